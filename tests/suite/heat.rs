@@ -15,7 +15,7 @@ use std::{fs, path::Path, sync::atomic::Ordering::Relaxed, thread};
 
 const MIB: u64 = 1 << 20;
 const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
-/// Switches the kernel's own user of DAMON. Newer kernels start with it enabled, and then nobody else can use DAMON.
+/// Switches the kernel's own user of DAMON. Newer kernels start with it enabled, and then no other program can use DAMON.
 const DAMON_STAT: &str = "/sys/module/damon_stat/parameters/enabled";
 
 fn has_damon() -> bool {

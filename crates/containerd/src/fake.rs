@@ -116,7 +116,7 @@ impl Containerd {
         self.world().pods.insert(pod.id.clone(), pod);
     }
 
-    /// A container runs, and nobody was told so.
+    /// A container runs, and no event reports it.
     pub fn has(&self, id: &str, sandbox: &str, cpus: &str, pid: u32) {
         let (sandbox, cpus) = (sandbox.to_owned(), cpus.to_owned());
         let state = v1::ContainerState::ContainerRunning;
@@ -139,7 +139,7 @@ impl Containerd {
         }
     }
 
-    /// A container has got other CPUs, and nobody was told so.
+    /// A container has got other CPUs, and no event reports it.
     pub fn pin(&self, id: &str, cpus: &str) {
         if let Some(container) = self.world().containers.get_mut(id) {
             cpus.clone_into(&mut container.cpus);
@@ -152,7 +152,7 @@ impl Containerd {
         self.tell("/containers/update", &ContainerUpdate { id: id.to_owned() });
     }
 
-    /// A container is no longer there, and nobody was told so.
+    /// A container is no longer there, and no event reports it.
     pub fn lose(&self, id: &str) {
         self.world().containers.remove(id);
     }

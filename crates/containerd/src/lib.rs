@@ -2,7 +2,7 @@
 //! Container Runtime Interface, which containerd serves there, too), and which version it is. It asks, and changes nothing.
 //!
 //! [`Event`] reads what the events service sends, and [`Info`] what containerd says of a container beyond the interface. The rest are
-//! the generated clients. Whoever may connect to that socket is as powerful as root.
+//! the generated clients. A process that may connect to that socket is as powerful as root.
 #![forbid(unsafe_code)]
 
 mod event;

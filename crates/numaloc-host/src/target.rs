@@ -200,7 +200,7 @@ impl Error {
         )
     }
 
-    /// Whether the error concerns one target alone, so that others can be looked at all the same.
+    /// Whether the error concerns one target alone, so that others can still be looked at.
     pub fn is_of_target(&self) -> bool {
         let is_out_of_reach = matches!(
             self,

@@ -129,7 +129,7 @@ impl Plugin for Handlers {
         }
         let asked = resources.cpu.filter(|cpu| !cpu.cpus.is_empty() && cpu.mems.is_empty())?;
         let now = container.linux?.resources?.cpu?;
-        // What somebody else has set stays.
+        // What another program has set stays.
         let own = self.nodes.mems(&now.cpus).filter(|own| *own == now.mems)?;
         if self.nodes.mems(&asked.cpus).as_ref() == Some(&own) {
             return None;

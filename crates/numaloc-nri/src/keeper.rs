@@ -75,7 +75,7 @@ impl<D: Daemon> Keeper<D> {
         }
     }
 
-    /// Works for ever. What fails is done again from the begin, with back-off.
+    /// Works forever. What fails is done again from the begin, with back-off.
     pub async fn run(mut self, inbox: &Inbox) {
         let mut back_off = BackOff::default();
         loop {
@@ -159,7 +159,7 @@ impl<D: Daemon> Keeper<D> {
             known.filter_map(|(_, facts)| wanted(facts, &self.config, &self.me)).collect();
         self.tell_all(&all);
         self.declare_workloads(all.iter().map(|wanted| wanted.workload.clone()).collect()).await?;
-        // A schedule for what is not registered would wait for ever.
+        // A schedule for what is not registered would wait forever.
         all.retain(|wanted| self.registered.contains(&wanted.workload.name));
         let stored = self.daemon.schedules(self.me.clone()).await?;
         self.stored = stored.into_iter().map(|stored| (stored.name.clone(), stored)).collect();
@@ -235,7 +235,7 @@ impl<D: Daemon> Keeper<D> {
         let name = workload.name.clone();
         let done = self.daemon.register(workload).await;
         if self.is_done(&name, done)?.is_none() {
-            // A schedule for what is not registered would wait for ever.
+            // A schedule for what is not registered would wait forever.
             return Ok(());
         }
         self.registered.insert(name);

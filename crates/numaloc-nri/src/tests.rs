@@ -277,7 +277,7 @@ async fn new_containers_are_bound_to_their_nodes_if_the_operator_wants_that() {
         let answer = runtime.create(&pod(1), &created).await.expect("it answers");
         assert_eq!(mems(answer).as_deref(), expected, "{cpus} {own}");
     }
-    // Its CPUs change: then it is bound no longer, unless somebody else has bound it.
+    // Its CPUs change: then it is bound no longer, unless another program has bound it.
     for (own, cpus, expected) in [
         ("1", "0-3", Some("0-1")),
         ("1", "0-7", Some("0-1")),

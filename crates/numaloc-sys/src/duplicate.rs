@@ -6,7 +6,7 @@ use std::{
 };
 
 /// A new descriptor of the open file that `fd` refers to. For a descriptor that the parent process has left open and told by its
-/// number: the number itself is owned by nobody, so it stays open until this process ends.
+/// number: the number itself is owned by no process, so it stays open until this process ends.
 ///
 /// # Errors
 /// EBADF if there is no such descriptor, EMFILE if there are too many.
@@ -16,7 +16,7 @@ pub fn duplicate(fd: i32) -> io::Result<OwnedFd> {
     if new < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    // SAFETY: the kernel has just given us this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(new) })
 }
 

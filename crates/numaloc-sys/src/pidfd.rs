@@ -16,6 +16,6 @@ pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    // SAFETY: the kernel has just given us this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }

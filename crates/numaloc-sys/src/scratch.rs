@@ -17,7 +17,7 @@ pub enum ScratchPages {
     Huge,
 }
 
-/// Private anonymous memory, all of it present, that begins at a multiple of 2 MiB. Nobody else is given its address as a pointer.
+/// Private anonymous memory, all of it present, that begins at a multiple of 2 MiB. No other code is given its address as a pointer.
 #[derive(Debug)]
 pub struct Scratch {
     mapped: NonNull<libc::c_void>,
@@ -36,7 +36,7 @@ impl Scratch {
     pub fn new(bytes: usize, pages: ScratchPages) -> io::Result<Self> {
         let scratch = Self::map(bytes, pages)?;
         for page in (0..bytes).step_by(PAGE) {
-            // SAFETY: within the mapping, which is writable and which nobody else knows. Volatile, so that the write is made.
+            // SAFETY: within the mapping, which is writable and which no other code knows. Volatile, so that the write is made.
             unsafe { scratch.start.add(page).write_volatile(1) };
         }
         Ok(scratch)

@@ -8,7 +8,7 @@ use tonic::transport::Endpoint;
 /// What containerd has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// There is no socket, or nobody listens at it.
+    /// There is no socket, or no process listens at it.
     Absent,
     /// This process is not let in.
     Denied,

@@ -2,7 +2,7 @@
 //!
 //! The journal has the previous value before the setting is changed, and until it has been put back. If the daemon dies in between,
 //! [`Balancing::put_back`] repairs the setting: at the next start, and by `numalocd --restore-settings`, which the unit runs each
-//! time the daemon has ended. If somebody sets another value meanwhile, that value stays.
+//! time the daemon has ended. If another program sets another value meanwhile, that value stays.
 
 #[cfg(test)]
 mod tests;
@@ -169,7 +169,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts the noted value back. It is forgotten if the setting is not 0: then somebody else has set it, or it has been put back
+    /// Puts the noted value back. It is forgotten if the setting is not 0: then another program has set it, or it has been put back
     /// already.
     fn put_back(&self, session: &mut Session) -> Result<Option<u32>, BalancingError> {
         let Some(journal) = &mut session.journal else { return Ok(None) };

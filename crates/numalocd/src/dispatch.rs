@@ -14,7 +14,7 @@
 //! (`labels`), not a look at each workload.
 //!
 //! **The queue keeps what an earlier job waits for** (`queue`, pure). Jobs come by class (LSR, LS, BE), then by owner in turn, then by
-//! age. A job that has to wait for an address space or a node has those kept for it, so that none is passed over for ever; jobs that want
+//! age. A job that has to wait for an address space or a node has those kept for it, so that none is passed over forever; jobs that want
 //! others go ahead. A job of which nothing is known yet (after a restart) is planned to find out. After planning it is compared with the
 //! jobs that move already, and returns to the queue if one is in the way. A job that is planned and only lacks a place keeps its plan
 //! (`Stage::Ready`). A job that has moved for a slice of time goes behind others of its class that wait for what it has (`overstayed`).

@@ -4,7 +4,7 @@
 //! the processes that had them when the record was made (`Pins`). Members that do not exist are data, by the name that the client gave
 //! them (`order/aim.rs`): a target is gone only when all of it is.
 //!
-//! **Each member is judged on its own** (`members`). One that is gone, owned by somebody else or not readable takes no part, and the others
+//! **Each member is judged on its own** (`members`). One that is gone, owned by another user or not readable takes no part, and the others
 //! continue. What the planner counts and the executor settles by process is summed up by the processes of each member.
 //!
 //! **The right to a process is checked before and after it is held,** also of processes that join during a run (`joining`) and of

@@ -58,7 +58,7 @@ pub struct MemberResult {
     pub home: NodeSet,
     /// Bytes that were not at home before, by the node they were on.
     pub remote: BTreeMap<NodeId, u64>,
-    /// Locality of its memory before; `None` if nobody has looked.
+    /// Locality of its memory before; `None` if it was not looked at.
     pub before: Option<Locality>,
     /// Locality of its memory in a new look afterwards; `None` if there was nothing to look at.
     pub after: Option<Locality>,

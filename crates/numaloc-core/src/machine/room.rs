@@ -7,7 +7,7 @@ use std::fmt;
 pub enum MakeRoom {
     /// Nothing: pages go only where memory is free.
     None,
-    /// Page cache that nobody has used lately is dropped. Where a host has run for a day such cache fills the free memory of
+    /// Page cache that was not used recently is dropped. Where a host has run for a day such cache fills the free memory of
     /// each node, so without this most moves would find no room.
     #[default]
     Cache,
@@ -42,7 +42,7 @@ pub enum CacheStop {
     Swap,
     /// Nothing became free any more.
     Stuck,
-    /// No cache was left that is clean and that nobody has used lately.
+    /// No cache was left that is clean and that was not used recently.
     Spent,
     /// It was to move, and no other node had room above its high watermark and reserve.
     NoOtherRoom,

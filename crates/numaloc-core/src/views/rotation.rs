@@ -16,7 +16,7 @@ pub struct Candidate<K> {
     pub age: Option<Duration>,
 }
 
-/// What has never been looked at counts as if it had not been for this long. It is not for ever: on a host where programs start all
+/// What has never been looked at counts as if it had not been for this long. It is not forever: on a host where programs start all
 /// the time, those that stay have their turns, too.
 const NEVER: Duration = Duration::from_secs(3600);
 

@@ -115,7 +115,7 @@ mod tests {
     }
 
     proptest! {
-        // No folio may be passed again at once for ever. In each call at least one folio ends, is deferred (which counts its
+        // No folio may be passed again at once forever. In each call at least one folio ends, is deferred (which counts its
         // tries), loses a target, uses up its one hint of this try, or falls into its pages.
         #[test]
         fn each_call_makes_progress(

@@ -64,7 +64,7 @@ impl SharedRooms {
     }
 
     /// Ends a reservation when the returned value is dropped: after the call, when what it put into the pool shows in the pool's
-    /// own numbers. Or when the worker panics: others would wait for it for ever.
+    /// own numbers. Or when the worker panics: others would wait for it forever.
     pub(crate) fn landing(&self, pool: Pool, bytes: u64) -> Landing<'_> {
         Landing { rooms: self, pool, bytes }
     }

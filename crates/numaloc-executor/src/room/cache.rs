@@ -1,6 +1,6 @@
 //! Room on a full target, by page cache that the kernel drops.
 //!
-//! A node whose free memory falls below its low watermark wakes its kswapd, which drops cache that nobody has used lately until
+//! A node whose free memory falls below its low watermark wakes its kswapd, which drops cache that was not used recently until
 //! the high watermark is free again (mm/vmscan.c, `balance_pgdat`). So calls may take free memory down to a floor between the
 //! min and the low watermark, and then wait for kswapd. Below the min watermark a call would have to reclaim on its own
 //! (mm/page_alloc.c, `__alloc_pages_slowpath`), while the application waits for the pages that the call has taken away. Where a
@@ -38,7 +38,7 @@ const STUCK_MOST: u32 = 3;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Whether a node's kswapd still makes memory free. Another run may take each time what has become free: then free memory goes up
-/// and down, never above what it was at the beginning, and kswapd is at work all the same. So all rises are added up.
+/// and down, never above what it was at the beginning, and kswapd is still at work. So all rises are added up.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     free_bytes: u64,

@@ -53,7 +53,7 @@ fn chunk(memory: &NodeMemory, wanted: u64) -> u64 {
     needed.saturating_sub(memory.free_bytes).clamp(CHUNK_LEAST, CHUNK)
 }
 
-/// Has a node drop page cache. Returns whether it did; else somebody else reclaims there, or there is not as much.
+/// Has a node drop page cache. Returns whether it did; else another task reclaims there, or there is not as much.
 pub fn ask_for_room(roots: &Roots, node: NodeId, memory: &NodeMemory, wanted: u64) -> bool {
     let bytes = chunk(memory, wanted);
     let asked = node_room::reclaim(roots, node, bytes);

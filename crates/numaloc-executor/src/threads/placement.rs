@@ -27,7 +27,7 @@ pub fn enter(scheduling: Scheduling, cpus: Option<&CpuSet>) {
     cpus.into_iter().for_each(affinity::set);
     let batch = if scheduling.batch { numaloc_sys::sched_batch() } else { Ok(()) };
     let nice = scheduling.nice.map_or(Ok(()), numaloc_sys::set_nice);
-    // A failure is only logged: the thread can move pages all the same.
+    // A failure is only logged: the thread can still move pages.
     if let Err(error) = batch.and(nice) {
         tracing::warn!(%error, ?scheduling, "a mover is not scheduled as it should be");
     }

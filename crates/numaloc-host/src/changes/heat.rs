@@ -11,7 +11,7 @@ use crate::{Error, Roots, Survey, survey::space::AddressSpace};
 use numaloc_core::{Heat, HeatSource, Order, Plan, Sightings, heat::MEASURING};
 
 /// How the most used memory can be found on this host. With [`Order::Probed`] it is DAMON if this process may use it and
-/// nobody else uses it; whether a plan is worth that, the plan knows ([`Plan::hottest_first`]). Changes nothing.
+/// no other program uses it; whether a plan is worth that, the plan knows ([`Plan::hottest_first`]). Changes nothing.
 ///
 /// # Errors
 /// [`Error::NoDamon`] if it was asked for and cannot be used.
@@ -25,7 +25,7 @@ pub fn choose(roots: &Roots, order: Order) -> Result<HeatSource, Error> {
     })
 }
 
-/// Takes down the DAMON setup of a run that was killed. Returns whether there was one. What somebody else has set up
+/// Takes down the DAMON setup of a run that was killed. Returns whether there was one. What another program has set up
 /// stays.
 ///
 /// # Errors

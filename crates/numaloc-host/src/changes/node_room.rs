@@ -60,8 +60,8 @@ pub fn can_compact(roots: &Roots, node: NodeId) -> bool {
 /// Blocks until that is done (mm/vmscan.c, `user_proactive_reclaim`).
 ///
 /// # Errors
-/// [`Error::Setting`]. Whatever is wrong, the kernel says EAGAIN: less was dropped, or somebody else reclaims on the node, or
-/// the words are not understood (`reclaim_store`). Some may have been dropped all the same.
+/// [`Error::Setting`]. Whatever is wrong, the kernel says EAGAIN: less was dropped, or another task reclaims on the node, or
+/// the words are not understood (`reclaim_store`). Some may have been dropped nevertheless.
 pub fn reclaim(roots: &Roots, node: NodeId, bytes: u64) -> Result<(), Error> {
     write(file(roots, node, "reclaim"), &format!("{bytes} swappiness=0\n"))
 }

@@ -102,7 +102,7 @@ impl Crowd {
         );
     }
 
-    /// Writes a page map with pages that are present and that nobody else maps. Each run is the first page, the number
+    /// Writes a page map with pages that are present and that no other process maps. Each run is the first page, the number
     /// of pages, and the first frame.
     fn pagemap(&self, path: &str, runs: &[(u64, u64, u64)]) {
         const PRESENT_EXCLUSIVE: u64 = 1 << 63 | 1 << 56;

@@ -95,7 +95,7 @@ impl Answering {
         self.lock().len()
     }
 
-    /// A poisoned lock is used all the same: nothing panics while it holds the lock.
+    /// A poisoned lock is used nevertheless: nothing panics while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Identity, Arc<Batch>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

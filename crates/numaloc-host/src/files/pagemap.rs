@@ -15,7 +15,7 @@ impl Entry {
     pub fn is_present(self) -> bool {
         self.0 >> 63 != 0
     }
-    /// Bit 56: nobody else maps the page.
+    /// Bit 56: no other process maps the page.
     pub fn is_exclusive(self) -> bool {
         self.0 >> 56 & 1 != 0
     }

@@ -1,4 +1,4 @@
-//! Whether somebody listens at a UNIX socket, found out without connecting.
+//! Whether a process listens at a UNIX socket, found out without connecting.
 
 use crate::{Roots, files::read::text};
 use std::{fs, os::unix::fs::FileTypeExt};
@@ -13,7 +13,7 @@ pub enum UnixSocket {
     Absent,
     /// A socket at which nobody of this network namespace listens.
     Dead,
-    /// Somebody listens.
+    /// A process listens.
     Listens,
 }
 

@@ -73,7 +73,7 @@ pub struct Scanned<'a> {
     /// Which pages of the range are wanted. This decides how the scanner looks for them, but it visits all pages that
     /// it meets, and the visitor leaves out those that it does not want. In a [`Pages::Own`] extent these are the pages
     /// that several processes map ([`Ownership::Several`]). In a [`Pages::Common`] extent these are the pages that
-    /// nobody else maps, and those with other claims.
+    /// no other process maps, and those with other claims.
     pub pages: &'a Pages,
     /// How the processes that map its pages are known.
     pub mappers: Mappers,
@@ -179,7 +179,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// Whether the present page at `offset` is one of zeros, which belongs to nobody. `index` is its place in what was read.
+    /// Whether the present page at `offset` is one of zeros, which belongs to no process. `index` is its place in what was read.
     #[inline]
     fn is_zeros(&mut self, view: View<'_>, offset: u64, index: usize, entry: Entry) -> bool {
         if entry.is_exclusive() {

@@ -5,7 +5,7 @@
 //! and the inode of each open file (fs/proc/fd.c, `seq_show`). Nothing is asked of a file, nor is it opened, before the mount
 //! table has said that it is on a file system of this machine's own disks: one on a network may not answer. Left out are:
 //! - other file systems, among them tmpfs, hugetlbfs and a container's own layers (overlay),
-//! - files that somebody has mapped executable: programs and libraries run from their cache,
+//! - files that are mapped executable: programs and libraries run from their cache,
 //! - files with a lease (fcntl(2), F_SETLEASE), because to open them breaks it.
 
 use crate::{

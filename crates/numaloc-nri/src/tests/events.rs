@@ -35,7 +35,7 @@ struct Host {
 }
 
 impl Host {
-    /// It has the sample pods. Nobody listens yet.
+    /// It has the sample pods. No process listens yet.
     fn new(source: Source) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let containerd = Containerd::default();

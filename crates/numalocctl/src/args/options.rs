@@ -29,7 +29,7 @@ pub struct PlanArgs {
     /// the sizes of the nodes' pools permanently [default: pool]
     #[arg(long, value_name = "SOURCE", value_parser = by_name(HugetlbSource::ALL, HugetlbSource::name))]
     pub hugetlb: Option<HugetlbSource>,
-    /// What may be done to make room on a target node that is full: nothing, drop page cache that nobody has used lately, or,
+    /// What may be done to make room on a target node that is full: nothing, drop page cache that was not used recently, or,
     /// after that, exchange with memory of best-effort work. move-cache drops nothing: page cache of files in use goes to another
     /// node that has room, if you are root or own the files [default: cache]
     #[arg(long, value_name = "WAY", value_parser = by_name(MakeRoom::ALL, MakeRoom::name))]

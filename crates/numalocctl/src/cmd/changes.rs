@@ -10,7 +10,7 @@ use crate::{
 };
 use prost::{Message, Name};
 
-/// Shows what `watch` tells, for ever. JSON is a line per change, text a row of `line`, which without a record is the header.
+/// Shows what `watch` tells, forever. JSON is a line per change, text a row of `line`, which without a record is the header.
 pub fn follow<A: RecordWatch + Message + Name>(
     cli: &Cli,
     line: impl Fn(Option<&A::Record>, View) -> String,

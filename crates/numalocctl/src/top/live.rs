@@ -67,7 +67,7 @@ pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(
             break;
         }
         is_old = false;
-        // A terminal that has gone gives errors, or nothing for ever (`Screen::open`).
+        // A terminal that has gone gives errors, or nothing forever (`Screen::open`).
         match event::poll(TURN) {
             Ok(false) => continue,
             Ok(true) => {}

@@ -84,7 +84,7 @@ fn restore() {
 }
 
 /// Ends this program soon after its terminal has gone (SIGHUP). Reads of a terminal that has gone say "nothing" at once, which the
-/// reader of keys takes for a reason to read again, for ever: so a thread has to end it.
+/// reader of keys takes for a reason to read again, forever: so a thread has to end it.
 fn leave_when_hung_up() -> Result<(), Failure> {
     const OFTEN: Duration = Duration::from_millis(200);
     let gone = signals::hung_up()?;

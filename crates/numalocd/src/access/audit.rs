@@ -12,7 +12,7 @@ pub fn change<T>(caller: &Caller, method: &str, subject: &str, result: &Result<T
     line(&caller.name, method, subject, result.as_ref().err());
 }
 
-/// Logs that a registration of `creator` was removed because nobody renewed its lease.
+/// Logs that a registration of `creator` was removed because its lease was not renewed.
 pub fn lease_ended(creator: &str, subject: &str) {
     line(creator, "LeaseEnded", subject, None);
 }

@@ -64,7 +64,7 @@ impl Access {
             || Client { name: peer.name(), cohort: Some(Cohort::WithoutRole) },
             Caller::client,
         );
-        // Checked before anything is logged, so that nobody can flood the log.
+        // Checked before anything is logged, so that no client can flood the log.
         self.quotas.admit(&client, Instant::now())?;
         let Some(rule) = rules::find(path) else { return Err(unknown(path, caller.as_ref())) };
         let permitted = permit(rule, &client.name, caller.as_ref());

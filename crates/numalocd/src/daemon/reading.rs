@@ -28,7 +28,7 @@ impl Reading {
         self.under_way = Some(spawn_blocking(move || args.configuration()));
     }
 
-    /// What was read last. Waits for ever if nothing is being read. Nothing is lost if this is dropped before it is done.
+    /// What was read last. Waits forever if nothing is being read. Nothing is lost if this is dropped before it is done.
     ///
     /// # Errors
     /// The file cannot be read, or is wrong; a bug.

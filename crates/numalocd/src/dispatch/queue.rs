@@ -291,7 +291,7 @@ fn key(job: &Waiting<'_>) -> (QosClass, usize, u64, u64) {
 }
 
 /// The numbers of the jobs to plan now, in order. What a waiting job needs is kept for it, so that no later job can
-/// overtake it for ever; jobs that need other processes and nodes go ahead of it. No job is planned that would then only
+/// overtake it forever; jobs that need other processes and nodes go ahead of it. No job is planned that would then only
 /// wait for a place to move.
 pub fn next<'a>(mut waiting: Vec<Waiting<'a>>, active: &[Active<'a>], limits: &Queue) -> Vec<u64> {
     let mut taken = Taken::by(active.iter().filter_map(|job| job.found));

@@ -31,7 +31,7 @@ pub fn includes(roots: &Roots, process: Identity, authority: &Authority) -> bool
     *authority == Authority::All || owner(roots, process).ok().flatten().is_some_and(is_included)
 }
 
-/// Whose page cache may be moved: that of files that nobody else uses.
+/// Whose page cache may be moved: that of files that no other program uses.
 pub fn whose(authority: &Authority) -> Whose {
     match authority.clone() {
         Authority::All => Whose::Anybody,

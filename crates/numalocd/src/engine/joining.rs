@@ -63,7 +63,7 @@ impl Arrivals for Joining {
         arrived.into_values().collect()
     }
 
-    /// Asked once its memory is held open: a process that becomes somebody else's by a later exec has other memory.
+    /// Asked once its memory is held open: a process that becomes another user's by a later exec has other memory.
     fn admits(&self, process: &Process) -> bool {
         self.includes(process)
     }

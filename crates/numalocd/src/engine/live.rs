@@ -1,6 +1,6 @@
 //! One look at the whole host, again and again, for all who watch it live.
 //!
-//! A thread looks as long as somebody asks: however many do, the host is read once. What is shown is made by that thread, and
+//! A thread looks as long as a client asks: however many do, the host is read once. What is shown is made by that thread, and
 //! nothing is kept for a viewer but which processes it watches closely, and whether it has the present snapshot: a viewer that has
 //! waits for the next one, because of each snapshot megabytes may have to be encoded.
 
@@ -45,7 +45,7 @@ pub struct HostNow {
 /// What viewers wait for; `None` before the first snapshot.
 type Latest = Option<Result<Arc<HostNow>, Refusal>>;
 
-/// Looks while somebody asks. Clones share one look.
+/// Looks while a client asks. Clones share one look.
 #[derive(Clone, Debug)]
 pub struct Sampler(Arc<Shared>);
 
@@ -60,7 +60,7 @@ struct Shared {
 /// Those who ask.
 #[derive(Debug, Default)]
 struct Viewers {
-    /// When somebody asked last; `None` if no thread looks.
+    /// When a client asked last; `None` if no thread looks.
     asked: Option<Instant>,
     /// In the order in which they were asked for last.
     closely: Vec<Closely>,
@@ -107,7 +107,7 @@ impl Viewers {
         }
     }
 
-    /// What is to be watched closely; `None` if nobody has asked for so long.
+    /// What is to be watched closely; `None` if no client has asked for so long.
     fn wanted(&mut self, lasts: Duration, now: Instant) -> Option<BTreeSet<Identity>> {
         let is_recent = |asked: Instant| now.saturating_duration_since(asked) < lasts;
         self.closely.retain(|each| is_recent(each.asked));
@@ -177,7 +177,7 @@ impl Sampler {
 }
 
 impl Shared {
-    /// Locks the viewers. A poisoned lock is used all the same: nothing panics while it holds the lock.
+    /// Locks the viewers. A poisoned lock is used nevertheless: nothing panics while it holds the lock.
     fn viewers(&self) -> MutexGuard<'_, Viewers> {
         self.viewers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -224,7 +224,7 @@ impl Shared {
         self.shown.send_replace(Some(Ok(Arc::new(now))));
     }
 
-    /// As [`Viewers::wanted`]. If nobody asks any more, what was shown is forgotten, and the next question starts a thread.
+    /// As [`Viewers::wanted`]. If no client asks any more, what was shown is forgotten, and the next question starts a thread.
     fn wanted(&self) -> Option<BTreeSet<Identity>> {
         let mut viewers = self.viewers();
         let wanted = viewers.wanted(self.lasts, Instant::now());
@@ -320,7 +320,7 @@ mod tests {
         };
         assert_eq!(tokio::join!(ask("a"), ask("a"), ask("c"), next), (2, 2, 1, ()));
         assert_eq!(begin.elapsed(), Duration::ZERO, "they have waited for the snapshot alone");
-        // A look that hangs keeps nobody waiting for ever.
+        // A look that hangs keeps nobody waiting forever.
         assert_eq!((ask("b").await, ask("b").await), (2, 2));
         assert_eq!(begin.elapsed(), PATIENCE);
     }

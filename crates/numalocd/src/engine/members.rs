@@ -263,7 +263,7 @@ impl Party for Members {
     }
 
     /// Surveys the members that take part, with the processes that they get meanwhile. A member is left out if it turns out not
-    /// to be readable, to be somebody else's by now, or to have mappings that cannot be compared.
+    /// to be readable, to be another user's by now, or to have mappings that cannot be compared.
     ///
     /// # Errors
     /// As [`Self::look`], if no member is left. As [`Surveyor::survey`], if the error is not that of one member.
@@ -273,7 +273,7 @@ impl Party for Members {
         loop {
             let processes = self.processes().cloned().collect();
             match surveyor.survey(processes, arrivals.clone()) {
-                // Checked again now that the processes are held open. If one becomes somebody else's by a later exec, it
+                // Checked again now that the processes are held open. If one becomes another user's by a later exec, it
                 // has other memory than what is held open, and that is not touched.
                 Ok((survey, _)) if self.leave_to_others(surveyor.roots, &survey)? => {}
                 Ok(surveyed) => return Ok(surveyed),

@@ -96,12 +96,12 @@ fn hand_out(line: &Arc<Mutex<EngineLine>>) {
     }
 }
 
-/// Locks the line. A poisoned lock is used all the same: nothing panics while it holds the lock.
+/// Locks the line. A poisoned lock is used nevertheless: nothing panics while it holds the lock.
 fn lock(line: &Mutex<EngineLine>) -> MutexGuard<'_, EngineLine> {
     line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// When it is dropped, the work is notified that nobody waits for it any more.
+/// When it is dropped, the work is notified that no caller waits for it any more.
 struct Interest {
     gone: Arc<AtomicBool>,
     turn: Arc<Mutex<Option<EngineTurn>>>,

@@ -25,7 +25,7 @@ const OPENING_BYTES: usize = 24;
 pub(super) struct Connection<T, P> {
     io: T,
     via: Via<P>,
-    /// Ready when somebody hangs up.
+    /// Ready when the client hangs up.
     hung_up: oneshot::Receiver<()>,
     has_ended: bool,
     opening: Option<Opening>,
@@ -45,7 +45,7 @@ impl<T, P> Connection<T, P> {
         Self { io, via, hung_up, has_ended: false, opening: Some(opening), _place: place }
     }
 
-    /// Fails when somebody has hung up, and wakes the task when that happens.
+    /// Fails when the client has hung up, and wakes the task when that happens.
     fn go_on(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         // It may not be asked again once it was ready.
         self.has_ended = self.has_ended || Pin::new(&mut self.hung_up).poll(cx).is_ready();

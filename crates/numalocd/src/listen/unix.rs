@@ -91,7 +91,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.is_there() {
-            // If removing fails, the next daemon finds that nobody listens there, and replaces the file.
+            // If removing fails, the next daemon finds that no process listens there, and replaces the file.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -151,7 +151,7 @@ async fn make(path: &Path, mode: u32, owner: Option<&str>) -> Result<Socket, Lis
 /// hold locks of the same name.
 pub(super) fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, ListenError> {
     let mut options = File::options();
-    // Other users must not be able to open the file: they could hold the lock for ever.
+    // Other users must not be able to open the file: they could hold the lock forever.
     options.write(true).create(true).truncate(false).mode(0o600);
     // A user that may write in the directory must not be able to choose, by a symbolic link, which file is opened.
     let file = options.custom_flags(nix::libc::O_NOFOLLOW).open(path);
@@ -182,7 +182,7 @@ pub(super) fn claim(temporary: &Path) -> Result<UnixSocket, ListenError> {
     Ok(socket)
 }
 
-/// Succeeds if there is nothing at `path`, or a socket that nobody listens on.
+/// Succeeds if there is nothing at `path`, or a socket that no process listens on.
 async fn refuse_living(path: &Path) -> Result<(), ListenError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -212,7 +212,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = directory.ancestors().take_while(is_missing).collect();
     for part in missing.into_iter().rev() {
         match fs::create_dir(part) {
-            // Somebody else has made it at the same time.
+            // Another process has made it at the same time.
             Err(_) if part.is_dir() => {}
             made => made?,
         }

@@ -11,7 +11,7 @@ use numaloc_api::value::{Pins, Target, Workload, WorkloadId, WorkloadSpec};
 use numaloc_core::{NumaBalancing, Options};
 use std::collections::BTreeSet;
 
-/// Refuses a schedule for what exists and is somebody else's. Gives back the processes that the pids of its target mean
+/// Refuses a schedule for what exists and is another user's. Gives back the processes that the pids of its target mean
 /// from now on.
 ///
 /// # Errors

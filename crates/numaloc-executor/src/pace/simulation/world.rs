@@ -10,7 +10,7 @@ const MS: Duration = Duration::from_millis(1);
 pub enum Others {
     /// In percent, the same all the time.
     Steady(f64),
-    /// By the second; the last value lasts for ever.
+    /// By the second; the last value lasts forever.
     Steps(Vec<f64>),
     /// High and low in turns, each for this many milliseconds.
     Turns { high: f64, low: f64, high_ms: u64, low_ms: u64 },

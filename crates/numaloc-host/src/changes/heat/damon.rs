@@ -2,7 +2,7 @@
 //! watches the regions: it looks at one page of each at a time, at the Accessed bits of page tables. It changes no page
 //! and causes no fault.
 //!
-//! The interface has one set of kernel threads for the whole machine. If somebody else has set some up, this module
+//! The interface has one set of kernel threads for the whole machine. If another program has set some up, this module
 //! leaves it alone. The same holds if one of the kernel's own users of DAMON is enabled, because the kernel then lets
 //! no other user start (mm/damon/core.c, `damon_start`).
 
@@ -41,7 +41,7 @@ const ANY: u64 = u32::MAX as u64;
 /// How long to wait until another run has finished with DAMON.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The kernel's own users of DAMON: nobody else can use it while one of them is enabled.
+/// The kernel's own users of DAMON: no other program can use it while one of them is enabled.
 const MODULES: [&str; 3] = ["damon_stat", "damon_reclaim", "damon_lru_sort"];
 
 fn no_damon(reason: impl Into<String>) -> Error {
@@ -52,7 +52,7 @@ fn kdamonds(roots: &Roots) -> PathBuf {
     roots.sys.join("kernel/mm/damon/admin/kdamonds")
 }
 
-/// Checks that DAMON exists, that this process may use it, and that nobody else uses it. Another run of this program,
+/// Checks that DAMON exists, that this process may use it, and that no other program uses it. Another run of this program,
 /// or what such a run left behind, does not count as somebody else.
 pub fn check(roots: &Roots) -> Result<(), Error> {
     check_usable(roots)?;

@@ -9,7 +9,7 @@ use std::{fs, sync::Arc};
 enum Content {
     /// The error EISDIR.
     Error,
-    /// Pages that nobody else maps.
+    /// Pages that no other process maps.
     Pages(usize),
 }
 

@@ -74,7 +74,7 @@ pub fn members(directory: &Path) -> Vec<i32> {
     pids
 }
 
-/// Anonymous and shared memory by node: what a migration moves. Page cache that nobody maps is not, nor are files.
+/// Anonymous and shared memory by node: what a migration moves. Page cache that no process maps is not, nor are files.
 ///
 /// The counts are summed up from those of the CPUs now and then: each may be off by some MiB (mm/memcontrol.c,
 /// `memory_numa_stat_show`).
@@ -83,7 +83,7 @@ pub fn resident(directory: &Path) -> BTreeMap<NodeId, u64> {
     let [anon, shmem, mapped] = ["anon", "shmem", "file_mapped"].map(|kind| of_kind(&text, kind));
     let mut resident = anon;
     for (node, bytes) in shmem {
-        // Files of a tmpfs that nobody maps are shmem as well.
+        // Files of a tmpfs that no process maps are shmem as well.
         let bytes = bytes.min(mapped.get(&node).copied().unwrap_or(0));
         *resident.entry(node).or_default() += bytes;
     }

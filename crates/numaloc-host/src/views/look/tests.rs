@@ -189,7 +189,7 @@ fn what_is_named_and_not_there_is_told() {
     assert!(matches!(stopped, Err(Error::Stopped)));
 }
 
-/// Writes entries of pages that are present and that nobody else maps, from this page on.
+/// Writes entries of pages that are present and that no other process maps, from this page on.
 fn entries(fake: &Fake, path: &str, page: u64, frames: impl Iterator<Item = u64>) {
     const PRESENT_EXCLUSIVE: u64 = 1 << 63 | 1 << 56;
     let file =

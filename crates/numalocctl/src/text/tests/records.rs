@@ -88,7 +88,7 @@ fn labels() -> BTreeMap<String, String> {
     [("team".to_owned(), "db".to_owned())].into()
 }
 
-/// Four members: one that was moved, one without a target node, one that is gone, and one that belongs to somebody else.
+/// Four members: one that was moved, one without a target node, one that is gone, and one that belongs to another user.
 fn members() -> Vec<MemberResult> {
     let container = |id| Target { container_ids: [format!("c-{id}")].into(), ..Target::default() };
     let at = |local_mib: u64, remote_mib: u64| {

@@ -410,7 +410,7 @@ async fn a_note_is_told_at_the_end() {
     rig.stop().await;
 }
 
-/// Reading them may take long. The other calls of this test would wait for it for ever if the dispatcher read them.
+/// Reading them may take long. The other calls of this test would wait for it forever if the dispatcher read them.
 #[tokio::test(start_paused = true)]
 async fn ended_jobs_and_old_events_are_read_beside_the_dispatcher() {
     let dir = dir();

@@ -19,7 +19,7 @@ fn refused() -> Refusal {
     Refusal::NotPermitted { message: "not yours".to_owned() }
 }
 
-/// Process 7 runs on node 0 and process 8 on all CPUs. Process 9 is somebody else's.
+/// Process 7 runs on node 0 and process 8 on all CPUs. Process 9 is another user's.
 fn members() -> Members {
     let pinned = [process(7, "0-3"), process(8, "0-7"), process(9, "0-3")];
     let mut members = Members::of(pinned.into());
