@@ -164,7 +164,7 @@ impl Stressor {
         (status, self.output())
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     fn output(&self) -> String {
         fs::read_to_string(&self.output).expect("its output")
     }

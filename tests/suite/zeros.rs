@@ -88,7 +88,7 @@ fn advice_is_about_memory_that_is_there() {
     assert!(bytes.abs_diff(truth) <= SLACK, "{advice:#}, {truth} in numa_maps");
 }
 
-/// Without CAP_SYS_ADMIN frames are hidden, and the page of zeros is told by what move_pages(2) answers.
+/// Without CAP_SYS_ADMIN frames are hidden, and the page of zeros is known by the answer of move_pages(2).
 #[test]
 fn without_page_frames_zeros_are_nobodys_either() {
     let _balancing = Setting::numa_balancing(false);

@@ -134,7 +134,7 @@ fn drain(jobs: &[Job], limits: &Queue) -> Drained {
             order.push(number);
             active.push((now + job.seconds, job));
         }
-        // Goes on to the next end of a job.
+        // Continues to the next end of a job.
         active.sort_by(|one, other| other.0.total_cmp(&one.0));
         let Some((end, _)) = active.pop() else { break };
         now = end;

@@ -1,4 +1,4 @@
-//! The tools, and how each is told to bring a process's memory home.
+//! The tools, and how each is made to bring a process's memory home.
 
 use super::{
     damos::{self, Kdamond},

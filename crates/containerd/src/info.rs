@@ -24,7 +24,7 @@ pub struct Info {
 pub struct Spec {
     /// Its first process.
     pub process: Option<Process>,
-    /// What is said of it on Linux.
+    /// What is specific to Linux.
     pub linux: Option<Linux>,
 }
 

@@ -1,4 +1,4 @@
-//! Who a plugin is, and how it is told by a runtime that launches it.
+//! The identity of a plugin, and how a runtime that launches it passes it on.
 
 use crate::Error;
 

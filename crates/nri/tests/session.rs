@@ -16,7 +16,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Notes what it is told, as lines.
+/// Notes what it receives, as lines.
 #[derive(Debug, Default)]
 struct Notes {
     lines: Vec<String>,
@@ -258,7 +258,7 @@ proptest! {
                 // It may have given up already.
                 let _ = stream.write_all(&bytes).await;
             });
-            // What came of it is told by other tests.
+            // Other tests check the result.
             let _ = ended.await;
         });
     }

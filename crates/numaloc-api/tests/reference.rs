@@ -186,7 +186,7 @@ impl Comments {
     }
 }
 
-/// What is said of fields by google.api.field_behavior, by message and field.
+/// The google.api.field_behavior of fields, by message and field.
 type Behaviors = BTreeMap<(String, String), String>;
 
 /// prost leaves out options that it does not know. So they are read a second time.

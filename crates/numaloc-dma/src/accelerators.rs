@@ -1,4 +1,4 @@
-//! Work queues of Data Streaming Accelerators for the kernel: set up when the daemon starts, if the configuration says so, and taken
+//! Work queues of Data Streaming Accelerators for the kernel: set up when the daemon starts, if the configuration names them, and taken
 //! down when it ends.
 //!
 //! What is changed is noted beforehand in `/run/numaloc/dsa`. If the daemon is killed, it is taken down by the next start, whatever

@@ -36,7 +36,7 @@ enum Asked {
 pub struct Containers {
     client: RuntimeServiceClient<Channel>,
     shared: Pods,
-    /// What was said of containers about which containerd gives no answer, so that it is said once.
+    /// What was logged about containers for which containerd gives no answer, so that it is logged once.
     said: BTreeMap<String, String>,
 }
 
@@ -140,7 +140,7 @@ impl Containers {
 fn pod(sandbox: v1::PodSandbox) -> Pod {
     let v1::PodSandbox { metadata, labels, annotations, .. } = sandbox;
     let v1::PodSandboxMetadata { name, uid, namespace, .. } = metadata.unwrap_or_default();
-    // Its cgroup is told with its containers.
+    // Its cgroup is reported with its containers.
     let cgroup_parent = String::new();
     bounded(Pod { namespace, name, uid, labels, annotations, cgroup_parent })
 }

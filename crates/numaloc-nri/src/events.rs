@@ -189,7 +189,7 @@ async fn happened(
             (container, change)
         }
         Event::Updated { container } => {
-            // One that does not run yet is told when it starts.
+            // One that does not run yet is reported when it starts.
             let Some(known) = seen.known().get(&container) else { return Ok(()) };
             let (pod, pid) = ((*known.pod).clone(), known.pid);
             let facts = containers.container(&container, Some(pod)).await?;

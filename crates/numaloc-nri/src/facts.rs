@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// The way by which a container was told of.
+/// The source that reported a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToldBy {
     #[default]
@@ -110,7 +110,7 @@ fn cut(text: &mut String, most: usize) {
     }
 }
 
-/// Pods by the ids of their sandboxes. Each container is told of with all of its pod; what all of them have in common is kept once.
+/// Pods by the ids of their sandboxes. Each container is reported with all of its pod; what all of them have in common is kept once.
 #[derive(Debug, Default)]
 pub struct Pods(BTreeMap<String, Weak<Pod>>);
 

@@ -50,9 +50,9 @@ pub struct Keeper<D> {
     stored: BTreeMap<String, v1::Schedule>,
     /// Workloads that numalocd has taken, by name.
     registered: BTreeSet<String>,
-    /// What was said of containers, so that it is said once.
+    /// What was logged about containers, so that it is logged once.
     told: BTreeMap<String, Vec<String>>,
-    /// What numalocd has refused, with its words, so that it is said once.
+    /// What numalocd has refused, with its message, so that it is logged once.
     refused: BTreeMap<String, String>,
     /// When all is declared again because something was refused.
     again: Option<Instant>,

@@ -114,7 +114,7 @@ fn run(config: Config) -> anyhow::Result<()> {
     done
 }
 
-/// Runs until it is told to stop, or until the runtime that has launched this process ends the connection.
+/// Runs until it is stopped, or until the runtime that has launched this process ends the connection.
 async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::Result<()> {
     let inbox = Arc::new(inbox::Inbox::new(queue::MOST));
     let nodes = align::Nodes::default();
@@ -138,7 +138,7 @@ async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::
     }
 }
 
-/// Ends when the process is told to stop. What is registered stays until its lease ends: the next start takes it over.
+/// Ends when the process is stopped. What is registered stays until its lease ends: the next start takes it over.
 async fn stopped() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).context("cannot take signals")?;

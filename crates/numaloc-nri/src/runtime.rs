@@ -73,7 +73,7 @@ where
             Ok(()) => "the runtime has ended the connection".to_owned(),
             Err(error) => format!("{error:#}"),
         };
-        // With another way open that may be so forever, and is said once.
+        // With another source open that may last forever, and is logged once.
         match config.source == Source::Auto && why == said {
             true => tracing::debug!("{why}; again in {wait:?}"),
             false => tracing::warn!("{why}; again in {wait:?}"),

@@ -16,7 +16,7 @@ pub struct Look {
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     known: BTreeMap<String, Facts>,
-    /// Containers whose end was told. Lists have them as running for a moment longer: the CRI learns by the same event.
+    /// Containers whose end was reported. Lists have them as running for a moment longer: the CRI learns by the same event.
     ended: BTreeSet<String>,
 }
 
@@ -26,7 +26,7 @@ impl Seen {
         &self.known
     }
 
-    /// A container is told to have started. No container of the CRI starts twice, but one that did would run again.
+    /// A container is reported as started. No container of the CRI starts twice, but one that did would run again.
     pub fn started(&mut self, facts: Facts) -> Option<Change> {
         self.ended.remove(&facts.id);
         self.is(facts)
@@ -44,7 +44,7 @@ impl Seen {
         })
     }
 
-    /// A container is told to have ended. `None`: it was not known.
+    /// A container is reported as ended. `None`: it was not known.
     pub fn ended(&mut self, id: &str) -> Option<Change> {
         self.ended.insert(id.to_owned());
         self.known.remove(id).map(|_| Change::Gone)

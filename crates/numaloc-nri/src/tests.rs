@@ -124,7 +124,7 @@ async fn containers_come_and_go() {
         }
         until(async || fake.has(&["c"], &[])).await;
         assert_eq!(fake.cancelled(), ["a", "d"]);
-        // It has stopped, and is told of late.
+        // It has stopped, and its event comes late.
         runtime.tell(Event::PostUpdateContainer, &pod(1), Some(&moved)).await.expect("it answers");
         sleep(Duration::from_secs(600)).await;
         assert!(fake.has(&["c"], &[]));

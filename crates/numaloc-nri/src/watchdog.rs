@@ -13,7 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 pub struct Watchdog {
     /// After so long a silence this process is taken for stuck; `None`: nobody watches.
     patience: Option<Duration>,
-    /// Whether the connection's task has gone on since the watchdog was last told.
+    /// Whether the connection's task has made progress since the watchdog was last notified.
     has_beaten: AtomicBool,
 }
 

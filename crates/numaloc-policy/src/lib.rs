@@ -15,7 +15,7 @@
 //! | `decide` | which source decides: annotations, then the operator's default for the class |
 //! | `koordinator`, `own` | the two forms of a policy: `koordinator.sh/memoryLocality`, and our own, a schedule of the API |
 //! | `settings` | what a policy comes to: a schedule without its target |
-//! | `ceilings` | the most that pods may ask for, and what is said where they ask for more |
+//! | `ceilings` | the most that pods may request, and the messages where they request more |
 //! | `config` | defaults and ceilings in a configuration |
 //! | `bad` | an annotation that cannot be understood, and where |
 //! | `result` | what became of a container |

@@ -64,9 +64,9 @@ impl FilePages {
 
     /// For each page, whether it is in the page cache (mincore(2)).
     ///
-    /// The kernel says so only to who owns the file, may act as its owner (CAP_FOWNER) or may write it. To all others it says that
-    /// every page is in memory (mm/mincore.c, `can_do_mincore`). Whoever could open the file with O_NOATIME is told the truth: the
-    /// condition is the same one (fs/namei.c, `may_open`).
+    /// The kernel answers truly only to processes that own the file, may act as its owner (CAP_FOWNER) or may write it. To others it
+    /// reports that every page is in memory (mm/mincore.c, `can_do_mincore`). The right to open the file with O_NOATIME depends on the
+    /// same condition (fs/namei.c, `may_open`).
     ///
     /// # Errors
     /// Those of mincore(2): EAGAIN and ENOMEM.

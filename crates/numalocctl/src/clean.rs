@@ -1,4 +1,4 @@
-//! What is said of processes and by daemons, made fit for a terminal.
+//! Names of processes and messages of daemons, made safe for a terminal.
 
 /// Replaces control characters, so that they do not reach the terminal. Names of processes can contain any characters.
 pub fn clean(text: &str) -> String {

@@ -14,7 +14,7 @@ use numaloc_executor::{Control, RunLimits};
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::oneshot;
 
-/// A job to be planned and, once the dispatcher says so, moved.
+/// A job to be planned and, once the dispatcher requests it, moved.
 #[derive(Debug)]
 pub struct Order {
     /// The job.
@@ -130,7 +130,7 @@ pub struct Ended {
     pub trail: Option<Arc<Trail>>,
 }
 
-/// What the engine reports of an order: first `Planned`, then, if it was told to move, `Ended`.
+/// What the engine reports of an order: first `Planned`, then, if it was to move, `Ended`.
 #[derive(Debug)]
 pub enum Report {
     /// The order has been planned, or could not be: [`Refusal::Unavailable`] if it was cancelled meanwhile.

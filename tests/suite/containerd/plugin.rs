@@ -83,7 +83,7 @@ fn program() -> PathBuf {
     env::var_os("NUMALOC_NRI").unwrap_or_else(|| "numaloc-nri".into()).into()
 }
 
-/// What it is told of these two.
+/// What it receives of these two.
 fn arguments(containerd: &Containerd, daemon: &Daemon) -> Vec<String> {
     let config = daemon.dir.join("nri.toml");
     fs::write(&config, "user = \"root\"\n").expect("a configuration");

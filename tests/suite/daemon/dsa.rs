@@ -240,7 +240,7 @@ fn a_queue_that_cannot_be_set_up_is_an_event() {
         // The note has each device's end meanwhile, and goes with the daemon.
         daemon.stop();
         assert_eq!(note(), "");
-        // Each start tells, and what was told before stays.
+        // Each start reports, and what was reported before stays.
         daemon.spawn();
         assert_eq!(events(&daemon).len(), 4);
     });

@@ -149,7 +149,7 @@ fn work(endpoint: &str, pids: &[i32], round: u32, seen: &Mutex<Acknowledged>, en
 fn check(client: &Client, seen: &mut Acknowledged) {
     for (name, cancelled) in &seen.jobs {
         let job = client.try_job(name).unwrap_or_else(|status| panic!("{name} is lost: {status}"));
-        // A cancelled job does not come back to life. It has ended, by itself or because it was told to.
+        // A cancelled job does not come back to life. It has ended, by itself or because it was cancelled.
         if *cancelled {
             assert!(
                 job.end_time.is_some() || job.wanted_state() == v1::JobState::Cancelled,

@@ -246,7 +246,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Has room made on the target for `wanted` bytes, or waits a moment for it; false if that is not to be had, or not any more.
+    /// Has room made on the target for `wanted` bytes, or waits a moment for it; false if no room is available, or not any more.
     fn awaits_room(
         &mut self,
         key: Key,
@@ -271,7 +271,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Has the kernel drop page cache on the target for `wanted` bytes, or waits a moment for it; false if that is not to be had,
+    /// Has the kernel drop page cache on the target for `wanted` bytes, or waits a moment for it; false if none is available,
     /// or not any more.
     fn awaits_cache(
         &mut self,

@@ -31,7 +31,7 @@ struct NodeCompactions {
     wanted: u64,
     /// How long none begins after the last one.
     pause: Duration,
-    /// The write to nodeN/compact blocks in a thread of its own, so that a cancel is heard. Where the process ends meanwhile, the
+    /// The write to nodeN/compact blocks in a thread of its own, so that a cancel takes effect. Where the process ends meanwhile, the
     /// kernel leaves off (mm/compaction.c, `isolate_migratepages_block`: a fatal signal).
     running: Option<JoinHandle<()>>,
 }

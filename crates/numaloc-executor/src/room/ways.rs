@@ -3,7 +3,7 @@
 use numaloc_core::{NodeId, NodeMemory};
 use numaloc_host::{Roots, node_room};
 
-/// Most bytes that are dropped at one asking: a cancel is heard between two of them.
+/// Most bytes that are dropped by one request: a cancel takes effect between two of them.
 const CHUNK: u64 = 16 << 20;
 /// Fewer are not asked for at once.
 const CHUNK_LEAST: u64 = 1 << 20;

@@ -1,7 +1,7 @@
 //! Finds the most used memory: chooses a method, and measures just before the move.
 //!
 //! This module changes something on the host: it sets up DAMON for about a second and takes it down again, or it clears
-//! Referenced bits. It does so only if a plan says so ([`Plan::order`]).
+//! Referenced bits. It does so only if a plan requests it ([`Plan::order`]).
 
 mod damon;
 mod referenced;

@@ -176,7 +176,7 @@ fn discover() -> Result<Hwloc, Error> {
 }
 
 /// Refuses a topology that is not this machine's. The environment cannot be cleared safely in a process with threads,
-/// so its effect is detected: hwloc says so of a foreign source. A source that claims to be this system
+/// so its effect is detected: hwloc reports that of a foreign source. A source that claims to be this system
 /// (HWLOC_THISSYSTEM=1) may have only nodes that the kernel has online.
 fn check_this_system(roots: &Roots, hwloc: &Hwloc) -> Result<(), Error> {
     let refuse = |what: &str| {

@@ -213,7 +213,7 @@ impl Live {
         }
     }
 
-    /// Goes on with the look that is under way, or begins the next one.
+    /// Continues the look that is under way, or begins the next one.
     fn look_on(&mut self, now: Duration) {
         let Some(mut look) = self.look.take() else {
             let Some(identity) = self.looks.pop_front() else { return };
@@ -246,7 +246,7 @@ impl Live {
         known.home = look.home;
     }
 
-    /// What cannot be looked at counts as looked at, or no pass would ever be full. If it has ended, the next stat says so.
+    /// What cannot be looked at counts as looked at, or no pass would ever be full. If it has ended, the next stat shows that.
     fn not_seen(&mut self, identity: Identity, why: &NoLook, now: Duration) {
         if let Some(known) = self.processes.get_mut(identity) {
             known.pages = Some(Pages {

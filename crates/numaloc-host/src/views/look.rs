@@ -254,7 +254,7 @@ fn memory(
                     none => none.insert(Pages::new(roots, Sight::new(roots)?)),
                 };
                 if found.hugetlb_bytes > 0 {
-                    // What is said of the rest does not depend on it.
+                    // Findings about the rest do not depend on it.
                     hugetlb = pages.hugetlb(process, &looked.look.topology).ok();
                 }
                 match pages.by_node(process, found.bytes, stop) {

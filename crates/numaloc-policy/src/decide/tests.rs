@@ -393,7 +393,7 @@ fn nearly() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// No input panics, and what is said fits on a line and is not long.
+    /// No input panics, and messages fit on a line and are short.
     #[test]
     fn any_pod_is_decided(
         texts in proptest::collection::vec(prop_oneof![any::<String>(), nearly()], 4),

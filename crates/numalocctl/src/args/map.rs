@@ -10,7 +10,7 @@ pub struct MapArgs {
     /// Draw where the memory is, by address, instead of the table: into FILE.svg, or as text without a file.
     #[arg(long, value_name = "FILE.svg", num_args = 0..=1, value_parser = parse)]
     pub map: Option<Option<PathBuf>>,
-    /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture says so.
+    /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture states that.
     #[arg(long, requires = "map")]
     pub map_exact: bool,
 }
@@ -22,7 +22,7 @@ pub struct MoveMapArgs {
     /// Draw where the memory was and where it is afterwards, by address, into FILE.svg.
     #[arg(long, value_name = "FILE.svg", value_parser = parse)]
     pub map: Option<PathBuf>,
-    /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture says so.
+    /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture states that.
     #[arg(long, requires = "map")]
     pub map_exact: bool,
 }

@@ -59,7 +59,7 @@ fn daemon(cli: &Cli, around: &Surroundings) -> (DaemonState, Option<String>) {
     let daemon = Daemon::connect(endpoint, &args);
     let asked = daemon.and_then(|daemon| {
         let status = daemon.status()?;
-        // Who may not list them is told nothing of them.
+        // Callers that may not list them get nothing of them.
         Ok((status, daemon.told_by().ok().flatten()))
     });
     let (asked, told_by) = match asked {

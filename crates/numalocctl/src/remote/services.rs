@@ -100,7 +100,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// By which way numaloc-nri was told of its containers; `None`: there are none.
+    /// The source through which numaloc-nri knows its containers; `None`: there are none.
     pub fn told_by(&self) -> Result<Option<String>, Failure> {
         let filter = WorkloadFilter { source: Some(NRI_SOURCE.to_owned()), ..Default::default() };
         let message = v1::ListWorkloadsRequest {

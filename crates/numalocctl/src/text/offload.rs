@@ -4,7 +4,7 @@ use crate::clean::clean;
 use numaloc_api::v1;
 use std::fmt::Write;
 
-/// What was used, and why not more. That a host has no engine is told only to those who ask for all.
+/// What was used, and why not more. That a host has no engine is shown only with all.
 pub fn offload(text: &mut String, offload: &v1::OffloadUse, is_wide: bool) {
     let reason = Some(clean(&offload.reason)).filter(|reason| !reason.is_empty());
     match (offload.used, reason) {

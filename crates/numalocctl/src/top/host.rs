@@ -54,7 +54,7 @@ impl Host {
         Self { feed, jobs, own: VecDeque::new(), flows: MovedFlows::new() }
     }
 
-    /// Goes on looking, as far as the budget allows. The daemon does so by itself.
+    /// Continues to look, as far as the budget allows. The daemon does so automatically.
     pub fn work(&mut self) {
         if let Feed::Here(live, begin) = &mut self.feed {
             let begin = *begin;

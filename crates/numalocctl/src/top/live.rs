@@ -31,7 +31,7 @@ struct LiveLoop {
     mover: Option<(Mover, Key)>,
 }
 
-/// Shows the view until it is left. `note` is said first.
+/// Shows the view until it is left. `note` is shown first.
 ///
 /// # Errors
 /// There is no terminal.

@@ -93,7 +93,7 @@ impl Mover {
 
     /// Carries the plan out.
     pub fn begin(&self) {
-        // A thread that has failed has said so.
+        // A thread that has failed has reported that.
         let _ = self.go.send(());
     }
 
@@ -102,7 +102,7 @@ impl Mover {
         self.cancelled.store(true, Relaxed);
     }
 
-    /// What was told meanwhile.
+    /// What was reported meanwhile.
     pub fn reports(&self) -> Vec<Report> {
         self.reports.try_iter().collect()
     }

@@ -129,7 +129,7 @@ fn many_processes_are_no_matter_of_open_files() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// docs/troubleshooting.md says so: it is not a result of a look at the target, which may need to move.
+/// docs/troubleshooting.md states that: it is not a result of a look at the target, which may need to move.
 #[test]
 fn on_a_machine_with_one_node_plan_and_migrate_fail() {
     if fs::exists("/sys/devices/system/node/node1").unwrap() {

@@ -32,7 +32,7 @@ pub(super) enum Kind {
     Change,
     /// A change that comes in parts. They may have megabytes, which are kept until the request is whole.
     Bulk,
-    /// Goes on until its client ends it.
+    /// Lasts until its client ends it.
     Stream,
     /// A stream that has a quota of its own ([`super::Quotas`]).
     Watch,

@@ -28,7 +28,7 @@ pub struct Changes<K> {
     published: watch::Sender<u64>,
 }
 
-/// What is told of a record.
+/// What is reported of a record.
 #[derive(Debug)]
 pub struct Told<'a, K> {
     /// The number of the change.
@@ -234,7 +234,7 @@ mod tests {
             all.map(|told| (told.number, told.id.id().to_owned(), told.is_progress)).collect()
         };
         let entry = |number, id: &str, is_progress| (number, id.to_owned(), is_progress);
-        // Who has not heard of its change is told of that, too: it may have left a filter.
+        // Watchers that have not seen its change are notified of that, too: it may have left a filter.
         let both = [entry(1, "w0", false), entry(2, "w1", false), entry(1002, "w0", true)];
         assert_eq!(told(&changes), both);
         // A change says all that there is to say.

@@ -13,7 +13,7 @@ const RUNS: u32 = 3;
 /// still noticed soon.
 const SLOWEST: u32 = 16;
 
-/// What is said when a fight is over.
+/// The message when a fight is over.
 pub const STAYS: &str = "the fight is over: what the schedule moves stays in place";
 
 /// Whether the work of a schedule stays done.

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Something that the dispatcher has counted or measured. Each is told once.
+/// Something that the dispatcher has counted or measured. Each is reported once.
 #[derive(Debug)]
 pub enum Measured<'a> {
     /// The store begins a commit; [`Self::Commit`] follows.

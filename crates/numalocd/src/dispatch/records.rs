@@ -53,7 +53,7 @@ impl Records {
     }
 
     /// Stores `writes`, all or none, and only then takes them over into the book. While there is a draft, they are taken over
-    /// at once, and stored with it. `tell` is told of the commit.
+    /// at once, and stored with it. `tell` is notified of the commit.
     ///
     /// # Errors
     /// There is no room, or the store cannot be written. Nothing has changed.

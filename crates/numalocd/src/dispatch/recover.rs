@@ -91,7 +91,7 @@ impl Dispatcher {
     }
 }
 
-/// Whether the job's policy is to go on at the next start after the daemon has ended.
+/// Whether the job's policy is to continue at the next start after the daemon has ended.
 pub(super) fn resumes(job: &Job) -> bool {
     job.spec.policy.on_interrupt == OnInterrupt::Resume
 }

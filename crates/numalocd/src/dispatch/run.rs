@@ -32,7 +32,7 @@ pub struct Run {
     pub is_planned: bool,
     /// Since when the job has been moving; `None` before.
     pub moving: Option<Instant>,
-    /// Why the run was told to end and go back into the queue, if it was.
+    /// Why the run is to end and go back into the queue, if it is.
     pub back: Option<&'static str>,
     /// The client that wants the job cancelled or paused, if one does. The record says what it wants.
     pub ended_by: Option<String>,

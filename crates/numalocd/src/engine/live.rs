@@ -182,7 +182,7 @@ impl Shared {
         self.viewers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread. A failure is told to those who wait, and the next question tries again.
+    /// The thread. A failure is reported to all that wait, and the next request tries again.
     fn run(&self) {
         if let Err(refusal) = caught(|| self.look()) {
             tracing::error!(%refusal, "the host cannot be watched live");

@@ -1,4 +1,4 @@
-//! What the dispatcher is told of a plan.
+//! What the engine reports of a plan.
 
 use super::members::Members;
 use crate::order::{Found, Planned};

@@ -48,7 +48,7 @@ impl EventService for Service {
             let (handle, filter) = (handle.clone(), filter.clone());
             async move {
                 let read = handle.events_after(filter, seen, AT_ONCE).await?;
-                // Checked after reading, so that the client is told if events were forgotten meanwhile.
+                // Checked after reading, so that the client is notified if events were removed meanwhile.
                 if seen >= begin {
                     handle.check_cursor(seen).await?;
                 }

@@ -53,7 +53,7 @@ const GRANTED: (u32, u32) = (12_001, 12_001);
 const IN_GROUP: (u32, u32) = (12_002, 12_100);
 const STRANGER: (u32, u32) = (12_003, 12_003);
 
-/// What the child of the test is told: where the daemon is, and whether it has a role there.
+/// What the child of the test receives: where the daemon is, and whether it has a role there.
 const SOCKET: &str = "NUMALOCD_TEST_SOCKET";
 const HAS_ROLE: &str = "NUMALOCD_TEST_HAS_ROLE";
 
@@ -77,7 +77,7 @@ impl Told {
         told
     }
 
-    /// When it was told this, from `since` on.
+    /// When it logged this, from `since` on.
     fn times(&self, word: &str, since: Instant) -> Vec<Instant> {
         let told = self.0.lock().expect("no panic");
         let fitting =
@@ -273,7 +273,7 @@ async fn started(channel: &Channel) -> Option<prost_types::Timestamp> {
     status.into_inner().start_time
 }
 
-/// Reads as a user of whom the daemon has not heard before, from a process of its own.
+/// Reads as a user that the daemon has not seen before, from a process of its own.
 fn read_as((uid, gid): (u32, u32), socket: &Path, has_role: bool) {
     let mut command = Command::new("setpriv");
     command.args([format!("--reuid={uid}"), format!("--regid={gid}"), "--clear-groups".to_owned()]);

@@ -242,7 +242,7 @@ fn root_is_answered_and_memory_stays_within_its_bound() {
             let begin = answered.load(Relaxed);
             let deadline = Instant::now() + PATIENCE;
             let mut asked = 0;
-            // Go on until the flood has begun. Clients that take no answers get few lists, so they are not waited for.
+            // Continue until the flood has begun. Clients that take no answers get few lists, so they are not waited for.
             while asked < 30 || (!untaken && answered.load(Relaxed) < begin + 200) {
                 assert!(Instant::now() < deadline, "{asked} of root, {answered:?} of the viewer");
                 let status = async {

@@ -1,4 +1,4 @@
-//! Stores that earlier versions have written can be opened, read and gone on with.
+//! Stores that earlier versions have written can be opened, read and continued.
 //!
 //! Each directory in `fixtures` is what one version has written of the records in `records`: `closed`, the file of a daemon that
 //! has ended, and `killed`, that of one that was killed, both without the zeros at their ends; and `records.txt`, how large the
@@ -370,7 +370,7 @@ async fn a_daemon_goes_on_with_stores_of_earlier_versions() {
             let mut events = EventServiceClient::new(channel);
             let list = v1::ListEventsRequest { page_size: 1000, ..Default::default() };
             let listed = events.list_events(list).await.expect("a list").into_inner();
-            // What has become of jobs that were under way is told besides.
+            // The result of jobs that were under way is reported as well.
             assert!(listed.events.len() >= of("events/"), "{}", fixture.display());
         }
     }

@@ -47,7 +47,7 @@ pub enum End {
     Leave,
 }
 
-/// Serves commands until the end of standard input, or until it is told to leave.
+/// Serves commands until the end of standard input, or until the command `leave`.
 pub fn serve(memory: &Memory, child: Option<i32>) -> Result<End> {
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const FILL: f64 = 0.8;
 /// The same for who is pinned already, to several nodes. Lower, so that noise does not narrow again what was placed just below [`FILL`].
 pub const FILL_AGAIN: f64 = 0.7;
-/// Below this use of CPUs nobody is told to run elsewhere.
+/// Below this use of CPUs no process is advised to run elsewhere.
 pub const WORKING_CPUS: f64 = 0.1;
 
 /// A host as it is by now, with what judges ask again and again.

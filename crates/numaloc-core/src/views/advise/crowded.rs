@@ -23,7 +23,7 @@ pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> 
     if works && is_crowded { elsewhere(host, subject, &|_| true) } else { None }
 }
 
-/// Another node where it fits with all its memory, among those that suit. Its pin has to be changed for that, which is said.
+/// Another node where it fits with all its memory, among those that suit. Its pin has to be changed for that, which the finding states.
 pub fn elsewhere(
     host: &Host,
     subject: &Subject,

@@ -46,7 +46,7 @@ impl Scanner {
                 base_pages += pages as u64;
             }
         }
-        // Always goes on by at least a page: a walk that could not even begin would be repeated forever.
+        // Always continues by at least a page: a walk that could not even begin would be repeated forever.
         Ok((walked.max(from + PAGE) - view.start, base_pages))
     }
 

@@ -92,7 +92,7 @@ mod tests {
     use crate::{fake::Fake, survey::space::tests::open};
     use numaloc_core::{Identity, Threads};
 
-    /// Which address space a pid is said to have.
+    /// Which address space a pid has here.
     fn of(pid: i32) -> i32 {
         match pid {
             100..200 => 1,

@@ -88,7 +88,7 @@ impl Look {
         })
     }
 
-    /// Goes on by a window. Returns whether it is done.
+    /// Continues by a window. Returns whether it is done.
     pub(super) fn go_on(&mut self, scanner: &mut Scanner) -> Result<bool, NoLook> {
         let mut left = WINDOW;
         for _ in 0..MAPPINGS {

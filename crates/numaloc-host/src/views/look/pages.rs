@@ -86,7 +86,7 @@ impl Pages {
     }
 
     /// The private hugetlb memory of a process, by size of a page and by node. Only numa_maps says the size, and the kernel walks
-    /// all memory of the process for that; so nothing is said where this machine has pools of several sizes. What is mapped shared
+    /// all memory of the process for that; so nothing is reported where this machine has pools of several sizes. What is mapped shared
     /// would count for each process that maps it, and is left out.
     ///
     /// # Errors

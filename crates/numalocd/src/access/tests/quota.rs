@@ -31,7 +31,7 @@ fn caller(name: &str) -> Caller {
     }
 }
 
-/// How long the refused caller is told to wait.
+/// How long the refused caller is to wait.
 fn wait(refused: Result<(), Refusal>) -> Option<Duration> {
     match refused {
         Err(Refusal::TooFast { retry_after, .. }) => Some(retry_after),
@@ -66,7 +66,7 @@ proptest! {
         }
     }
 
-    /// A caller that is refused and waits as long as it is told to passes then, however it called before.
+    /// A caller that is refused and waits as long as the answer names passes then, however it called before.
     #[test]
     fn nobody_starves(rate in 1_u32..=u32::MAX, tries in 1_usize..200) {
         let (quotas, start) = (quotas(rate.min(150), 0), Instant::now());

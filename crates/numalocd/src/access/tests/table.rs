@@ -352,7 +352,7 @@ async fn each_caller_may_what_the_table_says() {
     let asleep = Asleep::new();
     let mut rig = Rig::with(&dir, config());
     let names = records(&rig, asleep.pid()).await;
-    // A caller that may run a schedule is told that its target is not there.
+    // A caller that may run a schedule gets the answer that its target does not exist.
     let mut probes = std::mem::replace(&mut rig.probes, mpsc::unbounded_channel().1);
     let probed = rig.probed.clone();
     tokio::spawn(async move {

@@ -143,7 +143,7 @@ async fn a_schedule_inherits_nothing_from_one_of_its_name() {
     rig.handle.delete_schedule(operator(), delete).await.expect("it is there");
     let other = caller("uid:1001", Role::Operator);
     rig.handle.create_schedule(other.clone(), create(), pins(&[1])).await.expect("it is free");
-    // Also what is read from the store is told apart.
+    // What is read from the store is distinguished as well.
     rig.kill().await;
     let mut rig = Rig::at(&dir);
     let second = rig.run(outcome(4096, None)).await;
@@ -351,7 +351,7 @@ async fn a_schedule_runs_now_and_never_twice_at_once() {
     };
     let stranger = rig.handle.run_schedule(caller("uid:7", Role::Operator), run_of(&id)).await;
     assert_refused!(stranger, Refusal::NotPermitted { .. });
-    // If the target is not there, the caller is told, and the schedule stays paused.
+    // If the target does not exist, the caller is notified, and the schedule stays paused.
     let asked = run(&rig);
     let probe = rig.probe().await;
     rig.answer(&probe, Err(Refusal::TargetEmpty { message: "gone".to_owned() }));

@@ -1,4 +1,4 @@
-//! Changes that wait together: they share one commit, all or none are made, and nobody hears of them before.
+//! Changes that wait together: they share one commit, all or none are made, and no watcher sees them before.
 
 use super::{workloads::workload, *};
 use crate::store::{DiskFault, Weight};

@@ -117,7 +117,7 @@ async fn each_hold_is_by_itself_and_stays_as_it_is() {
     let job = rig.handle.get_job(id.clone()).await.expect("it is there");
     assert_eq!(job.state_message, "waits: all moves are paused");
     assert_eq!(rig.only_listed().await.state_message, job.state_message);
-    // A watcher is told, too.
+    // A watcher is notified, too.
     let mut watch = rig.handle.watch_job(id).await.expect("it is there");
     watch.mark_unchanged();
     set(&rig, Hold::Drain, true).await;

@@ -1,4 +1,4 @@
-//! What the engine is told of offload, and the events when it fails, or cannot be prepared.
+//! What the engine receives of offload, and the events when it fails, or cannot be prepared.
 
 use super::*;
 use numaloc_api::value::{Event, EventFilter, EventType, Policy};

@@ -159,7 +159,7 @@ async fn old_records_are_forgotten() {
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 100).await.unwrap();
     assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [6, 7, 8]);
     // A watcher that continues after one of these events misses none. One that has missed events, or names an event that
-    // never was, is told.
+    // never was, is notified.
     for after in [0, 5, 6, 8] {
         rig.handle.check_cursor(after).await.expect("all are kept that come after it");
     }

@@ -121,7 +121,7 @@ async fn targets_name_workloads() {
     }
     let one = |id: &str| Target { container_ids: [id.to_owned()].into(), ..none() };
     assert_refused!(rig.handle.select(one("x")).await, Refusal::TargetNotFound { .. });
-    // A name that is not registered is told as missing, and the rest is found.
+    // A name that is not registered is reported as missing, and the rest is found.
     let some = Target { container_ids: ["c-a".to_owned(), "x".to_owned()].into(), ..none() };
     let selected = rig.handle.select(some).await.unwrap();
     assert_eq!(targets(&selected.aim), cgroups(&["a"]));
@@ -662,7 +662,7 @@ async fn changes_are_known_as_soon_as_they_are_stored() {
     let (_, seen) = changes(&rig, any(), seen).await;
     sleep(11).await;
     assert_eq!(changes(&rig, any(), seen).await.0, ["-d"], "its lease has ended");
-    // A watcher with a filter is told of all other workloads as removed.
+    // A watcher with a filter gets all other workloads as removed.
     let of_b = WorkloadFilter { id_prefix: Some("b".to_owned()), ..any() };
     let (told, _) = changes(&rig, of_b, 0).await;
     assert_eq!(told.iter().filter(|told| told.starts_with('+')).collect::<Vec<_>>(), ["+b"]);

@@ -27,7 +27,7 @@ async fn passed_sockets_are_served() {
     serve(listeners, health, until).await.unwrap();
 }
 
-/// Starts the daemon's part with descriptors 3 and 4, of which it is told about `count`.
+/// Starts the daemon's part with descriptors 3 and 4, of which LISTEN_FDS counts `count`.
 fn start(first: Stdio, second: Stdio, count: u32, variables: &[(&str, String)]) -> Child {
     let name = "listen::tests::activation::passed_sockets_are_served";
     Command::new("/bin/sh")

@@ -12,7 +12,7 @@ use tokio::{
 /// Least time between two answers that show the same state.
 const PROGRESS: Duration = Duration::from_millis(100);
 
-/// A job as it is now and after its changes. A change of its state is told at once; any other change, a tenth of a second
+/// A job as it is now and after its changes. A change of its state is sent at once; any other change, a tenth of a second
 /// after the last answer at the earliest. Changes that are followed by others before that are left out. Ends with the job.
 #[derive(Debug)]
 pub struct JobWatch {
