@@ -38,14 +38,14 @@
 //! least, 1/32 of the pace and calls of 256 KiB or one folio, a run still completes. There are three brakes: for the `guard`, for what
 //! has a bound for all causes together (`watch`), and for huge pages that are split (`splits`).
 //!
-//! **Only pressure that the run causes slows it down.** Pressure is measured in spells of 120 ms (`spell`). As long as it is below its
-//! bound, so is the part that the run causes. Beyond, the `guard` makes trials: a spell of moving and one of resting, in an order without
+//! **Only pressure that the run causes slows it down.** Pressure is measured in intervals of 120 ms (`interval`). As long as it is below its
+//! bound, so is the part that the run causes. Beyond, the `guard` makes trials: an interval of moving and one of resting, in an order without
 //! a period (Thue-Morse). Their difference is what the run causes; steps, slopes and rhythms of others cancel out, and it takes two
-//! trials that agree to change the pace. Once the pressure is known to be of others, trials are seven spells apart, and their rests cost
+//! trials that agree to change the pace. Once the pressure is known to be of others, trials are seven intervals apart, and their rests cost
 //! a tenth of the time. `simulation` has all of it on a simulated clock.
 //!
 //! **Room is made by the kernel, within bounds.** No call reclaims: either kswapd drops cache while the worker waits, or the worker asks
-//! the node for it before the call (`ways`). The plan counts on clean, inactive cache that no cgroup protects
+//! the node for it before the call (`reclaim`). The plan counts on clean, inactive cache that no cgroup protects
 //! (`numaloc_core::protection`), and a run stops when refaults show that what was dropped was in use (`cache`). Refaults are counted by
 //! node: which cgroup owns the cache of a node is known only from memory.numa_stat of each, and to read it makes the kernel sum up the
 //! counters of all of them.

@@ -3,10 +3,10 @@
 pub(crate) mod brake;
 pub(crate) mod duty;
 pub(crate) mod guard;
+pub(crate) mod interval;
 pub(crate) mod pacer;
 #[cfg(test)]
 pub(crate) mod simulation;
-pub(crate) mod spell;
 pub(crate) mod splits;
 pub(crate) mod stall;
 pub(crate) mod watch;

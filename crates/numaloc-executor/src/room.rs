@@ -3,4 +3,4 @@
 pub(crate) mod cache;
 pub(crate) mod exchange;
 pub(crate) mod moved_cache;
-pub(crate) mod ways;
+pub(crate) mod reclaim;

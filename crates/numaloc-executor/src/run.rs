@@ -1,6 +1,6 @@
 //! A run: its workers, the runs beside it, and a migration as a whole.
 
-pub(crate) mod beside;
+pub(crate) mod exchange;
 pub(crate) mod execute;
 pub(crate) mod migration;
 pub(crate) mod partners;

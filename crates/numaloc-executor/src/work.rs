@@ -10,7 +10,7 @@ use crate::{
     Control, RunLimits,
     limits::{allowance::Allowance, assignment::Assignment, rooms::SharedRooms},
     pace::pacer::Pacer,
-    pages::{cover::Cover, row::Row},
+    pages::{move_index::MoveIndex, row::Row},
     room::{cache::Dropped, exchange::Exchange, moved_cache::MovedCache},
     work::windows::{Window, Windows},
 };
@@ -38,7 +38,7 @@ pub struct Work<'a> {
     /// Decides how fast the run may go.
     pub pacer: Pacer<'a>,
     /// Decides which of the plan's moves a page belongs to.
-    pub cover: Cover,
+    pub move_index: MoveIndex,
     /// Number of threads that move pages.
     pub workers: usize,
     /// Reads how much memory the nodes have.
@@ -92,7 +92,7 @@ impl<'a> Work<'a> {
         Ok(Self {
             topology,
             plan,
-            cover: Cover::new(&plan.moves, &plan.common_stays),
+            move_index: MoveIndex::new(&plan.moves, &plan.common_stays),
             limits,
             control,
             windows: Mutex::new(Windows::by_address(&plan.moves, pacer.most_bytes, workers)),

@@ -12,7 +12,7 @@ use crate::{
         pagemap::Entry,
     },
     survey::{
-        sight::{Sight, Source},
+        page_access::{PageAccess, Source},
         space::AddressSpace,
     },
 };
@@ -28,7 +28,7 @@ const ENTRY: usize = 8;
 /// A host of two nodes, with two processes that map the same memory.
 struct Scene {
     fake: Fake,
-    sight: Sight,
+    page_access: PageAccess,
     spaces: Vec<AddressSpace>,
     claims: Claims,
 }
@@ -95,14 +95,14 @@ impl Scene {
         for pid in PIDS {
             fake.process(pid, "app", &["0"]);
         }
-        let sight = Sight::new(&fake.roots()).expect("two nodes");
-        let sight = Sight { source: Source::Pagemap, ..sight };
+        let page_access = PageAccess::new(&fake.roots()).expect("two nodes");
+        let page_access = PageAccess { source: Source::Pagemap, ..page_access };
         let spaces = PIDS.map(|pid| fake.space(pid)).into();
         let claim = |node| Claim {
             home: [NodeId(node)].into_iter().collect(),
             allowed: [NodeId(0), NodeId(1)].into_iter().collect(),
         };
-        Self { fake, sight, spaces, claims: [claim(0), claim(1)].into_iter().collect() }
+        Self { fake, page_access, spaces, claims: [claim(0), claim(1)].into_iter().collect() }
     }
 
     /// Writes the three files. Most frames are made to be among the few that the host has, so that they meet.
@@ -127,7 +127,7 @@ impl Scene {
     }
 
     fn scanner(&self, precision: Precision) -> Scanner {
-        Scanner::new(&self.fake.roots(), &self.sight, precision)
+        Scanner::new(&self.fake.roots(), &self.page_access, precision)
     }
 
     fn scanned<'a>(&'a self, mappings: &'a [Mapping], pages: &'a Pages) -> Scanned<'a> {

@@ -80,9 +80,9 @@ pub use survey::{
     Survey, Surveyor,
     arrivals::{Arrivals, Groups},
     crew::{Crew, Cut, Newcomers},
+    page_access::{PageAccess, Source},
     placement::{Known, Policies},
     scan::{Ownership, PageRun, Place, Precision, Scanned, Scanner},
-    sight::{Sight, Source},
     space::{AddressSpace, allow_files},
     used_files::{UsedFile, Whose, used_files},
 };

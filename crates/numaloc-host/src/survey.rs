@@ -9,11 +9,11 @@ mod growing;
 pub(crate) mod mappers;
 pub(crate) mod merged;
 pub(crate) mod mounts;
+pub(crate) mod page_access;
 pub(crate) mod placement;
 pub(crate) mod remapped;
 pub(crate) mod residency;
 pub(crate) mod scan;
-pub(crate) mod sight;
 pub(crate) mod space;
 pub(crate) mod used_files;
 pub(crate) mod vmas;
@@ -25,10 +25,10 @@ use crate::{
         crew::{Growth, Newcomers},
         extents::{Overlaps, Part},
         mappers::MapperSearch,
+        page_access::PageAccess,
         placement::{Known, Placements, Placing, Policies},
         residency::Found,
         scan::{Precision, Scanner},
-        sight::Sight,
         space::{AddressSpace, check_answering, distinct},
     },
 };
@@ -46,7 +46,7 @@ pub struct Survey {
     /// Their claims on the pages that they map.
     pub claims: Claims,
     /// How page locations were found.
-    pub sight: Sight,
+    pub page_access: PageAccess,
     /// What was read about memory policies.
     pub(crate) placements: Placements,
     /// The processes that the target has got since; none if it gets none.
@@ -56,7 +56,7 @@ pub struct Survey {
 impl Survey {
     /// What later surveys of the same processes need not ask again.
     pub fn known(&self) -> Policies<'_> {
-        Policies::Known(Known { sight: &self.sight, placements: &self.placements })
+        Policies::Known(Known { page_access: &self.page_access, placements: &self.placements })
     }
 
     /// The processes, in the order in which extents refer to them.
@@ -121,9 +121,9 @@ fn look(
     processes: Vec<Process>,
 ) -> Result<(Survey, Seen), Error> {
     let go_on = || if stop() { Err(Error::Stopped) } else { Ok(()) };
-    let mut sight = match policies {
-        Policies::Known(before) => before.sight.again(roots)?,
-        _ => Sight::new(roots)?,
+    let mut page_access = match policies {
+        Policies::Known(before) => before.page_access.again(roots)?,
+        _ => PageAccess::new(roots)?,
     };
     let mut spaces = Vec::new();
     let shared_roots = Arc::new(roots.clone());
@@ -133,19 +133,19 @@ fn look(
     }
     check_answering(roots, &spaces)?;
     let spaces = distinct(spaces);
-    sight.remapped = (spaces.len() > 1).then(Arc::default);
+    page_access.remapped = (spaces.len() > 1).then(Arc::default);
     let (mut all, mut common) = (Vec::new(), vmas::Common::default());
     for space in &spaces {
         go_on()?;
         all.push(vmas::read(space, &mut common)?);
     }
     let arrivals = growth.map(|growth| &*growth.arrivals);
-    let tells_shared_tables = sight.tells_shared_tables;
+    let tells_shared_tables = page_access.tells_shared_tables;
     let search = MapperSearch { roots, spaces: &spaces, arrivals, tells_shared_tables, stop };
     search.fill(&mut all)?;
     let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
     let claims = planner::claims(topology, &processes, options);
-    let scanner = || Scanner::new(roots, &sight, Precision::Sampled);
+    let scanner = || Scanner::new(roots, &page_access, Precision::Sampled);
     let threads = options.pacing.pace().workers;
     let find = |parts: &[Part]| residency::find(parts, &spaces, &claims, threads, &scanner, stop);
     go_on()?;
@@ -154,7 +154,7 @@ fn look(
         let (pid, comm, name) = (identity.pid, comm.clone(), name.to_string());
         Error::Overlaps { pid, comm, name, mappings }
     };
-    let look_again = || sight.remapped.as_ref().is_some_and(|remapped| remapped.assign());
+    let look_again = || page_access.remapped.as_ref().is_some_and(|remapped| remapped.assign());
     let mut extents = find_extents(all, refused, find, look_again)?;
     let newcomers = match growth {
         Some(growth) => Newcomers::new(growth.clone(), &spaces, &claims),
@@ -173,7 +173,7 @@ fn look(
     let placements = placing.place(&mut extents)?;
     let caller_mems = read::mems_allowed(roots)?;
     let seen = Seen { processes, caller_mems, extents };
-    Ok((Survey { spaces, claims, sight, placements, newcomers }, seen))
+    Ok((Survey { spaces, claims, page_access, placements, newcomers }, seen))
 }
 
 /// All extents that have pages, in the order of processes and addresses. They are found once more if `look_again` returns true

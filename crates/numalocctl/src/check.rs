@@ -5,10 +5,10 @@ mod daemon;
 mod dsa;
 mod kernel;
 mod machine;
+mod make_room;
 mod rights;
 #[cfg(test)]
 mod tests;
-mod ways;
 
 pub use containers::ContainersState;
 pub use daemon::DaemonState;
@@ -17,7 +17,7 @@ pub use kernel::{BALANCING_ADVICE, is_balancing};
 use crate::doc::Check;
 use numaloc_core::Topology;
 use numaloc_dma::dsa::Found;
-use numaloc_host::{Error, HostFacts, node_room::Ways};
+use numaloc_host::{Error, HostFacts, node_room::RoomRights};
 
 /// Facts about this host.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub struct Findings {
     /// The machine as hwloc sees it.
     pub topology: Result<Topology, Error>,
     /// What this process may ask nodes for; `None` if no node has memory, or it is not known which.
-    pub ways: Option<Ways>,
+    pub ways: Option<RoomRights>,
     /// What can tell of containers.
     pub containers: ContainersState,
     /// Accelerators that can copy.
@@ -59,7 +59,7 @@ pub fn checks(found: &Findings) -> Vec<Check> {
         machine::hwloc(found),
         machine::nodes(found),
         machine::room(found),
-        ways::make_room(found),
+        make_room::make_room(found),
         machine::cgroups(found),
         containers::containers(found),
         daemon::daemon(found),

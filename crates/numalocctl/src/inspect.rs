@@ -35,7 +35,7 @@ impl From<PlannedMigration<Resolved>> for Inspection {
         PlannedMigration { topology, plan, survey, party, .. }: PlannedMigration<Resolved>,
     ) -> Self {
         let missing = missing_of(&party.targets, &party.missing);
-        Self { topology, plan, source: survey.sight.source, missing }
+        Self { topology, plan, source: survey.page_access.source, missing }
     }
 }
 

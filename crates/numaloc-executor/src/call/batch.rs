@@ -6,10 +6,10 @@ use crate::{
         blocks::make_huge_pages,
         cache_moving,
         deferred::{self, Deferred},
+        exchange_room,
         fate::{Fate, fate},
         find::{Finder, Found},
         key::Key,
-        others,
         page_status::PageStatus,
         pending::Pending,
     },
@@ -17,12 +17,12 @@ use crate::{
     pages::{
         folio::{Class, Folio},
         row::{self, Row, fitting, take},
-        verify::Sighting,
+        verify::Verified,
     },
     room::{
         cache::Patience,
         exchange::Exchange,
-        ways::{Way, ask_for_room},
+        reclaim::{Reclaim, ask_for_room},
     },
     work::{Work, ledger::Ledger, report::Report, rest::Rests},
 };
@@ -43,7 +43,7 @@ enum Unshared {
     /// It has gone.
     Not,
     /// The kernel has moved it, and this process has lost the page table.
-    Arrived(Sighting),
+    Arrived(Verified),
     /// Another process may still show it.
     Unseen,
 }
@@ -61,6 +61,8 @@ pub struct Mover<'a> {
     finder: Finder<'a>,
     caller: Caller<'a>,
     pending: Pending,
+    /// Whether a call takes the little that a target has above the floor, to wake its kswapd.
+    takes_little: bool,
 }
 
 impl<'a> Mover<'a> {
@@ -74,6 +76,7 @@ impl<'a> Mover<'a> {
             finder: Finder::new(roots, work, survey),
             caller: Caller::new(work),
             pending: Pending::default(),
+            takes_little: false,
         }
     }
 
@@ -166,7 +169,7 @@ impl<'a> Mover<'a> {
                         self.rests.pay_for_drops(bytes);
                     }
                     let before = self.ledger.moved_bytes();
-                    patience = None;
+                    (patience, self.takes_little) = (None, false);
                     // `pay` may have waited. If the run must stop by now, the next turn of the loop leaves everything.
                     if self.work.stop().is_none() {
                         let batch = take(&mut todo, bytes);
@@ -184,7 +187,7 @@ impl<'a> Mover<'a> {
                     match self.work.control.allowance {
                         // The run that makes the allowance decides when this one continues, so the wait is not work of this run.
                         Some(_) => {
-                            self.rests.pause(others::PAUSE);
+                            self.rests.pause(exchange_room::PAUSE);
                         }
                         None => thread::sleep(UNSETTLED_PAUSE),
                     }
@@ -220,6 +223,7 @@ impl<'a> Mover<'a> {
             MakeRoom::Cache => {
                 let by_cache = memory.room_by_cache(supply, reserve, key.make_room);
                 let way = self.work.dropped.way(self.work.roots, key.to);
+                let wanted = if self.takes_little { 0 } else { wanted };
                 free.max(way.above_floor(&memory, wanted).min(by_cache))
             }
             MakeRoom::MoveCache => free.max(self.work.moved_cache.room(key.to, &memory, wanted)),
@@ -266,7 +270,13 @@ impl<'a> Mover<'a> {
             }
             MakeRoom::Exchange => {
                 let waiting_bytes = todo.iter().map(Row::bytes).sum();
-                others::await_room(self.work, &mut self.rests, key.to, waiting_bytes, patience)
+                exchange_room::await_room(
+                    self.work,
+                    &mut self.rests,
+                    key.to,
+                    waiting_bytes,
+                    patience,
+                )
             }
         }
     }
@@ -289,9 +299,10 @@ impl<'a> Mover<'a> {
             return false;
         }
         let now = Instant::now();
-        let lasts = patience
-            .get_or_insert_with(|| Patience::new(memory.free_bytes, now))
-            .lasts(memory.free_bytes, now);
+        let waiting = patience.get_or_insert_with(|| Patience::new(memory.free_bytes, now));
+        let lasts = waiting.lasts(memory.free_bytes, now);
+        let may_sleep = memory.free_bytes >= memory.low_watermark_bytes;
+        self.takes_little = may_sleep && waiting.is_quiet(now);
         if !lasts && self.work.dropped.other_way(key.to) {
             *patience = None;
             return true;
@@ -306,7 +317,7 @@ impl<'a> Mover<'a> {
             return false;
         }
         let way = self.work.dropped.way(self.work.roots, key.to);
-        let is_made = way == Way::Ask && {
+        let is_made = way == Reclaim::Ask && {
             let is_made = ask_for_room(self.work.roots, key.to, &memory, wanted);
             self.ledger.reclaimed();
             // The time counts as the worker's own.
@@ -328,7 +339,7 @@ impl<'a> Mover<'a> {
     fn batch(&mut self, key: Key, rows: &[Row]) -> Vec<Row> {
         let space = &self.finder.space(key.process).clone();
         let called = self.caller.call(space, key, rows);
-        let (sightings, failed) = self.finder.verify(key.process, rows, key.to);
+        let (results, failed) = self.finder.verify(key.process, rows, key.to);
         if let (Some(error), Some(row)) = (&failed, rows.first()) {
             self.ledger.error(row.first.account, error);
         }
@@ -338,17 +349,17 @@ impl<'a> Mover<'a> {
         }
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
         let mut before = 0;
-        for (row, sighting) in sightings {
-            let sighting = match self.unshared(row, &sighting, called.status(before), key.to) {
-                Unshared::Not => sighting,
-                Unshared::Arrived(sighting) => sighting,
+        for (row, verified) in results {
+            let verified = match self.unshared(row, &verified, called.status(before), key.to) {
+                Unshared::Not => verified,
+                Unshared::Arrived(verified) => verified,
                 Unshared::Unseen => {
                     self.defer_row(row, Reason::Busy);
                     before += row.count as usize;
                     continue;
                 }
             };
-            for folio in self.ledger.seen(space.process.identity, key.to, row, sighting) {
+            for folio in self.ledger.seen(space.process.identity, key.to, row, verified) {
                 let index = (folio.address - row.first.address) / row.first.bytes;
                 let is_part = folio.bytes < row.first.bytes;
                 let status = called.status(before + index as usize);
@@ -382,14 +393,14 @@ impl<'a> Mover<'a> {
 
     /// Tells a folio that a call has taken out of this process's page tables, although it still exists: the kernel takes away page
     /// tables that processes share before it moves a page (mm/rmap.c, `try_to_migrate_one`, `huge_pmd_unshare`).
-    fn unshared(&self, row: Row, sighting: &Sighting, status: PageStatus, to: NodeId) -> Unshared {
+    fn unshared(&self, row: Row, verified: &Verified, status: PageStatus, to: NodeId) -> Unshared {
         let bytes = row.bytes();
-        if sighting.absent_bytes < bytes || row.count > 1 || !self.work.shares_tables(&row) {
+        if verified.absent_bytes < bytes || row.count > 1 || !self.work.shares_tables(&row) {
             return Unshared::Not;
         }
         match status {
             PageStatus::On(node) if node == to => {
-                Unshared::Arrived(Sighting { arrived_bytes: bytes, ..Sighting::default() })
+                Unshared::Arrived(Verified { arrived_bytes: bytes, ..Verified::default() })
             }
             _ => Unshared::Unseen,
         }
@@ -400,8 +411,8 @@ impl<'a> Mover<'a> {
         for (index, folio) in rows.iter().flat_map(|row| row.folios()).enumerate() {
             match called.status(index) {
                 PageStatus::On(node) if node == to => {
-                    let sighting = Sighting { arrived_bytes: folio.bytes, ..Sighting::default() };
-                    self.ledger.seen(process, to, folio.into(), sighting).for_each(drop);
+                    let verified = Verified { arrived_bytes: folio.bytes, ..Verified::default() };
+                    self.ledger.seen(process, to, folio.into(), verified).for_each(drop);
                 }
                 _ => self.orphaned(folio.into()),
             }

@@ -4,7 +4,7 @@ use crate::{
     pages::{
         folio::{Folio, Shape, account, folios},
         row::Row,
-        verify::{self, Sighting},
+        verify::{self, Verified},
     },
     work::Work,
 };
@@ -48,7 +48,7 @@ pub struct Found {
 impl<'a> Finder<'a> {
     /// Opens the files that it needs.
     pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Self {
-        let scanner = Scanner::new(roots, &survey.sight, Precision::Exact);
+        let scanner = Scanner::new(roots, &survey.page_access, Precision::Exact);
         Self { work, survey, crew: None, scanner, flags: FrameFile::flags(roots) }
     }
 
@@ -143,7 +143,7 @@ impl<'a> Finder<'a> {
             let Some(from) = run.node.filter(|&node| !routes.from(node).is_empty()) else { return };
             let mapping = mappings[run.mapping];
             let is_copy = !cut.is_shared && run.mapping >= planned_move.mappings.len();
-            if is_copy || !self.work.cover.takes(index, planned_move, mapping, &run) {
+            if is_copy || !self.work.move_index.takes(index, planned_move, mapping, &run) {
                 return;
             }
             let (process, account) = (mapping.process, account(planned_move, mapping));
@@ -183,7 +183,7 @@ impl<'a> Finder<'a> {
         process: usize,
         rows: &[Row],
         to: NodeId,
-    ) -> (Vec<(Row, Sighting)>, Option<Error>) {
+    ) -> (Vec<(Row, Verified)>, Option<Error>) {
         let spaces = self.crew.as_ref().map_or(&self.survey.spaces, |crew| &crew.spaces);
         let space = &spaces[process];
         verify::verify(rows, to, |address, pages, places| {

@@ -2,7 +2,7 @@
 //! Pure.
 //!
 //! While pressure is below its bounds, so is the part of it that the run causes. Above them, only an experiment can tell. A trial
-//! is two spells, one of moving and one of resting; the difference between them is what the run causes. The order of the two has
+//! is two intervals, one of moving and one of resting; the difference between them is what the run causes. The order of the two has
 //! no period, so that it does not stay in step with a rhythm of others. Several trials must agree before the pace changes. The
 //! level of pressure is not remembered, so it may change at any time.
 
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// What a run does for some time, while pressure is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spell {
+pub enum Interval {
     /// It moves at its pace, reduced or not.
     Moving,
     /// It does nothing at all.
@@ -20,21 +20,21 @@ pub enum Spell {
 
 /// Evidence that is enough to change the pace, in trials. One trial is not enough: others may have come or gone during it.
 const ENOUGH: f64 = 1.5;
-/// Most spells between two trials. Trials continue, at this distance, when pressure is known to come from others: their rests then
+/// Most intervals between two trials. Trials continue, at this distance, when pressure is known to come from others: their rests then
 /// cost a tenth of the time.
 const LONGEST_GAP: u32 = 7;
 
 /// What is known about one of the measured signals.
 #[derive(Debug, Default)]
 struct Suspect {
-    /// Its value in the first spell of the trial, in percent.
+    /// Its value in the first interval of the trial, in percent.
     first: f64,
     /// From `-ENOUGH` (the run causes less than half of the bound) to `ENOUGH` (the run causes more than the bound).
     evidence: f64,
 }
 
 impl Suspect {
-    /// Adds what one trial, or one spell, says. `load` is the pressure that the run causes, divided by the bound. Between 0.5 and
+    /// Adds what one trial, or one interval, says. `load` is the pressure that the run causes, divided by the bound. Between 0.5 and
     /// 1 it says nothing, and it never counts for more than 1. Returns by how much the evidence has changed.
     fn weigh(&mut self, load: f64) -> f64 {
         let before = self.evidence;
@@ -47,22 +47,22 @@ impl Suspect {
 /// What a guard is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Moving. A trial may begin after this many spells.
+    /// Moving. A trial may begin after this many intervals.
     Watching(u32),
-    /// In the first spell of a trial.
+    /// In the first interval of a trial.
     First,
-    /// In the second spell of a trial.
+    /// In the second interval of a trial.
     Second,
 }
 
-/// Turns what was measured in spells into the factor by which a run is slower than its pace. The factor is halved when the run
+/// Turns what was measured in intervals into the factor by which a run is slower than its pace. The factor is halved when the run
 /// causes more than a bound, and doubled when it causes less than half of each bound.
 #[derive(Debug)]
 pub struct Guard {
     brake: Brake,
     suspects: BTreeMap<String, Suspect>,
     stage: Stage,
-    /// Spells between the last trial and the next.
+    /// Intervals between the last trial and the next.
     gap: u32,
     trials: u32,
 }
@@ -75,12 +75,12 @@ impl Guard {
     }
 
     /// What the run is to do now.
-    pub fn spell(&self) -> Spell {
+    pub fn interval(&self) -> Interval {
         // The Thue-Morse sequence: both orders occur equally often, and without a period.
         let rests_first = self.trials.count_ones() % 2 == 1;
         match (self.stage, rests_first) {
-            (Stage::First, true) | (Stage::Second, false) => Spell::Resting,
-            _ => Spell::Moving,
+            (Stage::First, true) | (Stage::Second, false) => Interval::Resting,
+            _ => Interval::Moving,
         }
     }
 
@@ -91,13 +91,13 @@ impl Guard {
 
     /// Why the run holds back, for people; empty when it does not.
     pub fn reason(&self) -> String {
-        if self.factor() == 1.0 && self.spell() == Spell::Resting {
+        if self.factor() == 1.0 && self.interval() == Interval::Resting {
             return "there is pressure; resting a moment to see whether the move causes it".into();
         }
         self.brake.reason()
     }
 
-    /// Takes what was measured in the spell that has ended. The next one begins.
+    /// Takes what was measured in the interval that has ended. The next one begins.
     pub fn take(&mut self, signals: &[Signal]) {
         self.stage = match self.stage {
             Stage::Watching(left) => self.watch(signals, left),
@@ -116,7 +116,7 @@ impl Guard {
         self.suspects.entry(signal.what.clone()).or_default()
     }
 
-    /// Weighs a spell of moving outside of a trial: the run causes no more than what was measured.
+    /// Weighs an interval of moving outside of a trial: the run causes no more than what was measured.
     fn watch(&mut self, signals: &[Signal], left: u32) -> Stage {
         for signal in signals.iter().filter(|signal| signal.load() < 0.5) {
             self.suspect(signal).weigh(0.0);
@@ -132,7 +132,7 @@ impl Guard {
 
     /// Ends a trial. What was measured while moving, less what was measured while resting, is what the run causes.
     fn conclude(&mut self, signals: &[Signal]) {
-        let moved_last = self.spell() == Spell::Moving;
+        let moved_last = self.interval() == Interval::Moving;
         self.trials = self.trials.wrapping_add(1);
         let (mut is_rising, mut is_falling) = (false, false);
         let mut guilty: Option<(f64, String)> = None;
@@ -194,11 +194,11 @@ mod tests {
     use crate::pace::brake::LEAST;
     use proptest::{collection::vec, prelude::*};
 
-    /// Passes `count` spells in a world in which the run causes `caused` percent at full pace, besides what others cause.
-    fn spells(guard: &mut Guard, count: u32, caused: f64, mut others: impl FnMut(u32) -> f64) {
-        for spell in 0..count {
-            let moving = if guard.spell() == Spell::Moving { guard.factor() } else { 0.0 };
-            let percent = (others(spell) + caused * moving).min(100.0);
+    /// Passes `count` intervals in a world in which the run causes `caused` percent at full pace, besides what others cause.
+    fn intervals(guard: &mut Guard, count: u32, caused: f64, mut others: impl FnMut(u32) -> f64) {
+        for interval in 0..count {
+            let moving = if guard.interval() == Interval::Moving { guard.factor() } else { 0.0 };
+            let percent = (others(interval) + caused * moving).min(100.0);
             guard.take(&[Signal { what: "io.pressure of /x".into(), percent, limit: 40.0 }]);
         }
     }
@@ -208,10 +208,10 @@ mod tests {
         fn it_never_stops_and_recovers_once_pressure_ends(percents in vec(0f64..=100.0, 0..200)) {
             let mut guard = Guard::new();
             for percent in percents {
-                spells(&mut guard, 1, 0.0, |_| percent);
+                intervals(&mut guard, 1, 0.0, |_| percent);
                 prop_assert!((LEAST..=1.0).contains(&guard.factor()));
             }
-            spells(&mut guard, 20, 0.0, |_| 1.0);
+            intervals(&mut guard, 20, 0.0, |_| 1.0);
             prop_assert_eq!((guard.factor(), guard.reason()), (1.0, String::new()));
         }
 
@@ -219,7 +219,7 @@ mod tests {
         fn the_level_of_others_makes_no_difference(level in 0f64..=100.0) {
             let mut guard = Guard::new();
             for _ in 0..200 {
-                spells(&mut guard, 1, 0.0, |_| level);
+                intervals(&mut guard, 1, 0.0, |_| level);
                 prop_assert_eq!(guard.factor(), 1.0);
             }
         }
@@ -227,10 +227,10 @@ mod tests {
         #[test]
         fn what_it_causes_comes_below_the_bound_and_stays(caused in 60f64..300.0, level in 0f64..10.0) {
             let mut guard = Guard::new();
-            spells(&mut guard, 40, caused, |_| level);
+            intervals(&mut guard, 40, caused, |_| level);
             for _ in 0..100 {
                 prop_assert!(caused * guard.factor() <= 40.0 * 1.1 || guard.factor() == LEAST);
-                spells(&mut guard, 1, caused, |_| level);
+                intervals(&mut guard, 1, caused, |_| level);
             }
         }
     }
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn two_trials_that_agree_hold_it_back_and_say_why() {
         let mut guard = Guard::new();
-        spells(&mut guard, 6, 60.0, |_| 20.0);
+        intervals(&mut guard, 6, 60.0, |_| 20.0);
         let text = "io.pressure of /x is 80% while it moves and 20% while it rests (limit 40%): moving at 1/2 of the pace";
         assert_eq!((guard.factor(), guard.reason().as_str()), (0.5, text));
     }
@@ -246,11 +246,11 @@ mod tests {
     #[test]
     fn trials_become_rare_once_it_is_not_the_cause() {
         let mut guard = Guard::new();
-        spells(&mut guard, 30, 0.0, |_| 90.0);
+        intervals(&mut guard, 30, 0.0, |_| 90.0);
         let mut rests = 0;
         for _ in 0..90 {
-            rests += u32::from(guard.spell() == Spell::Resting);
-            spells(&mut guard, 1, 0.0, |_| 90.0);
+            rests += u32::from(guard.interval() == Interval::Resting);
+            intervals(&mut guard, 1, 0.0, |_| 90.0);
         }
         assert_eq!(rests, 9);
     }
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn nothing_to_measure_is_no_pressure() {
         let mut guard = Guard::new();
-        spells(&mut guard, 6, 100.0, |_| 0.0);
+        intervals(&mut guard, 6, 100.0, |_| 0.0);
         assert_eq!(guard.factor(), 0.5);
         guard.take(&[]);
         assert_eq!(guard.factor(), 1.0);

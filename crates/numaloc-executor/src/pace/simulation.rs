@@ -9,8 +9,8 @@ use crate::{
     pace::{
         brake::{LEAST, Signal},
         duty::Duty,
-        guard::{Guard, Spell},
-        spell::{SpellClock, Step},
+        guard::{Guard, Interval},
+        interval::{IntervalClock, Step},
         stall::{self, Stall},
     },
     pages::folio::Class,
@@ -61,7 +61,7 @@ struct Worker<'w> {
     stall: Stall,
     duty: Duty,
     guard: Guard,
-    clock: SpellClock,
+    clock: IntervalClock,
     calls: Vec<Call>,
 }
 
@@ -76,7 +76,7 @@ impl<'w> Worker<'w> {
             stall: Stall::new(pace.longest, most),
             duty: Duty::default(),
             guard: Guard::new(),
-            clock: SpellClock::new(Duration::ZERO),
+            clock: IntervalClock::new(Duration::ZERO),
             calls: Vec::new(),
         }
     }
@@ -118,10 +118,10 @@ impl<'w> Worker<'w> {
                     let percent = stalled.as_secs_f64() / measured.as_secs_f64() * 100.0;
                     self.guard.take(&[Signal { what: "psi".into(), percent, limit: LIMIT }]);
                     self.read = self.psi.total();
-                    self.clock.next(self.guard.spell(), self.now, Duration::ZERO);
+                    self.clock.next(self.guard.interval(), self.now, Duration::ZERO);
                 }
             }
-            let is_resting = self.guard.spell() == Spell::Resting;
+            let is_resting = self.guard.interval() == Interval::Resting;
             let rest = if is_resting { NAP } else { self.duty.rest(self.share()).min(NAP) };
             if rest.is_zero() {
                 return;

@@ -2,8 +2,8 @@
 
 use crate::pace::{
     brake::{Brake, Signal},
-    guard::{Guard, Spell},
-    spell::{SpellClock, Step},
+    guard::{Guard, Interval},
+    interval::{IntervalClock, Step},
 };
 use numaloc_core::{CpuSet, GuardBounds, NodeId};
 use numaloc_host::{CpuUse, Pressure, Resource, Roots, Scope};
@@ -105,7 +105,7 @@ impl Nodes {
 pub struct Watch {
     gauges: Vec<Gauge>,
     guard: Guard,
-    clock: SpellClock,
+    clock: IntervalClock,
     nodes: Option<Nodes>,
     /// Whether the time of calls stands for pressure, because no pressure file can be read.
     by_calls: bool,
@@ -141,7 +141,7 @@ impl Watch {
         Self {
             gauges,
             guard: Guard::new(),
-            clock: SpellClock::new(Duration::ZERO),
+            clock: IntervalClock::new(Duration::ZERO),
             nodes,
             by_calls,
             bounds: Brake::new(),
@@ -152,7 +152,7 @@ impl Watch {
 
     /// Whether all workers are to rest.
     pub fn is_resting(&self) -> bool {
-        self.guard.spell() == Spell::Resting
+        self.guard.interval() == Interval::Resting
     }
 
     /// The factor by which the run is slower than its pace, and why, for people.
@@ -178,8 +178,8 @@ impl Watch {
                 let signals: Vec<Signal> =
                     gauges.filter_map(|gauge| gauge.signal(measured)).collect();
                 self.guard.take(&signals);
-                tracing::trace!(?signals, spell = ?self.guard.spell(), "pressure");
-                self.clock.next(self.guard.spell(), now, self.begin.elapsed() - now);
+                tracing::trace!(?signals, interval = ?self.guard.interval(), "pressure");
+                self.clock.next(self.guard.interval(), now, self.begin.elapsed() - now);
                 true
             }
         }

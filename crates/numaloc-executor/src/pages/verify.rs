@@ -7,7 +7,7 @@ use std::{iter, ops::Range};
 
 /// Where the base pages of some folios were seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sighting {
+pub struct Verified {
     /// Bytes on the target.
     pub arrived_bytes: u64,
     /// Bytes that are no longer mapped.
@@ -18,7 +18,7 @@ pub struct Sighting {
     pub unread_bytes: u64,
 }
 
-impl Sighting {
+impl Verified {
     /// `all` are the addresses that were looked at. Gives those that are on the target. Gives none if some pages are no longer
     /// mapped, because it is not known which.
     pub fn arrived(&self, all: Range<u64>) -> impl Iterator<Item = Range<u64>> {
@@ -43,9 +43,9 @@ pub fn verify<E>(
     rows: &[Row],
     to: NodeId,
     mut locate: impl FnMut(u64, usize, &mut Vec<Place>) -> Result<(), E>,
-) -> (Vec<(Row, Sighting)>, Option<E>) {
+) -> (Vec<(Row, Verified)>, Option<E>) {
     let pieces = pieces(rows);
-    let mut sightings = Vec::with_capacity(pieces.len());
+    let mut results = Vec::with_capacity(pieces.len());
     let (mut places, mut failed) = (Vec::new(), None);
     let mut begin = 0;
     while let Some(first) = pieces.get(begin) {
@@ -65,16 +65,16 @@ pub fn verify<E>(
         let located = locate(start, ((end - start) / PAGE) as usize, &mut places);
         for &row in &pieces[begin..next] {
             let at = ((row.first.address - start) / PAGE) as usize;
-            let sighting = match &located {
-                Ok(()) => sight(row, &places[at..at + pages(&row) as usize], to),
-                Err(_) => Sighting { unread_bytes: row.bytes(), ..Sighting::default() },
+            let verified = match &located {
+                Ok(()) => verify_row(row, &places[at..at + pages(&row) as usize], to),
+                Err(_) => Verified { unread_bytes: row.bytes(), ..Verified::default() },
             };
-            sightings.push((row, sighting));
+            results.push((row, verified));
         }
         failed = failed.or(located.err());
         begin = next;
     }
-    (sightings, failed)
+    (results, failed)
 }
 
 /// How many places are read for a row. hugetlb pages have one each: they are never split or unmapped in part.
@@ -99,22 +99,22 @@ fn pieces(rows: &[Row]) -> Vec<Row> {
     pieces
 }
 
-fn sight(row: Row, places: &[Place], to: NodeId) -> Sighting {
+fn verify_row(row: Row, places: &[Place], to: NodeId) -> Verified {
     let page_bytes = row.bytes() / places.len() as u64;
-    let mut sighting = Sighting::default();
+    let mut verified = Verified::default();
     for (index, place) in places.iter().enumerate() {
         match place {
-            Place::On(node) if *node == to => sighting.arrived_bytes += page_bytes,
-            Place::Absent => sighting.absent_bytes += page_bytes,
+            Place::On(node) if *node == to => verified.arrived_bytes += page_bytes,
+            Place::Absent => verified.absent_bytes += page_bytes,
             Place::On(_) | Place::Unknown => {
-                sighting.elsewhere.push(row.first.address + index as u64 * page_bytes)
+                verified.elsewhere.push(row.first.address + index as u64 * page_bytes)
             }
         }
     }
-    if row.count == 1 && sighting.elsewhere.len() == places.len() {
-        sighting.elsewhere.truncate(1);
+    if row.count == 1 && verified.elsewhere.len() == places.len() {
+        verified.elsewhere.truncate(1);
     }
-    sighting
+    verified
 }
 
 #[cfg(test)]
@@ -129,10 +129,11 @@ mod tests {
     #[test]
     fn each_page_of_a_row_is_where_it_is() {
         let row = Row { first: Folio::sample(0x10000, PAGE), count: 6 };
-        let seen = sight(row, &[HOME, HOME, AWAY, Place::Absent, HOME, Place::Unknown], NodeId(0));
+        let seen =
+            verify_row(row, &[HOME, HOME, AWAY, Place::Absent, HOME, Place::Unknown], NodeId(0));
         assert_eq!((seen.arrived_bytes, seen.absent_bytes), (3 * PAGE, PAGE));
         assert_eq!(seen.elsewhere, [0x12000, 0x15000]);
-        let seen = sight(row, &[HOME, AWAY, HOME, HOME, AWAY, HOME], NodeId(0));
+        let seen = verify_row(row, &[HOME, AWAY, HOME, HOME, AWAY, HOME], NodeId(0));
         let (start, end) = (0x10000, 0x16000);
         let arrived = [start..start + PAGE, 0x12000..0x14000, 0x15000..end];
         assert_eq!(seen.arrived(start..end).collect::<Vec<_>>(), arrived);
@@ -141,11 +142,11 @@ mod tests {
     #[test]
     fn a_huge_page_is_one_until_a_part_of_it_went() {
         let row = Row::from(Folio::sample(HUGE, HUGE));
-        assert_eq!(sight(row, &[HOME; 512], NodeId(0)).arrived_bytes, HUGE);
-        assert_eq!(sight(row, &[AWAY; 512], NodeId(0)).elsewhere, [HUGE]);
+        assert_eq!(verify_row(row, &[HOME; 512], NodeId(0)).arrived_bytes, HUGE);
+        assert_eq!(verify_row(row, &[AWAY; 512], NodeId(0)).elsewhere, [HUGE]);
         let mut places = [AWAY; 512];
         places[1] = HOME;
-        let seen = sight(row, &places, NodeId(0));
+        let seen = verify_row(row, &places, NodeId(0));
         assert_eq!((seen.arrived_bytes, seen.elsewhere.len()), (PAGE, 511));
     }
 
@@ -179,10 +180,10 @@ mod tests {
             places.resize(pages, HOME);
             if address == SPAN * PAGE { Err("no") } else { Ok(()) }
         });
-        let bytes = |(_, seen): &(Row, Sighting)| (seen.arrived_bytes, seen.unread_bytes);
+        let bytes = |(_, seen): &(Row, Verified)| (seen.arrived_bytes, seen.unread_bytes);
         assert_eq!(seen.iter().map(bytes).collect::<Vec<_>>(), [(PAGE, 0), (0, PAGE), (PAGE, 0)]);
         assert_eq!(failed, Some("no"));
-        let Sighting { absent_bytes, elsewhere, .. } = &seen[1].1;
+        let Verified { absent_bytes, elsewhere, .. } = &seen[1].1;
         assert_eq!((*absent_bytes, elsewhere.len()), (0, 0));
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         control::Control,
         party::{Partners, Party, identities},
     },
-    run::{beside::execute_with, partners::InOrder},
+    run::{exchange::execute_with, partners::InOrder},
 };
 use numaloc_core::{Options, Outcome, Plan, Topology, exchange};
 use numaloc_host::{Error, Policies, Roots, Survey, Surveyor, heat, topology};

@@ -2,7 +2,7 @@
 
 use crate::{
     limits::party::{Partners, Party},
-    run::beside::{Partner, PartnerQueue},
+    run::exchange::{Partner, PartnerQueue},
 };
 use numaloc_core::{NodeId, NodeSet, Plan, exchange};
 use numaloc_host::Surveyor;

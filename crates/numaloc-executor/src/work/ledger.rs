@@ -2,7 +2,7 @@
 
 use crate::{
     limits::control::Control,
-    pages::{folio::Folio, row::Row, verify::Sighting},
+    pages::{folio::Folio, row::Row, verify::Verified},
     work::report::Report,
 };
 use numaloc_core::{CacheStop, Identity, Moved, NodeId, PAGE, Plan, Reason};
@@ -44,14 +44,14 @@ impl<'a> Ledger<'a> {
         process: Identity,
         to: NodeId,
         row: Row,
-        sighting: Sighting,
+        verified: Verified,
     ) -> impl Iterator<Item = Folio> + use<> {
         let folio = row.first;
         let all = folio.address..folio.address + row.bytes();
-        for Range { start, end } in sighting.arrived(all) {
+        for Range { start, end } in verified.arrived(all) {
             self.report.sample.add(Moved { process, address: start, to }, end - start);
         }
-        let Sighting { arrived_bytes, absent_bytes, elsewhere, unread_bytes } = sighting;
+        let Verified { arrived_bytes, absent_bytes, elsewhere, unread_bytes } = verified;
         self.left(folio.account, Reason::Unreadable, unread_bytes);
         self.report.accounts[folio.account].moved(arrived_bytes);
         if arrived_bytes > 0 {

@@ -23,7 +23,7 @@ pub enum Permission {
 
 /// What this process may ask a node for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ways {
+pub struct RoomRights {
     /// nodeN/reclaim, from Linux 6.17 on.
     pub reclaim: Permission,
     /// nodeN/compact.
@@ -34,7 +34,7 @@ pub struct Ways {
 }
 
 /// Finds out what this process may ask a node for, without asking.
-pub fn ways(roots: &Roots, node: NodeId) -> Ways {
+pub fn rights(roots: &Roots, node: NodeId) -> RoomRights {
     let demotes = read::text(&roots.sys.join("kernel/mm/numa/demotion_enabled"));
     let may = |name| match File::options().write(true).open(file(roots, node, name)) {
         Ok(_) => Permission::Allowed,
@@ -42,18 +42,18 @@ pub fn ways(roots: &Roots, node: NodeId) -> Ways {
         Err(_) => Permission::Refused,
     };
     let demotes = demotes.is_ok_and(|text| text.trim() == "true");
-    Ways { reclaim: may("reclaim"), compact: may("compact"), demotes }
+    RoomRights { reclaim: may("reclaim"), compact: may("compact"), demotes }
 }
 
 /// Whether to use [`reclaim`]: this process may, and cache is dropped by it.
 pub fn can_reclaim(roots: &Roots, node: NodeId) -> bool {
-    let ways = ways(roots, node);
+    let ways = rights(roots, node);
     ways.reclaim == Permission::Allowed && !ways.demotes
 }
 
 /// Whether this process may have a node's memory compacted.
 pub fn can_compact(roots: &Roots, node: NodeId) -> bool {
-    ways(roots, node).compact == Permission::Allowed
+    rights(roots, node).compact == Permission::Allowed
 }
 
 /// Has the kernel drop about `bytes` of a node's page cache, and no anonymous memory as long as there is cache (swappiness 0).
@@ -139,8 +139,8 @@ Node 3, zone   Normal      1      1      1      1      1      1      1      1   
     fn a_kernel_without_the_files_offers_nothing() {
         let roots = Fake::new().roots();
         let absent =
-            Ways { reclaim: Permission::Absent, compact: Permission::Absent, demotes: false };
-        assert_eq!(ways(&roots, NodeId(3)), absent);
+            RoomRights { reclaim: Permission::Absent, compact: Permission::Absent, demotes: false };
+        assert_eq!(rights(&roots, NodeId(3)), absent);
         assert!(!can_reclaim(&roots, NodeId(3)) && !can_compact(&roots, NodeId(3)));
         assert_eq!(huge_free_bytes(&roots, NodeId(3)), None);
         let error = reclaim(&roots, NodeId(3), 1).unwrap_err().to_string();

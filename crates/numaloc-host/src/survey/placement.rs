@@ -9,7 +9,7 @@
 use crate::{
     Error,
     files::numa_maps::{self, AtOnce, Placement},
-    survey::{sight::Sight, space::AddressSpace},
+    survey::{page_access::PageAccess, space::AddressSpace},
 };
 use numaloc_core::{
     Claims, Extent, Identity, Kind, Mapping, Mempolicy, NodeResidency, NodeSet, Options, Pages,
@@ -42,7 +42,7 @@ pub enum Policies<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// How page locations were found.
-    pub(crate) sight: &'a Sight,
+    pub(crate) page_access: &'a PageAccess,
     pub(crate) placements: &'a Placements,
 }
 

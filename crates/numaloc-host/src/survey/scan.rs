@@ -24,8 +24,8 @@ use crate::{
     },
     survey::{
         merged::Merged,
+        page_access::{PageAccess, Source},
         remapped::Counted,
-        sight::{Sight, Source},
         space::AddressSpace,
     },
 };
@@ -51,7 +51,7 @@ pub enum Precision {
 /// Finds pages. One scanner serves one thread.
 #[derive(Debug)]
 pub struct Scanner {
-    sight: Sight,
+    page_access: PageAccess,
     precision: Precision,
     counts: Option<FrameFile>,
     zeros: Zeros,
@@ -81,17 +81,17 @@ pub struct Scanned<'a> {
 
 impl Scanner {
     /// A scanner that uses what the host allows.
-    pub fn new(roots: &Roots, sight: &Sight, precision: Precision) -> Self {
-        let counts = match sight.source {
+    pub fn new(roots: &Roots, page_access: &PageAccess, precision: Precision) -> Self {
+        let counts = match page_access.source {
             Source::Pagemap => FrameFile::counts(roots),
             Source::Query => None,
         };
         Self {
-            sight: sight.clone(),
+            page_access: page_access.clone(),
             precision,
             counts,
-            zeros: Zeros::new(roots, sight.zero_frame),
-            merged: Merged::new(roots, sight.merged.as_ref()),
+            zeros: Zeros::new(roots, page_access.zero_frame),
+            merged: Merged::new(roots, page_access.merged.as_ref()),
             buffer: Vec::new(),
             table: Table::default(),
             queried: Vec::new(),
@@ -165,7 +165,7 @@ impl Scanner {
         // Memory may have come online since the table of frames was read.
         let is_unknown = |&index: &usize| places[first + index] == Place::Unknown;
         let unknown: Vec<usize> = (0..pages).filter(is_unknown).collect();
-        if unknown.is_empty() || self.sight.source == Source::Query {
+        if unknown.is_empty() || self.page_access.source == Source::Query {
             return Ok(());
         }
         let addresses: Vec<u64> =
@@ -185,7 +185,7 @@ impl Scanner {
         if entry.is_exclusive() {
             return false;
         }
-        match self.sight.source {
+        match self.page_access.source {
             Source::Pagemap => self.zeros.contain(view.start + offset, entry),
             // What move_pages(2) answers for it (mm/migrate.c, `do_pages_stat_array`).
             Source::Query => self.queried.get(index) == Some(&-EFAULT),
@@ -208,7 +208,7 @@ impl Scanner {
     #[inline]
     fn is_exclusive(&self, view: View<'_>, entry: Entry) -> bool {
         let is_counted = view.mappers == Mappers::Counted || !entry.is_file();
-        entry.is_exclusive() && (is_counted || self.sight.tells_shared_tables)
+        entry.is_exclusive() && (is_counted || self.page_access.tells_shared_tables)
     }
 
     /// The ownership of a page that was seen in `ours` mappings of the target, first at the address `mapped` of a process. `None`
@@ -233,7 +233,7 @@ impl Scanner {
                 {
                     return merged.assign(entry, mapped).then_some(Ownership::Stranger);
                 }
-                match &self.sight.remapped {
+                match &self.page_access.remapped {
                     Some(remapped) if !entry.is_file() => {
                         match remapped.see(entry.pfn(), (count, ours), mapped) {
                             Counted::Here => Some(Ownership::Family),
@@ -250,8 +250,8 @@ impl Scanner {
     }
 
     fn node(&self, index: usize, entry: Entry) -> Option<NodeId> {
-        match self.sight.source {
-            Source::Pagemap => self.sight.frames.node(entry.pfn()),
+        match self.page_access.source {
+            Source::Pagemap => self.page_access.frames.node(entry.pfn()),
             Source::Query => u32::try_from(*self.queried.get(index)?).ok().map(NodeId),
         }
     }
@@ -263,7 +263,7 @@ impl Scanner {
         address: u64,
         entries: Entries<'_>,
     ) -> Result<(), Halt> {
-        if self.sight.source == Source::Pagemap {
+        if self.page_access.source == Source::Pagemap {
             return Ok(());
         }
         self.queried.clear();

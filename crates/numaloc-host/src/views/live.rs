@@ -14,7 +14,7 @@ mod stat;
 mod tests;
 mod threads;
 
-use crate::{Error, Precision, Roots, Scanner, Sight};
+use crate::{Error, PageAccess, Precision, Roots, Scanner};
 use groups::Groups;
 use look::{Look, NoLook};
 use nodes::Nodes;
@@ -74,7 +74,7 @@ impl Live {
     /// A view of the host that uses this share of one CPU, in percent, and looks at nothing more often than each `pause`.
     ///
     /// # Errors
-    /// As [`crate::nodes::topology::topology`] and [`Sight::new`].
+    /// As [`crate::nodes::topology::topology`] and [`PageAccess::new`].
     pub fn new(
         roots: &Roots,
         topology: Topology,
@@ -83,10 +83,10 @@ impl Live {
         now: Duration,
     ) -> Result<Self, Error> {
         // What the view knows of a process is older or younger than what it knows of another, so each counts its merged pages.
-        let sight = Sight { merged: None, ..Sight::new(roots)? };
+        let page_access = PageAccess { merged: None, ..PageAccess::new(roots)? };
         Ok(Self {
-            scanner: Scanner::new(roots, &sight, Precision::Sampled),
-            can_scan: sight.can_scan,
+            scanner: Scanner::new(roots, &page_access, Precision::Sampled),
+            can_scan: page_access.can_scan,
             roots: Arc::new(roots.clone()),
             topology,
             budget: Budget::new(budget_percent, now),

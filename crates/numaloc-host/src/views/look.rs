@@ -14,7 +14,7 @@ use crate::{
     files::{read::numbered, wait::wait},
     nodes::topology,
     resolve,
-    survey::sight::Sight,
+    survey::page_access::PageAccess,
     target::unit,
     views::facts,
 };
@@ -251,7 +251,7 @@ fn memory(
                 }
                 let pages = match &mut pages {
                     Some(pages) => pages,
-                    none => none.insert(Pages::new(roots, Sight::new(roots)?)),
+                    none => none.insert(Pages::new(roots, PageAccess::new(roots)?)),
                 };
                 if found.hugetlb_bytes > 0 {
                     // Findings about the rest do not depend on it.

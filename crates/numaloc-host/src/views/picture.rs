@@ -7,8 +7,8 @@ use crate::{
     Error, Roots,
     files::read,
     survey::{
+        page_access::{PageAccess, Source},
         scan::{Ownership, PageRun, Precision, Scanned, Scanner},
-        sight::{Sight, Source},
         space::{AddressSpace, distinct},
         vmas,
     },
@@ -31,7 +31,7 @@ const SAMPLED_FROM: u64 = 64 << 30;
 #[derive(Debug)]
 pub struct Viewer<'a> {
     roots: &'a Roots,
-    sight: Sight,
+    page_access: PageAccess,
     shown: Vec<PanelSpace>,
     cells: u64,
     left_out: u64,
@@ -61,7 +61,7 @@ impl<'a> Viewer<'a> {
         cells: u64,
         exact: bool,
     ) -> Result<Self, Error> {
-        let sight = Sight::new(roots)?;
+        let page_access = PageAccess::new(roots)?;
         let shared_roots = Arc::new(roots.clone());
         let (all, mut spaces) = (processes.len(), Vec::new());
         for process in processes {
@@ -77,17 +77,17 @@ impl<'a> Viewer<'a> {
         let mut shown = Vec::new();
         for (bytes, space) in by_size {
             let home = planner::home(topology, &space.process, options);
-            let sampled = !exact && to_read(&sight, &space, bytes)? > SAMPLED_FROM;
+            let sampled = !exact && to_read(&page_access, &space, bytes)? > SAMPLED_FROM;
             shown.push(PanelSpace { space, home, sampled });
         }
         let left_out_bytes = rest.iter().map(|(bytes, _)| bytes).sum();
         let left_out = rest.len() as u64;
-        Ok(Self { roots, sight, shown, cells, left_out, left_out_bytes, ended })
+        Ok(Self { roots, page_access, shown, cells, left_out, left_out_bytes, ended })
     }
 
     /// How page locations are found.
     pub fn source(&self) -> Source {
-        self.sight.source
+        self.page_access.source
     }
 
     /// Looks at the processes. Those that end meanwhile are only counted.
@@ -136,7 +136,7 @@ impl<'a> Viewer<'a> {
         shown: &PanelSpace,
         look: impl FnOnce(Bounds, &mut Read<'_, Error>) -> Result<Side, Error>,
     ) -> Result<Option<Side>, Error> {
-        let mut scanner = Scanner::new(self.roots, &self.sight, Precision::Sampled);
+        let mut scanner = Scanner::new(self.roots, &self.page_access, Precision::Sampled);
         let (claims, space) = (Claims::default(), &shown.space);
         let mut read = |range: Range<u64>, see: &mut dyn FnMut(&Stretch)| {
             let mappings = [Mapping { process: 0, start: range.start }];
@@ -182,8 +182,12 @@ fn resident_bytes(space: &AddressSpace) -> Result<u64, Error> {
 }
 
 /// Bytes whose page map entries would have to be read: without PAGEMAP_SCAN also those of holes.
-fn to_read(sight: &Sight, space: &AddressSpace, resident_bytes: u64) -> Result<u64, Error> {
-    match sight.can_scan {
+fn to_read(
+    page_access: &PageAccess,
+    space: &AddressSpace,
+    resident_bytes: u64,
+) -> Result<u64, Error> {
+    match page_access.can_scan {
         true => Ok(resident_bytes),
         false => Ok(areas_of(space)?.iter().map(Area::bytes).fold(0, u64::saturating_add)),
     }

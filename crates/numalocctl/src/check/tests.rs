@@ -52,7 +52,7 @@ pub fn good() -> Findings {
         pfns_readable: true,
         pagemap_scan: true,
         topology,
-        ways: Some(Ways { reclaim, compact, demotes: false }),
+        ways: Some(RoomRights { reclaim, compact, demotes: false }),
         containers: ContainersState {
             nri: UnixSocket::Listens,
             containerd: Answer::Version("v2.1.9".into()),
@@ -81,7 +81,7 @@ fn bad() -> Findings {
     let daemon = DaemonState::Refused("the role viewer\nis not yours".into());
     let page_size = Err(Error::PageSize { bytes: 65536 });
     let (reclaim, compact) = (Permission::Absent, Permission::Refused);
-    let ways = Some(Ways { reclaim, compact, demotes: false });
+    let ways = Some(RoomRights { reclaim, compact, demotes: false });
     let containers = ContainersState {
         nri: UnixSocket::Absent,
         containerd: Answer::Version("1.7.24".into()),

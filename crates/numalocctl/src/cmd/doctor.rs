@@ -36,7 +36,7 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
         pfns_readable: probe::pfns_readable(roots),
         pagemap_scan: probe::pagemap_scan(roots),
         topology,
-        ways: node.map(|node| node_room::ways(roots, node)),
+        ways: node.map(|node| node_room::rights(roots, node)),
         containers,
         dsa: dsa::find(roots),
         daemon,

@@ -11,8 +11,8 @@ use crate::{
     exit::Failure,
     inspect::{self, Inspection},
     job::Here,
-    others,
     output::{Report, complain},
+    partners,
     progress::{Progress, Wish},
     remote::{Daemon, OnInterrupt, nowhere},
     signals, text,
@@ -108,7 +108,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
     let options = (&args.options, args.limits.workers.map(usize::from));
     let mut planned = inspect::to_move(roots, &args.target, options, Policies::Ask)?;
     let best_effort = limits.best_effort(&planned.plan.options.pacing);
-    let partners = others::find(roots, &planned.topology, &args.exchange, best_effort)?;
+    let partners = partners::find(roots, &planned.topology, &args.exchange, best_effort)?;
     planned.exchange(partners, &|| false);
     if !planned.plan.is_skipped() {
         warn(roots, args);
@@ -116,7 +116,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure>
     let look = |file| MoveMap::before(roots, &planned, file, args.map.map_exact);
     let picture = file.map(look).transpose()?;
     let (outcome, made_room) = watch(&mut planned, &limits, wish(args))?;
-    let (partners, after) = (others::moved(&planned, &made_room), locality_after(&planned));
+    let (partners, after) = (partners::moved(&planned, &made_room), locality_after(&planned));
     let with_memory = planned.topology.with_memory();
     let spec = spec(&args.target, &args.options, &args.queue, &args.limits, &with_memory)?;
     let offload = inspect::by_cpu(roots, spec.policy.offload, &outcome);

@@ -5,9 +5,8 @@ use crate::{
     args::{Cli, ExchangeArgs, LimitArgs, PlanArgs, QueueArgs, TargetArgs, spec},
     exit::Failure,
     inspect::{self, Inspection},
-    others,
     output::Report,
-    text,
+    partners, text,
 };
 use numaloc_executor::RunLimits;
 use numaloc_host::Policies;
@@ -33,7 +32,8 @@ pub fn run(
             exchange.check_here(options.make_room)?;
             let (roots, policies) = (&around.roots, Policies::AskBriefly);
             let mut planned = inspect::to_move(roots, target, (options, None), policies)?;
-            let partners = others::find(roots, &planned.topology, exchange, RunLimits::default())?;
+            let partners =
+                partners::find(roots, &planned.topology, exchange, RunLimits::default())?;
             planned.exchange(partners, &|| false);
             let found = Inspection::from(planned);
             (found.plan(), (&found.topology).into())

@@ -17,7 +17,7 @@ pub fn returned(
     let home = |space: &AddressSpace| planner::stay(topology, &space.process, options);
     let spaces: BTreeMap<Identity, (&AddressSpace, NodeSet)> =
         survey.spaces.iter().map(|space| (space.process.identity, (space, home(space)))).collect();
-    let mut scanner = Scanner::new(roots, &survey.sight, Precision::Sampled);
+    let mut scanner = Scanner::new(roots, &survey.page_access, Precision::Sampled);
     let mut places = Vec::new();
     let mut is_back = |page: &&Moved| {
         let Some((space, home)) = spaces.get(&page.process) else { return false };

@@ -66,7 +66,10 @@ impl Scanner {
     ) -> Result<(), Halt> {
         let (mut at, mut scan_pace, mut texture) = (range.start, ScanPace::new(), Texture::Base);
         while at < range.end {
-            if texture == Texture::Coarse && self.sight.can_scan && at >= scan_pace.quiet_until {
+            if texture == Texture::Coarse
+                && self.page_access.can_scan
+                && at >= scan_pace.quiet_until
+            {
                 let end = (at + scan_pace.probe_bytes).min(range.end);
                 let (walked, base_pages) = self.probe(view, at..end, buffer, visit)?;
                 texture = scan_pace.has_probed(at..walked, base_pages);

@@ -27,9 +27,9 @@ fn space(fake: &Fake, pid: i32, content: Content) -> AddressSpace {
 
 fn scanner(fake: &Fake) -> Scanner {
     fake.write("sys/devices/system/node/online", "0");
-    let sight = Sight::new(&fake.roots()).expect("one node");
-    let sight = Sight { source: Source::Pagemap, ..sight };
-    Scanner::new(&fake.roots(), &sight, Precision::Exact)
+    let page_access = PageAccess::new(&fake.roots()).expect("one node");
+    let page_access = PageAccess { source: Source::Pagemap, ..page_access };
+    Scanner::new(&fake.roots(), &page_access, Precision::Exact)
 }
 
 fn scan(fake: &Fake, spaces: &[AddressSpace]) -> Result<u64, Error> {
@@ -91,16 +91,16 @@ fn memory_that_came_online_later_is_found() {
     let process = crate::target::process::read(&roots, std::process::id() as i32, &topology);
     let process = process.expect("this process");
     let space = AddressSpace::open(&Arc::new(roots.clone()), process).expect("it is readable");
-    let sight = Sight::new(&roots).expect("nodes");
-    if sight.source == Source::Query {
+    let page_access = PageAccess::new(&roots).expect("nodes");
+    if page_access.source == Source::Query {
         println!("SKIPPED: frames are hidden from this user");
         return;
     }
-    let sight = Sight { frames: Arc::new(FrameNodes::empty()), ..sight };
+    let page_access = PageAccess { frames: Arc::new(FrameNodes::empty()), ..page_access };
     let memory = vec![1u8; 4 * PAGE as usize];
     let address = (memory.as_ptr() as u64).next_multiple_of(PAGE);
     let mut places = vec![Place::Unknown];
-    let mut scanner = Scanner::new(&roots, &sight, Precision::Exact);
+    let mut scanner = Scanner::new(&roots, &page_access, Precision::Exact);
     scanner.locate(&space.expect("it lives"), address, 2, &mut places).expect("no error");
     assert_eq!(places, [Place::Unknown, Place::On(NodeId(0)), Place::On(NodeId(0))]);
 }

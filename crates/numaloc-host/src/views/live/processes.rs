@@ -96,7 +96,7 @@ impl Processes {
         })
     }
 
-    /// Reads the stat of a process; at first sight also its cgroup and the CPUs of its first thread.
+    /// Reads the stat of a process; at first page_access also its cgroup and the CPUs of its first thread.
     pub(super) fn read(&mut self, roots: &Roots, topology: &Topology, pid: i32, now: Duration) {
         let Some(slot) = self.0.get_mut(&pid) else { return };
         let directory = roots.proc.join(pid.to_string());

@@ -6,8 +6,8 @@ use crate::{
     nodes::topology,
     survey::{
         Surveyor,
+        page_access::PageAccess,
         scan::{Place, Precision, Scanner},
-        sight::Sight,
         space::AddressSpace,
         vmas,
     },
@@ -41,8 +41,8 @@ pub struct Pages {
 
 impl Pages {
     /// For these kernel file systems.
-    pub fn new(roots: &Roots, sight: Sight) -> Self {
-        let scanner = Scanner::new(roots, &sight, Precision::Sampled);
+    pub fn new(roots: &Roots, page_access: PageAccess) -> Self {
+        let scanner = Scanner::new(roots, &page_access, Precision::Sampled);
         Self { roots: Arc::new(roots.clone()), scanner, places: Vec::new() }
     }
 

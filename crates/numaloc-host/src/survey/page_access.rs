@@ -1,0 +1,78 @@
+//! How pages can be found on this host. This is determined once, for all scanners.
+
+use crate::{
+    Error, Roots,
+    files::frames::FrameNodes,
+    limits::probe,
+    survey::{merged::Assigned, remapped::Remapped},
+};
+use std::sync::Arc;
+
+/// How page locations are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// /proc/PID/pagemap with a table from page frame to node.
+    Pagemap,
+    /// move_pages(2) as a query, because page frames are hidden from this process (no CAP_SYS_ADMIN). Then it is not
+    /// known who else maps a shared page, so it counts as shared with strangers.
+    Query,
+}
+
+impl Source {
+    /// Chooses by trying.
+    pub fn probe(roots: &Roots) -> Self {
+        if probe::pfns_readable(roots) { Self::Pagemap } else { Self::Query }
+    }
+}
+
+/// What scanners need to know of the host.
+#[derive(Clone, Debug)]
+pub struct PageAccess {
+    /// How page locations are found.
+    pub source: Source,
+    /// Page frame -> node.
+    pub frames: Arc<FrameNodes>,
+    /// Whether the kernel has PAGEMAP_SCAN, which passes over what is empty or huge.
+    pub can_scan: bool,
+    /// Whether a page that several processes map through one page table never shows as mapped once (Linux 6.10 and later).
+    pub(crate) tells_shared_tables: bool,
+    /// The frame of the base page of zeros; `None` if frames are hidden.
+    pub(crate) zero_frame: Option<u64>,
+    /// Which address each page that KSM has merged is counted at; `None`: there are none, or each address counts.
+    pub(crate) merged: Option<Arc<Assigned>>,
+    /// Which address each page that several processes map at different addresses is counted at; `None`: it counts as shared with
+    /// strangers at each of them.
+    pub(crate) remapped: Option<Arc<Remapped>>,
+}
+
+impl PageAccess {
+    /// Tries what the host allows.
+    ///
+    /// # Errors
+    /// As [`FrameNodes::read`].
+    pub fn new(roots: &Roots) -> Result<Self, Error> {
+        let frames = Arc::new(FrameNodes::read(roots)?);
+        let (source, can_scan) = (Source::probe(roots), probe::pagemap_scan(roots));
+        let tells_shared_tables = probe::is_kernel_from(roots, (6, 10));
+        let zero_frame = probe::zero_frame(roots);
+        let merged = Assigned::new(roots);
+        Ok(Self {
+            source,
+            frames,
+            can_scan,
+            tells_shared_tables,
+            zero_frame,
+            merged,
+            remapped: None,
+        })
+    }
+
+    /// The same for a new look: with page frames read again, since memory may have been plugged, and no page assigned.
+    ///
+    /// # Errors
+    /// As [`FrameNodes::read`].
+    pub fn again(&self, roots: &Roots) -> Result<Self, Error> {
+        let frames = Arc::new(FrameNodes::read(roots)?);
+        Ok(Self { frames, merged: Assigned::new(roots), remapped: None, ..*self })
+    }
+}
