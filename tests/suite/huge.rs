@@ -1,6 +1,7 @@
 //! Huge pages: transparent ones stay whole, hugetlb pages come from their pool.
 
 use crate::{
+    app::until,
     engine::inspect,
     scene::{SLACK, Scene, assert_complete, assert_left},
     settings::Setting,
@@ -8,7 +9,7 @@ use crate::{
 };
 use numaloc_core::{HUGE, HugetlbSource, Options, PAGE, Reason};
 use numaloc_sys::fixture::{Backing, Region};
-use std::fs;
+use std::{fs, mem, thread, time::Duration};
 
 const MIB: u64 = 1 << 20;
 
@@ -101,8 +102,15 @@ fn hugetlb_without_a_pool_comes_home_fresh_if_asked() {
 fn fresh_hugetlb_pages_come_after_those_of_the_pool_and_leave_the_reserve() {
     let _pools = (Setting::huge_pool(0, 4), Setting::huge_pool(1, 32));
     let scene = Scene::remote(&["hugetlb:32M"]);
+    // Processes of earlier tests give their memory back a moment after their end.
+    let mut free = free_bytes(0);
+    until("free memory is steady", || {
+        thread::sleep(Duration::from_millis(300));
+        let before = mem::replace(&mut free, free_bytes(0));
+        free.abs_diff(before) < MIB
+    });
     // Room for about four pages more than the pool has.
-    let free = free_bytes(0) - high_watermark_bytes(0);
+    let free = free - high_watermark_bytes(0);
     let reserve_bytes = Some(free - 9 * MIB);
     let options = Options { hugetlb: HugetlbSource::Fresh, reserve_bytes, ..Options::default() };
     let outcome = scene.migrate(&options);

@@ -4,7 +4,7 @@ use crate::{
     app::{App, FEW_WORDS, Layout},
     engine::migrate,
     settings::Setting,
-    truth::{Nodes, Truth, free_bytes, off, on},
+    truth::{Nodes, Truth, free_bytes, off, on, watermarks},
 };
 use numaloc_core::{Options, Reason};
 use numaloc_executor::Outcome;
@@ -136,7 +136,8 @@ pub fn ballast(node: u32, spared: u64) -> App {
 /// Asserts that nothing fell short: what stayed did so because of an option, or because of the application's own policy.
 pub fn assert_complete(outcome: &Outcome) {
     let account = outcome.account();
-    assert_eq!(account.shortfall_bytes(), 0, "{account:?} {:?}", outcome.calls);
+    let calls = &outcome.calls;
+    assert_eq!(account.shortfall_bytes(), 0, "{account:?} {calls:?} {:?}", watermarks(0));
 }
 
 /// Asserts that about `bytes` were left for a reason, give or take [`SLACK`].

@@ -146,6 +146,18 @@ pub fn high_watermark_bytes(node: u32) -> u64 {
     zoneinfo_bytes(node, "high") + reserved_bytes(node)
 }
 
+/// What decides when a node's kswapd reclaims, in pages: the lines of /proc/zoneinfo about it.
+pub fn watermarks(node: u32) -> Vec<String> {
+    let text = fs::read_to_string("/proc/zoneinfo").expect("zoneinfo");
+    let zones = text.split("\nNode ").filter(|zone| {
+        zone.trim_start_matches("Node ").split(',').next() == Some(&*node.to_string())
+    });
+    let names = ["pages free", "min", "low", "high", "node_unreclaimable", "nr_inactive_file"];
+    let lines = zones.flat_map(str::lines).map(str::trim);
+    let chosen = lines.filter(|line| names.iter().any(|name| line.starts_with(name)));
+    chosen.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
 /// What the zones of a node keep from movable pages, in bytes: the last number of each `protection`, or what is free of the zone.
 fn reserved_bytes(node: u32) -> u64 {
     let text = fs::read_to_string("/proc/zoneinfo").expect("zoneinfo");

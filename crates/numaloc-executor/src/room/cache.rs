@@ -4,14 +4,14 @@
 //! the high watermark is free again (mm/vmscan.c, `balance_pgdat`). So calls may take free memory down to a floor between the
 //! min and the low watermark, and then wait for kswapd. Below the min watermark a call would have to reclaim on its own
 //! (mm/page_alloc.c, `__alloc_pages_slowpath`), while the application waits for the pages that the call has taken away. Where a
-//! run may ask the node itself for room it does that instead ([`Way`]).
+//! run may ask the node itself for room it does that instead ([`Reclaim`]).
 
 use crate::{
     limits::{
         drops::{Drops, Lately, stop},
         rooms::SharedRooms,
     },
-    room::ways::Way,
+    room::reclaim::Reclaim,
 };
 use numaloc_core::{CacheStop, NodeId};
 use numaloc_host::{Reclaimed, Roots, reclaimed};
@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How often at least the worker has looked by then. Where it gets little CPU time, kswapd most often gets little as well, and makes
 /// nothing free for a while. With time enough, a worker looks about this often in half of [`PATIENCE`].
 const LOOKS: u32 = 200;
+/// After this long without growth a call takes what little there is above the low watermark. kswapd may sleep then: only an allocation below the low
+/// watermark wakes it, and others may have taken memory until the rest was too little for a call, but more than that watermark.
+const NUDGE: Duration = Duration::from_millis(50);
 /// The longest that a worker waits for one call's room in all. Memory that others free looks like kswapd's work, and others
 /// may take it, too.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -53,6 +56,11 @@ impl Patience {
     /// Begins to wait, with so much free.
     pub fn new(free_bytes: u64, now: Instant) -> Self {
         Self { free_bytes, risen_bytes: 0, since: now, looks: 0, begin: now }
+    }
+
+    /// Whether kswapd may have to be woken.
+    pub fn is_quiet(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) >= NUDGE
     }
 
     /// Whether to wait on, with so much free by now.
@@ -83,7 +91,7 @@ struct NodeDrops {
     /// By this run, and by others just before it.
     bytes: u64,
     looked: Instant,
-    way: Way,
+    way: Reclaim,
     /// How often workers have waited in vain since something came to the node.
     stuck: u32,
     stop: Option<CacheStop>,
@@ -94,7 +102,7 @@ impl NodeDrops {
         let counters = reclaimed(roots, node);
         let Lately { before, bytes, .. } = drops.begin(node, counters, now);
         let stop = before.zip(counters).and_then(|(before, now)| stop(before, now, bytes));
-        Self { before, bytes, looked: now, way: Way::of(roots, node), stuck: 0, stop }
+        Self { before, bytes, looked: now, way: Reclaim::of(roots, node), stuck: 0, stop }
     }
 }
 
@@ -119,7 +127,7 @@ impl Dropped {
     }
 
     /// How cache on a node is dropped at the moment.
-    pub fn way(&self, roots: &Roots, node: NodeId) -> Way {
+    pub fn way(&self, roots: &Roots, node: NodeId) -> Reclaim {
         let new = || NodeDrops::new(roots, node, Instant::now(), &self.rooms.drops);
         self.nodes().entry(node).or_insert_with(new).way
     }
@@ -127,8 +135,8 @@ impl Dropped {
     /// A worker has waited in vain on a node. Returns whether there is another way to try.
     pub fn other_way(&self, node: NodeId) -> bool {
         let mut nodes = self.nodes();
-        let of_node = nodes.get_mut(&node).filter(|of_node| of_node.way == Way::Ask);
-        of_node.map(|of_node| of_node.way = Way::Kswapd).is_some()
+        let of_node = nodes.get_mut(&node).filter(|of_node| of_node.way == Reclaim::Ask);
+        of_node.map(|of_node| of_node.way = Reclaim::Kswapd).is_some()
     }
 
     /// So many bytes more have come to a node in place of cache.
@@ -170,6 +178,7 @@ mod tests {
         patience.looks = LOOKS;
         assert!(patience.lasts(5 * RISE, begin + PATIENCE * 3 / 2));
         assert!(!patience.lasts(5 * RISE + 1, begin + PATIENCE * 2), "that is nothing");
+        assert!(patience.is_quiet(begin + PATIENCE * 2) && !patience.is_quiet(begin + PATIENCE));
     }
 
     #[test]
