@@ -161,25 +161,47 @@ impl CallStats {
 
     /// Adds the numbers of another worker.
     pub fn add(&mut self, other: &CallStats) {
-        self.calls += other.calls;
-        self.addresses += other.addresses;
-        self.retried_addresses += other.retried_addresses;
-        self.hinted_addresses += other.hinted_addresses;
-        self.longest = self.longest.max(other.longest);
-        self.total += other.total;
-        self.times.iter_mut().zip(other.times).for_each(|(sum, count)| *sum += count);
-        self.over_stall += other.over_stall;
-        self.rested += other.rested;
-        self.held_back += other.held_back;
-        self.huge_page_wait += other.huge_page_wait;
-        self.split_huge_pages += other.split_huge_pages;
-        self.failed_pages += other.failed_pages;
-        self.cache_bytes += other.cache_bytes;
-        self.cache_stop = self.cache_stop.or(other.cache_stop);
-        self.reclaims += other.reclaims;
-        self.compactions += other.compactions;
-        self.compaction_wait += other.compaction_wait;
-        self.exchanged_bytes += other.exchanged_bytes;
+        // Without `..`, so that the compiler asks for each new number.
+        let &CallStats {
+            calls,
+            addresses,
+            retried_addresses,
+            hinted_addresses,
+            longest,
+            total,
+            times,
+            over_stall,
+            rested,
+            held_back,
+            huge_page_wait,
+            split_huge_pages,
+            failed_pages,
+            cache_bytes,
+            cache_stop,
+            reclaims,
+            compactions,
+            compaction_wait,
+            exchanged_bytes,
+        } = other;
+        self.calls += calls;
+        self.addresses += addresses;
+        self.retried_addresses += retried_addresses;
+        self.hinted_addresses += hinted_addresses;
+        self.longest = self.longest.max(longest);
+        self.total += total;
+        self.times.iter_mut().zip(times).for_each(|(sum, count)| *sum += count);
+        self.over_stall += over_stall;
+        self.rested += rested;
+        self.held_back += held_back;
+        self.huge_page_wait += huge_page_wait;
+        self.split_huge_pages += split_huge_pages;
+        self.failed_pages += failed_pages;
+        self.cache_bytes += cache_bytes;
+        self.cache_stop = self.cache_stop.or(cache_stop);
+        self.reclaims += reclaims;
+        self.compactions += compactions;
+        self.compaction_wait += compaction_wait;
+        self.exchanged_bytes += exchanged_bytes;
     }
 }
 

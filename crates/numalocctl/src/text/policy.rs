@@ -6,34 +6,48 @@ use crate::{
     units::{self, list, size},
 };
 use numaloc_api::{v1, value::Policy};
-use numaloc_core::{Compact, HomeRule, HugetlbSource, MakeRoom, Offload, Options, Order, Profile};
+use numaloc_core::{
+    Compact, HomeRule, HugetlbSource, MakeRoom, Offload, Options, Order, Pacing, Profile,
+};
 
 /// The options of a plan that are not at their defaults. The target nodes are not among them.
 pub fn asked(options: &Options) -> Vec<String> {
+    // Without `..`, so that the compiler asks for each new option.
+    let &Options {
+        include_shared,
+        exclude_file,
+        include_bound,
+        target_ratio,
+        to: _,
+        home,
+        ref from,
+        include_gigantic,
+        hugetlb,
+        pacing: Pacing { profile, max_stall, node_cpu_percent_max, workers: _ },
+        order,
+        make_room,
+        compact,
+        reserve_bytes,
+    } = options;
     let set = [
-        (options.include_shared, "include shared"),
-        (options.exclude_file, "exclude file"),
-        (options.include_bound, "include bound"),
-        (options.include_gigantic, "include gigantic"),
+        (include_shared, "include shared"),
+        (exclude_file, "exclude file"),
+        (include_bound, "include bound"),
+        (include_gigantic, "include gigantic"),
     ];
     let set = set.into_iter().filter(|(set, _)| *set).map(|(_, name)| Some(name.to_owned()));
-    let Options { home, make_room, compact, hugetlb, order, target_ratio, .. } = options;
-    let (profile, pacing) = (options.pacing.profile, &options.pacing);
     let valued = [
-        (*home != HomeRule::default()).then(|| format!("home {}", home.name())),
-        (*target_ratio < 100).then(|| format!("target ratio {target_ratio} %")),
-        options
-            .from
-            .as_ref()
-            .map(|nodes| format!("from nodes {}", list(nodes.iter().map(|node| node.0)))),
-        options.reserve_bytes.map(|bytes| format!("reserve {}", size(bytes))),
-        (*make_room != MakeRoom::default()).then(|| format!("make room {}", make_room.name())),
-        (*compact != Compact::default()).then(|| format!("compact {}", compact.name())),
-        (*hugetlb != HugetlbSource::default()).then(|| format!("hugetlb {}", hugetlb.name())),
-        (*order != Order::default()).then(|| format!("order {}", order.name())),
+        (home != HomeRule::default()).then(|| format!("home {}", home.name())),
+        (target_ratio < 100).then(|| format!("target ratio {target_ratio} %")),
+        from.as_ref().map(|nodes| format!("from nodes {}", list(nodes.iter().map(|node| node.0)))),
+        reserve_bytes.map(|bytes| format!("reserve {}", size(bytes))),
+        (make_room != MakeRoom::default()).then(|| format!("make room {}", make_room.name())),
+        (compact != Compact::default()).then(|| format!("compact {}", compact.name())),
+        (hugetlb != HugetlbSource::default()).then(|| format!("hugetlb {}", hugetlb.name())),
+        (order != Order::default()).then(|| format!("order {}", order.name())),
         (profile != Profile::default()).then(|| format!("profile {}", profile.name())),
-        pacing.max_stall.map(|stall| format!("calls of at most {stall:?}")),
-        pacing.node_cpu_percent_max.map(|most| format!("node CPUs at most {most} % busy")),
+        max_stall.map(|stall| format!("calls of at most {stall:?}")),
+        node_cpu_percent_max.map(|most| format!("node CPUs at most {most} % busy")),
     ];
     set.chain(valued).flatten().collect()
 }

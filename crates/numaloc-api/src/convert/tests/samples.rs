@@ -294,7 +294,7 @@ fn calls() -> impl Strategy<Value = CallStats> {
             compactions,
             compaction_wait,
             exchanged_bytes,
-            ..CallStats::default()
+            times: CallStats::default().times,
         }
     })
 }
