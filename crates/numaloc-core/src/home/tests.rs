@@ -4,10 +4,14 @@ use proptest::{collection::vec, prelude::*};
 
 /// Nodes 0 to 3 with two CPUs each.
 fn machine() -> Topology {
+    with_nodes(4)
+}
+
+fn with_nodes(count: u32) -> Topology {
     let memory = NodeMemory { total_bytes: 1 << 30, ..NodeMemory::default() };
     let cpus = |id| [2 * id, 2 * id + 1].map(CpuId).into_iter().collect();
     let node = |id| Node { id: NodeId(id), cpus: cpus(id), memory: memory.clone() };
-    Topology::new((0..4).map(node), [])
+    Topology::new((0..count).map(node), [])
 }
 
 /// A process with one group of threads for each pair of a CPU list and the CPU time used, in seconds.
@@ -49,6 +53,15 @@ fn threads_that_add_most_nodes_are_left_out_first() {
     assert_eq!(busy(&[("0-3", 97), ("4-5", 3)]), "0-1");
     assert_eq!(busy(&[("0", 50), ("1", 46), ("2-3", 4)]), "0", "CPUs of one node count together");
     assert_eq!(busy(&[("0-1", 1), ("2-3", 1), ("4-5", 1), ("6-7", 1)]), "0-3", "all work");
+}
+
+#[test]
+fn threads_that_add_no_node_take_nothing_of_what_may_be_left_out() {
+    // 10 of 200 seconds may be left out: those of nodes 1 to 3, then not those of 4 and 5, and again those of 6. The thread on node 4
+    // alone adds nothing to 4 and 5.
+    let threads = [("0-1", 186), ("2-7", 9), ("8-11", 3), ("8-9", 1), ("12-13", 1)];
+    let options = Options { home: HomeRule::Busy, ..Options::default() };
+    assert_eq!(home(&with_nodes(7), &process(&threads), &options).to_string(), "0,4-5");
 }
 
 #[test]
