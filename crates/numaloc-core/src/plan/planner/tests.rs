@@ -1,9 +1,12 @@
 use super::*;
 use crate::{
-    ask::pace::{Order, Pacing, Profile},
+    ask::{
+        heat::HeatSource,
+        pace::{Order, Pacing, Profile},
+    },
     machine::{
         ids::CpuId,
-        process::Identity,
+        process::{Identity, Thread, Threads},
         topology::{HugePool, Node},
     },
     memory::{
@@ -190,6 +193,57 @@ fn the_nearest_home_node_comes_first_and_then_the_freest() {
     assert_eq!(route(9), [NodeId(5), NodeId(1)]);
     assert_eq!(route(0), [NodeId(1), NodeId(5)]);
     assert_eq!(route(5), []);
+}
+
+#[test]
+fn wide_threads_are_counted_and_the_busiest_are_named() {
+    let seconds = Duration::from_secs;
+    let thread = |tid, used| Thread { tid, comm: "io".into(), cpu_time: seconds(used) };
+    let group = |cpus: &str, count, used, busiest| Threads {
+        cpus: cpus.parse().unwrap(),
+        count,
+        cpu_time: seconds(used),
+        busiest,
+    };
+    let narrow = group("0-1", 4, 60, vec![thread(1, 60)]);
+    let wide = [
+        group("2-3", 2, 25, vec![thread(2, 20), thread(3, 5)]),
+        group("0-3", 3, 15, vec![thread(4, 15)]),
+    ];
+    let threads = [vec![narrow], wide.to_vec()].concat();
+    let process = Process { threads, ..process("0-3", "0-2") };
+    let plan = plan_of(&machine(&[0, 1, 2], &[]), process, Vec::new(), &Options::default());
+    let planned = &plan.processes[0];
+    assert_eq!(planned.wide_thread_count(), 5);
+    let named = planned.wide_threads_by_name();
+    let named: Vec<_> =
+        named.iter().map(|wide| (wide.thread.tid, wide.cpu_percent, wide.cpus)).collect();
+    let [two, three] = [&wide[0].cpus, &wide[1].cpus];
+    assert_eq!(named, [(2, 20.0, two), (4, 15.0, three), (3, 5.0, two)]);
+}
+
+#[test]
+fn what_is_remote_of_a_move_is_what_moves_and_what_is_shared() {
+    let shared = NodeResidency { owned_bytes: 3 * MIB, shared_bytes: 2 * MIB, huge_bytes: 0 };
+    let mut extent = extent(0, &[(0, MIB)]);
+    extent.residency.nodes.insert(NodeId(1), shared);
+    let plan =
+        plan_of(&machine(&[0, 1], &[]), process("0", "0-1"), vec![extent], &Options::default());
+    assert_eq!((plan.moves[0].shared_bytes, plan.moves[0].remote_bytes()), (2 * MIB, 5 * MIB));
+}
+
+#[test]
+fn heat_is_only_measured_where_the_move_takes_ten_times_as_long() {
+    let extents = vec![extent(0, &[(1, MIB)])];
+    let options = Options { order: Order::Probed, ..Options::default() };
+    let plan = plan_of(&machine(&[0, 1], &[]), process("0", "0-1"), extents, &options);
+    let share = f64::from(options.pacing.pace().duty_percent) / 100.0;
+    let order_of = |paced: f64| {
+        let plan = Plan { expected_seconds: paced * share, ..plan.clone() };
+        plan.hottest_first(HeatSource::Damon).order
+    };
+    assert_eq!(order_of(9.9), HeatSource::Address);
+    assert_eq!(order_of(10.1), HeatSource::Damon);
 }
 
 #[test]
