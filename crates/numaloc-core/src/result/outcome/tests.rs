@@ -27,6 +27,71 @@ fn process(pid: i32, account: Account) -> ProcessOutcome {
     ProcessOutcome { identity, comm: "a".into(), account, error: None }
 }
 
+#[test]
+fn numbers_of_workers_add_up() {
+    let seconds = Duration::from_secs;
+    let one = CallStats {
+        calls: 2,
+        addresses: 3,
+        retried_addresses: 4,
+        hinted_addresses: 5,
+        longest: seconds(6),
+        total: seconds(7),
+        times: [3; 13],
+        over_stall: 8,
+        rested: seconds(9),
+        held_back: seconds(10),
+        huge_page_wait: seconds(11),
+        split_huge_pages: 12,
+        failed_pages: 13,
+        cache_bytes: 14,
+        cache_stop: Some(CacheStop::Spent),
+        reclaims: 15,
+        compactions: 16,
+        compaction_wait: seconds(17),
+        exchanged_bytes: 18,
+    };
+    let mut sum =
+        CallStats { calls: 1, cache_stop: Some(CacheStop::Stuck), ..CallStats::default() };
+    sum.add(&one);
+    let after_one = CallStats { calls: 3, cache_stop: Some(CacheStop::Stuck), ..one };
+    assert_eq!(sum, after_one, "the first reason stays");
+    sum.add(&CallStats { longest: seconds(5), ..one });
+    let expected = CallStats {
+        calls: 5,
+        addresses: 6,
+        retried_addresses: 8,
+        hinted_addresses: 10,
+        total: seconds(14),
+        times: [6; 13],
+        over_stall: 16,
+        rested: seconds(18),
+        held_back: seconds(20),
+        huge_page_wait: seconds(22),
+        split_huge_pages: 24,
+        failed_pages: 26,
+        cache_bytes: 28,
+        reclaims: 30,
+        compactions: 32,
+        compaction_wait: seconds(34),
+        exchanged_bytes: 36,
+        ..after_one
+    };
+    assert_eq!(sum, expected);
+}
+
+#[test]
+fn accounts_of_all_processes_make_a_total() {
+    let moved = |bytes| {
+        let mut account = Account::default();
+        account.found(bytes);
+        account.moved(bytes);
+        account
+    };
+    let total = ProcessOutcome::total(&[process(7, moved(3)), process(8, moved(4))]);
+    assert_eq!((total.found_bytes(), total.moved_bytes()), (7, 7));
+}
+
 proptest! {
     #[test]
     fn joined_accounts_close_and_count_nothing_twice(first in accounts(), next in accounts()) {
