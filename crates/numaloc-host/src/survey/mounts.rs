@@ -38,6 +38,8 @@ enum FileSystem {
 #[derive(Debug)]
 pub(crate) struct Mounts {
     file_systems: BTreeMap<Device, FileSystem>,
+    /// The pid of the process whose mounts were read last, and whether those of this process were.
+    read: (Option<i32>, bool),
     /// The smallest page size of the kernel's pools in bytes; `None`: it has no pools.
     least: Option<u64>,
 }
@@ -52,7 +54,8 @@ impl Mounts {
             Some((device(MFdFlags::MFD_HUGETLB | size)?, FileSystem::Hugetlbfs(*bytes)))
         };
         let other = device(MFdFlags::empty()).map(|device| (device, FileSystem::Other));
-        Self { file_systems: pools.keys().filter_map(of_pool).chain(other).collect(), least }
+        let file_systems = pools.keys().filter_map(of_pool).chain(other).collect();
+        Self { file_systems, read: (None, false), least }
     }
 
     /// The page size of a mapping in bytes, if it is hugetlb memory.
@@ -93,11 +96,16 @@ impl Mounts {
         if let Some(known) = self.file_systems.get(&device) {
             return *known;
         }
+        // Once for all mappings of a process: many may be on devices that no mount has.
+        if self.read.0 != Some(space.pid()) {
+            self.read.0 = Some(space.pid());
+            self.learn(&space.read("mountinfo", read::text).ok().flatten().unwrap_or_default());
+        }
         // The process may have got the file from another one, in whose namespace it is mounted.
-        let own = || read::text(&space.roots().proc.join("self/mountinfo")).ok();
-        self.learn(&space.read("mountinfo", read::text).ok().flatten().unwrap_or_default());
-        if !self.file_systems.contains_key(&device) {
-            self.learn(&own().unwrap_or_default());
+        if !self.read.1 && !self.file_systems.contains_key(&device) {
+            self.read.1 = true;
+            let own = read::text(&space.roots().proc.join("self/mountinfo"));
+            self.learn(&own.unwrap_or_default());
         }
         self.file_systems.get(&device).copied().unwrap_or(FileSystem::Other)
     }

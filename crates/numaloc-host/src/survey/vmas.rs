@@ -31,8 +31,8 @@ pub(crate) fn read(space: &AddressSpace, common: &mut Common) -> Result<Vec<Vma>
     }
     let mounts = mounts.get_or_insert_with(|| Mounts::new(space.roots()));
     for vma in &mut vmas {
-        vma.object = mounts.object(space, vma);
         vma.hugetlb_bytes = mounts.page_bytes(space, vma);
+        vma.object = mounts.object(space, vma);
         // It is not a file's page cache, whatever its name is.
         if vma.hugetlb_bytes.is_some() && vma.kind == Kind::File {
             vma.kind = Kind::Shmem;
