@@ -61,8 +61,6 @@ pub struct Mover<'a> {
     finder: Finder<'a>,
     caller: Caller<'a>,
     pending: Pending,
-    /// Whether a call takes the little that a target has above the floor, to wake its kswapd.
-    takes_little: bool,
 }
 
 impl<'a> Mover<'a> {
@@ -76,7 +74,6 @@ impl<'a> Mover<'a> {
             finder: Finder::new(roots, work, survey),
             caller: Caller::new(work),
             pending: Pending::default(),
-            takes_little: false,
         }
     }
 
@@ -136,7 +133,7 @@ impl<'a> Mover<'a> {
         rows.sort_unstable_by_key(|row| (row.first.class(), row.first.address));
         let pool = key.pool(&self.work.plan.options);
         let mut todo = VecDeque::from(rows);
-        let mut patience = None;
+        let mut patience: Option<Patience> = None;
         let rooms = &self.work.rooms;
         while let Some(first) = todo.front().map(|row| row.first) {
             if let Some(reason) = self.work.stop() {
@@ -156,9 +153,10 @@ impl<'a> Mover<'a> {
             let wanted = fitting(&todo, most).max(first.bytes);
             let claimed = self.work.claim(wanted);
             let wanted = claimed.max(first.bytes);
+            let is_quiet = patience.is_some_and(|patience| patience.is_quiet(Instant::now()));
             let room = match claimed {
                 0 => Room::Unsettled,
-                _ => rooms.take(pool, wanted, first.bytes, || self.room(key, wanted)),
+                _ => rooms.take(pool, wanted, first.bytes, || self.room(key, wanted, is_quiet)),
             };
             match room {
                 Room::Granted(taken) => {
@@ -169,7 +167,7 @@ impl<'a> Mover<'a> {
                         self.rests.pay_for_drops(bytes);
                     }
                     let before = self.ledger.moved_bytes();
-                    (patience, self.takes_little) = (None, false);
+                    patience = None;
                     // `pay` may have waited. If the run must stop by now, the next turn of the loop leaves everything.
                     if self.work.stop().is_none() {
                         let batch = take(&mut todo, bytes);
@@ -213,8 +211,9 @@ impl<'a> Mover<'a> {
         Some((memory, supply, reserve))
     }
 
-    /// Bytes that the target can take now, if `wanted` are to be moved.
-    fn room(&self, key: Key, wanted: u64) -> u64 {
+    /// Bytes that the target can take now, if `wanted` are to be moved. `is_quiet`: nothing has become free for a while, so the little
+    /// that is above the floor is taken as well, to wake a kswapd that sleeps above the low watermark.
+    fn room(&self, key: Key, wanted: u64, is_quiet: bool) -> u64 {
         let Some((memory, supply, reserve)) = self.target(key) else { return 0 };
         let free = memory.room(supply, reserve);
         match key.make_room {
@@ -223,7 +222,8 @@ impl<'a> Mover<'a> {
             MakeRoom::Cache => {
                 let by_cache = memory.room_by_cache(supply, reserve, key.make_room);
                 let way = self.work.dropped.way(self.work.roots, key.to);
-                let wanted = if self.takes_little { 0 } else { wanted };
+                let may_sleep = memory.free_bytes >= memory.low_watermark_bytes;
+                let wanted = if is_quiet && may_sleep { 0 } else { wanted };
                 free.max(way.above_floor(&memory, wanted).min(by_cache))
             }
             MakeRoom::MoveCache => free.max(self.work.moved_cache.room(key.to, &memory, wanted)),
@@ -299,10 +299,9 @@ impl<'a> Mover<'a> {
             return false;
         }
         let now = Instant::now();
-        let waiting = patience.get_or_insert_with(|| Patience::new(memory.free_bytes, now));
-        let lasts = waiting.lasts(memory.free_bytes, now);
-        let may_sleep = memory.free_bytes >= memory.low_watermark_bytes;
-        self.takes_little = may_sleep && waiting.is_quiet(now);
+        let lasts = patience
+            .get_or_insert_with(|| Patience::new(memory.free_bytes, now))
+            .lasts(memory.free_bytes, now);
         if !lasts && self.work.dropped.other_way(key.to) {
             *patience = None;
             return true;

@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How often at least the worker has looked by then. Where it gets little CPU time, kswapd most often gets little as well, and makes
 /// nothing free for a while. With time enough, a worker looks about this often in half of [`PATIENCE`].
 const LOOKS: u32 = 200;
-/// After this long without growth a call takes what little there is above the low watermark. kswapd may sleep then: only an allocation below the low
-/// watermark wakes it, and others may have taken memory until the rest was too little for a call, but more than that watermark.
+/// After this long without growth a call takes the little that is free beyond the low watermark. kswapd may sleep then: only an
+/// allocation below that watermark wakes it, and others may have taken memory until the rest was too little for a call.
 const NUDGE: Duration = Duration::from_millis(50);
 /// The longest that a worker waits for one call's room in all. Memory that others free looks like kswapd's work, and others
 /// may take it, too.
@@ -189,7 +189,7 @@ mod tests {
         let looks = (1..).take_while(|look| patience.lasts(0, begin + each * *look)).count();
         assert_eq!(looks as u32, LOOKS - 1);
         let mut starved = Patience::new(0, begin);
-        assert!(!starved.lasts(0, begin + LONGEST), "not for ever");
+        assert!(!starved.lasts(0, begin + LONGEST), "not forever");
     }
 
     #[test]
