@@ -36,6 +36,16 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// Runs a command, whose output is not shown.
+///
+/// # Panics
+/// If it fails, unless the test has failed already.
+pub fn run(words: &[&str]) {
+    let mut command = Command::new(words[0]);
+    let status = command.args(&words[1..]).stdout(Stdio::null()).status().expect("it starts");
+    assert!(status.success() || thread::panicking(), "{words:?}: {status}");
+}
+
 /// Processes that keep the CPUs of node 0 busy and do nothing else. `place` may change their layout.
 pub fn spinners(count: usize, place: impl FnOnce(Layout) -> Layout) -> Vec<App> {
     let spinner = place(Layout::remote(&["anon:64K"]).load("spin"));

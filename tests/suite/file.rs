@@ -1,7 +1,7 @@
 //! Page cache of mapped files.
 
 use crate::{
-    app::{App, Layout},
+    app::{App, Layout, run},
     engine::migrate,
     scene::{Scene, assert_complete, assert_left},
     settings::{Cgroup, Setting},
@@ -11,7 +11,6 @@ use numaloc_core::{Options, Reason};
 use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt,
-    process::{Command, Stdio},
 };
 
 const MIB: u64 = 1 << 20;
@@ -101,12 +100,6 @@ impl Drop for Btrfs {
         run(&["umount", Self::MOUNT]);
         fs::remove_file(Self::IMAGE).expect("it was made");
     }
-}
-
-fn run(words: &[&str]) {
-    let mut command = Command::new(words[0]);
-    let status = command.args(&words[1..]).stdout(Stdio::null()).status().expect("it starts");
-    assert!(status.success() || std::thread::panicking(), "{words:?}: {status}");
 }
 
 /// Both files have the same inode, and maps shows the same device for them. Two processes map each, so that a survey looks at a part

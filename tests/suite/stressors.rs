@@ -29,8 +29,7 @@ const BESIDES: u64 = 8 * MIB;
 /// How often a program is followed before it is asked to end. Seconds would say little: a busy host has time for one migration where
 /// another one has time for ten.
 const MIGRATIONS: u32 = 4;
-/// With so many migrations that do not count the test fails: memory that comes and goes may be gone when
-/// it is to move, now and then.
+/// With so many migrations that do not count the test fails. A few do not: memory that comes and goes may be gone when it is to move.
 const IN_VAIN: u32 = 60;
 
 /// A program in a cgroup of its own, whose CPUs are those of one node at a time.
@@ -132,8 +131,8 @@ impl Stressor {
         nodes
     }
 
-    /// Follows it from node to node until [`MIGRATIONS`] of them count, and until its output has this. Asserts that it runs all the
-    /// time.
+    /// Follows it from node to node until [`MIGRATIONS`] of them count, and until its output has this. Asserts that it
+    /// does not end meanwhile.
     fn chase(&mut self, counts: Counts, has: &str) {
         let (mut counted, mut in_vain) = (0, 0);
         while counted < MIGRATIONS || !self.output().contains(has) {

@@ -149,11 +149,8 @@ pub fn high_watermark_bytes(node: u32) -> u64 {
 /// What decides when a node's kswapd reclaims, in pages: the lines of /proc/zoneinfo about it.
 pub fn watermarks(node: u32) -> Vec<String> {
     let text = fs::read_to_string("/proc/zoneinfo").expect("zoneinfo");
-    let zones = text.split("\nNode ").filter(|zone| {
-        zone.trim_start_matches("Node ").split(',').next() == Some(&*node.to_string())
-    });
     let names = ["pages free", "min", "low", "high", "node_unreclaimable", "nr_inactive_file"];
-    let lines = zones.flat_map(str::lines).map(str::trim);
+    let lines = zones(&text, node).flat_map(str::lines).map(str::trim);
     let chosen = lines.filter(|line| names.iter().any(|name| line.starts_with(name)));
     chosen.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
@@ -161,10 +158,6 @@ pub fn watermarks(node: u32) -> Vec<String> {
 /// What the zones of a node keep from movable pages, in bytes: the last number of each `protection`, or what is free of the zone.
 fn reserved_bytes(node: u32) -> u64 {
     let text = fs::read_to_string("/proc/zoneinfo").expect("zoneinfo");
-    let zones = text.split("\nNode ").filter(|zone| {
-        let id = zone.trim_start_matches("Node ").split(',').next();
-        id == Some(&*node.to_string())
-    });
     let number = |zone: &str, name: &str| {
         let value =
             zone.split_once(name).and_then(|(_, rest)| rest.lines().next()).expect("a field");
@@ -175,7 +168,15 @@ fn reserved_bytes(node: u32) -> u64 {
         let free = number(zone, "pages free").saturating_sub(number(zone, " high "));
         number(zone, "protection:").min(free)
     };
-    zones.map(kept).sum::<u64>() * 4096
+    zones(&text, node).map(kept).sum::<u64>() * 4096
+}
+
+/// The parts of /proc/zoneinfo about a node, one for each zone.
+fn zones(zoneinfo: &str, node: u32) -> impl Iterator<Item = &str> {
+    zoneinfo.split("\nNode ").filter(move |zone| {
+        let id = zone.trim_start_matches("Node ").split(',').next();
+        id == Some(&*node.to_string())
+    })
 }
 
 /// A field of /proc/zoneinfo that counts pages, in bytes: the sum over the zones of a node, and their CPUs.

@@ -1,5 +1,5 @@
 //! For test programs: mappings of every kind, memory policies, a forked child, a child that shares its parent's memory,
-//! pinned buffers, System V segments, memory whose missing pages nobody brings; and how tests say that they were skipped.
+//! pinned buffers, System V segments, memory whose missing pages stay missing; and how tests say that they were skipped.
 
 mod fork;
 mod policy;

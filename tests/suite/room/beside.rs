@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    app::until,
+    app::{run, until},
     cli,
     engine::{inspect, migrate},
 };
@@ -17,9 +17,7 @@ impl Swap {
     fn on(mib: u64) -> Self {
         let file = OnDisk::new("swap", mib);
         for command in ["mkswap", "swapon"] {
-            let mut command = Command::new(command);
-            let status = command.arg(&file.0).stdout(Stdio::null()).status().expect("busybox");
-            assert!(status.success(), "{command:?}");
+            run(&[command, &file.0.to_string_lossy()]);
         }
         Self(file)
     }
@@ -27,8 +25,7 @@ impl Swap {
 
 impl Drop for Swap {
     fn drop(&mut self) {
-        let status = Command::new("swapoff").arg(&self.0.0).status();
-        assert!(thread::panicking() || status.expect("busybox").success());
+        run(&["swapoff", &self.0.0.to_string_lossy()]);
     }
 }
 

@@ -8,8 +8,8 @@ use numaloc_sys::fixture::skipped;
 /// Whether this kernel and these rights allow it to compact a node.
 pub const COMPACT: &str = "/sys/devices/system/node/node0/compact";
 
-/// Node 0 has much free memory, all but a little of it in pieces of 256 KiB between pages that somebody uses: pages of a region of this
-/// kind.
+/// Node 0 has much free memory, all but a little of it in pieces of 256 KiB between pages in use, which are those of a region of
+/// this kind.
 pub fn fragmented(kind: &str) -> App {
     let mib = free_bytes(0).saturating_sub(high_watermark_bytes(0) + 8 * MIB) / (2 * MIB) * 2;
     let pieces = Layout::remote(&[&format!("pieces={kind}:{mib}M")]).memory_on(0).load("idle");

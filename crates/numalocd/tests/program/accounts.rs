@@ -2,7 +2,7 @@
 //! patted, and only a reload, which has names to look up, takes as long as that does.
 //!
 //! A FIFO that nobody writes to stands in the place of /etc/passwd and /etc/group, in a mount namespace that only the daemon is
-//! in: whoever looks a name up there waits in open(2), forever.
+//! in: a lookup of a name there waits in open(2) forever.
 
 use nix::{
     sys::{

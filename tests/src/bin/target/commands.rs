@@ -3,7 +3,7 @@
 //! - `check`: checks every byte; answers `ok PAGES` with the number of pages that the writer has checked so far, or `corrupt ...`
 //! - `unmap NAME`: unmaps a region
 //! - `free NAME BYTES first|last`: gives that half of each BYTES of a region back to the kernel, and no longer checks it
-//! - `lose NAME`: gives all of a region back to the kernel. Nobody checks it any more, and whoever touches it waits for ever
+//! - `lose NAME`: gives all of a region back to the kernel, and no longer checks it. A thread that touches it waits forever
 //!   (userfaultfd(2))
 //! - `fork N`: makes children that share all memory and do nothing but wait
 //! - `fork-elsewhere NAME`: makes such a child that moves its mapping of a region to another address; answers with its pid and that
