@@ -2,12 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use numalocd::config::{Config, Problems};
+use numalocd::config::Config;
 
 fuzz_target!(|bytes: &[u8]| configuration(&String::from_utf8_lossy(bytes)));
 
 fn configuration(text: &str) {
-    if let Err(Problems(problems)) = text.parse::<Config>() {
+    if let Err(problems) = text.parse::<Config>() {
         assert!(!problems.is_empty(), "it is refused without a word");
         let last = 1 + text.matches('\n').count();
         for problem in problems {

@@ -4,8 +4,9 @@
 #[path = "../../../tests/docs/commands.rs"]
 mod documented;
 
-use crate::config::{self, Config, Problem, Source};
+use crate::config::{self, Config, Source};
 use clap::Parser;
+use numaloc_config::FileError;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -49,7 +50,7 @@ impl Args {
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub fn configuration(&self) -> Result<Config, Problem> {
+    pub fn configuration(&self) -> Result<Config, FileError> {
         let mut config = match &self.config {
             Some(path) => config::read(path, true)?,
             None => config::read(Path::new(config::PATH), false)?,

@@ -1,10 +1,9 @@
 //! The configuration: TOML, checked strictly.
 
-use numaloc_api::amount;
+use numaloc_config::{Document, FileError, Problem, load, value::duration};
 use numaloc_policy::Defaults;
-use serde::{Deserialize, de::Error as _};
+use serde::Deserialize;
 use std::{
-    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -29,7 +28,7 @@ pub enum Source {
 
 /// What the operator has set.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Config {
     /// Which way containers are told.
     pub source: Source,
@@ -48,7 +47,7 @@ pub struct Config {
     /// Whether new containers are bound to the memory of their nodes.
     pub align_mems: AlignMems,
     /// How long numalocd keeps containers and their schedules that are not renewed.
-    #[serde(deserialize_with = "lease")]
+    #[serde(deserialize_with = "duration::<30_000, 86_400_000, _, _>")]
     pub lease: Duration,
     /// Policies for pods that name none, and the most that pods may ask for.
     pub pods: Defaults,
@@ -90,57 +89,27 @@ impl Default for Config {
     }
 }
 
-fn lease<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    const LEAST: Duration = Duration::from_secs(30);
-    const MOST: Duration = Duration::from_secs(86_400);
-    let text = String::deserialize(from)?;
-    match amount::duration(&text) {
-        Ok(lease) if (LEAST..=MOST).contains(&lease) => Ok(lease),
-        Ok(_) => Err(D::Error::custom(format!("'{text}' is out of range: 30s to 1d"))),
-        Err(error) => Err(D::Error::custom(format!("invalid value '{text}': {error}"))),
-    }
-}
-
-/// What is wrong with the configuration.
-#[derive(Debug, thiserror::Error)]
-pub enum Problem {
-    /// The file cannot be read.
-    #[error("{path}: {error}")]
-    File { path: PathBuf, error: io::Error },
-    /// Its text is wrong.
-    #[error("{path}: {error}")]
-    Text { path: PathBuf, error: Box<toml::de::Error> },
-    /// A value is wrong.
-    #[error("{path}: {error}")]
-    Value { path: PathBuf, error: String },
-}
-
-/// Reads a file. If it does not have to be there and is not, the defaults hold.
+/// Reads a file. If there is none, the defaults hold, unless the file was asked for (`explicit`).
 ///
 /// # Errors
-/// [`Problem`].
-pub fn read(path: &Path, has_to_be: bool) -> Result<Config, Problem> {
-    match fs::read_to_string(path) {
-        Ok(text) => parse(path, &text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !has_to_be => {
-            Ok(Config::default())
-        }
-        Err(error) => Err(Problem::File { path: path.to_owned(), error }),
-    }
+/// The file cannot be read, or its contents are invalid.
+pub fn read(path: &Path, explicit: bool) -> Result<Config, FileError> {
+    load(path, explicit, parse)
 }
 
 /// Reads the text of a file.
 ///
 /// # Errors
-/// [`Problem`].
-pub fn parse(path: &Path, text: &str) -> Result<Config, Problem> {
-    let wrong = |error| Problem::Text { path: path.to_owned(), error: Box::new(error) };
-    let config: Config = toml::from_str(text).map_err(wrong)?;
-    let wrong = |error: String| Problem::Value { path: path.to_owned(), error };
-    nri::Identity::new(NAME, &config.index).map_err(|error| wrong(error.to_string()))?;
-    crate::daemon::Grpc::new(&config.endpoint)
-        .map_err(|error| wrong(format!("endpoint: {error}")))?;
-    Ok(config)
+/// All mistakes in it.
+pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
+    let (config, mut document) = Document::read::<Config>(text);
+    if let Err(error) = nri::Identity::new(NAME, &config.index) {
+        document.refuse("index", error);
+    }
+    if let Err(error) = crate::daemon::Grpc::new(&config.endpoint) {
+        document.refuse("endpoint", error);
+    }
+    document.conclude(config)
 }
 
 #[cfg(test)]
@@ -148,7 +117,10 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<Config, String> {
-        parse(Path::new("nri.toml"), text).map_err(|problem| problem.to_string())
+        parse(text).map_err(|problems| {
+            let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            lines.join("\n")
+        })
     }
 
     #[test]
@@ -189,7 +161,7 @@ mod tests {
             ("policies = \"both\"", "both"),
             ("source = \"cri\"", "cri"),
             ("index = \"7\"", "two digits"),
-            ("lease = \"5s\"", "'5s' is out of range: 30s to 1d"),
+            ("lease = \"5s\"", "5s is out of range: 30s to 1d"),
             ("lease = \"5w\"", "expected a duration"),
             ("endpoint = \"here\"", "endpoint"),
             ("[pods]\nlsx = {}", "lsx"),

@@ -15,7 +15,7 @@ use nri::{
     serve,
 };
 use numaloc_core::{CpuSet, NodeId};
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::{
     io::{join, sink},
     runtime,
@@ -64,10 +64,10 @@ pub fn runtime(bytes: &[u8]) {
 /// The configuration.
 ///
 /// # Panics
-/// It is refused without a word.
+/// It is refused without a reason.
 pub fn configuration(text: &str) {
-    if let Err(problem) = config::parse(Path::new("nri.toml"), text) {
-        assert!(!problem.to_string().is_empty());
+    if let Err(problems) = config::parse(text) {
+        assert!(!problems.is_empty());
     }
 }
 

@@ -1,30 +1,47 @@
 //! The most that pods may ask for.
 
-use crate::Settings;
+use crate::{Settings, config};
 use numaloc_api::value::QosClass;
-use numaloc_core::{Compact, HugetlbSource, MakeRoom, NumaBalancing, Offload, Pacing, Profile};
+use numaloc_config::value::{count, duration, size};
+use numaloc_core::{
+    Compact, HugetlbSource, MakeRoom, NumaBalancing, Offload, PAGE, Pacing, Profile,
+};
+use serde::Deserialize;
 use std::time::Duration;
+
+/// Upper bound of rates: what the API's messages hold.
+const BYTES_MAX: u64 = i64::MAX as u64;
+/// Upper bound of times in milliseconds: a year.
+const TIME_MAX: u64 = 366 * 24 * 3_600_000;
 
 /// The most that pods may ask for by annotations. It is the operator's: pods cannot change it. The default ceilings keep a pod from
 /// harming its neighbours. The daemon has ceilings of its own for whoever passes the request on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Ceilings {
     /// The fastest profile. The longest stall and the batch size may not exceed those of this profile.
+    #[serde(deserialize_with = "config::profile")]
     pub profile: Profile,
     /// Most bytes per second, also of pods that name no rate; `None`: only the profile limits the rate.
+    #[serde(deserialize_with = "size::<PAGE, BYTES_MAX, _, _>")]
     pub rate_bytes_per_second: Option<u64>,
     /// The least rate in bytes per second that a pod may ask for: a run keeps its target node and its processes from others for
     /// as long as it moves. `rate_bytes_per_second` goes before it.
+    #[serde(deserialize_with = "size::<PAGE, BYTES_MAX, _, _>")]
     pub min_rate_bytes_per_second: u64,
     /// The longest time that a run moves, also of pods that name none.
+    #[serde(deserialize_with = "duration::<1, TIME_MAX, _, _>")]
     pub timeout: Duration,
     /// How many containers of one pod get a schedule by annotations. The daemon's quota of schedules is for all pods together.
+    #[serde(deserialize_with = "count::<0, 1000, _, _>")]
     pub containers: usize,
     /// Whether the label `koordinator.sh/qosClass` may give a container a better class than its cgroup and its resources do.
     pub qos_label: bool,
     /// Most threads of a run.
+    #[serde(deserialize_with = "count::<1, 256, _, _>")]
     pub workers: usize,
     /// The shortest interval of repeating schedules.
+    #[serde(deserialize_with = "duration::<0, TIME_MAX, _, _>")]
     pub min_interval: Duration,
     /// Whether pages that processes outside the container map may be moved.
     pub include_shared: bool,

@@ -1,7 +1,7 @@
 //! Sources of policies to one decision.
 
 use crate::{
-    BadAnnotation, Ceilings, Container, Pod, Settings, class,
+    BadAnnotation, Ceilings, Container, Pod, Settings, class, config,
     fields::Problem,
     koordinator::{self, Says},
     own,
@@ -9,6 +9,7 @@ use crate::{
     tree::Tree,
 };
 use numaloc_api::value::QosClass;
+use serde::Deserialize;
 use std::fmt;
 
 /// The contract's annotation.
@@ -29,13 +30,17 @@ const OTHER_KEYS: [&str; 2] = ["numaloc.io/status", "numaloc.io/run-now"];
 const UNKNOWN_MAX: usize = 4;
 
 /// What the operator of a node has set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Defaults {
     /// For containers of the class LSR that have no policy of their own; `None`: nothing is done for them.
+    #[serde(deserialize_with = "config::settings")]
     pub lsr: Option<Settings>,
     /// The same for LS.
+    #[serde(deserialize_with = "config::settings")]
     pub ls: Option<Settings>,
     /// The same for BE.
+    #[serde(deserialize_with = "config::settings")]
     pub be: Option<Settings>,
     /// The most that pods may ask for. The defaults above are the operator's own and not bounded by it.
     pub ceilings: Ceilings,

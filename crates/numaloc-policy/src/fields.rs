@@ -4,7 +4,7 @@ use crate::{
     text::{SHOWN_MAX, shown},
     tree::Tree,
 };
-use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// Most keys that a hint names.
 pub const KNOWN_MAX: usize = 24;
@@ -37,19 +37,10 @@ pub fn below(path: &str, name: &str) -> String {
     if path.is_empty() { name } else { format!("{path}.{name}") }
 }
 
-/// How names of keys compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Case {
-    Exact,
-    /// Upper and lower case are the same, as for Go's encoding/json.
-    Any,
-}
-
-/// The fields of an object. Those that are `null` count as missing.
+/// The fields of an object as Go's encoding/json reads them: the case of names does not count, and `null` counts as missing.
 pub struct Fields<'t> {
     path: String,
-    rest: BTreeMap<String, &'t Tree>,
-    known: Vec<&'static str>,
+    by_name: BTreeMap<String, &'t Tree>,
 }
 
 impl<'t> Fields<'t> {
@@ -57,42 +48,30 @@ impl<'t> Fields<'t> {
     ///
     /// # Errors
     /// It is not an object. Or two of its names are the same.
-    pub fn of(path: &str, tree: &'t Tree, case: Case) -> Result<Self, Problem> {
+    pub fn of(path: &str, tree: &'t Tree) -> Result<Self, Problem> {
         let Tree::Map(map) = tree else { return Err(Problem::sort(path, "an object", tree)) };
-        let mut rest = BTreeMap::new();
+        let mut by_name = BTreeMap::new();
         for (name, value) in map {
-            let key = if case == Case::Any { name.to_ascii_lowercase() } else { name.clone() };
-            if rest.insert(key, value).is_some() {
+            if by_name.insert(name.to_ascii_lowercase(), value).is_some() {
                 return Err(Problem::new(&below(path, name), "is there twice", ""));
             }
         }
-        Ok(Self { path: path.to_owned(), rest, known: Vec::new() })
+        Ok(Self { path: path.to_owned(), by_name })
     }
 
-    /// Reads a field; `None` if it is missing. With [`Case::Any`] `name` is in lower case.
+    /// Reads the field with this name in lower case; `None` if it is missing.
     ///
     /// # Errors
     /// `read` refuses it.
     pub fn take<T>(
         &mut self,
-        name: &'static str,
+        name: &str,
         read: impl FnOnce(&str, &'t Tree) -> Result<T, Problem>,
     ) -> Result<Option<T>, Problem> {
-        self.known.push(name);
-        match self.rest.remove(name) {
+        match self.by_name.remove(name) {
             None | Some(Tree::Null) => Ok(None),
             Some(value) => read(&below(&self.path, name), value).map(Some),
         }
-    }
-
-    /// Ends the reading.
-    ///
-    /// # Errors
-    /// There is a field that nothing has asked for.
-    pub fn finish(self) -> Result<(), Problem> {
-        let Some(name) = self.rest.keys().next() else { return Ok(()) };
-        let known: Vec<_> = self.known.iter().take(KNOWN_MAX).copied().collect();
-        Err(unknown_name(&below(&self.path, name), &known))
     }
 }
 
@@ -136,24 +115,6 @@ pub fn whole<T: TryFrom<i128>>(
     }
 }
 
-/// A number of bytes.
-pub fn bytes(path: &str, tree: &Tree) -> Result<u64, Problem> {
-    whole(0..=i64::MAX.unsigned_abs())(path, tree)
-}
-
-/// A time in seconds, which may have a fraction.
-pub fn seconds(path: &str, tree: &Tree) -> Result<Duration, Problem> {
-    let wanted = "must be a number of seconds, 0 or more";
-    let found = match tree {
-        // i64 and u64 become numbers that differ by less than one in 2^52 of them.
-        Tree::Whole(number) => *number as f64,
-        Tree::Number(number) => *number,
-        other => return Err(Problem::sort(path, "a number of seconds", other)),
-    };
-    Duration::try_from_secs_f64(found)
-        .map_err(|_| Problem::new(path, format!("{wanted}, and is {found}"), ""))
-}
-
 /// One of several names, in any case.
 pub fn one_of<T: Copy, const N: usize>(
     names: [(&'static str, T); N],
@@ -192,14 +153,6 @@ mod tests {
                 "n must be a whole number from 1 to 100, and is a number with a fraction; ",
             ),
             (
-                seconds("s", &tree("-1")).map(drop),
-                "s must be a number of seconds, 0 or more, and is -1; ",
-            ),
-            (
-                seconds("s", &tree("\"5m\"")).map(drop),
-                "s must be a number of seconds, and is text; ",
-            ),
-            (
                 choose("c", &tree("\"x\\n\"")).map(drop),
                 "c is \"x\\u{a}\", which is not known; write \"a\" or \"B\"",
             ),
@@ -207,19 +160,15 @@ mod tests {
             assert_eq!(said(result), expected);
         }
         assert_eq!(choose("c", &tree("\"b\"")), Ok(2));
-        assert_eq!(seconds("s", &tree("0.5")), Ok(Duration::from_millis(500)));
     }
 
     #[test]
-    fn what_nothing_asks_for_is_an_error() {
-        let (given, null) = (tree(r#"{"a":true,"b":1}"#), tree(r#"{"a":null}"#));
-        let mut fields = Fields::of("o", &given, Case::Exact).expect("an object");
+    fn the_case_of_names_does_not_count() {
+        let (given, null) = (tree(r#"{"A":true,"b":1}"#), tree(r#"{"a":null}"#));
+        let mut fields = Fields::of("o", &given).expect("an object");
         assert_eq!(fields.take("a", flag), Ok(Some(true)));
-        let problem = Problem::new("o.b", "is not known", "known here: a");
-        assert_eq!(fields.finish(), Err(problem));
-        let mut fields = Fields::of("", &null, Case::Exact).expect("an object");
+        let mut fields = Fields::of("", &null).expect("an object");
         assert_eq!(fields.take("a", flag), Ok(None));
-        assert_eq!(fields.finish(), Ok(()));
-        assert!(Fields::of("", &tree(r#"{"a":1,"A":1}"#), Case::Any).is_err());
+        assert!(Fields::of("", &tree(r#"{"a":1,"A":1}"#)).is_err());
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     Settings,
-    fields::{Case, Fields, Problem, one_of, whole},
+    fields::{Fields, Problem, one_of, whole},
     own::{WANTED, Wanted},
     tree::Tree,
 };
@@ -34,7 +34,7 @@ pub fn read(tree: &Tree) -> Result<Says, Problem> {
     if *tree == Tree::Null {
         return Ok(Says::Nothing);
     }
-    let mut fields = Fields::of("", tree, Case::Any)?;
+    let mut fields = Fields::of("", tree)?;
     let wanted = named(fields.take("policy", one_of(WANTED)), "policy")?;
     let minutes = named(fields.take("migrateintervalminutes", minutes), "migrateIntervalMinutes")?;
     let ratio = fields.take("targetlocalityratio", whole(0..=100));

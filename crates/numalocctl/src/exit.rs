@@ -50,7 +50,10 @@ pub enum Failure {
         "{option} is for --standalone: a picture is drawn by numalocctl itself from the page maps of this host; add --standalone or leave {option} out"
     )]
     NeedsStandalone { option: &'static str },
-    /// A configuration file cannot be read, or has wrong contents.
+    /// A configuration file cannot be read, or has invalid contents.
+    #[error(transparent)]
+    Settings(#[from] numaloc_config::FileError),
+    /// A file that the command line or a configuration file names cannot be read, or has invalid contents.
     #[error("{}: {reason}", path.display())]
     Config {
         path: PathBuf,
@@ -100,7 +103,9 @@ impl From<&Failure> for Code {
                 ErrorKind::Failure => Self::Failure,
             },
             Failure::Usage(_) | Failure::NeedsDaemon { .. } => Self::Usage,
-            Failure::NeedsStandalone { .. } | Failure::Config { .. } => Self::Usage,
+            Failure::NeedsStandalone { .. } | Failure::Config { .. } | Failure::Settings(_) => {
+                Self::Usage
+            }
             Failure::Unreachable { .. } => Self::Unreachable,
             Failure::Refused { code, .. } => *code,
             Failure::Left(_) => Self::Left,

@@ -1,26 +1,26 @@
 //! The configuration files, so that the daemon's address need not be on each command line.
 
 use crate::{exit::Failure, output::complain};
+use numaloc_config::{Document, FileError, Problem, load};
 use serde::Deserialize;
 use std::{
-    fs, io,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
 /// The contents of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Settings {
     /// Address of the daemon.
     pub endpoint: Option<String>,
     /// Certificates for https.
-    #[serde(default)]
     pub tls: TlsSettings,
 }
 
 /// Files of certificates, PEM; relative to the folder of the configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct TlsSettings {
     /// Authorities for checking the daemon's certificate.
     pub ca: Option<PathBuf>,
@@ -38,20 +38,24 @@ pub struct TlsSettings {
 pub fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
     for path in files {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+        let found = match load(path, false, |text| parse(text, path)) {
+            Ok(found) => found,
+            Err(FileError::Unreadable { source, .. })
+                if source.kind() == ErrorKind::NotADirectory =>
+            {
+                continue;
+            }
+            Err(FileError::Unreadable { source, .. })
+                if source.kind() == ErrorKind::PermissionDenied =>
+            {
                 let path = path.display();
                 complain(&format!(
-                    "warning: {path} is left out, because it cannot be read: {error}"
+                    "warning: {path} is left out, because it cannot be read: {source}"
                 ));
                 continue;
             }
-            Err(error) => return Err(refuse(path, &error.to_string())),
+            Err(error) => return Err(error.into()),
         };
-        let found = parse(&text, path)?;
         let TlsSettings { ca, certificate, key } = found.tls;
         let tls = &mut settings.tls;
         settings.endpoint = settings.endpoint.or(found.endpoint);
@@ -64,27 +68,20 @@ pub fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-fn parse(text: &str, path: &Path) -> Result<Settings, Failure> {
-    let mut settings: Settings = toml::from_str(text).map_err(|error| {
-        let before = error.span().map_or(0, |span| span.start).min(text.len());
-        let line = text.as_bytes()[..before].iter().filter(|&&b| b == b'\n').count() + 1;
-        refuse(path, &format!("line {line}: {}", error.message()))
-    })?;
+fn parse(text: &str, path: &Path) -> Result<Settings, Vec<Problem>> {
+    let (mut settings, document) = Document::read::<Settings>(text);
     let folder = path.parent().unwrap_or(Path::new("/"));
     let TlsSettings { ca, certificate, key } = &mut settings.tls;
     for file in [ca, certificate, key].into_iter().flatten() {
         *file = folder.join(&file);
     }
-    Ok(settings)
-}
-
-fn refuse(path: &Path, reason: &str) -> Failure {
-    Failure::Config { path: path.to_owned(), reason: reason.to_owned() }
+    document.conclude(settings)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_first_file_wins_value_by_value() {
@@ -107,13 +104,14 @@ mod tests {
     #[test]
     fn unknown_keys_are_named_with_their_line() {
         for (text, words) in [
-            ("endpoint = \"unix:///u\"\nserver = 1\n", "line 2: unknown field `server`"),
-            ("[tls]\ncert = \"x\"\n", "line 2: unknown field `cert`"),
-            ("endpoint = 5\n", "line 1: invalid type"),
-            ("endpoint\n", "line 1"),
+            ("endpoint = \"unix:///u\"\nserver = 1\n", "2: server: unknown field `server`"),
+            ("[tls]\ncert = \"x\"\n", "2: tls.cert: unknown field `cert`"),
+            ("endpoint = 5\n", "1: endpoint: invalid type"),
+            ("endpoint\n", "1: not TOML: "),
         ] {
-            let message = parse(text, Path::new("/etc/x.toml")).unwrap_err().to_string();
-            assert!(message.contains("/etc/x.toml: ") && message.contains(words), "{message}");
+            let problems = parse(text, Path::new("/etc/x.toml")).unwrap_err();
+            assert!(problems.len() == 1, "{problems:?}");
+            assert!(problems[0].to_string().starts_with(words), "{problems:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ pub use restore::restore_settings;
 pub use store::maintain;
 
 use crate::{
-    config::{Config, ConfigError, DEFAULT_PATH},
+    config::{Config, DEFAULT_PATH, FileError},
     log::Levels,
 };
 use clap::Parser;
@@ -89,7 +89,7 @@ impl Args {
     ///
     /// # Errors
     /// The file cannot be read, or its contents are wrong.
-    pub fn configuration(&self) -> Result<Config, ConfigError> {
+    pub fn configuration(&self) -> Result<Config, FileError> {
         let (path, explicit) = self.config_path();
         let mut config = Config::load(path, explicit)?;
         if let Some(socket) = &self.socket {

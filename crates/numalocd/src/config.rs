@@ -1,28 +1,28 @@
 //! The configuration: plain data, how it is read from a file, and which of it a reload may change.
 //!
-//! `grant` has roles and ceilings, which `access` applies. `section` reads TOML tables key by key and notes each problem with its line. `read` defines the keys. `units` parses values
-//! such as sizes and durations. `problem` lists what can be wrong.
+//! `grant` has roles and ceilings, which `access` applies. `file` has the tables of the file that differ from the configuration.
+//! `check` has what makes keys invalid together. `value` parses single values, such as users and sockets.
 
+mod check;
+mod file;
 mod grant;
-mod load;
-mod problem;
-mod read;
 mod reload;
-mod section;
 #[cfg(test)]
 mod tests;
-mod units;
+mod value;
 
 pub use grant::{Ceilings, Grant, Grantee, NOBODY, Reserved, Role};
-pub use load::{ConfigError, Problems};
-pub use problem::{Fault, Problem};
+pub use numaloc_config::{FileError, Problem};
 pub use reload::reload;
 
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
+use numaloc_config::value::{count, duration};
 use numaloc_dma::{Dma, WorkQueues};
 use numaloc_executor::Scheduling;
+use serde::Deserialize;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use value::{DAY, MANY};
 
 /// The configuration file, unless another is named.
 pub const DEFAULT_PATH: &str = "/etc/numaloc/numalocd.toml";
@@ -61,19 +61,27 @@ pub struct Config {
 }
 
 /// Where to listen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Listen {
     /// A Unix socket.
+    #[serde(deserialize_with = "value::socket")]
     pub socket: PathBuf,
     /// Its permission bits.
+    #[serde(deserialize_with = "value::mode")]
     pub mode: u32,
     /// The group that owns it; `None`: that of the daemon.
+    #[serde(deserialize_with = "value::some_group")]
     pub group: Option<String>,
     /// Additional Unix sockets, such as one for a container.
     pub sockets: Vec<Socket>,
     /// A TCP address to listen on as well. Without `tls` it is plain: only at a loopback address, and only if explicitly allowed.
+    #[serde(deserialize_with = "value::some_address")]
     pub tcp: Option<SocketAddr>,
+    /// Whether `tcp` may be a loopback address without `tls`.
+    pub plain_loopback: bool,
     /// Keys for TCP, and for metrics at an address other than loopback. The files are read again with each reload.
+    #[serde(deserialize_with = "file::tls")]
     pub tls: Option<Tls>,
 }
 
@@ -81,38 +89,48 @@ impl Default for Listen {
     fn default() -> Self {
         Self {
             socket: "/run/numaloc/numalocd.sock".into(),
-            mode: 0o660,
+            mode: value::usual_mode(),
             group: None,
             sockets: Vec::new(),
             tcp: None,
+            plain_loopback: false,
             tls: None,
         }
     }
 }
 
 /// An additional Unix socket. A caller there has the rights that the grants give it, but at most the socket's role.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Socket {
     /// Its path. No other socket is in its directory or below, so that the directory can be mounted into a container.
+    #[serde(deserialize_with = "value::socket")]
     pub path: PathBuf,
     /// Its permission bits.
+    #[serde(default = "value::usual_mode", deserialize_with = "value::mode")]
     pub mode: u32,
     /// The group that owns it; `None`: that of the daemon.
+    #[serde(default, deserialize_with = "value::some_group")]
     pub group: Option<String>,
     /// The highest role of a caller there, also of root.
     pub max_role: Role,
 }
 
 /// How many jobs run at once, and how fast they are together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Queue {
     /// Jobs that move at the same time.
+    #[serde(deserialize_with = "count::<1, 256, _, _>")]
     pub moves: usize,
     /// Jobs that are planned at the same time, in addition to those that move.
+    #[serde(deserialize_with = "count::<1, 256, _, _>")]
     pub plans: usize,
     /// Jobs that move to the same node at the same time.
+    #[serde(deserialize_with = "count::<1, 256, _, _>")]
     pub moves_per_node: usize,
     /// Most bytes per second that all jobs together move.
+    #[serde(deserialize_with = "value::rate")]
     pub rate_bytes_per_second: Option<u64>,
 }
 
@@ -123,21 +141,29 @@ impl Default for Queue {
 }
 
 /// What one client may use up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Quota {
     /// Jobs that have not ended.
+    #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub open_jobs: usize,
     /// Schedules.
+    #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub schedules: usize,
     /// Registered workloads.
+    #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub workloads: usize,
     /// Approximate size of all of these and of the open jobs of schedules, in bytes.
+    #[serde(deserialize_with = "value::bytes")]
     pub bytes: usize,
     /// The same of all clients together.
+    #[serde(deserialize_with = "value::bytes")]
     pub all_bytes: usize,
     /// Watches open at the same time.
+    #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub watches: usize,
     /// Calls per second. As many may come in one burst.
+    #[serde(deserialize_with = "count::<1, 1_000_000, _, _>")]
     pub requests_per_second: u32,
 }
 
@@ -156,15 +182,19 @@ impl Default for Quota {
 }
 
 /// How long calls may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Calls {
     /// Longest time until a call is answered, waiting in line included. What a call asks for answers sooner or not at all (systemd
     /// has 10 s). So only a call that is stuck, or behind too many others of its caller, is cut off.
+    #[serde(deserialize_with = "duration::<1000, 3_600_000, _, _>")]
     pub timeout: Duration,
     /// The same for a call that may look at memory, because some terabytes of small pages take that long, and for a request that
     /// comes in parts.
+    #[serde(deserialize_with = "duration::<1000, 3_600_000, _, _>")]
     pub long_timeout: Duration,
     /// Longest time that a piece of an answer waits for its client to take it.
+    #[serde(deserialize_with = "duration::<1000, 3_600_000, _, _>")]
     pub take_timeout: Duration,
 }
 
@@ -179,15 +209,20 @@ impl Default for Calls {
 }
 
 /// Bounds for what is kept of ended jobs and events. Records beyond a bound are removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Retention {
     /// Longest age of ended jobs and events.
+    #[serde(deserialize_with = "duration::<60_000, { 3660 * DAY }, _, _>")]
     pub age: Duration,
     /// Most ended jobs.
+    #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub jobs: usize,
     /// Most events.
+    #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub events: usize,
     /// Most bytes, approximately, of ended jobs, and as many of events.
+    #[serde(deserialize_with = "value::bytes")]
     pub bytes: usize,
 }
 
@@ -203,9 +238,11 @@ impl Default for Retention {
 }
 
 /// How the daemon ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Stop {
     /// How long current batches may take to end. The unit's TimeoutStopSec has to be longer.
+    #[serde(deserialize_with = "duration::<100, 300_000, _, _>")]
     pub grace: Duration,
 }
 

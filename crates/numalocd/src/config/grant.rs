@@ -1,7 +1,10 @@
 //! Who may do what, as the configuration says it: plain values, which `access` applies.
 
+use super::value;
 use numaloc_api::value::QosClass;
+use numaloc_config::value::count;
 use numaloc_core::Profile;
+use serde::Deserialize;
 use std::fmt;
 
 /// The id that the kernel reports for users and groups that have no id in the daemon's user namespace (proc(5),
@@ -44,7 +47,8 @@ pub struct Reserved {
 }
 
 /// What a caller may do. Each role includes the rights of the roles before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Reads.
     Viewer,
@@ -66,12 +70,15 @@ impl fmt::Display for Role {
 }
 
 /// The ceilings of a grant. The default ones keep a job from harming other tenants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Ceilings {
     /// The fastest profile. The longest stall and the batch size that a request names may not exceed those of this profile, and
     /// nodes are compacted only if it does that.
+    #[serde(deserialize_with = "value::profile")]
     pub profile: Profile,
     /// The best class for jobs and for workloads.
+    #[serde(deserialize_with = "value::qos_class")]
     pub qos_class: QosClass,
     /// Whether pages that processes outside of the target map may be moved (MPOL_MF_MOVE_ALL).
     pub include_shared: bool,
@@ -85,8 +92,10 @@ pub struct Ceilings {
     /// Whether a policy may say how much stays free on a target. It may be nothing.
     pub reserve_bytes: bool,
     /// Most bytes per second of a job, also of a job that names no rate; `None`: only the profile limits the rate.
+    #[serde(deserialize_with = "value::rate")]
     pub rate_bytes_per_second: Option<u64>,
     /// Most threads of a job.
+    #[serde(deserialize_with = "count::<1, 256, _, _>")]
     pub workers: usize,
     /// Whether kernel.numa_balancing may be switched off for a time.
     pub pause_numa_balancing: bool,

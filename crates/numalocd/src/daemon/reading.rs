@@ -3,7 +3,7 @@
 
 use crate::{
     cli::Args,
-    config::{Config, ConfigError},
+    config::{Config, FileError},
 };
 use anyhow::Context;
 use std::{future::pending, mem};
@@ -12,7 +12,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 /// The configuration as it is read, one at a time.
 #[derive(Debug, Default)]
 pub struct Reading {
-    under_way: Option<JoinHandle<Result<Config, ConfigError>>>,
+    under_way: Option<JoinHandle<Result<Config, FileError>>>,
     /// Whether the file may have changed since that began.
     again: bool,
 }

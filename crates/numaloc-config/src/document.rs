@@ -1,0 +1,307 @@
+//! The text of a file. serde reports the first mistake and stops. So the part that it refuses is removed and the rest is read
+//! again, until no mistake is left.
+
+use serde::de::DeserializeOwned;
+use std::{fmt, ops::Range};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue, Deserializer},
+};
+
+/// A mistake in a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Line in the file, from 1.
+    pub line: usize,
+    /// The full key, such as `listen.tls.key`; empty if the text is not TOML.
+    pub key: String,
+    /// What is wrong and what to do about it.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.line)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// A document and the mistakes found in it so far.
+#[derive(Debug)]
+pub struct Document<'t> {
+    text: &'t str,
+    root: DeTable<'t>,
+    problems: Vec<Problem>,
+}
+
+impl<'t> Document<'t> {
+    /// Reads `text`. What could not be read is the default of its field; [`Self::conclude`] returns the value only if there are no
+    /// mistakes. All fields of `T` therefore need a default, except in tables of a list.
+    pub fn read<T: DeserializeOwned + Default>(text: &'t str) -> (T, Self) {
+        let (root, errors) = DeTable::parse_recoverable(text);
+        let span = root.span();
+        let mut document = Self { text, root: root.into_inner(), problems: Vec::new() };
+        for error in &errors {
+            let at = error.span().unwrap_or_default();
+            document.push(at.start, String::new(), format!("not TOML: {}", error.message()));
+        }
+        if !errors.is_empty() {
+            return (T::default(), document);
+        }
+        let mut valid = document.root.clone();
+        loop {
+            let table = Spanned::new(span.clone(), valid.clone());
+            let error = match T::deserialize(Deserializer::from(table)) {
+                Ok(value) => return (value, document),
+                Err(error) => error,
+            };
+            let at = error.span().unwrap_or_default();
+            let (key, start) = path_of(&document.root, &at).unwrap_or((String::new(), at.start));
+            // A field that was removed because its value is invalid is not missing.
+            let missing = error.message().strip_prefix("missing field `");
+            let missing = missing.and_then(|rest| rest.strip_suffix('`'));
+            if !missing.is_some_and(|field| document.is_wrong(&format!("{key}.{field}"))) {
+                document.push(start, key, error.message().to_owned());
+            }
+            if !remove(&mut valid, &at) {
+                return (T::default(), document);
+            }
+        }
+    }
+
+    /// Whether the document has `key`, valid or not. Keys are written as in [`Problem::key`].
+    pub fn has(&self, key: &str) -> bool {
+        self.offset_of(key).is_some()
+    }
+
+    /// Whether a mistake was found in `key`, or below it.
+    pub fn is_wrong(&self, key: &str) -> bool {
+        let rests = self.problems.iter().filter_map(|problem| problem.key.strip_prefix(key));
+        rests.into_iter().any(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+
+    /// Adds a mistake in `key`, at its line, or at the line of the table that lacks it.
+    pub fn refuse(&mut self, key: &str, message: impl fmt::Display) {
+        let mut nearest = key;
+        let start = loop {
+            match (self.offset_of(nearest), nearest.rfind(['.', '['])) {
+                (Some(offset), _) => break offset,
+                (None, Some(end)) => nearest = &nearest[..end],
+                (None, None) => break 0,
+            }
+        };
+        self.push(start, key.to_owned(), message.to_string());
+    }
+
+    /// Returns `value`.
+    ///
+    /// # Errors
+    /// The mistakes in the order of their lines.
+    pub fn conclude<T>(mut self, value: T) -> Result<T, Vec<Problem>> {
+        self.problems.sort_by_key(|problem| problem.line);
+        if self.problems.is_empty() { Ok(value) } else { Err(self.problems) }
+    }
+
+    fn push(&mut self, start: usize, key: String, message: String) {
+        let before = self.text.as_bytes().iter().take(start);
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        self.problems.push(Problem { line, key, message });
+    }
+
+    /// Where `key` begins in the text.
+    fn offset_of(&self, key: &str) -> Option<usize> {
+        let mut table = &self.root;
+        let mut names = key.split('.').peekable();
+        while let Some(name) = names.next() {
+            let (name, index) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
+                Some((name, index)) => (name, Some(index.parse::<usize>().ok()?)),
+                None => (name, None),
+            };
+            let (key, value) = table.get_key_value(name)?;
+            let (start, value) = match index {
+                Some(index) => {
+                    let element = value.get_ref().as_array()?.get(index)?;
+                    (element.span().start, element.get_ref())
+                }
+                None => (key.span().start, value.get_ref()),
+            };
+            if names.peek().is_none() {
+                return Some(start);
+            }
+            table = value.as_table()?;
+        }
+        None
+    }
+}
+
+/// The key of the entry whose name or value is at `span`, and where it begins. A table that is only named by the header of a table
+/// in it has the span of that header, so inner tables are searched first.
+fn path_of(table: &DeTable<'_>, span: &Range<usize>) -> Option<(String, usize)> {
+    table.iter().find_map(|(name, value)| {
+        let inner = match value.get_ref() {
+            DeValue::Table(inner) => {
+                path_of(inner, span).map(|(path, start)| (format!(".{path}"), start))
+            }
+            DeValue::Array(elements) => elements.iter().enumerate().find_map(|(index, element)| {
+                let within = element.get_ref().as_table().and_then(|table| path_of(table, span));
+                let within = within.map(|(path, start)| (format!("[{index}].{path}"), start));
+                let here =
+                    (element.span() == *span).then(|| (format!("[{index}]"), element.span().start));
+                within.or(here)
+            }),
+            _ => None,
+        };
+        let here = || {
+            let is_here = name.span() == *span || value.span() == *span;
+            is_here.then(|| (String::new(), name.span().start))
+        };
+        let (rest, start) = inner.or_else(here)?;
+        Some((format!("{}{rest}", name.get_ref()), start))
+    })
+}
+
+/// Removes what [`path_of`] finds. Returns whether there was something to remove.
+fn remove(table: &mut DeTable<'_>, span: &Range<usize>) -> bool {
+    let is_inside = table.iter_mut().any(|(_, value)| match value.get_mut() {
+        DeValue::Table(inner) => remove(inner, span),
+        DeValue::Array(elements) => {
+            let in_table = elements.iter_mut().any(|element| match element.get_mut() {
+                DeValue::Table(inner) => remove(inner, span),
+                _ => false,
+            });
+            let at = elements.iter().position(|element| element.span() == *span);
+            if let (false, Some(at)) = (in_table, at) {
+                let rest = elements[..at].iter().chain(&elements[at + 1..]);
+                *elements = rest.cloned().collect();
+            }
+            in_table || at.is_some()
+        }
+        _ => false,
+    });
+    let is_here =
+        |(name, value): (&Spanned<_>, &Spanned<_>)| name.span() == *span || value.span() == *span;
+    let here = || table.iter().find(|entry| is_here(*entry)).map(|(name, _)| name.clone());
+    is_inside || here().is_some_and(|name| table.remove(&name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{count, duration};
+    use proptest::prelude::*;
+    use serde::Deserialize;
+    use std::time::Duration;
+
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    #[serde(default, deny_unknown_fields, expecting = "a table")]
+    struct File {
+        #[serde(deserialize_with = "count::<1, 9, _, _>")]
+        count: u8,
+        inner: Inner,
+        rows: Vec<Row>,
+        words: Vec<String>,
+    }
+
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+    #[serde(default, deny_unknown_fields, expecting = "a table")]
+    struct Inner {
+        #[serde(deserialize_with = "duration::<1000, 60_000, _, _>")]
+        time: Duration,
+        innermost: Option<Row>,
+    }
+
+    #[derive(Clone, Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields, expecting = "a table")]
+    struct Row {
+        flag: bool,
+    }
+
+    fn read(text: &str) -> Result<File, Vec<String>> {
+        let (file, document) = Document::read::<File>(text);
+        let lines = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect();
+        document.conclude(file).map_err(lines)
+    }
+
+    #[test]
+    fn a_valid_document_has_no_problems() {
+        let file = read("count = 3\n[inner]\ntime = \"5s\"\n[[rows]]\nflag = true\n").unwrap();
+        let inner = Inner { time: Duration::from_secs(5), innermost: None };
+        let rows = vec![Row { flag: true }];
+        assert_eq!(file, File { count: 3, inner, rows, words: Vec::new() });
+        assert_eq!(read(""), Ok(File::default()));
+    }
+
+    #[test]
+    fn all_mistakes_are_found_each_with_its_line_and_key() {
+        let text = "\
+count = 0
+words = [\"a\", 5]
+unknown = 1
+[inner]
+time = \"5w\"
+[inner.innermost]
+flags = true
+[[rows]]
+[[rows]]
+flag = 1
+[[rows]]
+flag = true
+other = 1
+";
+        let problems = read(text).unwrap_err();
+        let expected = [
+            "1: count: 0 is out of range: 1 to 9",
+            "2: words[1]: invalid type: integer `5`, expected a string",
+            "3: unknown: unknown field `unknown`, expected one of `count`, ",
+            "5: inner.time: invalid value '5w': expected a duration such as",
+            "7: inner.innermost.flags: unknown field `flags`, expected `flag`",
+            "6: inner.innermost: missing field `flag`",
+            "8: rows[0]: missing field `flag`",
+            "10: rows[1].flag: invalid type: integer `1`, expected a boolean",
+            "13: rows[2].other: unknown field `other`, expected `flag`",
+        ];
+        for line in expected {
+            let found = problems.iter().any(|problem| problem.starts_with(line));
+            assert!(found, "{line}: {problems:#?}");
+        }
+        assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    }
+
+    #[test]
+    fn text_that_is_not_toml_is_refused_with_all_its_errors() {
+        let problems = read("count 3\n[inner\n").unwrap_err();
+        assert!(problems.len() >= 2 && problems[0].starts_with("1: not TOML: "), "{problems:?}");
+    }
+
+    #[test]
+    fn a_key_that_is_missing_is_refused_at_its_table() {
+        let (_, mut document) = Document::read::<File>("count = 3\n\n[[rows]]\nflag = true\n");
+        assert!(document.has("rows[0].flag") && document.has("count"));
+        assert!(!document.has("rows[1]") && !document.has("inner") && !document.has("count.x"));
+        document.refuse("rows[0].other", "missing");
+        document.refuse("inner.time", "missing");
+        document.refuse("count", "too small");
+        assert!(document.is_wrong("rows") && document.is_wrong("inner"));
+        assert!(!document.is_wrong("row") && !document.is_wrong("rows[0].flag"));
+        let problems = document.conclude(()).unwrap_err();
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lines,
+            ["1: inner.time: missing", "1: count: too small", "3: rows[0].other: missing"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(\\[{0,2}(inner|rows|inner\\.innermost)\\]{0,2}\n|(count|flag|time|words|[a-z]{1,4}) ?= ?[\"0-9a-z\\[\\]{}.]{0,8}\n|\\PC{0,6}\n){0,12}") {
+            let lines = 1 + text.matches('\n').count();
+            if let Err(problems) = { let (file, document) = Document::read::<File>(&text); document.conclude(file) } {
+                prop_assert!(!problems.is_empty());
+                prop_assert!(problems.iter().all(|problem| (1..=lines).contains(&problem.line)));
+            }
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Reads the configuration files of the programs: TOML, into types that derive [`serde::Deserialize`], with all mistakes of a file at
+//! once, each with its line and key. [`value`] has the values that all files write in the same way.
+
+#![forbid(unsafe_code)]
+
+mod document;
+mod file;
+pub mod value;
+
+pub use document::{Document, Problem};
+pub use file::{FileError, load};

@@ -1,0 +1,224 @@
+//! The file's tables, where they differ from the configuration that is made of them.
+
+use super::{
+    Calls, Ceilings, Config, Grant, Grantee, Listen, Problem, Queue, Quota, Reserved, Retention,
+    Role, Stop,
+    check::check,
+    value::{self, DAY},
+};
+use crate::{log::Levels, tls::Tls};
+use numaloc_api::value::Limits;
+use numaloc_config::{
+    Document, FileError, load,
+    value::{duration, size, some_count},
+};
+use numaloc_core::PAGE;
+use numaloc_dma::{Dma, WorkQueues, kernel::Settings};
+use numaloc_executor::Scheduling;
+use serde::{Deserialize, Deserializer};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+impl Config {
+    /// Reads the file at `path`. If there is none, the defaults hold, unless the file was asked for (`explicit`).
+    ///
+    /// # Errors
+    /// The file cannot be read, or its contents are wrong; then the error lists all problems.
+    pub fn load(path: &Path, explicit: bool) -> Result<Self, FileError> {
+        load(path, explicit, str::parse)
+    }
+}
+
+impl FromStr for Config {
+    type Err = Vec<Problem>;
+
+    /// Reads the text of a configuration file. It also looks up the accounts of this host and the TLS files that the text names.
+    fn from_str(text: &str) -> Result<Self, Vec<Problem>> {
+        let (file, mut document) = Document::read::<File>(text);
+        check(&file, &mut document);
+        document.conclude(file.into())
+    }
+}
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct File {
+    pub(super) listen: Listen,
+    queue: Queue,
+    #[serde(deserialize_with = "MoverTable::deserialize")]
+    mover: Scheduling,
+    #[serde(deserialize_with = "LimitsTable::deserialize")]
+    limits: Limits,
+    quota: Quota,
+    calls: Calls,
+    retention: Retention,
+    offload: OffloadTable,
+    pub(super) grants: Vec<GrantTable>,
+    pub(super) metrics: MetricsTable,
+    log: LogTable,
+    stop: Stop,
+    pub(super) dsa: DsaTable,
+}
+
+impl From<File> for Config {
+    fn from(file: File) -> Self {
+        let OffloadTable { enable, polling, channels_max } = file.offload;
+        let DsaTable { manage_work_queue, devices } = file.dsa;
+        let reserved = file.grants.iter().flat_map(GrantTable::reserved).collect();
+        Self {
+            listen: file.listen,
+            queue: file.queue,
+            mover: file.mover,
+            limits: file.limits,
+            quota: file.quota,
+            calls: file.calls,
+            retention: file.retention,
+            offload: match enable {
+                true => Dma::Enabled(Settings { polling, channels_max }),
+                false => Dma::Disabled,
+            },
+            grants: file.grants.into_iter().filter_map(GrantTable::grant).collect(),
+            reserved,
+            metrics: file.metrics.listen,
+            log: file.log.level,
+            stop: file.stop,
+            dsa: match manage_work_queue {
+                true => WorkQueues::Enabled(devices),
+                false => WorkQueues::Disabled,
+            },
+        }
+    }
+}
+
+/// `[mover]`.
+#[derive(Deserialize)]
+#[serde(
+    remote = "Scheduling",
+    default = "Scheduling::default",
+    deny_unknown_fields,
+    expecting = "a table"
+)]
+struct MoverTable {
+    #[serde(rename = "scheduling", deserialize_with = "value::is_batch")]
+    batch: bool,
+    #[serde(deserialize_with = "some_count::<0, 19, _, _>")]
+    nice: Option<i8>,
+}
+
+/// `[limits]`. The bounds are those of the limits in a request.
+#[derive(Deserialize)]
+#[serde(remote = "Limits", default = "Limits::default", deny_unknown_fields, expecting = "a table")]
+struct LimitsTable {
+    #[serde(deserialize_with = "size::<PAGE, { 1 << 30 }, _, _>")]
+    batch_bytes: Option<u64>,
+    #[serde(deserialize_with = "some_count::<1, 256, _, _>")]
+    workers: Option<usize>,
+    #[serde(deserialize_with = "duration::<1, { 366 * DAY }, _, _>")]
+    timeout: Option<Duration>,
+    #[serde(deserialize_with = "value::rate")]
+    rate_bytes_per_second: Option<u64>,
+}
+
+/// `[offload]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct OffloadTable {
+    enable: bool,
+    polling: bool,
+    #[serde(deserialize_with = "some_count::<1, 16, _, _>")]
+    channels_max: Option<u32>,
+}
+
+/// `[metrics]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct MetricsTable {
+    #[serde(deserialize_with = "value::some_address")]
+    pub(super) listen: Option<SocketAddr>,
+}
+
+/// `[log]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct LogTable {
+    #[serde(deserialize_with = "value::parsed")]
+    level: Levels,
+}
+
+/// `[dsa]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct DsaTable {
+    pub(super) manage_work_queue: bool,
+    #[serde(deserialize_with = "value::devices")]
+    pub(super) devices: Vec<String>,
+}
+
+/// `[[grants]]`. `check` refuses one without a role, or with more or fewer than one grantee.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct GrantTable {
+    #[serde(deserialize_with = "value::some_user")]
+    user: Option<u32>,
+    #[serde(deserialize_with = "value::some_group_id")]
+    group: Option<u32>,
+    #[serde(deserialize_with = "value::some_certificate_name")]
+    certificate: Option<String>,
+    #[serde(deserialize_with = "value::some_spiffe_id")]
+    spiffe: Option<String>,
+    pub(super) role: Option<Role>,
+    #[serde(deserialize_with = "value::cgroups")]
+    pub(super) cgroups: Vec<String>,
+    #[serde(deserialize_with = "value::names")]
+    pub(super) names: Vec<String>,
+    pub(super) ceilings: Option<Ceilings>,
+}
+
+impl GrantTable {
+    /// How many it names.
+    pub(super) fn grantees(&self) -> usize {
+        let Self { user, group, certificate, spiffe, .. } = self;
+        let named = [user.is_some(), group.is_some(), certificate.is_some(), spiffe.is_some()];
+        named.into_iter().filter(|named| *named).count()
+    }
+
+    /// Whom it is for: the first one, if there are several.
+    pub(super) fn to(&self) -> Option<Grantee> {
+        let uid = self.user.map(Grantee::Uid);
+        let gid = self.group.map(Grantee::Gid);
+        let certificate = self.certificate.clone().map(Grantee::Certificate);
+        uid.or(gid).or(certificate).or(self.spiffe.clone().map(Grantee::Spiffe))
+    }
+
+    fn grant(self) -> Option<Grant> {
+        let (to, role) = (self.to()?, self.role?);
+        let ceilings = self.ceilings.unwrap_or_default();
+        Some(Grant { to, role, cgroups: self.cgroups, ceilings })
+    }
+
+    fn reserved(&self) -> impl Iterator<Item = Reserved> {
+        let name = |to: Grantee| move |prefix| Reserved { prefix, to: to.clone() };
+        self.to().into_iter().flat_map(move |to| self.names.iter().cloned().map(name(to)))
+    }
+}
+
+/// `[listen.tls]`.
+#[derive(Deserialize)]
+#[serde(remote = "Tls", deny_unknown_fields, expecting = "a table")]
+struct TlsTable {
+    #[serde(deserialize_with = "value::certificate_file")]
+    certificate: PathBuf,
+    #[serde(deserialize_with = "value::key_file")]
+    key: PathBuf,
+    #[serde(deserialize_with = "value::certificate_file")]
+    client_ca: PathBuf,
+}
+
+pub(super) fn tls<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tls>, D::Error> {
+    TlsTable::deserialize(from).map(Some)
+}

@@ -1,0 +1,248 @@
+//! Values that only the daemon's configuration has: modes, addresses, paths, cgroups, users and groups.
+
+use crate::tls::Pem;
+use nix::unistd::{Group, User};
+use numaloc_api::value::{CGROUP_MAX, QosClass, WorkloadId, is_cgroup};
+use numaloc_config::value::{Refusal, Scalar, one_of, scalar, size, text, within};
+use numaloc_core::{PAGE, Profile};
+use numaloc_dma::dsa::is_device_name;
+use serde::de::{Deserialize, Deserializer, Error};
+use std::{
+    net::SocketAddr,
+    path::{Component, Path, PathBuf},
+    str::FromStr,
+};
+
+/// Longest path of a Unix socket: the kernel's limit, less what is added to the name while the socket is being made.
+const SOCKET_PATH_MAX: usize = 107 - ".".len() - ".new".len();
+
+/// Longest SPIFFE ID in bytes. It is shorter than the standard's 2048, because names of creators have at most 256 bytes in
+/// filters.
+const SPIFFE_MAX: usize = 256;
+
+/// The largest number that is an id: chown(2) takes the next one for "leave unchanged".
+const ID_MAX: u64 = u32::MAX as u64 - 1;
+
+/// Upper bound of numbers of records.
+pub(super) const MANY: u64 = 10_000_000;
+/// Milliseconds in a day.
+pub(super) const DAY: u64 = 24 * 3_600_000;
+const RATE_MAX: u64 = i64::MAX as u64;
+
+/// Permission bits of a socket that names none.
+pub(super) fn usual_mode() -> u32 {
+    0o660
+}
+
+/// Permission bits of a socket, in octal.
+pub(super) fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    text(from, "a mode in octal such as \"0660\"", |text| match u32::from_str_radix(text, 8) {
+        Ok(mode @ 0..=0o777) if mode & 0o600 == 0o600 => Ok(mode),
+        Ok(mode @ 0..=0o777) => {
+            Err(format!("mode {mode:04o} keeps the daemon itself out; it has to include 0600"))
+        }
+        _ => Err(invalid(text, "mode: expected for example \"0660\"")),
+    })
+}
+
+/// A rate in bytes per second. The bounds are those of the rate in a request.
+pub(super) fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    size::<PAGE, RATE_MAX, _, _>(from)
+}
+
+/// An approximate size of records. The lower bound is the size of the largest request.
+pub(super) fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    size::<{ 1 << 20 }, { 1 << 40 }, _, _>(from)
+}
+
+pub(super) fn profile<'de, D: Deserializer<'de>>(from: D) -> Result<Profile, D::Error> {
+    one_of(from, "profile", &Profile::ALL.map(|profile| (profile.name(), profile)))
+}
+
+pub(super) fn qos_class<'de, D: Deserializer<'de>>(from: D) -> Result<QosClass, D::Error> {
+    one_of(from, "class", &[("lsr", QosClass::Lsr), ("ls", QosClass::Ls), ("be", QosClass::Be)])
+}
+
+pub(super) fn is_batch<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    one_of(from, "policy of sched(7)", &[("batch", true), ("other", false)])
+}
+
+/// A text that `FromStr` parses.
+pub(super) fn parsed<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err: std::fmt::Display>,
+{
+    text(from, "a string", str::parse)
+}
+
+/// An address with a port.
+pub(super) fn some_address<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    text(from, "an address with a port such as \"127.0.0.1:7430\"", |text| {
+        let address = text.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
+        let expected =
+            "address: expected one with a port, for example 127.0.0.1:7430 or [::1]:7430";
+        address.map(Some).ok_or_else(|| invalid(text, expected))
+    })
+}
+
+/// The path of a Unix socket.
+pub(super) fn socket<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    text(from, "the path of a socket", |text| {
+        let socket = path(text)?;
+        match socket.as_os_str().len() {
+            0..=SOCKET_PATH_MAX if socket.file_name().is_some() => Ok(socket),
+            0..=SOCKET_PATH_MAX => {
+                Err(invalid(text, "path of a socket: expected a file in a directory"))
+            }
+            _ => Err(format!(
+                "longer than {SOCKET_PATH_MAX} bytes, which a socket cannot have; take a shorter one"
+            )),
+        }
+    })
+}
+
+/// A file with a certificate in PEM form.
+pub(super) fn certificate_file<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    pem(from, Pem::Certificate)
+}
+
+/// A file with a private key in PEM form.
+pub(super) fn key_file<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    pem(from, Pem::Key)
+}
+
+fn pem<'de, D: Deserializer<'de>>(from: D, kind: Pem) -> Result<PathBuf, D::Error> {
+    text(from, "the path of a file", |text| {
+        let path = path(text)?;
+        kind.read(&path).map_err(|error| error.to_string())?;
+        Ok::<_, String>(path)
+    })
+}
+
+fn path(text: &str) -> Result<PathBuf, String> {
+    let path = Path::new(text);
+    let has_parent = path.components().any(|part| part == Component::ParentDir);
+    let is_valid = path.is_absolute() && !has_parent && !text.contains('\0');
+    is_valid
+        .then(|| path.to_owned())
+        .ok_or_else(|| format!("'{text}' is not an absolute path without '..'"))
+}
+
+/// A list of cgroups, as in /proc/PID/cgroup. The bounds are those of cgroups in a request.
+pub(super) fn cgroups<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let is_valid = |text: &str| {
+        is_cgroup(text) && text.len() <= CGROUP_MAX && !text.chars().any(char::is_control)
+    };
+    let expected =
+        "cgroup: expected an absolute path without '..' and '//', for example /kubepods.slice";
+    list(from, is_valid, expected)
+}
+
+/// A list of beginnings of names. Ids that are numbers are given by the daemon.
+pub(super) fn names<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let is_valid = |text: &str| WorkloadId::new(text).is_some_and(|id| id.number().is_none());
+    let expected = "beginning of names: letters, digits, '.', '_' or '-', for example agent-";
+    list(from, is_valid, expected)
+}
+
+/// A list of DSA devices.
+pub(super) fn devices<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let expected = "DSA device: expected for example dsa0 (numalocctl dsa lists them)";
+    list(from, is_device_name, expected)
+}
+
+fn list<'de, D: Deserializer<'de>>(
+    from: D,
+    is_valid: impl Fn(&str) -> bool,
+    expected: &str,
+) -> Result<Vec<String>, D::Error> {
+    let list = Vec::<String>::deserialize(from)?;
+    match list.iter().find(|text| !is_valid(text)) {
+        Some(text) => Err(D::Error::custom(invalid(text, expected))),
+        None => Ok(list),
+    }
+}
+
+/// The common name or a DNS name of a certificate.
+pub(super) fn some_certificate_name<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<String>, D::Error> {
+    text(from, "a name", |name| {
+        let is_valid = (1..=253).contains(&name.len()) && !name.chars().any(char::is_control);
+        let refuse = || "a certificate's name has 1 to 253 printable characters";
+        is_valid.then(|| Some(name.to_owned())).ok_or_else(refuse)
+    })
+}
+
+/// A SPIFFE ID, as the standard has it: a trust domain and a path (SPIFFE-ID, sections 2.1 to 2.3).
+pub(super) fn some_spiffe_id<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<String>, D::Error> {
+    let is_domain = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '-' | '_');
+    let is_segment = |part: &str| {
+        !matches!(part, "" | "." | "..")
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+    };
+    text(from, "a SPIFFE ID", |text| {
+        let parts = text.strip_prefix("spiffe://").map(|rest| rest.split('/'));
+        let is_valid = parts.is_some_and(|mut parts| {
+            let domain = parts.next().unwrap_or_default();
+            !domain.is_empty() && domain.chars().all(is_domain) && parts.all(is_segment)
+        });
+        let expected = "SPIFFE ID: expected for example spiffe://example.org/ns/web/sa/agent";
+        let is_valid = is_valid && text.len() <= SPIFFE_MAX;
+        is_valid.then(|| Some(text.to_owned())).ok_or_else(|| invalid(text, expected))
+    })
+}
+
+/// A user by name or number.
+pub(super) fn some_user<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    scalar(from, "the name or number of a user", |value| {
+        let find = |name: &str| Ok(User::from_name(name)?.map(|user| user.uid.as_raw()));
+        let missing =
+            |name: &str| format!("there is no user '{name}' here; create it, or give a number");
+        id(value, missing, find).map(Some)
+    })
+}
+
+/// A group by name or number.
+pub(super) fn some_group_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    scalar(from, "the name or number of a group", |value| group(value).map(Some))
+}
+
+/// A group by name or number, which is kept as it is written: a socket's group is looked up again when the socket is made.
+pub(super) fn some_group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    scalar(from, "the name or number of a group", |value| {
+        let id = group(value)?;
+        Ok(Some(match value {
+            Scalar::Number(_) => id.to_string(),
+            Scalar::Text(name) => name.to_owned(),
+        }))
+    })
+}
+
+fn group(value: Scalar<'_>) -> Result<u32, Refusal> {
+    let missing =
+        |name: &str| format!("there is no group '{name}' here; create it, or give a number");
+    id(value, missing, |name| Ok(Group::from_name(name)?.map(|group| group.gid.as_raw())))
+}
+
+fn id(
+    value: Scalar<'_>,
+    missing: impl FnOnce(&str) -> String,
+    find: impl FnOnce(&str) -> nix::Result<Option<u32>>,
+) -> Result<u32, Refusal> {
+    let name = match value {
+        Scalar::Number(number) => return within(number, 0..=ID_MAX),
+        Scalar::Text(name) => name,
+    };
+    let id =
+        find(name).map_err(|errno| format!("the accounts of this host cannot be read: {errno}"))?;
+    id.ok_or_else(|| missing(name).into())
+}
+
+fn invalid(text: &str, expected: &str) -> String {
+    format!("'{text}' is not a valid {expected}")
+}
