@@ -2,15 +2,15 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use nix::{
-    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
-    unistd::Pid,
-};
 use numaloc_core::{HUGE, PAGE};
 use numaloc_sys::{
     MoveFlag,
     fixture::{Advice, Backing, Region, set_thread_policy},
     move_pages,
+};
+use numaloc_tests::{
+    cpus::{cpus_of, run_on},
+    truth::{Truth, free_bytes},
 };
 use std::{
     fs::{self, File},
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// Moves to its CPUs, fills the memory, and prints where its first region is.
 pub fn fill(args: &Args) -> Result<Vec<Region>> {
     if let Some(node) = args.cpu_node {
-        pin(node)?;
+        run_on(&cpus_of(node));
     }
     let mixed = args.pages == Pages::Mixed;
     let populated = (args.mib << 20) / args.regions;
@@ -152,40 +152,11 @@ const TOUCHED_MAX: usize = 4096;
 /// longer than to move a page there.
 pub fn touch_all(nodes: [u32; 2]) -> Result<()> {
     for node in nodes {
-        let mib = meminfo(node, "MemFree:")?.saturating_sub(SPARED).min(TOUCHED_MAX);
+        let mib = (free_bytes(node) >> 20) as usize;
+        let mib = mib.saturating_sub(SPARED).min(TOUCHED_MAX);
         drop(Holder::start(&Args { mib, memory_node: Some(node), ..Args::default() })?);
     }
     Ok(())
-}
-
-/// A field of a node's meminfo in MiB.
-pub fn meminfo(node: u32, field: &str) -> Result<usize> {
-    let path = format!("/sys/devices/system/node/node{node}/meminfo");
-    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
-    let value = text.lines().find_map(|line| line.split_once(field));
-    let kib = value.and_then(|(_, kib)| kib.trim().strip_suffix(" kB"));
-    let kib = kib.with_context(|| format!("{path}: no {field}"))?;
-    Ok(kib.trim().parse::<usize>()? / 1024)
-}
-
-/// Restricts the calling thread, and what it starts from now on, to the CPUs of a node.
-pub fn pin(node: u32) -> Result<()> {
-    let path = format!("/sys/devices/system/node/node{node}/cpulist");
-    let list = fs::read_to_string(&path).with_context(|| path.clone())?;
-    let mut set = CpuSet::new();
-    for cpu in list.parse::<numaloc_core::CpuSet>()?.iter() {
-        set.set(cpu.0 as usize)?;
-    }
-    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
-}
-
-/// Calls `what` on the CPUs of a node, and then returns to the CPUs from before. To start programs on that node.
-pub fn pinned<T>(node: u32, what: impl FnOnce() -> T) -> Result<T> {
-    let before = sched_getaffinity(Pid::from_raw(0))?;
-    pin(node)?;
-    let result = what();
-    sched_setaffinity(Pid::from_raw(0), &before)?;
-    Ok(result)
 }
 
 /// The measuring side: a running process, which is killed when this is dropped.
@@ -268,15 +239,9 @@ impl Holder {
 
     /// Base pages of the first region by node, as the kernel's numa_maps counts them.
     pub fn pages_by_node(&self) -> Result<Vec<(u32, u64)>> {
-        let text = fs::read_to_string(format!("/proc/{}/numa_maps", self.pid()))?;
-        let line = text.lines().find(|line| line.starts_with(&format!("{:x} ", self.range.start)));
-        let line = line.context("the region is not in numa_maps")?;
-        // numa_maps counts a transparent huge page as its base pages, and a hugetlb page as one.
-        let each = if self.args.pages == Pages::Hugetlb { HUGE / PAGE } else { 1 };
-        let counts = node_counts(line).map(|(node, pages)| (node, pages * each));
-        let counts = counts.collect::<Vec<_>>();
-        ensure!(!counts.is_empty(), "numa_maps shows no pages: {line}");
-        Ok(counts)
+        let nodes = Truth::of(self.pid()).mapping(self.range.start);
+        ensure!(!nodes.is_empty(), "numa_maps shows no pages of the region");
+        Ok(nodes.into_iter().map(|(node, bytes)| (node, bytes / PAGE)).collect())
     }
 
     /// Checks that what `mover` was to bring to a node is there: at least 99 of 100 pages, as one that is being written to may not
@@ -290,14 +255,6 @@ impl Holder {
         ensure!(there * 100 >= self.pages() * 99, "{mover} left pages behind: {nodes:?}");
         Ok(())
     }
-}
-
-/// The `N0=123` words of a line of numa_maps.
-pub fn node_counts(line: &str) -> impl Iterator<Item = (u32, u64)> {
-    line.split(' ').filter_map(|word| {
-        let (node, pages) = word.strip_prefix('N')?.split_once('=')?;
-        Some((node.parse().ok()?, pages.trim().parse().ok()?))
-    })
 }
 
 impl Drop for Holder {

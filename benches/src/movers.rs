@@ -3,12 +3,13 @@
 pub mod bare;
 mod cpuset;
 
-use crate::hold::{Holder, Pages, pinned};
+use crate::hold::{Holder, Pages};
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::{
     resource::{UsageWho, getrusage},
     time::TimeValLike,
 };
+use numaloc_tests::cpus::pinned;
 use serde_json::Value;
 use std::{
     fs,
@@ -207,7 +208,7 @@ fn has_profiles() -> Result<bool> {
 fn run(mut command: Command, aside: bool) -> Result<Turn> {
     let used = children()?;
     let begin = Instant::now();
-    let output = if aside { pinned(AWAY, || command.output())? } else { command.output() };
+    let output = if aside { pinned(AWAY, || command.output()) } else { command.output() };
     let wall = begin.elapsed();
     let output = output.with_context(|| format!("{command:?}"))?;
     let said = [&output.stdout, &output.stderr].map(|of| String::from_utf8_lossy(of).into_owned());

@@ -10,13 +10,16 @@ mod server;
 
 use crate::{
     figure::{Figure, kernel, quantile},
-    hold::{self, Holder, Pages, pinned},
+    hold::{self, Holder, Pages},
     movers::{AWAY, HOME, Mover, both_nodes},
     print,
-    setting::{NUMA_BALANCING, Setting},
 };
 use anyhow::{Result, ensure};
 use client::Client;
+use numaloc_tests::{
+    cpus::pinned,
+    settings::{NUMA_BALANCING, Setting},
+};
 use server::Server;
 use std::time::Duration;
 
@@ -65,9 +68,9 @@ pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
     both_nodes()?;
     // The process that is moved sleeps, so balancing would only add noise.
-    let _off = Setting::set(NUMA_BALANCING, "0")?;
+    let _off = Setting::set_if_present(NUMA_BALANCING, "0");
     let server = Server::start(&args.nginx)?;
-    let most = pinned(AWAY, || client::capacity(server.address()))??;
+    let most = pinned(AWAY, || client::capacity(server.address()))?;
     let rate = args.rate.unwrap_or((most * LOAD) as u32).max(1);
     println!("nginx on node {HOME}, {rate} requests a second of {most:.0}, kernel {kernel}");
     for pages in [Pages::Base, Pages::Huge] {

@@ -2,23 +2,27 @@
 //! cache, so that some has to be dropped. One CPU for each node, as for `stall`: the reader has one and the mover another.
 
 use crate::{
-    cache::{self, Cache},
+    cache::Cache,
     figure::{Figure, Series, kernel},
-    hold::{self, Holder, pinned},
+    hold::{self, Holder},
     movers::{AWAY, HOME, Mover},
     print,
-    setting::{NUMA_BALANCING, Setting},
     subject::{TO_EMPTY, TO_FULL},
 };
 use anyhow::{Context, Result, ensure};
 use numaloc_core::PAGE;
+use numaloc_tests::{
+    cpus::pinned,
+    disk::{OnDisk, drop_cache},
+    settings::{NUMA_BALANCING, Setting},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::{self, File},
     io::{self, BufRead, Write},
     mem,
     os::unix::fs::FileExt,
-    path::{Path, PathBuf},
+    path::Path,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -65,29 +69,19 @@ struct Shown {
     from_disk_bytes: u64,
 }
 
-/// The file, removed at the end.
-struct OnDisk(PathBuf);
-
-impl Drop for OnDisk {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// Moves the same amount of memory by `balanced` to a node with room and to a full one, in turns.
 pub fn run(args: &Args) -> Result<()> {
-    let _off = Setting::set(NUMA_BALANCING, "0")?;
+    let _off = Setting::set_if_present(NUMA_BALANCING, "0");
     let kernel = kernel()?;
     hold::touch_all([HOME, AWAY])?;
-    let file = OnDisk(Path::new("/mnt/disk/numaloc-bench-read").to_owned());
-    cache::write(&file.0, args.file_mib)?;
+    let file = OnDisk::new("numaloc-bench-read", args.file_mib as u64);
     let balanced = Mover::profile("balanced")?;
     let (mut empty, mut full) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {
-        empty.push(turn(args, &file.0, None, &balanced)?);
+        empty.push(turn(args, file.path(), None, &balanced)?);
         // Its process takes the memory of the node, so it is there only meanwhile.
         let cache = Cache::new(args.mib + args.mib / 2 + args.file_mib)?;
-        full.push(turn(args, &file.0, Some(&cache), &balanced)?);
+        full.push(turn(args, file.path(), Some(&cache), &balanced)?);
     }
     let case = format!("{} MiB of 4 KiB pages, {} MiB read", args.mib, args.file_mib);
     let shown = [(TO_EMPTY, &empty), (TO_FULL, &full)];
@@ -98,7 +92,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn turn(args: &Args, file: &Path, cache: Option<&Cache>, mover: &Mover) -> Result<Shown> {
     match cache {
         Some(cache) => cache.fill()?,
-        None => cache::drop_caches()?,
+        None => drop_cache(),
     }
     let (cpu_node, memory_node) = (Some(HOME), Some(HOME));
     let reads = Some(file.to_owned());
@@ -146,7 +140,7 @@ pub fn read(args: &hold::Args) -> Result<()> {
     let path = args.file.as_ref().context("--file: what to read")?;
     let file = File::open(path)?;
     if let Some(node) = args.cpu_node {
-        pinned(node, || (0..2).try_for_each(|_| whole(path)))??;
+        pinned(node, || (0..2).try_for_each(|_| whole(path)))?;
     }
     let _regions = hold::fill(&hold::Args { file: None, ..args.clone() })?;
     let pages = file.metadata()?.len() / PAGE;

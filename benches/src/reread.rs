@@ -4,14 +4,17 @@
 use crate::{
     cache::Cache,
     figure::{Figure, Series, kernel},
-    hold::{self, Holder, pinned},
+    hold::{self, Holder},
     movers::{AWAY, HOME, Mover},
     print,
     reader::{MIB, read_bytes},
-    setting::{NUMA_BALANCING, Setting},
     subject::{DROPPED, MOVED},
 };
 use anyhow::Result;
+use numaloc_tests::{
+    cpus::pinned,
+    settings::{NUMA_BALANCING, Setting},
+};
 use std::{
     fs::File,
     io,
@@ -38,7 +41,7 @@ struct Shown {
 
 /// Moves the same amount of memory, with either way to make room in turns.
 pub fn run(args: &Args) -> Result<()> {
-    let _off = Setting::set(NUMA_BALANCING, "0")?;
+    let _off = Setting::set_if_present(NUMA_BALANCING, "0");
     let kernel = kernel()?;
     hold::touch_all([HOME, AWAY])?;
     let cache = Cache::new(args.mib + args.mib / 2)?;
@@ -69,7 +72,7 @@ fn turn(mib: usize, cache: &Cache, mover: &Mover) -> Result<Shown> {
     holder.ensure_on(HOME, &mover.name)?;
     let (own, begin) = (std::process::id() as i32, Instant::now());
     let disk = read_bytes(own)?;
-    pinned(HOME, || io::copy(&mut File::open(cache.path())?, &mut io::sink()))??;
+    pinned(HOME, || io::copy(&mut File::open(cache.path())?, &mut io::sink()))?;
     let from_disk_bytes = read_bytes(own)?.saturating_sub(disk);
     Ok(Shown { wall: turn.wall, reread: begin.elapsed(), from_disk_bytes })
 }

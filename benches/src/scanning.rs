@@ -2,7 +2,7 @@
 
 use crate::{
     figure::{Figure, NATIVE},
-    hold::{self, Holder, Pages, node_counts},
+    hold::{self, Holder, Pages},
     pretended::{Layout, Machine},
     print,
     rounds::{Candidate, measure},
@@ -11,6 +11,7 @@ use anyhow::{Result, ensure};
 use numaloc_core::{HUGE, Options, PAGE, Plan, Process};
 use numaloc_host::{Entry, FrameNodes, Roots, Source, Surveyor, Target, probe, resolve};
 use numaloc_sys::query_pages;
+use numaloc_tests::truth::Truth;
 use std::{fs::File, os::unix::fs::FileExt};
 
 /// Bytes of pagemap that are read at a time.
@@ -140,8 +141,7 @@ fn ours(machine: &Machine, processes: &[Process], holder: &Holder) -> Result<()>
 }
 
 fn numa_maps(holder: &Holder) -> Result<()> {
-    let text = std::fs::read_to_string(format!("/proc/{}/numa_maps", holder.pid()))?;
-    let pages: u64 = text.lines().flat_map(node_counts).map(|(_, pages)| pages).sum();
+    let pages = Truth::of(holder.pid()).all().values().sum::<u64>() / PAGE;
     ensure!(pages >= holder.pages(), "pages are missing: {pages} found");
     Ok(())
 }

@@ -10,10 +10,10 @@ use crate::{
     hold::{self, Holder, Pages},
     movers::{AWAY, HOME, Mover, Turn},
     print,
-    setting::{NUMA_BALANCING, Setting},
 };
 use anyhow::Result;
 use busy::{PERCENTILES, Window};
+use numaloc_tests::settings::{NUMA_BALANCING, Setting};
 use std::{thread, time::Duration};
 
 /// How much is measured.
@@ -67,7 +67,7 @@ struct Shown {
 /// Measures our own process, then Redis.
 pub fn run(args: &Args) -> Result<()> {
     // The kernel's balancing would move pages of a busy process, too.
-    let _off = Setting::set(NUMA_BALANCING, "0")?;
+    let _off = Setting::set_if_present(NUMA_BALANCING, "0");
     let kernel = kernel()?;
     hold::touch_all([HOME, AWAY])?;
     let wanted = |of| args.of.is_empty() || args.of.contains(&of);

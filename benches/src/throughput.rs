@@ -5,12 +5,13 @@ use crate::{
     figure::{Figure, kernel},
     hold::{self, Holder, Pages},
     movers::{AWAY, HOME, Mover, Turn},
-    pool::Pool,
     print,
 };
 use anyhow::{Result, ensure};
 use numaloc_core::PAGE;
+use numaloc_tests::settings::Setting;
 use serde_json::Value;
+use std::fs;
 
 /// How much is measured.
 #[derive(Debug, clap::Args)]
@@ -75,7 +76,11 @@ fn subjects(args: &Args, large: bool) -> Result<Vec<Subject>> {
 
 fn compare(args: &Args, mib: usize, pages: Pages, kernel: &str) -> Result<()> {
     let cache = args.full.then(|| Cache::new(mib + mib / 2)).transpose()?;
-    let _pool = (pages == Pages::Hugetlb).then(|| Pool::fill(mib)).transpose()?;
+    let _pools = (pages == Pages::Hugetlb).then(|| {
+        // The kernel may have to compact memory first.
+        fs::write("/proc/sys/vm/compact_memory", "1").expect("root");
+        [HOME, AWAY].map(|node| Setting::huge_pool(node, mib as u64 / 2))
+    });
     let large = mib > 1024;
     let mut subjects = subjects(args, large)?;
     let rounds = if large { args.rounds.div_ceil(2) } else { args.rounds };

@@ -1,5 +1,7 @@
 //! Starts the application under test and talks to it.
 
+pub use numaloc_tests::until;
+
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -14,27 +16,11 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
-    time::{Duration, Instant},
 };
-
-/// Longest wait for anything. It is long because emulation is slow; only a hang takes longer.
-const DEADLINE: Duration = Duration::from_secs(120);
 
 /// An option of regions that are to stay where they are: eight words, spread over each page, tell their pages apart. To write and check
 /// all words of a full node takes longer than most tests.
 pub const FEW_WORDS: &str = "every=64";
-
-/// Polls `condition` until it holds.
-///
-/// # Panics
-/// After two minutes.
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + DEADLINE;
-    while !condition() {
-        assert!(Instant::now() < end, "waited in vain: {what}");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
 
 /// Runs a command, whose output is not shown.
 ///
@@ -262,7 +248,7 @@ impl App {
     }
 
     fn line(&mut self) -> String {
-        self.output.recv_timeout(DEADLINE).unwrap_or_else(|_| {
+        self.output.recv_timeout(numaloc_tests::DEADLINE).unwrap_or_else(|_| {
             panic!("process {} is silent; its end: {:?}", self.pid(), self.child.try_wait())
         })
     }

@@ -3,15 +3,16 @@
 use crate::{
     app::{App, Layout, until},
     cli::{code, numalocctl},
+    disk::drop_cache,
     engine::{exchange, inspect},
-    scene::{SLACK, Scene, assert_complete, ballast},
-    truth::{Nodes, Truth, free_bytes, high_watermark_bytes, node_bytes, on, unused_bytes, vmstat},
+    scene::{DISTRESS, SLACK, Scene, assert_complete, ballast, distress},
+    truth::{Nodes, Truth, free_bytes, high_watermark_bytes, node_bytes, on, unused_bytes},
 };
 use numaloc_core::{Flows, MakeRoom, NodeId, Options, Reason, exchange::CHUNK};
 use numaloc_executor::{Control, Outcome, RunLimits};
 use numaloc_host::Target;
 use serde_json::Value;
-use std::{fs, sync::atomic::Ordering::Relaxed, thread};
+use std::{sync::atomic::Ordering::Relaxed, thread};
 
 const MIB: u64 = 1 << 20;
 /// The application's memory, on node 1 at first.
@@ -20,17 +21,10 @@ const RESERVE: u64 = 64 * MIB;
 /// What the unused memory of a node may differ by after an exchange: page tables, logs, a huge page that was not divided.
 const NEARLY: u64 = 12 * MIB;
 
-/// What nobody may suffer for the sake of an exchange.
-const DISTRESS: [&str; 2] = ["oom_kill", "pswpout"];
-
-fn distress() -> [u64; 2] {
-    DISTRESS.map(vmstat)
-}
-
 /// Takes the memory of a node, until `spared` bytes beyond the high watermark are free, or cache that can be dropped: that counts as
 /// free.
 pub fn fill(node: u32, spared: u64) -> App {
-    fs::write("/proc/sys/vm/drop_caches", "1").expect("root");
+    drop_cache();
     let cache = node_bytes(node, "Inactive(file):");
     let spared = (spared + high_watermark_bytes(node)).saturating_sub(cache);
     ballast(node, spared)

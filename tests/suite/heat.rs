@@ -33,7 +33,7 @@ fn skip_without_damon() -> bool {
 
 /// Makes DAMON available to the test.
 fn free_damon() -> Option<Setting> {
-    Path::new(DAMON_STAT).exists().then(|| Setting::set(DAMON_STAT, "N"))
+    Setting::set_if_present(DAMON_STAT, "N")
 }
 
 fn kdamonds() -> String {

@@ -10,13 +10,13 @@
 //! `stressors` needs programs that are not ours.
 #![forbid(unsafe_code)]
 
+use numaloc_tests::{cpus, disk, settings, truth};
+
 mod app;
 mod engine;
 mod fuse;
 mod kernel_log;
 mod scene;
-mod settings;
-mod truth;
 
 mod advise;
 mod anon;

@@ -2,9 +2,10 @@
 
 use crate::{
     app::until,
+    cpus::cpus_of,
     engine::migrate,
     scene::assert_complete,
-    settings::{Cgroup, Setting, cpus_of},
+    settings::{Cgroup, Setting},
     truth::{Truth, off},
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};

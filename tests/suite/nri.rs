@@ -4,8 +4,8 @@
 use crate::{
     app::until,
     containerd::plugin::{Plugin, until_known},
+    cpus::cpus_of,
     daemon::Daemon,
-    settings::cpus_of,
 };
 use nix::{
     sys::signal::{Signal, kill},

@@ -7,14 +7,13 @@ mod moved;
 
 use crate::{
     app::{App, Layout},
-    scene::{self, Scene, assert_complete},
+    disk::{OnDisk, drop_cache},
+    scene::{self, DISTRESS, Scene, assert_complete, distress},
     truth::{free_bytes, high_watermark_bytes, node_bytes, on, vmstat},
 };
 use numaloc_core::{CacheStop, MakeRoom, Options, Reason};
 use std::{
     fs::{self, File},
-    io::Write,
-    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -25,42 +24,6 @@ const SIZE: u64 = 160 * MIB;
 /// less than the reserve of 64 MiB. With 200 MiB of cache it is room for [`SIZE`] and little more.
 const LEFT: u64 = 40 * MIB;
 
-/// What nobody may suffer for the sake of a move.
-const DISTRESS: [&str; 2] = ["oom_kill", "pswpout"];
-
-/// A file on the disk, removed at the end.
-struct OnDisk(PathBuf);
-
-impl OnDisk {
-    fn new(name: &str, mib: u64) -> Self {
-        let path = Path::new("/mnt/disk").join(name);
-        let mut file = File::create(&path).expect("the disk has room");
-        let block = vec![7; MIB as usize];
-        (0..mib).for_each(|_| file.write_all(&block).expect("the disk has room"));
-        file.sync_all().expect("the disk works");
-        fs::write("/proc/sys/vm/drop_caches", "1").expect("root");
-        Self(path)
-    }
-
-    /// Reads it once on a CPU of node 0, whose memory its pages come to as long as there is some.
-    fn read(&self) {
-        assert!(self.reader("cat \"$0\"").wait().expect("it ends").success());
-    }
-
-    /// A command that reads it on a CPU of node 0.
-    fn reader(&self, command: &str) -> Child {
-        let mut reader = Command::new("taskset");
-        reader.args(["1", "sh", "-c", command]).arg(&self.0).stdout(Stdio::null());
-        reader.spawn().expect("busybox is there")
-    }
-}
-
-impl Drop for OnDisk {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// Takes the memory of node 0 but for `spared` bytes beyond the high watermark.
 fn ballast(spared: u64) -> App {
     scene::ballast(0, spared + high_watermark_bytes(0))
@@ -70,7 +33,7 @@ fn ballast(spared: u64) -> App {
 /// much free, and what takes the rest leaves enough for the kernel to reclaim nothing.
 fn full(mib: u64) -> (OnDisk, App) {
     let file = OnDisk::new("cache", mib);
-    file.read();
+    file.read(0);
     let ballast = ballast(LEFT);
     assert_little_free();
     let cache = node_bytes(0, "Inactive(file):");
@@ -83,10 +46,6 @@ fn full(mib: u64) -> (OnDisk, App) {
 fn assert_little_free() {
     let free = free_bytes(0);
     assert!(free < high_watermark_bytes(0) + 64 * MIB + SIZE / 8, "the scene: {free} free");
-}
-
-fn distress() -> [u64; 2] {
-    DISTRESS.map(vmstat)
 }
 
 #[test]
@@ -113,8 +72,8 @@ fn cache_in_use_is_left_alone() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let file = OnDisk::new("cache", 200);
     let mut ballast = ballast(200 * MIB);
-    file.read();
-    let mut reader = file.reader("while cat \"$0\"; do :; done");
+    file.read(0);
+    let mut reader = file.reader(0, "while cat \"$0\"; do :; done");
     let before = distress();
     let outcome = scene.migrate(&Options::default());
     reader.kill().expect("it runs");

@@ -4,7 +4,7 @@ use crate::{
     app::{App, FEW_WORDS, Layout},
     engine::migrate,
     settings::Setting,
-    truth::{Nodes, Truth, free_bytes, off, on, watermarks},
+    truth::{Nodes, Truth, free_bytes, off, on, vmstat, watermarks},
 };
 use numaloc_core::{Options, Reason};
 use numaloc_executor::Outcome;
@@ -12,6 +12,14 @@ use numaloc_host::Target;
 
 /// Bytes that a process may allocate, free or copy outside of its regions while it is watched (heap, stacks).
 pub const SLACK: u64 = 512 << 10;
+
+/// What nobody may suffer for the sake of a move.
+pub const DISTRESS: [&str; 2] = ["oom_kill", "pswpout"];
+
+/// How often each of [`DISTRESS`] has happened.
+pub fn distress() -> [u64; 2] {
+    DISTRESS.map(vmstat)
+}
 
 /// An application and its control process.
 #[derive(Debug)]
@@ -33,8 +41,7 @@ impl Scene {
     /// Starts the application and its control process. The control process does not write, so that it leaves the machine's time
     /// to the test. It is in no cgroup, and its files are its own.
     pub fn of(layout: Layout) -> Self {
-        let balancing = Setting::numa_balancing(false);
-        let settings = [balancing, Setting::steady_watermarks(), Setting::short_free_lists()];
+        let settings = Setting::still_host();
         let control = layout.control();
         let mut app = layout.start("target");
         let control_before = Truth::of(control.pid());

@@ -83,8 +83,7 @@ fn best_effort(node: u32) -> App {
 #[test]
 fn room_is_made_on_two_full_nodes_in_turns() {
     const RESERVE: u64 = 32 * MIB;
-    let _settings =
-        [Setting::numa_balancing(false), Setting::steady_watermarks(), Setting::short_free_lists()];
+    let _settings = Setting::still_host();
     let (mut apps, others) = ([0, 1].map(far), [0, 1].map(best_effort));
     let ballast = [0, 1].map(|node| fill(node, RESERVE + 2 * MIB));
     let target = |app: &App| Target::Pid(app.pid());

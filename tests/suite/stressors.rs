@@ -4,9 +4,10 @@
 use crate::{
     app::until,
     cli::{NOBODY, code, numalocctl},
+    cpus::cpus_of,
     kernel_log::KernelLog,
     service::proc_status,
-    settings::{Cgroup, Setting, cpus_of},
+    settings::{Cgroup, Setting},
     truth::{Nodes, Truth, off, vmstat},
 };
 use nix::{

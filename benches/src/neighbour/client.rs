@@ -1,8 +1,9 @@
 //! A client that sends its requests when they are due, and measures from then on. A late answer makes those behind it late too,
 //! as it does for users.
 
-use crate::{hold::pinned, movers::AWAY};
+use crate::movers::AWAY;
 use anyhow::{Context, Result, ensure};
+use numaloc_tests::cpus::pinned;
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
@@ -116,7 +117,7 @@ impl Client {
         command.args(["--address", &address.to_string(), "--rate", &rate.to_string()]);
         command.args(["--connections", &connections.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = pinned(AWAY, || command.spawn())?.context("chrt (util-linux)")?;
+        let mut child = pinned(AWAY, || command.spawn()).context("chrt (util-linux)")?;
         let output = BufReader::new(child.stdout.take().context("it has an output")?);
         let mut client = Self { child, output };
         let mut line = String::new();

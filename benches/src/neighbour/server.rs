@@ -1,7 +1,8 @@
 //! nginx on the node that the memory comes to: with one worker, and a page of one kilobyte.
 
-use crate::{hold::pinned, movers::HOME};
+use crate::movers::HOME;
 use anyhow::{Context, Result, bail};
+use numaloc_tests::cpus::pinned;
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
@@ -36,7 +37,7 @@ impl Server {
         let mut command = Command::new(program);
         command.arg("-p").arg(directory.path()).arg("-c").arg(&path).args(["-e", "stderr"]);
         command.stdin(Stdio::null());
-        let child = pinned(HOME, || command.spawn())?.with_context(|| program.to_owned())?;
+        let child = pinned(HOME, || command.spawn()).with_context(|| program.to_owned())?;
         let mut server = Self { child, address, _directory: directory };
         let begin = Instant::now();
         while TcpStream::connect(address).is_err() {

@@ -1,8 +1,8 @@
 //! DAMON's operation scheme migrate_hot on physical addresses, through its sysfs interface
 //! (Documentation/admin-guide/mm/damon/usage.rst).
 
-use crate::setting::Setting;
 use anyhow::{Context, Result};
+use numaloc_tests::settings::Setting;
 use std::{
     fs,
     ops::Range,
@@ -30,7 +30,7 @@ impl Kdamond {
     /// Regions in which DAMON sees no access are moved too: a large emulated TLB keeps what it needs, so DAMON never sees an
     /// access there, and to require one could only delay the move.
     pub fn start(from: u32, to: u32) -> Result<Self> {
-        let kdamond = Self { _no_stat: Setting::set(STAT, "N")? };
+        let kdamond = Self { _no_stat: Setting::set_if_present(STAT, "N") };
         put("nr_kdamonds", 1)?;
         put("0/contexts/nr_contexts", 1)?;
         put("0/contexts/0/operations", "paddr")?;

@@ -5,11 +5,14 @@ use super::{
     numad::Numad,
 };
 use crate::{
-    hold::{Holder, pinned},
+    hold::Holder,
     movers::{AWAY, HOME, Mover, Turn},
-    setting::{NUMA_BALANCING, Setting},
 };
 use anyhow::{Context, Result};
+use numaloc_tests::{
+    cpus::pinned,
+    settings::{NUMA_BALANCING, Setting},
+};
 use std::{
     env,
     io::Write,
@@ -99,7 +102,7 @@ impl Peer {
             Self::Memtierd(bandwidth) => Started::Memtierd(memtierd(pid, *bandwidth)?),
             Self::Numad => Started::Numad(Numad::start(pid)?),
             Self::Damos => Started::Damos(Kdamond::start(AWAY, HOME)?),
-            Self::Balancing => Started::Balancing(Setting::set(NUMA_BALANCING, "1")?),
+            Self::Balancing => Started::Balancing(Setting::set_if_present(NUMA_BALANCING, "1")),
         })
     }
 }
@@ -108,7 +111,7 @@ impl Peer {
 fn memtierd(pid: i32, bandwidth: Option<u32>) -> Result<Child> {
     let mut command = Command::new("memtierd");
     command.arg("-prompt").stdin(Stdio::piped()).stdout(Stdio::null());
-    let child = pinned(AWAY, || command.spawn())?.context("memtierd")?;
+    let child = pinned(AWAY, || command.spawn()).context("memtierd")?;
     let mut input = child.stdin.as_ref().context("it has an input")?;
     if let Some(bandwidth) = bandwidth {
         writeln!(input, r#"mover -config '{{"IntervalMs":10,"Bandwidth":{bandwidth}}}'"#)?;

@@ -3,13 +3,15 @@
 
 use crate::{
     figure::Series,
-    hold::{node_counts, pinned},
     movers::{AWAY, HOME, Mover},
     print,
 };
 use anyhow::{Context, Result, ensure};
+use numaloc_tests::{
+    cpus::pinned,
+    truth::{Truth, on},
+};
 use std::{
-    fs,
     os::unix::net::UnixStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -92,7 +94,7 @@ impl Server {
         command.args(["--port", "0", "--save", "", "--appendonly", "no", "--daemonize", "no"]);
         command.arg("--unixsocket").arg(directory.path().join("socket"));
         command.stdout(Stdio::null());
-        let child = pinned(HOME, || command.spawn())?.context("redis-server")?;
+        let child = pinned(HOME, || command.spawn()).context("redis-server")?;
         let mut server = Self { child, directory };
         let begin = Instant::now();
         while UnixStream::connect(server.socket()).is_err() {
@@ -114,7 +116,7 @@ impl Server {
         command.arg("-s").arg(self.socket()).args(["-t", "set", "-c", "4", "-d", "1024"]);
         command.args(["-n", &requests.to_string(), "-r", &KEYS.to_string()]).args(options);
         command.stdout(Stdio::piped());
-        pinned(AWAY, || command.spawn())?.context("redis-benchmark")
+        pinned(AWAY, || command.spawn()).context("redis-benchmark")
     }
 
     fn measured(child: Child) -> Result<Load> {
@@ -143,15 +145,10 @@ impl Server {
 
     /// The share of the pages at home, without file pages.
     fn share_at_home(&self) -> Result<f64> {
-        let text = fs::read_to_string(format!("/proc/{}/numa_maps", self.child.id()))?;
-        let own = text.lines().filter(|line| !line.contains(" file="));
-        let (mut home, mut all) = (0, 0);
-        for (node, pages) in own.flat_map(node_counts) {
-            all += pages;
-            home += if node == HOME { pages } else { 0 };
-        }
+        let nodes = Truth::of(self.child.id() as i32).without_files().all();
+        let all: u64 = nodes.values().sum();
         ensure!(all > 0, "numa_maps shows no pages");
-        Ok(home as f64 / all as f64)
+        Ok(on(&nodes, HOME) as f64 / all as f64)
     }
 }
 

@@ -20,6 +20,8 @@ mod described;
 pub mod encoded;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
+#[cfg(any(test, feature = "samples"))]
+pub mod samples;
 pub mod value;
 mod violation;
 

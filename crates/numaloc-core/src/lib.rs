@@ -81,6 +81,8 @@ mod machine;
 mod memory;
 pub mod plan;
 mod result;
+#[cfg(any(test, feature = "samples"))]
+pub mod samples;
 mod views;
 
 pub use ask::{

@@ -3,14 +3,17 @@
 pub mod pictures;
 
 use crate::inspect::Inspection;
-use numaloc_api::value::{Missing, Partner, Target};
+use numaloc_api::{
+    samples,
+    value::{self, Missing, Target},
+};
 use numaloc_core::{
-    Account, CacheStop, CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId,
-    NodeMemory, NodeResidency, NodeSet, Options, Pages, Process, Reason, Residency, Thread,
-    Threads, Topology, planner, planner::Scene,
+    CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory,
+    NodeResidency, NodeSet, Options, Pages, Process, Residency, Thread, Threads, Topology, planner,
+    planner::Scene,
 };
 use numaloc_dma::dsa;
-use numaloc_executor::{CallStats, Outcome, ProcessOutcome};
+use numaloc_executor::Outcome;
 use numaloc_host::Source;
 use std::time::Duration;
 
@@ -156,70 +159,16 @@ pub fn many_extents() -> Inspection {
     Inspection { plan, topology, source: Source::Query, missing: Vec::new() }
 }
 
-/// A process that made room for that outcome.
-pub fn partners() -> Vec<Partner> {
-    let mut account = Account::default();
-    account.found(64 * MIB);
-    account.moved(48 * MIB);
-    account.left(Reason::NotNeeded, 15 * MIB);
-    account.left(Reason::Busy, MIB);
-    let flows = [((NodeId(0), NodeId(2)), 48 * MIB)].into();
-    let member = Target { pids: [4990].into(), ..Target::default() };
-    vec![Partner { member, processes: 1, account, flows, error: None }]
-}
-
 /// A possible outcome for [`inspection`].
 pub fn outcome() -> Outcome {
-    let identity = |pid: i32| Identity { pid, start_time: 90_000 + pid as u64 };
-    let mut first = Account::default();
-    first.found(600 * MIB);
-    first.moved(560 * MIB);
-    first.moved_back(MIB);
-    first.vanished(3 * MIB);
-    first.left(Reason::Shared, 2 * MIB);
-    first.left(Reason::Bound, 16 * MIB);
-    first.left(Reason::Pinned, 18 * MIB);
-    let mut second = Account::default();
-    second.found(30 * MIB);
-    second.left(Reason::ProcessGone, 30 * MIB);
-    let process = |pid, comm: &str, account, error| ProcessOutcome {
-        identity: identity(pid),
-        comm: comm.to_owned(),
-        account,
-        error,
-    };
+    let value::Outcome { processes, cache_flows, calls, elapsed, .. } = samples::outcome();
     Outcome {
-        processes: vec![
-            process(4711, "redis-server", first, None),
-            process(4712, "redis-\x07fork", second, Some("move_pages: no such process".into())),
-        ],
-        flows: [((NodeId(2), NodeId(0)), 400 * MIB), ((NodeId(8), NodeId(0)), 160 * MIB)].into(),
-        process_flows: Vec::new(),
-        cache_flows: [((NodeId(0), NodeId(2)), 24 * MIB)].into(),
-        calls: CallStats {
-            calls: 36,
-            addresses: 143_360,
-            retried_addresses: 12,
-            hinted_addresses: 3,
-            longest: Duration::from_millis(9),
-            total: Duration::from_millis(180),
-            over_stall: 2,
-            rested: Duration::from_millis(30),
-            held_back: Duration::from_millis(40),
-            huge_page_wait: Duration::from_millis(20),
-            split_huge_pages: 5,
-            failed_pages: 7,
-            cache_bytes: 100 * MIB,
-            cache_stop: Some(CacheStop::Refaults),
-            reclaims: 9,
-            compactions: 1,
-            compaction_wait: Duration::from_millis(8),
-            exchanged_bytes: 48 * MIB,
-            ..CallStats::default()
-        },
-        elapsed: Duration::from_millis(250),
-        cancelled: false,
-        sample: Vec::new(),
+        processes,
+        flows: samples::member().flows,
+        cache_flows,
+        calls,
+        elapsed,
+        ..Outcome::default()
     }
 }
 

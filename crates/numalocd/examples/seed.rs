@@ -4,8 +4,8 @@
 
 use numaloc_api::value::{
     CallStats, Event, EventType, Job, JobId, JobProgress, JobState, MigrationSpec, Outcome,
-    PlanSummary, ProcessOutcome, Schedule, ScheduleId, ScheduleSpec, ScheduleState, Target,
-    Workload, WorkloadId, WorkloadSpec,
+    PlanSummary, ProcessOutcome, Schedule, ScheduleId, ScheduleSpec, Target, Workload, WorkloadId,
+    WorkloadSpec,
 };
 use numaloc_core::{
     Account, Extent, Identity, Kind, Locality, Mapping, Mempolicy, Node, NodeId, NodeMemory,
@@ -74,94 +74,60 @@ fn job(number: u64, ended: SystemTime, plan: &Arc<PlanSummary>, outcome: &Arc<Ou
         settled_bytes: PROCESSES * 400 * MIB,
         measured: ended,
     };
+    let created = started - Duration::from_millis(20);
     Job {
-        wanted: None,
-        id: JobId::numbered(number),
-        spec: spec(number),
         state: JobState::Partial,
         state_message: format!("{} MiB left: pinned (DMA or I/O in flight)", PROCESSES * 10),
         // Ten of each schedule: the daemon keeps no more than twenty.
         schedule: number
             .is_multiple_of(10)
             .then(|| ScheduleId::numbered(number / 10 % SCHEDULES + 1)),
-        creator: CREATOR.to_owned(),
-        creator_gid: None,
-        pins: Default::default(),
-        members: Vec::new(),
-        labels: Default::default(),
-        more_members: 0,
-        requester: None,
         request_id: Some(format!("seed-{number}")),
-        created: started - Duration::from_millis(20),
         started: Some(started),
         ended: Some(ended),
         progress: Some(progress),
         plan: Some(Arc::clone(plan)),
         outcome: Some(Arc::clone(outcome)),
+        ..Job::new(JobId::numbered(number), spec(number), CREATOR.to_owned(), created)
     }
 }
 
 fn event(number: u64, time: SystemTime) -> Event {
+    let message = "1.5 GiB moved from node 1 to node 0, 40 MiB left".to_owned();
     Event {
-        number,
-        kind: EventType::Completed,
-        time,
         job: Some(JobId::numbered(number)),
         // Ten of each schedule: the daemon keeps no more than twenty.
         schedule: number
             .is_multiple_of(10)
             .then(|| ScheduleId::numbered(number / 10 % SCHEDULES + 1)),
         creator: CREATOR.to_owned(),
-        labels: Default::default(),
         target: spec(number).target,
         from: [NodeId(1)].into_iter().collect(),
         to: [NodeId(0)].into_iter().collect(),
         before_percent: Some(50.0),
         after_percent: Some(98.75),
         remote_bytes: Some(PROCESSES * 10 * MIB),
-        failed: Vec::new(),
-        members: Vec::new(),
-        more_members: 0,
-        message: "1.5 GiB moved from node 1 to node 0, 40 MiB left".to_owned(),
+        ..Event::new(number, EventType::Completed, time, message)
     }
 }
 
 fn workload(number: u64, created: SystemTime) -> Workload {
     let labels = [("app", format!("app-{}", number % 20)), ("tier", "backend".to_owned())];
     let spec = WorkloadSpec {
-        id: WorkloadId::numbered(number),
-        cgroup: cgroup(number),
         container_id: Some(format!("{number:064x}")),
         pod_uid: Some(format!("00000000-0000-4000-8000-{number:012x}")),
-        namespace: None,
         labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
-        qos_class: None,
-        source: None,
-        ttl: None,
+        ..WorkloadSpec::new(WorkloadId::numbered(number), cgroup(number))
     };
-    let (creator, etag) = (CREATOR.to_owned(), "1".to_owned());
-    let request_id = None;
-    Workload { spec, created, creator, creator_gid: None, etag, request_id, expires: None }
+    Workload { etag: "1".to_owned(), ..Workload::new(spec, CREATOR.to_owned(), created) }
 }
 
 fn schedule(number: u64, now: SystemTime) -> Schedule {
+    let spec = ScheduleSpec { migration: spec(number), interval: MONTH, ..ScheduleSpec::default() };
     Schedule {
-        id: ScheduleId::numbered(number),
-        spec: ScheduleSpec { migration: spec(number), interval: MONTH, ..ScheduleSpec::default() },
-        state: ScheduleState::Waiting,
-        state_message: String::new(),
-        last_job: None,
-        last_run: None,
         next_run: Some(now + MONTH),
-        gone: None,
-        created: now,
-        updated: now,
-        creator: CREATOR.to_owned(),
-        creator_gid: None,
-        pins: Default::default(),
-        request_id: None,
-        request_digest: 0,
         etag: "1".to_owned(),
+        ..Schedule::new(ScheduleId::numbered(number), spec, CREATOR.to_owned(), now)
     }
 }
 

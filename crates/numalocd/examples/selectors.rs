@@ -130,19 +130,11 @@ fn label(number: usize) -> (String, String) {
 
 fn workload(number: u64) -> Workload {
     let spec = WorkloadSpec {
-        id: WorkloadId::numbered(number),
-        cgroup: "/user.slice/user-1000.slice/own".to_owned(),
-        container_id: None,
-        pod_uid: None,
-        namespace: None,
         labels: (0..LABELS).map(label).collect(),
-        qos_class: None,
-        source: None,
-        ttl: None,
+        ..WorkloadSpec::new(WorkloadId::numbered(number), "/user.slice/user-1000.slice/own")
     };
-    let (created, creator, etag) = (SystemTime::now(), CREATOR.to_owned(), "1".to_owned());
-    let (creator_gid, request_id, expires) = (None, None, None);
-    Workload { spec, created, creator, creator_gid, etag, request_id, expires }
+    let workload = Workload::new(spec, CREATOR.to_owned(), SystemTime::now());
+    Workload { etag: "1".to_owned(), ..workload }
 }
 
 /// One that all workloads meet but for the last condition.
@@ -160,48 +152,18 @@ fn migration() -> MigrationSpec {
 
 fn schedule(number: u64) -> Schedule {
     let (now, interval) = (SystemTime::now(), Duration::from_secs(1));
+    let spec = ScheduleSpec { migration: migration(), interval, ..ScheduleSpec::default() };
     Schedule {
-        id: ScheduleId::numbered(number),
-        spec: ScheduleSpec { migration: migration(), interval, ..ScheduleSpec::default() },
         state: ScheduleState::TargetGone,
-        state_message: String::new(),
-        last_job: None,
-        last_run: None,
         next_run: None,
         gone: Some(now),
-        created: now,
-        updated: now,
-        creator: CREATOR.to_owned(),
-        creator_gid: None,
-        pins: Default::default(),
-        request_id: None,
-        request_digest: 0,
         etag: "1".to_owned(),
+        ..Schedule::new(ScheduleId::numbered(number), spec, CREATOR.to_owned(), now)
     }
 }
 
 /// A job that waits to be resumed.
 fn job() -> Job {
-    Job {
-        id: JobId::numbered(1),
-        spec: migration(),
-        state: JobState::Paused,
-        wanted: None,
-        state_message: String::new(),
-        schedule: None,
-        creator: CREATOR.to_owned(),
-        creator_gid: None,
-        pins: Default::default(),
-        members: Vec::new(),
-        labels: Default::default(),
-        more_members: 0,
-        requester: None,
-        request_id: None,
-        created: SystemTime::now(),
-        started: None,
-        ended: None,
-        progress: None,
-        plan: None,
-        outcome: None,
-    }
+    let (id, now) = (JobId::numbered(1), SystemTime::now());
+    Job { state: JobState::Paused, ..Job::new(id, migration(), CREATOR.to_owned(), now) }
 }

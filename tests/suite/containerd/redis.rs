@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     app::until,
-    settings::cpus_of,
+    cpus::cpus_of,
     truth::{Nodes, Truth, off, on},
 };
 use std::{

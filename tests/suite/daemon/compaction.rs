@@ -49,16 +49,9 @@ fn a_node_is_compacted_once_a_minute_by_all_jobs_together() {
         skipped("this kernel cannot compact");
         return;
     }
-    let khugepaged = "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
-    let _settings = [
-        Setting::set(khugepaged, "3600000"),
-        Setting::set("/proc/sys/vm/compaction_proactiveness", "0"),
-        // Pages that are locked stay where they are.
-        Setting::set("/proc/sys/vm/compact_unevictable_allowed", "0"),
-        Setting::numa_balancing(false),
-        Setting::steady_watermarks(),
-        Setting::short_free_lists(),
-    ];
+    let _settings = (Setting::still_host(), Setting::no_compaction());
+    // Pages that are locked stay where they are.
+    let _locked = Setting::set("/proc/sys/vm/compact_unevictable_allowed", "0");
     fs::write("/proc/sys/vm/drop_caches", "3").expect("root");
     let pieces = fragmented("mlock");
     let daemon = Daemon::start();

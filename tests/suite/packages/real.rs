@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::{
-    settings::{Setting, cpus_of},
+    cpus::cpus_of,
+    settings::Setting,
     truth::{Nodes, Truth, off},
 };
 use std::{

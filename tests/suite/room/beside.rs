@@ -17,7 +17,7 @@ impl Swap {
     fn on(mib: u64) -> Self {
         let file = OnDisk::new("swap", mib);
         for command in ["mkswap", "swapon"] {
-            run(&[command, &file.0.to_string_lossy()]);
+            run(&[command, &file.path().to_string_lossy()]);
         }
         Self(file)
     }
@@ -25,7 +25,7 @@ impl Swap {
 
 impl Drop for Swap {
     fn drop(&mut self) {
-        run(&["swapoff", &self.0.0.to_string_lossy()]);
+        run(&["swapoff", &self.0.path().to_string_lossy()]);
     }
 }
 

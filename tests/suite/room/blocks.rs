@@ -4,6 +4,7 @@ use super::*;
 use crate::{settings::Setting, truth::huge_bytes};
 use numaloc_core::Compact;
 use numaloc_sys::fixture::skipped;
+use std::path::Path;
 
 /// Whether this kernel and these rights allow it to compact a node.
 pub const COMPACT: &str = "/sys/devices/system/node/node0/compact";
@@ -32,11 +33,7 @@ fn huge_pages_arrive_whole() {
         skipped("this kernel cannot compact");
         return;
     }
-    let khugepaged = "/sys/kernel/mm/transparent_hugepage/khugepaged";
-    let _quiet = [
-        Setting::set(format!("{khugepaged}/scan_sleep_millisecs"), "3600000"),
-        Setting::set("/proc/sys/vm/compaction_proactiveness", "0"),
-    ];
+    let _quiet = Setting::no_compaction();
     let scene = Scene::remote(&["thp:160M"]);
     let (pid, range) = (scene.app.pid(), scene.app.range("thp"));
     assert_eq!(huge_bytes(pid, range.clone()), 160 * MIB, "the test needs huge pages");

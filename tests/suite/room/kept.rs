@@ -29,10 +29,10 @@ fn dirty_cache_is_no_room_and_nobody_waits_until_it_is_written() {
         vm("dirty_background_ratio", "90"),
     ];
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
-    fs::write("/proc/sys/vm/drop_caches", "1").expect("root");
-    let file = OnDisk(Path::new("/mnt/disk/dirty").to_owned());
+    drop_cache();
+    let file = OnDisk::named("dirty");
     let write = format!("dd if=/dev/zero of=\"$0\" bs=1M count={CACHE}");
-    assert!(file.reader(&write).wait().expect("it ends").success());
+    assert!(file.reader(0, &write).wait().expect("it ends").success());
     let mut ballast = ballast(LEFT);
     let dirty = node_bytes(0, "Dirty:");
     assert!(dirty > SIZE * 3 / 4, "the scene: {dirty} dirty, {} free", free_bytes(0));
@@ -50,8 +50,8 @@ fn dirty_cache_is_no_room_and_nobody_waits_until_it_is_written() {
 fn locked_cache_is_no_room() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let file = OnDisk::new("locked", CACHE);
-    file.read();
-    let opened = File::options().read(true).write(true).open(&file.0).expect("it is there");
+    file.read(0);
+    let opened = File::options().read(true).write(true).open(file.path()).expect("it is there");
     let region = Region::map((CACHE * MIB) as usize, Backing::File(&opened), None);
     let region = region.expect("addresses");
     region.lock().expect("root may");
@@ -89,7 +89,7 @@ fn is_left_alone(limit: &str) {
     let procs = cgroup.path().join("cgroup.procs");
     // Up to 6.1 a process that joins a cpuset forgets on which CPUs it was to run (kernel/cgroup/cpuset.c, `cpuset_attach`).
     let read = format!("echo $$ > {}; taskset 1 cat \"$0\"", procs.display());
-    assert!(file.reader(&read).wait().expect("it ends").success());
+    assert!(file.reader(0, &read).wait().expect("it ends").success());
     let mut ballast = ballast(LEFT);
     let charged = cached(&cgroup);
     assert!(charged > SIZE, "the scene: {charged} charged, {} free", free_bytes(0));

@@ -20,7 +20,7 @@ fn options() -> Options {
 
 /// Where the cache of a file is. Reads nothing of it.
 fn cached(file: &OnDisk) -> Nodes {
-    let opened = File::open(&file.0).expect("it is there");
+    let opened = File::open(file.path()).expect("it is there");
     let bytes = opened.metadata().expect("it is there").len() as usize;
     let mut nodes = Nodes::new();
     if bytes == 0 {
@@ -45,16 +45,16 @@ fn cached(file: &OnDisk) -> Nodes {
 /// A file whose cache is on node 0, which has little else free, and the process that has it open there.
 fn in_use(command: &str) -> (OnDisk, App, Child) {
     let file = OnDisk::new("warm", CACHE);
-    file.read();
+    file.read(0);
     let ballast = ballast(LEFT);
     let nodes = cached(&file);
     assert!(on(&nodes, 0) > CACHE * MIB * 9 / 10, "the scene: {nodes:?}");
     assert_little_free();
-    let user = file.reader(command);
+    let user = file.reader(0, command);
     let opened = |pid: u32| {
         let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
         let mut targets = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-        targets.find(|target| *target == file.0)
+        targets.find(|target| *target == file.path())
     };
     crate::app::until("the file is open", || opened(user.id()).is_some());
     (file, ballast, user)
@@ -129,7 +129,7 @@ fn a_file_that_becomes_shorter_meanwhile_harms_nobody() {
             scope.spawn(|| inspect(&target, &options()).carry_out(&limits, &Control::default()));
         let home = || on(&Truth::of(pid).region(range.clone()), 0);
         crate::app::until("it moves", || home() > SIZE / 8 || run.is_finished());
-        let opened = File::options().write(true).open(&file.0).expect("it is there");
+        let opened = File::options().write(true).open(file.path()).expect("it is there");
         opened.set_len(0).expect("root");
         run.join().expect("it does not panic")
     });

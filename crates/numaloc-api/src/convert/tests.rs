@@ -1,4 +1,5 @@
 mod answers;
+mod arbitrary;
 mod random;
 mod records;
 mod refused;

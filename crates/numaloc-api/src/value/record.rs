@@ -60,6 +60,32 @@ impl Job {
     /// Most members that are listed although they take no part. A target may name thousands that do not exist.
     pub const LEFT_OUT: usize = 64;
 
+    /// A queued job of which only its request is known.
+    pub fn new(id: JobId, spec: MigrationSpec, creator: String, created: SystemTime) -> Self {
+        Self {
+            id,
+            spec,
+            state: JobState::Queued,
+            wanted: None,
+            state_message: String::new(),
+            schedule: None,
+            creator,
+            creator_gid: None,
+            requester: None,
+            request_id: None,
+            pins: Pins::new(),
+            members: Vec::new(),
+            more_members: 0,
+            labels: BTreeMap::new(),
+            created,
+            started: None,
+            ended: None,
+            progress: None,
+            plan: None,
+            outcome: None,
+        }
+    }
+
     /// The job with these members of its target.
     #[must_use]
     pub fn with_members(mut self, members: Vec<MemberResult>) -> Self {
@@ -151,6 +177,30 @@ pub struct Schedule {
     pub etag: String,
 }
 
+impl Schedule {
+    /// A schedule that has not run. It is due at once, unless it is paused.
+    pub fn new(id: ScheduleId, spec: ScheduleSpec, creator: String, created: SystemTime) -> Self {
+        Self {
+            id,
+            state: if spec.paused { ScheduleState::Paused } else { ScheduleState::Waiting },
+            state_message: String::new(),
+            last_job: None,
+            last_run: None,
+            next_run: (!spec.paused).then_some(created),
+            spec,
+            gone: None,
+            created,
+            updated: created,
+            creator,
+            creator_gid: None,
+            request_id: None,
+            request_digest: 0,
+            pins: Pins::new(),
+            etag: String::new(),
+        }
+    }
+}
+
 /// A registered workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
@@ -168,6 +218,14 @@ pub struct Workload {
     pub request_id: Option<String>,
     /// When its lease ends, as far as is known. It is only for answers: the value in a stored record means nothing.
     pub expires: Option<SystemTime>,
+}
+
+impl Workload {
+    /// A workload without a lease.
+    pub fn new(spec: WorkloadSpec, creator: String, created: SystemTime) -> Self {
+        let (creator_gid, request_id, etag, expires) = (None, None, String::new(), None);
+        Self { spec, created, creator, creator_gid, etag, request_id, expires }
+    }
 }
 
 /// Something that the daemon did, for clients that report on it.
@@ -208,4 +266,29 @@ pub struct Event {
     pub more_members: usize,
     /// The event as text for people.
     pub message: String,
+}
+
+impl Event {
+    /// An event about the host.
+    pub fn new(number: u64, kind: EventType, time: SystemTime, message: String) -> Self {
+        Self {
+            number,
+            kind,
+            time,
+            job: None,
+            schedule: None,
+            creator: String::new(),
+            labels: BTreeMap::new(),
+            target: Target::default(),
+            from: NodeSet::new(),
+            to: NodeSet::new(),
+            before_percent: None,
+            after_percent: None,
+            remote_bytes: None,
+            failed: Vec::new(),
+            members: Vec::new(),
+            more_members: 0,
+            message,
+        }
+    }
 }

@@ -31,6 +31,21 @@ pub struct WorkloadSpec {
 }
 
 impl WorkloadSpec {
+    /// A workload of which only id and cgroup are known.
+    pub fn new(id: WorkloadId, cgroup: impl Into<String>) -> Self {
+        Self {
+            id,
+            cgroup: cgroup.into(),
+            container_id: None,
+            pod_uid: None,
+            namespace: None,
+            labels: BTreeMap::new(),
+            qos_class: None,
+            source: None,
+            ttl: None,
+        }
+    }
+
     /// Whether `selector` selects it.
     pub fn is_selected(&self, selector: &Selector) -> bool {
         selector.matches(self.namespace.as_deref(), &self.labels)

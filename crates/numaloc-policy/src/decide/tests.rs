@@ -3,13 +3,10 @@
 use super::*;
 use crate::{Position, QOS_LABEL};
 use numaloc_api::{
-    v1,
-    value::{Emit, Limits, OnInterrupt, Policy},
+    samples, v1,
+    value::{Policy, ScheduleSpec},
 };
-use numaloc_core::{
-    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Offload, Options, Order, Pacing,
-    Profile,
-};
+use numaloc_core::{Options, Profile};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -118,60 +115,21 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
         "spec": {
             "policy": {
                 "include_shared": true, "exclude_file": true, "include_bound": true, "include_gigantic": true,
-                "make_room": "none", "compact": "never", "hugetlb_source": "fresh", "target_ratio_percent": 95,
-                "nodes": {"node_ids": [0, 8]}, "home_rule": "busy", "from_node_ids": [1], "reserve_bytes": "1G", "order": "damon",
-                "profile": "fast", "max_stall": "500ms", "node_cpu_percent_max": 80, "qos_class": "be", "on_interrupt": "resume",
-                "numa_balancing": "pause", "offload": "off", "emit": "always"
+                "make_room": "none", "compact": "never", "hugetlb_source": "fresh", "target_ratio_percent": 90,
+                "nodes": {"node_ids": [0, 2]}, "home_rule": "busy", "from_node_ids": [8, 65535], "reserve_bytes": "1G",
+                "order": "damon", "profile": "gentle", "max_stall": "2500us", "node_cpu_percent_max": 80, "qos_class": "be",
+                "on_interrupt": "resume", "numa_balancing": "pause", "offload": "require", "emit": "always"
             },
-            "limits": {"batch_bytes": 16777216, "workers": 2, "timeout": "1h", "rate_bytes_per_second": "100M"}
+            "limits": {"batch_bytes": 4194304, "workers": 3, "timeout": "300500ms", "rate_bytes_per_second": "512M"}
         },
-        "interval": "10m",
-        "jitter": "60s",
+        "interval": "30s",
+        "jitter": "2500ms",
         "paused": true
     }"#;
-    let options = Options {
-        include_shared: true,
-        exclude_file: true,
-        include_bound: true,
-        include_gigantic: true,
-        target_ratio: 95,
-        to: "0,8".parse().ok(),
-        home: HomeRule::Busy,
-        from: "1".parse().ok(),
-        hugetlb: HugetlbSource::Fresh,
-        pacing: Pacing {
-            profile: Profile::Fast,
-            max_stall: Some(Duration::from_millis(500)),
-            node_cpu_percent_max: Some(80),
-            ..Pacing::default()
-        },
-        order: Order::Damon,
-        make_room: MakeRoom::None,
-        compact: Compact::Never,
-        reserve_bytes: Some(1 << 30),
-    };
-    let policy = Policy {
-        options,
-        qos_class: Some(QosClass::Be),
-        on_interrupt: OnInterrupt::Resume,
-        numa_balancing: NumaBalancing::Pause,
-        offload: Offload::Off,
-        emit: Emit::Always,
-        tenant: None,
-    };
-    let limits = Limits {
-        batch_bytes: Some(16 << 20),
-        workers: Some(2),
-        timeout: Some(Duration::from_secs(3600)),
-        rate_bytes_per_second: Some(100 << 20),
-    };
-    let expected = Settings {
-        policy,
-        limits,
-        interval: Duration::from_secs(600),
-        jitter: Duration::from_secs(60),
-        paused: true,
-    };
+    let ScheduleSpec { migration, interval, jitter, paused, .. } = samples::schedule().spec;
+    // The operator's plugin sets who the tenant is.
+    let policy = Policy { tenant: None, ..migration.policy };
+    let expected = Settings { policy, limits: migration.limits, interval, jitter, paused };
     assert_eq!(settings(POLICY_KEY, all), Some(expected));
     // What is not set may be null.
     let unset = r#"{

@@ -13,8 +13,8 @@ use crate::{
     output::{View, render},
 };
 use numaloc_api::{
-    v1,
-    value::{MigrationSpec, Target},
+    samples, v1,
+    value::{MigrationSpec, Partner, Target},
 };
 use numaloc_core::{CacheStop, Locality, MakeRoom, OffloadUse, Options, Reason, Share};
 use numaloc_dma::kernel::Probed;
@@ -46,13 +46,14 @@ fn migrated(outcome: &Outcome, options: Options) -> v1::Job {
     let inspected = fixture::inspection(options);
     let share = Share { local_bytes: 1_100 << 20, remote_bytes: 20 << 20 };
     let exchanged = outcome.calls.exchanged_bytes > 0;
+    let partner = Partner { error: None, ..samples::partner() };
     let reason = "unavailable: this kernel cannot".to_owned();
     let target = Target { pids: [4711, 4712, 4900].into(), ..Target::default() };
     Here {
         spec: &MigrationSpec { target, ..MigrationSpec::default() },
         inspected: &inspected,
         outcome: outcome.clone(),
-        partners: if exchanged { fixture::partners() } else { Vec::new() },
+        partners: if exchanged { vec![partner] } else { Vec::new() },
         offload: OffloadUse { reason, cpu_folios: Some(70_000), ..OffloadUse::default() },
         after: Some(Locality { movable: share, overall: share }),
     }

@@ -7,7 +7,7 @@ use numaloc_api::value::{
     Target,
 };
 use numaloc_core::NodeSet;
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, sync::Arc};
 
 /// A repeating schedule emits another event when its local share has changed by more than this many percentage points.
 const POINTS: f64 = 10.0;
@@ -50,25 +50,8 @@ impl Dispatcher {
 
     /// An event with the present time. It gets its number in [`Self::tell`].
     fn event(&self, kind: EventType, creator: &str, target: &Target, message: String) -> Event {
-        Event {
-            number: 0,
-            kind,
-            time: self.wall(),
-            job: None,
-            schedule: None,
-            creator: creator.to_owned(),
-            labels: BTreeMap::new(),
-            target: target.clone(),
-            from: NodeSet::new(),
-            to: NodeSet::new(),
-            before_percent: None,
-            after_percent: None,
-            remote_bytes: None,
-            failed: Vec::new(),
-            members: Vec::new(),
-            more_members: 0,
-            message,
-        }
+        let (creator, target) = (creator.to_owned(), target.clone());
+        Event { creator, target, ..Event::new(0, kind, self.wall(), message) }
     }
 
     /// The event for the start of a move, if the job's policy asks for it.

@@ -30,7 +30,7 @@ use crate::{access::Caller, order::Found, refusal::Refusal, store::Write};
 use numaloc_api::value::{
     CreateJob, EventType, Job, JobId, JobState, MigrationSpec, OnConflict, Pins,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 use tokio::{sync::watch, time::Instant};
 
 impl Dispatcher {
@@ -121,28 +121,8 @@ impl Dispatcher {
 
     /// A new job with the next number, not stored yet.
     pub(super) fn new_job(&self, spec: MigrationSpec, creator: String) -> Job {
-        Job {
-            id: JobId::numbered(self.records.last().job + 1),
-            spec,
-            state: JobState::Queued,
-            wanted: None,
-            state_message: String::new(),
-            schedule: None,
-            creator,
-            creator_gid: None,
-            pins: Pins::new(),
-            members: Vec::new(),
-            labels: BTreeMap::new(),
-            more_members: 0,
-            requester: None,
-            request_id: None,
-            created: self.wall(),
-            started: None,
-            ended: None,
-            progress: None,
-            plan: None,
-            outcome: None,
-        }
+        let id = JobId::numbered(self.records.last().job + 1);
+        Job::new(id, spec, creator, self.wall())
     }
 
     /// Open jobs, not paused, that have an address space of `found`, the oldest first.

@@ -276,19 +276,11 @@ mod tests {
         let label =
             |bit: usize| (["a", "b", "c", "d"][bit].to_owned(), (number >> 4 & 3).to_string());
         let spec = WorkloadSpec {
-            id: WorkloadId::new(&format!("w{id}")).expect("an id"),
-            cgroup: "/a".to_owned(),
-            container_id: None,
-            pod_uid: None,
             namespace: Some((number >> 6 & 3).to_string()).filter(|_| number >> 8 & 1 == 1),
             labels: (0..4).filter(has).map(label).collect(),
-            qos_class: None,
-            source: None,
-            ttl: None,
+            ..WorkloadSpec::new(WorkloadId::new(&format!("w{id}")).expect("an id"), "/a")
         };
-        let (created, creator) = (SystemTime::UNIX_EPOCH, "uid:7".to_owned());
-        let (creator_gid, request_id, etag, expires) = (None, None, String::new(), None);
-        Arc::new(Workload { spec, created, creator, creator_gid, etag, request_id, expires })
+        Arc::new(Workload::new(spec, "uid:7".to_owned(), SystemTime::UNIX_EPOCH))
     }
 
     fn selectors() -> impl Strategy<Value = Selector> {

@@ -59,29 +59,18 @@ impl Dispatcher {
         if let Some(id) = &id {
             self.config().check_name(caller, id.id())?;
         }
-        let now = self.wall();
         let number = self.records.last().schedule + 1;
-        let state = if spec.paused { ScheduleState::Paused } else { ScheduleState::Waiting };
+        let id = match id {
+            Some(id) => id.with_number(number),
+            None => ScheduleId::numbered(number),
+        };
         let schedule = Arc::new(Schedule {
-            id: match id {
-                Some(id) => id.with_number(number),
-                None => ScheduleId::numbered(number),
-            },
-            next_run: (!spec.paused).then_some(now),
             request_digest: request_id.as_ref().map_or(0, |_| spec.digest()),
-            spec,
-            state,
-            state_message: String::new(),
-            last_job: None,
-            last_run: None,
-            gone: None,
-            created: now,
-            updated: now,
-            creator: caller.name.clone(),
             creator_gid: caller.gid,
             pins,
             request_id,
             etag: etag(),
+            ..Schedule::new(id, spec, caller.name.clone(), self.wall())
         });
         self.records.check_schedule(&schedule, &self.config().quota)?;
         if validate_only {

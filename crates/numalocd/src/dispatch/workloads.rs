@@ -283,7 +283,8 @@ impl Dispatcher {
         let request_id = request_id.filter(|_| is_own);
         let same = known.filter(|known| is_as_before(caller, &spec, known));
         let etag = same.map_or_else(etag, |known| known.etag.clone());
-        Arc::new(Workload { spec, created, creator, creator_gid, etag, request_id, expires: None })
+        let workload = Workload::new(spec, creator, created);
+        Arc::new(Workload { creator_gid, etag, request_id, ..workload })
     }
 
     /// Each workload is looked up and written at most once, so the time taken is linear in the size of the set.

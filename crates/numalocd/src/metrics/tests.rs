@@ -14,26 +14,11 @@ use std::{
 fn job(state: JobState, seconds: u64, outcome: Option<Outcome>) -> Job {
     let start = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
     Job {
-        wanted: None,
-        id: JobId::numbered(1),
-        spec: MigrationSpec::default(),
         state,
-        state_message: String::new(),
-        schedule: None,
-        creator: "uid:0".into(),
-        creator_gid: None,
-        pins: Default::default(),
-        members: Vec::new(),
-        labels: Default::default(),
-        more_members: 0,
-        requester: None,
-        request_id: None,
-        created: start,
         started: Some(start),
         ended: Some(start + Duration::from_secs(seconds)),
-        progress: None,
-        plan: None,
         outcome: outcome.map(Arc::new),
+        ..Job::new(JobId::numbered(1), MigrationSpec::default(), "uid:0".into(), start)
     }
 }
 

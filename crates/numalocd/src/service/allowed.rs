@@ -191,15 +191,8 @@ mod tests {
 
     fn spec(name: &str, container: &str) -> WorkloadSpec {
         WorkloadSpec {
-            id: WorkloadId::new(name).expect("an id"),
-            cgroup: String::new(),
             container_id: Some(container.repeat(64)),
-            pod_uid: None,
-            namespace: None,
-            labels: Default::default(),
-            qos_class: None,
-            source: None,
-            ttl: None,
+            ..WorkloadSpec::new(WorkloadId::new(name).expect("an id"), "")
         }
     }
 

@@ -12,9 +12,9 @@ mod room;
 use super::{Contents, Store, Write};
 use numaloc_api::value::{
     Event, EventType, Job, JobId, JobState, MigrationSpec, Outcome, ProcessOutcome, Schedule,
-    ScheduleId, ScheduleSpec, ScheduleState, Target, Workload, WorkloadId, WorkloadSpec,
+    ScheduleId, ScheduleSpec, Target, Workload, WorkloadId, WorkloadSpec,
 };
-use numaloc_core::{Account, Identity, NodeSet};
+use numaloc_core::{Account, Identity};
 use std::{
     path::Path,
     sync::Arc,
@@ -45,86 +45,40 @@ fn job(number: u64, state: JobState) -> Job {
         error: None,
     };
     Job {
-        wanted: None,
-        id: JobId::numbered(number),
-        spec: migration(),
         state,
         state_message: "m".repeat(number as usize % 700),
-        schedule: None,
-        creator: "uid:0".to_owned(),
-        creator_gid: None,
-        pins: Default::default(),
-        members: Vec::new(),
-        labels: Default::default(),
-        more_members: 0,
-        requester: None,
-        request_id: None,
-        created: at(number),
-        started: None,
-        ended: None,
-        progress: None,
-        plan: None,
         outcome: Some(Arc::new(Outcome { processes: vec![process], ..Outcome::default() })),
+        ..Job::new(JobId::numbered(number), migration(), "uid:0".to_owned(), at(number))
     }
 }
 
 fn schedule(number: u64) -> Schedule {
+    let (id, spec) = (
+        ScheduleId::numbered(number),
+        ScheduleSpec { migration: migration(), ..ScheduleSpec::default() },
+    );
     Schedule {
-        id: ScheduleId::numbered(number),
-        spec: ScheduleSpec { migration: migration(), ..ScheduleSpec::default() },
-        state: ScheduleState::Waiting,
-        state_message: String::new(),
-        last_job: None,
-        last_run: None,
         next_run: Some(at(number)),
-        gone: None,
-        created: at(1),
         updated: at(2),
-        creator: "uid:0".to_owned(),
-        creator_gid: None,
-        pins: Default::default(),
-        request_id: None,
-        request_digest: 0,
         etag: "1".to_owned(),
+        ..Schedule::new(id, spec, "uid:0".to_owned(), at(1))
     }
 }
 
 fn workload(id: &str) -> Workload {
-    let spec = WorkloadSpec {
-        id: WorkloadId::new(id).unwrap(),
-        cgroup: "/a".to_owned(),
-        container_id: None,
-        pod_uid: None,
-        namespace: None,
-        labels: Default::default(),
-        qos_class: None,
-        source: None,
-        ttl: None,
-    };
-    let (creator, etag) = ("uid:0".to_owned(), "1".to_owned());
-    let request_id = None;
-    Workload { spec, created: at(3), creator, creator_gid: None, etag, request_id, expires: None }
+    let spec = WorkloadSpec::new(WorkloadId::new(id).unwrap(), "/a");
+    Workload { etag: "1".to_owned(), ..Workload::new(spec, "uid:0".to_owned(), at(3)) }
 }
 
 fn event(number: u64) -> Event {
     Event {
-        number,
-        kind: EventType::Completed,
-        time: at(number),
         job: Some(JobId::numbered(number)),
         schedule: Some(ScheduleId::numbered(1)),
         creator: "uid:0".to_owned(),
         labels: [("app".to_owned(), "redis".to_owned())].into(),
         target: target(),
-        from: NodeSet::new(),
-        to: NodeSet::new(),
-        before_percent: None,
         after_percent: Some(12.5),
-        remote_bytes: None,
-        failed: Vec::new(),
-        members: Vec::new(),
-        more_members: 0,
-        message: "moved".to_owned(),
+        ..Event::new(number, EventType::Completed, at(number), "moved".to_owned())
     }
 }
 

@@ -12,7 +12,6 @@ use numaloc_api::{
     },
     value::{Event, EventType, Job, JobId, JobState, MigrationSpec, Target},
 };
-use numaloc_core::NodeSet;
 use numalocd::store::{Store, Write};
 use std::{
     convert::Infallible,
@@ -84,45 +83,17 @@ fn seed(state: &Path) {
         let id = JobId::numbered(number);
         let spec = MigrationSpec { target: target(number), ..MigrationSpec::default() };
         writes.push(Write::Job(Arc::new(Job {
-            id: id.clone(),
-            spec,
             state: JobState::Skipped,
-            wanted: None,
             state_message: "all memory is local".to_owned(),
-            schedule: None,
-            creator: "uid:0".to_owned(),
-            creator_gid: None,
-            more_members: 0,
-            requester: None,
-            request_id: None,
-            pins: Default::default(),
-            members: Vec::new(),
-            labels: Default::default(),
-            created: now,
             started: Some(now),
             ended: Some(now),
-            progress: None,
-            plan: None,
-            outcome: None,
+            ..Job::new(id.clone(), spec, "uid:0".to_owned(), now)
         })));
         writes.push(Write::Event(Arc::new(Event {
-            number,
-            kind: EventType::Skipped,
-            time: now,
             job: Some(id),
-            schedule: None,
             creator: "uid:0".to_owned(),
-            labels: Default::default(),
             target: target(number),
-            from: NodeSet::new(),
-            to: NodeSet::new(),
-            before_percent: None,
-            after_percent: None,
-            remote_bytes: None,
-            failed: Vec::new(),
-            members: Vec::new(),
-            more_members: 0,
-            message: "skipped".to_owned(),
+            ..Event::new(number, EventType::Skipped, now, "skipped".to_owned())
         })));
     }
     fs::create_dir(state).expect("a directory");

@@ -2,34 +2,13 @@
 //! and back without change.
 
 use super::shapes::Types;
-use crate::{fuzz::convert_all, v1, value};
+use crate::{fuzz::convert_all, samples, v1, value};
 use proptest::{collection::vec, prelude::*, sample::Index};
 use prost::Message;
 
-/// A migration with a value in most fields.
+/// A migration with a value in all fields.
 fn full() -> v1::MigrationSpec {
-    let target = v1::Target {
-        pids: vec![1, 2],
-        cgroups: vec!["/a".to_owned()],
-        units: vec!["b.service".to_owned()],
-        labels: Some(v1::LabelSelector {
-            match_labels: [("app".to_owned(), "web".to_owned())].into(),
-            match_expressions: vec![v1::LabelSelectorRequirement {
-                key: "tier".to_owned(),
-                operator: 2,
-                values: vec!["db".to_owned()],
-            }],
-            namespace: "prod".to_owned(),
-        }),
-        ..Default::default()
-    };
-    let limits = v1::Limits {
-        timeout: Some(prost_types::Duration { seconds: 5, nanos: 5 }),
-        workers: Some(2),
-        ..Default::default()
-    };
-    let policy = v1::Policy { target_ratio_percent: Some(90), qos_class: 1, ..Default::default() };
-    v1::MigrationSpec { target: Some(target), policy: Some(policy), limits: Some(limits) }
+    (&samples::migration()).into()
 }
 
 /// The bytes of `request`, changed in places.
@@ -54,34 +33,15 @@ fn job() -> v1::CreateJobRequest {
 }
 
 fn schedule() -> v1::CreateScheduleRequest {
-    let span = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
-    let schedule = v1::Schedule {
-        spec: Some(full()),
-        interval: span(60),
-        jitter: span(6),
-        ttl_after_gone: span(600),
-        paused: true,
-        ..Default::default()
-    };
+    let schedule = v1::Schedule::from(&samples::schedule().spec);
     let (schedule, request_id) = (Some(schedule), "a-1".to_owned());
     let schedule_id = "nightly".to_owned();
     v1::CreateScheduleRequest { schedule, request_id, validate_only: true, schedule_id }
 }
 
 fn workload() -> v1::RegisterWorkloadRequest {
-    let workload = v1::Workload {
-        name: "workloads/w".to_owned(),
-        cgroup: "/a/b".to_owned(),
-        container_id: "c1".to_owned(),
-        pod_uid: "p-1".to_owned(),
-        labels: [("app".to_owned(), "web".to_owned())].into(),
-        qos_class: 3,
-        namespace: "prod".to_owned(),
-        source: "node".to_owned(),
-        ttl: Some(prost_types::Duration { seconds: 60, nanos: 0 }),
-        etag: "e-1".to_owned(),
-        ..Default::default()
-    };
+    let etag = "e-1".to_owned();
+    let workload = v1::Workload { etag, ..(&samples::workload_spec()).into() };
     v1::RegisterWorkloadRequest { workload: Some(workload), ..Default::default() }
 }
 

@@ -1,6 +1,6 @@
 //! The daemon's records, as they are stored and as clients see them.
 
-use super::samples;
+use super::arbitrary;
 use crate::{
     Damaged, Stored,
     encoded::{ListedJob, ListedJobs, WatchedJob},
@@ -23,29 +23,29 @@ fn survives<T: Stored + PartialEq + Debug>(record: &T) -> Result<(), TestCaseErr
 
 proptest! {
     #[test]
-    fn jobs_survive(job in samples::job()) {
+    fn jobs_survive(job in arbitrary::job()) {
         survives(&job)?;
     }
 
     #[test]
-    fn schedules_survive(schedule in samples::schedule()) {
+    fn schedules_survive(schedule in arbitrary::schedule()) {
         survives(&schedule)?;
     }
 
     #[test]
-    fn workloads_survive(workload in samples::workload()) {
+    fn workloads_survive(workload in arbitrary::workload()) {
         survives(&workload)?;
     }
 
     #[test]
-    fn events_survive(event in samples::event()) {
+    fn events_survive(event in arbitrary::event()) {
         survives(&event)?;
         prop_assert_eq!(event_number(&v1::Event::from(&event).name), Some(event.number));
     }
 
     /// A list shows the job without its details, and its account stays complete.
     #[test]
-    fn lists_show_jobs_without_details(job in samples::job()) {
+    fn lists_show_jobs_without_details(job in arbitrary::job()) {
         let listed = job.listed();
         let mut whole = v1::Job::from(&job);
         whole.plan = None;
@@ -64,7 +64,7 @@ proptest! {
     /// Clients cannot see whether a page was encoded job by job.
     #[test]
     fn listed_jobs_are_encoded_as_their_list_is(
-        jobs in prop::collection::vec(samples::job(), 0..4),
+        jobs in prop::collection::vec(arbitrary::job(), 0..4),
         token in prop::option::of("[a-z]{1,8}"),
     ) {
         let listed = ListedJobs::new(jobs.iter().map(ListedJob::from).collect(), token.clone());
@@ -76,7 +76,7 @@ proptest! {
 
     /// The same of the result of a job: it is there, it is not, or nothing is stated about one.
     #[test]
-    fn watched_jobs_are_encoded_as_answers_are(job in samples::job(), token in "[a-z]{0,8}") {
+    fn watched_jobs_are_encoded_as_answers_are(job in arbitrary::job(), token in "[a-z]{0,8}") {
         use v1::RecordChange::{CaughtUp, Present, Removed};
         let named = v1::Job { name: job.id.to_string(), ..v1::Job::default() };
         for (change, encoded, job) in [
@@ -99,8 +99,8 @@ proptest! {
     /// The bytes of a record, with some of them changed.
     #[test]
     fn mangled_records_are_refused_or_read(
-        job in samples::job(),
-        event in samples::event(),
+        job in arbitrary::job(),
+        event in arbitrary::event(),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         for mut bytes in [job.encode(), event.encode()] {

@@ -1,17 +1,13 @@
 //! The daemon reads the same values that a client builds.
 
 use crate::{
-    v1,
+    samples, v1,
     value::{
-        Condition, CreateJob, CreateSchedule, Emit, Limits, ListWorkloads, MigrationSpec,
-        OnConflict, OnInterrupt, Page, Policy, QosClass, RegisterWorkload, Requirement, ScheduleId,
-        ScheduleSpec, Selector, Target, TargetProcess, UnregisterWorkload, WorkloadField,
-        WorkloadFilter, WorkloadId, WorkloadSet, WorkloadSpec, WorkloadsPart,
+        Condition, CreateJob, CreateSchedule, Limits, ListWorkloads, MigrationSpec, OnConflict,
+        Page, Policy, RegisterWorkload, Requirement, ScheduleId, ScheduleSpec, Selector, Target,
+        TargetProcess, UnregisterWorkload, WorkloadField, WorkloadFilter, WorkloadSet,
+        WorkloadSpec, WorkloadsPart,
     },
-};
-use numaloc_core::{
-    Compact, HomeRule, HugetlbSource, MakeRoom, NumaBalancing, Offload, Options, Order, Pacing,
-    Profile,
 };
 use prost::Message;
 use std::{collections::BTreeMap, time::Duration};
@@ -30,56 +26,19 @@ fn selector() -> Selector {
     Selector { namespace: Some("prod".to_owned()), ..labels.into_iter().collect() }
 }
 
-fn full() -> MigrationSpec {
-    let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-    MigrationSpec {
-        target: Target {
-            pids: [1, 4711, i32::MAX].into(),
-            cgroups: set(&["/", "/system.slice/redis.service"]),
-            units: set(&["redis@1.service"]),
-            container_ids: set(&["0a1b2c"]),
-            pod_uids: set(&["6f1e-42"]),
-            labels: selector(),
-            workload_creators: set(&["cert:node agent", "uid:1000"]),
-            processes: [TargetProcess { pid: 4711, start_time: 0, boot_id: "b-1".to_owned() }]
-                .into(),
-        },
-        policy: Policy {
-            options: Options {
-                include_shared: true,
-                exclude_file: true,
-                include_bound: true,
-                include_gigantic: true,
-                hugetlb: HugetlbSource::Fresh,
-                make_room: MakeRoom::None,
-                compact: Compact::Always,
-                pacing: Pacing {
-                    profile: Profile::Fast,
-                    max_stall: Some(Duration::from_micros(2500)),
-                    node_cpu_percent_max: Some(100),
-                    ..Pacing::default()
-                },
-                order: Order::Referenced,
-                target_ratio: 0,
-                to: Some("0,8,252".parse().unwrap()),
-                home: HomeRule::Busy,
-                from: Some("1,65535".parse().unwrap()),
-                reserve_bytes: Some(0),
-            },
-            qos_class: Some(QosClass::Be),
-            on_interrupt: OnInterrupt::Resume,
-            numa_balancing: NumaBalancing::Pause,
-            offload: Offload::Require,
-            emit: Emit::Always,
-            tenant: Some("pod-1".to_owned()),
-        },
-        limits: Limits {
-            batch_bytes: Some(4 << 20),
-            workers: Some(256),
-            timeout: Some(Duration::from_millis(1500)),
-            rate_bytes_per_second: Some(1 << 40),
-        },
-    }
+/// Values at the bounds of their fields.
+fn at_bounds() -> MigrationSpec {
+    let mut spec = samples::migration();
+    spec.target.pids.extend([1, i32::MAX]);
+    spec.target.cgroups.insert("/".to_owned());
+    spec.target.labels = selector();
+    spec.target.processes.insert(TargetProcess { pid: 7, start_time: 0, boot_id: "b".to_owned() });
+    let options = &mut spec.policy.options;
+    (options.target_ratio, options.reserve_bytes) = (0, Some(0));
+    options.pacing.node_cpu_percent_max = Some(100);
+    spec.limits.workers = Some(256);
+    spec.limits.rate_bytes_per_second = Some(1 << 40);
+    spec
 }
 
 /// Encodes and decodes a message.
@@ -90,7 +49,8 @@ fn wire<M: Message + Default>(message: &M) -> M {
 #[test]
 fn jobs() {
     let target = Target { pids: [1].into(), ..Target::default() };
-    for spec in [full(), MigrationSpec { target, ..MigrationSpec::default() }] {
+    let least = MigrationSpec { target, ..MigrationSpec::default() };
+    for spec in [samples::migration(), at_bounds(), least] {
         for on_conflict in [OnConflict::Refuse, OnConflict::Join] {
             let labels = [("team".to_owned(), "db".to_owned())].into();
             let spec = spec.clone();
@@ -113,15 +73,12 @@ fn what_is_not_said_is_the_default() {
 #[test]
 fn schedules() {
     let spec = ScheduleSpec {
-        migration: full(),
-        interval: Duration::from_secs(600),
-        jitter: Duration::from_secs(30),
+        migration: at_bounds(),
         ttl_after_gone: Some(Duration::ZERO),
-        paused: true,
-        labels: [("team".to_owned(), "db".to_owned())].into(),
+        ..samples::schedule().spec
     };
     let once = ScheduleSpec { interval: Duration::ZERO, jitter: Duration::ZERO, ..spec.clone() };
-    for spec in [spec, once] {
+    for spec in [samples::schedule().spec, spec, once] {
         let schedule = Some(v1::Schedule::from(&spec));
         let request_id = "a3d1-7".to_owned();
         let request = v1::CreateScheduleRequest {
@@ -136,24 +93,10 @@ fn schedules() {
     }
 }
 
-fn redis() -> WorkloadSpec {
-    WorkloadSpec {
-        id: WorkloadId::new("redis-0").unwrap(),
-        cgroup: "/kubepods.slice/x".to_owned(),
-        container_id: Some("0a1b".to_owned()),
-        pod_uid: None,
-        namespace: Some("prod".to_owned()),
-        labels: BTreeMap::from([("app".to_owned(), "redis".to_owned())]),
-        qos_class: Some(QosClass::Lsr),
-        source: Some("node".to_owned()),
-        ttl: Some(Duration::from_millis(1500)),
-    }
-}
-
 #[test]
 fn workloads() {
     for etag in [None, Some("e-1".to_owned())] {
-        let request = RegisterWorkload { etag, ..RegisterWorkload::new(redis()) };
+        let request = RegisterWorkload { etag, ..RegisterWorkload::new(samples::workload_spec()) };
         let sent = v1::RegisterWorkloadRequest::from(&request);
         assert_eq!(RegisterWorkload::try_from(wire(&sent)), Ok(request.clone()));
         let id = request.spec.id;
@@ -171,7 +114,8 @@ fn workloads() {
 #[test]
 fn workloads_in_part() {
     let mask = [WorkloadField::Labels, WorkloadField::Ttl].into();
-    let spec = WorkloadSpec { cgroup: String::new(), container_id: None, ..redis() };
+    let spec =
+        WorkloadSpec { cgroup: String::new(), container_id: None, ..samples::workload_spec() };
     let request = RegisterWorkload {
         mask: Some(mask),
         validate_only: true,
@@ -203,8 +147,8 @@ fn workloads_in_part() {
 fn sets_are_cut_into_messages_that_are_taken() {
     // One workload with 36 KiB of labels, and one without labels.
     let heavy = (0..64).map(|n| (format!("{n:0317}"), "x".repeat(256))).collect();
-    let heavy = WorkloadSpec { labels: heavy, ..redis() };
-    let light = WorkloadSpec { labels: BTreeMap::new(), ..redis() };
+    let heavy = WorkloadSpec { labels: heavy, ..samples::workload_spec() };
+    let light = WorkloadSpec { labels: BTreeMap::new(), ..samples::workload_spec() };
     for (spec, count, messages) in [(&heavy, 100, 4..8), (&light, 2500, 3..4), (&light, 0, 1..2)] {
         let specs = vec![spec.clone(); count];
         let set = WorkloadSet { source: Some("node".to_owned()), specs, ..Default::default() };

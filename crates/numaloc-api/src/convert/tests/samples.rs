@@ -1,524 +1,78 @@
-//! Random records of every kind, for property tests.
+//! The samples have a value in every field, and survive being stored.
 
-use crate::value::{
-    CallStats, Condition, Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState,
-    Limits, MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Partner, Pins,
-    PlanSummary, Policy, ProcessOutcome, QosClass, Requirement, Schedule, ScheduleId, ScheduleSpec,
-    ScheduleState, Selector, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
-};
-use numaloc_core::{
-    Account, CacheStop, Compact, Flows, HomeRule, HugetlbSource, Identity, Locality, MakeRoom,
-    NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options, Order, Pacing, Profile, Reason,
-    Share,
-};
-use proptest::{
-    collection::{btree_map, btree_set, vec},
-    option,
-    prelude::*,
-};
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use crate::{FILE_DESCRIPTOR_SET, Stored, samples, v1};
+use prost::Message;
+use prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage, Value};
+use std::collections::BTreeSet;
 
-/// Amounts so small that the sum of a few hundred fits into an i64.
-fn bytes() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0), 0..1_u64 << 50]
-}
+/// Fields that these records leave unset: the other one of a choice, and what only answers to `PlanMigration` have.
+const UNSET: [&str; 4] =
+    ["policy.local", "plan.extent_moves", "plan.skipped_extents", "plan.source"];
 
-fn time() -> impl Strategy<Value = SystemTime> {
-    // Up to the end of the year 9999.
-    let since = (0..253_402_300_800_u64, 0..1_000_000_000_u32);
-    since.prop_map(|(seconds, nanos)| SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos))
-}
-
-fn span(seconds: std::ops::Range<u64>) -> impl Strategy<Value = Duration> {
-    (seconds, 0..1_000_000_000_u32).prop_map(|(seconds, nanos)| Duration::new(seconds, nanos))
-}
-
-/// Text for people, with any characters.
-fn words() -> impl Strategy<Value = String> {
-    prop_oneof![Just(String::new()), ".{0,20}", Just("\0\n\u{10ffff}".to_owned())]
-}
-
-fn token() -> &'static str {
-    "[A-Za-z0-9._-]{1,64}"
-}
-
-fn path() -> impl Strategy<Value = String> {
-    "(/[a-z]{1,3}){1,3}"
-}
-
-fn labels() -> impl Strategy<Value = std::collections::BTreeMap<String, String>> {
-    btree_map("[a-z./]{1,9}", "[a-z ]{0,9}", 0..4)
-}
-
-fn selector() -> impl Strategy<Value = Selector> {
-    let values = || btree_set("[a-z ]{0,9}", 1..4);
-    let condition = prop_oneof![
-        values().prop_map(Condition::In),
-        values().prop_map(Condition::NotIn),
-        Just(Condition::Exists),
-        Just(Condition::DoesNotExist),
-    ];
-    let requirement = ("[a-z./]{1,9}", condition);
-    let requirement = requirement.prop_map(|(key, condition)| Requirement { key, condition });
-    (option::of(token()), btree_set(requirement, 0..4))
-        .prop_map(|(namespace, requirements)| Selector { namespace, requirements })
-}
-
-fn nodes(least: usize) -> impl Strategy<Value = NodeSet> {
-    btree_set(0..65_536_u32, least..4).prop_map(|ids| ids.into_iter().map(NodeId).collect())
-}
-
-fn target() -> impl Strategy<Value = Target> {
-    let units = btree_set("[a-z]{1,9}\\.service", 0..3);
-    let ids = || btree_set(token(), 0..2);
-    let processes = (btree_set(1..i32::MAX, 1..4), btree_set(target_process(), 0..3));
-    let labels = (selector(), btree_set("uid:[0-9]{1,5}", 0..3));
-    (processes, btree_set(path(), 0..3), units, ids(), ids(), labels).prop_map(
-        |((pids, processes), cgroups, units, container_ids, pod_uids, labels)| Target {
-            pids,
-            cgroups,
-            units,
-            container_ids,
-            pod_uids,
-            labels: labels.0,
-            workload_creators: labels.1,
-            processes,
-        },
-    )
-}
-
-fn target_process() -> impl Strategy<Value = TargetProcess> {
-    (1..i32::MAX, 0..1_u64 << 60, token()).prop_map(|(pid, start_time, boot_id)| TargetProcess {
-        pid,
-        start_time,
-        boot_id,
-    })
-}
-
-fn pins() -> impl Strategy<Value = Pins> {
-    btree_map(1..i32::MAX, target_process(), 0..3)
-}
-
-fn failed() -> impl Strategy<Value = Vec<FailedProcess>> {
-    let failed = (identity(), words(), words());
-    let failed = failed.prop_map(|(identity, comm, error)| FailedProcess { identity, comm, error });
-    vec(failed, 0..3)
-}
-
-fn flows() -> impl Strategy<Value = Flows> {
-    let ends = (0..65_536_u32, 0..65_536_u32).prop_map(|(from, to)| (NodeId(from), NodeId(to)));
-    btree_map(ends, bytes(), 0..4)
-}
-
-fn members() -> impl Strategy<Value = Vec<MemberResult>> {
-    let state = (prop::sample::select(&MemberState::ALL[..]), words(), [0..9_usize, 0..9]);
-    let remote = btree_map((0..65_536_u32).prop_map(NodeId), bytes(), 0..4);
-    let sides = (option::of(locality()), option::of(locality()));
-    let what = (account(), flows(), failed());
-    let member = (target(), state, nodes(0), remote, sides, what).prop_map(
-        |(
-            member,
-            (state, reason, [processes, unreadable]),
-            home,
-            remote,
-            (before, after),
-            what,
-        )| {
-            let (account, flows, failed) = what;
-            MemberResult {
-                member,
-                state,
-                reason,
-                processes,
-                home,
-                remote,
-                before,
-                after,
-                account,
-                flows,
-                failed,
-                unreadable,
+/// The fields that `messages`, which are of one type, leave unset in all of them, and those that have the value of another field of
+/// their message.
+fn faults(messages: &[&DynamicMessage], path: &str, faults: &mut Vec<String>) {
+    let Some(first) = messages.first().map(|message| message.descriptor()) else { return };
+    if first.full_name().starts_with("google.") {
+        return;
+    }
+    for message in messages {
+        let mut seen = BTreeSet::new();
+        let mut is_again = |value: &Value| match value {
+            Value::I64(_) | Value::U64(_) | Value::F64(_) | Value::I32(_) | Value::String(_) => {
+                !seen.insert(format!("{value:?}"))
             }
-        },
-    );
-    vec(member, 0..3)
-}
-
-fn qos_class() -> impl Strategy<Value = Option<QosClass>> {
-    option::of(prop_oneof![Just(QosClass::Lsr), Just(QosClass::Ls), Just(QosClass::Be)])
-}
-
-fn policy() -> impl Strategy<Value = Policy> {
-    let options = (any::<[bool; 4]>(), 0..=100_u8, option::of(nodes(1)), option::of(bytes()));
-    let max_stall = option::of((100..60_000_000_u64).prop_map(Duration::from_micros));
-    let profile = prop::sample::select(&Profile::ALL[..]);
-    let pacing = (profile, max_stall, option::of(1..=100_u8)).prop_map(
-        |(profile, max_stall, node_cpu_percent_max)| Pacing {
-            profile,
-            max_stall,
-            node_cpu_percent_max,
-            ..Pacing::default()
-        },
-    );
-    let order =
-        prop::sample::select(&[Order::Probed, Order::Address, Order::Damon, Order::Referenced][..]);
-    let balancing = [NumaBalancing::Ignore, NumaBalancing::Warn, NumaBalancing::Pause];
-    let balancing = prop::sample::select(balancing.to_vec());
-    let on_interrupt = prop_oneof![Just(OnInterrupt::Stop), Just(OnInterrupt::Resume)];
-    let emit = prop_oneof![Just(Emit::Always), Just(Emit::OnChange)];
-    let tenant = option::of(token());
-    let emit = (emit, prop::sample::select(&Offload::ALL[..]), tenant);
-    let nodes_and_home = (option::of(nodes(1)), prop::sample::select(&HomeRule::ALL[..]));
-    let room = (
-        prop::sample::select(&HugetlbSource::ALL[..]),
-        prop::sample::select(&MakeRoom::ALL[..]),
-        prop::sample::select(&Compact::ALL[..]),
-    );
-    let pace = (pacing, order, balancing, room, nodes_and_home);
-    (options, qos_class(), on_interrupt, emit, pace).prop_map(
-        |(options, qos_class, on_interrupt, (emit, offload, tenant), pace)| {
-            let (pacing, order, numa_balancing, (hugetlb, make_room, compact), (from, home)) = pace;
-            let (
-                [include_shared, exclude_file, include_bound, include_gigantic],
-                target_ratio,
-                to,
-                reserve_bytes,
-            ) = options;
-            let options = Options {
-                include_shared,
-                exclude_file,
-                include_bound,
-                include_gigantic,
-                hugetlb,
-                make_room,
-                compact,
-                pacing,
-                order,
-                target_ratio,
-                to,
-                from,
-                home,
-                reserve_bytes,
-            };
-            Policy { options, qos_class, on_interrupt, numa_balancing, offload, emit, tenant }
-        },
-    )
-}
-
-fn limits() -> impl Strategy<Value = Limits> {
-    let batch_bytes = option::of(4096..=1_u64 << 30);
-    let rate = option::of(4096..1_u64 << 60);
-    (batch_bytes, option::of(1..=256_usize), option::of(span(1..1000)), rate).prop_map(
-        |(batch_bytes, workers, timeout, rate_bytes_per_second)| Limits {
-            batch_bytes,
-            workers,
-            timeout,
-            rate_bytes_per_second,
-        },
-    )
-}
-
-fn migration() -> impl Strategy<Value = MigrationSpec> {
-    (target(), policy(), limits()).prop_map(|(target, policy, limits)| MigrationSpec {
-        target,
-        policy,
-        limits,
-    })
-}
-
-fn account() -> impl Strategy<Value = Account> {
-    let left = btree_map(prop::sample::select(&Reason::ALL[..]), bytes(), 0..4);
-    (bytes(), bytes(), bytes(), bytes(), left).prop_map(
-        |(found, moved, moved_back, vanished, left)| {
-            let mut account = Account::default();
-            account.found(found);
-            account.moved(moved);
-            account.moved_back(moved_back);
-            account.vanished(vanished);
-            left.into_iter().for_each(|(reason, bytes)| account.left(reason, bytes));
-            account
-        },
-    )
-}
-
-fn identity() -> impl Strategy<Value = Identity> {
-    (any::<i32>(), bytes()).prop_map(|(pid, start_time)| Identity { pid, start_time })
-}
-
-fn locality() -> impl Strategy<Value = Locality> {
-    let share = || {
-        (bytes(), bytes())
-            .prop_map(|(local_bytes, remote_bytes)| Share { local_bytes, remote_bytes })
-    };
-    (share(), share()).prop_map(|(movable, overall)| Locality { movable, overall })
-}
-
-fn calls() -> impl Strategy<Value = CallStats> {
-    let spans = [span(0..9), span(0..9), span(0..9), span(0..9), span(0..9), span(0..9)];
-    let stop = option::of(prop::sample::select(&CacheStop::ALL[..]));
-    (any::<[u32; 11]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
-        let counts = counts.map(u64::from);
-        let [
-            calls,
-            addresses,
-            retried_addresses,
-            hinted_addresses,
-            over_stall,
-            split_huge_pages,
-            failed_pages,
-            cache_bytes,
-            reclaims,
-            compactions,
-            exchanged_bytes,
-        ] = counts;
-        let [longest, total, rested, held_back, huge_page_wait, compaction_wait] = spans;
-        CallStats {
-            calls,
-            addresses,
-            retried_addresses,
-            hinted_addresses,
-            longest,
-            total,
-            over_stall,
-            rested,
-            held_back,
-            huge_page_wait,
-            split_huge_pages,
-            failed_pages,
-            cache_bytes,
-            cache_stop,
-            reclaims,
-            compactions,
-            compaction_wait,
-            exchanged_bytes,
-            times: CallStats::default().times,
+            _ => false,
+        };
+        let again = message.fields().map(|(_, value)| value).filter(|value| is_again(value));
+        faults.extend(again.map(|value| format!("{path} has {value} twice")));
+    }
+    for field in first.fields() {
+        let path = format!("{path}.{}", field.name());
+        // A member is a target with one name.
+        if path.ends_with("member") {
+            continue;
         }
-    })
+        let set = messages.iter().filter(|message| message.has_field(&field));
+        let values: Vec<_> = set.map(|message| message.get_field(&field)).collect();
+        if values.is_empty() {
+            faults.push(path.clone());
+        }
+        let inner = values.iter().flat_map(|value| match &**value {
+            Value::Message(inner) => vec![inner],
+            Value::List(list) => list.iter().filter_map(Value::as_message).collect(),
+            _ => Vec::new(),
+        });
+        self::faults(&inner.collect::<Vec<_>>(), &path, faults);
+    }
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
-    let process = (identity(), words(), account(), option::of("[a-z ]{1,9}"));
-    let process = process.prop_map(|(identity, comm, account, error)| ProcessOutcome {
-        identity,
-        comm,
-        account,
-        error,
-    });
-    let partner = (target(), 0..9usize, account(), flows(), option::of("[a-z ]{1,9}"));
-    let partner = partner.prop_map(|(member, processes, account, flows, error)| Partner {
-        member,
-        processes,
-        account,
-        flows,
-        error,
-    });
-    let rest = (vec(partner, 0..3), option::of(offload()));
-    let sides = (locality(), option::of(locality()), option::of(bytes()), rest);
-    let both = (flows(), flows());
-    (vec(process, 0..3), account(), both, calls(), span(0..9), sides).prop_map(
-        |(
-            processes,
-            others,
-            (flows, cache_flows),
-            calls,
-            elapsed,
-            (before, after, returned_bytes, rest),
-        )| {
-            let (partners, offload) = rest;
-            Outcome {
-                processes,
-                others,
-                flows,
-                cache_flows,
-                calls,
-                elapsed,
-                before,
-                after,
-                returned_bytes,
-                partners,
-                offload,
-            }
-        },
-    )
+#[track_caller]
+fn is_full<M: Message>(name: &str, message: &M) {
+    let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("descriptors");
+    let kind = pool.get_message_by_name(&format!("numaloc.v1.{name}")).expect("a message");
+    let message = DynamicMessage::decode(kind, &*message.encode_to_vec()).expect("its bytes");
+    let mut all = Vec::new();
+    faults(&[&message], name, &mut all);
+    all.retain(|fault| !UNSET.iter().any(|unset| fault.ends_with(unset)));
+    assert!(all.is_empty(), "\n{}", all.join("\n"));
 }
 
-fn offload() -> impl Strategy<Value = OffloadUse> {
-    let requested = prop::sample::select(&Offload::ALL[..]);
-    let counts = (option::of(bytes()), option::of(bytes()), option::of(bytes()));
-    (requested, any::<[bool; 3]>(), "[a-z]{0,9}", "[a-z ]{0,9}", counts).prop_map(
-        |(requested, [used, failed, shared], interface, reason, counts)| OffloadUse {
-            requested,
-            used,
-            interface,
-            reason,
-            failed,
-            offloaded_folios: counts.0,
-            failed_folios: counts.1,
-            cpu_folios: counts.2,
-            shared,
-        },
-    )
+#[test]
+fn every_field_has_a_value() {
+    is_full("Job", &v1::Job::from(&samples::job()));
+    is_full("Schedule", &v1::Schedule::from(&samples::schedule()));
+    is_full("Workload", &v1::Workload::from(&samples::workload()));
+    is_full("Event", &v1::Event::from(&samples::event()));
 }
 
-fn progress() -> impl Strategy<Value = JobProgress> {
-    (bytes(), bytes(), bytes(), words(), time()).prop_map(
-        |(planned_bytes, moved_bytes, settled_bytes, held_back, measured)| JobProgress {
-            planned_bytes,
-            moved_bytes,
-            settled_bytes,
-            held_back,
-            measured,
-        },
-    )
-}
-
-pub fn job() -> impl Strategy<Value = Job> {
-    let id = token().prop_map(|id| JobId::new(&id).unwrap());
-    let schedule = option::of(token().prop_map(|id| ScheduleId::new(&id).unwrap()));
-    let wanted = option::of(prop::sample::select(&[JobState::Cancelled, JobState::Paused][..]));
-    let state = (prop::sample::select(&JobState::ALL[..]), wanted, words());
-    let who = (words(), any::<Option<u32>>(), option::of(token()), option::of(token()));
-    let times = (time(), option::of(time()), option::of(time()));
-    let plan = option::of(Just(Arc::new(PlanSummary::from(&super::answers::plan()))));
-    let far = (option::of(progress()), plan, option::of(outcome().prop_map(Arc::new)));
-    let who = (who, pins(), (members(), 0..10_000_usize), labels());
-    (id, migration(), state, schedule, who, times, far).prop_map(
-        |(id, spec, state, schedule, who, times, far)| {
-            let ((creator, creator_gid, requester, request_id), pins, members, labels) = who;
-            let (members, more_members) = members;
-            let (state, wanted, state_message) = state;
-            let ((created, started, ended), (progress, plan, outcome)) = (times, far);
-            Job {
-                id,
-                spec,
-                state,
-                wanted,
-                state_message,
-                schedule,
-                creator,
-                creator_gid,
-                pins,
-                members,
-                more_members,
-                labels,
-                requester,
-                request_id,
-                created,
-                started,
-                ended,
-                progress,
-                plan,
-                outcome,
-            }
-        },
-    )
-}
-
-pub fn schedule() -> impl Strategy<Value = Schedule> {
-    use ScheduleState as State;
-    let states = [State::Waiting, State::Active, State::TargetGone, State::Paused];
-    let state = prop::sample::select([&states[..], &[State::Completed]].concat());
-    let spec = (migration(), prop_oneof![Just(Duration::ZERO), span(1..9999)], any::<bool>());
-    let spec = (spec, 0..=100_u32, option::of(span(0..9999)), labels());
-    let id = token().prop_map(|id| ScheduleId::new(&id).unwrap());
-    let last_job = option::of(token().prop_map(|id| JobId::new(&id).unwrap()));
-    let maybe = || option::of(time());
-    let times = (maybe(), maybe(), maybe(), time(), time());
-    let who = (words(), any::<Option<u32>>(), option::of(token()), words(), pins());
-    (id, spec, state, words(), last_job, times, who).prop_map(
-        |(id, spec, state, state_message, last_job, times, who)| {
-            let ((migration, interval, paused), percent, ttl_after_gone, labels) = spec;
-            let jitter = interval * percent / 100;
-            let (last_run, next_run, gone, created, updated) = times;
-            let (creator, creator_gid, request_id, etag, pins) = who;
-            Schedule {
-                id,
-                spec: ScheduleSpec { migration, interval, jitter, ttl_after_gone, paused, labels },
-                state,
-                state_message,
-                last_job,
-                last_run,
-                next_run,
-                gone,
-                created,
-                updated,
-                creator,
-                creator_gid,
-                pins,
-                request_id,
-                request_digest: 0,
-                etag,
-            }
-        },
-    )
-}
-
-pub fn workload() -> impl Strategy<Value = Workload> {
-    let id = token().prop_map(|id| WorkloadId::new(&id).unwrap());
-    let maybe = || option::of(token());
-    let ids = (maybe(), maybe(), maybe(), maybe());
-    let times = (time(), option::of(time()), option::of(span(1..9999)));
-    let who = (words(), option::of(any::<u32>()), words());
-    (id, path(), ids, labels(), qos_class(), times, who).prop_map(
-        |(id, cgroup, ids, labels, qos_class, (created, expires, ttl), who)| {
-            let (container_id, pod_uid, namespace, source) = ids;
-            let spec = WorkloadSpec {
-                id,
-                cgroup,
-                container_id,
-                pod_uid,
-                namespace,
-                labels,
-                qos_class,
-                source,
-                ttl,
-            };
-            let (creator, creator_gid, etag) = who;
-            let request_id = None;
-            Workload { spec, created, creator, creator_gid, etag, request_id, expires }
-        },
-    )
-}
-
-pub fn event() -> impl Strategy<Value = Event> {
-    let kind = prop::sample::select(&EventType::ALL[..]);
-    let job = option::of(token().prop_map(|id| JobId::new(&id).unwrap()));
-    let schedule = option::of(token().prop_map(|id| ScheduleId::new(&id).unwrap()));
-    let percent = || option::of(0.0..=100.0_f64);
-    let ratios = (percent(), percent(), option::of(bytes()));
-    // Of one, or of the host.
-    let about = prop_oneof![
-        (job, schedule, target()),
-        Just((None::<JobId>, None::<ScheduleId>, Target::default())),
-    ];
-    let what = (any::<u64>(), kind, time(), about);
-    let who = (words(), labels(), failed(), members(), 0..9_usize);
-    (what, nodes(0), nodes(0), ratios, who, words()).prop_map(
-        |(what, from, to, ratios, (creator, labels, failed, members, more_members), message)| {
-            let (number, kind, time, (job, schedule, target)) = what;
-            let (before_percent, after_percent, remote_bytes) = ratios;
-            Event {
-                number,
-                kind,
-                time,
-                job,
-                schedule,
-                creator,
-                labels,
-                target,
-                from,
-                to,
-                before_percent,
-                after_percent,
-                remote_bytes,
-                failed,
-                members,
-                more_members,
-                message,
-            }
-        },
-    )
+#[test]
+fn samples_survive() {
+    fn survives<T: Stored + PartialEq + std::fmt::Debug>(record: &T) {
+        assert_eq!(T::decode(&record.encode()).as_ref(), Ok(record));
+    }
+    survives(&samples::job());
+    survives(&samples::schedule());
+    survives(&samples::workload());
+    survives(&samples::event());
 }

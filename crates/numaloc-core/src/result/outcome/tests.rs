@@ -1,5 +1,5 @@
 use super::*;
-use crate::result::account::Reason;
+use crate::{result::account::Reason, samples};
 use proptest::{collection::vec, prelude::*, sample::select};
 
 const HERE: Identity = Identity { pid: 7, start_time: 1 };
@@ -29,52 +29,31 @@ fn process(pid: i32, account: Account) -> ProcessOutcome {
 
 #[test]
 fn numbers_of_workers_add_up() {
-    let seconds = Duration::from_secs;
-    let one = CallStats {
-        calls: 2,
-        addresses: 3,
-        retried_addresses: 4,
-        hinted_addresses: 5,
-        longest: seconds(6),
-        total: seconds(7),
-        times: [3; 13],
-        over_stall: 8,
-        rested: seconds(9),
-        held_back: seconds(10),
-        huge_page_wait: seconds(11),
-        split_huge_pages: 12,
-        failed_pages: 13,
-        cache_bytes: 14,
-        cache_stop: Some(CacheStop::Spent),
-        reclaims: 15,
-        compactions: 16,
-        compaction_wait: seconds(17),
-        exchanged_bytes: 18,
-    };
+    let (one, ms) = (samples::calls(), Duration::from_millis);
     let mut sum =
         CallStats { calls: 1, cache_stop: Some(CacheStop::Stuck), ..CallStats::default() };
     sum.add(&one);
-    let after_one = CallStats { calls: 3, cache_stop: Some(CacheStop::Stuck), ..one };
+    let after_one = CallStats { calls: 37, cache_stop: Some(CacheStop::Stuck), ..one };
     assert_eq!(sum, after_one, "the first reason stays");
-    sum.add(&CallStats { longest: seconds(5), ..one });
+    sum.add(&CallStats { longest: ms(5), ..one });
     let expected = CallStats {
-        calls: 5,
-        addresses: 6,
-        retried_addresses: 8,
-        hinted_addresses: 10,
-        total: seconds(14),
-        times: [6; 13],
-        over_stall: 16,
-        rested: seconds(18),
-        held_back: seconds(20),
-        huge_page_wait: seconds(22),
-        split_huge_pages: 24,
-        failed_pages: 26,
-        cache_bytes: 28,
-        reclaims: 30,
-        compactions: 32,
-        compaction_wait: seconds(34),
-        exchanged_bytes: 36,
+        calls: 73,
+        addresses: 286_720,
+        retried_addresses: 24,
+        hinted_addresses: 6,
+        total: ms(360),
+        times: [22, 0, 8, 12, 0, 26, 4, 0, 0, 0, 0, 0, 0],
+        over_stall: 4,
+        rested: ms(60),
+        held_back: ms(80),
+        huge_page_wait: ms(40),
+        split_huge_pages: 10,
+        failed_pages: 14,
+        cache_bytes: 200 << 20,
+        reclaims: 18,
+        compactions: 2,
+        compaction_wait: ms(16),
+        exchanged_bytes: 96 << 20,
         ..after_one
     };
     assert_eq!(sum, expected);

@@ -3,32 +3,14 @@
 use super::{NARROW, WIDE, machine, tables};
 use crate::{fixture, text};
 use numaloc_api::{
+    samples::{self, at},
     timestamp, v1,
     value::{
-        Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits,
-        MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Policy, QosClass, Schedule,
-        ScheduleId, ScheduleSpec, ScheduleState, Selector, Target, Workload, WorkloadId,
-        WorkloadSpec,
+        Event, EventType, Job, JobId, JobState, MemberResult, MemberState, ScheduleId, Target,
     },
 };
-use numaloc_core::{
-    Account, Identity, Locality, NodeId, NumaBalancing, Offload, OffloadUse, Options, Order,
-    Pacing, Profile, Reason, Share,
-};
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
-
-/// The time 2026-05-28T20:26:40Z plus `millis`.
-fn at(millis: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_000_000) + Duration::from_millis(millis)
-}
-
-fn selector() -> Selector {
-    "app=redis,tier in (db,cache),!old".parse().unwrap()
-}
+use numaloc_core::Options;
+use std::sync::Arc;
 
 fn replaced() -> v1::ReplaceWorkloadsResponse {
     let missing = vec!["workloads/gone".to_owned()];
@@ -46,161 +28,41 @@ fn what_became_of_a_set_is_told() {
     assert!(renewed(0).contains("register them again"));
 }
 
-fn target() -> Target {
-    let labels = Selector { namespace: Some("prod".to_owned()), ..selector() };
-    Target {
-        pids: [4711, 4712].into(),
-        units: ["redis".to_owned()].into(),
-        labels,
-        ..Target::default()
-    }
-}
-
-fn spec() -> MigrationSpec {
-    let options = Options {
-        include_shared: true,
-        target_ratio: 90,
-        to: Some("0,2".parse().unwrap()),
-        include_gigantic: true,
-        order: Order::Address,
-        pacing: Pacing {
-            profile: Profile::Gentle,
-            max_stall: Some(Duration::from_micros(2_500)),
-            node_cpu_percent_max: Some(80),
-            ..Pacing::default()
-        },
-        ..Options::default()
-    };
-    let policy = Policy {
-        options,
-        qos_class: Some(QosClass::Lsr),
-        on_interrupt: OnInterrupt::Resume,
-        numa_balancing: NumaBalancing::Pause,
-        offload: Offload::Require,
-        emit: Emit::Always,
-        tenant: Some("6f1e-42".to_owned()),
-    };
-    let limits = Limits { timeout: Some(Duration::from_secs(300)), ..Limits::default() };
-    MigrationSpec { target: target(), policy, limits }
-}
-
-fn labels() -> BTreeMap<String, String> {
-    [("team".to_owned(), "db".to_owned())].into()
-}
-
 /// Four members: one that was moved, one without a target node, one that is gone, and one that belongs to another user.
 fn members() -> Vec<MemberResult> {
     let container = |id| Target { container_ids: [format!("c-{id}")].into(), ..Target::default() };
-    let at = |local_mib: u64, remote_mib: u64| {
-        let share = Share { local_bytes: local_mib << 20, remote_bytes: remote_mib << 20 };
-        Some(Locality { movable: share, overall: share })
-    };
-    let mut account = Account::default();
-    account.found(600 << 20);
-    account.moved(560 << 20);
-    account.left(Reason::Pinned, 40 << 20);
-    let moved = MemberResult {
-        state: MemberState::Partial,
-        member: container("a"),
-        processes: 2,
-        home: "0".parse().unwrap(),
-        remote: [(NodeId(2), 400 << 20), (NodeId(8), 200 << 20)].into(),
-        flows: [((NodeId(2), NodeId(0)), 400 << 20), ((NodeId(8), NodeId(0)), 160 << 20)].into(),
-        before: at(400, 600),
-        after: at(960, 40),
-        account,
-        failed: vec![failed()],
-        ..MemberResult::default()
-    };
     let unpinned = MemberResult {
         state: MemberState::Skipped,
         reason: "no target node".to_owned(),
         member: container("b"),
         processes: 1,
         home: "0,2,8".parse().unwrap(),
-        before: at(100, 0),
-        after: at(100, 0),
+        before: Some(samples::locality(100, 0)),
+        after: Some(samples::locality(100, 0)),
         ..MemberResult::default()
     };
     let left_out =
         |id, state, reason: &str| MemberResult::left_out(container(id), state, reason.to_owned());
     vec![
-        moved.settled(100),
+        samples::member().settled(100),
         unpinned,
         left_out("c", MemberState::Missing, "cgroup /pods/c is not there"),
         left_out("d", MemberState::Refused, "process 7 (x) of user 0 is not yours"),
     ]
 }
 
-fn failed() -> FailedProcess {
-    FailedProcess {
-        identity: Identity { pid: 4712, start_time: 94_712 },
-        comm: "redis-\x07fork".to_owned(),
-        error: "move_pages: no such process".to_owned(),
-    }
-}
-
 fn a_job(id: u64, state: JobState) -> Job {
-    let progress = JobProgress {
-        held_back: "CPUs of node 0 are 90 % busy".to_owned(),
-        planned_bytes: 630 << 20,
-        moved_bytes: 100 << 20,
-        settled_bytes: 120 << 20,
-        measured: at(1_500),
-    };
+    let sample = samples::job();
     Job {
-        wanted: None,
         id: JobId::numbered(id),
-        spec: spec(),
         state,
+        wanted: None,
         state_message: String::new(),
-        schedule: Some(ScheduleId::numbered(7)),
-        creator: "uid:1000".to_owned(),
-        creator_gid: None,
-        pins: Default::default(),
         members: members(),
-        labels: labels(),
-        more_members: 2,
-        requester: None,
-        request_id: Some("r-1".to_owned()),
-        created: at(0),
-        started: Some(at(1_000)),
-        ended: state.is_end().then(|| at(2_250)),
-        progress: Some(progress),
+        ended: sample.ended.filter(|_| state.is_end()),
         plan: Some(Arc::new((&fixture::inspection(Options::default()).plan).into())),
-        outcome: state.is_end().then(|| Arc::new(outcome())),
-    }
-}
-
-fn outcome() -> Outcome {
-    let moved = fixture::outcome();
-    let share = |local_mib: u64, remote_mib: u64| Share {
-        local_bytes: local_mib << 20,
-        remote_bytes: remote_mib << 20,
-    };
-    let both = |share| Locality { movable: share, overall: share };
-    Outcome {
-        others: numaloc_core::Account::default(),
-        processes: moved.processes,
-        flows: moved.flows,
-        cache_flows: moved.cache_flows,
-        calls: moved.calls,
-        elapsed: moved.elapsed,
-        before: both(share(540, 630)),
-        after: Some(both(share(1_100, 70))),
-        returned_bytes: Some(48 << 20),
-        partners: fixture::partners(),
-        offload: Some(OffloadUse {
-            requested: Offload::Require,
-            used: true,
-            interface: "dcbm".to_owned(),
-            reason: "failed: an engine could not copy 3 folios".to_owned(),
-            failed: true,
-            offloaded_folios: Some(140_000),
-            failed_folios: Some(3),
-            cpu_folios: None,
-            shared: true,
-        }),
+        outcome: sample.outcome.filter(|_| state.is_end()),
+        ..sample
     }
 }
 
@@ -219,54 +81,14 @@ fn jobs() -> v1::ListJobsResponse {
 }
 
 fn schedules() -> v1::ListSchedulesResponse {
-    let schedule = Schedule {
-        id: ScheduleId::numbered(7),
-        spec: ScheduleSpec {
-            migration: spec(),
-            interval: Duration::from_secs(30),
-            jitter: Duration::from_millis(2_500),
-            ttl_after_gone: Some(Duration::from_secs(3600)),
-            paused: false,
-            labels: labels(),
-        },
-        state: ScheduleState::TargetGone,
-        state_message: "unit redis has no cgroup".to_owned(),
-        last_job: Some(JobId::numbered(42)),
-        last_run: Some(at(0)),
-        next_run: Some(at(30_000)),
-        gone: Some(at(20_000)),
-        created: at(0),
-        updated: at(10_000),
-        creator: "uid:0".to_owned(),
-        creator_gid: None,
-        pins: Default::default(),
-        request_id: None,
-        request_digest: 0,
-        etag: "e-1".to_owned(),
-    };
-    v1::ListSchedulesResponse { schedules: vec![(&schedule).into()], ..Default::default() }
+    v1::ListSchedulesResponse {
+        schedules: vec![(&samples::schedule()).into()],
+        ..Default::default()
+    }
 }
 
 fn events() -> v1::ListEventsResponse {
-    let event = Event {
-        number: 12,
-        kind: EventType::Completed,
-        time: at(2_250),
-        job: Some(JobId::numbered(42)),
-        schedule: None,
-        creator: "uid:0".to_owned(),
-        labels: [("app".to_owned(), "redis".to_owned())].into(),
-        target: target(),
-        from: "2,8".parse().unwrap(),
-        to: "0".parse().unwrap(),
-        before_percent: Some(46.15),
-        after_percent: Some(94.01),
-        remote_bytes: Some(70 << 20),
-        failed: vec![failed()],
-        members: members(),
-        more_members: 3,
-        message: "moved 560.0 MiB, 70.0 MiB stay".to_owned(),
-    };
+    let event = Event { members: members(), ..samples::event() };
     let removed = Event {
         number: 13,
         kind: EventType::ScheduleRemoved,
@@ -283,28 +105,10 @@ fn events() -> v1::ListEventsResponse {
 }
 
 fn workloads() -> v1::ListWorkloadsResponse {
-    let spec = WorkloadSpec {
-        id: WorkloadId::new("redis").unwrap(),
-        cgroup: "/kubepods/pod1/redis".to_owned(),
-        container_id: Some("c0ffee".to_owned()),
-        pod_uid: None,
-        namespace: Some("prod".to_owned()),
-        labels: [("app".to_owned(), "redis".to_owned())].into(),
-        qos_class: Some(QosClass::Be),
-        source: Some("node-agent".to_owned()),
-        ttl: Some(Duration::from_secs(300)),
-    };
-    let (creator, etag, expires) = ("uid:0".to_owned(), "e1".to_owned(), Some(at(60_000)));
-    let workload = Workload {
-        spec,
-        created: at(0),
-        creator,
-        creator_gid: None,
-        etag,
-        request_id: None,
-        expires,
-    };
-    v1::ListWorkloadsResponse { workloads: vec![(&workload).into()], ..Default::default() }
+    v1::ListWorkloadsResponse {
+        workloads: vec![(&samples::workload()).into()],
+        ..Default::default()
+    }
 }
 
 fn status() -> v1::GetStatusResponse {

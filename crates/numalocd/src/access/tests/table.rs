@@ -318,15 +318,9 @@ async fn records(rig: &Rig, pid: i32) -> Names {
     let peer = Peer::User { uid: WHO[2].1, groups: Vec::new() };
     let owner = Grants::new(&config().grants).caller(&peer).expect("it has a grant");
     let spec = WorkloadSpec {
-        id: WorkloadId::new("own").expect("an id"),
-        cgroup: "/numaloc-none".to_owned(),
         container_id: Some("c-own".to_owned()),
-        pod_uid: None,
-        namespace: None,
-        labels: Default::default(),
         qos_class: Some(QosClass::Be),
-        source: None,
-        ttl: None,
+        ..WorkloadSpec::new(WorkloadId::new("own").expect("an id"), "/numaloc-none")
     };
     let workload = RegisterWorkload::new(spec);
     let workload = rig.handle.register_workload(owner.clone(), workload).await.expect("taken");

@@ -5,22 +5,12 @@ use numaloc_api::value::{
     CreateSchedule, QosClass, RegisterWorkload, ScheduleSpec, WorkloadId, WorkloadSpec,
 };
 use numaloc_core::MakeRoom;
-use std::collections::BTreeMap;
 
 use QosClass::{Be, Ls};
 
 fn workload(id: &str, cgroup: &str, qos_class: Option<QosClass>) -> WorkloadSpec {
-    WorkloadSpec {
-        id: WorkloadId::new(id).expect("an id"),
-        cgroup: cgroup.to_owned(),
-        container_id: None,
-        pod_uid: None,
-        namespace: None,
-        labels: BTreeMap::new(),
-        qos_class,
-        source: None,
-        ttl: None,
-    }
+    let id = WorkloadId::new(id).expect("an id");
+    WorkloadSpec { qos_class, ..WorkloadSpec::new(id, cgroup) }
 }
 
 impl Rig {

@@ -15,15 +15,11 @@ use std::collections::BTreeMap;
 
 pub(super) fn workload(id: &str) -> WorkloadSpec {
     WorkloadSpec {
-        id: WorkloadId::new(id).unwrap(),
-        cgroup: format!("/pods/{id}"),
         container_id: Some(format!("c-{id}")),
         pod_uid: Some("pod".into()),
-        namespace: None,
         labels: [("app".to_owned(), id.to_owned())].into(),
         qos_class: Some(QosClass::Be),
-        source: None,
-        ttl: None,
+        ..WorkloadSpec::new(WorkloadId::new(id).unwrap(), format!("/pods/{id}"))
     }
 }
 

@@ -1,27 +1,11 @@
 use super::*;
-use numaloc_api::value::{Event, EventType, JobId, Target};
+use numaloc_api::value::{Event, EventType, JobId};
 use std::{sync::Mutex, time::SystemTime};
 
 fn event(number: u64) -> Arc<Event> {
-    Arc::new(Event {
-        number,
-        kind: EventType::Completed,
-        time: SystemTime::UNIX_EPOCH,
-        job: Some(JobId::numbered(number)),
-        schedule: None,
-        creator: String::new(),
-        labels: Default::default(),
-        target: Target::default(),
-        from: numaloc_core::NodeSet::new(),
-        to: numaloc_core::NodeSet::new(),
-        before_percent: None,
-        after_percent: None,
-        remote_bytes: None,
-        failed: Vec::new(),
-        members: Vec::new(),
-        more_members: 0,
-        message: String::new(),
-    })
+    let (kind, time) = (EventType::Completed, SystemTime::UNIX_EPOCH);
+    let job = Some(JobId::numbered(number));
+    Arc::new(Event { job, ..Event::new(number, kind, time, String::new()) })
 }
 
 /// A store of events, of which only those with even numbers match the filter. It reads ten at a time and notes what it was

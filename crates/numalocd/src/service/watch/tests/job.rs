@@ -11,28 +11,9 @@ fn job(state: JobState, moved_bytes: u64) -> Arc<Job> {
         held_back: String::new(),
         measured,
     };
-    Arc::new(Job {
-        wanted: None,
-        id: JobId::numbered(1),
-        spec: MigrationSpec::default(),
-        state,
-        state_message: String::new(),
-        schedule: None,
-        creator: "uid:0".to_owned(),
-        creator_gid: None,
-        pins: Default::default(),
-        members: Vec::new(),
-        labels: Default::default(),
-        more_members: 0,
-        requester: None,
-        request_id: None,
-        created: measured,
-        started: None,
-        ended: None,
-        progress: Some(progress),
-        plan: None,
-        outcome: None,
-    })
+    let id = JobId::numbered(1);
+    let job = Job::new(id, MigrationSpec::default(), "uid:0".to_owned(), measured);
+    Arc::new(Job { state, progress: Some(progress), ..job })
 }
 
 fn moved(job: &Job) -> u64 {

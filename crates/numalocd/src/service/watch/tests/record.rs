@@ -6,22 +6,8 @@ use std::{sync::Mutex, time::SystemTime};
 type WorkloadChange = RecordChange<Arc<Workload>, WorkloadId>;
 
 fn present(id: &str) -> WorkloadChange {
-    let spec = WorkloadSpec {
-        id: WorkloadId::new(id).unwrap(),
-        cgroup: "/a".to_owned(),
-        container_id: None,
-        pod_uid: None,
-        namespace: None,
-        labels: Default::default(),
-        qos_class: None,
-        source: None,
-        ttl: None,
-    };
-    let (creator, etag) = (String::new(), String::new());
-    let created = SystemTime::UNIX_EPOCH;
-    let (creator_gid, expires) = (None, None);
-    let workload =
-        Workload { spec, created, creator, creator_gid, etag, request_id: None, expires };
+    let spec = WorkloadSpec::new(WorkloadId::new(id).unwrap(), "/a");
+    let workload = Workload::new(spec, String::new(), SystemTime::UNIX_EPOCH);
     WorkloadChange::Present(Arc::new(workload))
 }
 

@@ -1,7 +1,14 @@
-//! Settings of the machine that tests change and restore.
+//! Settings of the host that tests and benchmarks change and restore.
 
-use crate::app::until;
-use std::{fs, io, path::PathBuf, thread};
+use crate::until;
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    thread,
+};
+
+/// The kernel's own balancing (Documentation/admin-guide/sysctl/kernel.rst).
+pub const NUMA_BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 
 /// A file of /proc/sys or /sys that has another value until this is dropped.
 #[derive(Debug)]
@@ -12,6 +19,9 @@ pub struct Setting {
 
 impl Setting {
     /// Writes `value`.
+    ///
+    /// # Panics
+    /// There is no such file, or the kernel refuses the value.
     pub fn set(path: impl Into<PathBuf>, value: &str) -> Self {
         let path = path.into();
         let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -22,9 +32,26 @@ impl Setting {
         Self { path, before }
     }
 
+    /// Writes `value` if the kernel has this file.
+    pub fn set_if_present(path: &str, value: &str) -> Option<Self> {
+        Path::new(path).exists().then(|| Self::set(path, value))
+    }
+
+    /// Keeps the host still while memory is watched: nobody else moves pages, and what is free of a node stays free.
+    pub fn still_host() -> [Self; 3] {
+        [Self::numa_balancing(false), Self::steady_watermarks(), Self::short_free_lists()]
+    }
+
+    /// Keeps free memory in the pieces that it is in: khugepaged sleeps, and the kernel compacts nothing of its own accord.
+    pub fn no_compaction() -> [Self; 2] {
+        let khugepaged = "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
+        let proactiveness = "/proc/sys/vm/compaction_proactiveness";
+        [Self::set(khugepaged, "3600000"), Self::set(proactiveness, "0")]
+    }
+
     /// Turns the kernel's own balancing on or off. If it is on, it moves the control processes' pages too.
     pub fn numa_balancing(on: bool) -> Self {
-        Self::set("/proc/sys/kernel/numa_balancing", if on { "1" } else { "0" })
+        Self::set(NUMA_BALANCING, if on { "1" } else { "0" })
     }
 
     /// Keeps the lists of free pages short that each CPU has for itself (Documentation/admin-guide/sysctl/vm.rst). They may hold
@@ -91,6 +118,7 @@ impl Cgroup {
         cgroup
     }
 
+    /// Its directory.
     pub fn path(&self) -> PathBuf {
         self.root.join(&self.name)
     }
@@ -117,11 +145,4 @@ impl Drop for Cgroup {
             });
         }
     }
-}
-
-/// The CPUs of a node, in the kernel's list format.
-pub fn cpus_of(node: u32) -> String {
-    let path = format!("/sys/devices/system/node/node{node}/cpulist");
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    text.trim().to_owned()
 }

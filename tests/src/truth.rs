@@ -12,17 +12,22 @@ const GUARD: u64 = 2 << 20;
 /// One line of numa_maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vma {
+    /// Its first address.
     pub start: u64,
+    /// Its memory policy, as the kernel writes it.
     pub policy: String,
+    /// Whether it maps a file.
     pub is_file: bool,
     /// Anonymous memory that is mapped shared. The kernel shows it as a file, too.
     pub is_segment: bool,
+    /// Where its pages are.
     pub nodes: Nodes,
 }
 
 /// A process's numa_maps at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truth {
+    /// All lines, by address.
     pub vmas: Vec<Vma>,
 }
 
@@ -41,6 +46,11 @@ impl Truth {
     pub fn region(&self, range: Range<u64>) -> Nodes {
         let range = range.start - GUARD..range.end;
         sum(self.vmas.iter().filter(|vma| range.contains(&vma.start)))
+    }
+
+    /// Bytes by node of the mapping that begins at an address.
+    pub fn mapping(&self, start: u64) -> Nodes {
+        sum(self.vmas.iter().filter(|vma| vma.start == start))
     }
 
     /// Bytes by node of everything.

@@ -1,0 +1,28 @@
+//! What the suites and the benchmarks share: settings of the host, CPUs, files on the disk, and the kernel's own numbers of where pages are.
+//! All of it panics where a test or benchmark cannot continue.
+#![forbid(unsafe_code)]
+
+pub mod cpus;
+pub mod disk;
+pub mod settings;
+pub mod truth;
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Longest wait for anything. It is long because emulation is slow; only a hang takes longer.
+pub const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Polls `condition` until it holds.
+///
+/// # Panics
+/// After two minutes.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
