@@ -2,13 +2,10 @@
 
 pub(crate) mod batch;
 pub(crate) mod blocks;
-pub(crate) mod cache_moving;
 pub(crate) mod deferred;
-pub(crate) mod exchange_room;
 pub(crate) mod fate;
 pub(crate) mod find;
 pub(crate) mod hint;
-pub(crate) mod key;
 pub(crate) mod page_status;
 pub(crate) mod pagelist;
 pub(crate) mod pending;
@@ -17,9 +14,9 @@ pub(crate) mod retry;
 use crate::{
     call::{
         hint::Hints,
-        key::Key,
         page_status::{CallStatuses, PageStatus},
         pagelist::{Length, Pagelists},
+        pending::Key,
     },
     pages::{folio::Folio, row::Row},
     work::Work,

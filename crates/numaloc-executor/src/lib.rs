@@ -13,7 +13,7 @@
 //! | `work` | what the workers share: windows of the plan, reports, rests |
 //! | `pages` | the pages of a window that belong to a worker, as folios, and where they are after a call |
 //! | `call` | folios are put into calls of move_pages(2), the kernel's answers and the verification settle them; pages that are tried again |
-//! | `room` | how room is made on a full target: dropped cache, moved cache, an exchange |
+//! | `room` | how much a target can take, and how room is made on a full one: a `RoomMaker` each for dropped cache, moved cache and an exchange |
 //! | `pace` | how much a call holds, how long a worker rests, and what slows it down: pressure, busy nodes, split huge pages |
 //! | `threads` | the CPUs that the workers run on |
 //!

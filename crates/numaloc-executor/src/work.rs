@@ -8,17 +8,16 @@ pub(crate) mod windows;
 
 use crate::{
     Control, RunLimits,
-    limits::{allowance::Allowance, assignment::Assignment, rooms::SharedRooms},
+    limits::{allowance::Allowance, assignment::Assignment, lock, rooms::SharedRooms},
     pace::pacer::Pacer,
     pages::{move_index::MoveIndex, row::Row},
-    room::{cache::Dropped, exchange::Exchange, moved_cache::MovedCache},
     work::windows::{Window, Windows},
 };
 use numaloc_core::{CpuSet, Heat, Mappers, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
 use numaloc_host::{Error, NodeMemoryReader, Roots, probe, wait};
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -28,7 +27,7 @@ use std::{
 #[derive(Debug)]
 pub struct Work<'a> {
     /// The machine's nodes and CPUs.
-    topology: &'a Topology,
+    pub topology: &'a Topology,
     /// The plan to carry out.
     pub plan: &'a Plan,
     /// Bounds of the run.
@@ -47,12 +46,6 @@ pub struct Work<'a> {
     pub rooms: Arc<SharedRooms>,
     /// Whether memory may be compacted for huge pages.
     pub compacts: bool,
-    /// Page cache that was dropped for room.
-    pub dropped: Dropped,
-    /// Page cache that was moved away for room.
-    pub moved_cache: MovedCache,
-    /// Those who may be asked for room; `None`: nobody.
-    pub exchange: Option<&'a Exchange>,
     /// Where the host is.
     pub roots: &'a Roots,
     /// Whether this kernel may use folios larger than a base page and smaller than a huge page for anonymous memory (mTHP).
@@ -100,10 +93,7 @@ impl<'a> Work<'a> {
             workers,
             memory: NodeMemoryReader::new(roots)?,
             compacts: plan.options.compact.applies(plan.options.pacing.profile),
-            dropped: Dropped::new(&rooms),
             rooms,
-            moved_cache: MovedCache::new(topology, &targets),
-            exchange: None,
             roots,
             small_folios: probe::small_folios(roots),
             claimed_bytes: AtomicU64::new(0),
@@ -113,7 +103,8 @@ impl<'a> Work<'a> {
 
     /// Begins again at the plan's first window, in the order of `heat`: the most used memory first.
     pub fn hottest_first(&self, heat: &Heat) {
-        *self.windows() = Windows::hottest_first(&self.plan.moves, self.pacer.most_bytes, heat);
+        *lock(&self.windows) =
+            Windows::hottest_first(&self.plan.moves, self.pacer.most_bytes, heat);
     }
 
     /// Whether processes may share the page tables that show these folios.
@@ -123,19 +114,15 @@ impl<'a> Work<'a> {
 
     /// The next window to visit.
     pub fn next(&self) -> Option<Window> {
-        self.windows().next()
+        lock(&self.windows).next()
     }
 
     /// For each of the plan's moves: whether a part of it was not visited. Takes all remaining windows, so none is visited after
     /// this.
     pub fn take_unvisited(&self) -> Vec<bool> {
         let mut unvisited = vec![false; self.plan.moves.len()];
-        self.windows().by_ref().for_each(|window| unvisited[window.move_index] = true);
+        lock(&self.windows).by_ref().for_each(|window| unvisited[window.move_index] = true);
         unvisited
-    }
-
-    fn windows(&self) -> MutexGuard<'_, Windows<'a>> {
-        self.windows.lock().expect("no worker panics while it holds the windows")
     }
 
     /// Why no further batch may begin; `None`: it may.
@@ -151,11 +138,6 @@ impl<'a> Work<'a> {
         } else {
             None
         }
-    }
-
-    /// The machine's nodes and CPUs.
-    pub fn topology(&self) -> &'a Topology {
-        self.topology
     }
 
     /// CPUs of a node; empty if the node is unknown.

@@ -11,6 +11,7 @@ use crate::{
         ids::{NodeId, NodeSet},
         process::Identity,
         room::MakeRoom,
+        topology::NodeMemory,
     },
     memory::extent::Pages,
     plan::{CommonStay, Move, Plan, Skipped, planner::BASE_RATE},
@@ -169,6 +170,12 @@ impl Balance {
     /// Bytes that have left and in whose place nothing has come yet.
     pub fn vacated_bytes(&self) -> u64 {
         self.out_bytes.saturating_sub(self.in_bytes)
+    }
+
+    /// Bytes that the node, with this memory, can take for what has left it. Its reserve does not count: as much is free afterwards
+    /// as before. But its kswapd is not to be woken.
+    pub fn room(&self, memory: &NodeMemory) -> u64 {
+        self.vacated_bytes().min(memory.free_bytes.saturating_sub(memory.low_watermark_bytes))
     }
 
     /// What to do while `waiting_bytes` wait for room, and the nodes that they come from have room for `room_bytes`. A run's last

@@ -4,14 +4,11 @@ use crate::{
     call::{
         Called, Caller,
         blocks::make_huge_pages,
-        cache_moving,
         deferred::{self, Deferred},
-        exchange_room,
         fate::{Fate, fate},
         find::{Finder, Found},
-        key::Key,
         page_status::PageStatus,
-        pending::Pending,
+        pending::{Key, Pending},
     },
     limits::rooms::Room,
     pages::{
@@ -19,39 +16,18 @@ use crate::{
         row::{self, Row, fitting, take},
         verify::Verified,
     },
-    room::{
-        cache::Patience,
-        exchange::Exchange,
-        reclaim::{Reclaim, ask_for_room},
-    },
+    room::RoomMakers,
     work::{Work, ledger::Ledger, report::Report, rest::Rests},
 };
-use numaloc_core::{CacheStop, Identity, MakeRoom, NodeId, NodeMemory, Reason, Supply};
-use numaloc_host::{Roots, Survey};
-use std::{
-    collections::VecDeque,
-    ops::Range,
-    thread,
-    time::{Duration, Instant},
-};
-
-/// Pause before the next try when other workers have reserved the last of the room or of the target ratio.
-const UNSETTLED_PAUSE: Duration = Duration::from_millis(1);
-
-/// What is known of a folio that a process no longer shows.
-enum Unshared {
-    /// It has gone.
-    Not,
-    /// The kernel has moved it, and this process has lost the page table.
-    Arrived(Verified),
-    /// Another process may still show it.
-    Unseen,
-}
+use numaloc_core::{Identity, NodeId, Reason};
+use numaloc_host::Survey;
+use std::{collections::VecDeque, ops::Range};
 
 /// Moves folios to their targets. Each part keeps what it knows to itself.
 #[derive(Debug)]
 pub struct Mover<'a> {
     work: &'a Work<'a>,
+    makers: &'a RoomMakers<'a>,
     /// What was found, moved and left.
     pub ledger: Ledger<'a>,
     /// Keeps to the pace.
@@ -65,13 +41,14 @@ pub struct Mover<'a> {
 
 impl<'a> Mover<'a> {
     /// Opens the files that it needs.
-    pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Self {
+    pub fn new(work: &'a Work<'a>, makers: &'a RoomMakers<'a>, survey: &'a Survey) -> Self {
         Self {
             work,
+            makers,
             ledger: Ledger::new(work.plan, work.control),
             rests: Rests::new(work),
             deferred: Deferred::new(&work.plan.moves, deferred::MOST / work.workers),
-            finder: Finder::new(roots, work, survey),
+            finder: Finder::new(work, survey),
             caller: Caller::new(work),
             pending: Pending::default(),
         }
@@ -131,10 +108,8 @@ impl<'a> Mover<'a> {
     fn drive(&mut self, key: Key, mut rows: Vec<Row>) {
         // Each call holds folios of one class, because the time per byte differs between classes.
         rows.sort_unstable_by_key(|row| (row.first.class(), row.first.address));
-        let pool = key.pool(&self.work.plan.options);
+        let mut need = self.makers.need(key.to, key.hugetlb_bytes, key.make_room);
         let mut todo = VecDeque::from(rows);
-        let mut patience: Option<Patience> = None;
-        let rooms = &self.work.rooms;
         while let Some(first) = todo.front().map(|row| row.first) {
             if let Some(reason) = self.work.stop() {
                 todo.iter()
@@ -152,22 +127,15 @@ impl<'a> Mover<'a> {
             let most = self.work.pacer.batch_bytes(first.class());
             let wanted = fitting(&todo, most).max(first.bytes);
             let claimed = self.work.claim(wanted);
-            let wanted = claimed.max(first.bytes);
-            let is_quiet = patience.is_some_and(|patience| patience.is_quiet(Instant::now()));
             let room = match claimed {
                 0 => Room::Unsettled,
-                _ => rooms.take(pool, wanted, first.bytes, || self.room(key, wanted, is_quiet)),
+                _ => need.take(claimed.max(first.bytes), first.bytes),
             };
             match room {
-                Room::Granted(taken) => {
-                    let landing = rooms.landing(pool, taken);
-                    let bytes = fitting(&todo, taken);
-                    self.rests.pay(bytes);
-                    if key.make_room == MakeRoom::Cache {
-                        self.rests.pay_for_drops(bytes);
-                    }
+                Room::Granted(reservation) => {
+                    let bytes = fitting(&todo, reservation.bytes);
+                    need.maker.pay(bytes, &mut self.rests);
                     let before = self.ledger.moved_bytes();
-                    patience = None;
                     // `pay` may have waited. If the run must stop by now, the next turn of the loop leaves everything.
                     if self.work.stop().is_none() {
                         let batch = take(&mut todo, bytes);
@@ -175,158 +143,27 @@ impl<'a> Mover<'a> {
                             todo.push_front(row);
                         }
                     }
-                    self.came(key, self.ledger.moved_bytes() - before);
-                    drop(landing);
-                    self.work.release(claimed, self.ledger.moved_bytes() - before);
+                    let moved_bytes = self.ledger.moved_bytes() - before;
+                    need.maker.came(key.to, moved_bytes, self.ledger.calls());
+                    drop(reservation);
+                    self.work.release(claimed, moved_bytes);
                     self.rests.rest();
                 }
                 Room::Unsettled => {
                     self.work.release(claimed, 0);
-                    match self.work.control.allowance {
-                        // The run that makes the allowance decides when this one continues, so the wait is not work of this run.
-                        Some(_) => {
-                            self.rests.pause(exchange_room::PAUSE);
-                        }
-                        None => thread::sleep(UNSETTLED_PAUSE),
-                    }
-                }
-                Room::None if self.awaits_room(key, &todo, wanted, &mut patience) => {
-                    self.work.release(claimed, 0);
+                    self.rests.await_others();
                 }
                 Room::None => {
+                    let waiting_bytes = todo.iter().map(Row::bytes).sum();
+                    let made = need.make(waiting_bytes, &mut self.rests, &mut self.ledger);
                     self.work.release(claimed, 0);
-                    todo.into_iter().for_each(|row| self.reroute(row));
-                    return;
+                    if made.is_err() {
+                        todo.into_iter().for_each(|row| self.reroute(row));
+                        return;
+                    }
                 }
             }
         }
-    }
-
-    /// The target's memory now, where such pages may be taken from, and the reserve in bytes. `None` if it cannot be read.
-    fn target(&self, key: Key) -> Option<(NodeMemory, Supply, u64)> {
-        let options = &self.work.plan.options;
-        let supply = options.supply(key.hugetlb_bytes);
-        let memory = self.work.memory.read_for(key.to, supply).ok()?;
-        let reserve = options.reserve(memory.total_bytes);
-        Some((memory, supply, reserve))
-    }
-
-    /// Bytes that the target can take now, if `wanted` are to be moved. `is_quiet`: nothing has become free for a while, so the little
-    /// that is above the floor is taken as well, to wake a kswapd that sleeps above the low watermark.
-    fn room(&self, key: Key, wanted: u64, is_quiet: bool) -> u64 {
-        let Some((memory, supply, reserve)) = self.target(key) else { return 0 };
-        let free = memory.room(supply, reserve);
-        match key.make_room {
-            MakeRoom::None => free,
-            MakeRoom::Cache if self.work.dropped.stop(self.work.roots, key.to).is_some() => 0,
-            MakeRoom::Cache => {
-                let by_cache = memory.room_by_cache(supply, reserve, key.make_room);
-                let way = self.work.dropped.way(self.work.roots, key.to);
-                let may_sleep = memory.free_bytes >= memory.low_watermark_bytes;
-                let wanted = if is_quiet && may_sleep { 0 } else { wanted };
-                free.max(way.above_floor(&memory, wanted).min(by_cache))
-            }
-            MakeRoom::MoveCache => free.max(self.work.moved_cache.room(key.to, &memory, wanted)),
-            MakeRoom::Exchange => {
-                let vacated = |exchange: &Exchange| exchange.vacated(key.to, &memory);
-                free.max(self.work.exchange.map_or(0, vacated))
-            }
-        }
-    }
-
-    /// Counts what has come to a target on which room was made.
-    fn came(&mut self, key: Key, bytes: u64) {
-        match key.make_room {
-            MakeRoom::None => {}
-            MakeRoom::Cache => {
-                self.work.dropped.add(key.to, bytes);
-                self.ledger.came_for_cache(bytes);
-            }
-            MakeRoom::MoveCache => self.work.moved_cache.came(key.to, bytes),
-            MakeRoom::Exchange => {
-                self.work.exchange.iter().for_each(|exchange| exchange.came(key.to, bytes));
-                self.ledger.came_in_exchange(bytes);
-            }
-        }
-    }
-
-    /// Has room made on the target for `wanted` bytes, or waits a moment for it; false if no room is available, or not any more.
-    fn awaits_room(
-        &mut self,
-        key: Key,
-        todo: &VecDeque<Row>,
-        wanted: u64,
-        patience: &mut Option<Patience>,
-    ) -> bool {
-        match key.make_room {
-            MakeRoom::None => false,
-            MakeRoom::Cache => {
-                let folio_bytes = todo.front().map_or(0, |row| row.first.bytes);
-                self.awaits_cache(key, folio_bytes, wanted, patience)
-            }
-            MakeRoom::MoveCache => {
-                let (rests, ledger) = (&mut self.rests, &mut self.ledger);
-                cache_moving::await_room(self.work, rests, ledger, key.to, patience)
-            }
-            MakeRoom::Exchange => {
-                let waiting_bytes = todo.iter().map(Row::bytes).sum();
-                exchange_room::await_room(
-                    self.work,
-                    &mut self.rests,
-                    key.to,
-                    waiting_bytes,
-                    patience,
-                )
-            }
-        }
-    }
-
-    /// Has the kernel drop page cache on the target for `wanted` bytes, or waits a moment for it; false if none is available,
-    /// or not any more.
-    fn awaits_cache(
-        &mut self,
-        key: Key,
-        folio_bytes: u64,
-        wanted: u64,
-        patience: &mut Option<Patience>,
-    ) -> bool {
-        if key.make_room == MakeRoom::None {
-            return false;
-        }
-        let Some((memory, supply, reserve)) = self.target(key) else { return false };
-        if memory.room_by_cache(supply, reserve, key.make_room) < folio_bytes {
-            self.ledger.cache_stop(CacheStop::Spent);
-            return false;
-        }
-        let now = Instant::now();
-        let lasts = patience
-            .get_or_insert_with(|| Patience::new(memory.free_bytes, now))
-            .lasts(memory.free_bytes, now);
-        if !lasts && self.work.dropped.other_way(key.to) {
-            *patience = None;
-            return true;
-        }
-        if !lasts {
-            self.work.dropped.stuck(key.to);
-            self.ledger.cache_stop(CacheStop::Stuck);
-            return false;
-        }
-        if let Some(stop) = self.work.dropped.stop(self.work.roots, key.to) {
-            self.ledger.cache_stop(stop);
-            return false;
-        }
-        let way = self.work.dropped.way(self.work.roots, key.to);
-        let is_made = way == Reclaim::Ask && {
-            let is_made = ask_for_room(self.work.roots, key.to, &memory, wanted);
-            self.ledger.reclaimed();
-            // The time counts as the worker's own.
-            self.rests.rest();
-            is_made
-        };
-        if !is_made {
-            self.rests.pause(UNSETTLED_PAUSE);
-        }
-        true
     }
 
     fn reroute(&mut self, row: Row) {
@@ -349,14 +186,11 @@ impl<'a> Mover<'a> {
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
         let mut before = 0;
         for (row, verified) in results {
-            let verified = match self.unshared(row, &verified, called.status(before), key.to) {
-                Unshared::Not => verified,
-                Unshared::Arrived(verified) => verified,
-                Unshared::Unseen => {
-                    self.defer_row(row, Reason::Busy);
-                    before += row.count as usize;
-                    continue;
-                }
+            let has_arrived = called.status(before) == PageStatus::On(key.to);
+            let Some(verified) = self.with_unshared(row, verified, has_arrived) else {
+                self.defer_row(row, Reason::Busy);
+                before += row.count as usize;
+                continue;
             };
             for folio in self.ledger.seen(space.process.identity, key.to, row, verified) {
                 let index = (folio.address - row.first.address) / row.first.bytes;
@@ -390,19 +224,15 @@ impl<'a> Mover<'a> {
         again
     }
 
-    /// Tells a folio that a call has taken out of this process's page tables, although it still exists: the kernel takes away page
-    /// tables that processes share before it moves a page (mm/rmap.c, `try_to_migrate_one`, `huge_pmd_unshare`).
-    fn unshared(&self, row: Row, verified: &Verified, status: PageStatus, to: NodeId) -> Unshared {
+    /// What was seen of folios after a call. The kernel takes away page tables that processes share before it moves a page (mm/rmap.c,
+    /// `try_to_migrate_one`, `huge_pmd_unshare`): a folio that it then moved has arrived although this process no longer shows it, and
+    /// any other (`None`) may still be shown by another process.
+    fn with_unshared(&self, row: Row, seen: Verified, has_arrived: bool) -> Option<Verified> {
         let bytes = row.bytes();
-        if verified.absent_bytes < bytes || row.count > 1 || !self.work.shares_tables(&row) {
-            return Unshared::Not;
+        if seen.absent_bytes < bytes || row.count > 1 || !self.work.shares_tables(&row) {
+            return Some(seen);
         }
-        match status {
-            PageStatus::On(node) if node == to => {
-                Unshared::Arrived(Verified { arrived_bytes: bytes, ..Verified::default() })
-            }
-            _ => Unshared::Unseen,
-        }
+        has_arrived.then(|| Verified { arrived_bytes: bytes, ..Verified::default() })
     }
 
     /// Settles folios of a process that has ended, as far as the call has answered for them: its page map tells nothing any more.
@@ -447,6 +277,20 @@ impl<'a> Mover<'a> {
             // A page that moves while it is looked for may be seen twice, through two processes.
             Some(new) => self.ledger.vanished(account, all - new),
             None => self.ledger.left(account, reason, all),
+        }
+    }
+
+    /// Leaves pages that strangers map; sets them aside if these may have come to the target since (`is_growing`).
+    pub fn leave_shared(
+        &mut self,
+        place: (usize, usize),
+        bytes: Range<u64>,
+        attempts: u32,
+        is_growing: bool,
+    ) {
+        match is_growing {
+            true => self.defer(place, bytes, attempts, Reason::Shared),
+            false => self.ledger.left(place.1, Reason::Shared, bytes.end - bytes.start),
         }
     }
 

@@ -10,8 +10,8 @@ use crate::{
 };
 use numaloc_core::{Kind, NodeId, Pages};
 use numaloc_host::{
-    AddressSpace, Crew, Cut, Error, FrameFile, Ownership, PageRun, Precision, Roots, Scanned,
-    Scanner, Survey,
+    AddressSpace, Crew, Cut, Error, FrameFile, Ownership, PageRun, Precision, Scanned, Scanner,
+    Survey,
 };
 use numaloc_sys::MoveFlag;
 use std::{ops::Range, sync::Arc};
@@ -47,9 +47,9 @@ pub struct Found {
 
 impl<'a> Finder<'a> {
     /// Opens the files that it needs.
-    pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Self {
-        let scanner = Scanner::new(roots, &survey.page_access, Precision::Exact);
-        Self { work, survey, crew: None, scanner, flags: FrameFile::flags(roots) }
+    pub fn new(work: &'a Work<'a>, survey: &'a Survey) -> Self {
+        let scanner = Scanner::new(work.roots, &survey.page_access, Precision::Exact);
+        Self { work, survey, crew: None, scanner, flags: FrameFile::flags(work.roots) }
     }
 
     /// Whether the target may get processes during the run.

@@ -1,7 +1,24 @@
 //! Rows that wait for a call, by what the folios of one call have in common.
 
-use crate::{call::key::Key, pages::row::Row};
+use crate::pages::row::Row;
+use numaloc_core::{MakeRoom, NodeId};
+use numaloc_sys::MoveFlag;
 use std::collections::BTreeMap;
+
+/// What the folios of one call have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Index of the process whose thread id is passed to the call.
+    pub process: usize,
+    /// Which pages the call may move.
+    pub flag: MoveFlag,
+    /// The target node. One node for the whole call, because a change of target ends the kernel's page list.
+    pub to: NodeId,
+    /// Page size in bytes, if they are hugetlb pages: these come from a pool of their own.
+    pub hugetlb_bytes: Option<u64>,
+    /// What may be done there to make room.
+    pub make_room: MakeRoom,
+}
 
 /// Rows that wait for a call.
 #[derive(Debug, Default)]

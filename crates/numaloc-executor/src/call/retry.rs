@@ -56,16 +56,8 @@ impl<'m, 'a> Retry<'m, 'a> {
                 self.mover.find(move_index, marks.range.clone(), self.tries);
             for (account, bytes) in strangers {
                 for marked in marks.take(account, bytes) {
-                    match is_growing {
-                        true => {
-                            let place = (move_index, account);
-                            self.mover.defer(place, marked, self.tries, Reason::Shared);
-                        }
-                        false => {
-                            let bytes = marked.end - marked.start;
-                            self.mover.ledger.left(account, Reason::Shared, bytes);
-                        }
-                    }
+                    let place = (move_index, account);
+                    self.mover.leave_shared(place, marked, self.tries, is_growing);
                 }
             }
             rows.into_iter().for_each(|row| self.put_marked(row, &mut marks));

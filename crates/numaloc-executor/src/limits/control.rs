@@ -1,6 +1,6 @@
 //! What a run shares with those who watch it.
 
-use crate::limits::allowance::Allowance;
+use crate::limits::{allowance::Allowance, lock};
 use std::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -37,7 +37,7 @@ impl Control {
         if self.yielding.load(Relaxed) {
             return "work of a higher class goes first".into();
         }
-        let pressure = self.pressure.lock().expect("nobody panics while holding it").clone();
+        let pressure = lock(&self.pressure).clone();
         if pressure.is_empty() && self.limited.load(Relaxed) > 0 {
             return "bandwidth limit".into();
         }
@@ -49,7 +49,7 @@ impl Control {
 
     /// Sets why pressure holds the run back; empty: it does not.
     pub(crate) fn set_pressure(&self, why: String) {
-        *self.pressure.lock().expect("nobody panics while holding it") = why;
+        *lock(&self.pressure) = why;
     }
 
     /// Begins a wait for bandwidth. It ends when the returned value is dropped.

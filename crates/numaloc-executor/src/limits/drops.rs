@@ -1,10 +1,11 @@
 //! What all runs of one process have had dropped of a node's page cache, and whether it is read again.
 
+use crate::limits::lock;
 use numaloc_core::{CacheStop, NodeId, PAGE};
 use numaloc_host::Reclaimed;
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -24,7 +25,7 @@ pub struct Drops(Mutex<BTreeMap<NodeId, Lately>>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lately {
     /// The counters at that time.
-    pub before: Option<Reclaimed>,
+    before: Option<Reclaimed>,
     since: Instant,
     /// How many bytes were dropped.
     pub bytes: u64,
@@ -33,7 +34,7 @@ pub struct Lately {
 impl Drops {
     /// What a run has to count with that drops cache on a node from now on, when the node's counters are `reclaimed`.
     pub fn begin(&self, node: NodeId, reclaimed: Option<Reclaimed>, now: Instant) -> Lately {
-        let mut nodes = self.nodes();
+        let mut nodes = lock(&self.0);
         let new = Lately { before: reclaimed, since: now, bytes: 0 };
         let lately = nodes.entry(node).or_insert(new);
         if now.saturating_duration_since(lately.since) >= TOGETHER {
@@ -44,25 +45,22 @@ impl Drops {
 
     /// So many bytes more have come to a node in place of cache.
     pub fn add(&self, node: NodeId, bytes: u64) {
-        self.nodes().entry(node).and_modify(|lately| lately.bytes += bytes);
-    }
-
-    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, Lately>> {
-        self.0.lock().expect("no worker panics while it holds this")
+        lock(&self.0).entry(node).and_modify(|lately| lately.bytes += bytes);
     }
 }
 
-/// Why no more cache is to be dropped on a node of which `dropped_bytes` were taken since `before` was read, if so. Others cause
-/// such counts, too: they are a reason to leave the node alone all the same.
-pub fn stop(before: Reclaimed, now: Reclaimed, dropped_bytes: u64) -> Option<CacheStop> {
-    let refaults = now.refaulted_pages.saturating_sub(before.refaulted_pages);
-    let most = (dropped_bytes / PAGE * REFAULT_PERCENT / 100).max(REFAULTS_MIN);
-    if now.swapped_out_pages > before.swapped_out_pages {
-        Some(CacheStop::Swap)
-    } else if refaults > most {
-        Some(CacheStop::Refaults)
-    } else {
-        None
+impl Lately {
+    /// Why no more cache is to be dropped on the node whose counters are `now`, if so. Others cause such counts, too: they are a
+    /// reason to leave the node alone all the same.
+    pub fn stop(&self, now: Option<Reclaimed>) -> Option<CacheStop> {
+        let (before, now) = self.before.zip(now)?;
+        let refaults = now.refaulted_pages.saturating_sub(before.refaulted_pages);
+        let most = (self.bytes / PAGE * REFAULT_PERCENT / 100).max(REFAULTS_MIN);
+        if now.swapped_out_pages > before.swapped_out_pages {
+            Some(CacheStop::Swap)
+        } else {
+            (refaults > most).then_some(CacheStop::Refaults)
+        }
     }
 }
 
@@ -76,10 +74,9 @@ mod tests {
         let counters = |refaulted_pages| Some(Reclaimed { swapped_out_pages: 0, refaulted_pages });
         // Each drops a MiB, all of which is read again.
         let run = |number: u64, at: Duration| {
-            let Lately { before, bytes, .. } =
-                drops.begin(node, counters(number * 256), begin + at);
+            let lately = drops.begin(node, counters(number * 256), begin + at);
             drops.add(node, 1 << 20);
-            before.zip(counters(number * 256)).and_then(|(before, now)| stop(before, now, bytes))
+            lately.stop(counters(number * 256))
         };
         let second = |number: u64| run(number, Duration::from_secs(number));
         let stops: Vec<_> = (0..6).map(second).collect();
@@ -90,18 +87,18 @@ mod tests {
     #[test]
     fn cache_that_is_read_again_is_left_alone_and_so_is_a_node_that_swaps() {
         let before = Reclaimed { swapped_out_pages: 7, refaulted_pages: 100 };
-        let dropped = 100 << 20;
+        let since = |bytes| Lately { before: Some(before), since: Instant::now(), bytes };
         let after = |swapped, refaulted| {
             let now = Reclaimed {
                 swapped_out_pages: before.swapped_out_pages + swapped,
                 refaulted_pages: before.refaulted_pages + refaulted,
             };
-            stop(before, now, dropped)
+            since(100 << 20).stop(Some(now))
         };
         assert_eq!(after(0, 0), None);
         assert_eq!(after(0, 2560), None);
         assert_eq!(after(0, 2561), Some(CacheStop::Refaults));
         assert_eq!(after(1, 0), Some(CacheStop::Swap));
-        assert_eq!(stop(before, before, 0), None);
+        assert_eq!(since(0).stop(Some(before)), None);
     }
 }

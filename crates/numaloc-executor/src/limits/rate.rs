@@ -1,5 +1,6 @@
 //! Limits on bytes per second. [`Rate`] is pure: the time is passed in, as the time since some fixed moment.
 
+use crate::limits::lock;
 use numaloc_core::PAGE;
 use std::{
     sync::Mutex,
@@ -67,7 +68,7 @@ impl SharedRate {
     /// Uses up the time that `bytes` need, for a call or to hold back the runs that share the rate. Returns how long to wait before
     /// they may move.
     pub fn take(&self, bytes: u64) -> Duration {
-        let mut rate = self.rate.lock().expect("nobody panics while holding it");
+        let mut rate = lock(&self.rate);
         let now = self.begin.elapsed();
         rate.take(now, bytes).saturating_sub(now)
     }

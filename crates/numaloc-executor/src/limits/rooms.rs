@@ -1,20 +1,17 @@
 //! Room on the targets, shared out among the workers of a run, and among runs of one process into the same nodes.
 
-use crate::limits::{compaction::Compaction, drops::Drops};
+use crate::limits::{compaction::Compaction, drops::Drops, lock};
 use numaloc_core::NodeId;
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard},
-};
+use std::{collections::BTreeMap, sync::Mutex};
 
 /// What pages on a target are taken from: the node's free memory (`None`), or its pool of hugetlb pages of this size in bytes.
 pub type Pool = (NodeId, Option<u64>);
 
 /// Room in a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// This many bytes may be put there.
-    Granted(u64),
+#[derive(Debug, PartialEq, Eq)]
+pub enum Room<'a> {
+    /// Bytes may be put there.
+    Granted(Reservation<'a>),
     /// Not known: others are putting pages there, and some of these pages may show in the pool's numbers already.
     Unsettled,
     /// The pool is full.
@@ -39,15 +36,15 @@ pub struct SharedRooms {
 
 impl SharedRooms {
     /// Reserves up to `bytes` in a pool. `room` gives the pool's free bytes; what others are about to put there is taken off.
-    /// Grants nothing below `folio_bytes`. [`Self::landing`] ends the reservation.
+    /// Grants nothing below `folio_bytes`.
     pub(crate) fn take(
         &self,
         pool: Pool,
         bytes: u64,
         folio_bytes: u64,
         room: impl FnOnce() -> u64,
-    ) -> Room {
-        let mut in_flight = self.in_flight();
+    ) -> Room<'_> {
+        let mut in_flight = lock(&self.in_flight);
         // Read under the lock: a page that has landed is missing from the room already, and any other page still counts as in
         // flight.
         let room = room();
@@ -55,36 +52,27 @@ impl SharedRooms {
         let granted = bytes.min(room.saturating_sub(*taken));
         if granted >= folio_bytes {
             *taken += granted;
-            Room::Granted(granted)
+            Room::Granted(Reservation { rooms: self, pool, bytes: granted })
         } else if *taken > 0 {
             Room::Unsettled
         } else {
             Room::None
         }
     }
-
-    /// Ends a reservation when the returned value is dropped: after the call, when what it put into the pool shows in the pool's
-    /// own numbers. Or when the worker panics: others would wait for it forever.
-    pub(crate) fn landing(&self, pool: Pool, bytes: u64) -> Landing<'_> {
-        Landing { rooms: self, pool, bytes }
-    }
-
-    fn in_flight(&self) -> MutexGuard<'_, BTreeMap<Pool, u64>> {
-        self.in_flight.lock().expect("no worker panics while it holds this")
-    }
 }
 
-/// A reservation.
-#[derive(Debug)]
-pub(crate) struct Landing<'a> {
+/// A reservation in a pool. It ends when it is dropped: after the call, when what this put into the pool shows in the pool's own
+/// numbers. Or when the worker panics: others would wait for it forever.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reservation<'a> {
     rooms: &'a SharedRooms,
     pool: Pool,
-    bytes: u64,
+    pub bytes: u64,
 }
 
-impl Drop for Landing<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        *self.rooms.in_flight().entry(self.pool).or_default() -= self.bytes;
+        *lock(&self.rooms.in_flight).entry(self.pool).or_default() -= self.bytes;
     }
 }
 
@@ -101,17 +89,23 @@ impl Eq for SharedRooms {}
 mod tests {
     use super::*;
 
+    fn granted(room: Room<'_>) -> Reservation<'_> {
+        let Room::Granted(reservation) = room else { panic!("{room:?}") };
+        reservation
+    }
+
     #[test]
     fn nothing_is_granted_twice() {
         let rooms = SharedRooms::default();
         let (pool, other) = ((NodeId(0), None), (NodeId(0), Some(2 << 20)));
-        assert_eq!(rooms.take(pool, 60, 1, || 100), Room::Granted(60));
-        assert_eq!(rooms.take(pool, 60, 1, || 100), Room::Granted(40));
-        assert_eq!(rooms.take(pool, 60, 1, || 100), Room::Unsettled);
-        assert_eq!(rooms.take(other, 60, 1, || 100), Room::Granted(60), "a pool of its own");
-        drop(rooms.landing(pool, 60));
-        assert_eq!(rooms.take(pool, 60, 1, || 40), Room::Unsettled, "what landed is not free");
-        drop(rooms.landing(pool, 40));
-        assert_eq!(rooms.take(pool, 60, 1, || 0), Room::None);
+        let take = |pool, room| rooms.take(pool, 60, 1, || room);
+        let (first, second) = (granted(take(pool, 100)), granted(take(pool, 100)));
+        assert_eq!((first.bytes, second.bytes), (60, 40));
+        assert_eq!(take(pool, 100), Room::Unsettled);
+        assert_eq!(granted(take(other, 100)).bytes, 60, "a pool of its own");
+        drop(first);
+        assert_eq!(take(pool, 40), Room::Unsettled, "what landed is not free");
+        drop(second);
+        assert_eq!(take(pool, 0), Room::None);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     Control, RunLimits, SharedRate,
+    limits::lock,
     pace::{
         brake::LEAST,
         splits::Splits,
@@ -14,7 +15,7 @@ use numaloc_core::{CallStats, CpuSet, NodeId, Pace, Plan};
 use numaloc_host::{Migrations, Roots, Survey, migrations};
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, TryLockError,
+        Arc, Mutex, TryLockError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -106,7 +107,7 @@ impl<'a> Pacer<'a> {
 
     /// How many bytes of folios of a class the next call may hold; a single folio may be larger.
     pub fn batch_bytes(&self, class: Class) -> u64 {
-        let bytes = self.stall().bytes(class);
+        let bytes = lock(&self.stall).bytes(class);
         if self.factor() > LEAST { bytes } else { bytes.min(stall::LEAST) }
     }
 
@@ -114,14 +115,15 @@ impl<'a> Pacer<'a> {
     /// look.
     pub fn splits_before(&self, class: Class) -> Option<u64> {
         let is_due = |splits: &Splits| splits.is_due(self.begin.elapsed());
-        let is_wanted = class == Class::Huge && self.brakes().splits.as_ref().is_some_and(is_due);
+        let is_wanted =
+            class == Class::Huge && lock(&self.brakes).splits.as_ref().is_some_and(is_due);
         is_wanted.then(|| migrations(self.roots)).flatten().map(|now| now.split_huge_pages)
     }
 
     /// Learns from a call to which `passed` huge pages were passed. `before` is the result of [`Self::splits_before`].
     pub fn learn_splits(&self, before: u64, passed: u64) {
         let Some(now) = migrations(self.roots) else { return };
-        let mut brakes = self.brakes();
+        let mut brakes = lock(&self.brakes);
         if let Some(splits) = &mut brakes.splits {
             let split = now.split_huge_pages.saturating_sub(before);
             splits.take(self.begin.elapsed(), split, passed);
@@ -131,7 +133,7 @@ impl<'a> Pacer<'a> {
 
     /// Learns from a call. Returns whether it took too long.
     pub fn learn(&self, class: Class, bytes: u64, took: Duration) -> bool {
-        let mut stall = self.stall();
+        let mut stall = lock(&self.stall);
         stall.learn(class, bytes, took);
         took > stall.longest()
     }
@@ -146,7 +148,7 @@ impl<'a> Pacer<'a> {
         let Some(watch) = &mut brakes.watch else { return };
         // The worker that looks counts as at work, though it is not.
         let is_idle = self.at_work.load(Relaxed) <= 1;
-        if watch.measure(is_idle, || self.stall().slowdown()) {
+        if watch.measure(is_idle, || lock(&self.stall).slowdown()) {
             self.publish(&brakes);
         }
     }
@@ -203,20 +205,12 @@ impl<'a> Pacer<'a> {
         calls.split_huge_pages += now.split_huge_pages.saturating_sub(self.before.split_huge_pages);
         calls.failed_pages += now.failed_pages.saturating_sub(self.before.failed_pages);
         calls.huge_page_wait +=
-            self.brakes().splits.as_ref().map_or(Duration::ZERO, Splits::waited);
+            lock(&self.brakes).splits.as_ref().map_or(Duration::ZERO, Splits::waited);
     }
 
     fn factor(&self) -> f64 {
         let factor = f64::from_bits(self.factor.load(Relaxed));
         if self.control.yielding.load(Relaxed) { factor.min(LEAST) } else { factor }
-    }
-
-    fn brakes(&self) -> MutexGuard<'_, Brakes> {
-        self.brakes.lock().expect("no worker panics while it holds this")
-    }
-
-    fn stall(&self) -> MutexGuard<'_, Stall> {
-        self.stall.lock().expect("no worker panics while it holds this")
     }
 }
 

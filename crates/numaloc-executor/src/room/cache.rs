@@ -8,78 +8,34 @@
 
 use crate::{
     limits::{
-        drops::{Drops, Lately, stop},
+        drops::{Drops, Lately},
+        lock,
         rooms::SharedRooms,
     },
-    room::reclaim::Reclaim,
+    room::{
+        Making, Need, PAUSE, RoomMaker, TargetMemory,
+        reclaim::{Reclaim, ask_for_room},
+    },
+    work::{ledger::Ledger, rest::Rests},
 };
-use numaloc_core::{CacheStop, NodeId};
-use numaloc_host::{Reclaimed, Roots, reclaimed};
+use numaloc_core::{CacheStop, CallStats, NodeId, Supply};
+use numaloc_host::{Roots, reclaimed};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-/// How long free memory may fail to grow before a node counts as full.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// How often at least the worker has looked by then. Where it gets little CPU time, kswapd most often gets little as well, and makes
-/// nothing free for a while. With time enough, a worker looks about this often in half of [`PATIENCE`].
-const LOOKS: u32 = 200;
-/// After this long without growth a call takes the little that is free beyond the low watermark. kswapd may sleep then: only an
-/// allocation below that watermark wakes it, and others may have taken memory until the rest was too little for a call.
-const NUDGE: Duration = Duration::from_millis(50);
-/// The longest that a worker waits for one call's room in all. Memory that others free looks like kswapd's work, and others
-/// may take it, too.
-const LONGEST: Duration = Duration::from_secs(10);
-/// Free memory has grown if it rose by this many bytes in all. What others took meanwhile does not count against it.
-const RISE: u64 = 1 << 20;
 /// How often in a row a worker waits in vain before a run drops no more cache on a node.
 const STUCK_MOST: u32 = 3;
 
 /// How often the counters of a node are compared while its cache is dropped.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Whether a node's kswapd still makes memory free. Another run may take each time what has become free: then free memory goes up
-/// and down, never above what it was at the beginning, and kswapd is still at work. So all rises are added up.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    free_bytes: u64,
-    risen_bytes: u64,
-    /// When free memory has grown last, and the looks at it since.
-    since: Instant,
-    looks: u32,
-    begin: Instant,
-}
-
-impl Patience {
-    /// Begins to wait, with so much free.
-    pub fn new(free_bytes: u64, now: Instant) -> Self {
-        Self { free_bytes, risen_bytes: 0, since: now, looks: 0, begin: now }
-    }
-
-    /// Whether kswapd may have to be woken.
-    pub fn is_quiet(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.since) >= NUDGE
-    }
-
-    /// Whether to wait on, with so much free by now.
-    pub fn lasts(&mut self, free_bytes: u64, now: Instant) -> bool {
-        self.risen_bytes += free_bytes.saturating_sub(self.free_bytes);
-        self.free_bytes = free_bytes;
-        if self.risen_bytes >= RISE {
-            (self.risen_bytes, self.since, self.looks) = (0, now, 0);
-        }
-        self.looks += 1;
-        let waited = |since| now.saturating_duration_since(since);
-        let is_patient = waited(self.since) < PATIENCE || self.looks < LOOKS;
-        is_patient && waited(self.begin) < LONGEST
-    }
-}
-
-/// What a run has had dropped, by node.
+/// Page cache that a run has had dropped, by node.
 #[derive(Debug)]
-pub struct Dropped {
+pub struct DroppedCache<'a> {
+    roots: &'a Roots,
     nodes: Mutex<BTreeMap<NodeId, NodeDrops>>,
     /// That of all runs.
     rooms: Arc<SharedRooms>,
@@ -87,11 +43,10 @@ pub struct Dropped {
 
 #[derive(Debug)]
 struct NodeDrops {
-    before: Option<Reclaimed>,
     /// By this run, and by others just before it.
-    bytes: u64,
+    lately: Lately,
     looked: Instant,
-    way: Reclaim,
+    reclaim: Reclaim,
     /// How often workers have waited in vain since something came to the node.
     stuck: u32,
     stop: Option<CacheStop>,
@@ -100,66 +55,101 @@ struct NodeDrops {
 impl NodeDrops {
     fn new(roots: &Roots, node: NodeId, now: Instant, drops: &Drops) -> Self {
         let counters = reclaimed(roots, node);
-        let Lately { before, bytes, .. } = drops.begin(node, counters, now);
-        let stop = before.zip(counters).and_then(|(before, now)| stop(before, now, bytes));
-        Self { before, bytes, looked: now, way: Reclaim::of(roots, node), stuck: 0, stop }
+        let lately = drops.begin(node, counters, now);
+        let (reclaim, stop) = (Reclaim::of(roots, node), lately.stop(counters));
+        Self { lately, looked: now, reclaim, stuck: 0, stop }
     }
 }
 
-impl Dropped {
-    /// Nothing yet by this run. `rooms` has what other runs have dropped.
-    pub fn new(rooms: &Arc<SharedRooms>) -> Self {
-        Self { nodes: Mutex::default(), rooms: rooms.clone() }
+impl RoomMaker for DroppedCache<'_> {
+    fn room(&self, target: &TargetMemory, need: &Need<'_>) -> u64 {
+        let Ok(reclaim) = self.look(target.node) else { return 0 };
+        // A kswapd that sleeps above the low watermark is woken by a call that takes the little that is above the floor.
+        let memory = &target.memory;
+        let may_sleep = memory.free_bytes >= memory.low_watermark_bytes
+            && need.patience.is_some_and(|patience| patience.is_quiet(Instant::now()));
+        let wanted = if may_sleep { 0 } else { need.call_bytes };
+        target.free_room().max(reclaim.above_floor(memory, wanted).min(target.cache_room()))
     }
 
-    /// Why no more is to be dropped on a node, if so. The counters are read the first time and then now and then.
-    pub fn stop(&self, roots: &Roots, node: NodeId) -> Option<CacheStop> {
-        let mut nodes = self.nodes();
-        let now = Instant::now();
-        let new = || NodeDrops::new(roots, node, now, &self.rooms.drops);
-        let of_node = nodes.entry(node).or_insert_with(new);
-        if of_node.stop.is_none() && now.saturating_duration_since(of_node.looked) >= LOOK_EVERY {
-            of_node.looked = now;
-            let counters = of_node.before.zip(reclaimed(roots, node));
-            of_node.stop = counters.and_then(|(before, now)| stop(before, now, of_node.bytes));
+    /// Asks the node to drop cache, or waits a moment while its kswapd does.
+    fn make(&self, need: &mut Need<'_>, rests: &mut Rests<'_>, ledger: &mut Ledger<'_>) -> Making {
+        let node = need.node;
+        let target = TargetMemory::read(need.work, node, Supply::BASE).ok_or(None)?;
+        if target.cache_room() < need.folio_bytes {
+            return Err(CacheStop::Spent.into());
         }
-        of_node.stop
+        if !need.lasts(target.memory.free_bytes) {
+            if self.fall_back(node) {
+                need.patience = None;
+                return Ok(());
+            }
+            self.stuck(node);
+            return Err(CacheStop::Stuck.into());
+        }
+        let mut is_made = false;
+        if self.look(node)? == Reclaim::Ask {
+            is_made = ask_for_room(self.roots, node, &target.memory, need.call_bytes);
+            ledger.calls().reclaims += 1;
+            // The time counts as the worker's own.
+            rests.rest();
+        }
+        if !is_made {
+            rests.pause(PAUSE);
+        }
+        Ok(())
     }
 
-    /// How cache on a node is dropped at the moment.
-    pub fn way(&self, roots: &Roots, node: NodeId) -> Reclaim {
-        let new = || NodeDrops::new(roots, node, Instant::now(), &self.rooms.drops);
-        self.nodes().entry(node).or_insert_with(new).way
+    fn pay(&self, bytes: u64, rests: &mut Rests<'_>) {
+        rests.pay(bytes);
+        rests.pay_for_drops(bytes);
     }
 
-    /// A worker has waited in vain on a node. Returns whether there is another way to try.
-    pub fn other_way(&self, node: NodeId) -> bool {
-        let mut nodes = self.nodes();
-        let of_node = nodes.get_mut(&node).filter(|of_node| of_node.way == Reclaim::Ask);
-        of_node.map(|of_node| of_node.way = Reclaim::Kswapd).is_some()
-    }
-
-    /// So many bytes more have come to a node in place of cache.
-    pub fn add(&self, node: NodeId, bytes: u64) {
+    fn came(&self, node: NodeId, bytes: u64, calls: &mut CallStats) {
+        calls.cache_bytes += bytes;
         self.rooms.drops.add(node, bytes);
-        self.nodes().entry(node).and_modify(|of_node| {
-            of_node.bytes += bytes;
+        lock(&self.nodes).entry(node).and_modify(|of_node| {
+            of_node.lately.bytes += bytes;
             of_node.stuck = if bytes > 0 { 0 } else { of_node.stuck };
         });
     }
+}
+
+impl<'a> DroppedCache<'a> {
+    /// Nothing yet by this run. `rooms` has what other runs have dropped.
+    pub fn new(roots: &'a Roots, rooms: &Arc<SharedRooms>) -> Self {
+        Self { roots, nodes: Mutex::default(), rooms: rooms.clone() }
+    }
+
+    /// How cache on a node is dropped at the moment, or why no more is to be dropped. The counters are read the first time and then
+    /// now and then.
+    fn look(&self, node: NodeId) -> Result<Reclaim, CacheStop> {
+        let mut nodes = lock(&self.nodes);
+        let now = Instant::now();
+        let new = || NodeDrops::new(self.roots, node, now, &self.rooms.drops);
+        let of_node = nodes.entry(node).or_insert_with(new);
+        if of_node.stop.is_none() && now.saturating_duration_since(of_node.looked) >= LOOK_EVERY {
+            of_node.looked = now;
+            of_node.stop = of_node.lately.stop(reclaimed(self.roots, node));
+        }
+        of_node.stop.map_or(Ok(of_node.reclaim), Err)
+    }
+
+    /// A worker has waited in vain on a node. Leaves it to kswapd from now on; false if that was so already.
+    fn fall_back(&self, node: NodeId) -> bool {
+        let mut nodes = lock(&self.nodes);
+        let of_node = nodes.get_mut(&node).filter(|of_node| of_node.reclaim == Reclaim::Ask);
+        of_node.map(|of_node| of_node.reclaim = Reclaim::Kswapd).is_some()
+    }
 
     /// A worker has waited in vain for room on a node. Each batch would wait again; so after some nobody does any more.
-    pub fn stuck(&self, node: NodeId) {
-        self.nodes().entry(node).and_modify(|of_node| {
+    fn stuck(&self, node: NodeId) {
+        lock(&self.nodes).entry(node).and_modify(|of_node| {
             of_node.stuck += 1;
             if of_node.stuck >= STUCK_MOST {
                 of_node.stop.get_or_insert(CacheStop::Stuck);
             }
         });
-    }
-
-    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, NodeDrops>> {
-        self.nodes.lock().expect("no worker panics while it holds this")
     }
 }
 
@@ -169,56 +159,18 @@ mod tests {
     use numaloc_core::PAGE;
 
     #[test]
-    fn patience_begins_anew_when_memory_becomes_free() {
-        let begin = Instant::now();
-        let mut patience = Patience::new(9 * RISE, begin);
-        patience.looks = LOOKS;
-        assert!(patience.lasts(9 * RISE, begin + PATIENCE / 2));
-        assert!(patience.lasts(10 * RISE, begin + PATIENCE));
-        patience.looks = LOOKS;
-        assert!(patience.lasts(5 * RISE, begin + PATIENCE * 3 / 2));
-        assert!(!patience.lasts(5 * RISE + 1, begin + PATIENCE * 2), "that is nothing");
-        assert!(patience.is_quiet(begin + PATIENCE * 2) && !patience.is_quiet(begin + PATIENCE));
-    }
-
-    #[test]
-    fn a_worker_that_could_look_a_few_times_only_waits_longer() {
-        let begin = Instant::now();
-        let mut patience = Patience::new(0, begin);
-        let each = LONGEST / (2 * LOOKS);
-        let looks = (1..).take_while(|look| patience.lasts(0, begin + each * *look)).count();
-        assert_eq!(looks as u32, LOOKS - 1);
-        let mut starved = Patience::new(0, begin);
-        assert!(!starved.lasts(0, begin + LONGEST), "not forever");
-    }
-
-    #[test]
-    fn patience_does_not_end_because_others_take_what_becomes_free() {
-        let begin = Instant::now();
-        let mut patience = Patience::new(8 * RISE, begin);
-        let step = PATIENCE / 2;
-        for round in 1..10 {
-            let free = if round % 2 == 0 { 8 * RISE } else { 0 };
-            assert!(patience.lasts(free, begin + step * round), "{round}");
-        }
-        let mut greedy = Patience::new(0, begin);
-        let steps = LONGEST.div_duration_f64(step) as u32;
-        let lasts =
-            (1..=steps).all(|round| greedy.lasts(u64::from(round) * RISE, begin + step * round));
-        assert!(!lasts, "it ends at last");
-    }
-
-    #[test]
     fn who_waits_in_vain_again_and_again_gives_up() {
-        let dropped = Dropped::new(&Arc::default());
-        let (roots, node) = (Roots::default(), NodeId(u32::MAX));
-        assert_eq!(dropped.stop(&roots, node), None);
-        assert!(!dropped.other_way(node), "nobody may ask this node");
+        let (roots, node, mut calls) = (Roots::default(), NodeId(u32::MAX), CallStats::default());
+        let dropped = DroppedCache::new(&roots, &Arc::default());
+        let stop = || dropped.look(node).err();
+        assert_eq!(stop(), None);
+        assert!(!dropped.fall_back(node), "nobody may ask this node");
         dropped.stuck(node);
-        dropped.add(node, PAGE);
+        dropped.came(node, PAGE, &mut calls);
         (1..STUCK_MOST).for_each(|_| dropped.stuck(node));
-        assert_eq!(dropped.stop(&roots, node), None);
+        assert_eq!(stop(), None);
         dropped.stuck(node);
-        assert_eq!(dropped.stop(&roots, node), Some(CacheStop::Stuck));
+        assert_eq!(stop(), Some(CacheStop::Stuck));
+        assert_eq!(calls.cache_bytes, PAGE);
     }
 }

@@ -1,10 +1,17 @@
-//! What a run and those who make room for it share.
+//! Room on a full target, by memory of others that leaves it: what a run and those who make room for it share.
 //!
 //! A [`Balance`] keeps what has left a node and what has come there within a chunk of each other.
 
-use crate::limits::{allowance::Allowance, control::Control};
+use crate::{
+    limits::{allowance::Allowance, control::Control},
+    room::{Making, Need, RoomMaker, TargetMemory},
+    work::{
+        ledger::Ledger,
+        rest::{EXCHANGE_PAUSE, Rests},
+    },
+};
 use numaloc_core::{
-    NodeId, NodeMemory, NodeSet,
+    CallStats, NodeId, NodeMemory, NodeSet, Supply,
     exchange::{Balance, Step},
 };
 use std::{
@@ -70,13 +77,45 @@ impl State {
 
 /// What a worker does whose pages have no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+enum Answer {
     /// Waits a moment: room is being made.
     Wait,
     /// Waits as long as this number grows, which counts what has happened so far.
     Unless(u64),
     /// Gives up.
     No,
+}
+
+impl RoomMaker for Exchange {
+    fn room(&self, target: &TargetMemory, _: &Need<'_>) -> u64 {
+        target.free_room().max(self.vacated(target.node, &target.memory))
+    }
+
+    /// Asks others to take memory away from the node, and waits a moment.
+    fn make(&self, need: &mut Need<'_>, rests: &mut Rests<'_>, _: &mut Ledger<'_>) -> Making {
+        // Others' memory has the same bounds on the nodes that it goes to.
+        let work = need.work;
+        let room_for_others = |source| {
+            let memory = TargetMemory::read(work, source, Supply::BASE);
+            memory.map_or(0, |memory| memory.free_room() + memory.cache_room())
+        };
+        match self.ask(need.node, need.waiting_bytes, room_for_others) {
+            Answer::Wait => need.patience = None,
+            Answer::Unless(progress) if need.lasts(progress) => {}
+            Answer::Unless(_) => {
+                self.give_up(need.node);
+                return Err(None);
+            }
+            Answer::No => return Err(None),
+        }
+        rests.pause(EXCHANGE_PAUSE);
+        Ok(())
+    }
+
+    fn came(&self, node: NodeId, bytes: u64, calls: &mut CallStats) {
+        calls.exchanged_bytes += bytes;
+        self.state().balance(node).in_bytes += bytes;
+    }
 }
 
 impl Exchange {
@@ -91,7 +130,7 @@ impl Exchange {
     }
 
     /// Asks for room on `node` for `waiting_bytes`. `room` says how many bytes a node that they come from can take.
-    pub fn ask(&self, node: NodeId, waiting_bytes: u64, room: impl Fn(NodeId) -> u64) -> Answer {
+    fn ask(&self, node: NodeId, waiting_bytes: u64, room: impl Fn(NodeId) -> u64) -> Answer {
         let Some(to) = self.sides.get(&node) else { return Answer::No };
         let mut state = self.state();
         if state.closed || state.given_up.contains(&node) {
@@ -115,7 +154,7 @@ impl Exchange {
     }
 
     /// No more is asked for on this node.
-    pub fn give_up(&self, node: NodeId) {
+    fn give_up(&self, node: NodeId) {
         let mut state = self.state();
         state.given_up.insert(node);
         if state.node == Some(node) {
@@ -130,16 +169,9 @@ impl Exchange {
         state.node = None;
     }
 
-    /// So many bytes have come to a node in place of what has left it.
-    pub fn came(&self, node: NodeId, bytes: u64) {
-        self.state().balance(node).in_bytes += bytes;
-    }
-
-    /// What a node can take of the memory for which others have left it, with this memory there. Its reserve does not count: as
-    /// much is free afterwards as before. But its kswapd is not to be woken.
-    pub fn vacated(&self, node: NodeId, memory: &NodeMemory) -> u64 {
-        let free = memory.free_bytes.saturating_sub(memory.low_watermark_bytes);
-        self.state().balance(node).vacated_bytes().min(free)
+    /// Bytes that a node, with this memory, can take for what has left it.
+    fn vacated(&self, node: NodeId, memory: &NodeMemory) -> u64 {
+        self.state().balance(node).room(memory)
     }
 
     /// Waits until room is asked for that nobody makes yet; `None`: the run has ended.
@@ -210,6 +242,12 @@ mod tests {
         Exchange::new(sides.into())
     }
 
+    fn come(exchange: &Exchange, bytes: u64) {
+        let mut calls = CallStats::default();
+        exchange.came(NODE, bytes, &mut calls);
+        assert_eq!(calls.exchanged_bytes, bytes);
+    }
+
     fn ample(_: NodeId) -> u64 {
         u64::MAX / 4
     }
@@ -231,7 +269,7 @@ mod tests {
         let control = exchange.begin(NODE).expect("it continues");
         assert_eq!(allowed(&control), Some(5 * MIB));
         control.moved_bytes.store(5 * MIB, Relaxed);
-        exchange.came(NODE, 8 * MIB);
+        come(&exchange, 8 * MIB);
         assert_eq!(exchange.ask(NODE, 2 * CHUNK, ample), Answer::Wait);
         assert_eq!(allowed(&control), Some(5 * MIB + CHUNK));
         exchange.close();
@@ -259,7 +297,7 @@ mod tests {
         let control = exchange.begin(other).expect("it continues");
         assert_eq!(control.allowance.as_ref().map(Allowance::bytes), Some(MIB));
         control.moved_bytes.store(MIB, Relaxed);
-        exchange.came(NODE, 8 * MIB);
+        come(&exchange, 8 * MIB);
         assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
         assert!(exchange.end(other));
         assert_eq!(exchange.ask(NODE, 8 * MIB, ample), Answer::Wait);
@@ -281,7 +319,7 @@ mod tests {
         control.moved_bytes.store(8 * MIB, Relaxed);
         assert_eq!(exchange.vacated(NODE, &memory(90 * MIB)), 8 * MIB);
         assert_eq!(exchange.vacated(NODE, &memory(5 * MIB)), 3 * MIB);
-        exchange.came(NODE, 7 * MIB);
+        come(&exchange, 7 * MIB);
         assert_eq!(exchange.vacated(NODE, &memory(90 * MIB)), MIB);
     }
 

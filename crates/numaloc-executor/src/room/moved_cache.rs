@@ -1,15 +1,27 @@
-//! What a run knows of page cache that moves away from its targets: how much has left, and which files are still to be looked at.
+//! Room on a full target, by page cache that moves to another node.
+//!
+//! Cache of files that processes use is mapped a piece at a time, without reading it and without reading any of it from the disk,
+//! and what lies on the target goes to another node by move_pages(2). That is a copy in memory: a process that uses the file finds it
+//! cached as before. The other node is never filled: it keeps its high watermark and reserve free.
 
-use numaloc_core::{
-    CacheStop, NodeId, NodeMemory, NodeSet, Topology, cache_move::others, exchange::Balance,
+mod walk;
+
+use crate::{
+    limits::lock,
+    room::{
+        Making, Need, PAUSE, RoomMaker, TargetMemory,
+        moved_cache::walk::{PieceEnd, Walk},
+    },
+    work::{ledger::Ledger, rest::Rests},
 };
-use numaloc_host::UsedFile;
-use numaloc_sys::{MoveFlag, move_pages};
+use numaloc_core::{
+    CacheStop, CallStats, NodeId, NodeMemory, NodeSet, Supply, Topology,
+    cache_move::{AHEAD, others},
+    exchange::Balance,
+};
 use std::{
-    collections::{BTreeMap, VecDeque},
-    fs::File,
-    io,
-    sync::{Mutex, MutexGuard},
+    collections::BTreeMap,
+    sync::{Mutex, TryLockError},
 };
 
 /// As long as less than this has become free and more can, calls wait for more: each has a price.
@@ -19,26 +31,68 @@ const ENOUGH: u64 = 16 << 20;
 #[derive(Debug)]
 pub struct MovedCache {
     /// Nodes that it may go to.
-    pub others: NodeSet,
+    others: NodeSet,
     numbers: Mutex<BTreeMap<NodeId, Numbers>>,
     /// Files still to be looked at. One worker at a time has them, for longer than others may wait.
-    pub walks: Mutex<BTreeMap<NodeId, Walk>>,
+    walks: Mutex<BTreeMap<NodeId, Walk>>,
 }
 
 /// What has left a node, and what has come there.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Numbers {
+struct Numbers {
     /// In bytes.
-    pub balance: Balance,
+    balance: Balance,
     /// Why no more is available, if so.
-    pub stop: Option<CacheStop>,
+    stop: Option<CacheStop>,
 }
 
-impl Numbers {
-    /// What the node can take of the memory for which cache has left it, if `wanted` are to be moved and `free` may be taken.
-    fn room(&self, wanted: u64, free: u64) -> u64 {
-        let bytes = self.balance.vacated_bytes().min(free);
-        if self.stop.is_some() || bytes >= wanted.min(ENOUGH) { bytes } else { 0 }
+impl RoomMaker for MovedCache {
+    fn room(&self, target: &TargetMemory, need: &Need<'_>) -> u64 {
+        target.free_room().max(self.vacated(target.node, &target.memory, need.call_bytes))
+    }
+
+    /// Moves a piece of page cache away from the node, or waits a moment while another worker does.
+    fn make(&self, need: &mut Need<'_>, rests: &mut Rests<'_>, ledger: &mut Ledger<'_>) -> Making {
+        let node = need.node;
+        let Numbers { balance, stop } = self.of(node);
+        if stop.is_some() {
+            return Err(stop);
+        }
+        if balance.vacated_bytes() >= AHEAD {
+            // Others take what has become free.
+            let target = TargetMemory::read(need.work, node, Supply::BASE).ok_or(None)?;
+            if !need.lasts(target.memory.free_bytes) {
+                self.end(node, CacheStop::Stuck);
+            }
+            rests.pause(PAUSE);
+            return Ok(());
+        }
+        let mut walks = match self.walks.try_lock() {
+            Ok(walks) => walks,
+            Err(TryLockError::WouldBlock) => {
+                rests.pause(PAUSE);
+                return Ok(());
+            }
+            Err(TryLockError::Poisoned(_)) => panic!("no worker panics while it holds this"),
+        };
+        match walks.entry(node).or_default().step(node, &self.others, need.work, rests) {
+            PieceEnd::Moved(to, bytes) => {
+                ledger.cache_moved(node, to, bytes);
+                self.left(node, bytes);
+            }
+            PieceEnd::Nothing => {}
+            PieceEnd::Busy => {
+                rests.pause(PAUSE);
+            }
+            PieceEnd::End(stop) => self.end(node, stop),
+        }
+        drop(walks);
+        rests.rest();
+        Ok(())
+    }
+
+    fn came(&self, node: NodeId, bytes: u64, _: &mut CallStats) {
+        lock(&self.numbers).entry(node).or_default().balance.in_bytes += bytes;
     }
 }
 
@@ -49,83 +103,26 @@ impl MovedCache {
         Self { others, numbers: Mutex::default(), walks: Mutex::default() }
     }
 
-    /// What a node can take of the memory for which cache has left it, with this memory there, if `wanted` bytes are to be moved.
-    /// Its reserve does not count: as much is free afterwards as before. But its kswapd is not to be woken.
-    pub fn room(&self, node: NodeId, memory: &NodeMemory, wanted: u64) -> u64 {
-        let free = memory.free_bytes.saturating_sub(memory.low_watermark_bytes);
-        self.of(node).room(wanted, free)
-    }
-
-    /// So many bytes have come to a node in place of cache.
-    pub fn came(&self, node: NodeId, bytes: u64) {
-        self.numbers().entry(node).or_default().balance.in_bytes += bytes;
+    /// Bytes that a node, with this memory, can take for cache that has left it, if `wanted` bytes are to be moved.
+    fn vacated(&self, node: NodeId, memory: &NodeMemory, wanted: u64) -> u64 {
+        let Numbers { balance, stop } = self.of(node);
+        let bytes = balance.room(memory);
+        if stop.is_some() || bytes >= wanted.min(ENOUGH) { bytes } else { 0 }
     }
 
     /// So many bytes of cache have left a node.
-    pub fn left(&self, node: NodeId, bytes: u64) {
-        self.numbers().entry(node).or_default().balance.out_bytes += bytes;
+    fn left(&self, node: NodeId, bytes: u64) {
+        lock(&self.numbers).entry(node).or_default().balance.out_bytes += bytes;
     }
 
     /// No more is available on a node.
-    pub fn end(&self, node: NodeId, stop: CacheStop) {
-        self.numbers().entry(node).or_default().stop.get_or_insert(stop);
+    fn end(&self, node: NodeId, stop: CacheStop) {
+        lock(&self.numbers).entry(node).or_default().stop.get_or_insert(stop);
     }
 
     /// What has left a node, and what has come there.
-    pub fn of(&self, node: NodeId) -> Numbers {
-        self.numbers().get(&node).copied().unwrap_or_default()
-    }
-
-    fn numbers(&self) -> MutexGuard<'_, BTreeMap<NodeId, Numbers>> {
-        self.numbers.lock().expect("no worker panics while it holds this")
-    }
-}
-
-/// The files of a node, and how far they have been looked at.
-#[derive(Debug, Default)]
-pub struct Walk {
-    /// `None`: they have not been looked for yet.
-    pub files: Option<VecDeque<UsedFile>>,
-    /// The file in hand.
-    pub open: Option<Open>,
-    /// Pages that others map, too, are left where they are: this process may not move them.
-    own_only: bool,
-    /// Nodes where this process may put nothing.
-    pub refused: NodeSet,
-}
-
-/// A file that is open.
-#[derive(Debug)]
-pub struct Open {
-    /// For reading.
-    pub file: File,
-    /// Its length.
-    pub bytes: u64,
-    /// How far it has been looked at, in bytes.
-    pub offset: u64,
-    /// Nodes that its users may have memory on.
-    pub mems_allowed: NodeSet,
-}
-
-impl Walk {
-    /// Moves pages that this process maps.
-    ///
-    /// # Errors
-    /// Those of move_pages(2).
-    pub fn call(&mut self, addresses: &[u64], to: NodeId) -> io::Result<()> {
-        let mut status = vec![0; addresses.len()];
-        // The pages are reached through this process's own mapping.
-        let mut call = |flag| move_pages(0, addresses, to.0, &mut status, flag);
-        if !self.own_only {
-            match call(MoveFlag::All) {
-                // Without CAP_SYS_NICE.
-                Err(error) if error.raw_os_error() == Some(nix::libc::EPERM) => {
-                    self.own_only = true
-                }
-                result => return result.map(drop),
-            }
-        }
-        call(MoveFlag::Own).map(drop)
+    fn of(&self, node: NodeId) -> Numbers {
+        lock(&self.numbers).get(&node).copied().unwrap_or_default()
     }
 }
 
@@ -153,34 +150,35 @@ mod tests {
     #[test]
     fn what_has_left_is_room_until_as_much_has_come() {
         let moved = moved_cache();
+        let come = |bytes| moved.came(NODE, bytes, &mut CallStats::default());
         assert_eq!(moved.others, [NodeId(1)].into_iter().collect());
-        assert_eq!(moved.room(NODE, &memory(90 * MIB), MIB), 0);
+        assert_eq!(moved.vacated(NODE, &memory(90 * MIB), MIB), 0);
         moved.left(NODE, 24 * MIB);
-        assert_eq!(moved.room(NODE, &memory(90 * MIB), 64 * MIB), 24 * MIB);
-        assert_eq!(moved.room(NodeId(1), &memory(90 * MIB), MIB), 0, "that is of node 0");
-        moved.came(NODE, 20 * MIB);
-        assert_eq!(moved.room(NODE, &memory(90 * MIB), MIB), 4 * MIB);
-        moved.came(NODE, 4 * MIB);
-        assert_eq!(moved.room(NODE, &memory(90 * MIB), MIB), 0);
+        assert_eq!(moved.vacated(NODE, &memory(90 * MIB), 64 * MIB), 24 * MIB);
+        assert_eq!(moved.vacated(NodeId(1), &memory(90 * MIB), MIB), 0, "that is of node 0");
+        come(20 * MIB);
+        assert_eq!(moved.vacated(NODE, &memory(90 * MIB), MIB), 4 * MIB);
+        come(4 * MIB);
+        assert_eq!(moved.vacated(NODE, &memory(90 * MIB), MIB), 0);
     }
 
     #[test]
     fn kswapd_is_not_woken() {
         let moved = moved_cache();
         moved.left(NODE, 24 * MIB);
-        assert_eq!(moved.room(NODE, &memory(20 * MIB), 64 * MIB), 18 * MIB);
-        assert_eq!(moved.room(NODE, &memory(2 * MIB), MIB), 0);
+        assert_eq!(moved.vacated(NODE, &memory(20 * MIB), 64 * MIB), 18 * MIB);
+        assert_eq!(moved.vacated(NODE, &memory(2 * MIB), MIB), 0);
     }
 
     #[test]
     fn little_is_room_only_when_no_more_can_come() {
         let moved = moved_cache();
         moved.left(NODE, 5 * MIB);
-        assert_eq!(moved.room(NODE, &memory(90 * MIB), 8 * MIB), 0);
-        assert_eq!(moved.room(NODE, &memory(90 * MIB), 4 * MIB), 5 * MIB);
+        assert_eq!(moved.vacated(NODE, &memory(90 * MIB), 8 * MIB), 0);
+        assert_eq!(moved.vacated(NODE, &memory(90 * MIB), 4 * MIB), 5 * MIB);
         moved.end(NODE, CacheStop::NoFiles);
         moved.end(NODE, CacheStop::Stuck);
-        assert_eq!(moved.room(NODE, &memory(90 * MIB), 8 * MIB), 5 * MIB);
+        assert_eq!(moved.vacated(NODE, &memory(90 * MIB), 8 * MIB), 5 * MIB);
         assert_eq!(moved.of(NODE).stop, Some(CacheStop::NoFiles), "the first reason counts");
     }
 }

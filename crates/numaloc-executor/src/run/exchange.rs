@@ -7,7 +7,7 @@
 use crate::{
     limits::{RunLimits, assignment::Assignment},
     room::exchange::Exchange,
-    run::execute::{execute, execute_beside},
+    run::execute::execute,
 };
 use numaloc_core::{Account, MakeRoom, NodeId, NodeSet, Outcome, Plan, Topology, exchange};
 use numaloc_host::{Error, Roots, Survey};
@@ -42,7 +42,7 @@ pub fn execute_with(
 ) -> Result<(Outcome, Vec<Outcome>), Error> {
     let sides = exchange::sides(run.plan);
     if run.plan.options.make_room != MakeRoom::Exchange || sides.is_empty() {
-        return Ok((execute(run)?, Vec::new()));
+        return Ok((execute(run, None)?, Vec::new()));
     }
     let exchange = &Exchange::new(sides);
     // Log lines of the partners' runs belong to the caller's tracing span.
@@ -56,7 +56,7 @@ pub fn execute_with(
         });
         let outcome = {
             let _end = Closing(exchange);
-            execute_beside(run, Some(exchange))
+            execute(run, Some(exchange))
         };
         let outcomes = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok((outcome?, outcomes))
@@ -88,7 +88,8 @@ fn serve(
         let Some(control) = exchange.begin(node) else { break };
         let Partner { plan, survey, limits } = &partner;
         let control = &control;
-        let outcome = execute(Assignment { roots, topology, plan, survey, limits, control });
+        let run = Assignment { roots, topology, plan, survey, limits, control };
+        let outcome = execute(run, None);
         let has_made_way = exchange.end(node);
         match outcome {
             Ok(outcome) => {

@@ -3,7 +3,7 @@
 use crate::{
     Outcome, ProcessOutcome,
     limits::assignment::Assignment,
-    room::exchange::Exchange,
+    room::{RoomMakers, exchange::Exchange},
     run::worker::Worker,
     threads::{affinity, placement},
     work::{
@@ -16,29 +16,20 @@ use numaloc_core::{CpuSet, Flows, Heat, Order, Plan, Reason, Topology};
 use numaloc_host::{AddressSpace, Error, Roots, Survey, exclusive_cpus, heat};
 use std::{sync::atomic::Ordering, thread, time::Instant};
 
-/// Carries out a plan. Blocks until the run is done, cancelled or out of time.
+/// Carries out a plan. Blocks until the run is done, cancelled or out of time. `exchange`: others who may be asked for room.
 ///
 /// # Errors
 /// The run could not begin. What fails later is in the outcome.
-pub fn execute(run: Assignment<'_>) -> Result<Outcome, Error> {
-    execute_beside(run, None)
-}
-
-/// As [`execute`], with others who may be asked for room.
-pub(crate) fn execute_beside(
-    run: Assignment<'_>,
-    exchange: Option<&Exchange>,
-) -> Result<Outcome, Error> {
+pub fn execute(run: Assignment<'_>, exchange: Option<&Exchange>) -> Result<Outcome, Error> {
     let begin = Instant::now();
     let Assignment { roots, topology, plan, survey, limits, control } = run;
-    let mut work = Work::new(run)?;
-    work.exchange = exchange;
-    let work = work;
+    let work = Work::new(run)?;
+    let makers = RoomMakers::new(&work, exchange);
     if let Some(heat) = heat(roots, &work, survey)? {
         work.hottest_first(&heat);
     }
     let workers: Vec<Worker<'_>> =
-        (0..work.workers).map(|_| Worker::new(roots, &work, survey)).collect();
+        (0..work.workers).map(|_| Worker::new(&work, &makers, survey)).collect();
     let cpus = quiet_cpus(roots, topology, plan, survey, work.workers);
     tracing::debug!(?cpus, ?limits.scheduling, "movers");
     let mut report = Report::new(plan);

@@ -13,7 +13,7 @@ use crate::{
     },
     run::{exchange::execute_with, partners::InOrder},
 };
-use numaloc_core::{Options, Outcome, Plan, Topology, exchange};
+use numaloc_core::{HeatSource, Options, Outcome, Plan, Topology, exchange};
 use numaloc_host::{Error, Policies, Roots, Survey, Surveyor, heat, topology};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -51,9 +51,14 @@ impl<'a> Migration<'a> {
     /// # Errors
     /// [`Error::BadNode`], [`Error::OneNode`], [`Error::NoDamon`].
     pub fn check(&self, options: &Options) -> Result<(), Error> {
+        self.heat_source(options)?;
+        topology::check_several(&self.topology)
+    }
+
+    /// How the most used memory is found. Checks what else `options` ask of the host.
+    fn heat_source(&self, options: &Options) -> Result<HeatSource, Error> {
         topology::check_options(self.roots, &self.topology, options)?;
-        topology::check_several(&self.topology)?;
-        heat::choose(self.roots, options.order).map(drop)
+        heat::choose(self.roots, options.order)
     }
 
     /// Plans what `options` ask for of the party that `find` finds. `stop` ends its survey.
@@ -68,9 +73,8 @@ impl<'a> Migration<'a> {
         stop: &(dyn Fn() -> bool + Sync),
         find: impl FnOnce(&Topology) -> Result<P, P::Error>,
     ) -> Result<PlannedMigration<P>, P::Error> {
+        let order = self.heat_source(options)?;
         let Self { roots, topology } = self;
-        topology::check_options(roots, &topology, options)?;
-        let order = heat::choose(roots, options.order)?;
         let mut party = find(&topology)?;
         let surveyor = Surveyor { roots, topology: &topology, options, policies, stop };
         let (survey, seen) = party.survey(surveyor)?;

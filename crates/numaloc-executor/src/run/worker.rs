@@ -2,10 +2,10 @@
 
 use crate::{
     call::{batch::Mover, find::Found, retry::Retry},
+    room::RoomMakers,
     work::{Work, report::Report, windows::Window},
 };
-use numaloc_core::Reason;
-use numaloc_host::{Roots, Survey};
+use numaloc_host::Survey;
 
 /// Moves the pages of the windows that it takes.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub struct Worker<'a> {
 
 impl<'a> Worker<'a> {
     /// Opens the files that a worker needs.
-    pub fn new(roots: &Roots, work: &'a Work<'a>, survey: &'a Survey) -> Self {
-        Self { work, mover: Mover::new(roots, work, survey) }
+    pub fn new(work: &'a Work<'a>, makers: &'a RoomMakers<'a>, survey: &'a Survey) -> Self {
+        Self { work, mover: Mover::new(work, makers, survey) }
     }
 
     /// Takes windows until there are no more or the run must stop. Settles all bytes that it found.
@@ -43,10 +43,7 @@ impl<'a> Worker<'a> {
         }
         for (account, bytes) in strangers {
             self.mover.ledger.found(move_index, account, bytes.end - bytes.start);
-            match is_growing {
-                true => self.mover.defer((move_index, account), bytes, 0, Reason::Shared),
-                false => self.mover.ledger.left(account, Reason::Shared, bytes.end - bytes.start),
-            }
+            self.mover.leave_shared((move_index, account), bytes, 0, is_growing);
         }
         for row in rows {
             self.mover.ledger.found(move_index, row.first.account, row.bytes());

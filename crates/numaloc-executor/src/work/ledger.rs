@@ -5,8 +5,8 @@ use crate::{
     pages::{folio::Folio, row::Row, verify::Verified},
     work::report::Report,
 };
-use numaloc_core::{CacheStop, Identity, Moved, NodeId, PAGE, Plan, Reason};
-use std::{fmt, io, ops::Range, sync::atomic::Ordering, time::Duration};
+use numaloc_core::{CallStats, Identity, Moved, NodeId, PAGE, Plan, Reason};
+use std::{fmt, io, ops::Range, sync::atomic::Ordering};
 
 /// Keeps a worker's report, and what those who watch the run see of it.
 #[derive(Debug)]
@@ -92,16 +92,6 @@ impl<'a> Ledger<'a> {
         self.left(folio.account, reason, folio.bytes);
     }
 
-    /// Counts bytes that came to a target in place of page cache.
-    pub fn came_for_cache(&mut self, bytes: u64) {
-        self.report.calls.cache_bytes += bytes;
-    }
-
-    /// Counts bytes that came to a target in place of others' memory.
-    pub fn came_in_exchange(&mut self, bytes: u64) {
-        self.report.calls.exchanged_bytes += bytes;
-    }
-
     /// Counts page cache that went from a target to another node.
     pub fn cache_moved(&mut self, from: NodeId, to: NodeId, bytes: u64) {
         if bytes > 0 {
@@ -109,20 +99,9 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Notes why no more page cache was dropped, or moved away. Only the first reason is kept.
-    pub fn cache_stop(&mut self, stop: CacheStop) {
-        self.report.calls.cache_stop.get_or_insert(stop);
-    }
-
-    /// Counts a time that a node was asked to drop page cache.
-    pub fn reclaimed(&mut self) {
-        self.report.calls.reclaims += 1;
-    }
-
-    /// Counts a wait for the compaction of a node, and the compaction if it was begun for this wait.
-    pub fn compacted(&mut self, is_begun: bool, wait: Duration) {
-        self.report.calls.compactions += u64::from(is_begun);
-        self.report.calls.compaction_wait += wait;
+    /// Statistics of this worker, without those of its calls and rests.
+    pub fn calls(&mut self) -> &mut CallStats {
+        &mut self.report.calls
     }
 
     /// Bytes that were seen on their targets so far.
@@ -130,7 +109,7 @@ impl<'a> Ledger<'a> {
         self.moved_bytes
     }
 
-    /// The report. Its calls have only what was said here of page cache.
+    /// The report. Its calls have only what was counted in [`Self::calls`].
     pub fn into_report(self) -> Report {
         self.report
     }

@@ -2,10 +2,17 @@
 
 use crate::{pace::duty::Duty, work::Work};
 use numaloc_core::CallStats;
-use std::time::{Duration, Instant};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Longest stretch of rest before a worker checks again whether it still has to rest.
 const STRETCH: Duration = Duration::from_millis(20);
+/// Pause before the next look at what other workers have done.
+const WORKERS_PAUSE: Duration = Duration::from_millis(1);
+/// Pause before the next look at what the other side of an exchange has done. Its calls take longer.
+pub const EXCHANGE_PAUSE: Duration = Duration::from_millis(2);
 
 /// Keeps a worker to the pace of its run.
 #[derive(Debug)]
@@ -80,6 +87,17 @@ impl<'a> Rests<'a> {
         self.owed.rested(waited, pacer.duty());
         self.since = begin + waited;
         waited
+    }
+
+    /// Waits a moment for other workers, which have reserved the last of the room or of what may be moved.
+    pub fn await_others(&mut self) {
+        match self.work.control.allowance {
+            // The run that makes the allowance decides when this one continues, so the wait is not work of this run.
+            Some(_) => {
+                self.pause(EXCHANGE_PAUSE);
+            }
+            None => thread::sleep(WORKERS_PAUSE),
+        }
     }
 
     /// How long it has rested and held back so far.

@@ -1,0 +1,234 @@
+//! Files whose page cache is looked at for pages that can move away.
+
+use crate::{
+    limits::rooms::Room,
+    room::TargetMemory,
+    work::{Work, rest::Rests},
+};
+use nix::libc::{EACCES, ENODEV, EPERM};
+use numaloc_core::{
+    CacheStop, HUGE, NodeId, NodeSet, PAGE, Supply,
+    cache_move::{destination, runs},
+};
+use numaloc_host::{UsedFile, used_files};
+use numaloc_sys::{FilePages, MoveFlag, move_pages, query_pages};
+use std::{collections::VecDeque, fs::File, io};
+
+/// How much of a file is mapped at once. Large folios of the page cache lie at multiples of their size in the file, so none of up to
+/// this size is in two pieces.
+const PIECE: u64 = 2 * HUGE;
+/// Pieces that a worker looks at before it rests.
+const PIECES_MOST: usize = 16;
+
+/// The files of a node, and how far they have been looked at.
+#[derive(Debug, Default)]
+pub struct Walk {
+    /// `None`: they have not been looked for yet.
+    files: Option<VecDeque<UsedFile>>,
+    /// The file in hand.
+    open: Option<Open>,
+    /// Pages that others map, too, are left where they are: this process may not move them.
+    own_only: bool,
+    /// Nodes where this process may put nothing.
+    refused: NodeSet,
+}
+
+/// A file that is open.
+#[derive(Debug)]
+struct Open {
+    /// For reading.
+    file: File,
+    /// Its length.
+    bytes: u64,
+    /// How far it has been looked at, in bytes.
+    offset: u64,
+    /// Nodes that its users may have memory on.
+    mems_allowed: NodeSet,
+}
+
+/// The result of a look at some pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PieceEnd {
+    /// So many bytes are on that node now.
+    Moved(NodeId, u64),
+    /// There was nothing of it on the node, or the run is to stop.
+    Nothing,
+    /// Another run puts memory where it was to go.
+    Busy,
+    /// No more is available.
+    End(CacheStop),
+}
+
+impl Walk {
+    /// Looks at pieces until one has pages on `node`, and moves these to one of the nodes `others`.
+    pub fn step(
+        &mut self,
+        node: NodeId,
+        others: &NodeSet,
+        work: &Work<'_>,
+        rests: &mut Rests<'_>,
+    ) -> PieceEnd {
+        let among = others.minus(&self.refused);
+        let to_any = |among: &NodeSet| {
+            destination(work.topology, node, among, PIECE, |to| room_on(work, to))
+        };
+        if to_any(&among).is_none() {
+            return PieceEnd::End(CacheStop::NoOtherRoom);
+        }
+        for _ in 0..PIECES_MOST {
+            if work.stop().is_some() {
+                return PieceEnd::Nothing;
+            }
+            self.open.take_if(|open| open.offset >= open.bytes);
+            if self.open.is_none() && !self.next_file(work, node) {
+                // A search that was stopped has found nothing.
+                return match work.stop() {
+                    Some(_) => PieceEnd::Nothing,
+                    None => PieceEnd::End(CacheStop::NoFiles),
+                };
+            }
+            let Some(open) = &mut self.open else { continue };
+            let (offset, bytes) = (open.offset, (open.bytes - open.offset).min(PIECE));
+            open.offset += bytes;
+            let pages = FilePages::map(&open.file, offset, bytes as usize);
+            let found = pages.and_then(|pages| Ok((on_node(&pages, node)?, pages)));
+            let allowed = among.and(&open.mems_allowed);
+            let Ok((addresses, _pages)) = found else {
+                // It cannot be mapped, or no longer: so it is with all of the file.
+                self.open = None;
+                continue;
+            };
+            if addresses.is_empty() {
+                continue;
+            }
+            let Some(to) = to_any(&allowed) else {
+                // Where there is room, its users may have no memory.
+                self.open = None;
+                continue;
+            };
+            let step = self.carry(work, rests, &addresses, to);
+            if let (PieceEnd::Busy, Some(open)) = (step, &mut self.open) {
+                open.offset = offset;
+            }
+            return step;
+        }
+        PieceEnd::Nothing
+    }
+
+    /// Opens the next file; false if there is none.
+    fn next_file(&mut self, work: &Work<'_>, node: NodeId) -> bool {
+        let files = self.files.get_or_insert_with(|| {
+            let stop = || work.stop().is_some();
+            let found = used_files(work.roots, work.topology, node, &work.limits.cache_of, &stop);
+            let found = found.inspect_err(|error| tracing::debug!(%error, "files in use"));
+            let files = found.unwrap_or_default();
+            tracing::debug!(node = node.0, files = files.len(), "files in use");
+            files.into()
+        });
+        while let Some(file) = files.pop_front() {
+            if let Some((opened, bytes)) = file.open(work.roots) {
+                let mems_allowed = file.mems_allowed;
+                self.open = Some(Open { file: opened, bytes, offset: 0, mems_allowed });
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Moves pages, at the run's pace.
+    fn carry(
+        &mut self,
+        work: &Work<'_>,
+        rests: &mut Rests<'_>,
+        addresses: &[u64],
+        to: NodeId,
+    ) -> PieceEnd {
+        let bytes = addresses.len() as u64 * PAGE;
+        let room = work.rooms.take((to, None), bytes, bytes, || room_on(work, to));
+        let Room::Granted(_reservation) = room else { return PieceEnd::Busy };
+        rests.pay(bytes);
+        rests.pay_for_drops(bytes);
+        if work.stop().is_some() {
+            return PieceEnd::Nothing;
+        }
+        let pagelist = work.plan.options.pacing.pace().pagelist_bytes.unwrap_or(PIECE);
+        for call in addresses.chunks((pagelist / PAGE).max(1) as usize) {
+            if let Err(error) = self.call(call, to) {
+                tracing::debug!(to = to.0, %error, "page cache");
+                // It is outside of the cpuset of this process.
+                if let Some(EACCES | ENODEV) = error.raw_os_error() {
+                    self.refused.insert(to);
+                }
+                break;
+            }
+        }
+        let arrived = are_on(addresses, to);
+        let arrived = arrived.map(|on| on.iter().filter(|&&is_on| is_on).count() as u64 * PAGE);
+        arrived.map_or(PieceEnd::Nothing, |bytes| PieceEnd::Moved(to, bytes))
+    }
+
+    /// Moves pages that this process maps.
+    ///
+    /// # Errors
+    /// Those of move_pages(2).
+    fn call(&mut self, addresses: &[u64], to: NodeId) -> io::Result<()> {
+        let mut status = vec![0; addresses.len()];
+        // The pages are reached through this process's own mapping.
+        let mut call = |flag| move_pages(0, addresses, to.0, &mut status, flag).map(drop);
+        if !self.own_only {
+            match call(MoveFlag::All) {
+                // Without CAP_SYS_NICE.
+                Err(error) if error.raw_os_error() == Some(EPERM) => self.own_only = true,
+                result => return result,
+            }
+        }
+        call(MoveFlag::Own)
+    }
+}
+
+/// Addresses of the pages that are in memory and on `node`. Nothing is read from the disk for it, unless the kernel drops a page
+/// between the two looks.
+fn on_node(pages: &FilePages, node: NodeId) -> io::Result<Vec<u64>> {
+    let mut addresses = Vec::new();
+    for run in runs(&pages.resident()?) {
+        // The file has become shorter, or a page cannot be read.
+        if pages.populate(run.clone()).is_ok() {
+            addresses.extend(run.map(|page| pages.address() + page as u64 * PAGE));
+        }
+    }
+    let mut on = are_on(&addresses, node)?.into_iter();
+    addresses.retain(|_| on.next() == Some(true));
+    Ok(addresses)
+}
+
+/// Which of the pages at these addresses are on `node`.
+fn are_on(addresses: &[u64], node: NodeId) -> io::Result<Vec<bool>> {
+    let mut status = vec![0; addresses.len()];
+    if !addresses.is_empty() {
+        query_pages(0, addresses, &mut status)?;
+    }
+    Ok(status.into_iter().map(|on| u32::try_from(on) == Ok(node.0)).collect())
+}
+
+/// Bytes that a node can take while its high watermark and reserve stay free.
+fn room_on(work: &Work<'_>, node: NodeId) -> u64 {
+    TargetMemory::read(work, node, Supply::BASE).map_or(0, |memory| memory.free_room())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn pages_of_a_file_are_found_where_they_are() {
+        let path = std::env::temp_dir().join(format!("numaloc-on-node-{}", std::process::id()));
+        std::fs::write(&path, vec![7; 4 * PAGE as usize]).expect("a temporary file");
+        let file = File::open(&path).expect("it is there");
+        std::fs::remove_file(path).expect("it is there");
+        let pages = FilePages::map(&file, 0, 4 * PAGE as usize).expect("it can be mapped");
+        let all: Vec<u64> =
+            (0..64).flat_map(|node| on_node(&pages, NodeId(node)).unwrap()).collect();
+        assert_eq!(all.len(), 4);
+    }
+}
