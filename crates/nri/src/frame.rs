@@ -33,7 +33,7 @@ pub struct Message {
     pub stream: u32,
     /// [`REQUEST`] or [`RESPONSE`]; others are data of streams, which the interface does not have.
     pub kind: u8,
-    /// What it holds, encoded.
+    /// A [`crate::Request`] or [`crate::Response`] in protobuf's wire format.
     pub payload: Vec<u8>,
 }
 

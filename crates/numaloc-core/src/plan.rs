@@ -54,7 +54,7 @@ impl Skip {
 /// A process with its local nodes and where its memory is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedProcess {
-    /// The process.
+    /// The process as the survey found it; [`Mapping::process`] is its index in the plan.
     pub process: Process,
     /// Nodes where its memory belongs.
     pub home: NodeSet,
@@ -76,7 +76,7 @@ pub struct PlannedProcess {
 /// How many wide threads are shown by name, at most.
 const WIDE_SHOWN: usize = 16;
 
-/// One of the [`PlannedProcess::wide_threads`].
+/// One of the [`PlannedProcess::wide_threads`]: a thread that may run beyond the home of its process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WideThread<'a> {
     /// The thread.
@@ -126,7 +126,7 @@ pub struct Move {
     pub pages: Pages,
     /// Length in bytes.
     pub bytes: u64,
-    /// What backs it.
+    /// What backs its pages; see [`Kind`].
     pub kind: Kind,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     pub hugetlb_bytes: Option<u64>,
@@ -134,7 +134,7 @@ pub struct Move {
     pub mappers: Mappers,
     /// Path or name as in /proc/PID/maps.
     pub name: Arc<str>,
-    /// Index into [`Plan::routes`].
+    /// Index into [`Plan::routes`]: the targets of its pages by source node.
     pub routes: usize,
     /// Bytes to move, by the node they are on.
     pub remote: BTreeMap<NodeId, u64>,
@@ -165,7 +165,7 @@ pub struct CommonStay {
 pub struct Skipped {
     /// One of its mappings, with the address there.
     pub mapping: Mapping,
-    /// What backs it.
+    /// What backs its pages; see [`Kind`].
     pub kind: Kind,
     /// Path or name as in /proc/PID/maps.
     pub name: Arc<str>,

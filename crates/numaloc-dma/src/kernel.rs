@@ -18,7 +18,7 @@ mod interface;
 #[cfg(test)]
 mod tests;
 
-pub use engines::{Condition, condition};
+pub use engines::{EngineStates, condition};
 pub use interface::{Counters, Interface, Knob, Settings};
 
 use engines::channels;

@@ -1,7 +1,7 @@
 //! Annotations that cannot be understood.
 
 use crate::{
-    EventKind, Pod, PodEvent, Reason,
+    EventKind, EventReason, Pod, PodEvent,
     fields::Problem,
     text::{SHOWN_MAX, shown},
 };
@@ -31,13 +31,9 @@ pub struct BadAnnotation {
 pub enum Position {
     /// All of it.
     Whole,
-    /// In its text: line and column, both from 1.
-    Text {
-        /// Line.
-        line: usize,
-        /// Column in bytes.
-        column: usize,
-    },
+    /// In its text: line and column, both from 1. Columns are bytes.
+    #[expect(missing_docs, reason = "described above")]
+    Text { line: usize, column: usize },
     /// A value in the JSON, such as `options.to_nodes[1]`.
     Path(String),
 }
@@ -97,6 +93,10 @@ impl BadAnnotation {
 
     /// The event for the pod.
     pub fn event(&self) -> PodEvent {
-        PodEvent { kind: EventKind::Warning, reason: Reason::Failed, message: self.to_string() }
+        PodEvent {
+            kind: EventKind::Warning,
+            reason: EventReason::Failed,
+            message: self.to_string(),
+        }
     }
 }

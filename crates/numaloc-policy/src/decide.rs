@@ -63,7 +63,7 @@ pub struct Decision {
     /// Its quality-of-service class.
     pub class: QosClass,
     /// Where the decision comes from.
-    pub source: Source,
+    pub source: DecisionSource,
     /// What is to be done; `None`: nothing.
     pub settings: Option<Settings>,
     /// What is to be said about it, a sentence each: what was bounded by the ceilings, what was not understood. They can be shown
@@ -73,14 +73,14 @@ pub struct Decision {
 
 /// Where a decision comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum DecisionSource {
     /// An annotation with this key, which can be shown as it is.
     Annotation(String),
     /// The operator's default for the container's class.
     Default,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for DecisionSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Annotation(key) => write!(f, "annotation {key}"),
@@ -113,9 +113,9 @@ pub fn decide(
     let (source, settings) = match asked(pod, container, &mut notes)? {
         Some((key, settings)) => {
             let bound = |settings| defaults.ceilings.bound(settings, class, &mut notes);
-            (Source::Annotation(shown(&key, 2 * SHOWN_MAX)), settings.and_then(bound))
+            (DecisionSource::Annotation(shown(&key, 2 * SHOWN_MAX)), settings.and_then(bound))
         }
-        None => (Source::Default, defaults.of(class).cloned()),
+        None => (DecisionSource::Default, defaults.of(class).cloned()),
     };
     Ok(Decision { class, source, settings, notes })
 }

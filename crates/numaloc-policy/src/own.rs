@@ -21,7 +21,7 @@ pub enum Wanted {
     BestEffort,
 }
 
-/// The names of [`Wanted`].
+/// The word in annotations for each [`Wanted`].
 pub const WANTED: [(&str, Wanted); 2] =
     [("bestEffort", Wanted::BestEffort), ("none", Wanted::None)];
 

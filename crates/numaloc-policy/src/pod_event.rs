@@ -5,8 +5,8 @@
 pub struct PodEvent {
     /// Normal or Warning.
     pub kind: EventKind,
-    /// Its reason.
-    pub reason: Reason,
+    /// Its reason, one word that clients can filter by.
+    pub reason: EventReason,
     /// Its message: lines, without an end of line after the last. There is one for each container, and none of them is long.
     pub message: String,
 }
@@ -32,7 +32,7 @@ impl EventKind {
 
 /// Reasons of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum EventReason {
     /// Memory of at least one container was moved, or was to be moved and processes failed.
     Completed,
     /// Nothing was to be done for any container.
@@ -43,8 +43,8 @@ pub enum Reason {
     Bounded,
 }
 
-impl Reason {
-    /// All reasons.
+impl EventReason {
+    /// Every reason, in the order of declaration.
     pub const ALL: [Self; 4] = [Self::Completed, Self::Skipped, Self::Failed, Self::Bounded];
 
     /// As events and the status have it.

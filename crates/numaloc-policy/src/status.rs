@@ -1,6 +1,6 @@
 //! The annotation `koordinator.sh/memory-locality-status`, and which results have an event.
 
-use crate::{PodResult, Reason};
+use crate::{EventReason, PodResult};
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
@@ -14,8 +14,8 @@ const STATUS_MAX: usize = 4096;
 
 /// The status of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// How far it is.
+pub struct PodStatus {
+    /// How far the migration of its memory is.
     pub phase: Phase,
     /// The last result; `None`: there is none.
     pub last: Option<LastResult>,
@@ -37,8 +37,8 @@ pub enum Phase {
 pub struct LastResult {
     /// When it ended. The annotation has whole seconds.
     pub completed: SystemTime,
-    /// Reason of the event.
-    pub reason: Reason,
+    /// The reason of the event that reported this result.
+    pub reason: EventReason,
     /// Local share in percent; -1 if it could not be read.
     pub ratio: i64,
     /// Remote pages of 4 KiB.
@@ -87,7 +87,7 @@ impl LastResult {
     }
 }
 
-impl Status {
+impl PodStatus {
     /// The status of a pod whose memory is to be moved, and that has this last result, if any, from an earlier policy or run.
     pub fn begun(last: Option<LastResult>) -> Self {
         Self { phase: Phase::InProgress, last }
@@ -161,7 +161,7 @@ fn pages<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 impl LastDoc {
     fn checked(self) -> Result<LastResult, BadStatus> {
         let completed = read_time(&self.completed_time).ok_or(BadStatus::Time)?;
-        let reason = Reason::ALL.into_iter().find(|reason| reason.name() == self.result);
+        let reason = EventReason::ALL.into_iter().find(|reason| reason.name() == self.result);
         let reason = reason.ok_or(BadStatus::Reason)?;
         let (ratio, remote_pages) = (self.ratio.clamp(-1, 100), self.remote_pages);
         Ok(LastResult { completed, reason, ratio, remote_pages })

@@ -173,10 +173,7 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  numalocctl completions bash > /etc/bash_completion.d/numalocctl"
     )]
-    Completions {
-        /// The shell.
-        shell: Shell,
-    },
+    Completions { shell: Shell },
     /// Write files that packages need.
     #[command(subcommand, hide = true)]
     Generate(GenerateCommand),

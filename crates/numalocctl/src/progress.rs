@@ -40,7 +40,7 @@ impl Wish {
 
 /// Shows bytes, rate and time left, and what holds the run back. It uses no colour, so NO_COLOR needs no handling.
 #[derive(Debug)]
-pub enum Progress {
+pub enum ProgressDisplay {
     Off,
     /// A bar on a terminal.
     Bar(ProgressBar),
@@ -55,8 +55,7 @@ pub enum Progress {
     },
 }
 
-impl Progress {
-    /// Progress towards `total_bytes`.
+impl ProgressDisplay {
     pub fn new(wish: Wish, total_bytes: u64) -> Self {
         if !wish.is_granted() || total_bytes == 0 {
             return Self::Off;

@@ -18,9 +18,9 @@ mod watch;
 
 pub use jobs::nowhere;
 pub use live::HostView;
-pub use schedules::Changes;
-pub use standing::Standing;
-pub use watch::{OnInterrupt, RecordWatch, Watched};
+pub use schedules::ScheduleChanges;
+pub use standing::Reconnecting;
+pub use watch::{OnCtrlC, WatchAnswer, Watched};
 
 use crate::{args::ConnectArgs, endpoint::Endpoint, exit::Failure};
 use std::{future::Future, time::Duration};

@@ -14,8 +14,8 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-pub use counted::{Counted, Counting};
-pub use serve::{Admission, CONTENT_TYPE, ServeError, serve};
+pub use counted::{CountLayer, Counting};
+pub use serve::{Admission, CONTENT_TYPE, MetricsServeError, serve};
 
 use crate::{dispatch::JobCount, store::Holds};
 use calls::CallTimes;

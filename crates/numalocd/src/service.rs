@@ -91,12 +91,12 @@ pub async fn routes(parts: &Parts) -> Result<Routes, tonic_reflection::server::E
         }};
     }
     let routes = served!(
-        LocalityServiceServer::new(locality::Service(parts.clone())) => REQUEST_MAX,
-        MigrationServiceServer::new(migration::Service(parts.clone())) => REQUEST_MAX,
-        ScheduleServiceServer::new(schedule::Service(parts.clone())) => REQUEST_MAX,
-        EventServiceServer::new(event::Service(parts.clone())) => SMALL_REQUEST_MAX,
-        WorkloadServiceServer::new(workload::Service(parts.clone())) => REQUEST_MAX,
-        DaemonServiceServer::new(daemon::Service::new(parts.clone())) => SMALL_REQUEST_MAX,
+        LocalityServiceServer::new(locality::LocalityCalls(parts.clone())) => REQUEST_MAX,
+        MigrationServiceServer::new(migration::MigrationCalls(parts.clone())) => REQUEST_MAX,
+        ScheduleServiceServer::new(schedule::ScheduleCalls(parts.clone())) => REQUEST_MAX,
+        EventServiceServer::new(event::EventCalls(parts.clone())) => SMALL_REQUEST_MAX,
+        WorkloadServiceServer::new(workload::WorkloadCalls(parts.clone())) => REQUEST_MAX,
+        DaemonServiceServer::new(daemon::DaemonCalls::new(parts.clone())) => SMALL_REQUEST_MAX,
         reflection().build_v1()? => SMALL_REQUEST_MAX,
         reflection().build_v1alpha()? => SMALL_REQUEST_MAX,
     );

@@ -2,11 +2,10 @@
 
 use super::names::{duration, index, int, int32, timestamp};
 use crate::v1;
-use numaloc_core::{Identity, Locality, NodeId, NodeSet, Plan, PlannedProcess, Share, WideThread};
+use numaloc_core::{
+    Flows, Identity, Locality, NodeId, NodeSet, Plan, PlannedProcess, Share, WideThread,
+};
 use std::{collections::BTreeMap, time::SystemTime};
-
-/// Bytes by (source, target).
-pub type Flows = BTreeMap<(NodeId, NodeId), u64>;
 
 /// Where the memory of a target is. A plan has all that this needs.
 #[derive(Clone, Copy, Debug)]

@@ -48,7 +48,7 @@ impl MemberState {
 pub struct MemberResult {
     /// The member, as a target with one member.
     pub member: Target,
-    /// Its state.
+    /// How the migration ended for it, or [`MemberState::Waiting`].
     pub state: MemberState,
     /// Why it is in this state, as text for people; empty if there is nothing to add.
     pub reason: String,

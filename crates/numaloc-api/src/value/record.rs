@@ -9,7 +9,7 @@ use numaloc_core::{NodeSet, Plan};
 use prost::Message;
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
-/// A job.
+/// A job as the store keeps it; the message is [`crate::v1::Job`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// Its id.
@@ -114,7 +114,7 @@ impl PlanSummary {
     }
 }
 
-/// A schedule.
+/// A schedule as the store keeps it; the message is [`crate::v1::Schedule`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// Its id.
@@ -151,7 +151,7 @@ pub struct Schedule {
     pub etag: String,
 }
 
-/// A registered workload.
+/// A workload as the store keeps it; the message is [`crate::v1::Workload`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// What was registered.

@@ -56,7 +56,7 @@ impl WorkloadSpec {
     }
 }
 
-/// A field of a workload that a client sets.
+/// A field of [`WorkloadSpec`] that a mask can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkloadField {
     /// [`WorkloadSpec::cgroup`].

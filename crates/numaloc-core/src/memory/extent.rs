@@ -25,7 +25,7 @@ pub enum Kind {
     Anonymous,
     /// The brk heap.
     Heap,
-    /// The main thread's stack.
+    /// `[stack]`: the main thread's stack. Those of further threads are [`Kind::Anonymous`].
     Stack,
     /// A file's pages, and private copies of them.
     File,

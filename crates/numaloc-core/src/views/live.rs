@@ -125,7 +125,7 @@ pub struct MappingNow {
     pub start: u64,
     /// Its length in bytes.
     pub bytes: u64,
-    /// What backs it.
+    /// What backs its pages; see [`Kind`].
     pub kind: Kind,
     /// Its name; empty for plain anonymous memory.
     pub name: Arc<str>,

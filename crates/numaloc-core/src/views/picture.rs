@@ -53,8 +53,8 @@ impl Cell {
 
 /// An area in cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// The area.
+pub struct AreaRow {
+    /// The range of addresses that the cells divide.
     pub area: Area,
     /// Addresses of a cell in bytes; the last cell may have fewer.
     pub cell_bytes: u64,
@@ -64,8 +64,8 @@ pub struct Row {
     pub looked_bytes: u64,
 }
 
-impl Row {
-    /// All cells together.
+impl AreaRow {
+    /// The sum of its cells.
     pub fn total(&self) -> Cell {
         total(&self.cells)
     }
@@ -84,14 +84,14 @@ impl Row {
 
 /// Areas too small for a row, or too many, together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Other {
-    /// How many areas.
+pub struct OtherAreas {
+    /// How many areas have no row of their own.
     pub areas: u64,
     /// Bytes of their addresses.
     pub range_bytes: u64,
     /// What is resident in them.
     pub cell: Cell,
-    /// As [`Row::looked_bytes`].
+    /// As [`AreaRow::looked_bytes`], summed over these areas.
     pub looked_bytes: u64,
 }
 
@@ -99,9 +99,9 @@ pub struct Other {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Side {
     /// The areas that hold most, in the order of their addresses.
-    pub rows: Vec<Row>,
-    /// All others.
-    pub other: Other,
+    pub rows: Vec<AreaRow>,
+    /// The areas that have no row.
+    pub other: OtherAreas,
 }
 
 impl Side {

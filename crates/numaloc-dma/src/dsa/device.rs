@@ -18,7 +18,7 @@ pub enum State {
 }
 
 impl State {
-    /// From the attribute's text.
+    /// Reads the text of the attribute `state`; unknown words become [`State::Unknown`].
     pub fn of(text: &str) -> Self {
         let all = [Self::Disabled, Self::Enabled, Self::Halted];
         all.into_iter().find(|state| state.name() == text).unwrap_or_default()

@@ -4,7 +4,7 @@
 
 mod show;
 
-pub use super::tree::Tree;
+pub use super::tree::DsaBus;
 
 use super::name;
 use nix::libc;
@@ -54,16 +54,16 @@ pub struct Accelerator {
     pub svm: bool,
     /// What its last command has come to.
     pub command_status: u32,
-    /// Its work queues.
-    pub queues: Vec<Entry>,
+    /// Its queues, in order of their number.
+    pub queues: Vec<FakeQueue>,
     /// The group of each of its engines; -1: none.
     pub engines: Vec<i32>,
 }
 
 /// One work queue.
 #[derive(Clone, Debug, Default)]
-pub struct Entry {
-    /// `type`.
+#[expect(missing_docs, reason = "the comment above names the attributes")]
+pub struct FakeQueue {
     pub kind: &'static str,
     /// `name`.
     pub name: String,
@@ -93,7 +93,7 @@ const MAX_TRANSFER: u64 = 1 << 31;
 /// `WQ_DEFAULT_MAX_XFER`.
 const TRANSFER: u64 = 2 << 20;
 
-impl Entry {
+impl FakeQueue {
     fn fresh() -> Self {
         Self { kind: "none", group: -1, max_transfer_size: TRANSFER, ..Self::default() }
     }
@@ -123,7 +123,7 @@ impl Idxd {
             configurable: true,
             svm: false,
             command_status: 0,
-            queues: vec![Entry::fresh(); 4],
+            queues: vec![FakeQueue::fresh(); 4],
             engines: vec![-1; 4],
         };
         Self {
@@ -296,7 +296,8 @@ impl Idxd {
         if device.enabled {
             return refused(libc::EBUSY);
         }
-        let grouped: Vec<&Entry> = device.queues.iter().filter(|queue| queue.group >= 0).collect();
+        let grouped: Vec<&FakeQueue> =
+            device.queues.iter().filter(|queue| queue.group >= 0).collect();
         device.command_status = match grouped.as_slice() {
             [] => 0x800d_0000,
             queues if queues.iter().any(|queue| !queue.dedicated && !device.svm) => 0x800c_0000,
@@ -382,7 +383,7 @@ impl Idxd {
     }
 }
 
-impl Tree for Idxd {
+impl DsaBus for Idxd {
     fn names(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for device in self.devices.borrow().iter() {

@@ -11,7 +11,7 @@ use std::{
 
 /// What is read and written below /sys/bus/dsa. Files are named from there: `devices/wq0.0/size`, `drivers/idxd/bind`. It is a
 /// trait so that tests can have a driver that refuses as the kernel's does.
-pub trait Tree {
+pub trait DsaBus {
     /// The names of all devices, queues, groups and engines.
     fn names(&self) -> BTreeSet<String>;
     /// The text of a file.
@@ -62,7 +62,7 @@ impl Sysfs {
 
 const PARTS: [&str; 3] = ["wq", "group", "engine"];
 
-impl Tree for Sysfs {
+impl DsaBus for Sysfs {
     fn names(&self) -> BTreeSet<String> {
         let devices = self.root.join("devices");
         let mut names = listed(&devices);

@@ -168,7 +168,7 @@ impl Error {
         }
     }
 
-    /// The error's class.
+    /// The class of this error; see [`ErrorKind`].
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoProcess { .. }

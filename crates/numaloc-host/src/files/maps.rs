@@ -66,9 +66,9 @@ pub struct Vma {
 
 /// Names of VMAs, each stored once: the VMAs of many processes have mostly the same few names.
 #[derive(Debug, Default)]
-pub struct Names(HashSet<Arc<str>>);
+pub struct VmaNames(HashSet<Arc<str>>);
 
-impl Names {
+impl VmaNames {
     /// The stored copy of this name.
     pub fn once(&mut self, name: Arc<str>) -> Arc<str> {
         match self.0.get(&name) {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn names_are_kept_once() {
-        let mut names = Names::default();
+        let mut names = VmaNames::default();
         let [first, again, other] = ["/a", "/a", "/b"].map(|name| names.once(name.into()));
         assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &other));
         assert_eq!(&*other, "/b");

@@ -19,7 +19,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Chooses by trying.
+    /// [`Self::Pagemap`] if this process may read page frame numbers, else [`Self::Query`].
     pub fn probe(roots: &Roots) -> Self {
         if probe::pfns_readable(roots) { Self::Pagemap } else { Self::Query }
     }

@@ -40,8 +40,8 @@ impl CgroupVersion {
 
 /// A setting as the kernel shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Knob {
-    /// The file.
+pub struct KernelSetting {
+    /// Where the setting is read and written.
     pub path: PathBuf,
     /// Its text without the line's end; none when it cannot be read.
     pub value: Option<String>,
@@ -67,7 +67,7 @@ pub struct HostFacts {
     /// Option hidepid of the mounted proc, as it is written (`2`, `invisible`).
     pub hidepid: Option<String>,
     /// Settings of kernel-side copy offload that this kernel has.
-    pub offload: Vec<Knob>,
+    pub offload: Vec<KernelSetting>,
     /// Swap in bytes (SwapTotal in /proc/meminfo).
     pub swap_bytes: u64,
     /// hugetlb pools of the whole machine, by page size.
@@ -151,9 +151,9 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-fn knobs(directory: PathBuf) -> impl Iterator<Item = Knob> {
+fn knobs(directory: PathBuf) -> impl Iterator<Item = KernelSetting> {
     let paths = names(&directory).into_iter().map(move |name| directory.join(name));
-    paths.filter(|path| path.is_file()).map(|path| Knob { value: line(&path), path })
+    paths.filter(|path| path.is_file()).map(|path| KernelSetting { value: line(&path), path })
 }
 
 fn swap_bytes(roots: &Roots) -> u64 {

@@ -38,7 +38,7 @@ pub enum SchedulesCommand {
 pub struct ListSchedulesArgs {
     /// Only those in this state; several with commas.
     #[arg(long, value_enum, value_delimiter = ',')]
-    pub state: Vec<State>,
+    pub state: Vec<ScheduleStateArg>,
     /// Only those that this client created, such as uid:1000.
     #[arg(long, value_name = "NAME")]
     pub creator: Option<String>,
@@ -70,7 +70,7 @@ impl ListSchedulesArgs {
 
 /// The states of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum State {
+pub enum ScheduleStateArg {
     /// It waits until its next run is due.
     Waiting,
     /// A run is queued or under way.
@@ -83,14 +83,14 @@ pub enum State {
     Completed,
 }
 
-impl From<State> for ScheduleState {
-    fn from(state: State) -> Self {
+impl From<ScheduleStateArg> for ScheduleState {
+    fn from(state: ScheduleStateArg) -> Self {
         match state {
-            State::Waiting => Self::Waiting,
-            State::Active => Self::Active,
-            State::TargetGone => Self::TargetGone,
-            State::Paused => Self::Paused,
-            State::Completed => Self::Completed,
+            ScheduleStateArg::Waiting => Self::Waiting,
+            ScheduleStateArg::Active => Self::Active,
+            ScheduleStateArg::TargetGone => Self::TargetGone,
+            ScheduleStateArg::Paused => Self::Paused,
+            ScheduleStateArg::Completed => Self::Completed,
         }
     }
 }

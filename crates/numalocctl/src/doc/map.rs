@@ -3,7 +3,7 @@
 use super::parts::{NodeBytes, ids, node_bytes};
 use crate::json;
 use numaloc_api::{v1, value::Missing};
-use numaloc_core::picture::{Cell, Other, Panel, Picture, Row};
+use numaloc_core::picture::{AreaRow, Cell, OtherAreas, Panel, Picture};
 use numaloc_host::Source;
 use serde::Serialize;
 
@@ -55,7 +55,7 @@ pub struct RowDoc {
     pub address: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// What backs it.
+    /// What backs it, by the names of [`numaloc_core::Kind`].
     pub kind: &'static str,
     /// Path or name as in /proc/PID/maps.
     pub name: String,
@@ -132,7 +132,7 @@ fn panel(panel: &Panel) -> PanelDoc {
     }
 }
 
-fn row(row: &Row) -> RowDoc {
+fn row(row: &AreaRow) -> RowDoc {
     RowDoc {
         address: format!("{:x}", row.area.start),
         bytes: row.area.bytes(),
@@ -145,7 +145,7 @@ fn row(row: &Row) -> RowDoc {
     }
 }
 
-fn other(other: &Other) -> OtherDoc {
+fn other(other: &OtherAreas) -> OtherDoc {
     OtherDoc {
         mappings: other.areas,
         bytes: other.range_bytes,

@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Changes to a schedule. A field that is empty or `None` leaves the schedule as it is.
 #[derive(Clone, Debug, Default)]
-pub struct Changes {
+pub struct ScheduleChanges {
     /// Whose memory; replaces the target as a whole.
     pub target: Option<Target>,
     /// What to move.
@@ -33,8 +33,7 @@ pub struct Changes {
     pub etag: Option<String>,
 }
 
-impl Changes {
-    /// Whether nothing changes.
+impl ScheduleChanges {
     pub fn is_empty(&self) -> bool {
         let WhenArgs { interval, jitter, ttl_after_gone } = self.when;
         self.target.is_none()
@@ -105,7 +104,7 @@ impl Daemon {
     pub fn update_schedule(
         &self,
         id: &ScheduleId,
-        changes: &Changes,
+        changes: &ScheduleChanges,
     ) -> Result<v1::Schedule, Failure> {
         let merges =
             !changes.options.is_empty() || !changes.queue.is_empty() || !changes.limits.is_empty();
@@ -156,7 +155,7 @@ fn wanted(filter: &ScheduleFilter) -> v1::ScheduleFilter {
 /// The new values, and the paths of the fields that change.
 pub fn update(
     stored: Option<&v1::Schedule>,
-    changes: &Changes,
+    changes: &ScheduleChanges,
     with_memory: &NodeSet,
 ) -> Result<(v1::Schedule, Vec<String>), Failure> {
     let old = stored.and_then(|schedule| schedule.spec.clone()).unwrap_or_default();

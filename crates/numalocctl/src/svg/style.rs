@@ -1,6 +1,6 @@
 //! Colours, fonts, and the few shapes that pictures are made of.
 
-use super::{Area, Fault};
+use super::{DrawArea, DrawError};
 use crate::clean::clean;
 use numaloc_core::{NodeId, NodeSet};
 use plotters::{
@@ -70,8 +70,12 @@ pub struct Colour {
 }
 
 impl Colour {
-    /// Fills a rectangle.
-    pub fn fill(self, area: &Area<'_>, from: (i32, i32), to: (i32, i32)) -> Result<(), Fault> {
+    pub fn fill(
+        self,
+        area: &DrawArea<'_>,
+        from: (i32, i32),
+        to: (i32, i32),
+    ) -> Result<(), DrawError> {
         /// Pixels from one stripe to the next.
         const STEP: usize = 4;
         fill(area, self.color, from, to)?;
@@ -89,7 +93,7 @@ impl Colour {
     }
 
     /// A text in the middle of a rectangle of this colour.
-    pub fn write(self, area: &Area<'_>, text: &str, at: (i32, i32)) -> Result<(), Fault> {
+    pub fn write(self, area: &DrawArea<'_>, text: &str, at: (i32, i32)) -> Result<(), DrawError> {
         Style { color: self.contrast(), ..Style::small() }.middle().draw(area, text, at)
     }
 
@@ -103,11 +107,11 @@ impl Colour {
 
 /// Fills a rectangle; `to` is just outside.
 pub fn fill(
-    area: &Area<'_>,
+    area: &DrawArea<'_>,
     color: RGBColor,
     from: (i32, i32),
     to: (i32, i32),
-) -> Result<(), Fault> {
+) -> Result<(), DrawError> {
     if from.0 < to.0 && from.1 < to.1 {
         area.draw(&Rectangle::new([from, to], color.filled()))?;
     }
@@ -168,7 +172,7 @@ impl Style {
         Self { across: Across::Middle, ..self }
     }
 
-    pub fn draw(self, area: &Area<'_>, text: &str, at: (i32, i32)) -> Result<(), Fault> {
+    pub fn draw(self, area: &DrawArea<'_>, text: &str, at: (i32, i32)) -> Result<(), DrawError> {
         let weight = if self.bold { FontStyle::Bold } else { FontStyle::Normal };
         let font = FontDesc::new(FontFamily::SansSerif, f64::from(self.size), weight);
         let style = TextStyle::from(font).color(&self.color);

@@ -236,7 +236,7 @@ not seen: 3 processes that may not be read; run as root, or with CAP_SYS_PTRACE
 
     #[test]
     fn each_kind_has_words() {
-        for kind in numaloc_core::advise::Kind::ALL {
+        for kind in numaloc_core::advise::FindingKind::ALL {
             let text = why(&v1::Finding { kind: FindingKind::from(kind).into(), ..found() });
             assert!(!text.contains("documentation"), "{text}");
         }

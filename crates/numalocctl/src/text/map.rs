@@ -6,7 +6,7 @@
 use crate::captions::{about, facts, name, notes, other, remote, shortened, sums, title};
 use crate::units::size;
 use numaloc_core::NodeId;
-use numaloc_core::picture::{Cell, Panel, Picture, Row};
+use numaloc_core::picture::{AreaRow, Cell, Panel, Picture};
 use std::fmt::Write;
 
 /// Characters beside the blocks of a line.
@@ -56,7 +56,7 @@ pub fn map(picture: &Picture, canvas: Canvas) -> String {
     text
 }
 
-fn write_row(text: &mut String, panel: &Panel, row: &Row, picture: &Picture, canvas: Canvas) {
+fn write_row(text: &mut String, panel: &Panel, row: &AreaRow, picture: &Picture, canvas: Canvas) {
     let total = row.total();
     let facts = format!("  {}", facts(row));
     let remote = remote(&total, &panel.home).map_or(String::new(), |remote| format!(", {remote}"));
@@ -80,7 +80,7 @@ fn write_row(text: &mut String, panel: &Panel, row: &Row, picture: &Picture, can
 
 /// A row in exactly `blocks` cells, each with the bytes of its addresses. A row with fewer cells shows each several
 /// times.
-fn merged(row: &Row, blocks: usize) -> Vec<(Cell, u64)> {
+fn merged(row: &AreaRow, blocks: usize) -> Vec<(Cell, u64)> {
     let count = row.cells.len();
     let merge = |block: usize| {
         let first = block * count / blocks;

@@ -30,7 +30,7 @@ pub struct Changes<K> {
 
 /// What is reported of a record.
 #[derive(Debug)]
-pub struct Told<'a, K> {
+pub struct ReportedChange<'a, K> {
     /// The number of the change.
     pub number: u64,
     /// Which record.
@@ -128,11 +128,15 @@ impl<K: Clone + Eq + Hash> Changes<K> {
 
     /// Changes with numbers above `after`. 0: all present records, and the removals that are remembered. `None`: some changes
     /// after it have been forgotten, or there is no change with the number `after`.
-    pub fn after(&self, after: u64) -> Option<impl Iterator<Item = Told<'_, K>>> {
+    pub fn after(&self, after: u64) -> Option<impl Iterator<Item = ReportedChange<'_, K>>> {
         let known = after == 0 || (self.forgotten..=self.last).contains(&after);
         known.then(|| {
             let rest = self.order.range(after + 1..);
-            rest.map(|(&number, (id, is_progress))| Told { number, id, is_progress: *is_progress })
+            rest.map(|(&number, (id, is_progress))| ReportedChange {
+                number,
+                id,
+                is_progress: *is_progress,
+            })
         })
     }
 

@@ -54,13 +54,13 @@ pub enum Hold {
 }
 
 /// Something that `S`, the dispatcher, does in its turn.
-pub type Work<S> = Box<dyn FnOnce(&mut S) + Send>;
+pub type DispatchWork<S> = Box<dyn FnOnce(&mut S) + Send>;
 
 /// What waits for the dispatcher. Each command answers its caller.
 pub enum Command<S> {
     /// Changes no record. Questions that wait behind changes are answered first.
-    Question(Work<S>),
-    /// Changes records.
+    Question(DispatchWork<S>),
+    /// A change that has to be stored before its answer.
     Change(Change<S>),
     /// Ends runs after their current batches, then the dispatcher.
     Stop,
@@ -71,7 +71,7 @@ pub struct Change<S> {
     /// About how much it writes, in bytes.
     pub bytes: usize,
     /// Makes it, and answers its caller once it is stored.
-    pub make: Work<S>,
+    pub make: DispatchWork<S>,
 }
 
 impl<S> fmt::Debug for Command<S> {

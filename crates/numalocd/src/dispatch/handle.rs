@@ -8,15 +8,15 @@ use super::{
     dispatcher::Dispatcher,
     lists::{Listable, WATCHED_BYTES},
     page::Listed,
-    rest::{AnyEvents, AnyJob, Reading},
+    rest::{AnyEvents, AnyJob, ReadTurns},
     selected::{Selected, plain},
-    status::Status,
+    status::DaemonStatus,
 };
 use crate::{
     access::Caller,
-    order::{Found, Offers},
+    order::{FoundTarget, Offers},
     refusal::Refusal,
-    store::{Holds, Snapshot, Weight},
+    store::{Holds, StoreSnapshot, Weight},
 };
 use numaloc_api::value::{
     CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobId,
@@ -36,7 +36,7 @@ const SMALL: usize = 1024;
 pub struct Handle {
     commands: mpsc::Sender<Command<Dispatcher>>,
     last_event: watch::Receiver<u64>,
-    reading: Reading,
+    reading: ReadTurns,
 }
 
 impl Handle {
@@ -44,12 +44,12 @@ impl Handle {
         commands: mpsc::Sender<Command<Dispatcher>>,
         last_event: watch::Receiver<u64>,
     ) -> Self {
-        Self { commands, last_event, reading: Reading::default() }
+        Self { commands, last_event, reading: ReadTurns::default() }
     }
 
     /// The turns in which records are read beside the dispatcher.
     #[cfg(test)]
-    pub(super) fn reading(&self) -> &Reading {
+    pub(super) fn reading(&self) -> &ReadTurns {
         &self.reading
     }
 
@@ -324,7 +324,7 @@ calls! {
     /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request
     /// with the same request_id made (`true`). Refused for: conflict, already exists, quota, store.
     change[request.spec.weight() + found.members.weight()]
-    create_job(caller: Caller, request: CreateJob, pins: Pins, found: Found) -> Made
+    create_job(caller: Caller, request: CreateJob, pins: Pins, found: FoundTarget) -> Made
         = |d| d.create_job(&caller, request, pins, found);
 
     /// Ends a job after its current batches. Refused for: not found, wrong state, not permitted, store.
@@ -413,8 +413,8 @@ calls! {
         = |d| d.set_hold(&caller, hold, on);
 
     /// What the store holds at this moment. It can be copied while the store is used.
-    ask snapshot() -> Snapshot = |d| d.records.snapshot();
+    ask snapshot() -> StoreSnapshot = |d| d.records.snapshot();
 
     /// What the daemon is doing.
-    ask status() -> Status = |d| Ok(d.status());
+    ask status() -> DaemonStatus = |d| Ok(d.status());
 }

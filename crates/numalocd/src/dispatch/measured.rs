@@ -12,12 +12,8 @@ pub enum Measured<'a> {
     /// The store begins a commit; [`Self::Commit`] follows.
     Committing,
     /// The store took `elapsed` for a commit. `done`: the commit took effect.
-    Commit {
-        /// How long the commit took.
-        elapsed: Duration,
-        /// Whether it took effect.
-        done: bool,
-    },
+    #[expect(missing_docs, reason = "described above")]
+    Commit { elapsed: Duration, done: bool },
     /// The size of the store's file.
     StoreBytes(u64),
     /// A job's turn has come after it was queued for so long.

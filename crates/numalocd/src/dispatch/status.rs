@@ -9,8 +9,8 @@ pub type JobCount = (JobState, usize);
 
 /// What the daemon is doing.
 #[derive(Clone, Debug)]
-pub struct Status {
-    /// When it started.
+pub struct DaemonStatus {
+    /// When the daemon started, by the wall clock.
     pub started: SystemTime,
     /// Number of jobs in each state; states without jobs are left out.
     pub jobs: Vec<JobCount>,

@@ -37,7 +37,7 @@ pub(super) trait Accept: Unpin {
     fn peer(&self, io: &Self::Io) -> Self::Peer;
 }
 
-impl Accept for unix::Socket {
+impl Accept for unix::ListeningSocket {
     type Io = UnixStream;
     type Peer = UnixPeer;
 

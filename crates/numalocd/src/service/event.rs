@@ -14,10 +14,10 @@ use tonic::{Request, Response, Status, codegen::BoxStream};
 
 /// Lists and streams events.
 #[derive(Debug)]
-pub struct Service(pub Parts);
+pub struct EventCalls(pub Parts);
 
 #[tonic::async_trait]
-impl EventService for Service {
+impl EventService for EventCalls {
     async fn list_events(
         &self,
         request: Request<v1::ListEventsRequest>,

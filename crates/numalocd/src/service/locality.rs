@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status, codegen::BoxStream};
 
 /// Tells where memory is.
 #[derive(Debug)]
-pub struct Service(pub Parts);
+pub struct LocalityCalls(pub Parts);
 
 async fn read(
     parts: &Parts,
@@ -33,7 +33,7 @@ async fn read(
 }
 
 #[tonic::async_trait]
-impl LocalityService for Service {
+impl LocalityService for LocalityCalls {
     async fn get_topology(
         &self,
         request: Request<v1::GetTopologyRequest>,

@@ -11,7 +11,7 @@ pub struct Area {
     pub start: u64,
     /// First address after it.
     pub end: u64,
-    /// What backs it.
+    /// What backs its pages; see [`Kind`].
     pub kind: Kind,
     /// Whether it is mapped shared (MAP_SHARED).
     pub is_shared: bool,

@@ -19,8 +19,8 @@ pub enum Ownership {
 
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Nothing is mapped there.
+pub enum PageLocation {
+    /// No page is mapped at the address.
     Absent,
     /// On this node.
     On(NodeId),

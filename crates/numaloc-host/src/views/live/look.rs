@@ -25,7 +25,7 @@ const MAPPINGS: usize = 256;
 
 /// A look under way.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct PageLook {
     pub(super) identity: Identity,
     pub(super) home: NodeSet,
     space: [AddressSpace; 1],
@@ -46,7 +46,7 @@ pub(super) enum NoLook {
     Hidden,
 }
 
-impl Look {
+impl PageLook {
     /// Begins to look at a process.
     pub(super) fn begin(
         roots: &Arc<Roots>,

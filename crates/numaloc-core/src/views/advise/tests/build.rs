@@ -3,7 +3,7 @@
 use crate::{
     HugePool, Identity, Node, NodeId, NodeMemory, Thread, Threads, Topology,
     memory::mempolicy::Mempolicy,
-    views::advise::look::{Exactness, Handle, HostLook, Subject, Who},
+    views::advise::look::{CpuControl, Exactness, HostLook, Subject, Who},
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -100,7 +100,7 @@ pub fn process(pid: i32, cpus: &str, used: &[(u32, f64)], resident: &[(u32, u64)
         mems: Default::default(),
         mems_above: Default::default(),
         mems_directory: None,
-        handle: Handle::Threads,
+        handle: CpuControl::Threads,
         cpu_use: used.iter().map(|&(node, cpus)| (NodeId(node), cpus)).collect(),
         resident: resident.iter().map(|&(node, mib)| (NodeId(node), mib * MIB)).collect(),
         hugetlb: BTreeMap::new(),
@@ -117,16 +117,16 @@ impl Subject {
         let directory = format!("/sys/fs/cgroup{path}");
         let (name, mems_directory) = (path.to_owned(), Some(directory.clone()));
         let who = Who::Cgroup(path.to_owned());
-        Self { who, name, mems_directory, handle: Handle::Cpuset(directory), ..self }
+        Self { who, name, mems_directory, handle: CpuControl::Cpuset(directory), ..self }
     }
     /// The same as a unit of systemd.
     pub fn unit(self, unit: &str) -> Self {
         let subject = self.cpuset(&format!("/system.slice/{unit}"));
-        Self { handle: Handle::Unit(unit.into()), ..subject }
+        Self { handle: CpuControl::Unit(unit.into()), ..subject }
     }
     /// The same as a container whose CPUs the kubelet sets.
     pub fn of_kubelet(self, path: &str) -> Self {
-        Self { handle: Handle::Foreign, ..self.cpuset(path) }
+        Self { handle: CpuControl::Foreign, ..self.cpuset(path) }
     }
     /// Allows these nodes only.
     pub fn mems(self, mems: &str) -> Self {
