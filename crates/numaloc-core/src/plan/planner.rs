@@ -49,7 +49,7 @@ pub struct Surveyed {
     pub processes: Vec<Process>,
     /// Nodes on which the caller's own cpuset lets it allocate ([`Scene::caller_mems`]).
     pub caller_mems: NodeSet,
-    /// Their memory.
+    /// Everything that those processes map, each page in one extent only.
     pub extents: Vec<Extent>,
 }
 

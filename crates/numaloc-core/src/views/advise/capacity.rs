@@ -46,7 +46,7 @@ impl HostState {
         Self { sets, sources, farthest, floating, look }
     }
 
-    /// After CPUs have changed.
+    /// Computes again what depends on the CPUs of subjects. To be called after any of these has changed.
     pub fn refresh(&mut self) {
         self.floating = floating(&self.look);
     }

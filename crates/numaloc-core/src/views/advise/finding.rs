@@ -11,7 +11,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// What is wrong.
+/// What is wrong with the placement of a subject or of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
     /// It may run on some nodes only, and has memory on others.
@@ -83,7 +83,7 @@ pub struct Finding {
     pub name: String,
     /// Its memory as it was seen, in bytes.
     pub resident_bytes: u64,
-    /// CPUs that it uses.
+    /// CPU time that it uses, in CPUs: 1.5 is one busy all the time, and one busy half of it.
     pub used_cpus: f64,
     /// Nodes of its CPUs before.
     pub from_nodes: NodeSet,
@@ -97,7 +97,7 @@ pub struct Finding {
     pub flows: BTreeMap<(NodeId, NodeId), u64>,
     /// What moves is hugetlb memory with pages of this size.
     pub hugetlb_bytes: Option<u64>,
-    /// All that would move.
+    /// The sum of `flows`, in bytes.
     pub bytes: u64,
     /// A guess at how long the move takes at the default pace.
     pub seconds: f64,

@@ -15,7 +15,7 @@ pub fn follow(look: &HostLook, finding: &Finding) -> HostLook {
     look
 }
 
-/// Follows one finding.
+/// Changes `look` as the steps of the finding would change the host.
 pub(super) fn apply(look: &mut HostLook, finding: &Finding) {
     match finding.kind {
         FindingKind::Balancing => {

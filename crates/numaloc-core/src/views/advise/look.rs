@@ -27,12 +27,12 @@ pub struct HostLook {
     pub subjects: Vec<Subject>,
 }
 
-/// Whose memory it is.
+/// Whose memory a finding or a step is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Who {
     /// The processes of a cgroup, by its path below the mount point.
     Cgroup(String),
-    /// One process.
+    /// A process by itself, apart from its cgroup.
     Process(Identity),
 }
 
@@ -65,7 +65,7 @@ pub enum Exactness {
 /// A process, or the processes of a cgroup that may all run on the same CPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
-    /// Who it is.
+    /// Its cgroup, or its pid with the start time.
     pub who: Who,
     /// Its name for people: of the process, or of the cgroup.
     pub name: String,

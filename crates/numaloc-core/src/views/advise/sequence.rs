@@ -14,7 +14,7 @@ use crate::machine::ids::{CpuSet, NodeSet};
 pub struct BindingChange<'a> {
     /// Its CPUs, if they change.
     pub cpus: Option<&'a CpuSet>,
-    /// Its home afterwards.
+    /// The nodes that its memory belongs on once its CPUs have changed.
     pub home: &'a NodeSet,
     /// How its memory is moved; `None` if it is not.
     pub how: Option<How>,

@@ -3,7 +3,7 @@
 use super::look::Who;
 use crate::machine::ids::{CpuSet, NodeId, NodeSet};
 
-/// A command.
+/// One command of an advice. The daemon and the command line print it for their user; nothing here carries it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant names what its fields set")]
 pub enum AdviceStep {

@@ -21,7 +21,7 @@ pub struct Bounds {
 /// Consecutive resident pages of one node, huge or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Their addresses.
+    /// Their addresses in the process.
     pub range: Range<u64>,
     /// Their node, if it can be told.
     pub node: Option<NodeId>,

@@ -70,13 +70,11 @@ impl HostLook {
         self.subjects.push(subject);
         self
     }
-    /// Adds work of others.
-    pub fn busy(mut self, node: u32, cpus: f64) -> Self {
+    pub(crate) fn busy(mut self, node: u32, cpus: f64) -> Self {
         *self.busy.entry(NodeId(node)).or_default() += cpus;
         self
     }
-    /// Sets a node's memory.
-    pub fn memory(mut self, node: u32, set: impl FnOnce(&mut NodeMemory)) -> Self {
+    pub(crate) fn memory(mut self, node: u32, set: impl FnOnce(&mut NodeMemory)) -> Self {
         let mut memory = self.topology.node(NodeId(node)).expect("a node").memory.clone();
         set(&mut memory);
         self.topology.set_memory(NodeId(node), memory);
@@ -128,16 +126,14 @@ impl Subject {
     pub fn of_kubelet(self, path: &str) -> Self {
         Self { handle: CpuControl::Foreign, ..self.cpuset(path) }
     }
-    /// Allows these nodes only.
-    pub fn mems(self, mems: &str) -> Self {
+    pub(crate) fn mems(self, mems: &str) -> Self {
         Self { mems: mems.parse().expect("a list"), ..self }
     }
     /// Bounds the CPUs that it may be given.
     pub fn cpus_above(self, cpus: &str) -> Self {
         Self { cpus_above: cpus.parse().expect("a list"), ..self }
     }
-    /// Has a memory policy.
-    pub fn policy(self, policy: &str) -> Self {
+    pub(crate) fn policy(self, policy: &str) -> Self {
         Self { policy: policy.parse().expect("a policy"), ..self }
     }
     /// Has hugetlb pages of 2 MiB, by node in MiB.

@@ -1,4 +1,4 @@
-//! Properties of random hosts.
+//! What advice guarantees on random hosts: see the name of each test.
 
 use super::{
     build::{GIB, MIB, MIN, clusters, node, of, process, sockets},
