@@ -75,9 +75,9 @@ impl Survey {
 /// How a survey is made.
 #[derive(Clone, Copy)]
 pub struct Surveyor<'a> {
-    /// The host.
+    /// Where the host's files are read.
     pub roots: &'a Roots,
-    /// Its nodes.
+    /// The nodes that residency is attributed to.
     pub topology: &'a Topology,
     /// Memory policies are read only of processes with pages that these options would have moved, but all of them. As many
     /// threads scan as the pace of the options has workers.

@@ -18,7 +18,7 @@ use crate::{
 use numaloc_core::{Identity, Process, Topology};
 use std::{collections::BTreeMap, fmt};
 
-/// What a request names.
+/// What a request names: one process, cgroup or unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The process that has this pid now (or a thread with this id).
@@ -32,7 +32,7 @@ pub enum Target {
     },
     /// A cgroup with its children: a path below the mount point, as in /proc/PID/cgroup.
     Cgroup(String),
-    /// A systemd unit.
+    /// A systemd unit; a name without a suffix is a service's.
     Unit(String),
 }
 
@@ -70,11 +70,11 @@ impl Target {
 /// The result of resolving targets.
 #[derive(Debug, Default)]
 pub struct Resolved {
-    /// The targets.
+    /// The targets, in the order of the request.
     pub targets: Vec<Target>,
     /// Their processes, one per thread group and each once, in ascending order of pid.
     pub processes: Vec<Process>,
-    /// What takes no part.
+    /// Targets that take no part, and those of which some processes take none.
     pub missing: Vec<LeftOut>,
 }
 

@@ -44,9 +44,9 @@ impl Object {
 /// One virtual memory area that holds pages of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vma {
-    /// First address.
+    /// First address that belongs to the area.
     pub start: u64,
-    /// First address after it.
+    /// First address after the area.
     pub end: u64,
     /// Offset of `start` in the object, in bytes; the address itself for anonymous memory.
     pub offset: u64,
@@ -54,7 +54,7 @@ pub struct Vma {
     pub object: Object,
     /// Mapped shared: all processes that map the object in this way see the same pages (mmap(2), MAP_SHARED).
     pub shared: bool,
-    /// What backs it.
+    /// What backs its pages, as its name shows.
     pub kind: Kind,
     /// hugetlb page size in bytes, if it is known to be hugetlb memory.
     pub hugetlb_bytes: Option<u64>,

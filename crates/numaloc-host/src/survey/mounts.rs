@@ -117,7 +117,7 @@ impl Mounts {
     }
 }
 
-/// include/uapi/linux/memfd.h, MFD_HUGE_SHIFT
+/// MFD_HUGE_SHIFT (include/uapi/linux/memfd.h): the page size is in the bits above.
 const HUGE_SHIFT: u32 = 26;
 
 /// The device of memory that is made with these flags: of a file without a page.

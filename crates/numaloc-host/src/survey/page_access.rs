@@ -30,7 +30,7 @@ impl Source {
 pub struct PageAccess {
     /// How page locations are found.
     pub source: Source,
-    /// Page frame -> node.
+    /// Finds the node of a page frame.
     pub frames: Arc<FrameNodes>,
     /// Whether the kernel has PAGEMAP_SCAN, which passes over what is empty or huge.
     pub can_scan: bool,

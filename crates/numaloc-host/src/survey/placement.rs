@@ -49,7 +49,6 @@ pub struct KnownHost<'a> {
 /// What has been read of each process, by its identity.
 pub(crate) type Placements = BTreeMap<Identity, Vec<Placement>>;
 
-/// What [`Placing::place`] works on.
 pub(crate) struct Placing<'a> {
     pub(crate) spaces: &'a [AddressSpace],
     pub(crate) claims: &'a Claims,

@@ -14,7 +14,7 @@ use std::{
 /// Most frames that are noted: 1 GiB of base pages, which take about 16 MiB. Pages beyond that count as shared with strangers.
 const FRAMES_MAX: usize = 1 << 18;
 
-/// Where a frame counts.
+/// At which of the target's addresses a frame counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CountedAt {
     /// At this address: all of its mappings are the target's.

@@ -66,7 +66,7 @@ pub struct Scanner {
 pub struct Scanned<'a> {
     /// The processes that mappings refer to.
     pub spaces: &'a [AddressSpace],
-    /// Their claims.
+    /// Where the pages of each process belong, by the index of `spaces`.
     pub claims: &'a Claims,
     /// The mappings of the extent.
     pub mappings: &'a [Mapping],

@@ -168,7 +168,7 @@ pub(crate) fn silent(roots: &Roots, processes: &[(i32, PathBuf)]) -> BTreeSet<i3
 
 struct FileSearch<'a> {
     whose: &'a Whose,
-    /// Those of the node.
+    /// The CPUs of the node whose files are searched.
     cpus: CpuSet,
     /// The mounts on disks of each mount namespace, which many processes have in common.
     mounts: BTreeMap<PathBuf, Rc<DiskMounts>>,

@@ -38,7 +38,7 @@ pub(crate) enum Miss {
         comm: String,
         what: &'static str,
     },
-    /// Any other error.
+    /// Reading failed for another reason, which is an error in a cgroup, too.
     Failed(Error),
 }
 

@@ -175,7 +175,7 @@ fn end_within(child: &Child, patience: Duration) -> io::Result<bool> {
     }
 }
 
-/// Reads `NAME=VALUE` lines.
+/// Takes the cgroup from the `NAME=VALUE` lines of `systemctl show`.
 fn parse(unit: &str, text: &str) -> Result<String, Error> {
     let property = |name| {
         let mut properties = text.lines().filter_map(|line| line.split_once('='));

@@ -290,7 +290,7 @@ impl Live {
         self.watched.iter().filter_map(detail).collect()
     }
 
-    /// The machine.
+    /// The nodes with their CPUs and distances.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }

@@ -49,7 +49,7 @@ pub struct LookRequest {
 /// What was seen, and what was not.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// The host.
+    /// The nodes, and all subjects with enough memory.
     pub look: HostLook,
     /// Targets that take no part.
     pub missing: Vec<LeftOut>,

@@ -89,7 +89,6 @@ fn check_usable(roots: &Roots) -> Result<(), Error> {
     Ok(())
 }
 
-/// See [`super::recover`].
 pub fn recover(roots: &Roots) -> Result<bool, Error> {
     if !journal::is_noted(roots, NAME) {
         return Ok(false);

@@ -24,7 +24,7 @@ const FEW: u64 = 256;
 /// How a part is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartScan {
-    /// Through all mappings.
+    /// The page maps of all mappings are compared, page by page.
     Exact,
     /// Through one mapping after the other, until each page has been seen once. Pages with several mappings are assumed
     /// to have the ownership that the last exact part has shown.

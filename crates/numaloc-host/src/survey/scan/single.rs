@@ -14,7 +14,6 @@ const READ_MIN: usize = (HUGE / PAGE) as usize;
 /// What reading a stretch of base pages has shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Texture {
-    /// Base pages: continue reading.
     Base,
     /// Empty or huge: worth a PAGEMAP_SCAN.
     Coarse,

@@ -7,7 +7,7 @@ use std::{fs, sync::Arc};
 
 /// What reading a page map gives.
 enum Content {
-    /// The error EISDIR.
+    /// Reading fails with EISDIR, because a directory is in its place.
     Error,
     /// Pages that no other process maps.
     Pages(usize),

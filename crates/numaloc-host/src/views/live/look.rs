@@ -23,7 +23,7 @@ const WINDOW: u64 = 1 << 30;
 /// Mappings that are looked at in one go.
 const MAPPINGS: usize = 256;
 
-/// A look under way.
+/// The page map of one process while it is being read, a piece at a time.
 #[derive(Debug)]
 pub(super) struct PageLook {
     pub(super) identity: Identity,
@@ -149,7 +149,7 @@ impl PageLook {
         }
     }
 
-    /// Resident bytes by node.
+    /// Resident bytes by node, as far as the look has come.
     pub(super) fn nodes(&self) -> BTreeMap<NodeId, u64> {
         let mut sum = BTreeMap::new();
         for (&node, &bytes) in self.mappings.iter().flat_map(|mapping| &mapping.nodes) {

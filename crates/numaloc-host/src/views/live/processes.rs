@@ -32,7 +32,7 @@ pub(super) struct LastLook {
     pub(super) mappings: Vec<MappingNow>,
 }
 
-/// A process.
+/// A process that was listed at the last reading of /proc.
 #[derive(Clone, Debug)]
 pub(super) struct KnownProcess {
     pub(super) identity: Identity,
@@ -168,7 +168,7 @@ impl Processes {
         within.map(|known| known.identity.pid).collect()
     }
 
-    /// Those with memory.
+    /// What the snapshot shows: the processes that have memory.
     pub(super) fn now(&self, now: Duration) -> Vec<ProcessNow> {
         let known = self.0.values().flatten().filter(|known| known.has_memory());
         known

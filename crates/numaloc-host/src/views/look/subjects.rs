@@ -20,7 +20,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Somebody with enough memory.
+/// A cgroup or process whose memory reaches the minimum of the request.
 #[derive(Debug)]
 pub struct FoundSubject {
     pub who: Who,
@@ -40,7 +40,7 @@ pub enum SubjectMembers {
     Process(Process),
 }
 
-/// Everybody with enough memory.
+/// All subjects whose memory reaches the minimum of the request.
 #[derive(Debug, Default)]
 pub struct All {
     pub subjects: Vec<FoundSubject>,
@@ -162,7 +162,7 @@ impl FoundSubject {
         }
     }
 
-    /// All of it together.
+    /// Joins what was found here with where its memory is and what CPU time it uses.
     pub fn subject(
         self,
         roots: &Roots,
