@@ -25,7 +25,7 @@ use engines::channels;
 use numaloc_host::Roots;
 use std::fs::File;
 
-/// What this kernel offers.
+/// Which interface for copies by DMA engines this kernel has, and whether it can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
     /// The name of the interface, [`Interface::name`]; `None` if the kernel has none.

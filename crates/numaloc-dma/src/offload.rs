@@ -38,9 +38,9 @@ pub enum Dma {
 /// What a job asks for, and what its owner and the configuration allow.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// What was asked for.
+    /// The job's choice, which may be to require it.
     pub policy: Offload,
-    /// What the configuration says.
+    /// Whether the operator's configuration allows it.
     pub rules: Dma,
     /// Whether the ceilings of the job's owner allow it.
     pub is_granted: bool,

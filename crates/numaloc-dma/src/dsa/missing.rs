@@ -2,7 +2,7 @@
 
 use super::{Found, device::Device};
 
-/// Something that is missing.
+/// Something that the kernel needs before a device can copy for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingPart {
     /// Names what is missing, for people.

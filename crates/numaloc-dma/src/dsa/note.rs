@@ -22,7 +22,6 @@ pub struct NotedDevice {
 pub struct AttributeChange {
     pub part: String,
     pub attribute: Attribute,
-    /// Its value before.
     pub before: String,
     /// The value that is written.
     pub after: String,

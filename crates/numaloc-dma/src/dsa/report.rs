@@ -14,6 +14,7 @@ pub struct DeviceReport {
 
 /// What has become of a device.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Became {
     /// This queue has been set up.
     Prepared { queue: String },

@@ -1,4 +1,4 @@
-//! The files below /sys/bus/dsa.
+//! Reads and writes the files below /sys/bus/dsa.
 
 use super::name;
 use numaloc_host::{Roots, journal, read};
@@ -30,14 +30,14 @@ pub trait DsaBus {
     fn path(&self, file: &str) -> PathBuf;
 }
 
-/// The kernel's.
+/// The bus as the kernel shows it in sysfs.
 #[derive(Clone, Debug)]
 pub struct Sysfs {
     root: PathBuf,
 }
 
 impl Sysfs {
-    /// Below this sysfs.
+    /// The bus in the sysfs of these roots.
     pub fn new(roots: &Roots) -> Self {
         Self { root: roots.sys.join("bus/dsa") }
     }

@@ -18,7 +18,6 @@ pub struct ChangedSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingChange {
     pub name: String,
-    /// What it was before.
     pub found: String,
     /// What it was set to, as the kernel shows it.
     pub set: String,

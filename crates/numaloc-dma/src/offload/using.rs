@@ -19,7 +19,7 @@ struct JobUse {
     number: u64,
     /// Whether others used it when this job began.
     joined_others: bool,
-    /// What was counted then.
+    /// The kernel's counters when this job began.
     before: Option<Counters>,
 }
 

@@ -13,7 +13,7 @@ use std::{
 use tempfile::TempDir;
 
 pub const BOOT: &str = "boot-1";
-/// Names that reason_mask knows.
+/// The names that dcbm's file `reason_mask` takes.
 const REASONS: [&str; 3] = ["compaction", "demotion", "syscall_or_cpuset"];
 
 /// A host in a directory.
@@ -109,7 +109,7 @@ impl Host {
         Offloading::with(self.roots(), HostAccess { find, look })
     }
 
-    /// The journal.
+    /// Where the journal has its file.
     pub fn file(&self) -> PathBuf {
         journal::path(&self.roots(), NAME)
     }
