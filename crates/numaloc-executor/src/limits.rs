@@ -14,7 +14,7 @@ use numaloc_core::Pacing;
 use numaloc_host::Whose;
 use std::{sync::Arc, time::Duration};
 
-/// Bounds of a run.
+/// How fast a run may be, how long it may take, and what it shares with other runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLimits {
     /// Largest number of bytes in one move_pages call; a single folio may be larger. `None`: the profile's value.

@@ -31,7 +31,6 @@ pub struct Work<'a> {
     topology: &'a Topology,
     /// The plan to carry out.
     pub plan: &'a Plan,
-    /// Bounds of the run.
     pub limits: &'a RunLimits,
     /// Cancellation and progress, shared with the caller.
     pub control: &'a Control,
@@ -53,7 +52,7 @@ pub struct Work<'a> {
     pub moved_cache: MovedCache,
     /// Those who may be asked for room; `None`: nobody.
     pub exchange: Option<&'a Exchange>,
-    /// Where the host is.
+    /// Where the host's files are read.
     pub roots: &'a Roots,
     /// Whether this kernel may use folios larger than a base page and smaller than a huge page for anonymous memory (mTHP).
     pub small_folios: bool,

@@ -10,7 +10,7 @@ pub trait Party: Send {
     /// Why it takes no part.
     type Error: From<Error> + fmt::Display;
 
-    /// Its name for people.
+    /// What messages call it, such as the text of its target.
     fn name(&self) -> String;
 
     /// The processes that take part, each once.

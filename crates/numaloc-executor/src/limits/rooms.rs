@@ -10,14 +10,14 @@ use std::{
 /// What pages on a target are taken from: the node's free memory (`None`), or its pool of hugetlb pages of this size in bytes.
 pub type Pool = (NodeId, Option<u64>);
 
-/// Room in a pool.
+/// How many bytes a call may put into a pool now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// This many bytes may be put there.
     Granted(u64),
     /// Not known: others are putting pages there, and some of these pages may show in the pool's numbers already.
     Unsettled,
-    /// The pool is full.
+    /// Nothing fits any more, counting what others are about to put there.
     None,
 }
 
@@ -74,7 +74,7 @@ impl SharedRooms {
     }
 }
 
-/// A reservation.
+/// Bytes that one call is about to put into a pool. Dropping this value releases them.
 #[derive(Debug)]
 pub(crate) struct Landing<'a> {
     rooms: &'a SharedRooms,

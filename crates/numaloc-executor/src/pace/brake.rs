@@ -10,7 +10,7 @@ pub struct BrakeSignal {
     pub what: String,
     /// The measured value, in percent.
     pub percent: f64,
-    /// Its bound, in percent.
+    /// The percentage from which on the run slows down.
     pub limit: f64,
 }
 
@@ -34,7 +34,6 @@ pub struct Brake {
 }
 
 impl Brake {
-    /// Begins at full pace.
     pub fn new() -> Self {
         Self { factor: 1.0, why: String::new() }
     }

@@ -68,7 +68,6 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Begins at full pace.
     pub fn new() -> Self {
         let (brake, suspects) = (Brake::new(), BTreeMap::new());
         Self { brake, suspects, stage: GuardStage::Watching(0), gap: 0, trials: 0 }

@@ -18,7 +18,7 @@ const SHARE_OF_MEASURING: u32 = 50;
 pub enum PaceStep {
     /// The interval continues, and nothing is measured.
     Wait,
-    /// Measuring begins now.
+    /// The interval is measured from now on.
     Begin,
     /// The interval is over, and was measured for this long.
     End(Duration),

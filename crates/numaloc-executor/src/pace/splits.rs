@@ -20,7 +20,6 @@ pub struct Splits {
 }
 
 impl Splits {
-    /// Begins at full pace.
     pub fn new() -> Self {
         Self { brake: Brake::new(), looked: None, waited: Duration::ZERO }
     }

@@ -100,7 +100,7 @@ impl NodeCpuUse {
     }
 }
 
-/// Watches over a run.
+/// Measures pressure and CPU time while a run moves, and slows it down over a bound.
 #[derive(Debug)]
 pub struct RunWatch {
     gauges: Vec<Gauge>,

@@ -8,7 +8,6 @@ use std::{iter, ops::Range};
 /// Where the base pages of some folios were seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Bytes on the target.
     pub arrived_bytes: u64,
     /// Bytes that are no longer mapped.
     pub absent_bytes: u64,
