@@ -62,7 +62,7 @@ pub enum Problem {
 pub struct Violation {
     /// Path of the field within the request, such as `spec.target.pids[3]`.
     pub field: String,
-    /// What is wrong.
+    /// Why the value was refused.
     pub problem: Problem,
 }
 

@@ -1,4 +1,4 @@
-//! Where memory is.
+//! Where the memory of a target is, by process and node.
 
 use super::names::{duration, index, int, int32, timestamp};
 use crate::v1;
@@ -116,7 +116,6 @@ pub fn node_bytes(nodes: &BTreeMap<NodeId, u64>) -> Vec<v1::NodeBytes> {
     nodes.iter().map(bytes).filter(|node| node.bytes > 0).collect()
 }
 
-/// Flows as a list.
 pub fn flows(flows: &Flows) -> Vec<v1::Flow> {
     let flow = |(&(from, to), &bytes): (&(NodeId, NodeId), &u64)| v1::Flow {
         from_node_id: index(from.0),
