@@ -73,7 +73,7 @@ struct PauseSession {
 pub struct Paused(Arc<Shared>);
 
 impl Balancing {
-    /// Balancing of this host.
+    /// Reads and writes kernel.numa_balancing through these roots.
     pub fn new(roots: Roots) -> Self {
         Self(Arc::new(Shared { roots, session: Mutex::default() }))
     }

@@ -28,7 +28,6 @@ use tokio::net::TcpListener;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ListenError {
-    /// A daemon listens there.
     #[error(
         "{path}: a running daemon listens here; stop it, or choose another path with --socket \
          or listen.socket"
@@ -48,7 +47,6 @@ pub enum ListenError {
     /// There is no such group.
     #[error("there is no group '{0}' for the socket; create it, or name another in [listen]")]
     Group(String),
-    /// A system call failed.
     #[error("{path}: cannot {doing}: {source}")]
     Socket {
         /// The socket or its directory.

@@ -224,7 +224,6 @@ impl Metrics {
     }
 }
 
-/// Seconds since the epoch.
 fn since_epoch(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -19,9 +19,9 @@ use tokio::sync::oneshot;
 pub struct JobOrder {
     /// The job, which is committed as PLANNING.
     pub job: JobId,
-    /// The target.
+    /// What the engine has to look for.
     pub aim: Aim,
-    /// Options of the migration.
+    /// What the planner may move, and where to.
     pub options: Options,
     /// The bounds of the job, the configuration and the job's class, joined.
     pub limits: RunLimits,
@@ -66,7 +66,7 @@ impl FoundTarget {
 /// A plan has been made.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// The summary for clients.
+    /// The summary of the plan, which the job shows.
     pub summary: Arc<PlanSummary>,
     /// What the plan would work on; other jobs may be in the way.
     pub found: FoundTarget,
@@ -86,7 +86,7 @@ pub struct Planned {
 /// What a run has moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// Bytes moved.
+    /// Bytes that the run has moved.
     pub moved_bytes: u64,
     /// A sample of the moved pages.
     pub sample: Vec<Moved>,

@@ -34,12 +34,12 @@ use tokio::sync::watch::Receiver;
 use tonic::service::Routes;
 use tonic_reflection::server::Builder;
 
-/// What the services use.
+/// What the services forward their calls to.
 #[derive(Clone)]
 pub struct Parts {
     /// Jobs, schedules, workloads and events.
     pub handle: Handle,
-    /// The host.
+    /// What is known of the host's processes and memory.
     pub engine: Engine,
     /// How many watches a caller may have.
     pub quotas: Quotas,

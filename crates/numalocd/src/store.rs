@@ -54,19 +54,19 @@ pub use weight::Weight;
 pub enum Write {
     /// A new job, or a job's new state.
     Job(Arc<Job>),
-    /// Removes a job.
+    /// Removes the job that has this name.
     DropJob(JobId),
     /// A new schedule, or its new state.
     Schedule(Arc<Schedule>),
-    /// Removes a schedule.
+    /// Removes the schedule that has this name.
     DropSchedule(ScheduleId),
     /// A workload, new or changed.
     Workload(Arc<Workload>),
-    /// Removes a workload.
+    /// Removes the workload that has this name.
     DropWorkload(WorkloadId),
-    /// A new event.
+    /// Appends an event under its number.
     Event(Arc<Event>),
-    /// Removes an event.
+    /// Removes the event that has this number.
     DropEvent(u64),
     /// Sets or ends draining and pausing.
     Holds(Holds),
@@ -128,19 +128,19 @@ impl Contents {
 /// What is kept in memory of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventHead {
-    /// Its number.
+    /// The event's number, which rises.
     pub number: u64,
     /// The job that it tells of.
     pub job: Option<JobId>,
-    /// When it happened.
+    /// When it happened, by the wall clock.
     pub time: SystemTime,
-    /// What happened.
+    /// What happened, which filters ask for.
     pub kind: EventType,
     /// The schedule that it tells of, or whose job it tells of.
     pub schedule: Option<ScheduleId>,
     /// The creator of the job; empty: not known.
     pub creator: Box<str>,
-    /// Its labels.
+    /// The labels that its record had then.
     pub labels: PackedLabels,
     /// The local share afterwards, in percent.
     pub after_percent: Option<f64>,
@@ -208,7 +208,6 @@ pub enum OpenError {
          file system that can be written, or name another state directory"
     )]
     Denied { path: PathBuf, source: io::Error },
-    /// There is no room.
     #[error("no room for {path}: {source}; free some, or name another state directory")]
     Full { path: PathBuf, source: io::Error },
     /// The file is not a store.
@@ -257,10 +256,8 @@ impl OpenError {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum StoreError {
-    /// There is no room.
     #[error("no room on the file system of {path}: free some, the daemon continues automatically")]
     Full { path: PathBuf },
-    /// Anything else.
     #[error("cannot write or read {path}: {reason}")]
     Failed { path: PathBuf, reason: String },
 }

@@ -48,7 +48,7 @@ pub(super) struct SendTimeout {
     pub limit: Duration,
     /// The caller, for the log.
     pub caller: String,
-    /// Closes the connection.
+    /// Closes the whole connection once the limit has passed.
     pub hangup: Hangup,
 }
 

@@ -139,7 +139,6 @@ struct Remembered {
 struct CallLine {
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
-    /// Most calls that wait.
     most_waiting: usize,
 }
 

@@ -45,7 +45,6 @@ struct Bucket {
     /// Tokens left, in billionths of a call.
     left: u64,
     updated: Instant,
-    /// Calls per second.
     limit: u32,
 }
 

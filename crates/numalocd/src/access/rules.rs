@@ -18,7 +18,7 @@ pub const REQUEST_MAX: usize = 1 << 20;
 /// The same for all other calls. Their requests have a few names.
 pub const SMALL_REQUEST_MAX: usize = 16 << 10;
 
-/// How a request comes.
+/// Whether a request is one message or a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asks {
     /// As one message of at most this many bytes, which is read before the call gets a turn.
@@ -27,12 +27,12 @@ pub(super) enum Asks {
     Stream,
 }
 
-/// What a call needs.
+/// What a method demands of its caller, and what it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     /// The path of its HTTP request.
     pub path: &'static str,
-    /// Who may make it.
+    /// The role that the caller must have, if any.
     pub need: Need,
     /// What it costs while it is answered.
     pub kind: CallKind,

@@ -19,7 +19,7 @@ const OF_ALL: u32 = 4;
 pub enum Cohort {
     /// Members of the group with this id, which a grant names.
     Group(u32),
-    /// Callers without a role.
+    /// All callers that have no role at all.
     WithoutRole,
 }
 

@@ -1,4 +1,4 @@
-//! `--restore`, `--compact` and `--repair`.
+//! `--restore`, `--compact` and `--repair`: work on the store while no daemon has it open.
 
 use super::Args;
 use crate::store::{self, OpenError, Repaired, ReplacedStore};

@@ -15,7 +15,7 @@ pub struct RunRequest {
     pub who: String,
     /// Makes its request safe to repeat.
     pub request_id: Option<String>,
-    /// Where the job goes.
+    /// Takes the answer: the job that was made.
     pub reply: Reply<Made>,
 }
 

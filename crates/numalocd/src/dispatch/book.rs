@@ -236,15 +236,12 @@ impl Book {
         self.workloads.check(workload, &workload.creator, &self.used, quota)
     }
 
-    /// All jobs, by number.
     pub fn jobs(&self) -> &Collection<Job> {
         &self.jobs
     }
-    /// All schedules, by number.
     pub fn schedules(&self) -> &Collection<Schedule> {
         &self.schedules
     }
-    /// All workloads, by name.
     pub fn workloads(&self) -> &Collection<Workload> {
         &self.workloads
     }

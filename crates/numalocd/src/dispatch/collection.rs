@@ -22,7 +22,7 @@ use std::{
 /// A client, and the id that it has given one of its requests.
 pub type RequestKey = (String, String);
 
-/// A kind of record.
+/// A kind of record: jobs, schedules, workloads.
 pub trait Record: Weight + Sized + 'static {
     type Id: Clone + Display + Eq + Hash + Send + 'static;
     /// Its place among the others.
@@ -93,7 +93,6 @@ impl<R: Record> Collection<R> {
         self.kept.insert(key, kept)
     }
 
-    /// Removes a record.
     pub fn remove(&mut self, id: &R::Id, used: &mut Used) -> Option<R::Kept> {
         self.changes.remove(id);
         let key = self.by_id(id)?.as_ref().key();

@@ -30,17 +30,17 @@ pub struct Replaced {
     pub written: usize,
     /// Workloads that were registered with the same values already.
     pub unchanged: usize,
-    /// Workloads that were forgotten.
+    /// Workloads of the previous set that the new one does not have.
     pub removed: usize,
 }
 
 /// What a client does to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobAction {
-    /// Ends it.
+    /// The job ends after its current batches.
     Cancel,
     Pause,
-    /// Queues it again.
+    /// The job waits in the queue again, and is planned again when it is admitted.
     Resume,
 }
 

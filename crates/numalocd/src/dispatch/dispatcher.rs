@@ -35,13 +35,13 @@ use tokio::{
 /// Asks whether the target of a schedule is there.
 #[derive(Debug)]
 pub struct Probe {
-    /// The schedule.
+    /// The schedule, whose next run is due.
     pub schedule: ScheduleId,
     /// The schedule's etag. If the schedule has changed when the answer comes, the answer is ignored.
     pub etag: String,
-    /// The target.
+    /// What the engine has to look for.
     pub aim: Aim,
-    /// Options of the migration.
+    /// Options of the migration, which decide whose memory counts.
     pub options: Options,
     /// The schedule's creator, with its present rights.
     pub creator: Caller,
@@ -62,11 +62,11 @@ pub struct ProbeAnswer {
 /// against this one even before this one is planned.
 #[derive(Debug)]
 pub struct Lookup {
-    /// The job.
+    /// The job, which was open when the daemon started.
     pub job: JobId,
-    /// The target.
+    /// What the engine has to look for.
     pub aim: Aim,
-    /// Options of the migration.
+    /// Options of the migration, which decide whose memory counts.
     pub options: Options,
     /// The job's owner, with its present rights.
     pub owner: Caller,
@@ -74,7 +74,7 @@ pub struct Lookup {
 
 /// Everything outside of the dispatcher that it uses.
 pub struct Edges {
-    /// The configuration in force.
+    /// The configuration in force; a reload replaces it.
     pub config: watch::Receiver<Arc<Config>>,
     /// To the engine: plan and move.
     pub orders: mpsc::UnboundedSender<JobOrder>,
@@ -137,7 +137,6 @@ pub struct Dispatcher {
     pub(super) ended_bytes: usize,
     /// Whether the wall clock has jumped. `forget` asks it.
     pub(super) jumps: Jumps,
-    /// When the daemon started.
     pub(super) started: SystemTime,
     /// Set by `task` when the daemon stops: the deadline for runs to end.
     pub(super) stopping: Option<Instant>,
@@ -179,7 +178,6 @@ impl Dispatcher {
         Self { news, ..self }
     }
 
-    /// The configuration in force.
     pub(super) fn config(&self) -> Arc<Config> {
         self.edges.config.borrow().clone()
     }
@@ -197,7 +195,7 @@ impl Dispatcher {
         })
     }
 
-    /// The wall clock.
+    /// The wall clock of the host, or that of a test.
     pub(super) fn wall(&self) -> SystemTime {
         (self.edges.clock)()
     }

@@ -1,4 +1,4 @@
-//! Removal of old records.
+//! Removes ended jobs and events that are beyond the bounds of retention.
 
 use super::{
     dispatcher::Dispatcher,

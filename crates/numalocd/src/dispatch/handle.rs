@@ -181,7 +181,6 @@ impl Handle {
         Ok(whole.map_or(job, Arc::new))
     }
 
-    /// The same of events.
     async fn whole_events(&self, mut events: AnyEvents) -> Result<Vec<Arc<Event>>, Refusal> {
         let Some(reader) = events.reader.take() else { return Ok(events.with(Vec::new())) };
         let numbers = events.numbers();
@@ -354,7 +353,7 @@ calls! {
     make_schedule(caller: Caller, request: CreateSchedule, pins: Pins) -> MadeSchedule
         = |d| d.create_schedule(&caller, request, pins);
 
-    /// One schedule.
+    /// The schedule of this name, as the book has it.
     ask get_schedule(id: ScheduleId) -> Arc<Schedule> = |d| d.get_schedule(&id);
 
     /// Changes a schedule. `pins` belong to the new target, if the change has one. Refused for: invalid, not found, etag, not
@@ -390,7 +389,7 @@ calls! {
     change[SMALL] unregister_workload(caller: Caller, request: UnregisterWorkload) -> ()
         = |d| d.unregister_workload(&caller, &request);
 
-    /// One workload.
+    /// The workload of this name, as the book has it.
     ask get_workload(id: WorkloadId) -> Arc<Workload> = |d| d.get_workload(&id);
 
     /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for its next

@@ -157,7 +157,6 @@ enum Set {
 }
 
 impl Set {
-    /// As [`More::add`].
     fn add(&mut self, slot: u32, of: usize) {
         match self {
             Self::None => *self = Self::One(slot),
@@ -166,7 +165,6 @@ impl Set {
         }
     }
 
-    /// As [`More::remove`].
     fn remove(&mut self, slot: u32) -> bool {
         match self {
             Self::None | Self::One(_) => true,

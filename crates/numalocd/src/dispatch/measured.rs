@@ -20,7 +20,7 @@ pub enum Measured<'a> {
     Dequeued(Duration),
     /// When the oldest queued job of each class was created. Classes without a queued job are left out.
     OldestQueued(&'a BTreeMap<QosClass, SystemTime>),
-    /// A job has ended.
+    /// A job has reached an end state, which its commit has stored.
     Ended(&'a Job),
     /// So many percent of the memory of a workload that may be moved are local.
     Local(&'a WorkloadId, f64),

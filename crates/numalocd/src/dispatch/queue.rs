@@ -14,16 +14,16 @@ use std::{
 /// its own class.
 pub const SLICE: Duration = Duration::from_secs(120);
 
-/// A queued job.
+/// A job in the queue, with what decides when it is admitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'a> {
     /// Its number: the lower, the older.
     pub number: u64,
     /// Its place in the queue: its number, unless it has been put behind jobs that were already there.
     pub line: u64,
-    /// Its class.
+    /// Its class: the queue serves LSR before LS, and LS before BE.
     pub qos_class: QosClass,
-    /// Its owner.
+    /// The name of its owner, as in `Job::creator`.
     pub owner: &'a str,
     /// On whose behalf the owner asks; empty: on its own.
     pub tenant: &'a str,
@@ -49,7 +49,7 @@ pub enum JobStage {
 /// A job that is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Active<'a> {
-    /// Its number.
+    /// Its number: the lower, the older.
     pub number: u64,
     /// The class of the job, as in [`Waiting`].
     pub qos_class: QosClass,

@@ -59,12 +59,10 @@ pub struct Run {
 pub struct Shown {
     /// Settled bytes, and what holds it back.
     state: (u64, String),
-    /// When that was shown.
     at: Instant,
 }
 
 impl Shown {
-    /// Nothing yet.
     pub fn new(now: Instant) -> Self {
         Self { state: (0, String::new()), at: now }
     }
@@ -109,7 +107,7 @@ impl Run {
     pub fn progress_now(&self, now: SystemTime) -> JobProgress {
         JobProgress { held_back: self.control.held_back(), ..self.progress(now) }
     }
-    /// How far it is.
+    /// The progress by the counters of its control.
     pub fn progress(&self, now: SystemTime) -> JobProgress {
         JobProgress {
             planned_bytes: self.planned_bytes,

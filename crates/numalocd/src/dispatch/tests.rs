@@ -81,7 +81,7 @@ impl Rig {
         Self::by(dir, config, SystemTime::now)
     }
 
-    /// With another wall clock.
+    /// A dispatcher that reads another wall clock.
     pub fn by(dir: &TempDir, config: Config, clock: fn() -> SystemTime) -> Self {
         Self::telling(dir, config, clock, Vec::new())
     }
@@ -331,7 +331,6 @@ pub fn listed_jobs(listed: &Listed<ListedJob>) -> Vec<Job> {
     listed.entries.iter().map(|job| read(job).expect("a job")).collect()
 }
 
-/// A state directory.
 pub fn dir() -> TempDir {
     tempfile::tempdir().expect("a directory")
 }

@@ -17,9 +17,7 @@ pub enum CountedKind {
 /// A number of records and their weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// How many.
     pub records: usize,
-    /// Their weights together.
     pub bytes: usize,
 }
 
@@ -46,7 +44,7 @@ struct Own {
     bytes: usize,
 }
 
-/// What all clients have.
+/// What the records of all clients take, by client and in sum.
 #[derive(Debug, Default)]
 pub struct Used {
     clients: HashMap<String, Own>,

@@ -9,9 +9,9 @@ use std::time::Duration;
 /// What was seen, and what would help.
 #[derive(Debug)]
 pub struct Advised {
-    /// What was seen.
+    /// The nodes and subjects of the host.
     pub looked: Looked,
-    /// What would help.
+    /// The findings, with the steps that would help.
     pub findings: Vec<Finding>,
     /// Members of the target that take no part.
     pub missing: Vec<Missing>,

@@ -10,7 +10,6 @@ use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
 use numaloc_executor::{Migration, Party, identities};
 use numaloc_host::Roots;
 
-/// See [`super::Engine::find`].
 pub fn find(
     roots: &Roots,
     aim: &Aim,

@@ -38,7 +38,7 @@ pub struct HostNow {
     pub snapshot: Snapshot,
     /// How long ago looking began.
     pub up: Duration,
-    /// The moment.
+    /// The wall clock at that moment.
     pub time: SystemTime,
 }
 
@@ -57,7 +57,7 @@ struct SharedFeed {
     shown: watch::Sender<Latest>,
 }
 
-/// Those who ask.
+/// The clients that watch, and the processes that they watch closely.
 #[derive(Debug, Default)]
 struct Viewers {
     /// When a client asked last; `None` if no thread looks.

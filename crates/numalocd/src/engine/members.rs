@@ -24,7 +24,6 @@ pub struct Members {
     judged: Vec<Judged>,
     /// Members known to be missing before the host was looked at.
     missing: Vec<Missing>,
-    /// The processes by pid.
     processes: BTreeMap<i32, Process>,
     /// The processes that they get from now on; `None`: they get none.
     joining: Option<Arc<Joining>>,

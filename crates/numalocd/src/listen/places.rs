@@ -54,7 +54,6 @@ pub(super) struct ConnectionPlace {
 }
 
 impl Places {
-    /// `most` places.
     pub fn new(most: usize) -> Self {
         Self { most, taken: Arc::default() }
     }

@@ -1,4 +1,4 @@
-//! Unix sockets.
+//! Unix sockets: who may bind a path, and with which permission bits.
 
 use super::ListenError;
 use crate::config::{self, Listen};

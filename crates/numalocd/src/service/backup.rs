@@ -10,7 +10,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, codegen::BoxStream};
 
-/// Bytes in one answer.
+/// Most bytes of the store in one message.
 const CHUNK: usize = 64 << 10;
 /// Answers that may wait for a slow client.
 const AHEAD: usize = 4;

@@ -1,4 +1,4 @@
-//! DaemonService.
+//! DaemonService: status, metrics, holds and backups.
 
 use super::{Parts, backup, change::ChangeRequest};
 use crate::{

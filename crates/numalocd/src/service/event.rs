@@ -1,4 +1,4 @@
-//! EventService.
+//! EventService: stored events, and events as they happen.
 
 use super::{
     Parts,
@@ -12,7 +12,6 @@ use numaloc_api::{
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-/// Lists and streams events.
 #[derive(Debug)]
 pub struct EventCalls(pub Parts);
 

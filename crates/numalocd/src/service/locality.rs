@@ -1,4 +1,4 @@
-//! LocalityService.
+//! LocalityService: topology, locality, advice and the live view.
 
 use super::{
     Parts,
@@ -16,7 +16,7 @@ use std::time::SystemTime;
 use tokio::task::{JoinError, spawn_blocking};
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-/// Tells where memory is.
+/// Answers where memory is, once or again and again.
 #[derive(Debug)]
 pub struct LocalityCalls(pub Parts);
 

@@ -1,4 +1,4 @@
-//! MigrationService.
+//! MigrationService: plans, and jobs that carry them out.
 
 use super::{
     Parts,

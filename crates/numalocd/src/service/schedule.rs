@@ -1,4 +1,4 @@
-//! ScheduleService.
+//! ScheduleService: migrations that the daemon repeats.
 
 use super::{Parts, allowed, change::ChangeRequest, watch::watch_records};
 use crate::{
@@ -16,7 +16,6 @@ use numaloc_api::{
 use std::{future::ready, sync::Arc};
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-/// Repeats migrations.
 #[derive(Debug)]
 pub struct ScheduleCalls(pub Parts);
 

@@ -25,7 +25,7 @@ use tonic::{Status, codegen::BoxStream};
 
 /// Something that a client watches.
 pub trait Watch: Send + 'static {
-    /// What the client gets.
+    /// The message that the stream consists of.
     type Answer: Send + 'static;
 
     /// The next answer, once there is one; `None`: no more will come. Called again after an answer, never after an error or
@@ -75,7 +75,6 @@ async fn turn<W: Watch>(
 }
 
 struct Answers<W: Watch> {
-    /// `None` after the end.
     turn: Option<NextAnswer<W>>,
 }
 

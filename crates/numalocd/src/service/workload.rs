@@ -1,4 +1,4 @@
-//! WorkloadService.
+//! WorkloadService: names, labels and leases of cgroups.
 
 mod set;
 

@@ -75,7 +75,7 @@ pub struct InjectedFault {
     pub after: usize,
     /// Whether the failing operation takes effect all the same.
     pub takes_effect: bool,
-    /// The error.
+    /// The error that it fails with.
     pub errno: i32,
 }
 

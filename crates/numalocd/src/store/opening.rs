@@ -195,7 +195,6 @@ pub fn make(
 }
 
 impl New {
-    /// Reads its contents.
     pub fn contents(&mut self) -> Result<Contents, OpenError> {
         let contents = self.opened.with(|db| tables::contents(db));
         contents.map_err(|failure| failure.into_open_error(&self.unfinished))

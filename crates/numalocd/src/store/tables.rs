@@ -135,7 +135,6 @@ trait TableRecord: Stored {
 
     /// The key that the record is stored under; `None`: it has no number.
     fn key(&self) -> Option<<Self::Key as Value>::SelfType<'_>>;
-    /// Its name, for people.
     fn name(&self) -> String;
 }
 

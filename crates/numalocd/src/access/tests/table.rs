@@ -58,10 +58,10 @@ enum Comes {
 
 use Comes::{Ceiling, Denied, Through, Unseen};
 
-/// Everybody with a role.
+/// Every caller that has a role gets through.
 const SEES: [Comes; 5] = [Through; 5];
 const ADMINS: [Comes; 5] = [Denied, Denied, Denied, Through, Through];
-/// Its owner, and admins.
+/// The owner of the record gets through, and admins do.
 const OWNS: [Comes; 5] = [Denied, Denied, Through, Through, Through];
 const ONLY_OWNER: [Comes; 5] = [Denied, Denied, Through, Denied, Denied];
 

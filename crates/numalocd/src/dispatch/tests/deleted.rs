@@ -1,4 +1,4 @@
-//! Jobs that clients delete.
+//! Jobs that clients delete, and what their schedules and events keep of them.
 
 use super::*;
 use numaloc_api::value::{DeleteJob, EventFilter, RunSchedule};

@@ -1,4 +1,4 @@
-//! Which jobs come next.
+//! Which of the queued jobs are admitted next.
 
 use super::*;
 use crate::{

@@ -1,4 +1,4 @@
-//! Schedules as time passes.
+//! When schedules run, by a clock that the tests advance.
 
 use super::*;
 use numaloc_api::value::{

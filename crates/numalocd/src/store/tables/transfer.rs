@@ -8,11 +8,11 @@ use redb::{Database, ReadTransaction, ReadableTable, TableHandle, Value, WriteTr
 /// A record that could not be read.
 #[derive(Debug)]
 pub struct Aside {
-    /// Its table and key.
+    /// Its table and its key, for example `jobs/7`.
     pub name: String,
     /// What is wrong with it.
     pub why: String,
-    /// The stored bytes.
+    /// The bytes of the record, as the table has them.
     pub bytes: Vec<u8>,
 }
 
