@@ -1,4 +1,4 @@
-//! Subcommands, one file each.
+//! Carries out the subcommands, which have one file each.
 
 mod advise;
 mod backup;

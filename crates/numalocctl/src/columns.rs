@@ -150,7 +150,7 @@ impl FromStr for Sort {
 pub enum ShownColumn {
     /// A column other than the nodes.
     One(Column),
-    /// Memory on this node.
+    /// The bytes on the node with this index.
     Node(u32),
 }
 

@@ -5,7 +5,7 @@ use std::{error::Error, io, path::Path, time::Duration};
 use tokio::{net::UnixStream, runtime::Builder, time::timeout};
 use tonic::transport::Endpoint;
 
-/// What containerd has answered.
+/// What was found at containerd's socket when it was asked for its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuntimeAnswer {
     /// There is no socket, or no process listens at it.

@@ -17,12 +17,10 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// Nothing is shown yet.
     pub fn new(wish: Wish) -> Self {
         Self { wish, state: None, progress: ProgressDisplay::Off }
     }
 
-    /// Shows what is new.
     pub fn update(&mut self, job: &v1::Job) {
         if self.state != Some(job.state()) {
             self.progress.finish();

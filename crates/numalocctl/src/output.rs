@@ -12,11 +12,10 @@ use std::io::{Write, stderr, stdout};
 #[derive(Clone, Debug)]
 pub struct CommandResult {
     pub text: String,
-    /// How the run ends.
     pub code: Code,
 }
 
-/// How to print tables.
+/// How tables are printed: the options `-o wide` and `--no-headers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// Whether tables have all columns and rows.

@@ -11,7 +11,7 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 const TEMPLATE: &str =
     "[{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left{msg}";
 
-/// Whether to show progress.
+/// What the options --progress and --no-progress ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Only if standard error is a terminal.
@@ -46,9 +46,8 @@ pub enum ProgressDisplay {
     Bar(ProgressBar),
     /// A plain line each second.
     Lines {
-        /// Bytes to settle.
+        /// The bytes at which the job is done.
         total_bytes: u64,
-        /// When it began.
         start: Instant,
         /// When the last line was written.
         last: Instant,
@@ -90,7 +89,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// Removes the bar.
+    /// Removes the bar from the terminal.
     pub fn finish(&self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();

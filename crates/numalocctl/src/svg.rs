@@ -17,7 +17,7 @@ pub type DrawError = Box<dyn std::error::Error + Send + Sync>;
 
 type DrawArea<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Cells in a row.
+/// How many cells a row is divided into.
 pub const CELLS: u64 = 256;
 
 /// All in pixels. Bars have three for each cell.

@@ -1,4 +1,4 @@
-//! `events`.
+//! The arguments of `numalocctl events`.
 
 use super::{
     names::{parse_event, parse_job, parse_schedule, parse_since},
@@ -8,7 +8,6 @@ use clap::{Args, ValueEnum};
 use numaloc_api::value::{self, EventFilter, JobId, ScheduleId};
 use std::time::SystemTime;
 
-/// Which events to show.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  numalocctl events --since 1h --type failed\n  numalocctl events -w -o json | jq .message"
@@ -40,7 +39,6 @@ pub struct EventsArgs {
     pub after: Option<u64>,
 }
 
-/// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EventTypeArg {
     /// Memory was moved, perhaps not all.

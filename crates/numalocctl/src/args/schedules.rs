@@ -1,4 +1,4 @@
-//! `schedules`.
+//! The arguments of `numalocctl schedules`.
 
 use super::{
     LimitArgs, PlanArgs, QueueArgs, TargetArgs,
@@ -33,7 +33,6 @@ pub enum SchedulesCommand {
     Resume(SchedulesArgs),
 }
 
-/// Which schedules to list.
 #[derive(Clone, Debug, Args)]
 pub struct ListSchedulesArgs {
     /// Only those in this state; several with commas.
@@ -68,7 +67,6 @@ impl ListSchedulesArgs {
     }
 }
 
-/// The states of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ScheduleStateArg {
     /// It waits until its next run is due.
@@ -95,7 +93,6 @@ impl From<ScheduleStateArg> for ScheduleState {
     }
 }
 
-/// Some schedules.
 #[derive(Clone, Debug, Args)]
 pub struct SchedulesArgs {
     /// The schedules, such as 7 or schedules/7.
@@ -114,7 +111,6 @@ pub struct RunSchedulesArgs {
     pub request_id: Option<String>,
 }
 
-/// When to run.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "When")]
 pub struct WhenArgs {
@@ -132,9 +128,9 @@ pub struct WhenArgs {
 /// How long a schedule stays when its target has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
-    /// For ever.
+    /// `never`: until a client removes it.
     Never,
-    /// For this long.
+    /// The schedule is removed after this time.
     After(Duration),
 }
 
@@ -155,25 +151,19 @@ fn parse_ttl(text: &str) -> Result<Ttl, String> {
     parse_span(text).map(Ttl::After).map_err(|error| format!("{error}, or never"))
 }
 
-/// A new schedule.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  numalocctl schedules create --unit redis-server --interval 30s --jitter 5s --target-ratio 95"
 )]
 pub struct CreateScheduleArgs {
-    /// When to run.
     #[command(flatten)]
     pub when: WhenArgs,
-    /// Whose memory.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// What to move.
     #[command(flatten)]
     pub options: PlanArgs,
-    /// Bounds.
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// Place in the queue.
     #[command(flatten)]
     pub queue: QueueArgs,
     /// Start no runs before `schedules resume`.
@@ -193,7 +183,6 @@ pub struct CreateScheduleArgs {
     pub validate_only: bool,
 }
 
-/// Changes to a schedule.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  numalocctl schedules update 7 --interval 5m\n  numalocctl schedules update 7 --to local --include-shared=false"
@@ -205,19 +194,15 @@ pub struct UpdateScheduleArgs {
     /// Fail unless the schedule still has this etag.
     #[arg(long)]
     pub etag: Option<String>,
-    /// When to run.
     #[command(flatten)]
     pub when: WhenArgs,
     /// Whose memory; replaces the target as a whole.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// What to move.
     #[command(flatten)]
     pub options: PlanArgs,
-    /// Bounds.
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// Place in the queue.
     #[command(flatten)]
     pub queue: QueueArgs,
     /// Its labels, key=value (repeatable); they replace all that it has.
@@ -231,7 +216,6 @@ pub struct UpdateScheduleArgs {
     pub validate_only: bool,
 }
 
-/// Which schedules to remove.
 #[derive(Clone, Debug, Args)]
 pub struct DeleteScheduleArgs {
     /// The schedules, such as 7 or schedules/7.

@@ -76,7 +76,6 @@ pub fn containers(found: &Findings) -> Check {
 mod tests {
     use super::*;
 
-    /// Level, text and advice.
     fn said(
         nri: UnixSocket,
         containerd: RuntimeAnswer,

@@ -1,4 +1,4 @@
-//! `numalocctl advise`.
+//! Carries out `numalocctl advise`, by the daemon or this program itself.
 
 use super::{Surroundings, answered, daemon, whole};
 use crate::{

@@ -1,4 +1,4 @@
-//! `numalocctl backup`.
+//! Carries out `numalocctl backup`: writes a copy of the daemon's store to a file.
 
 use super::shown;
 use crate::{

@@ -1,4 +1,4 @@
-//! `numalocctl completions`.
+//! Carries out `numalocctl completions`, for which no daemon is needed.
 
 use crate::{
     args::{Cli, Shell},

@@ -1,4 +1,4 @@
-//! `numalocctl doctor`.
+//! Carries out `numalocctl doctor`: looks at this host and at its daemon.
 
 use super::Surroundings;
 use crate::{

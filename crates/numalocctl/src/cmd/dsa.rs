@@ -1,4 +1,4 @@
-//! `numalocctl dsa`.
+//! Carries out `numalocctl dsa`, which looks at this host only.
 
 use super::{Surroundings, shown};
 use crate::{

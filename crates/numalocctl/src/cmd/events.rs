@@ -1,4 +1,4 @@
-//! `numalocctl events`.
+//! Carries out `numalocctl events` with events that the daemon has stored.
 
 use super::answered;
 use crate::{

@@ -1,4 +1,4 @@
-//! `numalocctl generate`, for packagers.
+//! Carries out `numalocctl generate`, which is for packagers.
 
 use crate::{
     args::{Cli, GenerateCommand},

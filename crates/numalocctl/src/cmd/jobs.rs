@@ -1,4 +1,4 @@
-//! `numalocctl jobs`.
+//! Carries out `numalocctl jobs` with the daemon's jobs.
 
 use super::{TAKEN, answered, changes, remove_each, shown, wait};
 use crate::{

@@ -1,4 +1,4 @@
-//! `numalocctl locality`.
+//! Carries out `numalocctl locality`, by the daemon or this program itself.
 
 use super::{Surroundings, answered, daemon, map, whole};
 use crate::{

@@ -1,4 +1,4 @@
-//! `numalocctl metrics`.
+//! Carries out `numalocctl metrics`: prints what the daemon would serve.
 
 use crate::{
     exit::{Code, Failure},

@@ -1,4 +1,4 @@
-//! `numalocctl migrate`.
+//! Carries out `numalocctl migrate`, by the daemon or this program itself.
 
 use super::{
     Surroundings, answered, daemon,

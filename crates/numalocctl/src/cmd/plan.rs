@@ -1,4 +1,4 @@
-//! `numalocctl plan`.
+//! Carries out `numalocctl plan`, by the daemon or this program itself.
 
 use super::{Surroundings, answered, daemon, whole};
 use crate::{

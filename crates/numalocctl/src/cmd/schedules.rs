@@ -1,4 +1,4 @@
-//! `numalocctl schedules`.
+//! Carries out `numalocctl schedules` with the daemon's schedules.
 
 use super::{TAKEN, answered, changes, remove_each, shown, wait};
 use crate::{

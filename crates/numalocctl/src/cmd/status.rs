@@ -1,4 +1,4 @@
-//! `numalocctl status`.
+//! Carries out `numalocctl status`: asks the daemon.
 
 use super::answered;
 use crate::{args::Cli, exit::Failure, output::CommandResult, remote::Daemon, text};

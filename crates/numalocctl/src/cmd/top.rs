@@ -1,4 +1,4 @@
-//! `numalocctl top`.
+//! Carries out `numalocctl top`, fed by the daemon or this program itself.
 
 use super::Surroundings;
 use crate::{

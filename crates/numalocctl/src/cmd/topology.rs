@@ -1,4 +1,4 @@
-//! `numalocctl topology`.
+//! Carries out `numalocctl topology`, by the daemon or this program itself.
 
 use super::{Surroundings, answered, daemon};
 use crate::{

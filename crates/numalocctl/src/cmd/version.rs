@@ -1,4 +1,4 @@
-//! `numalocctl version`.
+//! Carries out `numalocctl version` for this program and the daemon.
 
 use super::{Surroundings, shown};
 use crate::{

@@ -55,7 +55,6 @@ pub fn id(job: &v1::Job) -> Result<JobId, Failure> {
     })
 }
 
-/// Names, one per line.
 pub fn names(jobs: &[v1::Job]) -> String {
     jobs.iter().map(|job| clean(&job.name) + "\n").collect()
 }

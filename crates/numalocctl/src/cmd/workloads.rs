@@ -1,4 +1,4 @@
-//! `numalocctl workloads`.
+//! Carries out `numalocctl workloads` with the daemon's workloads.
 
 mod file;
 

@@ -1,4 +1,4 @@
-//! Calls about schedules.
+//! Calls of the ScheduleService, and the field mask of an update.
 
 use super::{Daemon, all_pages, ask, client, jobs::PAGE};
 use crate::{
@@ -17,12 +17,9 @@ use std::{collections::BTreeMap, time::Duration};
 pub struct ScheduleChanges {
     /// Whose memory; replaces the target as a whole.
     pub target: Option<Target>,
-    /// What to move.
     pub options: PlanArgs,
-    /// Options of the queue.
     pub queue: QueueArgs,
     pub limits: LimitArgs,
-    /// When to run.
     pub when: WhenArgs,
     pub paused: Option<bool>,
     /// Its labels; replaces all that it has.
@@ -67,7 +64,6 @@ impl Daemon {
         Ok(answer.schedule.unwrap_or_default())
     }
 
-    /// Schedules, newest first.
     pub fn list_schedules(
         &self,
         filter: &ScheduleFilter,
@@ -134,7 +130,6 @@ impl Daemon {
         Ok(answer.job.unwrap_or_default())
     }
 
-    /// Removes a schedule.
     pub fn delete_schedule(&self, request: &DeleteSchedule) -> Result<(), Failure> {
         let message = v1::DeleteScheduleRequest::from(request);
         ask!(self, schedule_service_client::ScheduleServiceClient.delete_schedule, message)?;

@@ -56,7 +56,7 @@ pub struct Bar<'a> {
     pub row: &'a AreaRow,
     /// Its upper left corner, in pixels.
     pub at: (i32, i32),
-    /// Width and height.
+    /// Width and height, in pixels.
     pub size: (i32, i32),
 }
 

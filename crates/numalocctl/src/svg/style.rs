@@ -10,7 +10,6 @@ use plotters::{
 
 /// Addresses without a resident page.
 pub const EMPTY: RGBColor = RGBColor(236, 236, 236);
-/// Lines between panels.
 pub const RULE: RGBColor = RGBColor(150, 150, 150);
 /// Ticks of a scale, and marks.
 pub const TICK: RGBColor = RGBColor(60, 60, 60);
@@ -140,26 +139,21 @@ impl Style {
     const fn new(size: i32, bold: bool, color: RGBColor) -> Self {
         Self { size, bold, color, across: Across::Begins }
     }
-    /// Of the picture.
     pub fn title() -> Self {
         Self::new(23, false, BLACK)
     }
-    /// Of a panel.
     pub fn bold() -> Self {
         Self::new(19, true, BLACK)
     }
-    /// Of a row.
     pub fn label() -> Self {
         Self::new(15, false, BLACK)
     }
     pub fn small() -> Self {
         Self::new(14, false, BLACK)
     }
-    /// Facts of less weight.
     pub fn faint() -> Self {
         Self::new(13, false, FAINT)
     }
-    /// Numbers at ticks.
     pub fn scale() -> Self {
         Self::new(12, false, FAINT)
     }

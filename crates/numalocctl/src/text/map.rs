@@ -17,14 +17,12 @@ const LEAST: usize = 16;
 /// How a picture is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Canvas {
-    /// Characters in a line.
     pub columns: usize,
     /// Whether lines are coloured by node.
     pub colours: bool,
 }
 
 impl Canvas {
-    /// Blocks in a line.
     pub fn blocks(self) -> usize {
         self.columns.saturating_sub(BESIDE).max(LEAST)
     }

@@ -95,7 +95,6 @@ pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: Vie
     format!("{time}{}\n{rows}{none}{}\n", nodes.render(view), missing(document))
 }
 
-/// A node's line.
 pub fn node_cells(node: &TopNodeDoc) -> Vec<String> {
     let rate = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
     vec![

@@ -21,7 +21,7 @@ use ratatui::{
     style::{Color, Modifier, Style},
 };
 
-/// What is drawn of.
+/// All that a frame of the view is drawn from.
 #[derive(Clone, Copy, Debug)]
 pub struct DrawInput<'a> {
     pub document: &'a TopDoc,

@@ -23,7 +23,7 @@ use std::{
 /// Jobs that are asked for at most.
 const MOST: u64 = 1000;
 
-/// What the daemon said.
+/// The jobs and flows of the daemon's last answers.
 #[derive(Debug, Default)]
 struct JobsAnswer {
     moving: Vec<Moving>,
@@ -105,7 +105,7 @@ fn told(daemon: &Daemon, begin: SystemTime) -> Result<(Vec<Moving>, MovedFlows),
     Ok((jobs.values().map(moving).collect(), flows))
 }
 
-/// `numaloc_moved_bytes_total{from="1",to="0"} 4096` (docs/metrics.md).
+/// Reads lines such as `numaloc_moved_bytes_total{from="1",to="0"} 4096` (docs/metrics.md).
 fn flows(metrics: &str) -> MovedFlows {
     let flow = |line: &str| {
         let (labels, value) = line.strip_prefix("numaloc_moved_bytes_total{")?.split_once('}')?;

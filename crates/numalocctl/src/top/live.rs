@@ -21,7 +21,7 @@ use std::{
 /// The longest wait for a key. Between waits the host is looked at.
 const TURN: Duration = Duration::from_millis(100);
 
-/// What the loop has.
+/// What the loop of keys, looks and frames works on.
 struct LiveLoop {
     host: Host,
     by: By,

@@ -40,7 +40,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// How plans and results are told.
 const VIEW: View = View { wide: false, headers: true };
 
-/// What the thread tells.
+/// What the thread reports to the view.
 #[derive(Debug)]
 pub enum ThreadReport {
     Stage(Stage),
@@ -50,7 +50,7 @@ pub enum ThreadReport {
     Flows(MovedFlows),
 }
 
-/// Who carries it out.
+/// Whether this program or the daemon carries the migration out.
 #[derive(Clone, Debug)]
 pub enum By {
     Here(Roots),
@@ -90,7 +90,6 @@ impl MigrationThread {
         Self { reports, go, cancelled, thread: Some(thread) }
     }
 
-    /// Carries the plan out.
     pub fn begin(&self) {
         // A thread that has failed has reported that.
         let _ = self.go.send(());

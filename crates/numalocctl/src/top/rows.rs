@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum List {
-    /// Cgroups that have processes.
+    /// Workloads: cgroups that have processes.
     Workloads,
     Processes,
     /// The processes of a cgroup.

@@ -45,7 +45,6 @@ pub struct TopState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Popup {
     None,
-    /// The keys and columns.
     Help,
     /// The columns to choose, with the one that is selected.
     Columns(usize),
@@ -57,18 +56,15 @@ pub enum Popup {
 pub struct BegunMigration {
     /// The target in words, for the title of the popup.
     pub target: String,
-    /// How far it is.
     pub stage: Stage,
 }
 
 /// How far a migration is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It is being planned.
     Planning,
     /// The plan waits for a yes.
     Asked(String),
-    /// It moves memory.
     Running(Progress),
     /// It has ended: the result, or why there is none.
     Ended(String),
@@ -89,7 +85,7 @@ pub struct Progress {
     pub is_cancelled: bool,
 }
 
-/// Where things were drawn.
+/// Where things were drawn last, for clicks of the mouse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spots {
     /// The line of the columns' names.

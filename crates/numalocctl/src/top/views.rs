@@ -25,7 +25,7 @@ pub struct Views {
     answers: Receiver<Result<HostView, String>>,
     watched: Sender<Option<Identity>>,
     pub view: HostView,
-    /// When it came.
+    /// When the answer came, by this program's wall clock.
     pub at: SystemTime,
     /// Why a later one is missing.
     pub trouble: Option<String>,
