@@ -31,7 +31,7 @@ enum CriState {
     Unclear,
 }
 
-/// The CRI of containerd.
+/// A client of containerd's CRI: the containers of the host and their pods.
 #[derive(Debug)]
 pub struct Containers {
     client: RuntimeServiceClient<Channel>,
@@ -41,7 +41,6 @@ pub struct Containers {
 }
 
 impl Containers {
-    /// By this connection.
     pub fn new(channel: Channel) -> Self {
         let client = RuntimeServiceClient::new(channel).max_decoding_message_size(ANSWER_MAX);
         Self { client, shared: Pods::default(), said: BTreeMap::new() }

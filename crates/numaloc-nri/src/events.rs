@@ -173,7 +173,6 @@ async fn follow(
     }
 }
 
-/// Takes an event in.
 async fn happened(
     event: Event,
     containers: &mut Containers,

@@ -40,7 +40,7 @@ impl Handlers {
         self.is_told.subscribe()
     }
 
-    /// The connection has ended.
+    /// Notes that the connection to the runtime has ended.
     pub fn ended(&self) {
         self.is_told.send_replace(false);
     }

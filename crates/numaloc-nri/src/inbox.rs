@@ -28,7 +28,7 @@ impl Inbox {
         }
     }
 
-    /// All containers that run.
+    /// Replaces all that waits by the containers that run.
     pub fn synchronize(&self, all: BTreeMap<String, Facts>) {
         self.queue().synchronize(all);
         self.filled.notify_one();

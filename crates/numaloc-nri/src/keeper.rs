@@ -245,7 +245,6 @@ impl<D: Daemon> Keeper<D> {
         }
     }
 
-    /// A container has gone.
     async fn forget(&mut self, container: &str) -> Result<(), Status> {
         let Some(id) = id(container) else { return Ok(()) };
         let schedule = format!("{}{id}", ScheduleId::PREFIX);

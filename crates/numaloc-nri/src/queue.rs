@@ -13,11 +13,11 @@ pub enum ContainerChange {
     Started(Box<Facts>),
     /// It has got other resources. It makes nothing known: the container may have stopped meanwhile.
     Updated(Box<Facts>),
-    /// It has stopped.
+    /// It has stopped, so it is forgotten.
     Gone,
 }
 
-/// All that waits.
+/// The changes that the keeper has not taken yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingChanges {
     /// All containers that run, if the runtime has said that. What was known before counts no more.
@@ -60,7 +60,7 @@ impl ChangeQueue {
         Self { batch: PendingChanges::default(), most, is_lost: false }
     }
 
-    /// All containers that run.
+    /// Replaces all that waits by the containers that run.
     pub fn synchronize(&mut self, all: BTreeMap<String, Facts>) {
         self.batch = PendingChanges { all: Some(all), changes: BTreeMap::new() };
         self.is_lost = false;

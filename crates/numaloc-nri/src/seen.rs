@@ -12,7 +12,7 @@ pub struct ContainerList {
     pub unclear: BTreeSet<String>,
 }
 
-/// What is known.
+/// The containers that are known to run, joined from lists and events.
 #[derive(Clone, Debug, Default)]
 pub struct KnownContainers {
     known: BTreeMap<String, Facts>,

@@ -12,7 +12,7 @@ use numaloc_api::value::QosClass;
 use serde::Deserialize;
 use std::fmt;
 
-/// The contract's annotation.
+/// The annotation of Koordinator's contract for memory locality.
 pub const KOORDINATOR_KEY: &str = "koordinator.sh/memoryLocality";
 /// Our own annotation for all containers of a pod.
 pub const POLICY_KEY: &str = "numaloc.io/policy";
@@ -36,10 +36,10 @@ pub struct Defaults {
     /// For containers of the class LSR that have no policy of their own; `None`: nothing is done for them.
     #[serde(deserialize_with = "config::settings")]
     pub lsr: Option<Settings>,
-    /// The same for LS.
+    /// What is done for containers of class LS.
     #[serde(deserialize_with = "config::settings")]
     pub ls: Option<Settings>,
-    /// The same for BE.
+    /// What is done for containers of class BE.
     #[serde(deserialize_with = "config::settings")]
     pub be: Option<Settings>,
     /// The most that pods may ask for. The defaults above are the operator's own and not bounded by it.
@@ -60,7 +60,7 @@ impl Defaults {
 /// What is done for a container, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Its quality-of-service class.
+    /// Its class, by a label, or derived from its cgroup and resources.
     pub class: QosClass,
     /// Where the decision comes from.
     pub source: DecisionSource,

@@ -9,7 +9,7 @@ use numaloc_core::{NodeSet, PAGE, Share};
 /// What became of a pod: of all of its containers that have a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodResult {
-    /// In the pod's order.
+    /// The results of its containers, in the pod's order.
     pub containers: Vec<ContainerResult>,
     /// Whether it will be done again: the interval of a container's policy is above 0.
     pub repeats: bool,
@@ -37,7 +37,7 @@ impl PodResult {
         self.share().map_or(0, remote_pages)
     }
 
-    /// The event.
+    /// The event that reports this result of the pod.
     pub fn event(&self) -> PodEvent {
         PodEvent { kind: EventKind::Normal, reason: self.reason(), message: self.message() }
     }

@@ -3,7 +3,7 @@
 /// An event for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEvent {
-    /// Normal or Warning.
+    /// Normal, or Warning if somebody should act.
     pub kind: EventKind,
     /// Its reason, one word that clients can filter by.
     pub reason: EventReason,
@@ -11,7 +11,7 @@ pub struct PodEvent {
     pub message: String,
 }
 
-/// Types of Kubernetes events.
+/// The types that Kubernetes has for events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// Information. All events of the contract are.
@@ -21,7 +21,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// As Kubernetes writes it.
+    /// The value of the field `type` of a Kubernetes event.
     pub fn name(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -30,7 +30,7 @@ impl EventKind {
     }
 }
 
-/// Reasons of events.
+/// The reasons that events of this agent have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventReason {
     /// Memory of at least one container was moved, or was to be moved and processes failed.

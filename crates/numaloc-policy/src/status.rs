@@ -21,7 +21,7 @@ pub struct PodStatus {
     pub last: Option<LastResult>,
 }
 
-/// How far it is.
+/// How far the migration of a pod's memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// It was to be done once, and has been done.
@@ -57,7 +57,6 @@ pub enum BadStatus {
         /// Column in bytes, from 1; 0 if the line as a whole is meant.
         column: usize,
     },
-    /// It is too long.
     #[error("annotation {STATUS_KEY} has {bytes} bytes, and no status has more than {STATUS_MAX}")]
     TooLong { bytes: usize },
     /// Its time is not a time of RFC 3339 after 1970.
@@ -104,7 +103,7 @@ impl PodStatus {
         before.map(|before| Self { phase: Phase::Closed, ..before })
     }
 
-    /// The annotation's value.
+    /// The value of the annotation: the contract's JSON.
     pub fn to_json(&self) -> String {
         let last = self.last.as_ref().map(|last| LastDoc {
             completed_time: time(last.completed),

@@ -81,7 +81,7 @@ async fn a_plugin_that_the_runtime_has_launched_ends_with_its_connection() {
     assert!(inbox.take().expect("it was told").all.is_some());
 }
 
-/// containerd 1.7 does so.
+/// containerd 1.7 launches plugins and then tells them nothing.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_was_launched_and_is_told_nothing_says_so_and_ends() {
     let (ours, theirs) = StdStream::pair().expect("a pair");

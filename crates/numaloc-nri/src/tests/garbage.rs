@@ -22,7 +22,7 @@ use tokio::{
 
 /// Longer than the plugin waits for anything before it connects again.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Lives of a connection.
+/// How often the connection is made and broken.
 const ROUNDS: usize = 400;
 
 /// The plugin, which connects to us.
