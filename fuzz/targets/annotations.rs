@@ -3,8 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use numaloc_policy::{
-    CONTAINER_KEY, Container, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY, Pod, QOS_LABEL,
-    Status, decide,
+    CONTAINER_KEY, Container, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY, Pod, PodStatus,
+    QOS_LABEL, decide,
 };
 
 /// Longest text that is shown of a pod.
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| annotations(bytes));
 fn annotations(bytes: &[u8]) {
     let Some((&which, value)) = bytes.split_first() else { return };
     let value = String::from_utf8_lossy(value).into_owned();
-    if let Err(bad) = Status::read(&value) {
+    if let Err(bad) = PodStatus::read(&value) {
         shown(&bad.to_string());
     }
     let container = Container { name: "main".to_owned(), ..Container::default() };

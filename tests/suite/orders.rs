@@ -16,7 +16,7 @@ use numalocd::{
     balancing::Balancing,
     config::{Ceilings, Role},
     engine::Engine,
-    order::{Aim, Ended, Member, Offers, Order, Planned, Report},
+    order::{Aim, Ended, EngineReport, JobOrder, Member, Offers, Planned},
     refusal::Refusal,
 };
 use std::{
@@ -41,8 +41,8 @@ fn caller(authority: Authority) -> Caller {
 /// A running engine, with the channels to it.
 struct Desk {
     engine: Engine,
-    orders: mpsc::UnboundedSender<Order>,
-    reports: mpsc::UnboundedReceiver<Report>,
+    orders: mpsc::UnboundedSender<JobOrder>,
+    reports: mpsc::UnboundedReceiver<EngineReport>,
     runtime: Runtime,
 }
 
@@ -73,7 +73,7 @@ impl Desk {
     fn order(&self, target: Target, limits: RunLimits, authority: Authority) -> Job {
         let (go, word) = oneshot::channel();
         let control = Arc::new(Control::default());
-        let order = Order {
+        let order = JobOrder {
             job: JobId::numbered(42),
             aim: aim(target),
             options: Options::default(),
@@ -90,7 +90,7 @@ impl Desk {
         Job { control, go }
     }
 
-    fn report(&mut self) -> Report {
+    fn report(&mut self) -> EngineReport {
         let mut report = None;
         until("a report", || {
             report = self.reports.try_recv().ok();
@@ -101,14 +101,16 @@ impl Desk {
 
     fn planned(&mut self) -> Result<Planned, Refusal> {
         match self.report() {
-            Report::Planned(job, planned) if job == JobId::numbered(42) => planned,
+            EngineReport::Planned(job, planned) if job == JobId::numbered(42) => planned,
             report => panic!("{report:?}"),
         }
     }
 
     fn ended(&mut self) -> Outcome {
         let report = self.report();
-        let Report::Ended(_, Ok(Ended { outcome, .. })) = report else { panic!("{report:?}") };
+        let EngineReport::Ended(_, Ok(Ended { outcome, .. })) = report else {
+            panic!("{report:?}")
+        };
         for process in &outcome.processes {
             assert!(process.account.closes(), "{process:?}");
         }

@@ -8,8 +8,8 @@ use fastrand::Rng;
 use numaloc_api::value::QosClass;
 use numalocd::{
     config::Queue,
-    dispatch::queue::{Active, Stage, Waiting, next},
-    order::Found,
+    dispatch::queue::{Active, JobStage, Waiting, next},
+    order::FoundTarget,
 };
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ const CLASSES: [QosClass; 3] = [QosClass::Lsr, QosClass::Ls, QosClass::Be];
 /// A job: its class, the process and nodes that it needs, and its simulated seconds.
 struct Job {
     qos_class: QosClass,
-    found: Found,
+    found: FoundTarget,
     seconds: f64,
 }
 
@@ -90,7 +90,7 @@ fn jobs() -> Result<Vec<Job>> {
         let nodes = host.topology.local_nodes(&process.cpus);
         Job {
             qos_class: CLASSES[[0, 1, 1, 1, 1, 1, 1, 2, 2, 2][random.usize(..10)]],
-            found: Found { processes: [process.identity].into(), nodes, members: Vec::new() },
+            found: FoundTarget { processes: [process.identity].into(), nodes, members: Vec::new() },
             seconds: host.bytes(index) as f64 / 4.0 / RATE,
         }
     };
@@ -120,7 +120,7 @@ fn drain(jobs: &[Job], limits: &Queue) -> Drained {
             number: JOBS,
             qos_class: job.qos_class,
             owner: "",
-            stage: Stage::Moving(Duration::ZERO),
+            stage: JobStage::Moving(Duration::ZERO),
             found: Some(&job.found),
         });
         let moving: Vec<_> = moving.collect();

@@ -18,21 +18,21 @@ const DELETE: &str = "/containers/delete";
 pub enum Event {
     /// The first process of a container runs. The CRI may not know that yet.
     Started {
-        /// The container.
+        /// Its id, which is that of the CRI as well.
         container: String,
-        /// The process.
+        /// Its pid in the pid namespace of containerd.
         pid: u32,
     },
     /// What is stored of a container has changed, such as its resources. With UpdateContainerResources this comes before the cgroup
     /// has the new values; the CRI answers questions about the container only once it has (`updateContainerResources` in
     /// pkg/cri/server/container_update_resources.go holds the lock of the container's status).
     Updated {
-        /// The container.
+        /// Its id, which is that of the CRI as well.
         container: String,
     },
     /// The first process of a container has ended, or the container is forgotten.
     Ended {
-        /// The container.
+        /// Its id, which is that of the CRI as well.
         container: String,
     },
 }

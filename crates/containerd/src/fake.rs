@@ -111,7 +111,7 @@ impl Containerd {
         id.clone_into(&mut self.world().damaged);
     }
 
-    /// There is a pod.
+    /// Adds a pod, or replaces the one with its id.
     pub fn pod(&self, pod: v1::PodSandbox) {
         self.world().pods.insert(pod.id.clone(), pod);
     }

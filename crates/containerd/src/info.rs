@@ -18,31 +18,31 @@ pub struct Info {
     pub runtime_spec: Option<Spec>,
 }
 
-/// A runtime specification.
+/// The part of config.json of the OCI runtime specification that is read here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Spec {
-    /// Its first process.
+    /// What its first process is started with.
     pub process: Option<Process>,
     /// What is specific to Linux.
     pub linux: Option<Linux>,
 }
 
-/// The first process.
+/// The first process of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Process {
-    /// oom_score_adj.
+    /// What is written to /proc/PID/oom_score_adj; `None`: inherited.
     pub oom_score_adj: Option<i64>,
 }
 
-/// A container on Linux.
+/// The part of a specification that is for Linux only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Linux {
     /// Its cgroup: a path, or `slice:prefix:name` for systemd.
     pub cgroups_path: String,
-    /// What it is given.
+    /// Limits of its cgroup; `None`: none.
     pub resources: Option<Resources>,
 }
 
@@ -50,13 +50,13 @@ pub struct Linux {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// CPUs and nodes.
+    /// CPU time, and the CPUs and nodes of its cpuset; `None`: no limit.
     pub cpu: Option<Cpu>,
-    /// Memory.
+    /// Limits of memory; `None`: no limit.
     pub memory: Option<Memory>,
 }
 
-/// CPUs and nodes.
+/// CPU time, and the CPUs and nodes of a cpuset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Cpu {
@@ -64,7 +64,7 @@ pub struct Cpu {
     pub shares: Option<u64>,
     /// Microseconds of CPU time in each period; at most 0: no limit.
     pub quota: Option<i64>,
-    /// The period in microseconds.
+    /// The period of `quota` in microseconds.
     pub period: Option<u64>,
     /// cpuset.cpus, as a list; empty: all.
     pub cpus: String,
@@ -72,7 +72,7 @@ pub struct Cpu {
     pub mems: String,
 }
 
-/// Memory.
+/// Limits of memory, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Memory {

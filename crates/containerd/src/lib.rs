@@ -35,7 +35,7 @@ pub mod events {
 
 /// containerd's own services. Their documentation is in `proto/containerd/services`.
 pub mod services {
-    /// What happens.
+    /// The service that streams containerd's events.
     #[allow(missing_docs, clippy::all)]
     pub mod events {
         tonic::include_proto!("containerd.services.events.v1");

@@ -1,37 +1,37 @@
 //! What messages of ttrpc hold (`request.proto` in github.com/containerd/ttrpc, `google/rpc/status.proto`).
 
-/// A call.
+/// A call as ttrpc sends it (`ttrpc.Request`).
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Request {
     /// Full name of the service.
     #[prost(string, tag = "1")]
     pub service: String,
-    /// Name of the call.
+    /// Name of the method within the service.
     #[prost(string, tag = "2")]
     pub method: String,
-    /// What is asked, encoded.
+    /// The request message of the method, in protobuf's wire format.
     #[prost(bytes = "vec", tag = "3")]
     pub payload: Vec<u8>,
 }
 
-/// An answer.
+/// The answer to a call as ttrpc sends it (`ttrpc.Response`).
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Response {
     /// How it went. Unset: well.
     #[prost(message, optional, tag = "1")]
     pub status: Option<Status>,
-    /// What is answered, encoded.
+    /// The response message of the method, in protobuf's wire format.
     #[prost(bytes = "vec", tag = "2")]
     pub payload: Vec<u8>,
 }
 
-/// How a call went.
+/// Whether a call failed, and why (`google.rpc.Status`).
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Status {
     /// One of the codes of gRPC; 0: well.
     #[prost(int32, tag = "1")]
     pub code: i32,
-    /// Words for people.
+    /// Describes the failure for people; empty after a success.
     #[prost(string, tag = "2")]
     pub message: String,
 }

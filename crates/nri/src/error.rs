@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
-    /// The socket failed.
+    /// Reading from the socket or writing to it failed.
     #[error("the connection to the runtime failed: {0}")]
     Io(#[from] io::Error),
     /// The runtime does not continue.

@@ -33,7 +33,7 @@ pub struct Runtime<S> {
     decoder: Decoder,
     messages: VecDeque<Message>,
     calls: u32,
-    /// Who has registered.
+    /// Name and index with which the plugin has registered.
     pub plugin: RegisterPluginRequest,
     /// The events that the plugin wants, as a bit each.
     pub events: i32,

@@ -24,16 +24,16 @@ const FRAME_MAX: usize = MESSAGE_HEADER + MESSAGE_MAX;
 /// (`conn.Read` in mux.go, `bufio.NewReader` in ttrpc's channel.go). What follows is read into a buffer of the message's size.
 const FIRST_FRAME: usize = 4096;
 
-/// A message of ttrpc.
+/// A message of ttrpc, with the connection of the multiplexer that carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// On which connection.
+    /// The number of the multiplexed connection, of which a socket of NRI has two.
     pub connection: u32,
     /// The number of the call.
     pub stream: u32,
     /// [`REQUEST`] or [`RESPONSE`]; others are data of streams, which the interface does not have.
     pub kind: u8,
-    /// What it holds, encoded.
+    /// A [`crate::Request`] or [`crate::Response`] in protobuf's wire format.
     pub payload: Vec<u8>,
 }
 

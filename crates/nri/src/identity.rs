@@ -32,7 +32,7 @@ impl Identity {
         }
     }
 
-    /// The name.
+    /// The name without the index, for example `numaloc`.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -29,7 +29,7 @@ const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
 /// The number of our only call. The numbers of who begins a connection are odd.
 const REGISTRATION: u32 = 1;
 
-/// A set of events.
+/// A set of events: a bit for each, by its number in the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events(i32);
 
@@ -54,9 +54,9 @@ impl FromIterator<Event> for Events {
 /// Something has happened, or is about to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
-    /// What.
+    /// The kind of event, which decides whether `container` is set.
     pub event: Event,
-    /// The pod.
+    /// The pod that the event is about, or whose container it is about.
     pub pod: Option<PodSandbox>,
     /// The container; `None` if it is about the pod.
     pub container: Option<Container>,
@@ -202,7 +202,6 @@ impl<P: Plugin + ?Sized> Session<'_, P> {
         }
     }
 
-    /// Carries a call out.
     fn call(&mut self, request: Request) -> Result<Response, Error> {
         let Request { service, method, payload } = request;
         let name = if service == PLUGIN_SERVICE { method.as_str() } else { "" };

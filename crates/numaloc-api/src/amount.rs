@@ -21,17 +21,15 @@ const DECIMALS: usize = 9;
 
 /// What is expected instead of the text that could not be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum AmountError {
-    /// Not a size.
     #[error("expected a size such as 4096, 512K, 64M or 1.5GiB")]
     Size,
     /// More than 64 bits can hold.
     #[error("expected a size below 16 EiB")]
     TooLarge,
-    /// Not a duration.
     #[error("expected a duration such as 500ms, 10s, 5m, 12h or 30d")]
     Duration,
-    /// Not a percentage.
     #[error("expected a percentage such as 80 or 80%")]
     Percent,
 }
@@ -95,7 +93,7 @@ pub fn percent(text: &str) -> Result<f64, AmountError> {
     if percent <= 100.0 { Ok(percent) } else { Err(AmountError::Percent) }
 }
 
-/// A decimal number, exact.
+/// A decimal number as its digits, without rounding.
 struct Number {
     digits: u128,
     /// How many of the digits are behind the point.

@@ -59,7 +59,7 @@ impl ListedJobs {
 /// What has become of one, on the wire a [`crate::v1::WatchJobsResponse`].
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchedJob {
-    /// A [`crate::v1::RecordChange`].
+    /// The number of a [`crate::v1::RecordChange`], whatever it is.
     #[prost(int32, tag = "1")]
     change: i32,
     #[prost(bytes = "bytes", optional, tag = "2")]

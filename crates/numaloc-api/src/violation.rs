@@ -30,10 +30,7 @@ pub enum Problem {
     TooMany { max: usize },
     /// A string is too long.
     #[error("must have at most {max} bytes")]
-    TooLong {
-        /// Most bytes.
-        max: usize,
-    },
+    TooLong { max: usize },
     /// A string is not in the form that it must have.
     #[error("must be {expected}")]
     Malformed { expected: &'static str },
@@ -65,7 +62,7 @@ pub enum Problem {
 pub struct Violation {
     /// Path of the field within the request, such as `spec.target.pids[3]`.
     pub field: String,
-    /// What is wrong.
+    /// Why the value was refused.
     pub problem: Problem,
 }
 

@@ -38,7 +38,7 @@ fn the_reference_is_what_the_definitions_say() {
     );
 }
 
-/// The whole page.
+/// Builds the whole page docs/reference.md from the definitions.
 fn reference() -> String {
     let set = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).expect("it was encoded by the build");
     let mut files = set.file;

@@ -54,7 +54,7 @@ impl Skip {
 /// A process with its local nodes and where its memory is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedProcess {
-    /// The process.
+    /// The process as the survey found it; [`Mapping::process`] is its index in the plan.
     pub process: Process,
     /// Nodes where its memory belongs.
     pub home: NodeSet,
@@ -64,7 +64,7 @@ pub struct PlannedProcess {
     pub skip: Option<Skip>,
     /// Resident bytes by node of the memory that it alone maps within the target.
     pub resident: BTreeMap<NodeId, u64>,
-    /// Locality of that memory.
+    /// How much of its resident memory is on home nodes.
     pub locality: Locality,
     /// Locality of all memory that is counted for this process. Memory that several processes map is counted for the
     /// first of them. The sum over all processes is the plan's locality.
@@ -76,10 +76,10 @@ pub struct PlannedProcess {
 /// How many wide threads are shown by name, at most.
 const WIDE_SHOWN: usize = 16;
 
-/// One of the [`PlannedProcess::wide_threads`].
+/// One of the [`PlannedProcess::wide_threads`]: a thread that may run beyond the home of its process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WideThread<'a> {
-    /// The thread.
+    /// The thread, with the CPUs of its own.
     pub thread: &'a Thread,
     /// CPUs that it may run on.
     pub cpus: &'a CpuSet,
@@ -124,9 +124,9 @@ pub struct Move {
     pub mappings: Vec<Mapping>,
     /// Which pages of the range belong to the extent.
     pub pages: Pages,
-    /// Length in bytes.
+    /// Length of its range in bytes, resident or not.
     pub bytes: u64,
-    /// What backs it.
+    /// What backs its pages; see [`Kind`].
     pub kind: Kind,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     pub hugetlb_bytes: Option<u64>,
@@ -134,7 +134,7 @@ pub struct Move {
     pub mappers: Mappers,
     /// Path or name as in /proc/PID/maps.
     pub name: Arc<str>,
-    /// Index into [`Plan::routes`].
+    /// Index into [`Plan::routes`]: the targets of its pages by source node.
     pub routes: usize,
     /// Bytes to move, by the node they are on.
     pub remote: BTreeMap<NodeId, u64>,
@@ -154,9 +154,9 @@ impl Move {
 /// A range of private memory whose pages with several mappings stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommonStay {
-    /// Its mappings.
+    /// Where the processes of the target map it.
     pub mappings: Vec<Mapping>,
-    /// Length in bytes.
+    /// Length of the range in bytes.
     pub bytes: u64,
 }
 
@@ -165,26 +165,26 @@ pub struct CommonStay {
 pub struct Skipped {
     /// One of its mappings, with the address there.
     pub mapping: Mapping,
-    /// What backs it.
+    /// What backs its pages; see [`Kind`].
     pub kind: Kind,
     /// Path or name as in /proc/PID/maps.
     pub name: Arc<str>,
-    /// Why they stay.
+    /// Why no batch will touch these pages.
     pub reason: Reason,
-    /// How many bytes.
+    /// Remote bytes that stay; local ones are not counted.
     pub remote_bytes: u64,
 }
 
 /// What is to be moved, what is not and why, and the expected result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What was asked.
+    /// The options of the request that this plan answers.
     pub options: Options,
     /// The target's processes; mappings refer to them by index.
     pub processes: Vec<PlannedProcess>,
     /// Resident bytes by node of the memory that several of the processes map.
     pub family_resident: BTreeMap<NodeId, u64>,
-    /// Locality of that memory.
+    /// How much of that memory is on home nodes.
     pub family_locality: Locality,
     /// One entry for each set of target nodes in use.
     pub routes: Vec<Routes>,

@@ -5,7 +5,7 @@
 //! its configuration says, and by `numalocd --restore-settings`. Nothing here makes a start fail: without such a queue the CPU
 //! copies.
 
-use crate::dsa::{self, Held, Report};
+use crate::dsa::{self, DeviceReport, HeldQueues};
 use numaloc_host::Roots;
 
 /// Whether the daemon sets up a work queue for the kernel on devices that nobody uses, and takes it down at its end.
@@ -20,7 +20,7 @@ pub enum WorkQueues {
 
 /// The queues that this daemon has set up. Dropping this value takes them down.
 #[derive(Debug)]
-pub struct Accelerators(Option<Held>);
+pub struct Accelerators(Option<HeldQueues>);
 
 impl Accelerators {
     /// Takes down what a daemon that was killed has left, and sets up what the configuration asks for. Blocks.
@@ -37,7 +37,7 @@ impl Accelerators {
             Ok((held, reports)) => {
                 tell(&reports);
                 let problems = reports.iter().filter(|report| report.is_problem());
-                (Self(held), problems.map(Report::to_string).collect())
+                (Self(held), problems.map(DeviceReport::to_string).collect())
             }
             Err(error) => {
                 let line = format!("DSA devices: {error}");
@@ -50,7 +50,7 @@ impl Accelerators {
 
 impl Drop for Accelerators {
     fn drop(&mut self) {
-        match self.0.take().map_or(Ok(Vec::new()), Held::undo) {
+        match self.0.take().map_or(Ok(Vec::new()), HeldQueues::undo) {
             Ok(reports) => tell(&reports),
             Err(error) => {
                 tracing::error!(%error, "work queues of DSA devices stay as they are: try numalocd --restore-settings");
@@ -59,7 +59,7 @@ impl Drop for Accelerators {
     }
 }
 
-fn tell(reports: &[Report]) {
+fn tell(reports: &[DeviceReport]) {
     for report in reports {
         match report.is_problem() {
             true => tracing::warn!("{report}"),

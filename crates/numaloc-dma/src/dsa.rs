@@ -43,9 +43,9 @@ mod undo;
 pub use command_status::CommandStatus;
 pub use device::{DMAENGINE, Device, Engine, Group, Limits, Queue, State};
 pub use error::Error;
-pub use held::{Held, prepare, recover};
-pub use missing::{Missing, missing};
-pub use report::{Became, Report};
+pub use held::{HeldQueues, prepare, recover};
+pub use missing::{MissingPart, missing};
+pub use report::{Became, DeviceReport};
 
 use numaloc_host::{Roots, read};
 use std::{collections::BTreeMap, path::Path};

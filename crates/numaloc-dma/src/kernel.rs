@@ -18,14 +18,14 @@ mod interface;
 #[cfg(test)]
 mod tests;
 
-pub use engines::{Condition, condition};
+pub use engines::{EngineStates, condition};
 pub use interface::{Counters, Interface, Knob, Settings};
 
 use engines::channels;
 use numaloc_host::Roots;
 use std::fs::File;
 
-/// What this kernel offers.
+/// Which interface for copies by DMA engines this kernel has, and whether it can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
     /// The name of the interface, [`Interface::name`]; `None` if the kernel has none.

@@ -22,7 +22,7 @@ pub use using::Using;
 use crate::kernel::{self, Interface, Settings};
 use numaloc_core::{Offload, OffloadUse};
 use numaloc_host::Roots;
-use session::Shared;
+use session::SharedOffload;
 use std::{fmt, sync::Arc, time::Duration};
 
 /// Whether the operator lets jobs have DMA engines copy.
@@ -38,9 +38,9 @@ pub enum Dma {
 /// What a job asks for, and what its owner and the configuration allow.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// What was asked for.
+    /// The job's choice, which may be to require it.
     pub policy: Offload,
-    /// What the configuration says.
+    /// Whether the operator's configuration allows it.
     pub rules: Dma,
     /// Whether the ceilings of the job's owner allow it.
     pub is_granted: bool,
@@ -85,28 +85,28 @@ impl From<OffloadError> for NotUsed {
 
 /// What a session needs of the host.
 #[derive(Clone, Copy, Debug)]
-struct Host {
-    /// Finds the kernel's interface.
+struct HostAccess {
+    /// Finds the kernel's interface; tests have one of their own.
     find: fn(&Roots) -> Option<Box<dyn Interface>>,
     /// Time between two looks at the counters and engines while offload is on.
     look: Duration,
 }
 
-/// See [`Host::look`].
+/// The interval of looks at an interface that is on; see [`HostAccess::look`].
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Switches offload on for jobs. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Offloading(Arc<Shared>);
+pub struct Offloading(Arc<SharedOffload>);
 
 impl Offloading {
     /// Of this host. Changes nothing yet.
     pub fn new(roots: Roots) -> Self {
-        Self::with(roots, Host { find: kernel::find, look: LOOK })
+        Self::with(roots, HostAccess { find: kernel::find, look: LOOK })
     }
 
-    fn with(roots: Roots, host: Host) -> Self {
-        Self(Arc::new(Shared::new(roots, host)))
+    fn with(roots: Roots, host: HostAccess) -> Self {
+        Self(Arc::new(SharedOffload::new(roots, host)))
     }
 
     /// Puts back what a daemon has left changed: this daemon, or one that died. Returns the settings that were put back, as

@@ -22,7 +22,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no thread panics while it holds this")
 }
 
-/// Bounds of a run.
+/// How fast a run may be, how long it may take, and what it shares with other runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLimits {
     /// Largest number of bytes in one move_pages call; a single folio may be larger. `None`: the profile's value.

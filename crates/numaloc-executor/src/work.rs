@@ -30,7 +30,6 @@ pub struct Work<'a> {
     pub topology: &'a Topology,
     /// The plan to carry out.
     pub plan: &'a Plan,
-    /// Bounds of the run.
     pub limits: &'a RunLimits,
     /// Cancellation and progress, shared with the caller.
     pub control: &'a Control,
@@ -46,7 +45,7 @@ pub struct Work<'a> {
     pub rooms: Arc<SharedRooms>,
     /// Whether memory may be compacted for huge pages.
     pub compacts: bool,
-    /// Where the host is.
+    /// Where the host's files are read.
     pub roots: &'a Roots,
     /// Whether this kernel may use folios larger than a base page and smaller than a huge page for anonymous memory (mTHP).
     pub small_folios: bool,

@@ -14,7 +14,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// An empty one.
+    /// A host whose /proc and /sys have no files yet.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a temporary directory") }
@@ -83,7 +83,6 @@ impl Fake {
             fs::remove_dir_all(self.path(&directory)).expect("a thread");
         }
     }
-    /// Ends a process permanently.
     pub(crate) fn remove(&self, pid: i32) {
         fs::remove_dir_all(self.path(&format!("proc/{pid}"))).expect("a process");
     }

@@ -81,13 +81,13 @@ pub use survey::{
     arrivals::{Arrivals, Groups},
     crew::{Crew, Cut, Newcomers},
     page_access::{PageAccess, Source},
-    placement::{Known, Policies},
-    scan::{Ownership, PageRun, Place, Precision, Scanned, Scanner},
+    placement::{KnownHost, Policies},
+    scan::{Ownership, PageLocation, PageRun, Precision, Scanned, Scanner},
     space::{AddressSpace, allow_files},
     used_files::{UsedFile, Whose, used_files},
 };
 pub use target::{
-    Found, LeftOut, Resolved, Target,
+    FoundProcesses, LeftOut, Resolved, Target,
     cgroup::numa_stat,
     containers::containers,
     cpu_use::CpuUse,
@@ -101,8 +101,8 @@ pub use target::{
 pub use views::{
     facts::{self, HostFacts},
     live,
-    look::{Begun, Looked, Wanted, look},
-    movers::{Mover, movers},
+    look::{Begun, LookRequest, Looked, look},
+    movers::{PageMover, movers},
     picture::Viewer,
 };
 

@@ -26,19 +26,19 @@ use crate::{
         extents::{Overlaps, Part},
         mappers::MapperSearch,
         page_access::PageAccess,
-        placement::{Known, Placements, Placing, Policies},
-        residency::Found,
+        placement::{KnownHost, Placements, Placing, Policies},
+        residency::ExtentPages,
         scan::{Precision, Scanner},
         space::{AddressSpace, check_answering, distinct},
     },
 };
 use numaloc_core::{
     Claims, Extent, Options, Pages, Process, Topology,
-    planner::{self, Seen},
+    planner::{self, Surveyed},
 };
 use std::sync::Arc;
 
-/// What the executor needs of a survey. What the planner needs is its [`Seen`].
+/// What the executor needs of a survey. What the planner needs is its [`Surveyed`].
 #[derive(Debug)]
 pub struct Survey {
     /// The processes that were still there, held open, one for each address space; extents refer to them by index.
@@ -56,7 +56,7 @@ pub struct Survey {
 impl Survey {
     /// What later surveys of the same processes need not ask again.
     pub fn known(&self) -> Policies<'_> {
-        Policies::Known(Known { page_access: &self.page_access, placements: &self.placements })
+        Policies::Known(KnownHost { page_access: &self.page_access, placements: &self.placements })
     }
 
     /// The processes, in the order in which extents refer to them.
@@ -75,9 +75,9 @@ impl Survey {
 /// How a survey is made.
 #[derive(Clone, Copy)]
 pub struct Surveyor<'a> {
-    /// The host.
+    /// Where the host's files are read.
     pub roots: &'a Roots,
-    /// Its nodes.
+    /// The nodes that residency is attributed to.
     pub topology: &'a Topology,
     /// Memory policies are read only of processes with pages that these options would have moved, but all of them. As many
     /// threads scan as the pace of the options has workers.
@@ -105,7 +105,7 @@ impl<'a> Surveyor<'a> {
         self,
         processes: Vec<Process>,
         arrivals: Option<Arc<dyn Arrivals>>,
-    ) -> Result<(Survey, Seen), Error> {
+    ) -> Result<(Survey, Surveyed), Error> {
         let growth = arrivals.map(|arrivals| {
             let roots = Arc::new(self.roots.clone());
             let (topology, options) = (self.topology.clone(), self.options.clone());
@@ -119,7 +119,7 @@ fn look(
     Surveyor { roots, topology, options, policies, stop }: Surveyor<'_>,
     growth: Option<&Arc<Growth>>,
     processes: Vec<Process>,
-) -> Result<(Survey, Seen), Error> {
+) -> Result<(Survey, Surveyed), Error> {
     let go_on = || if stop() { Err(Error::Stopped) } else { Ok(()) };
     let mut page_access = match policies {
         Policies::Known(before) => before.page_access.again(roots)?,
@@ -172,7 +172,7 @@ fn look(
     };
     let placements = placing.place(&mut extents)?;
     let caller_mems = read::mems_allowed(roots)?;
-    let seen = Seen { processes, caller_mems, extents };
+    let seen = Surveyed { processes, caller_mems, extents };
     Ok((Survey { spaces, claims, page_access, placements, newcomers }, seen))
 }
 
@@ -181,7 +181,7 @@ fn look(
 fn find_extents(
     vmas: Vec<Vec<Vma>>,
     refused: impl Fn(Overlaps) -> Error,
-    find: impl Fn(&[Part]) -> Result<Vec<Found>, Error>,
+    find: impl Fn(&[Part]) -> Result<Vec<ExtentPages>, Error>,
     look_again: impl Fn() -> bool,
 ) -> Result<Vec<Extent>, Error> {
     let parts = extents::parts(vmas).map_err(&refused)?;

@@ -13,12 +13,12 @@ pub(crate) mod unit;
 
 use crate::{
     Error, Roots,
-    target::process::{Miss, Open},
+    target::process::{Miss, OpenProcess},
 };
 use numaloc_core::{Identity, Process, Topology};
 use std::{collections::BTreeMap, fmt};
 
-/// What a request names.
+/// What a request names: one process, cgroup or unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The process that has this pid now (or a thread with this id).
@@ -32,7 +32,7 @@ pub enum Target {
     },
     /// A cgroup with its children: a path below the mount point, as in /proc/PID/cgroup.
     Cgroup(String),
-    /// A systemd unit.
+    /// A systemd unit; a name without a suffix is a service's.
     Unit(String),
 }
 
@@ -70,11 +70,11 @@ impl Target {
 /// The result of resolving targets.
 #[derive(Debug, Default)]
 pub struct Resolved {
-    /// The targets.
+    /// The targets, in the order of the request.
     pub targets: Vec<Target>,
     /// Their processes, one per thread group and each once, in ascending order of pid.
     pub processes: Vec<Process>,
-    /// What takes no part.
+    /// Targets that take no part, and those of which some processes take none.
     pub missing: Vec<LeftOut>,
 }
 
@@ -91,14 +91,14 @@ pub struct LeftOut {
 
 /// The processes of one target.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundProcesses {
     /// Those that may be read: at least one.
     pub processes: Vec<Process>,
     /// How many others of its cgroup may not be read, and why the first of them may not.
     pub unreadable: Option<(usize, Error)>,
 }
 
-impl Found {
+impl FoundProcesses {
     fn one(process: Process) -> Self {
         Self { processes: vec![process], unreadable: None }
     }
@@ -117,7 +117,7 @@ pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result
     let mut missing = Vec::new();
     for (target, found) in resolve_each(roots, targets, topology).enumerate() {
         match found {
-            Ok(Found { processes: found, unreadable }) => {
+            Ok(FoundProcesses { processes: found, unreadable }) => {
                 processes.extend(found.into_iter().map(|process| (process.identity.pid, process)));
                 let left = unreadable.map(|(processes, why)| LeftOut { target, processes, why });
                 missing.extend(left);
@@ -147,7 +147,7 @@ pub fn resolve_each(
     roots: &Roots,
     targets: &[Target],
     topology: &Topology,
-) -> impl Iterator<Item = Result<Found, Error>> {
+) -> impl Iterator<Item = Result<FoundProcesses, Error>> {
     let units: Vec<&str> = targets.iter().filter_map(Target::unit).collect();
     let mut control_groups = unit::control_groups(&units).into_iter();
     targets.iter().map(move |target| {
@@ -162,20 +162,24 @@ fn find(
     target: &Target,
     of_unit: Option<Result<String, Error>>,
     topology: &Topology,
-) -> Result<Found, Error> {
+) -> Result<FoundProcesses, Error> {
     let read = |pid| {
         let process = process::read(roots, pid, topology);
         process.map_err(|miss| miss.into_error(pid))
     };
     match target {
-        Target::Pid(pid) => Ok(Found::one(read(*pid)?)),
+        Target::Pid(pid) => Ok(FoundProcesses::one(read(*pid)?)),
         Target::Process { identity, boot_id } => {
             let other = Error::OtherProcess { pid: identity.pid };
             if crate::boot_id(roots)? != *boot_id {
                 return Err(other);
             }
             let process = read(identity.pid)?;
-            if process.identity == *identity { Ok(Found::one(process)) } else { Err(other) }
+            if process.identity == *identity {
+                Ok(FoundProcesses::one(process))
+            } else {
+                Err(other)
+            }
         }
         Target::Cgroup(path) => members(roots, path, target, topology),
         Target::Unit(_) => {
@@ -229,7 +233,7 @@ pub fn identify(
 ) -> Result<BTreeMap<i32, Identity>, Error> {
     let identity = |pid| -> Result<Identity, Miss> {
         let pid = process::tgid(roots, pid)?;
-        Ok(Identity { pid, start_time: Open::new(roots, pid)?.stat()?.starttime })
+        Ok(Identity { pid, start_time: OpenProcess::new(roots, pid)?.stat()?.starttime })
     };
     let mut known = BTreeMap::new();
     for pid in pids {
@@ -248,7 +252,7 @@ fn members(
     path: &str,
     target: &Target,
     topology: &Topology,
-) -> Result<Found, Error> {
+) -> Result<FoundProcesses, Error> {
     let own_pid = process::own_pid(roots);
     let mut processes = Vec::new();
     let mut unreadable: Option<(usize, Error)> = None;
@@ -267,7 +271,7 @@ fn members(
         let empty = || Error::Empty { target: target.to_string() };
         return Err(unreadable.map_or_else(empty, |(_, first)| first));
     }
-    Ok(Found { processes, unreadable })
+    Ok(FoundProcesses { processes, unreadable })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Leaves root behind.
+//! Changes from root to an unprivileged account.
 
 use anyhow::{Context, ensure};
 use nix::unistd::{Uid, User, geteuid, getuid, initgroups, setgid, setuid};

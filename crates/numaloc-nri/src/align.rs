@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The machine's nodes that have memory, with their CPUs, once numalocd has told them. A container that is created before that
 /// stays as it is: nobody waits for numalocd.
 #[derive(Clone, Debug, Default)]
-pub struct Nodes(Arc<Mutex<Vec<(NodeId, CpuSet)>>>);
+pub struct MachineNodes(Arc<Mutex<Vec<(NodeId, CpuSet)>>>);
 
-impl Nodes {
+impl MachineNodes {
     pub fn set(&self, nodes: Vec<(NodeId, CpuSet)>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }

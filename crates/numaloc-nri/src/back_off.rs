@@ -7,7 +7,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// What has worked for this long has worked: if it fails then, it is soon tried again.
 const GOOD: Duration = Duration::from_secs(60);
 
-/// Waits that double.
+/// Pauses between attempts, each twice as long as the one before, up to a bound.
 #[derive(Debug)]
 pub struct BackOff(Duration);
 

@@ -3,7 +3,7 @@
 use crate::{
     answer::within,
     facts::{Facts, Pods, ToldBy, bounded},
-    seen::Look,
+    seen::ContainerList,
 };
 use containerd::{
     ANSWER_MAX, Info,
@@ -22,7 +22,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 const LIST: Duration = Duration::from_secs(60);
 
 /// What the CRI says of one container.
-enum Asked {
+enum CriState {
     /// It runs, or is about to.
     Runs(Box<(v1::ContainerStatus, Info)>),
     /// It is none, or has ended.
@@ -31,7 +31,7 @@ enum Asked {
     Unclear,
 }
 
-/// The CRI of containerd.
+/// A client of containerd's CRI: the containers of the host and their pods.
 #[derive(Debug)]
 pub struct Containers {
     client: RuntimeServiceClient<Channel>,
@@ -41,7 +41,6 @@ pub struct Containers {
 }
 
 impl Containers {
-    /// By this connection.
     pub fn new(channel: Channel) -> Self {
         let client = RuntimeServiceClient::new(channel).max_decoding_message_size(ANSWER_MAX);
         Self { client, shared: Pods::default(), said: BTreeMap::new() }
@@ -51,7 +50,7 @@ impl Containers {
     ///
     /// # Errors
     /// containerd is lost, or has no CRI.
-    pub async fn look(&mut self) -> Result<Look, Status> {
+    pub async fn look(&mut self) -> Result<ContainerList, Status> {
         let pods = self.pods("").await?;
         let state = ContainerState::ContainerRunning.into();
         let state = Some(v1::ContainerStateValue { state });
@@ -59,7 +58,7 @@ impl Containers {
         let listed = within(LIST, self.client.list_containers(request)).await?.containers;
         let ids: BTreeSet<_> = listed.iter().map(|container| container.id.as_str()).collect();
         self.said.retain(|id, _| ids.contains(id.as_str()));
-        let mut look = Look::default();
+        let mut look = ContainerList::default();
         for v1::Container { id, pod_sandbox_id, .. } in listed {
             // A pod that was made after the list of pods.
             let Some(pod) = pods.get(&pod_sandbox_id) else {
@@ -67,13 +66,13 @@ impl Containers {
                 continue;
             };
             match self.asked(&id).await? {
-                Asked::Runs(told) => {
+                CriState::Runs(told) => {
                     let facts = facts(&mut self.shared, pod.clone(), *told);
                     look.found.insert(id, facts);
                 }
                 // Meanwhile.
-                Asked::Gone => {}
-                Asked::Unclear => {
+                CriState::Gone => {}
+                CriState::Unclear => {
                     look.unclear.insert(id);
                 }
             }
@@ -87,7 +86,7 @@ impl Containers {
     /// # Errors
     /// containerd is lost.
     pub async fn container(&mut self, id: &str, pod: Option<Pod>) -> Result<Option<Facts>, Status> {
-        let Asked::Runs(told) = self.asked(id).await? else { return Ok(None) };
+        let CriState::Runs(told) = self.asked(id).await? else { return Ok(None) };
         let pod = match pod {
             Some(pod) => Some(pod),
             None => self.pods(&told.1.sandbox_id).await?.remove(&told.1.sandbox_id),
@@ -103,7 +102,7 @@ impl Containers {
         Ok(answer.items.into_iter().map(|sandbox| (sandbox.id.clone(), pod(sandbox))).collect())
     }
 
-    async fn asked(&mut self, id: &str) -> Result<Asked, Status> {
+    async fn asked(&mut self, id: &str) -> Result<CriState, Status> {
         let request = v1::ContainerStatusRequest { container_id: id.to_owned(), verbose: true };
         let why = match within(ANSWER, self.client.container_status(request)).await {
             Ok(answer) => match Info::read(&answer) {
@@ -115,15 +114,15 @@ impl Containers {
                         ContainerState::ContainerRunning | ContainerState::ContainerCreated
                     );
                     return Ok(if runs {
-                        Asked::Runs(Box::new((status, info)))
+                        CriState::Runs(Box::new((status, info)))
                     } else {
-                        Asked::Gone
+                        CriState::Gone
                     });
                 }
                 Err(error) => format!("the runtime specification cannot be read: {error}"),
             },
             Err(status) => match status.code() {
-                Code::NotFound => return Ok(Asked::Gone),
+                Code::NotFound => return Ok(CriState::Gone),
                 Code::Unavailable | Code::Cancelled | Code::Unimplemented => return Err(status),
                 // One container may be stuck or damaged; that is no reason to give up all others.
                 code => format!("{} ({code:?})", status.message()),
@@ -133,7 +132,7 @@ impl Containers {
             tracing::warn!(container = %id, "containerd does not answer about it: {why}. It is asked again");
             self.said.insert(id.to_owned(), why);
         }
-        Ok(Asked::Unclear)
+        Ok(CriState::Unclear)
     }
 }
 

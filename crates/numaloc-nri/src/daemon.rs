@@ -27,14 +27,14 @@ const PAGE: i32 = 1000;
 pub trait Daemon {
     /// Connects, and says who we are to it.
     fn connect(&mut self) -> impl Future<Output = Result<String, Status>> + Send;
-    /// The machine's nodes.
+    /// The machine's nodes with their CPUs and memory.
     fn nodes(&mut self) -> impl Future<Output = Result<Vec<v1::Node>, Status>> + Send;
     /// Declares all of our workloads. Gives back the names of those that are not registered: each has no cgroup, or several.
     fn replace(
         &mut self,
         all: Vec<v1::Workload>,
     ) -> impl Future<Output = Result<Vec<String>, Status>> + Send;
-    /// Registers one workload.
+    /// Registers one workload, or replaces it.
     fn register(
         &mut self,
         workload: v1::Workload,
@@ -43,7 +43,7 @@ pub trait Daemon {
     fn unregister(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
     /// Begins all leases again. Gives back how many workloads of ours there are.
     fn renew(&mut self) -> impl Future<Output = Result<usize, Status>> + Send;
-    /// All schedules of ours.
+    /// The schedules that this plugin has created.
     fn schedules(
         &mut self,
         me: String,
@@ -77,7 +77,7 @@ pub fn is_lost(status: &Status) -> bool {
     codes.contains(&status.code())
 }
 
-/// numalocd, by gRPC.
+/// A client of numalocd's gRPC API.
 #[derive(Clone, Debug)]
 pub struct Grpc {
     endpoint: Endpoint,

@@ -6,7 +6,7 @@
 
 use crate::{
     answer::innermost, back_off::BackOff, config::Config, containers::Containers, inbox::Inbox,
-    queue::Change, seen::Seen,
+    queue::ContainerChange, seen::KnownContainers,
 };
 use anyhow::Context;
 use containerd::{
@@ -44,7 +44,7 @@ pub async fn serve(
     mut by_nri: watch::Receiver<bool>,
     grace: Duration,
 ) -> anyhow::Result<()> {
-    let (mut back_off, mut seen) = (BackOff::default(), Seen::default());
+    let (mut back_off, mut seen) = (BackOff::default(), KnownContainers::default());
     loop {
         until(&mut by_nri, false).await;
         tokio::select! {
@@ -94,7 +94,11 @@ async fn until(by_nri: &mut watch::Receiver<bool>, wanted: bool) {
 }
 
 /// One connection, until it ends, or until changes were dropped: the next one begins with all that there is.
-async fn session(config: &Config, inbox: &Inbox, seen: &mut Seen) -> anyhow::Result<Infallible> {
+async fn session(
+    config: &Config,
+    inbox: &Inbox,
+    seen: &mut KnownContainers,
+) -> anyhow::Result<Infallible> {
     let channel = connect(&config.containerd_socket).await?;
     let (sender, mut envelopes) = mpsc::channel(WAITING);
     tokio::select! {
@@ -140,7 +144,7 @@ async fn follow(
     mut containers: Containers,
     envelopes: &mut mpsc::Receiver<Envelope>,
     inbox: &Inbox,
-    seen: &mut Seen,
+    seen: &mut KnownContainers,
 ) -> anyhow::Result<Infallible> {
     seen.look(containers.look().await.context("containerd's CRI")?);
     tracing::info!(
@@ -169,15 +173,14 @@ async fn follow(
     }
 }
 
-/// Takes an event in.
 async fn happened(
     event: Event,
     containers: &mut Containers,
     inbox: &Inbox,
-    seen: &mut Seen,
+    seen: &mut KnownContainers,
 ) -> anyhow::Result<()> {
     tracing::debug!(?event, "told");
-    let (id, change): (String, Option<Change>) = match event {
+    let (id, change): (String, Option<ContainerChange>) = match event {
         Event::Started { container, pid } => {
             let facts = containers.container(&container, None).await?;
             let change = facts.and_then(|mut facts| {
@@ -211,7 +214,7 @@ async fn happened(
 
 /// Puts a change into the inbox. If that has no room, all has to be told again. The connection by NRI, if there is one, waits for the
 /// same, and only one of them would be woken: so this one asks.
-fn push(inbox: &Inbox, id: String, change: Change) -> anyhow::Result<()> {
+fn push(inbox: &Inbox, id: String, change: ContainerChange) -> anyhow::Result<()> {
     inbox.push(id, change);
     anyhow::ensure!(!inbox.is_lost(), "too many containers have changed at once");
     Ok(())

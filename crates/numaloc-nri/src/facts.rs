@@ -18,7 +18,7 @@ pub enum ToldBy {
 }
 
 impl ToldBy {
-    /// Its name in labels.
+    /// The value of the label that names the source.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nri => "nri",
@@ -37,7 +37,7 @@ pub struct Facts {
     pub pid: u32,
     /// Its pod, of whose annotations only those are kept that concern us. Containers of a pod share it.
     pub pod: Arc<Pod>,
-    /// What it was given.
+    /// The CPUs, nodes and weights of its cgroup.
     pub resources: Resources,
     /// cpuset.cpus as the runtime has set it; empty if it has not.
     pub cpus: String,

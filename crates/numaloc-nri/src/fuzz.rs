@@ -1,7 +1,7 @@
 //! What the fuzz targets call: bytes that a container runtime may send, and what an operator may write. What panics here is a defect.
 
 use crate::{
-    align::Nodes,
+    align::MachineNodes,
     config::{self, AlignMems, Config},
     handlers::Handlers,
     inbox::Inbox,
@@ -41,7 +41,7 @@ const METHODS: [&str; 11] = [
 pub fn runtime(bytes: &[u8]) {
     let Some((&form, bytes)) = bytes.split_first() else { return };
     let socket = if form & 1 == 0 { bytes.to_vec() } else { calls(bytes) };
-    let nodes = Nodes::default();
+    let nodes = MachineNodes::default();
     let node = |id, cpus: &str| (NodeId(id), cpus.parse::<CpuSet>().expect("a list"));
     nodes.set(vec![node(0, "0-3"), node(1, "4-7")]);
     let inbox = Arc::new(Inbox::new(queue::MOST));

@@ -1,11 +1,11 @@
 //! What the runtime calls. Nothing here waits for anybody: facts go into the inbox, and the answer back to the runtime.
 
 use crate::{
-    align::Nodes,
+    align::MachineNodes,
     config::AlignMems,
     facts::{Facts, Pods, pod},
     inbox::Inbox,
-    queue::Change,
+    queue::ContainerChange,
 };
 use nri::{
     Events, Notice, Plugin,
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 pub struct Handlers {
     inbox: Arc<Inbox>,
     align: AlignMems,
-    nodes: Nodes,
+    nodes: MachineNodes,
     pods: Pods,
     /// Whether the runtime has told all containers, and is connected still.
     is_told: watch::Sender<bool>,
@@ -30,7 +30,7 @@ pub struct Handlers {
 
 impl Handlers {
     /// Handlers that fill this inbox.
-    pub fn new(inbox: Arc<Inbox>, align: AlignMems, nodes: Nodes) -> Self {
+    pub fn new(inbox: Arc<Inbox>, align: AlignMems, nodes: MachineNodes) -> Self {
         let pods = Pods::default();
         Self { inbox, align, nodes, pods, is_told: watch::Sender::new(false) }
     }
@@ -40,7 +40,7 @@ impl Handlers {
         self.is_told.subscribe()
     }
 
-    /// The connection has ended.
+    /// Notes that the connection to the runtime has ended.
     pub fn ended(&self) {
         self.is_told.send_replace(false);
     }
@@ -94,9 +94,9 @@ impl Plugin for Handlers {
             Box::new(Facts::new(shared, container))
         };
         let change = match event {
-            Event::PostStartContainer => Change::Started(facts(container)),
-            Event::PostUpdateContainer => Change::Updated(facts(container)),
-            Event::StopContainer | Event::RemoveContainer => Change::Gone,
+            Event::PostStartContainer => ContainerChange::Started(facts(container)),
+            Event::PostUpdateContainer => ContainerChange::Updated(facts(container)),
+            Event::StopContainer | Event::RemoveContainer => ContainerChange::Gone,
             _ => return,
         };
         tracing::debug!(?event, container = %id, "told");

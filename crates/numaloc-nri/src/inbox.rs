@@ -3,7 +3,7 @@
 
 use crate::{
     facts::Facts,
-    queue::{Batch, Change, Queue},
+    queue::{ChangeQueue, ContainerChange, PendingChanges},
 };
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 #[derive(Debug)]
 pub struct Inbox {
-    queue: Mutex<Queue>,
+    queue: Mutex<ChangeQueue>,
     filled: Notify,
     lost: Notify,
 }
@@ -21,17 +21,21 @@ pub struct Inbox {
 impl Inbox {
     /// An empty one with room for changes of `most` containers.
     pub fn new(most: usize) -> Self {
-        Self { queue: Mutex::new(Queue::new(most)), filled: Notify::new(), lost: Notify::new() }
+        Self {
+            queue: Mutex::new(ChangeQueue::new(most)),
+            filled: Notify::new(),
+            lost: Notify::new(),
+        }
     }
 
-    /// All containers that run.
+    /// Replaces all that waits by the containers that run.
     pub fn synchronize(&self, all: BTreeMap<String, Facts>) {
         self.queue().synchronize(all);
         self.filled.notify_one();
     }
 
-    /// A container has changed.
-    pub fn push(&self, id: String, change: Change) {
+    /// Adds the change of a container, in place of an earlier one.
+    pub fn push(&self, id: String, change: ContainerChange) {
         let mut queue = self.queue();
         let was_lost = queue.is_lost();
         queue.push(id, change);
@@ -57,12 +61,12 @@ impl Inbox {
         self.queue().is_lost()
     }
 
-    /// Takes all that waits.
-    pub fn take(&self) -> Option<Batch> {
+    /// Takes all that waits; `None` if nothing does.
+    pub fn take(&self) -> Option<PendingChanges> {
         self.queue().take()
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, ChangeQueue> {
         // What is in it is whole between any two statements of its functions that can panic: there are none.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

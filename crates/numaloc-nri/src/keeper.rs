@@ -2,14 +2,14 @@
 //! compares what is wanted with what is there, so it does not matter after what failure, and whose, it begins again.
 
 use crate::{
-    align::Nodes,
+    align::MachineNodes,
     back_off::BackOff,
     config::{AlignMems, Config},
     daemon::{Daemon, is_lost},
     facts::Facts,
     inbox::Inbox,
     labels::{CONTAINER, STATE},
-    wanted::{Wanted, id, wanted},
+    wanted::{WantedRecords, id, wanted},
 };
 use numaloc_api::{
     v1,
@@ -41,7 +41,7 @@ const FIELDS: &[&str] = &["spec", "interval", "jitter", "ttl_after_gone", "pause
 pub struct Keeper<D> {
     config: Arc<Config>,
     daemon: D,
-    nodes: Nodes,
+    nodes: MachineNodes,
     /// Containers that run; `None` until the runtime has told all of them. Nothing is declared or removed before.
     known: Option<BTreeMap<String, Facts>>,
     /// Who we are to numalocd.
@@ -60,7 +60,7 @@ pub struct Keeper<D> {
 
 impl<D: Daemon> Keeper<D> {
     /// A keeper that knows nothing yet.
-    pub fn new(config: Arc<Config>, daemon: D, nodes: Nodes) -> Self {
+    pub fn new(config: Arc<Config>, daemon: D, nodes: MachineNodes) -> Self {
         Self {
             config,
             daemon,
@@ -178,7 +178,7 @@ impl<D: Daemon> Keeper<D> {
     }
 
     /// Says what is to be said of all containers, and forgets what was said of others.
-    fn tell_all(&mut self, all: &[Wanted]) {
+    fn tell_all(&mut self, all: &[WantedRecords]) {
         let names: BTreeSet<_> = all.iter().map(|wanted| wanted.workload.name.as_str()).collect();
         self.told.retain(|name, _| names.contains(name.as_str()));
         all.iter().for_each(|wanted| tell(&mut self.told, wanted));
@@ -229,9 +229,9 @@ impl<D: Daemon> Keeper<D> {
     }
 
     /// A container has started or changed.
-    async fn keep(&mut self, wanted: Wanted) -> Result<(), Status> {
+    async fn keep(&mut self, wanted: WantedRecords) -> Result<(), Status> {
         tell(&mut self.told, &wanted);
-        let Wanted { workload, schedule, .. } = wanted;
+        let WantedRecords { workload, schedule, .. } = wanted;
         let name = workload.name.clone();
         let done = self.daemon.register(workload).await;
         if self.is_done(&name, done)?.is_none() {
@@ -245,7 +245,6 @@ impl<D: Daemon> Keeper<D> {
         }
     }
 
-    /// A container has gone.
     async fn forget(&mut self, container: &str) -> Result<(), Status> {
         let Some(id) = id(container) else { return Ok(()) };
         let schedule = format!("{}{id}", ScheduleId::PREFIX);
@@ -357,7 +356,7 @@ fn tenant(schedule: &v1::Schedule) -> &str {
 }
 
 /// Says what is to be said of a container, once.
-fn tell(told: &mut BTreeMap<String, Vec<String>>, wanted: &Wanted) {
+fn tell(told: &mut BTreeMap<String, Vec<String>>, wanted: &WantedRecords) {
     let before = told.insert(wanted.workload.name.clone(), wanted.notes.clone());
     if before.as_ref() != Some(&wanted.notes) {
         let workload = &wanted.workload.name;

@@ -117,7 +117,7 @@ fn run(config: Config) -> anyhow::Result<()> {
 /// Runs until it is stopped, or until the runtime that has launched this process ends the connection.
 async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::Result<()> {
     let inbox = Arc::new(inbox::Inbox::new(queue::MOST));
-    let nodes = align::Nodes::default();
+    let nodes = align::MachineNodes::default();
     let daemon = daemon::Grpc::new(&config.endpoint)?;
     let keeper = keeper::Keeper::new(Arc::clone(&config), daemon, nodes.clone());
     let connection = source::serve(Arc::clone(&config), launched, Arc::clone(&inbox), nodes);

@@ -9,24 +9,24 @@ pub const MOST: usize = 16_384;
 
 /// The last change of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ContainerChange {
     Started(Box<Facts>),
     /// It has got other resources. It makes nothing known: the container may have stopped meanwhile.
     Updated(Box<Facts>),
-    /// It has stopped.
+    /// It has stopped, so it is forgotten.
     Gone,
 }
 
-/// All that waits.
+/// The changes that the keeper has not taken yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
+pub struct PendingChanges {
     /// All containers that run, if the runtime has said that. What was known before counts no more.
     pub all: Option<BTreeMap<String, Facts>>,
     /// What has changed after that, by container.
-    pub changes: BTreeMap<String, Change>,
+    pub changes: BTreeMap<String, ContainerChange>,
 }
 
-impl Batch {
+impl PendingChanges {
     /// Makes these changes to what is known. Gives back the ids of the containers that have changed.
     pub fn apply(self, known: &mut BTreeMap<String, Facts>) -> Vec<String> {
         let Self { all, changes } = self;
@@ -34,12 +34,12 @@ impl Batch {
         let mut changed = Vec::new();
         for (id, change) in changes {
             match change {
-                Change::Started(facts) => drop(known.insert(id.clone(), *facts)),
-                Change::Updated(facts) => match known.get_mut(&id) {
+                ContainerChange::Started(facts) => drop(known.insert(id.clone(), *facts)),
+                ContainerChange::Updated(facts) => match known.get_mut(&id) {
                     Some(known) => *known = *facts,
                     None => continue,
                 },
-                Change::Gone => drop(known.remove(&id)),
+                ContainerChange::Gone => drop(known.remove(&id)),
             }
             changed.push(id);
         }
@@ -48,27 +48,27 @@ impl Batch {
 }
 
 #[derive(Debug)]
-pub struct Queue {
-    batch: Batch,
+pub struct ChangeQueue {
+    batch: PendingChanges,
     most: usize,
     is_lost: bool,
 }
 
-impl Queue {
+impl ChangeQueue {
     /// An empty queue with room for changes of `most` containers.
     pub fn new(most: usize) -> Self {
-        Self { batch: Batch::default(), most, is_lost: false }
+        Self { batch: PendingChanges::default(), most, is_lost: false }
     }
 
-    /// All containers that run.
+    /// Replaces all that waits by the containers that run.
     pub fn synchronize(&mut self, all: BTreeMap<String, Facts>) {
-        self.batch = Batch { all: Some(all), changes: BTreeMap::new() };
+        self.batch = PendingChanges { all: Some(all), changes: BTreeMap::new() };
         self.is_lost = false;
     }
 
-    /// A container has changed. If there is no room, all changes are dropped, and [`Queue::is_lost`] until the next
-    /// [`Queue::synchronize`].
-    pub fn push(&mut self, id: String, change: Change) {
+    /// A container has changed. If there is no room, all changes are dropped, and [`ChangeQueue::is_lost`] until the next
+    /// [`ChangeQueue::synchronize`].
+    pub fn push(&mut self, id: String, change: ContainerChange) {
         let changes = &mut self.batch.changes;
         if self.is_lost || (changes.len() >= self.most && !changes.contains_key(&id)) {
             self.is_lost = true;
@@ -77,8 +77,10 @@ impl Queue {
         }
         let change = match (changes.remove(&id), change) {
             // It is still to be made known.
-            (Some(Change::Started(_)), Change::Updated(facts)) => Change::Started(facts),
-            (Some(Change::Gone), Change::Updated(_)) => Change::Gone,
+            (Some(ContainerChange::Started(_)), ContainerChange::Updated(facts)) => {
+                ContainerChange::Started(facts)
+            }
+            (Some(ContainerChange::Gone), ContainerChange::Updated(_)) => ContainerChange::Gone,
             (_, change) => change,
         };
         changes.insert(id, change);
@@ -90,9 +92,9 @@ impl Queue {
     }
 
     /// Takes all that waits; `None`: nothing.
-    pub fn take(&mut self) -> Option<Batch> {
+    pub fn take(&mut self) -> Option<PendingChanges> {
         let batch = std::mem::take(&mut self.batch);
-        (batch != Batch::default()).then_some(batch)
+        (batch != PendingChanges::default()).then_some(batch)
     }
 }
 
@@ -107,22 +109,22 @@ mod tests {
 
     /// What a runtime may tell of a container.
     #[derive(Clone, Debug)]
-    enum Told {
+    enum ReportedContainer {
         All(Vec<u8>),
-        Change(u8, Change),
+        Change(u8, ContainerChange),
     }
 
-    fn told() -> impl Strategy<Value = Told> {
+    fn told() -> impl Strategy<Value = ReportedContainer> {
         let change = (0u8..4, 0u8..3, 0u8..6).prop_map(|(id, what, cpus)| {
             let facts = Box::new(facts(id, cpus));
             let change = match what {
-                0 => Change::Started(facts),
-                1 => Change::Updated(facts),
-                _ => Change::Gone,
+                0 => ContainerChange::Started(facts),
+                1 => ContainerChange::Updated(facts),
+                _ => ContainerChange::Gone,
             };
-            Told::Change(id, change)
+            ReportedContainer::Change(id, change)
         });
-        prop_oneof![9 => change, 1 => prop::collection::vec(0u8..4, 0..4).prop_map(Told::All)]
+        prop_oneof![9 => change, 1 => prop::collection::vec(0u8..4, 0..4).prop_map(ReportedContainer::All)]
     }
 
     fn all(ids: &[u8]) -> BTreeMap<String, Facts> {
@@ -136,12 +138,12 @@ mod tests {
             told in prop::collection::vec(told(), 0..40), takes in prop::collection::vec(any::<bool>(), 40),
         ) {
             let (mut rarely, mut always) = (BTreeMap::new(), BTreeMap::new());
-            let (mut queue, mut every) = (Queue::new(8), Queue::new(8));
+            let (mut queue, mut every) = (ChangeQueue::new(8), ChangeQueue::new(8));
             for (told, takes) in told.into_iter().zip(takes) {
                 for queue in [&mut queue, &mut every] {
                     match told.clone() {
-                        Told::All(ids) => queue.synchronize(all(&ids)),
-                        Told::Change(id, change) => queue.push(id.to_string(), change),
+                        ReportedContainer::All(ids) => queue.synchronize(all(&ids)),
+                        ReportedContainer::Change(id, change) => queue.push(id.to_string(), change),
                     }
                 }
                 every.take().into_iter().for_each(|batch| drop(batch.apply(&mut always)));
@@ -156,9 +158,9 @@ mod tests {
 
         #[test]
         fn it_never_keeps_more_than_its_bound(ids in prop::collection::vec(any::<u8>(), 0..100)) {
-            let mut queue = Queue::new(5);
+            let mut queue = ChangeQueue::new(5);
             for &id in &ids {
-                queue.push(id.to_string(), Change::Gone);
+                queue.push(id.to_string(), ContainerChange::Gone);
                 prop_assert!(queue.batch.changes.len() <= 5);
             }
             let different: std::collections::BTreeSet<_> = ids.iter().collect();
@@ -168,14 +170,14 @@ mod tests {
 
     #[test]
     fn a_queue_that_has_lost_something_knows_again_when_it_is_told_all() {
-        let mut queue = Queue::new(1);
-        queue.push("1".to_owned(), Change::Gone);
-        queue.push("2".to_owned(), Change::Gone);
-        queue.push("1".to_owned(), Change::Gone);
+        let mut queue = ChangeQueue::new(1);
+        queue.push("1".to_owned(), ContainerChange::Gone);
+        queue.push("2".to_owned(), ContainerChange::Gone);
+        queue.push("1".to_owned(), ContainerChange::Gone);
         assert!(queue.is_lost());
         assert_eq!(queue.take(), None);
         queue.synchronize(all(&[3]));
-        queue.push("3".to_owned(), Change::Gone);
+        queue.push("3".to_owned(), ContainerChange::Gone);
         assert!(!queue.is_lost());
         let mut known = all(&[7]);
         let changed = queue.take().expect("there is something").apply(&mut known);

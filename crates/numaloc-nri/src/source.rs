@@ -1,7 +1,7 @@
 //! Which way the containers of this host are told: by NRI, or by containerd's own events. Both fill the same inbox.
 
 use crate::{
-    align::Nodes,
+    align::MachineNodes,
     config::{AlignMems, Config, Source},
     events,
     handlers::Handlers,
@@ -20,7 +20,7 @@ pub async fn serve(
     config: Arc<Config>,
     launched: Option<Launched>,
     inbox: Arc<Inbox>,
-    nodes: Nodes,
+    nodes: MachineNodes,
 ) -> anyhow::Result<()> {
     let handlers = Handlers::new(Arc::clone(&inbox), config.align_mems, nodes);
     if let Some(launched) = launched {

@@ -9,7 +9,7 @@ mod restarts;
 pub mod samples;
 
 use crate::{
-    align::Nodes, config::AlignMems, config::Config, handlers::Handlers, inbox::Inbox,
+    align::MachineNodes, config::AlignMems, config::Config, handlers::Handlers, inbox::Inbox,
     keeper::Keeper, queue,
 };
 use fake::Fake;
@@ -38,7 +38,7 @@ impl Plugin {
     fn start(
         config: Config,
         daemon: impl crate::daemon::Daemon + Send + 'static,
-        nodes: Nodes,
+        nodes: MachineNodes,
     ) -> Self {
         let inbox = Arc::new(Inbox::new(queue::MOST));
         let keeper = Keeper::new(Arc::new(config), daemon, nodes);
@@ -52,7 +52,7 @@ impl Plugin {
         &mut self,
         generation: Generation,
         align: AlignMems,
-        nodes: Nodes,
+        nodes: MachineNodes,
     ) -> Runtime<DuplexStream> {
         let (ours, theirs) = duplex(1 << 16);
         let mut handlers = Handlers::new(Arc::clone(&self.inbox), align, nodes);
@@ -84,8 +84,8 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
 async fn containers_come_and_go() {
     for generation in [Generation::StateChange, Generation::Calls] {
         let fake = Fake::default();
-        let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
-        let mut runtime = plugin.connect(generation, AlignMems::Off, Nodes::default()).await;
+        let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
+        let mut runtime = plugin.connect(generation, AlignMems::Off, MachineNodes::default()).await;
         assert_eq!(
             runtime.events,
             1 << 6 | 1 << 8 | 1 << 9 | 1 << 10,
@@ -135,9 +135,9 @@ async fn containers_come_and_go() {
 async fn the_runtime_waits_for_nobody() {
     let fake = Fake::default();
     fake.hang(true);
-    let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
+    let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
     let mut runtime =
-        plugin.connect(Generation::Calls, AlignMems::Preferred, Nodes::default()).await;
+        plugin.connect(Generation::Calls, AlignMems::Preferred, MachineNodes::default()).await;
     // The clock stands still as long as anybody has anything to do: it would continue if the runtime had to wait for a timer.
     let begin = Instant::now();
     runtime.synchronize(vec![(vec![pod(1)], vec![])]).await.expect("it answers");
@@ -164,8 +164,9 @@ async fn the_runtime_waits_for_nobody() {
 async fn what_one_container_is_refused_does_not_hold_up_others() {
     let fake = Fake::default();
     fake.refuse("nri-b");
-    let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
-    let mut runtime = plugin.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
+    let mut runtime =
+        plugin.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
     let containers = ["a", "b", "c"].map(|id| container(1, id)).to_vec();
     runtime.synchronize(vec![(vec![pod(1)], containers)]).await.expect("it answers");
     until(async || fake.names().0 == ["a", "c"]).await;
@@ -177,8 +178,9 @@ async fn what_one_container_is_refused_does_not_hold_up_others() {
 async fn what_has_no_cgroup_is_not_taken_for_registered() {
     let fake = Fake::default();
     fake.take_cgroup("nri-b");
-    let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
-    let mut runtime = plugin.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
+    let mut runtime =
+        plugin.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
     let containers = ["a", "b"].map(|id| container(1, id)).to_vec();
     runtime.synchronize(vec![(vec![pod(1)], containers)]).await.expect("it answers");
     // No schedule waits for it, and no renewal takes what is there for less than there should be: it is tried again each minute.
@@ -192,8 +194,9 @@ async fn what_has_no_cgroup_is_not_taken_for_registered() {
 #[tokio::test(start_paused = true)]
 async fn one_pod_leaves_schedules_to_others() {
     let fake = Fake::default();
-    let mut plugin = Plugin::start(Config::default(), fake.clone(), Nodes::default());
-    let mut runtime = plugin.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    let mut plugin = Plugin::start(Config::default(), fake.clone(), MachineNodes::default());
+    let mut runtime =
+        plugin.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
     let other = nri::v1alpha1::PodSandbox { id: "other".to_owned(), uid: "2".to_owned(), ..pod(1) };
     let mut containers: Vec<_> = (0..20).map(|n| container(1, &format!("c{n:02}"))).collect();
     containers
@@ -215,7 +218,7 @@ async fn one_pod_leaves_schedules_to_others() {
 async fn a_pod_is_kept_once_and_not_more_of_it_than_is_read() {
     use nri::Plugin as _;
     let inbox = Arc::new(Inbox::new(queue::MOST));
-    let mut handlers = Handlers::new(Arc::clone(&inbox), AlignMems::Off, Nodes::default());
+    let mut handlers = Handlers::new(Arc::clone(&inbox), AlignMems::Off, MachineNodes::default());
     let mut large = pod(2);
     large.annotations = [("numaloc.io/x", 100), ("numaloc.io/policy", 100), ("example.com/x", 50)]
         .map(|(key, kib)| (key.to_owned(), "ä".repeat(kib << 9)))
@@ -246,8 +249,9 @@ async fn a_pod_is_kept_once_and_not_more_of_it_than_is_read() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_has_ended_is_begun_anew() {
     let fake = Fake::default();
-    let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
-    let mut runtime = plugin.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
+    let mut runtime =
+        plugin.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
     let containers = ["a", "b"].map(|id| container(1, id)).to_vec();
     runtime.synchronize(vec![(vec![pod(1)], containers)]).await.expect("it answers");
     until(async || fake.names().0 == ["a", "b"]).await;
@@ -257,7 +261,7 @@ async fn a_lease_that_has_ended_is_begun_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn new_containers_are_bound_to_their_nodes_if_the_operator_wants_that() {
-    let (fake, nodes) = (Fake::default(), Nodes::default());
+    let (fake, nodes) = (Fake::default(), MachineNodes::default());
     let config = Config { align_mems: AlignMems::Preferred, ..config() };
     let mut plugin = Plugin::start(config, fake.clone(), nodes.clone());
     let mut runtime = plugin.connect(Generation::Calls, AlignMems::Preferred, nodes.clone()).await;

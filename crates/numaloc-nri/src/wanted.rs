@@ -22,7 +22,7 @@ const LEASES_AFTER_GONE: u32 = 2;
 
 /// What numalocd is to have for a container.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct WantedRecords {
     pub workload: v1::Workload,
     /// The schedule; `None`: its memory stays where it is.
     pub schedule: Option<v1::Schedule>,
@@ -37,7 +37,7 @@ pub fn id(container: &str) -> Option<String> {
 }
 
 /// What is wanted for a container, for a caller that numalocd knows as `me`. `None`: its id is none that numalocd takes.
-pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<Wanted> {
+pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<WantedRecords> {
     let id = id(&facts.id)?;
     let container =
         numaloc_policy::Container { name: facts.name.clone(), resources: facts.resources };
@@ -63,7 +63,7 @@ pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<Wanted> {
         source: Some(SOURCE.to_owned()),
         ttl: Some(config.lease),
     };
-    Some(Wanted { workload: (&spec).into(), schedule, notes })
+    Some(WantedRecords { workload: (&spec).into(), schedule, notes })
 }
 
 fn scheduled(
@@ -183,14 +183,14 @@ mod tests {
     };
     use nri::v1alpha1::{Container, PodSandbox};
 
-    fn made(pod: PodSandbox, container: Container, config: &Config) -> Wanted {
+    fn made(pod: PodSandbox, container: Container, config: &Config) -> WantedRecords {
         let facts = Facts::new(facts::pod(pod).into(), container);
         wanted(&facts, config, "uid:990").expect("its id is valid")
     }
 
     #[test]
     fn a_container_becomes_a_workload_and_what_it_asks_for_a_schedule() {
-        let Wanted { workload, schedule, notes } =
+        let WantedRecords { workload, schedule, notes } =
             made(pod(1), container(1, "c1"), &Config::default());
         assert_eq!(workload.name, "workloads/nri-c1");
         assert_eq!(workload.cgroup, "/kubepods.slice/kubepods-pod1.slice/cri-containerd-c1.scope");

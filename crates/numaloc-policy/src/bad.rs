@@ -1,7 +1,7 @@
 //! Annotations that cannot be understood.
 
 use crate::{
-    EventKind, Pod, PodEvent, Reason,
+    EventKind, EventReason, Pod, PodEvent,
     fields::Problem,
     text::{SHOWN_MAX, shown},
 };
@@ -14,13 +14,13 @@ const NAME_MAX: usize = 253;
 /// printed are escaped, and long texts are cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadAnnotation {
-    /// `namespace/name` of the pod.
+    /// The pod that has it, as `namespace/name`.
     pub pod: String,
-    /// Key of the annotation.
+    /// The annotation's key, which is one of ours.
     pub key: String,
-    /// Where in its value.
+    /// Where in the annotation's value the error is.
     pub position: Position,
-    /// What is wrong there.
+    /// What is wrong there, and what is expected.
     pub problem: String,
     /// What to write instead; empty if there is nothing to say.
     pub hint: String,
@@ -29,15 +29,11 @@ pub struct BadAnnotation {
 /// A place in an annotation's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// All of it.
+    /// The value as a whole.
     Whole,
-    /// In its text: line and column, both from 1.
-    Text {
-        /// Line.
-        line: usize,
-        /// Column in bytes.
-        column: usize,
-    },
+    /// In its text: line and column, both from 1. Columns are bytes.
+    #[expect(missing_docs, reason = "described above")]
+    Text { line: usize, column: usize },
     /// A value in the JSON, such as `options.to_nodes[1]`.
     Path(String),
 }
@@ -97,6 +93,10 @@ impl BadAnnotation {
 
     /// The event for the pod.
     pub fn event(&self) -> PodEvent {
-        PodEvent { kind: EventKind::Warning, reason: Reason::Failed, message: self.to_string() }
+        PodEvent {
+            kind: EventKind::Warning,
+            reason: EventReason::Failed,
+            message: self.to_string(),
+        }
     }
 }

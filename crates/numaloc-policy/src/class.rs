@@ -70,7 +70,7 @@ fn own_class(pod: &Pod, container: &Container) -> QosClass {
     }
 }
 
-/// Kubernetes' own classes.
+/// The quality-of-service classes of Kubernetes (`PodQOSClass`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KubeClass {
     Guaranteed,

@@ -12,7 +12,7 @@ use numaloc_api::value::QosClass;
 use serde::Deserialize;
 use std::fmt;
 
-/// The contract's annotation.
+/// The annotation of Koordinator's contract for memory locality.
 pub const KOORDINATOR_KEY: &str = "koordinator.sh/memoryLocality";
 /// Our own annotation for all containers of a pod.
 pub const POLICY_KEY: &str = "numaloc.io/policy";
@@ -36,10 +36,10 @@ pub struct Defaults {
     /// For containers of the class LSR that have no policy of their own; `None`: nothing is done for them.
     #[serde(deserialize_with = "config::settings")]
     pub lsr: Option<Settings>,
-    /// The same for LS.
+    /// What is done for containers of class LS.
     #[serde(deserialize_with = "config::settings")]
     pub ls: Option<Settings>,
-    /// The same for BE.
+    /// What is done for containers of class BE.
     #[serde(deserialize_with = "config::settings")]
     pub be: Option<Settings>,
     /// The most that pods may ask for. The defaults above are the operator's own and not bounded by it.
@@ -60,10 +60,10 @@ impl Defaults {
 /// What is done for a container, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Its quality-of-service class.
+    /// Its class, by a label, or derived from its cgroup and resources.
     pub class: QosClass,
     /// Where the decision comes from.
-    pub source: Source,
+    pub source: DecisionSource,
     /// What is to be done; `None`: nothing.
     pub settings: Option<Settings>,
     /// What is to be said about it, a sentence each: what was bounded by the ceilings, what was not understood. They can be shown
@@ -73,14 +73,14 @@ pub struct Decision {
 
 /// Where a decision comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum DecisionSource {
     /// An annotation with this key, which can be shown as it is.
     Annotation(String),
     /// The operator's default for the container's class.
     Default,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for DecisionSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Annotation(key) => write!(f, "annotation {key}"),
@@ -113,9 +113,9 @@ pub fn decide(
     let (source, settings) = match asked(pod, container, &mut notes)? {
         Some((key, settings)) => {
             let bound = |settings| defaults.ceilings.bound(settings, class, &mut notes);
-            (Source::Annotation(shown(&key, 2 * SHOWN_MAX)), settings.and_then(bound))
+            (DecisionSource::Annotation(shown(&key, 2 * SHOWN_MAX)), settings.and_then(bound))
         }
-        None => (Source::Default, defaults.of(class).cloned()),
+        None => (DecisionSource::Default, defaults.of(class).cloned()),
     };
     Ok(Decision { class, source, settings, notes })
 }

@@ -1,7 +1,7 @@
 //! Events for a pod, word for word as the contract has them.
 
 use crate::{
-    ContainerResult, Decision, EventKind, PodEvent, Reason, Verdict,
+    ContainerResult, Decision, EventKind, EventReason, PodEvent, Verdict,
     text::{SHOWN_MAX, shown},
 };
 use numaloc_core::{NodeSet, PAGE, Share};
@@ -9,7 +9,7 @@ use numaloc_core::{NodeSet, PAGE, Share};
 /// What became of a pod: of all of its containers that have a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodResult {
-    /// In the pod's order.
+    /// The results of its containers, in the pod's order.
     pub containers: Vec<ContainerResult>,
     /// Whether it will be done again: the interval of a container's policy is above 0.
     pub repeats: bool,
@@ -17,12 +17,12 @@ pub struct PodResult {
 
 impl PodResult {
     /// The reason of the event: completed if any container is, else failed if any is, else skipped.
-    pub fn reason(&self) -> Reason {
+    pub fn reason(&self) -> EventReason {
         let counts = self.counts();
         match counts {
-            Counts { completed: 1.., .. } => Reason::Completed,
-            Counts { failed: 1.., .. } => Reason::Failed,
-            _ => Reason::Skipped,
+            Counts { completed: 1.., .. } => EventReason::Completed,
+            Counts { failed: 1.., .. } => EventReason::Failed,
+            _ => EventReason::Skipped,
         }
     }
 
@@ -37,7 +37,7 @@ impl PodResult {
         self.share().map_or(0, remote_pages)
     }
 
-    /// The event.
+    /// The event that reports this result of the pod.
     pub fn event(&self) -> PodEvent {
         PodEvent { kind: EventKind::Normal, reason: self.reason(), message: self.message() }
     }
@@ -159,7 +159,7 @@ impl Decision {
             format!("Container {name}: {note}")
         });
         let message = lines.collect::<Vec<_>>().join("\n");
-        let event = PodEvent { kind: EventKind::Normal, reason: Reason::Bounded, message };
+        let event = PodEvent { kind: EventKind::Normal, reason: EventReason::Bounded, message };
         (!event.message.is_empty()).then_some(event)
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The longest interval in minutes: that of the daemon's schedules, 366 days.
 const MINUTES_MAX: u64 = 366 * 24 * 60;
 
-/// What the annotation says.
+/// What the annotation asks for, if anything.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Says {
     /// It has no policy, so another source decides.

@@ -50,12 +50,12 @@ pub use bad::{BadAnnotation, Position};
 pub use ceilings::Ceilings;
 pub use class::{QOS_LABEL, qos_class};
 pub use decide::{
-    CONTAINER_KEY, Decision, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY, Source,
+    CONTAINER_KEY, Decision, DecisionSource, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY,
     VALUE_MAX, decide,
 };
 pub use event::PodResult;
 pub use pod::{Container, Pod, Resources};
-pub use pod_event::{EventKind, PodEvent, Reason};
+pub use pod_event::{EventKind, EventReason, PodEvent};
 pub use result::{ContainerResult, Verdict};
 pub use settings::Settings;
-pub use status::{BadStatus, LastResult, Phase, STATUS_KEY, Status};
+pub use status::{BadStatus, LastResult, Phase, PodStatus, STATUS_KEY};

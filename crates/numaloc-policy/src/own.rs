@@ -15,13 +15,13 @@ use prost_reflect::FieldDescriptor;
 /// Whether anything is to be done: the values of the key `policy` here and in the contract's annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// It is switched off.
+    /// Nothing is done for the container.
     None,
     /// Memory is brought home as far as that works.
     BestEffort,
 }
 
-/// The names of [`Wanted`].
+/// The word in annotations for each [`Wanted`].
 pub const WANTED: [(&str, Wanted); 2] =
     [("bestEffort", Wanted::BestEffort), ("none", Wanted::None)];
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 /// A pod, as far as it decides about policies. An NRI PodSandbox and a Kubernetes Pod both have all of this.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
-    /// Its namespace.
+    /// The Kubernetes namespace that the pod is in.
     pub namespace: String,
-    /// Its name.
+    /// Its name, which is unique within the namespace.
     pub name: String,
     /// Its uid. Static pods have another one in the API than on the node.
     pub uid: String,
-    /// Its labels.
+    /// Its labels, of which one names the QoS class.
     pub labels: BTreeMap<String, String>,
     /// Its annotations. NRI has them as they were when the sandbox was made.
     pub annotations: BTreeMap<String, String>,
@@ -25,7 +25,7 @@ pub struct Pod {
 pub struct Container {
     /// Its name within the pod.
     pub name: String,
-    /// What it was given.
+    /// The limits and weights of its cgroup.
     pub resources: Resources,
 }
 
@@ -37,7 +37,7 @@ pub struct Resources {
     pub cpu_shares: Option<u64>,
     /// `cpu.quota` in microseconds; 0 or less: no limit.
     pub cpu_quota_us: Option<i64>,
-    /// `cpu.period` in microseconds.
+    /// `cpu.period`: the time that the quota is for, in microseconds.
     pub cpu_period_us: Option<u64>,
     /// `memory.limit` in bytes; 0 or less: no limit.
     pub memory_limit_bytes: Option<i64>,

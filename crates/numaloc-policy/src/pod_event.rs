@@ -3,15 +3,15 @@
 /// An event for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEvent {
-    /// Normal or Warning.
+    /// Normal, or Warning if somebody should act.
     pub kind: EventKind,
-    /// Its reason.
-    pub reason: Reason,
+    /// Its reason, one word that clients can filter by.
+    pub reason: EventReason,
     /// Its message: lines, without an end of line after the last. There is one for each container, and none of them is long.
     pub message: String,
 }
 
-/// Types of Kubernetes events.
+/// The types that Kubernetes has for events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// Information. All events of the contract are.
@@ -21,7 +21,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// As Kubernetes writes it.
+    /// The value of the field `type` of a Kubernetes event.
     pub fn name(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -30,9 +30,9 @@ impl EventKind {
     }
 }
 
-/// Reasons of events.
+/// The reasons that events of this agent have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum EventReason {
     /// Memory of at least one container was moved, or was to be moved and processes failed.
     Completed,
     /// Nothing was to be done for any container.
@@ -43,8 +43,8 @@ pub enum Reason {
     Bounded,
 }
 
-impl Reason {
-    /// All reasons.
+impl EventReason {
+    /// Every reason, in the order of declaration.
     pub const ALL: [Self; 4] = [Self::Completed, Self::Skipped, Self::Failed, Self::Bounded];
 
     /// As events and the status have it.

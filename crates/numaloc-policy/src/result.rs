@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub struct ContainerResult {
     /// Its name within the pod.
     pub name: String,
-    /// What became of it.
+    /// Whether its memory was moved, and if not, why.
     pub verdict: Verdict,
     /// Its memory that may be moved, after the run, or before where nothing was done; `None`: it could not be read.
     pub share: Option<Share>,
@@ -25,7 +25,7 @@ pub enum Verdict {
     Completed {
         /// Nodes that memory was on.
         from: NodeSet,
-        /// Nodes where it belongs.
+        /// The nodes of its CPUs, where its memory belongs.
         to: NodeSet,
         /// pid and error of the first processes that failed. The error can be shown as it is.
         failed: Vec<(i32, String)>,

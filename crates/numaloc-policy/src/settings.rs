@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 pub struct Settings {
     /// Which memory moves, where to and how.
     pub policy: Policy,
-    /// Bounds for each run.
+    /// How fast each run may be, and how long it may take.
     pub limits: Limits,
     /// Shortest time from the end of one run to the start of the next; zero: it runs once.
     pub interval: Duration,

@@ -1,6 +1,6 @@
 //! The annotation `koordinator.sh/memory-locality-status`, and which results have an event.
 
-use crate::{PodResult, Reason};
+use crate::{EventReason, PodResult};
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
@@ -14,14 +14,14 @@ const STATUS_MAX: usize = 4096;
 
 /// The status of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// How far it is.
+pub struct PodStatus {
+    /// How far the migration of its memory is.
     pub phase: Phase,
     /// The last result; `None`: there is none.
     pub last: Option<LastResult>,
 }
 
-/// How far it is.
+/// How far the migration of a pod's memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// It was to be done once, and has been done.
@@ -37,8 +37,8 @@ pub enum Phase {
 pub struct LastResult {
     /// When it ended. The annotation has whole seconds.
     pub completed: SystemTime,
-    /// Reason of the event.
-    pub reason: Reason,
+    /// The reason of the event that reported this result.
+    pub reason: EventReason,
     /// Local share in percent; -1 if it could not be read.
     pub ratio: i64,
     /// Remote pages of 4 KiB.
@@ -57,7 +57,6 @@ pub enum BadStatus {
         /// Column in bytes, from 1; 0 if the line as a whole is meant.
         column: usize,
     },
-    /// It is too long.
     #[error("annotation {STATUS_KEY} has {bytes} bytes, and no status has more than {STATUS_MAX}")]
     TooLong { bytes: usize },
     /// Its time is not a time of RFC 3339 after 1970.
@@ -87,7 +86,7 @@ impl LastResult {
     }
 }
 
-impl Status {
+impl PodStatus {
     /// The status of a pod whose memory is to be moved, and that has this last result, if any, from an earlier policy or run.
     pub fn begun(last: Option<LastResult>) -> Self {
         Self { phase: Phase::InProgress, last }
@@ -104,7 +103,7 @@ impl Status {
         before.map(|before| Self { phase: Phase::Closed, ..before })
     }
 
-    /// The annotation's value.
+    /// The value of the annotation: the contract's JSON.
     pub fn to_json(&self) -> String {
         let last = self.last.as_ref().map(|last| LastDoc {
             completed_time: time(last.completed),
@@ -161,7 +160,7 @@ fn pages<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 impl LastDoc {
     fn checked(self) -> Result<LastResult, BadStatus> {
         let completed = read_time(&self.completed_time).ok_or(BadStatus::Time)?;
-        let reason = Reason::ALL.into_iter().find(|reason| reason.name() == self.result);
+        let reason = EventReason::ALL.into_iter().find(|reason| reason.name() == self.result);
         let reason = reason.ok_or(BadStatus::Reason)?;
         let (ratio, remote_pages) = (self.ratio.clamp(-1, 100), self.remote_pages);
         Ok(LastResult { completed, reason, ratio, remote_pages })

@@ -1,4 +1,4 @@
-//! fcntl(2) with F_DUPFD_CLOEXEC.
+//! Duplicates a descriptor: fcntl(2) with F_DUPFD_CLOEXEC.
 
 use std::{
     io,

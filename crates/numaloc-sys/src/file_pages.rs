@@ -127,7 +127,7 @@ pub fn is_dax(file: &File) -> io::Result<bool> {
     }
 }
 
-/// STATX_ATTR_DAX (include/uapi/linux/stat.h).
+/// STATX_ATTR_DAX (include/uapi/linux/stat.h): the file's pages are those of a device and cannot be moved.
 const DAX: u64 = 0x0020_0000;
 
 #[cfg(test)]

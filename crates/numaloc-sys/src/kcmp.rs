@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, io};
 
-/// include/uapi/linux/kcmp.h
+/// Compares the address spaces (include/uapi/linux/kcmp.h).
 const KCMP_VM: i32 = 1;
 
 /// Compares the address spaces of two processes: equal if they share one, else in an order that stays the same as

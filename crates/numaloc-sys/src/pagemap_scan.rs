@@ -7,12 +7,12 @@ use std::{fs::File, io, os::fd::AsRawFd};
 pub struct Categories(pub u64);
 
 impl Categories {
-    /// PAGE_IS_PRESENT
+    /// PAGE_IS_PRESENT: the page is resident.
     pub const PRESENT: Self = Self(1 << 3);
     /// PAGE_IS_HUGE: mapped by a PMD or larger, or hugetlb.
     pub const HUGE: Self = Self(1 << 6);
 
-    /// Both sets together.
+    /// The union: pages that have all of these categories.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -26,9 +26,9 @@ impl Categories {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageRegion {
-    /// First byte.
+    /// Address of the first byte.
     pub start: u64,
-    /// First byte after it.
+    /// Address after the last byte.
     pub end: u64,
     categories: u64,
 }
@@ -40,7 +40,7 @@ impl PageRegion {
     }
 }
 
-/// `struct pm_scan_arg`
+/// The argument of the ioctl, `struct pm_scan_arg` (include/uapi/linux/fs.h).
 #[repr(C)]
 struct ScanArg {
     size: u64,
@@ -57,7 +57,7 @@ struct ScanArg {
     return_mask: u64,
 }
 
-/// _IOWR('f', 16, struct pm_scan_arg)
+/// The ioctl's number: _IOWR('f', 16, struct pm_scan_arg).
 const PAGEMAP_SCAN: libc::c_ulong =
     (3 << 30) | ((size_of::<ScanArg>() as libc::c_ulong) << 16) | (0x66 << 8) | 16;
 

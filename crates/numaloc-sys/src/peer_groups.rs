@@ -1,4 +1,4 @@
-//! getsockopt(2) with SO_PEERGROUPS.
+//! The groups of a Unix socket's peer: getsockopt(2) with SO_PEERGROUPS.
 
 use std::{
     io,

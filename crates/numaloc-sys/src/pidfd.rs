@@ -1,4 +1,4 @@
-//! pidfd_open(2).
+//! File descriptors that refer to processes: pidfd_open(2).
 
 use std::{
     io,

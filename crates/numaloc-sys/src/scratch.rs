@@ -11,7 +11,7 @@ const HUGE: usize = 2 << 20;
 /// Which pages memory is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScratchPages {
-    /// Base pages only (MADV_NOHUGEPAGE).
+    /// Base pages only (MADV_NOHUGEPAGE), whatever the host's setting of THP is.
     Base,
     /// Huge pages as far as the kernel has them (MADV_HUGEPAGE).
     Huge,
@@ -81,7 +81,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Where it begins.
+    /// Address of its first byte.
     pub fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line: its subcommands, and the options that several of them have.
 
 mod advise;
 mod connect;
@@ -65,7 +65,6 @@ Exit codes: 0 done, 1 failure, 2 usage, 3 not found, 4 permission,
 #[derive(Clone, Debug, Parser)]
 #[command(name = "numalocctl", version, after_help = EXAMPLES)]
 pub struct Cli {
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
     /// Output format.
@@ -74,12 +73,11 @@ pub struct Cli {
     /// Leave out table headers.
     #[arg(long, global = true)]
     pub no_headers: bool,
-    /// Where the daemon is.
     #[command(flatten)]
     pub connect: ConnectArgs,
 }
 
-/// Output formats.
+/// The formats that answers are printed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// A table of what matters.
@@ -93,7 +91,6 @@ pub enum Format {
     Csv,
 }
 
-/// Subcommands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Show live which memory is where: nodes, workloads and processes.
@@ -105,23 +102,18 @@ pub enum Command {
         after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
     )]
     Locality {
-        /// Whose memory.
         #[command(flatten)]
         target: TargetArgs,
-        /// A picture of it.
         #[command(flatten)]
         map: MapArgs,
     },
     /// Show what a migration would move, what not and why; moves nothing.
     #[command(after_help = "Examples:\n  numalocctl plan --cgroup /system.slice/redis.service")]
     Plan {
-        /// Whose memory.
         #[command(flatten)]
         target: TargetArgs,
-        /// What to move.
         #[command(flatten)]
         options: PlanArgs,
-        /// Whose memory makes room.
         #[command(flatten)]
         exchange: ExchangeArgs,
     },
@@ -173,16 +165,12 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  numalocctl completions bash > /etc/bash_completion.d/numalocctl"
     )]
-    Completions {
-        /// The shell.
-        shell: Shell,
-    },
+    Completions { shell: Shell },
     /// Write files that packages need.
     #[command(subcommand, hide = true)]
     Generate(GenerateCommand),
 }
 
-/// Shells that completions exist for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
     /// GNU bash with bash-completion.
@@ -193,7 +181,6 @@ pub enum Shell {
     Fish,
 }
 
-/// What can be generated.
 #[derive(Clone, Debug, Subcommand)]
 pub enum GenerateCommand {
     /// Write a man page for each command.
@@ -203,7 +190,6 @@ pub enum GenerateCommand {
     },
 }
 
-/// Options of `topology`.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct TopologyArgs {
     /// Print in the layout of `numactl -H`, whatever --output says.
@@ -221,23 +207,17 @@ Examples:
   numalocctl migrate --unit redis-server --profile gentle --max-stall 2ms
   numalocctl migrate --selector app=redis --qos lsr --resume --detach";
 
-/// Options of `migrate`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = MIGRATE_EXAMPLES)]
 pub struct MigrateArgs {
-    /// Whose memory.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// What to move.
     #[command(flatten)]
     pub options: PlanArgs,
-    /// Whose memory makes room.
     #[command(flatten)]
     pub exchange: ExchangeArgs,
-    /// Bounds.
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// Place in the queue.
     #[command(flatten)]
     pub queue: QueueArgs,
     /// If another job works on the same memory, take that job instead of failing.
@@ -261,15 +241,12 @@ pub struct MigrateArgs {
     /// Wait for the end, which is the default.
     #[arg(long, help_heading = "Waiting")]
     pub wait: bool,
-    /// A picture.
     #[command(flatten)]
     pub map: MoveMapArgs,
-    /// How to show progress.
     #[command(flatten)]
     pub progress: ProgressArgs,
 }
 
-/// Whether to show progress.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Waiting")]
 pub struct ProgressArgs {

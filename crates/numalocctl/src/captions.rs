@@ -6,7 +6,7 @@ use crate::{
 };
 use numaloc_core::{
     NodeSet,
-    picture::{Cell, Other, Panel, Picture, Row, Side},
+    picture::{AreaRow, Cell, OtherAreas, Panel, Picture, Side},
 };
 
 /// `4711 redis-server, home node 0`.
@@ -47,13 +47,13 @@ pub fn remote(cell: &Cell, home: &NodeSet) -> Option<String> {
 }
 
 /// The name of a row, of at most `width` characters; of long paths the end is kept.
-pub fn name(row: &Row, width: usize) -> String {
+pub fn name(row: &AreaRow, width: usize) -> String {
     let name = if row.area.name.is_empty() { row.area.kind.name() } else { &row.area.name };
     shortened(&clean(name), width)
 }
 
 /// `7f1000000000, 96.0 GiB, MAP_SHARED`: first address, length, and whether it is mapped shared.
-pub fn facts(row: &Row) -> String {
+pub fn facts(row: &AreaRow) -> String {
     let shared = if row.area.is_shared { ", MAP_SHARED" } else { "" };
     format!("{:x}, {}{shared}", row.area.start, size(row.area.bytes()))
 }
@@ -76,7 +76,7 @@ pub fn about(is_sampled: bool) -> &'static str {
 }
 
 /// `other: 12 mappings`; `None` if there are none.
-pub fn other(other: &Other) -> Option<String> {
+pub fn other(other: &OtherAreas) -> Option<String> {
     match other.areas {
         0 => None,
         1 => Some("other: 1 mapping".to_owned()),

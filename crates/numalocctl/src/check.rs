@@ -19,16 +19,15 @@ use numaloc_core::Topology;
 use numaloc_dma::dsa::Found;
 use numaloc_host::{Error, HostFacts, node_room::RoomRights};
 
-/// Facts about this host.
+/// What `doctor` judges: the state of this host and of its daemon.
 #[derive(Debug)]
 pub struct Findings {
-    /// Facts from its files.
     pub facts: HostFacts,
     /// Whether this process may see page frame numbers.
     pub pfns_readable: bool,
     /// Whether the kernel's page size is one that numaloc knows.
     pub page_size: Result<(), Error>,
-    /// Whether PAGEMAP_SCAN works.
+    /// Whether the kernel has the ioctl PAGEMAP_SCAN (Linux 6.7).
     pub pagemap_scan: bool,
     /// The machine as hwloc sees it.
     pub topology: Result<Topology, Error>,
@@ -36,7 +35,7 @@ pub struct Findings {
     pub ways: Option<RoomRights>,
     /// What can tell of containers.
     pub containers: ContainersState,
-    /// Accelerators that can copy.
+    /// The DSA devices of this host.
     pub dsa: Found,
     pub daemon: DaemonState,
 }

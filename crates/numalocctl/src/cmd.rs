@@ -1,4 +1,4 @@
-//! Subcommands, one file each.
+//! Carries out the subcommands, which have one file each.
 
 mod advise;
 mod backup;
@@ -27,7 +27,7 @@ use crate::{
     args::{Cli, Command, Format},
     doc::RemovedDoc,
     exit::{Code, Failure},
-    output::{Report, View, render, render_message},
+    output::{CommandResult, View, render, render_message},
     place::{self, Environment, Place},
     remote::Daemon,
 };
@@ -57,7 +57,7 @@ pub struct Surroundings {
 }
 
 /// Carries out the command line.
-pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
     let daemon = |command| reach(cli, around, command);
     if cli.output == Format::Csv && !matches!(cli.command, Command::Top(_)) {
         let message = "-o csv is for top -b alone: take table, wide or json";
@@ -116,9 +116,9 @@ fn answered<M: Message + Name>(
     cli: &Cli,
     message: &M,
     text: impl Fn(&M, View) -> String,
-) -> Result<Report, Failure> {
+) -> Result<CommandResult, Failure> {
     let text = render_message(message, cli.output, !cli.no_headers, text)?;
-    Ok(Report { text, code: Code::Done })
+    Ok(CommandResult { text, code: Code::Done })
 }
 
 /// The same for a document.
@@ -126,9 +126,9 @@ fn shown<D: Serialize>(
     cli: &Cli,
     document: &D,
     text: impl Fn(&D, View) -> String,
-) -> Result<Report, Failure> {
+) -> Result<CommandResult, Failure> {
     let text = render(document, cli.output, !cli.no_headers, text)?;
-    Ok(Report { text, code: Code::Done })
+    Ok(CommandResult { text, code: Code::Done })
 }
 
 #[cfg(test)]

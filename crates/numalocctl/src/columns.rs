@@ -147,15 +147,14 @@ impl FromStr for Sort {
 
 /// A column as it is shown: [`Column::Nodes`] is one for each node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slot {
-    /// Any other column.
+pub enum ShownColumn {
+    /// A column other than the nodes.
     One(Column),
-    /// Memory on this node.
+    /// The bytes on the node with this index.
     Node(u32),
 }
 
-impl Slot {
-    /// What stands above it.
+impl ShownColumn {
     pub fn header(self) -> String {
         match self {
             Self::One(column) => column.name().to_owned(),
@@ -165,10 +164,10 @@ impl Slot {
 }
 
 /// The columns as they are shown on a host with these nodes.
-pub fn slots(columns: &[Column], nodes: &[u32]) -> Vec<Slot> {
+pub fn slots(columns: &[Column], nodes: &[u32]) -> Vec<ShownColumn> {
     let shown = |column: &Column| match column {
-        Column::Nodes => nodes.iter().map(|&node| Slot::Node(node)).collect(),
-        &column => vec![Slot::One(column)],
+        Column::Nodes => nodes.iter().map(|&node| ShownColumn::Node(node)).collect(),
+        &column => vec![ShownColumn::One(column)],
     };
     columns.iter().flat_map(shown).collect()
 }
@@ -195,7 +194,7 @@ mod tests {
     #[test]
     fn there_is_a_column_for_each_node() {
         let headers = |columns: &[Column]| -> Vec<String> {
-            slots(columns, &[0, 64]).into_iter().map(Slot::header).collect()
+            slots(columns, &[0, 64]).into_iter().map(ShownColumn::header).collect()
         };
         assert_eq!(headers(&[Column::Share, Column::Nodes]), ["N%L", "ND0", "ND64"]);
     }

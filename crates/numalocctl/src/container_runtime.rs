@@ -5,9 +5,9 @@ use std::{error::Error, io, path::Path, time::Duration};
 use tokio::{net::UnixStream, runtime::Builder, time::timeout};
 use tonic::transport::Endpoint;
 
-/// What containerd has answered.
+/// What was found at containerd's socket when it was asked for its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum RuntimeAnswer {
     /// There is no socket, or no process listens at it.
     Absent,
     /// This process is not let in.
@@ -18,31 +18,32 @@ pub enum Answer {
     Silent(String),
 }
 
-/// Asks for the version.
-pub fn ask(socket: &Path, within: Duration) -> Answer {
+pub fn ask(socket: &Path, within: Duration) -> RuntimeAnswer {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return Answer::Silent(error.to_string()),
+        Err(error) => return RuntimeAnswer::Silent(error.to_string()),
     };
     let asked = runtime.block_on(async { timeout(within, version(socket)).await });
-    asked.unwrap_or_else(|_| Answer::Silent(format!("no answer within {} s", within.as_secs())))
+    asked.unwrap_or_else(|_| {
+        RuntimeAnswer::Silent(format!("no answer within {} s", within.as_secs()))
+    })
 }
 
-async fn version(socket: &Path) -> Answer {
+async fn version(socket: &Path) -> RuntimeAnswer {
     // By itself, because its error says what it is; gRPC wraps it.
     match UnixStream::connect(socket).await {
         Ok(_) => {}
         Err(error) => {
             return match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Answer::Absent,
-                io::ErrorKind::PermissionDenied => Answer::Denied,
-                _ => Answer::Silent(error.to_string()),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => RuntimeAnswer::Absent,
+                io::ErrorKind::PermissionDenied => RuntimeAnswer::Denied,
+                _ => RuntimeAnswer::Silent(error.to_string()),
             };
         }
     }
     match asked(socket).await {
-        Ok(version) => Answer::Version(version),
-        Err(error) => Answer::Silent(error.to_string()),
+        Ok(version) => RuntimeAnswer::Version(version),
+        Err(error) => RuntimeAnswer::Silent(error.to_string()),
     }
 }
 
@@ -64,10 +65,10 @@ mod tests {
     fn what_is_not_there_or_does_not_answer_is_told_apart() {
         let folder = tempfile::tempdir().expect("a directory");
         let socket = folder.path().join("containerd.sock");
-        assert_eq!(ask(&socket, SHORT), Answer::Absent);
+        assert_eq!(ask(&socket, SHORT), RuntimeAnswer::Absent);
         let listener = UnixListener::bind(&socket).expect("room");
-        assert!(matches!(ask(&socket, SHORT), Answer::Silent(_)));
+        assert!(matches!(ask(&socket, SHORT), RuntimeAnswer::Silent(_)));
         drop(listener);
-        assert_eq!(ask(&socket, SHORT), Answer::Absent);
+        assert_eq!(ask(&socket, SHORT), RuntimeAnswer::Absent);
     }
 }

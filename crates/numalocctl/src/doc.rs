@@ -14,12 +14,10 @@ pub use top::{MovedFlows, Moving, TopDoc, TopNodeDoc, TopRowDoc, TopSource};
 
 use serde::Serialize;
 
-/// What `backup` shows.
+/// The document of `backup`, which `-o json` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct BackupDoc {
-    /// Where the copy is.
     pub file: String,
-    /// How large it is.
     pub bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Addresses of the daemon.
+//! Reads addresses of the daemon: `unix://`, `http://` and `https://`.
 
 use std::{
     net::IpAddr,
@@ -9,7 +9,6 @@ use tonic::transport::Uri;
 /// How to reach the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// By a Unix socket.
     Unix(PathBuf),
     /// By TCP with certificates on both sides.
     Https,
@@ -17,7 +16,7 @@ pub enum Address {
     Http,
 }
 
-/// Files of certificates, PEM.
+/// Paths of the PEM files for https.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
     /// Authorities for checking the daemon's certificate.
@@ -28,13 +27,13 @@ pub struct TlsFiles {
     pub key: Option<PathBuf>,
 }
 
-/// Where the daemon is.
+/// An address of the daemon, with what is needed to connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The address as it was written.
     pub uri: String,
     pub address: Address,
-    /// The certificates for https.
+    /// The certificates, which only https needs.
     pub tls: TlsFiles,
 }
 

@@ -13,7 +13,7 @@ pub enum Code {
     Usage = 2,
     /// Something that was named does not exist.
     NotFound = 3,
-    /// Rights are missing.
+    /// The user of this program lacks a right on the host or at the daemon.
     Permission = 4,
     /// The daemon cannot be reached.
     Unreachable = 5,
@@ -73,7 +73,7 @@ pub enum Failure {
     /// The daemon refused a job because no process of the target has a node to go to.
     #[error("{0}")]
     NoTargetNode(String),
-    /// Ctrl-C ended the waiting.
+    /// Ctrl-C ended the waiting, and the job continues.
     #[error("{0}")]
     Left(String),
     /// Ctrl-C could not be caught.

@@ -4,7 +4,7 @@ use crate::{
     fields::amount,
     job::{is_end, state},
     output::complain,
-    progress::{Progress, Wish},
+    progress::{ProgressDisplay, Wish},
 };
 use numaloc_api::v1;
 
@@ -13,20 +13,18 @@ use numaloc_api::v1;
 pub struct Follow {
     wish: Wish,
     state: Option<v1::JobState>,
-    progress: Progress,
+    progress: ProgressDisplay,
 }
 
 impl Follow {
-    /// Nothing is shown yet.
     pub fn new(wish: Wish) -> Self {
-        Self { wish, state: None, progress: Progress::Off }
+        Self { wish, state: None, progress: ProgressDisplay::Off }
     }
 
-    /// Shows what is new.
     pub fn update(&mut self, job: &v1::Job) {
         if self.state != Some(job.state()) {
             self.progress.finish();
-            self.progress = Progress::Off;
+            self.progress = ProgressDisplay::Off;
             self.state = Some(job.state());
             if self.wish.is_granted() && !is_end(job.state()) {
                 let reason = match &job.state_message[..] {
@@ -38,8 +36,8 @@ impl Follow {
         }
         let is_running = job.state() == v1::JobState::Running;
         let Some(progress) = job.progress.as_ref().filter(|_| is_running) else { return };
-        if matches!(self.progress, Progress::Off) {
-            self.progress = Progress::new(self.wish, amount(progress.planned_bytes));
+        if matches!(self.progress, ProgressDisplay::Off) {
+            self.progress = ProgressDisplay::new(self.wish, amount(progress.planned_bytes));
         }
         self.progress.update(amount(progress.settled_bytes), &progress.held_back);
     }

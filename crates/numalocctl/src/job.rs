@@ -26,7 +26,7 @@ pub enum End {
     Done,
     /// There was nothing to move.
     NothingToMove,
-    /// Every process was skipped.
+    /// No process could be moved; each has its reason.
     Skipped,
     /// Some of the memory that was to be moved is still remote.
     PartlyMoved,
@@ -95,7 +95,6 @@ pub fn left_out(job: &v1::Job) -> Vec<v1::MissingMember> {
 
 /// A migration that this program has carried out itself.
 pub struct Here<'a> {
-    /// What was asked for.
     pub spec: &'a MigrationSpec,
     /// The plan, and what of the target is left out.
     pub inspected: &'a Inspection,
@@ -103,7 +102,6 @@ pub struct Here<'a> {
     pub outcome: Outcome,
     /// Those who made room for it.
     pub partners: Vec<Partner>,
-    /// What became of offload.
     pub offload: OffloadUse,
     /// Locality in the second look.
     pub after: Option<Locality>,

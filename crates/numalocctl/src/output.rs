@@ -10,14 +10,12 @@ use std::io::{Write, stderr, stdout};
 
 /// The result of a command.
 #[derive(Clone, Debug)]
-pub struct Report {
-    /// For standard output.
+pub struct CommandResult {
     pub text: String,
-    /// How the run ends.
     pub code: Code,
 }
 
-/// How to print tables.
+/// How tables are printed: the options `-o wide` and `--no-headers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// Whether tables have all columns and rows.
@@ -61,7 +59,7 @@ pub fn render_message<M: Message + Name>(
 }
 
 /// Writes a report to standard output, and returns the exit code.
-pub fn print(report: &Report) -> Code {
+pub fn print(report: &CommandResult) -> Code {
     match emit(&report.text) {
         Ok(()) => report.code,
         Err(failure) if failure.is_silent() => report.code,

@@ -14,7 +14,6 @@ pub const SOCKET: &str = "/run/numaloc/numalocd.sock";
 /// The surroundings of this program that say where the daemon is.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// The value of NUMALOC_ENDPOINT.
     pub endpoint: Option<String>,
     /// The configuration files. Earlier ones take precedence.
     pub files: Vec<PathBuf>,
@@ -41,7 +40,7 @@ impl Environment {
 /// Where a command is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// By this program.
+    /// By this program itself, without a daemon.
     Here,
     Daemon(Endpoint),
 }

@@ -11,7 +11,7 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 const TEMPLATE: &str =
     "[{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left{msg}";
 
-/// Whether to show progress.
+/// What the options --progress and --no-progress ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Only if standard error is a terminal.
@@ -40,23 +40,21 @@ impl Wish {
 
 /// Shows bytes, rate and time left, and what holds the run back. It uses no colour, so NO_COLOR needs no handling.
 #[derive(Debug)]
-pub enum Progress {
+pub enum ProgressDisplay {
     Off,
     /// A bar on a terminal.
     Bar(ProgressBar),
     /// A plain line each second.
     Lines {
-        /// Bytes to settle.
+        /// The bytes at which the job is done.
         total_bytes: u64,
-        /// When it began.
         start: Instant,
         /// When the last line was written.
         last: Instant,
     },
 }
 
-impl Progress {
-    /// Progress towards `total_bytes`.
+impl ProgressDisplay {
     pub fn new(wish: Wish, total_bytes: u64) -> Self {
         if !wish.is_granted() || total_bytes == 0 {
             return Self::Off;
@@ -91,7 +89,7 @@ impl Progress {
         }
     }
 
-    /// Removes the bar.
+    /// Removes the bar from the terminal.
     pub fn finish(&self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();

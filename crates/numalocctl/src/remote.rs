@@ -18,9 +18,9 @@ mod watch;
 
 pub use jobs::nowhere;
 pub use live::HostView;
-pub use schedules::Changes;
-pub use standing::Standing;
-pub use watch::{OnInterrupt, RecordWatch, Watched};
+pub use schedules::ScheduleChanges;
+pub use standing::Reconnecting;
+pub use watch::{OnCtrlC, WatchAnswer, Watched};
 
 use crate::{args::ConnectArgs, endpoint::Endpoint, exit::Failure};
 use std::{future::Future, time::Duration};
@@ -41,7 +41,7 @@ macro_rules! client {
 }
 use client;
 
-/// Carries out one call.
+/// Calls one method of one of the daemon's services.
 macro_rules! ask {
     ($daemon:expr, $service:ident :: $client:ident . $call:ident, $message:expr) => {{
         let mut service = client!($daemon, $service, $client);
@@ -66,7 +66,7 @@ macro_rules! all_pages {
 }
 use all_pages;
 
-/// A connected daemon.
+/// A daemon, with a connection and a runtime of its own.
 #[derive(Debug)]
 pub struct Daemon {
     runtime: Runtime,
@@ -107,12 +107,11 @@ impl Daemon {
         Self { request_timeout: self.request_timeout + more, ..self }
     }
 
-    /// The daemon's address.
     pub fn endpoint(&self) -> &str {
         &self.endpoint.uri
     }
 
-    /// Carries out one call.
+    /// Sends a request, and waits for its answer.
     fn call<Q, A, F>(&self, message: Q, call: impl FnOnce(Request<Q>) -> F) -> Result<A, Failure>
     where
         F: Future<Output = Result<Response<A>, Status>>,

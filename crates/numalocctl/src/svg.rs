@@ -8,16 +8,16 @@ mod style;
 use crate::captions::{about, facts, name, notes, other, remote, sums, title};
 use crate::units::size;
 use bar::{Bar, Mark};
-use numaloc_core::picture::{After, Cell, Other, Panel, Picture, Row, Side};
+use numaloc_core::picture::{After, AreaRow, Cell, OtherAreas, Panel, Picture, Side};
 use plotters::{coord::Shift, prelude::*};
 use style::{Colours, Style};
 
 /// Why a picture could not be drawn.
-pub type Fault = Box<dyn std::error::Error + Send + Sync>;
+pub type DrawError = Box<dyn std::error::Error + Send + Sync>;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type DrawArea<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Cells in a row.
+/// How many cells a row is divided into.
 pub const CELLS: u64 = 256;
 
 /// All in pixels. Bars have three for each cell.
@@ -47,7 +47,7 @@ const SUM: i32 = 18;
 ///
 /// # Errors
 /// None that is known: it is drawn into memory.
-pub fn svg(picture: &Picture) -> Result<String, Fault> {
+pub fn svg(picture: &Picture) -> Result<String, DrawError> {
     let notes = notes(picture);
     let lines = picture.nodes().len().div_ceil(NODES) as i32;
     let head = HEAD + (NOTE + 3) * lines + NOTE * notes.len() as i32;
@@ -91,11 +91,11 @@ fn panel_height(panel: &Panel) -> i32 {
 }
 
 fn draw_head(
-    root: &Area<'_>,
+    root: &DrawArea<'_>,
     picture: &Picture,
     colours: &Colours,
     notes: &[String],
-) -> Result<(), Fault> {
+) -> Result<(), DrawError> {
     let what = if picture.has_after() {
         "Where memory was before the move, and is after it"
     } else {
@@ -130,7 +130,12 @@ fn draw_head(
     Ok(())
 }
 
-fn draw_panel(root: &Area<'_>, panel: &Panel, colours: &Colours, top: i32) -> Result<(), Fault> {
+fn draw_panel(
+    root: &DrawArea<'_>,
+    panel: &Panel,
+    colours: &Colours,
+    top: i32,
+) -> Result<(), DrawError> {
     style::fill(root, style::RULE, (MARGIN, top), (WIDTH - MARGIN, top + 1))?;
     Style::bold().draw(
         root,
@@ -161,19 +166,19 @@ fn draw_panel(root: &Area<'_>, panel: &Panel, colours: &Colours, top: i32) -> Re
     Ok(())
 }
 
-fn is_sampled(other: &Other) -> bool {
+fn is_sampled(other: &OtherAreas) -> bool {
     other.looked_bytes < other.range_bytes
 }
 
 /// A bar for each side that shows shares of nodes from left to right.
 fn draw_sums(
-    root: &Area<'_>,
+    root: &DrawArea<'_>,
     panel: &Panel,
     colours: &Colours,
     top: i32,
     words: &str,
     cell: impl Fn(&Side) -> (Cell, bool),
-) -> Result<(), Fault> {
+) -> Result<(), DrawError> {
     Style::label().draw(root, words, (MARGIN, top + SUM / 2))?;
     for (index, side) in panel.sides().enumerate() {
         let y = top + index as i32 * (SUM + 3);
@@ -186,12 +191,12 @@ fn draw_sums(
 }
 
 fn draw_row(
-    root: &Area<'_>,
+    root: &DrawArea<'_>,
     panel: &Panel,
     colours: &Colours,
     (index, top): (usize, i32),
-) -> Result<(), Fault> {
-    let rows: Vec<&Row> = panel.sides().map(|side| &side.rows[index]).collect();
+) -> Result<(), DrawError> {
+    let rows: Vec<&AreaRow> = panel.sides().map(|side| &side.rows[index]).collect();
     let row = rows[0];
     let room = LABELS - if rows.len() > 1 { 52 } else { 12 };
     let label = name(row, style::characters(15, room));
@@ -209,7 +214,7 @@ fn draw_row(
 }
 
 /// `before` or `after`, if there are both.
-fn moment(root: &Area<'_>, panel: &Panel, side: usize, y: i32) -> Result<(), Fault> {
+fn moment(root: &DrawArea<'_>, panel: &Panel, side: usize, y: i32) -> Result<(), DrawError> {
     match (panel.sides().count() > 1, side) {
         (false, _) => Ok(()),
         (true, 0) => Style::faint().right().draw(root, "before", (MARGIN + LABELS - 6, y)),
@@ -219,13 +224,13 @@ fn moment(root: &Area<'_>, panel: &Panel, side: usize, y: i32) -> Result<(), Fau
 
 /// How much is resident, and how much of it is remote, on two lines or one.
 fn amounts(
-    root: &Area<'_>,
+    root: &DrawArea<'_>,
     cell: &Cell,
     panel: &Panel,
     sampled: bool,
     y: i32,
     two: bool,
-) -> Result<(), Fault> {
+) -> Result<(), DrawError> {
     let x = MARGIN + LABELS + BARS + 8;
     let bytes = format!("{}{}", about(sampled), size(cell.resident_bytes()));
     Style::small().draw(root, &bytes, (x, if two { y - 7 } else { y }))?;
@@ -236,7 +241,7 @@ fn amounts(
 }
 
 /// Ticks below a bar, with their distance from its first address.
-fn scale(root: &Area<'_>, row: &Row, y: i32) -> Result<(), Fault> {
+fn scale(root: &DrawArea<'_>, row: &AreaRow, y: i32) -> Result<(), DrawError> {
     const PARTS: i32 = 4;
     for part in 0..=PARTS {
         let x = MARGIN + LABELS + BARS * part / PARTS;

@@ -122,7 +122,7 @@ pub fn percent(value: f64) -> String {
     format!("{shown:.1}")
 }
 
-/// Seconds for people.
+/// Writes seconds with a unit that people read at once, such as `250 ms`.
 pub fn seconds(value: f64) -> String {
     match value {
         v if v < 0.001 => format!("{:.0} us", v * 1e6),

@@ -23,7 +23,6 @@ use std::{
 const MIB: u64 = 1 << 20;
 const WORKLOADS: u64 = 1_000;
 const SCHEDULES: u64 = 100;
-/// Processes of each job.
 const PROCESSES: u64 = 4;
 /// Changes in one commit. With one change per commit each would need a sync.
 const COMMIT: usize = 1_000;

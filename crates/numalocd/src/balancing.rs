@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// The name of the journal, which has the previous value.
 const NAME: &str = "numa_balancing";
 
-type Journal = journal::Journal<u32>;
+type BalancingJournal = journal::Journal<u32>;
 
 /// Why balancing could not be paused or put back.
 #[derive(Debug, thiserror::Error)]
@@ -57,15 +57,15 @@ pub struct Balancing(Arc<Shared>);
 struct Shared {
     roots: Roots,
     /// The lock is held while the setting is changed, so that no job moves before it is off.
-    session: Mutex<Session>,
+    session: Mutex<PauseSession>,
 }
 
 #[derive(Debug, Default)]
-struct Session {
+struct PauseSession {
     /// How many jobs want balancing off.
     jobs: usize,
     /// Held while there are any.
-    journal: Option<Journal>,
+    journal: Option<BalancingJournal>,
 }
 
 /// Keeps balancing off. The setting is put back when the last of these is dropped.
@@ -73,7 +73,7 @@ struct Session {
 pub struct Paused(Arc<Shared>);
 
 impl Balancing {
-    /// Balancing of this host.
+    /// Reads and writes kernel.numa_balancing through these roots.
     pub fn new(roots: Roots) -> Self {
         Self(Arc::new(Shared { roots, session: Mutex::default() }))
     }
@@ -135,7 +135,8 @@ impl Balancing {
             return Ok(None);
         }
         // Another process that has the journal puts back what it changes.
-        session.journal = Journal::take(&self.0.roots, NAME).map_err(BalancingError::Journal)?;
+        session.journal =
+            BalancingJournal::take(&self.0.roots, NAME).map_err(BalancingError::Journal)?;
         let done = self.0.put_back(&mut session);
         session.journal = None;
         done
@@ -153,12 +154,12 @@ impl Drop for Paused {
 }
 
 impl Shared {
-    fn session(&self) -> MutexGuard<'_, Session> {
+    fn session(&self) -> MutexGuard<'_, PauseSession> {
         self.session.lock().expect("nobody panics while holding this")
     }
 
-    fn pause(&self, session: &mut Session) -> Result<(), BalancingError> {
-        let taken = Journal::take(&self.roots, NAME).map_err(BalancingError::Journal)?;
+    fn pause(&self, session: &mut PauseSession) -> Result<(), BalancingError> {
+        let taken = BalancingJournal::take(&self.roots, NAME).map_err(BalancingError::Journal)?;
         let journal = session.journal.insert(taken.ok_or(BalancingError::InUse)?);
         // A value that a daemon which died has noted stays noted: it is put back after this job.
         let current = numa_balancing::read(&self.roots).map_err(BalancingError::Host)?;
@@ -171,7 +172,7 @@ impl Shared {
 
     /// Puts the noted value back. It is forgotten if the setting is not 0: then another program has set it, or it has been put back
     /// already.
-    fn put_back(&self, session: &mut Session) -> Result<Option<u32>, BalancingError> {
+    fn put_back(&self, session: &mut PauseSession) -> Result<Option<u32>, BalancingError> {
         let Some(journal) = &mut session.journal else { return Ok(None) };
         let Some(value) = journal.noted().map_err(BalancingError::Journal)? else {
             return Ok(None);
@@ -192,7 +193,7 @@ impl Shared {
     }
 
     /// Ends the session of the last job. There is nobody to report an error to, so it is logged.
-    fn end(&self, session: &mut Session) {
+    fn end(&self, session: &mut PauseSession) {
         if let Err(error) = self.put_back(session) {
             tracing::error!(%error, "kernel.numa_balancing is not put back: tried again after the next job, and at the next start");
         }

@@ -11,10 +11,10 @@ use crate::{
     access::{Access, Quotas},
     cli::Args,
     config::Config,
-    dispatch::{Handle, Status},
+    dispatch::{DaemonStatus, Handle},
     listen::{self, Listeners, Passed},
     log::{self, Logs},
-    metrics::{self, Admission, Counted, Metrics},
+    metrics::{self, Admission, CountLayer, Metrics},
     notify::Notifier,
     service,
     store::Store,
@@ -138,7 +138,7 @@ async fn run(args: Args, config: Config) -> anyhow::Result<()> {
     let counted = metrics.clone();
     let routes = service::routes(&parts).await.context("the API's definitions cannot be read")?;
     let router = move |server: tonic::transport::Server| {
-        server.layer(Counted(counted.clone())).layer(access.clone()).add_routes(routes.clone())
+        server.layer(CountLayer(counted.clone())).layer(access.clone()).add_routes(routes.clone())
     };
     let stopped = {
         let mut stopping = stopping.clone();
@@ -250,7 +250,7 @@ fn told(reloaded: anyhow::Result<()>, notifier: &Notifier) {
 }
 
 /// The line that `systemctl status` shows.
-fn line(status: &Status) -> String {
+fn line(status: &DaemonStatus) -> String {
     use numaloc_api::value::JobState;
     let count =
         |state| status.jobs.iter().find(|(of, _)| *of == state).map_or(0, |(_, count)| *count);

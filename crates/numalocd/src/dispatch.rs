@@ -95,12 +95,12 @@ mod workloads;
 
 pub use changes::{Begin, RecordChange, RecordChanges};
 pub use command::{Hold, Made, MadeSchedule, Registering, Replaced};
-pub use dispatcher::{Dispatcher, Edges, Lookup, Probe, Probed};
+pub use dispatcher::{Dispatcher, Edges, Lookup, Probe, ProbeAnswer};
 pub use handle::Handle;
 pub use lists::Listable;
 pub use measured::Measured;
 pub use page::Listed;
 pub use records::Records;
 pub use selected::Selected;
-pub use status::{JobCount, Status};
+pub use status::{DaemonStatus, JobCount};
 pub use task::{Ears, Pulse, start};

@@ -27,7 +27,7 @@ mod turns;
 use crate::{
     access::{Authority, Caller},
     balancing::{Balancing, BalancingError},
-    order::{Aim, Found, Offers, Order, Report},
+    order::{Aim, EngineReport, FoundTarget, JobOrder, Offers},
     refusal::Refusal,
 };
 pub use advice::Advised;
@@ -185,7 +185,7 @@ impl Engine {
         aim: Aim,
         options: Options,
         asked: NumaBalancing,
-    ) -> Result<(Pins, Result<Found, Refusal>), Refusal> {
+    ) -> Result<(Pins, Result<FoundTarget, Refusal>), Refusal> {
         let (roots, balancing) = (self.roots.clone(), self.balancing.clone());
         let (boot_id, authority) = (self.boot_id.clone()?, caller.authority.clone());
         let look = move |_: &(dyn Fn() -> bool + Sync)| {
@@ -207,7 +207,7 @@ impl Engine {
         caller: &Caller,
         aim: Aim,
         options: Options,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<FoundTarget, Refusal> {
         self.find_by(&self.finds, caller, aim, options).await
     }
 
@@ -221,7 +221,7 @@ impl Engine {
         caller: &Caller,
         aim: Aim,
         options: Options,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<FoundTarget, Refusal> {
         self.find_by(&self.probes, caller, aim, options).await
     }
 
@@ -231,7 +231,7 @@ impl Engine {
         caller: &Caller,
         aim: Aim,
         options: Options,
-    ) -> Result<Found, Refusal> {
+    ) -> Result<FoundTarget, Refusal> {
         let (roots, authority) = (self.roots.clone(), caller.authority.clone());
         turns.take(&caller.name, move |_| find::find(&roots, &aim, &options, &authority)).await
     }
@@ -326,8 +326,8 @@ impl Engine {
     /// all threads have reported.
     pub async fn serve(
         self,
-        mut orders: mpsc::UnboundedReceiver<Order>,
-        reports: mpsc::UnboundedSender<Report>,
+        mut orders: mpsc::UnboundedReceiver<JobOrder>,
+        reports: mpsc::UnboundedSender<EngineReport>,
     ) {
         // Each thread holds a sender. The receiver below waits until the last one is dropped, which is when all threads
         // have ended.
@@ -344,7 +344,10 @@ impl Engine {
             let thread = thread::Builder::new().name(format!("job-{}", job.id())).spawn(body);
             if let Err(error) = thread {
                 let message = format!("cannot start a thread for {job}: {error}");
-                run::report(&reports, Report::Planned(job, Err(Refusal::Internal { message })));
+                run::report(
+                    &reports,
+                    EngineReport::Planned(job, Err(Refusal::Internal { message })),
+                );
             }
         }
         drop(running);

@@ -28,7 +28,6 @@ use tokio::net::TcpListener;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ListenError {
-    /// A daemon listens there.
     #[error(
         "{path}: a running daemon listens here; stop it, or choose another path with --socket \
          or listen.socket"
@@ -48,7 +47,6 @@ pub enum ListenError {
     /// There is no such group.
     #[error("there is no group '{0}' for the socket; create it, or name another in [listen]")]
     Group(String),
-    /// A system call failed.
     #[error("{path}: cannot {doing}: {source}")]
     Socket {
         /// The socket or its directory.
@@ -95,7 +93,7 @@ pub enum ListenError {
 /// Open sockets, ready to be served.
 #[derive(Debug)]
 pub struct Listeners {
-    unix: Vec<unix::Socket>,
+    unix: Vec<unix::ListeningSocket>,
     tcp: Vec<TcpListener>,
     keys: Option<Keys>,
 }
@@ -111,13 +109,15 @@ impl Listeners {
         let keys = config.tls.as_ref().map(Keys::read).transpose()?;
         let is_only = passed.unix.len() == 1;
         let passed = passed.unix.into_iter();
-        let passed = passed.map(|listener| unix::Socket::passed(listener, config, is_only));
+        let passed =
+            passed.map(|listener| unix::ListeningSocket::passed(listener, config, is_only));
         let mut unix = passed.collect::<Result<Vec<_>, _>>()?;
         if unix.iter().all(|socket| socket.further.is_some()) {
             unix.insert(0, unix::bind(config).await?);
         }
         for further in &config.sockets {
-            let is_there = |socket: &unix::Socket| socket.further.as_deref() == Some(further);
+            let is_there =
+                |socket: &unix::ListeningSocket| socket.further.as_deref() == Some(further);
             if !unix.iter().any(is_there) {
                 unix.push(unix::bind_further(further).await?);
             }

@@ -52,7 +52,6 @@ pub fn start(levels: Levels) -> io::Result<Logs> {
     logs.map_err(io::Error::other)
 }
 
-/// Logs lines to `writer`.
 fn lines<W>(
     writer: W,
     colour: bool,

@@ -1,4 +1,4 @@
-//! `numalocd`: see the library.
+//! The program `numalocd`: see the library for what it does.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

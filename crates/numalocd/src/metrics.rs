@@ -14,8 +14,8 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-pub use counted::{Counted, Counting};
-pub use serve::{Admission, CONTENT_TYPE, ServeError, serve};
+pub use counted::{CountLayer, Counting};
+pub use serve::{Admission, CONTENT_TYPE, MetricsServeError, serve};
 
 use crate::{dispatch::JobCount, store::Holds};
 use calls::CallTimes;
@@ -224,7 +224,6 @@ impl Metrics {
     }
 }
 
-/// Seconds since the epoch.
 fn since_epoch(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -16,12 +16,12 @@ use tokio::sync::oneshot;
 
 /// A job to be planned and, once the dispatcher requests it, moved.
 #[derive(Debug)]
-pub struct Order {
-    /// The job.
+pub struct JobOrder {
+    /// The job, which is committed as PLANNING.
     pub job: JobId,
-    /// The target.
+    /// What the engine has to look for.
     pub aim: Aim,
-    /// Options of the migration.
+    /// What the planner may move, and where to.
     pub options: Options,
     /// The bounds of the job, the configuration and the job's class, joined.
     pub limits: RunLimits,
@@ -38,7 +38,7 @@ pub struct Order {
     /// The dispatcher reads the run's progress from it. It also sets it to end the run after the current batches, or to end
     /// planning.
     pub control: Arc<Control>,
-    /// The dispatcher sends here, after [`Report::Planned`], to have the memory moved. If it drops the sender, nothing is
+    /// The dispatcher sends here, after [`EngineReport::Planned`], to have the memory moved. If it drops the sender, nothing is
     /// moved and nothing more is reported. It may also send if there is nothing to move: the outcome then accounts for what
     /// stays and why.
     pub go: oneshot::Receiver<()>,
@@ -46,8 +46,8 @@ pub struct Order {
 
 /// What was found of a target. It tells whether jobs are in each other's way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// Its processes.
+pub struct FoundTarget {
+    /// The processes that the run would move.
     pub processes: BTreeSet<Identity>,
     /// Nodes that memory would be brought to.
     pub nodes: NodeSet,
@@ -55,7 +55,7 @@ pub struct Found {
     pub members: Vec<MemberResult>,
 }
 
-impl Found {
+impl FoundTarget {
     /// The processes and nodes, without the members.
     pub fn bare(&self) -> Self {
         let Self { processes, nodes, .. } = self;
@@ -66,10 +66,10 @@ impl Found {
 /// A plan has been made.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// The summary for clients.
+    /// The summary of the plan, which the job shows.
     pub summary: Arc<PlanSummary>,
-    /// Processes, nodes and members.
-    pub found: Found,
+    /// What the plan would work on; other jobs may be in the way.
+    pub found: FoundTarget,
     /// Bytes that the plan is to move.
     pub planned_bytes: u64,
     /// The local share of the memory that may be moved, in percent, before the move.
@@ -86,7 +86,7 @@ pub struct Planned {
 /// What a run has moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// Bytes moved.
+    /// Bytes that the run has moved.
     pub moved_bytes: u64,
     /// A sample of the moved pages.
     pub sample: Vec<Moved>,
@@ -132,7 +132,7 @@ pub struct Ended {
 
 /// What the engine reports of an order: first `Planned`, then, if it was to move, `Ended`.
 #[derive(Debug)]
-pub enum Report {
+pub enum EngineReport {
     /// The order has been planned, or could not be: [`Refusal::Unavailable`] if it was cancelled meanwhile.
     Planned(JobId, Result<Planned, Refusal>),
     /// The run has ended, or could not begin.

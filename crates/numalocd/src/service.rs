@@ -34,12 +34,12 @@ use tokio::sync::watch::Receiver;
 use tonic::service::Routes;
 use tonic_reflection::server::Builder;
 
-/// What the services use.
+/// What the services forward their calls to.
 #[derive(Clone)]
 pub struct Parts {
     /// Jobs, schedules, workloads and events.
     pub handle: Handle,
-    /// The host.
+    /// What is known of the host's processes and memory.
     pub engine: Engine,
     /// How many watches a caller may have.
     pub quotas: Quotas,
@@ -91,12 +91,12 @@ pub async fn routes(parts: &Parts) -> Result<Routes, tonic_reflection::server::E
         }};
     }
     let routes = served!(
-        LocalityServiceServer::new(locality::Service(parts.clone())) => REQUEST_MAX,
-        MigrationServiceServer::new(migration::Service(parts.clone())) => REQUEST_MAX,
-        ScheduleServiceServer::new(schedule::Service(parts.clone())) => REQUEST_MAX,
-        EventServiceServer::new(event::Service(parts.clone())) => SMALL_REQUEST_MAX,
-        WorkloadServiceServer::new(workload::Service(parts.clone())) => REQUEST_MAX,
-        DaemonServiceServer::new(daemon::Service::new(parts.clone())) => SMALL_REQUEST_MAX,
+        LocalityServiceServer::new(locality::LocalityCalls(parts.clone())) => REQUEST_MAX,
+        MigrationServiceServer::new(migration::MigrationCalls(parts.clone())) => REQUEST_MAX,
+        ScheduleServiceServer::new(schedule::ScheduleCalls(parts.clone())) => REQUEST_MAX,
+        EventServiceServer::new(event::EventCalls(parts.clone())) => SMALL_REQUEST_MAX,
+        WorkloadServiceServer::new(workload::WorkloadCalls(parts.clone())) => REQUEST_MAX,
+        DaemonServiceServer::new(daemon::DaemonCalls::new(parts.clone())) => SMALL_REQUEST_MAX,
         reflection().build_v1()? => SMALL_REQUEST_MAX,
         reflection().build_v1alpha()? => SMALL_REQUEST_MAX,
     );

@@ -23,19 +23,19 @@ mod weight;
 #[cfg(test)]
 mod tests;
 
-pub use copies::{Repaired, Replaced, Snapshot, compact, repair, restore};
+pub use copies::{Repaired, ReplacedStore, StoreSnapshot, compact, repair, restore};
 use disk::Disk;
 #[cfg(test)]
-pub(crate) use disk::Fault as DiskFault;
+pub(crate) use disk::InjectedFault as DiskFault;
 pub use kept::Kept;
 pub use labels::PackedLabels;
 use numaloc_api::value::{
     Event, EventType, Job, JobId, MemberResult, MemberState, Schedule, ScheduleId, Workload,
     WorkloadId,
 };
-use opening::{Failure, Opened, Parts};
 pub use opening::{Lock, lock};
-pub use reader::Reader;
+use opening::{Opened, StoreFailure, StoreParts};
+pub use reader::StoreReader;
 use redb::{Database, ReadableDatabase};
 use spare::Spare;
 use std::{
@@ -46,7 +46,7 @@ use std::{
     sync::Arc,
     time::SystemTime,
 };
-use tables::Fault;
+use tables::TableFault;
 pub use weight::Weight;
 
 /// One change. All changes of a commit take effect, or none.
@@ -54,19 +54,19 @@ pub use weight::Weight;
 pub enum Write {
     /// A new job, or a job's new state.
     Job(Arc<Job>),
-    /// Removes a job.
+    /// Removes the job that has this name.
     DropJob(JobId),
     /// A new schedule, or its new state.
     Schedule(Arc<Schedule>),
-    /// Removes a schedule.
+    /// Removes the schedule that has this name.
     DropSchedule(ScheduleId),
     /// A workload, new or changed.
     Workload(Arc<Workload>),
-    /// Removes a workload.
+    /// Removes the workload that has this name.
     DropWorkload(WorkloadId),
-    /// A new event.
+    /// Appends an event under its number.
     Event(Arc<Event>),
-    /// Removes an event.
+    /// Removes the event that has this number.
     DropEvent(u64),
     /// Sets or ends draining and pausing.
     Holds(Holds),
@@ -128,19 +128,19 @@ impl Contents {
 /// What is kept in memory of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventHead {
-    /// Its number.
+    /// The event's number, which rises.
     pub number: u64,
     /// The job that it tells of.
     pub job: Option<JobId>,
-    /// When it happened.
+    /// When it happened, by the wall clock.
     pub time: SystemTime,
-    /// What happened.
+    /// What happened, which filters ask for.
     pub kind: EventType,
     /// The schedule that it tells of, or whose job it tells of.
     pub schedule: Option<ScheduleId>,
     /// The creator of the job; empty: not known.
     pub creator: Box<str>,
-    /// Its labels.
+    /// The labels that its record had then.
     pub labels: PackedLabels,
     /// The local share afterwards, in percent.
     pub after_percent: Option<f64>,
@@ -208,7 +208,6 @@ pub enum OpenError {
          file system that can be written, or name another state directory"
     )]
     Denied { path: PathBuf, source: io::Error },
-    /// There is no room.
     #[error("no room for {path}: {source}; free some, or name another state directory")]
     Full { path: PathBuf, source: io::Error },
     /// The file is not a store.
@@ -257,10 +256,8 @@ impl OpenError {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum StoreError {
-    /// There is no room.
     #[error("no room on the file system of {path}: free some, the daemon continues automatically")]
     Full { path: PathBuf },
-    /// Anything else.
     #[error("cannot write or read {path}: {reason}")]
     Failed { path: PathBuf, reason: String },
 }
@@ -268,10 +265,10 @@ pub enum StoreError {
 impl StoreError {
     /// Converts an error of the file system about `path`.
     fn of_io(path: PathBuf, error: io::Error) -> Self {
-        Self::of(path, Failure { fault: Fault::Foreign, error: Some(error) })
+        Self::of(path, StoreFailure { fault: TableFault::Foreign, error: Some(error) })
     }
 
-    fn of(path: PathBuf, Failure { fault, error }: Failure) -> Self {
+    fn of(path: PathBuf, StoreFailure { fault, error }: StoreFailure) -> Self {
         use io::ErrorKind as Kind;
         match error {
             Some(error) if matches!(error.kind(), Kind::StorageFull | Kind::QuotaExceeded) => {
@@ -307,7 +304,7 @@ impl Store {
     /// # Errors
     /// The file is not a store, damaged, of another version or in use, or it cannot be written.
     pub fn open(dir: &Path) -> Result<(Self, Contents), OpenError> {
-        let Parts { path, lock, file, opened, contents } = opening::open(dir)?;
+        let StoreParts { path, lock, file, opened, contents } = opening::open(dir)?;
         let (commits, id) = (opened.commits, opened.id);
         let spare = Spare::new(dir);
         let store = Self { path, file, spare, opened: Some(opened), commits, id, _lock: lock };
@@ -389,18 +386,18 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn reader(&mut self) -> Result<Reader, StoreError> {
+    pub fn reader(&mut self) -> Result<StoreReader, StoreError> {
         let read = self.with(|db, _| Ok(db.begin_read()?))?;
-        Ok(Reader::new(read, self.path.clone()))
+        Ok(StoreReader::new(read, self.path.clone()))
     }
 
     /// The contents at this moment, to be copied while the store continues.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn snapshot(&mut self) -> Result<Snapshot, StoreError> {
+    pub fn snapshot(&mut self) -> Result<StoreSnapshot, StoreError> {
         let read = self.with(|db, _| Ok(db.begin_read()?))?;
-        Ok(Snapshot::new(read, self.id, self.path.clone()))
+        Ok(StoreSnapshot::new(read, self.id, self.path.clone()))
     }
 
     /// The events with these numbers. Numbers without an event are left out. Blocks.
@@ -414,7 +411,7 @@ impl Store {
     /// Runs `work` with the database. The database is opened first if it is closed, and closed if `work` fails.
     fn with<T>(
         &mut self,
-        work: impl FnOnce(&Database, &Disk) -> Result<T, Fault>,
+        work: impl FnOnce(&Database, &Disk) -> Result<T, TableFault>,
     ) -> Result<T, StoreError> {
         let mut opened = match self.opened.take() {
             Some(opened) => opened,

@@ -24,9 +24,9 @@ use tokio_rustls::{
 /// PEM files. Clients must present a certificate that `client_ca` has signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// The server's certificate chain.
+    /// The server's certificate chain, its own certificate first.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The private key of that certificate.
     pub key: PathBuf,
     /// Authority of the clients' certificates.
     pub client_ca: PathBuf,
@@ -75,9 +75,9 @@ impl Pem {
 /// The protocol within TLS. Both sides name it in the handshake (ALPN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// gRPC, over HTTP/2.
+    /// gRPC over HTTP/2, named `h2`.
     Grpc,
-    /// HTTP/1.1.
+    /// HTTP/1.1, named `http/1.1`, for scrapes of metrics.
     Http,
 }
 

@@ -9,7 +9,7 @@ use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
 };
-use numaloc_dma::dsa::idxd::{Age, Idxd, Tree};
+use numaloc_dma::dsa::idxd::{Age, DsaBus, Idxd};
 use serde_json::Value;
 use std::{collections::BTreeMap, io, panic, thread};
 

@@ -1,4 +1,4 @@
-//! What would help.
+//! Advice: findings with their steps, and what was looked at for them.
 
 use super::{
     locality::flows,
@@ -14,17 +14,17 @@ use std::time::{Duration, SystemTime};
 /// Advice, and what was looked at for it.
 #[derive(Clone, Copy, Debug)]
 pub struct AdviceView<'a> {
-    /// The host.
+    /// The nodes and subjects that the findings are about.
     pub look: &'a HostLook,
-    /// What was found.
+    /// The findings, most beneficial ones first.
     pub findings: &'a [Finding],
     /// Processes that may not be read.
     pub unreadable: usize,
-    /// Who was left out.
+    /// How many subjects were left out, because there were too many or time was up.
     pub left_out: usize,
-    /// Processes that ended meanwhile.
+    /// How many processes ended before the look did.
     pub ended: usize,
-    /// When the look ended.
+    /// When the look ended, for `Advice.time`.
     pub time: SystemTime,
 }
 

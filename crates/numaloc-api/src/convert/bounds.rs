@@ -4,9 +4,9 @@ use std::time::Duration;
 
 /// Longest name of a client in bytes.
 pub const CREATOR_MAX: usize = 256;
-/// Longest etag in bytes.
+/// Longest etag that a request may carry, in bytes.
 pub const ETAG_MAX: usize = 64;
-/// Longest request_id in bytes.
+/// Longest `request_id` that a request may carry, in bytes.
 pub const REQUEST_ID_MAX: usize = 64;
 /// Most paths of a field mask.
 pub const PATHS_MAX: usize = 32;

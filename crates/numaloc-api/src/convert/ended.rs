@@ -120,7 +120,7 @@ fn others(total: &Account, processes: &[ProcessOutcome]) -> Option<Account> {
     Some(others)
 }
 
-/// Reads an account.
+/// Reads an account as it was stored; `field` is its path in violations.
 pub fn account(field: &str, from: v1::Account, bad: &mut Violations) -> Account {
     let at = |name: &str| format!("{field}.{name}");
     let mut account = Account::default();
@@ -149,7 +149,7 @@ pub fn account(field: &str, from: v1::Account, bad: &mut Violations) -> Account 
     account
 }
 
-/// Reads flows.
+/// Reads flows as they were stored; `field` is their path in violations.
 pub fn flows(field: &str, from: &[v1::Flow], bad: &mut Violations) -> Flows {
     let mut flows = BTreeMap::new();
     for (index, flow) in from.iter().enumerate() {
@@ -168,7 +168,7 @@ pub fn nodes(field: &str, from: &[i32], bad: &mut Violations) -> NodeSet {
     from.iter().filter_map(|&id| node(field, id, bad)).collect()
 }
 
-/// Reads a node.
+/// Reads the index of a node; a violation if the kernel could have none like it.
 pub fn node(field: &str, id: i32, bad: &mut Violations) -> Option<NodeId> {
     let id = number(field, Some(id.into()), 0..=INDEX_MAX.into(), bad)?;
     u32::try_from(id).ok().map(NodeId)

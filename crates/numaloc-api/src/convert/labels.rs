@@ -1,4 +1,4 @@
-//! Labels.
+//! Labels of records, within the daemon's bounds.
 
 use super::check::{count, text};
 use crate::{Problem, Violations};
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 /// Most labels, and their longest keys and values in bytes.
 pub const LABELS_MAX: usize = 64;
-/// See [`LABELS_MAX`].
+/// Longest key of a label in bytes: a prefix of 253, a slash and a name of 63.
 pub const LABEL_KEY_MAX: usize = 317;
-/// See [`LABELS_MAX`].
+/// Longest value of a label in bytes.
 pub const LABEL_VALUE_MAX: usize = 256;
 
-/// Reads labels.
+/// Reads labels, and checks their number and lengths.
 pub fn labels(
     field: &str,
     from: BTreeMap<String, String>,

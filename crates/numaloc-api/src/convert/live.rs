@@ -26,13 +26,13 @@ const NODE_BYTES: usize = 16;
 /// What is known of a host, and what belongs to it.
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotView<'a> {
-    /// The host.
+    /// The nodes and processes as of the last look.
     pub snapshot: &'a Snapshot,
     /// The process whose details are wanted, and whether its mappings may be told.
     pub detail: Option<(Identity, bool)>,
     /// How long ago looking began.
     pub up: Duration,
-    /// When this was known.
+    /// When the snapshot was made, by the host's wall clock.
     pub time: SystemTime,
 }
 

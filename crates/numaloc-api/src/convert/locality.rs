@@ -1,12 +1,11 @@
-//! Where memory is.
+//! Where the memory of a target is, by process and node.
 
 use super::names::{duration, index, int, int32, timestamp};
 use crate::v1;
-use numaloc_core::{Identity, Locality, NodeId, NodeSet, Plan, PlannedProcess, Share, WideThread};
+use numaloc_core::{
+    Flows, Identity, Locality, NodeId, NodeSet, Plan, PlannedProcess, Share, WideThread,
+};
 use std::{collections::BTreeMap, time::SystemTime};
-
-/// Bytes by (source, target).
-pub type Flows = BTreeMap<(NodeId, NodeId), u64>;
 
 /// Where the memory of a target is. A plan has all that this needs.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +116,6 @@ pub fn node_bytes(nodes: &BTreeMap<NodeId, u64>) -> Vec<v1::NodeBytes> {
     nodes.iter().map(bytes).filter(|node| node.bytes > 0).collect()
 }
 
-/// Flows as a list.
 pub fn flows(flows: &Flows) -> Vec<v1::Flow> {
     let flow = |(&(from, to), &bytes): (&(NodeId, NodeId), &u64)| v1::Flow {
         from_node_id: index(from.0),

@@ -81,7 +81,7 @@ fn member(field: &str, from: v1::MemberResult, bad: &mut Violations) -> MemberRe
     }
 }
 
-/// Reads processes that failed.
+/// Reads the processes that failed in a job's result.
 pub fn failed(
     field: &str,
     from: Vec<v1::FailedProcess>,

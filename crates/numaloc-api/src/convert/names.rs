@@ -3,7 +3,7 @@
 use crate::{Problem, Violations, v1, value};
 use numaloc_core::{
     CacheStop, Compact, HeatSource, HomeRule, HugetlbSource, Kind, MakeRoom, NumaBalancing,
-    Offload, Order, Profile, Reason, Skip, advise::Kind as FindingKind,
+    Offload, Order, Profile, Reason, Skip, advise::FindingKind,
 };
 use std::time::{Duration, SystemTime};
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 const NODES_MAX: usize = 1024;
 /// Bounds of `max_stall`. In less time not even one small page is moved. More time bounds nothing in practice.
 pub const STALL_MIN: Duration = Duration::from_micros(100);
-/// See [`STALL_MIN`].
+/// Longest stall that a request may allow for one call.
 pub const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// Reads a policy. None means the default.

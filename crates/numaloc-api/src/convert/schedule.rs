@@ -1,4 +1,4 @@
-//! Requests about schedules.
+//! Requests about schedules, with their intervals and field masks.
 
 use super::{
     bounds::{CREATOR_MAX, ETAG_MAX, PATHS_MAX, REQUEST_ID_MAX, SCHEDULE, SPAN_MAX},

@@ -1,4 +1,4 @@
-//! Label selectors.
+//! Label selectors, made of match_labels and match_expressions as in Kubernetes.
 
 use super::{
     check::{count, text, token},

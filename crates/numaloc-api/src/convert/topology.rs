@@ -1,4 +1,4 @@
-//! The machine.
+//! The nodes of the machine with their CPUs, memory and distances.
 
 use super::names::{index, int};
 use crate::v1;

@@ -1,4 +1,4 @@
-//! Requests about workloads.
+//! Requests about workloads, and the parts of workload sets.
 
 use super::{
     bounds::{CREATOR_MAX, ETAG_MAX, PATHS_MAX, REQUEST_ID_MAX, SPAN_MAX, WORKLOAD},
@@ -18,7 +18,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 /// Most workloads in one message.
 pub const PART_MAX: usize = 1000;
-/// The shortest lease.
+/// The shortest lease that a request may name.
 const TTL_MIN: Duration = Duration::from_secs(1);
 
 /// Reads what a client registers. `path` is where the workload is within the message: empty, or ending in a dot.

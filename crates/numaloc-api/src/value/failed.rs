@@ -1,13 +1,13 @@
-//! Processes that failed.
+//! Processes whose memory a job could not survey or move.
 
 use numaloc_core::{Identity, ProcessOutcome};
 
-/// A process that failed.
+/// A process whose memory a job could not survey or move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedProcess {
     /// Its pid and start time.
     pub identity: Identity,
-    /// Its command name.
+    /// Command name as in /proc/PID/comm.
     pub comm: String,
     /// The error of the kernel, as text.
     pub error: String,

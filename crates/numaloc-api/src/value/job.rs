@@ -1,4 +1,4 @@
-//! Jobs.
+//! States, progress and filters of jobs.
 
 use super::{ScheduleId, WorkloadId};
 use std::{collections::BTreeMap, time::SystemTime};
@@ -10,9 +10,9 @@ pub enum JobState {
     Queued,
     /// The target is looked at and its move is planned.
     Planning,
-    /// Memory is being moved.
+    /// A run is moving its pages.
     Running,
-    /// Paused by a client.
+    /// A client has paused it, until one resumes or cancels it.
     Paused,
     /// All memory that was to be moved is local.
     Succeeded,
@@ -22,7 +22,7 @@ pub enum JobState {
     Skipped,
     /// It could not be carried out.
     Failed,
-    /// Cancelled by a client.
+    /// A client has cancelled it; what was moved until then stays moved.
     Cancelled,
     /// The daemon stopped or died while it was running.
     Interrupted,
@@ -31,7 +31,7 @@ pub enum JobState {
 }
 
 impl JobState {
-    /// All states.
+    /// Every state, in the order of declaration.
     pub const ALL: [JobState; 11] = [
         Self::Queued,
         Self::Planning,
@@ -64,7 +64,7 @@ pub struct JobProgress {
     pub settled_bytes: u64,
     /// What slows it down at the moment, as text for people; empty if nothing does.
     pub held_back: String,
-    /// When this was measured.
+    /// When these numbers were measured.
     pub measured: SystemTime,
 }
 
@@ -73,9 +73,9 @@ pub struct JobProgress {
 pub struct JobFilter {
     /// In one of these states; empty: in any.
     pub states: Vec<JobState>,
-    /// Created by this schedule.
+    /// Only jobs that this schedule has created.
     pub schedule: Option<ScheduleId>,
-    /// Created by this client.
+    /// Only jobs of this client, for example `uid:1000`.
     pub creator: Option<String>,
     /// Created at this time or later.
     pub created_since: Option<SystemTime>,

@@ -19,14 +19,14 @@ pub enum MemberState {
     Skipped,
     /// Its processes ended before any of their memory was moved, or the job failed before it reached this member.
     Failed,
-    /// It did not exist.
+    /// No process, cgroup, unit or workload was found under its name.
     Missing,
     /// The owner of the job may not have its memory moved, or it could not be looked at.
     Refused,
 }
 
 impl MemberState {
-    /// All states.
+    /// Every state, in the order of declaration.
     pub const ALL: [Self; 7] = [
         Self::Waiting,
         Self::Succeeded,
@@ -48,11 +48,11 @@ impl MemberState {
 pub struct MemberResult {
     /// The member, as a target with one member.
     pub member: Target,
-    /// Its state.
+    /// How the migration ended for it, or [`MemberState::Waiting`].
     pub state: MemberState,
     /// Why it is in this state, as text for people; empty if there is nothing to add.
     pub reason: String,
-    /// Number of its processes.
+    /// How many processes it had when they were looked up.
     pub processes: usize,
     /// Nodes where its memory belongs.
     pub home: NodeSet,

@@ -1,4 +1,4 @@
-//! Resource names.
+//! Resource names such as `jobs/7`, and the ids in them.
 
 use std::{
     cmp::Ordering,
@@ -47,7 +47,7 @@ macro_rules! id {
             pub fn number(&self) -> Option<u64> {
                 self.number
             }
-            /// The id alone.
+            /// The id without the collection: `7` of `jobs/7`.
             pub fn id(&self) -> &str {
                 &self.id
             }
@@ -86,7 +86,6 @@ macro_rules! id {
         }
 
         impl fmt::Display for $name {
-            /// The resource name.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "{}{}", Self::PREFIX, self.id)
             }
@@ -95,17 +94,17 @@ macro_rules! id {
 }
 
 id!(
-    /// A job, `jobs/{id}`.
+    /// The name of a job: `jobs/{id}`.
     JobId,
     "jobs"
 );
 id!(
-    /// A schedule, `schedules/{id}`.
+    /// The name of a schedule: `schedules/{id}`.
     ScheduleId,
     "schedules"
 );
 id!(
-    /// A workload, `workloads/{id}`.
+    /// The name of a workload: `workloads/{id}`.
     WorkloadId,
     "workloads"
 );
@@ -120,7 +119,6 @@ pub fn is_cgroup(path: &str) -> bool {
     path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(part))
 }
 
-/// Longest id in bytes.
 pub(crate) const TOKEN_MAX: usize = 128;
 
 /// Whether `text` is 1 to `max` letters, digits, `.`, `_` or `-`.

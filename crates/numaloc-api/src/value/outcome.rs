@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// The result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// By process.
+    /// What happened to each process's pages, in the order of the plan.
     pub processes: Vec<ProcessOutcome>,
     /// The sum of the accounts of processes that `processes` does not have. In a list of jobs `processes` is empty, so this
     /// has all.
@@ -18,9 +18,9 @@ pub struct Outcome {
     pub flows: BTreeMap<(NodeId, NodeId), u64>,
     /// Page cache that went from targets to other nodes to make room, in bytes.
     pub cache_flows: BTreeMap<(NodeId, NodeId), u64>,
-    /// System calls.
+    /// Number, duration and volume of the system calls.
     pub calls: CallStats,
-    /// Wall time.
+    /// Wall time of all legs of the job together.
     pub elapsed: Duration,
     /// Locality of the target before.
     pub before: Locality,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Partner {
     /// Its name, as a target with one member.
     pub member: Target,
-    /// Number of its processes.
+    /// How many of its processes took part.
     pub processes: usize,
     /// Its bytes on the node where room was made. What was moved has left the node.
     pub account: Account,

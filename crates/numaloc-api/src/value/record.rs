@@ -9,14 +9,14 @@ use numaloc_core::{NodeSet, Plan};
 use prost::Message;
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
-/// A job.
+/// A job as the store keeps it; the message is [`crate::v1::Job`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its id.
+    /// Its resource name, chosen by the client or the daemon.
     pub id: JobId,
-    /// What was asked for.
+    /// The migration that the client or schedule has requested.
     pub spec: MigrationSpec,
-    /// Its state.
+    /// The state as of the last commit.
     pub state: JobState,
     /// Cancelled or Paused if a client has asked for that and the job's current batches are not done yet.
     pub wanted: Option<JobState>,
@@ -42,17 +42,17 @@ pub struct Job {
     pub more_members: usize,
     /// The labels that its creator gave it, or those of its schedule.
     pub labels: BTreeMap<String, String>,
-    /// When it was accepted.
+    /// When the daemon accepted the request.
     pub created: SystemTime,
-    /// When moving began.
+    /// When moving first began; `None` before.
     pub started: Option<SystemTime>,
     /// When it reached its end.
     pub ended: Option<SystemTime>,
-    /// How far it is.
+    /// How far its run has come, as last reported.
     pub progress: Option<JobProgress>,
     /// What is to be moved.
     pub plan: Option<Arc<PlanSummary>>,
-    /// The result.
+    /// The result so far; `None` before a run of it has ended.
     pub outcome: Option<Arc<Outcome>>,
 }
 
@@ -140,14 +140,14 @@ impl PlanSummary {
     }
 }
 
-/// A schedule.
+/// A schedule as the store keeps it; the message is [`crate::v1::Schedule`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// Its id.
+    /// Its resource name, chosen by the client or the daemon.
     pub id: ScheduleId,
-    /// What clients set.
+    /// What its owner has set, and can change.
     pub spec: ScheduleSpec,
-    /// Its state.
+    /// The state as of the last commit.
     pub state: ScheduleState,
     /// Why it is in this state, as text for people; empty if there is nothing to add.
     pub state_message: String,
@@ -159,7 +159,7 @@ pub struct Schedule {
     pub next_run: Option<SystemTime>,
     /// When its target was first found missing.
     pub gone: Option<SystemTime>,
-    /// When it was created.
+    /// When the daemon accepted the request.
     pub created: SystemTime,
     /// When a client last changed it.
     pub updated: SystemTime,
@@ -201,10 +201,10 @@ impl Schedule {
     }
 }
 
-/// A registered workload.
+/// A workload as the store keeps it; the message is [`crate::v1::Workload`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// What was registered.
+    /// What its owner has registered, and can replace.
     pub spec: WorkloadSpec,
     /// When it was registered first.
     pub created: SystemTime,
@@ -233,9 +233,9 @@ impl Workload {
 pub struct Event {
     /// Its number; numbers rise and are never used again.
     pub number: u64,
-    /// What happened.
+    /// What the daemon did, which decides the fields that are set.
     pub kind: EventType,
-    /// When it happened.
+    /// When that was, by the host's wall clock.
     pub time: SystemTime,
     /// The job; `None` if the event is about a schedule alone, or about the host.
     pub job: Option<JobId>,
@@ -248,7 +248,7 @@ pub struct Event {
     pub labels: BTreeMap<String, String>,
     /// Whose memory; it names nobody if the event is about the host.
     pub target: Target,
-    /// Nodes that memory left.
+    /// Nodes that pages were moved from.
     pub from: NodeSet,
     /// Nodes that memory moved to.
     pub to: NodeSet,

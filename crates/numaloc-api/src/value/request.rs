@@ -1,4 +1,4 @@
-//! The requests.
+//! Requests whose fields have been checked.
 
 use super::{
     JobFilter, JobId, MigrationSpec, Policy, ScheduleFilter, ScheduleId, ScheduleSpec, Target,
@@ -10,10 +10,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Asks where memory is.
+/// Asks where the memory of a target is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GetLocality {
-    /// Whose memory.
+    /// The processes whose memory is shown.
     pub target: Target,
     /// What counts as home and as movable.
     pub policy: Policy,
@@ -22,18 +22,18 @@ pub struct GetLocality {
 /// Asks for where memory is, again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchLocality {
-    /// Whose memory.
+    /// The processes whose memory is shown.
     pub target: Target,
     /// What counts as home and as movable.
     pub policy: Policy,
-    /// Time between readings.
+    /// How long to wait between two readings.
     pub interval: Duration,
 }
 
-/// Asks what would help.
+/// Asks for findings about placement, with commands that would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GetAdvice {
-    /// Whose memory; `None`: everybody's.
+    /// The processes that findings may be about; `None`: all of the host.
     pub target: Option<Target>,
     /// Time between the two readings of CPU times.
     pub interval: Duration,
@@ -51,17 +51,17 @@ pub struct GetLiveView {
 /// What to do if another job works on one of the same address spaces, or waits to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnConflict {
-    /// Fail.
+    /// The request fails, and no job is created.
     #[default]
     Refuse,
-    /// Return that job.
+    /// The answer is that job, and no job is created.
     Join,
 }
 
-/// Asks for a migration.
+/// Asks for a job that moves memory once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateJob {
-    /// The migration.
+    /// What the job is to move, where to and how.
     pub spec: MigrationSpec,
     /// Makes the request safe to repeat.
     pub request_id: Option<String>,
@@ -69,7 +69,7 @@ pub struct CreateJob {
     pub on_conflict: OnConflict,
     /// The id for the job; `None`: the daemon gives one.
     pub id: Option<JobId>,
-    /// Labels for filtering lists.
+    /// Labels that lists and watches of jobs can select by.
     pub labels: BTreeMap<String, String>,
     /// Only check whether the job could be created.
     pub validate_only: bool,
@@ -78,7 +78,7 @@ pub struct CreateJob {
 /// Asks to delete a job that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteJob {
-    /// The job.
+    /// The job, which must have ended.
     pub id: JobId,
     /// Whether the call succeeds if there is no such job.
     pub allow_missing: bool,
@@ -86,12 +86,12 @@ pub struct DeleteJob {
     pub validate_only: bool,
 }
 
-/// Asks for a schedule.
+/// Asks for a schedule that moves memory again and again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateSchedule {
     /// The id for the schedule; `None`: the daemon gives one.
     pub id: Option<ScheduleId>,
-    /// The schedule.
+    /// What each run moves, and when it is due.
     pub spec: ScheduleSpec,
     /// Makes the request safe to repeat.
     pub request_id: Option<String>,
@@ -102,7 +102,7 @@ pub struct CreateSchedule {
 /// Asks to run a schedule now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSchedule {
-    /// Which one.
+    /// The schedule that is to run at once.
     pub id: ScheduleId,
     /// Makes the request safe to repeat.
     pub request_id: Option<String>,
@@ -111,7 +111,7 @@ pub struct RunSchedule {
 /// Asks to remove a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteSchedule {
-    /// The schedule.
+    /// The schedule that is to be removed.
     pub id: ScheduleId,
     /// The etag that it must have.
     pub etag: Option<String>,
@@ -131,7 +131,7 @@ impl DeleteSchedule {
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Most entries.
+    /// How many records the page may have.
     pub size: usize,
     /// The token that the previous answer gave; `None`: from the start. It is not checked yet.
     pub token: Option<String>,
@@ -142,15 +142,15 @@ pub struct Page {
 pub struct ListOf<F> {
     /// The conditions that a record has to meet.
     pub filter: F,
-    /// Which page.
+    /// Where the page begins, and its size.
     pub page: Page,
 }
 
-/// Asks for jobs.
+/// Asks for a page of jobs.
 pub type ListJobs = ListOf<JobFilter>;
-/// Asks for schedules.
+/// Asks for a page of schedules.
 pub type ListSchedules = ListOf<ScheduleFilter>;
-/// Asks for workloads.
+/// Asks for a page of workloads.
 pub type ListWorkloads = ListOf<WorkloadFilter>;
 
 /// Asks for records that match a filter, and for their changes.
@@ -169,7 +169,7 @@ pub type WatchSchedules = WatchOf<ScheduleFilter>;
 /// Asks for workloads and their changes.
 pub type WatchWorkloads = WatchOf<WorkloadFilter>;
 
-/// What happened.
+/// What the daemon did that an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
     /// The job ended as SUCCEEDED or PARTIAL, or was cancelled after it had moved some memory.
@@ -186,7 +186,7 @@ pub enum EventType {
     Resumed,
     /// No member of a schedule's target exists any more.
     TargetGone,
-    /// A schedule was removed.
+    /// A schedule was removed, by a client or because its target was gone for long.
     ScheduleRemoved,
     /// Again and again, somebody else moves away what a schedule moves.
     FightBegun,
@@ -199,7 +199,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// All types.
+    /// Every type, in the order of declaration.
     pub const ALL: [EventType; 12] = [
         Self::Completed,
         Self::Skipped,
@@ -226,11 +226,11 @@ impl EventType {
 pub struct EventFilter {
     /// Of one of these types; empty: of any.
     pub types: Vec<EventType>,
-    /// About this job.
+    /// Only events about this job.
     pub job: Option<JobId>,
     /// About this schedule or its jobs.
     pub schedule: Option<ScheduleId>,
-    /// From this time on.
+    /// Only events of this time and later ones.
     pub since: Option<SystemTime>,
     /// About what this client owns.
     pub creator: Option<String>,
@@ -238,19 +238,19 @@ pub struct EventFilter {
     pub labels: BTreeMap<String, String>,
 }
 
-/// Asks for stored events.
+/// Asks for a page of stored events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListEvents {
-    /// Which events.
+    /// Conditions that the events have to meet.
     pub filter: EventFilter,
-    /// Which page.
+    /// Where the page begins, and its size.
     pub page: Page,
 }
 
 /// Asks for events as they happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEvents {
-    /// Which events.
+    /// Conditions that the events have to meet.
     pub filter: EventFilter,
     /// The number of the event to start after; `None`: only events from now on.
     pub after: Option<u64>,

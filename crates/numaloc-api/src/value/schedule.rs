@@ -1,4 +1,4 @@
-//! Schedules.
+//! What clients set, change and filter of schedules.
 
 use super::{Limits, MigrationSpec, Policy, ScheduleId, Target, WorkloadId};
 use crate::{Problem, Violations};
@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// What a client sets of a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleSpec {
-    /// What each run does.
+    /// The migration that each run carries out, its target included.
     pub migration: MigrationSpec,
     /// Shortest time from the end of one run to the start of the next; zero: the schedule runs once.
     pub interval: Duration,
@@ -37,9 +37,9 @@ pub enum ScheduleState {
     Waiting,
     /// A run is queued or under way.
     Active,
-    /// Its target is gone.
+    /// Its target is gone, and it waits until the target is back.
     TargetGone,
-    /// Paused by a client.
+    /// A client has paused it, so no new run starts.
     Paused,
     /// It was to run once and has run.
     Completed,
@@ -50,7 +50,7 @@ pub enum ScheduleState {
 pub struct ScheduleFilter {
     /// In one of these states; empty: in any.
     pub states: Vec<ScheduleState>,
-    /// Created by this client.
+    /// Only schedules of this client, for example `uid:1000`.
     pub creator: Option<String>,
     /// With all of these labels.
     pub labels: BTreeMap<String, String>,
@@ -60,22 +60,16 @@ pub struct ScheduleFilter {
 
 /// Changes to a schedule. `None` leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of `ScheduleSpec` and its migration")]
 pub struct ScheduleUpdate {
-    /// Its target.
     pub target: Option<Target>,
-    /// Its policy.
     pub policy: Option<Policy>,
-    /// Its limits.
     pub limits: Option<Limits>,
-    /// Its interval.
     pub interval: Option<Duration>,
-    /// Its jitter.
     pub jitter: Option<Duration>,
     /// How long its target may be gone before it is removed.
     pub ttl_after_gone: Option<Option<Duration>>,
-    /// Whether it is paused.
     pub paused: Option<bool>,
-    /// Its labels.
     pub labels: Option<BTreeMap<String, String>>,
 }
 
@@ -103,11 +97,11 @@ impl ScheduleUpdate {
 /// Asks for changes to a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateSchedule {
-    /// The schedule.
+    /// The schedule that is to be changed.
     pub id: ScheduleId,
     /// The etag that the stored schedule must have.
     pub etag: Option<String>,
-    /// What changes.
+    /// The fields that change, with their new values.
     pub update: ScheduleUpdate,
     /// Only check whether the change could be made.
     pub validate_only: bool,

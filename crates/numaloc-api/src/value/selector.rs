@@ -21,7 +21,7 @@ pub struct Selector {
 /// A condition on one label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Requirement {
-    /// The label.
+    /// The key of the label that the condition is about.
     pub key: String,
     /// What must hold for the label.
     pub condition: Condition,
@@ -34,7 +34,7 @@ pub enum Condition {
     In(BTreeSet<String>),
     /// The label is not there, or has none of these values; there is at least one.
     NotIn(BTreeSet<String>),
-    /// The label is there.
+    /// The workload has the label, with any value.
     Exists,
     /// The label is not there.
     DoesNotExist,

@@ -12,11 +12,11 @@ use std::{
 /// compare as equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    /// Processes.
+    /// Pids in the daemon's pid namespace, as they are now.
     pub pids: BTreeSet<i32>,
     /// cgroups with their children: absolute paths as in /proc/PID/cgroup.
     pub cgroups: BTreeSet<String>,
-    /// systemd units.
+    /// systemd units by their full names.
     pub units: BTreeSet<String>,
     /// Registered workloads by container id.
     pub container_ids: BTreeSet<String>,
@@ -33,7 +33,7 @@ pub struct Target {
 /// Identifies a process: a later process with the same pid has another start time or boot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TargetProcess {
-    /// Its pid.
+    /// Its pid in the daemon's pid namespace.
     pub pid: i32,
     /// Its start time in clock ticks after boot.
     pub start_time: u64,
@@ -102,18 +102,18 @@ impl Target {
 /// Quality-of-service classes. The order is that in which the queue serves them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum QosClass {
-    /// Latency-sensitive with reserved CPUs.
+    /// LSR of Koordinator: latency-sensitive, with CPUs reserved for it.
     Lsr,
-    /// Latency-sensitive.
+    /// LS of Koordinator: latency-sensitive, on shared CPUs.
     Ls,
-    /// Best effort.
+    /// BE of Koordinator: best effort, which makes way for the other classes.
     Be,
 }
 
 /// What happens to a job that was running when the daemon stopped or died.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnInterrupt {
-    /// It ends as interrupted.
+    /// The job ends in the state interrupted.
     #[default]
     Stop,
     /// It is planned again when the daemon is back.
@@ -163,9 +163,9 @@ pub struct Limits {
     pub batch_bytes: Option<u64>,
     /// Threads that move at the same time.
     pub workers: Option<usize>,
-    /// Longest time of moving.
+    /// Longest time that a run may take.
     pub timeout: Option<Duration>,
-    /// Most bytes per second.
+    /// Most bytes that are passed to calls per second.
     pub rate_bytes_per_second: Option<u64>,
 }
 
@@ -176,6 +176,6 @@ pub struct MigrationSpec {
     pub target: Target,
     /// Which memory moves, where to and how.
     pub policy: Policy,
-    /// Bounds for the execution.
+    /// How fast the job may be, and how long it may take.
     pub limits: Limits,
 }

@@ -1,4 +1,4 @@
-//! Workloads.
+//! Workloads: the names and labels that clients give to cgroups.
 
 use super::{QosClass, Selector, WorkloadId};
 use crate::{Problem, Violations};
@@ -7,20 +7,20 @@ use std::{
     time::Duration,
 };
 
-/// What a client registers.
+/// What a client registers of a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadSpec {
     /// The name that the client chose.
     pub id: WorkloadId,
     /// Absolute path of its cgroup. In a request it may be empty: the daemon then looks for the cgroup of the container.
     pub cgroup: String,
-    /// Id of its container.
+    /// The container's id at its runtime; `None`: no container.
     pub container_id: Option<String>,
-    /// Uid of its pod.
+    /// The uid of the pod; `None`: no pod.
     pub pod_uid: Option<String>,
     /// The namespace that it belongs to.
     pub namespace: Option<String>,
-    /// Labels for selectors.
+    /// Labels that the selectors of targets can choose it by.
     pub labels: BTreeMap<String, String>,
     /// The class of jobs on it that name no class themselves.
     pub qos_class: Option<QosClass>,
@@ -46,7 +46,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Whether `selector` selects it.
+    /// Whether its labels and namespace meet the selector.
     pub fn is_selected(&self, selector: &Selector) -> bool {
         selector.matches(self.namespace.as_deref(), &self.labels)
     }
@@ -71,24 +71,17 @@ impl WorkloadSpec {
     }
 }
 
-/// A field of a workload that a client sets.
+/// A field of [`WorkloadSpec`] that a mask can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "each is named like the field of `WorkloadSpec`")]
 pub enum WorkloadField {
-    /// [`WorkloadSpec::cgroup`].
     Cgroup,
-    /// [`WorkloadSpec::container_id`].
     ContainerId,
-    /// [`WorkloadSpec::pod_uid`].
     PodUid,
-    /// [`WorkloadSpec::namespace`].
     Namespace,
-    /// [`WorkloadSpec::labels`].
     Labels,
-    /// [`WorkloadSpec::qos_class`].
     QosClass,
-    /// [`WorkloadSpec::source`].
     Source,
-    /// [`WorkloadSpec::ttl`].
     Ttl,
 }
 
@@ -109,7 +102,7 @@ impl WorkloadField {
 /// Asks to register a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterWorkload {
-    /// The workload.
+    /// The workload with the values that it is to have.
     pub spec: WorkloadSpec,
     /// The fields that change of what is registered; `None`: it is registered or replaced as a whole.
     pub mask: Option<BTreeSet<WorkloadField>>,
@@ -173,7 +166,7 @@ pub struct WorkloadsPart {
     pub source: Option<String>,
     /// The lease of workloads that have none of their own.
     pub ttl: Option<Duration>,
-    /// The workloads.
+    /// Workloads of the set, at most as many as a part may have.
     pub specs: Vec<WorkloadSpec>,
     /// Whether it is the last part.
     pub is_last: bool,
@@ -186,7 +179,7 @@ pub struct WorkloadsPart {
 pub struct WorkloadSet {
     /// Which set of the caller.
     pub source: Option<String>,
-    /// The workloads.
+    /// All workloads that the source has from now on.
     pub specs: Vec<WorkloadSpec>,
     /// Only check whether the set could be declared.
     pub validate_only: bool,
@@ -202,7 +195,7 @@ pub struct RenewWorkloads {
 /// Asks to unregister a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnregisterWorkload {
-    /// The workload.
+    /// The workload that is to be unregistered.
     pub id: WorkloadId,
     /// The etag that it must have.
     pub etag: Option<String>,
@@ -215,13 +208,13 @@ pub struct UnregisterWorkload {
 /// Which workloads: those that meet every condition that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkloadFilter {
-    /// Registered by this client.
+    /// Only workloads of this client, for example `uid:1000`.
     pub creator: Option<String>,
-    /// With this source.
+    /// Only workloads of the set that has this source.
     pub source: Option<String>,
     /// Whose ids begin with this text.
     pub id_prefix: Option<String>,
-    /// Selected by this.
+    /// Only workloads whose labels meet this selector.
     pub selector: Selector,
 }
 

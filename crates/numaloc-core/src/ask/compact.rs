@@ -11,7 +11,7 @@ pub enum Compact {
     /// Where blocks are short, unless the profile is gentle.
     #[default]
     Auto,
-    /// Never.
+    /// The run compacts nothing; a huge page without a free block is split.
     Never,
     /// Where blocks are short, whatever the profile.
     Always,

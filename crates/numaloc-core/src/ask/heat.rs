@@ -18,7 +18,7 @@ pub enum HeatSource {
 }
 
 impl HeatSource {
-    /// Stable name for machines.
+    /// Stable name for people and machines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Address => "address",

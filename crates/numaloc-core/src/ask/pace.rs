@@ -5,7 +5,7 @@ use std::time::Duration;
 /// How much of the application's and its neighbours' time a migration may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Profile {
-    /// Hardly noticeable, but slow.
+    /// Short calls and long pauses: latency hardly changes, and the move takes longest.
     Gentle,
     /// Short stalls, with pauses between them that let the application work.
     #[default]
@@ -15,7 +15,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All profiles, gentlest first.
+    /// Every profile, from the gentlest to the fastest.
     pub const ALL: [Profile; 3] = [Self::Gentle, Self::Balanced, Self::Fast];
 
     /// Stable name for people and machines.
@@ -71,7 +71,7 @@ impl Profile {
 /// What a request says about the pace. What it does not say comes from the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pacing {
-    /// The profile.
+    /// Where each bound that is `None` here comes from.
     pub profile: Profile,
     /// The longest that one move_pages(2) call may take.
     pub max_stall: Option<Duration>,
@@ -146,7 +146,7 @@ pub struct GuardBounds {
 /// touched, and so may work against a migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NumaBalancing {
-    /// Nothing.
+    /// Balancing stays as it is, and nobody is warned.
     Ignore,
     /// A message says that it is on.
     #[default]
@@ -156,7 +156,7 @@ pub enum NumaBalancing {
 }
 
 impl NumaBalancing {
-    /// All of them.
+    /// Every choice, from the one that does least.
     pub const ALL: [NumaBalancing; 3] = [Self::Ignore, Self::Warn, Self::Pause];
 
     /// Stable name for people and machines.
@@ -176,7 +176,7 @@ pub enum Order {
     /// worth the measurement; else by address.
     #[default]
     Probed,
-    /// By address.
+    /// By ascending address, without any measurement.
     Address,
     /// Most used first, measured with DAMON's sysfs interface (Documentation/admin-guide/mm/damon/usage.rst).
     Damon,
@@ -187,7 +187,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// All of them.
+    /// Every order that a request may name.
     pub const ALL: [Order; 4] = [Self::Probed, Self::Address, Self::Damon, Self::Referenced];
 
     /// Stable name for people and machines.

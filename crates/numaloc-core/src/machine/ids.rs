@@ -7,9 +7,9 @@ use std::{collections::BTreeSet, fmt, marker::PhantomData, str::FromStr};
 
 /// An index that the kernel prints in lists such as `0-3,8`.
 pub trait Index: Copy + Ord + fmt::Debug {
-    /// Wraps a kernel number.
+    /// Makes an index of the number that the kernel uses (OS index in hwloc).
     fn new(os_index: u32) -> Self;
-    /// The kernel's number.
+    /// The number that the kernel uses (OS index in hwloc).
     fn get(self) -> u32;
 }
 
@@ -43,9 +43,9 @@ index!(
     CpuId
 );
 
-/// A set of nodes.
+/// Nodes by OS index; the nodemask of mbind(2), without its bound.
 pub type NodeSet = IdSet<NodeId>;
-/// A set of CPUs.
+/// CPUs by OS index; the kernel's cpumask.
 pub type CpuSet = IdSet<CpuId>;
 
 /// The largest index that a list may name: far above the kernel's limits (1,024 nodes, 8,192 CPUs), low
@@ -69,11 +69,11 @@ pub struct IdSet<I: Index> {
 }
 
 impl<I: Index> IdSet<I> {
-    /// The empty set.
+    /// A set without members, which prints as an empty string.
     pub fn new() -> Self {
         Self { ids: BTreeSet::new(), index: PhantomData }
     }
-    /// Adds one index.
+    /// Adds an index, which may be a member already.
     pub fn insert(&mut self, id: I) {
         self.ids.insert(id.get());
     }
@@ -85,19 +85,19 @@ impl<I: Index> IdSet<I> {
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
-    /// Number of members.
+    /// How many indexes are members, offline ones included.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
-    /// Members in ascending order.
+    /// The members from the lowest index to the highest.
     pub fn iter(&self) -> impl Iterator<Item = I> + '_ {
         self.ids.iter().map(|&id| I::new(id))
     }
-    /// Members of both sets.
+    /// The intersection: indexes that both sets have.
     pub fn and(&self, other: &Self) -> Self {
         self.iter().filter(|&id| other.contains(id)).collect()
     }
-    /// Members of either set.
+    /// The union: indexes that at least one set has.
     pub fn or(&self, other: &Self) -> Self {
         self.iter().chain(other.iter()).collect()
     }

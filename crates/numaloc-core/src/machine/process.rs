@@ -15,7 +15,7 @@ pub struct Identity {
 /// A process, with the facts that decide where its memory belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its identity.
+    /// Its pid with its start time, so that a later process with the pid is a different one.
     pub identity: Identity,
     /// Command name as in /proc/PID/comm.
     pub comm: String,
@@ -33,7 +33,7 @@ pub struct Process {
 pub struct Threads {
     /// Their CPUs, offline ones left out.
     pub cpus: CpuSet,
-    /// How many there are.
+    /// How many of its threads have exactly these CPUs.
     pub count: usize,
     /// CPU time that they have used together since they started.
     pub cpu_time: Duration,
@@ -41,7 +41,7 @@ pub struct Threads {
     pub busiest: Vec<Thread>,
 }
 
-/// A thread.
+/// One of the busiest threads of its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// Its id in the reader's pid namespace.

@@ -51,7 +51,7 @@ pub enum CacheStop {
 }
 
 impl CacheStop {
-    /// All of them.
+    /// Every cause, in the order of declaration.
     pub const ALL: [CacheStop; 6] =
         [Self::Refaults, Self::Swap, Self::Stuck, Self::Spent, Self::NoOtherRoom, Self::NoFiles];
 
@@ -80,7 +80,7 @@ impl fmt::Display for CacheStop {
 pub struct Taken {
     /// From the pool of hugetlb pages.
     pub pool_bytes: u64,
-    /// From free memory.
+    /// From free memory of the node's zones.
     pub free_bytes: u64,
     /// From page cache that is dropped for it.
     pub cache_bytes: u64,
@@ -89,7 +89,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// All of it.
+    /// The sum over all sources.
     pub fn bytes(self) -> u64 {
         self.pool_bytes + self.free_bytes + self.cache_bytes + self.exchange_bytes
     }

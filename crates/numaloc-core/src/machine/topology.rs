@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 pub struct HugePool {
     /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// Pages in the pool.
+    /// Pages in the pool, used ones included (`nr_hugepages`).
     pub total_pages: u64,
-    /// Pages that nobody uses.
+    /// Pages that no process has faulted in (`free_hugepages`); some may be reserved.
     pub free_pages: u64,
     /// Free pages that are not reserved for memory that is mapped but not touched yet. The kernel counts reservations
     /// for all nodes together (`resv_hugepages` in /sys/kernel/mm/hugepages). So this is the number of the node's free
@@ -28,7 +28,7 @@ pub struct HugePool {
 /// Memory of a node at the moment it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeMemory {
-    /// MemTotal in bytes.
+    /// MemTotal in `nodeN/meminfo`: usable memory, without what the kernel took at boot.
     pub total_bytes: u64,
     /// MemFree in bytes: what can be had without reclaim.
     pub free_bytes: u64,
@@ -113,14 +113,14 @@ impl NodeMemory {
     }
 }
 
-/// One online NUMA node.
+/// An online NUMA node, with what the kernel shows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// OS index.
+    /// The kernel's number, N in `/sys/devices/system/node/nodeN`.
     pub id: NodeId,
     /// Its online CPUs; empty for a memory-only node.
     pub cpus: CpuSet,
-    /// Its memory.
+    /// Its memory, as of the last reading.
     pub memory: NodeMemory,
 }
 
@@ -194,15 +194,15 @@ impl Topology {
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.values()
     }
-    /// One node.
+    /// The online node with this index; `None` for an offline one.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(&id)
     }
-    /// All online nodes.
+    /// The indexes of all online nodes, those without memory or CPUs included.
     pub fn ids(&self) -> NodeSet {
         self.nodes.keys().copied().collect()
     }
-    /// Nodes that have memory.
+    /// Online nodes that have memory, and so can be targets.
     pub fn with_memory(&self) -> NodeSet {
         self.nodes().filter(|node| node.memory.total_bytes > 0).map(|node| node.id).collect()
     }

@@ -18,14 +18,14 @@ pub struct Mapping {
     pub start: u64,
 }
 
-/// What backs an extent.
+/// What backs an extent, by the name of its VMA in `/proc/PID/maps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Anonymous memory of an mmap.
     Anonymous,
-    /// The brk heap.
+    /// `[heap]`: what brk(2) has allocated.
     Heap,
-    /// The main thread's stack.
+    /// `[stack]`: the main thread's stack. Those of further threads are [`Kind::Anonymous`].
     Stack,
     /// A file's pages, and private copies of them.
     File,
@@ -86,7 +86,7 @@ pub struct NodeResidency {
 }
 
 impl NodeResidency {
-    /// Owned and shared together.
+    /// Owned and shared bytes on this node together.
     pub fn total_bytes(&self) -> u64 {
         self.owned_bytes + self.shared_bytes
     }
@@ -95,7 +95,7 @@ impl NodeResidency {
 /// Resident bytes by node, each page counted once however many processes map it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
-    /// By node.
+    /// Bytes on each node; nodes without any are left out.
     pub nodes: BTreeMap<NodeId, NodeResidency>,
     /// Present pages whose node could not be determined.
     pub unplaced_bytes: u64,
@@ -111,9 +111,9 @@ pub struct Extent {
     pub mappings: Vec<Mapping>,
     /// Which pages of the range belong to the extent.
     pub pages: Pages,
-    /// Length in bytes.
+    /// Length of its range in bytes, resident or not.
     pub bytes: u64,
-    /// What backs it.
+    /// What backs its pages; the same for all mappings.
     pub kind: Kind,
     /// The application's memory policy. If several mappings have policies, the first one found that is not the default.
     pub policy: Mempolicy,
@@ -123,6 +123,6 @@ pub struct Extent {
     pub mappers: Mappers,
     /// Path or name as /proc/PID/maps shows it; empty for plain anonymous memory.
     pub name: Arc<str>,
-    /// Where its pages are.
+    /// Where its resident pages are.
     pub residency: Residency,
 }

@@ -1,11 +1,11 @@
 //! The share of memory that is on local nodes.
 
-/// Local and remote bytes.
+/// Bytes of resident pages, split into those on home nodes and all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Bytes on local nodes.
+    /// Bytes on home nodes of the process.
     pub local_bytes: u64,
-    /// Bytes on other nodes.
+    /// Bytes on nodes that are not home.
     pub remote_bytes: u64,
 }
 
@@ -15,7 +15,7 @@ impl Share {
         let total = self.local_bytes + self.remote_bytes;
         if total == 0 { 100.0 } else { self.local_bytes as f64 * 100.0 / total as f64 }
     }
-    /// Adds another share.
+    /// Adds the bytes of another share to this one.
     pub fn add(&mut self, other: Share) {
         self.local_bytes += other.local_bytes;
         self.remote_bytes += other.remote_bytes;
@@ -27,12 +27,12 @@ impl Share {
 pub struct Locality {
     /// Of the pages that a migration may move.
     pub movable: Share,
-    /// Of all resident pages.
+    /// The share among all resident pages, also those that cannot move.
     pub overall: Share,
 }
 
 impl Locality {
-    /// Adds another locality.
+    /// Adds the shares of another target or process.
     pub fn add(&mut self, other: Locality) {
         self.movable.add(other.movable);
         self.overall.add(other.overall);

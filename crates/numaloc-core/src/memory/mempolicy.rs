@@ -13,7 +13,7 @@ pub enum Mempolicy {
     Unasked,
     /// These nodes first, others when they are full (`prefer`, `prefer (many)`).
     Preferred(NodeSet),
-    /// These nodes only (`bind`).
+    /// `bind` (MPOL_BIND): pages may be on these nodes only.
     Bind(NodeSet),
     /// Spread over these nodes page by page (`interleave`, `weighted interleave`).
     Interleave(NodeSet),

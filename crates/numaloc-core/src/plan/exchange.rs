@@ -150,7 +150,7 @@ pub struct Balance {
     pub asked_bytes: u64,
     /// What they have taken away.
     pub out_bytes: u64,
-    /// What has come.
+    /// What has come to the node in its place.
     pub in_bytes: u64,
 }
 

@@ -7,7 +7,7 @@ pub enum Offload {
     /// Where the kernel offers it and it is allowed.
     #[default]
     Auto,
-    /// Never.
+    /// No engine is switched on for this migration.
     Off,
     /// Always; without it nothing is moved.
     Require,
@@ -30,7 +30,7 @@ impl Offload {
 /// What became of offload in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffloadUse {
-    /// What was asked for.
+    /// The request's choice, whatever was possible.
     pub requested: Offload,
     /// Whether it was on while the run moved, for a part of that at least.
     pub used: bool,

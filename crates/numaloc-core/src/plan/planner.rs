@@ -44,16 +44,16 @@ pub struct Scene<'a> {
 
 /// What a survey has seen of a target.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct Surveyed {
     /// The target's processes; extents refer to them by index.
     pub processes: Vec<Process>,
     /// Nodes on which the caller's own cpuset lets it allocate ([`Scene::caller_mems`]).
     pub caller_mems: NodeSet,
-    /// Their memory.
+    /// Everything that those processes map, each page in one extent only.
     pub extents: Vec<Extent>,
 }
 
-impl Seen {
+impl Surveyed {
     /// Decides which pages go where. `options` have to be those that the survey was made with.
     pub fn plan(self, topology: &Topology, options: &Options) -> Plan {
         let Self { processes, caller_mems, extents } = self;

@@ -9,7 +9,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 /// Candidate targets for the pages of one source node, best first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Where the pages are.
+    /// The node that the pages are on now.
     pub from: NodeId,
     /// Where they may go: nearest first, then most free memory, then lowest index.
     pub to: Vec<NodeId>,

@@ -73,7 +73,7 @@ impl Reason {
         Self::NotNeeded,
     ];
 
-    /// Stable name for machines.
+    /// Stable name for people and machines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Busy => "busy",
@@ -182,7 +182,7 @@ impl Account {
             *self.left_bytes.entry(reason).or_default() += bytes;
         }
     }
-    /// Adds another account.
+    /// Adds the bytes of another process or run, bucket by bucket.
     pub fn add(&mut self, other: &Account) {
         self.found_bytes += other.found_bytes;
         self.moved_bytes += other.moved_bytes;
@@ -228,7 +228,7 @@ impl Account {
     pub fn vanished_bytes(&self) -> u64 {
         self.vanished_bytes
     }
-    /// Bytes left, by reason.
+    /// Remote bytes that stayed, by the reason why.
     pub fn left_bytes(&self) -> &BTreeMap<Reason, u64> {
         &self.left_bytes
     }

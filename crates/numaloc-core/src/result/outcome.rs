@@ -21,9 +21,9 @@ pub struct Outcome {
     /// Page cache that went from targets to other nodes to make room ([`MakeRoom::MoveCache`](crate::MakeRoom)). It is not memory of
     /// the processes.
     pub cache_flows: Flows,
-    /// System calls.
+    /// Number, duration and volume of the system calls.
     pub calls: CallStats,
-    /// Wall time.
+    /// Wall time of the run, pauses and waiting included.
     pub elapsed: Duration,
     /// Whether the run was cancelled before its end.
     pub cancelled: bool,
@@ -38,12 +38,12 @@ pub struct Moved {
     pub process: Identity,
     /// Its virtual address in that process.
     pub address: u64,
-    /// The target node.
+    /// The node that the page was seen on after the call.
     pub to: NodeId,
 }
 
 impl Outcome {
-    /// All processes' accounts together.
+    /// The sum of the accounts of all processes.
     pub fn account(&self) -> Account {
         ProcessOutcome::total(&self.processes)
     }
@@ -56,7 +56,7 @@ impl Outcome {
 /// What happened to one process's pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessOutcome {
-    /// The process.
+    /// Pid and start time of the survey; an entry remains if the process has ended.
     pub identity: Identity,
     /// Its name when the plan was made.
     pub comm: String,
@@ -105,7 +105,7 @@ pub const CALL_BOUNDS_US: [u64; 12] =
 /// The system calls that were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallStats {
-    /// move_pages calls.
+    /// How often move_pages(2) was called to move pages.
     pub calls: u64,
     /// Addresses passed to them, each naming one folio.
     pub addresses: u64,
@@ -113,9 +113,9 @@ pub struct CallStats {
     pub retried_addresses: u64,
     /// Pages whose NUMA-hint fault had to be taken first (kernels 6.1 to 6.4 with numa_balancing).
     pub hinted_addresses: u64,
-    /// The longest call.
+    /// Wall time of the longest move_pages call: how long one call can stall the application.
     pub longest: Duration,
-    /// All calls together.
+    /// Wall time of all move_pages calls together, summed over workers.
     pub total: Duration,
     /// Number of calls by duration: one count for each bucket of [`CALL_BOUNDS_US`].
     pub times: [u64; 13],

@@ -29,19 +29,19 @@ pub mod step;
 mod tests;
 mod uneven;
 
-use capacity::Host;
+use capacity::HostState;
 
-pub use finding::{Finding, Kind};
+pub use finding::{Finding, FindingKind};
 pub use follow::follow;
-pub use look::{Exactness, Handle, HostLook, Subject, Who};
-pub use step::{How, Step};
+pub use look::{CpuControl, Exactness, HostLook, Subject, Who};
+pub use step::{AdviceStep, How};
 
 /// Judges of single subjects. Each gives one finding at most.
 const JUDGES: [Judge; 3] = [placed, uneven::judge, hugetlb::judge];
-type Judge = fn(&Host, &Subject, u64) -> Option<Finding>;
+type Judge = fn(&HostState, &Subject, u64) -> Option<Finding>;
 
 /// Whether a subject is where it should be. Fewer nodes first: who fits on one node need not be brought to two before.
-fn placed(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+fn placed(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     if helper::core(host, subject).is_some() {
         return helper::judge(host, subject, min_bytes);
     }
@@ -54,7 +54,7 @@ const ROUNDS: usize = 32;
 
 /// What would help on this host, in the order in which it is to be followed. Less than `min_bytes` is not worth a finding.
 pub fn advise(look: &HostLook, min_bytes: u64) -> Vec<Finding> {
-    let mut host = Host::new(look.clone());
+    let mut host = HostState::new(look.clone());
     // The same for each order in which the subjects were seen.
     host.look.subjects.sort_by(|a, b| a.who.cmp(&b.who));
     host.refresh();
@@ -72,7 +72,7 @@ pub fn advise(look: &HostLook, min_bytes: u64) -> Vec<Finding> {
 }
 
 /// Judges everybody, and takes what is found in the order of benefit, each as it is by then.
-fn round(host: &mut Host, min_bytes: u64, findings: &mut Vec<Finding>) {
+fn round(host: &mut HostState, min_bytes: u64, findings: &mut Vec<Finding>) {
     let mut candidates: Vec<(usize, usize, Finding)> = Vec::new();
     for (index, subject) in host.look.subjects.iter().enumerate() {
         let found = JUDGES

@@ -3,7 +3,7 @@
 use crate::{Identity, Kind, NodeId, NodeMemory, NodeSet};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// All that is known.
+/// The host and its processes as of the last look.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// The online nodes, in order of their index.
@@ -22,28 +22,28 @@ pub struct Snapshot {
     pub used: Duration,
 }
 
-/// A node.
+/// An online node with its load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeNow {
-    /// Which.
+    /// The kernel's number of the node.
     pub id: NodeId,
-    /// Its memory.
+    /// Sizes in bytes as of this look.
     pub memory: NodeMemory,
     /// How busy its CPUs are, in percent of all of them. `None` for a node without CPUs and at the first look.
     pub cpu_percent: Option<f64>,
     /// Pages a second that were meant for this node and went to another one (numa_foreign in nodeN/numastat). `None` at the first
     /// look, and where the kernel does not count.
     pub foreign_per_second: Option<f64>,
-    /// Its memory tier.
+    /// Its memory tier (`/sys/devices/virtual/memory_tiering`), lower is faster. `None` where the kernel has no tiers.
     pub tier: Option<u32>,
 }
 
-/// A process.
+/// A process with where its memory is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessNow {
-    /// Which.
+    /// Pid and start time: two looks show the same process if these agree.
     pub identity: Identity,
-    /// Its name.
+    /// Command name (`comm`), at most 15 bytes.
     pub comm: String,
     /// Its cgroup, where that can be told.
     pub cgroup: Option<String>,
@@ -53,23 +53,23 @@ pub struct ProcessNow {
     pub resident_bytes: u64,
     /// How much CPU time it uses, in percent of one CPU; `None` before its second look.
     pub cpu_percent: Option<f64>,
-    /// Its threads.
+    /// Number of its threads at this look.
     pub threads: u64,
-    /// Where its pages were.
+    /// Where its pages were when its page map was last read, which may be some looks ago.
     pub seen: Seen,
 }
 
 /// What is known of the pages of a process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Seen {
-    /// Nothing yet.
+    /// Its page map has not been read yet.
     #[default]
     Never,
     /// Nothing, because its page map may not be read.
     Hidden,
-    /// Where they were.
+    /// The page map was read.
     Pages {
-        /// Resident bytes by node.
+        /// Resident bytes on each node; nodes without any are left out.
         nodes: BTreeMap<NodeId, u64>,
         /// Resident bytes whose node could not be told.
         unplaced_bytes: u64,
@@ -95,7 +95,7 @@ pub struct GroupNow {
 /// A process that is watched closely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detail {
-    /// Which.
+    /// Pid and start time of the process.
     pub identity: Identity,
     /// Its threads; none before they have been read.
     pub threads: Vec<ThreadNow>,
@@ -103,12 +103,12 @@ pub struct Detail {
     pub mappings: Vec<MappingNow>,
 }
 
-/// A thread.
+/// A thread of the process that is watched closely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadNow {
-    /// Its id.
+    /// Thread id, in the pid namespace of the reader.
     pub tid: i32,
-    /// Its name.
+    /// Command name of the thread, which pthread_setname_np(3) changes.
     pub comm: String,
     /// The nodes of the CPUs that it may run on.
     pub home: NodeSet,
@@ -118,19 +118,19 @@ pub struct ThreadNow {
     pub cpu_percent: Option<f64>,
 }
 
-/// A mapping.
+/// A mapping with where its pages are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MappingNow {
-    /// Its first address.
+    /// Its first address in the process.
     pub start: u64,
-    /// Its length in bytes.
+    /// Length in bytes, resident or not.
     pub bytes: u64,
-    /// What backs it.
+    /// What backs its pages; see [`Kind`].
     pub kind: Kind,
     /// Its name; empty for plain anonymous memory.
     pub name: Arc<str>,
     /// Whether it is mapped shared.
     pub shared: bool,
-    /// Resident bytes by node.
+    /// Resident bytes on each node; nodes without any are left out.
     pub nodes: BTreeMap<NodeId, u64>,
 }

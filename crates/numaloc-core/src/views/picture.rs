@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// What is resident in a range of addresses, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// By node.
+    /// Bytes on each node; nodes without any are left out.
     pub nodes: BTreeMap<NodeId, u64>,
     /// On a node that could not be determined.
     pub unplaced_bytes: u64,
@@ -29,7 +29,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// All that is resident.
+    /// The bytes on all nodes and the unplaced ones.
     pub fn resident_bytes(&self) -> u64 {
         self.nodes.values().sum::<u64>() + self.unplaced_bytes
     }
@@ -51,10 +51,10 @@ impl Cell {
     }
 }
 
-/// An area in cells.
+/// An area, with its addresses divided into cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// The area.
+pub struct AreaRow {
+    /// The range of addresses that the cells divide.
     pub area: Area,
     /// Addresses of a cell in bytes; the last cell may have fewer.
     pub cell_bytes: u64,
@@ -64,8 +64,8 @@ pub struct Row {
     pub looked_bytes: u64,
 }
 
-impl Row {
-    /// All cells together.
+impl AreaRow {
+    /// The sum of its cells.
     pub fn total(&self) -> Cell {
         total(&self.cells)
     }
@@ -84,14 +84,14 @@ impl Row {
 
 /// Areas too small for a row, or too many, together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Other {
-    /// How many areas.
+pub struct OtherAreas {
+    /// How many areas have no row of their own.
     pub areas: u64,
-    /// Bytes of their addresses.
+    /// Sum of the lengths of these areas, resident or not.
     pub range_bytes: u64,
     /// What is resident in them.
     pub cell: Cell,
-    /// As [`Row::looked_bytes`].
+    /// As [`AreaRow::looked_bytes`], summed over these areas.
     pub looked_bytes: u64,
 }
 
@@ -99,13 +99,13 @@ pub struct Other {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Side {
     /// The areas that hold most, in the order of their addresses.
-    pub rows: Vec<Row>,
-    /// All others.
-    pub other: Other,
+    pub rows: Vec<AreaRow>,
+    /// The areas that have no row.
+    pub other: OtherAreas,
 }
 
 impl Side {
-    /// All that is resident.
+    /// The sum over all rows and other areas.
     pub fn total(&self) -> Cell {
         let mut sum = self.other.cell.clone();
         self.rows.iter().flat_map(|row| &row.cells).for_each(|cell| sum.add(cell));
@@ -129,19 +129,19 @@ impl Side {
 /// What a process looks like after a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum After {
-    /// There was no move.
+    /// Nothing was moved, so there is only one side.
     #[default]
     None,
-    /// The process ended meanwhile.
+    /// The process ended before the second look.
     Ended,
-    /// The same rows again.
+    /// The rows of before, looked at once more.
     Seen(Side),
 }
 
 /// A process in a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panel {
-    /// Its pid.
+    /// Its pid in the namespace of the reader.
     pub pid: i32,
     /// Its name as in /proc/PID/comm.
     pub comm: String,

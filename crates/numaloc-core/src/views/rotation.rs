@@ -6,9 +6,9 @@ use std::time::Duration;
 /// Something that can be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate<K> {
-    /// What it is.
+    /// What the caller identifies it by, such as a pid.
     pub key: K,
-    /// Its memory in bytes.
+    /// Its memory in bytes; urgency grows with the logarithm of this.
     pub bytes: u64,
     /// How busy it is, in percent of one CPU.
     pub cpu_percent: f64,
@@ -63,7 +63,7 @@ impl Budget {
         Self { share: percent / 100.0, credit: FIRST.as_secs_f64(), at: now }
     }
 
-    /// Time has gone by.
+    /// Adds the share of the time that has passed since the last call.
     pub fn earn(&mut self, now: Duration) {
         let earned = now.saturating_sub(self.at).as_secs_f64() * self.share;
         self.at = now.max(self.at);
@@ -71,7 +71,7 @@ impl Budget {
         self.credit = (self.credit + earned).min(self.share.max(self.credit));
     }
 
-    /// Time has been used.
+    /// Takes off CPU time that a look has used; the credit may become negative.
     pub fn spend(&mut self, used: Duration) {
         self.credit -= used.as_secs_f64();
     }

@@ -28,7 +28,7 @@ pub enum Fit<'d> {
     Free { queue: &'d Queue, group: u32 },
     /// It has a queue already that the kernel can copy with.
     Ready { queue: &'d Queue },
-    /// It is left alone.
+    /// It is left as it is; `why` is for people.
     Unfit { why: String },
 }
 

@@ -8,7 +8,7 @@ use numaloc_core::NodeId;
 pub enum State {
     /// It can be configured, and does nothing.
     Disabled,
-    /// It works.
+    /// It is enabled in the driver, and works off descriptors.
     Enabled,
     /// The device has stopped on its own after an error; the kernel's log says why.
     Halted,
@@ -18,13 +18,13 @@ pub enum State {
 }
 
 impl State {
-    /// From the attribute's text.
+    /// Reads the text of the attribute `state`; unknown words become [`State::Unknown`].
     pub fn of(text: &str) -> Self {
         let all = [Self::Disabled, Self::Enabled, Self::Halted];
         all.into_iter().find(|state| state.name() == text).unwrap_or_default()
     }
 
-    /// The kernel's word.
+    /// The word of the attribute `state`, without the newline.
     pub fn name(self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
@@ -40,11 +40,11 @@ impl State {
 pub struct Device {
     /// Its number in the names of its parts.
     pub number: u32,
-    /// `dsa` and the number.
+    /// Its name on the bus: `dsa` and the number.
     pub name: String,
     /// The node that it is attached to.
     pub numa_node: Option<NodeId>,
-    /// Its state.
+    /// The attribute `state` of the device.
     pub state: State,
     /// The driver that it is bound to: `idxd` while it is enabled.
     pub driver: Option<String>,
@@ -59,7 +59,7 @@ pub struct Device {
     pub errors: Option<String>,
     /// What its last command has come to.
     pub command_status: CommandStatus,
-    /// What it allows.
+    /// What its hardware supports at most.
     pub limits: Limits,
     /// Its work queues in order of their number.
     pub queues: Vec<Queue>,
@@ -72,30 +72,30 @@ pub struct Device {
 /// The `max_` attributes of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Work queues.
+    /// How many work queues it has (`max_work_queues`).
     pub work_queues: Option<u64>,
     /// Entries of all work queues together.
     pub work_queues_size: Option<u64>,
-    /// Groups.
+    /// How many groups it has (`max_groups`).
     pub groups: Option<u64>,
-    /// Engines.
+    /// How many engines it has (`max_engines`).
     pub engines: Option<u64>,
-    /// Descriptors in a batch.
+    /// How many descriptors a batch may have (`max_batch_size`).
     pub batch_size: Option<u64>,
-    /// Bytes of one transfer.
+    /// How many bytes one descriptor may copy (`max_transfer_size`).
     pub transfer_bytes: Option<u64>,
 }
 
-/// A work queue.
+/// A work queue: where the kernel or a process puts descriptors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
     /// Its name on the bus, such as `wq0.1`.
     pub name: String,
-    /// Its state.
+    /// The attribute `state` of the queue.
     pub state: State,
     /// `none`, `kernel` or `user`; the attribute `type`.
     pub kind: Option<String>,
-    /// `dedicated` or `shared`.
+    /// The attribute `mode`: `dedicated`, or `shared` by several clients.
     pub mode: Option<String>,
     /// The driver that it is bound to: `dmaengine`, `user` or another.
     pub driver: Option<String>,
@@ -105,7 +105,7 @@ pub struct Queue {
     pub label: Option<String>,
     /// The group that it is in.
     pub group: Option<u32>,
-    /// Entries.
+    /// How many descriptors the queue holds at once.
     pub size: Option<u64>,
     /// 1 to 15; 0 until it is configured.
     pub priority: Option<u64>,
@@ -134,7 +134,7 @@ pub struct Group {
     pub engines: Vec<String>,
 }
 
-/// An engine.
+/// An engine: what works off the descriptors of the queues of its group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Engine {
     /// Its name on the bus, such as `engine0.0`.
@@ -170,7 +170,7 @@ impl Queue {
 }
 
 impl Device {
-    /// One of its queues.
+    /// The queue of this device with this name, for example `wq0.1`.
     pub fn queue(&self, name: &str) -> Option<&Queue> {
         self.queues.iter().find(|queue| queue.name == name)
     }

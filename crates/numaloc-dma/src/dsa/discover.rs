@@ -4,7 +4,7 @@ use super::{
     command_status::CommandStatus,
     device::{Device, Engine, Group, Limits, Queue, State},
     name,
-    tree::Tree,
+    tree::DsaBus,
 };
 use numaloc_core::NodeId;
 use std::{
@@ -13,7 +13,7 @@ use std::{
 };
 
 /// All devices, in order of their number.
-pub fn devices(tree: &dyn Tree) -> Vec<Device> {
+pub fn devices(tree: &dyn DsaBus) -> Vec<Device> {
     let names = tree.names();
     let devices = device_names(&names).into_iter();
     devices.map(|(number, name)| read(tree, &names, name, number)).collect()
@@ -25,7 +25,7 @@ pub fn device_names(names: &BTreeSet<String>) -> BTreeMap<u32, &str> {
 }
 
 /// The text of `state` and `errors` of whatever has these, by `dsa0/state`.
-pub fn conditions(tree: &dyn Tree) -> BTreeMap<String, String> {
+pub fn conditions(tree: &dyn DsaBus) -> BTreeMap<String, String> {
     let names = tree.names();
     let files = names.iter().flat_map(|name| ["state", "errors"].map(|file| (name, file)));
     let texts = files.filter_map(|(name, attribute)| {
@@ -36,13 +36,13 @@ pub fn conditions(tree: &dyn Tree) -> BTreeMap<String, String> {
 }
 
 /// One device; `None` if it is not there.
-pub fn device(tree: &dyn Tree, name: &str) -> Option<Device> {
+pub fn device(tree: &dyn DsaBus, name: &str) -> Option<Device> {
     let names = tree.names();
     let number = names.get(name).and_then(|name| name::device(name))?;
     Some(read(tree, &names, name, number))
 }
 
-fn read(tree: &dyn Tree, names: &BTreeSet<String>, device: &str, number: u32) -> Device {
+fn read(tree: &dyn DsaBus, names: &BTreeSet<String>, device: &str, number: u32) -> Device {
     let at = At { tree, name: device };
     let parts = |prefix| {
         let mut parts: Vec<(u32, &str)> = names
@@ -89,7 +89,7 @@ fn read(tree: &dyn Tree, names: &BTreeSet<String>, device: &str, number: u32) ->
     }
 }
 
-fn queue(tree: &dyn Tree, name: &str) -> Queue {
+fn queue(tree: &dyn DsaBus, name: &str) -> Queue {
     let at = At { tree, name };
     Queue {
         name: name.to_owned(),
@@ -110,7 +110,7 @@ fn queue(tree: &dyn Tree, name: &str) -> Queue {
     }
 }
 
-fn group(tree: &dyn Tree, name: &str, number: u32) -> Group {
+fn group(tree: &dyn DsaBus, name: &str, number: u32) -> Group {
     let words = |attribute| {
         let text = At { tree, name }.text(attribute).unwrap_or_default();
         text.split_whitespace().map(str::to_owned).collect()
@@ -120,7 +120,7 @@ fn group(tree: &dyn Tree, name: &str, number: u32) -> Group {
 
 /// The attributes of a device or part.
 struct At<'a> {
-    tree: &'a dyn Tree,
+    tree: &'a dyn DsaBus,
     name: &'a str,
 }
 

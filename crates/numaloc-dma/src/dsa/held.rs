@@ -6,9 +6,9 @@ use super::{
     error::Error,
     find,
     missing::missing,
-    note::{self, Record},
-    report::{Became, Report},
-    tree::{Sysfs, Tree},
+    note::{self, NotedDevice},
+    report::{Became, DeviceReport},
+    tree::{DsaBus, Sysfs},
     undo::{self, Undone},
 };
 use numaloc_host::{Roots, journal, topology};
@@ -17,21 +17,21 @@ use numaloc_host::{Roots, journal, topology};
 pub(super) const NOTE: &str = "dsa";
 
 /// What is noted of all devices.
-pub(super) type Journal = journal::Journal<Vec<Record>>;
+pub(super) type DsaJournal = journal::Journal<Vec<NotedDevice>>;
 
-/// The queues that this process has set up. They stay until [`Held::undo`]; if the process is killed before, until [`recover`].
+/// The queues that this process has set up. They stay until [`HeldQueues::undo`]; if the process is killed before, until [`recover`].
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldQueues {
     tree: Sysfs,
-    journal: Journal,
+    journal: DsaJournal,
 }
 
-impl Held {
+impl HeldQueues {
     /// Takes down what was set up, and says for each device what has become of it.
     ///
     /// # Errors
     /// The note cannot be read or written.
-    pub fn undo(mut self) -> Result<Vec<Report>, Error> {
+    pub fn undo(mut self) -> Result<Vec<DeviceReport>, Error> {
         take_down(&self.tree, &mut self.journal)
     }
 }
@@ -41,8 +41,8 @@ impl Held {
 ///
 /// # Errors
 /// Another process does that now, there is no device, or the note cannot be written.
-pub fn prepare(roots: &Roots, named: &[String]) -> Result<(Held, Vec<Report>), Error> {
-    let Some(mut journal) = Journal::take(roots, NOTE)? else {
+pub fn prepare(roots: &Roots, named: &[String]) -> Result<(HeldQueues, Vec<DeviceReport>), Error> {
+    let Some(mut journal) = DsaJournal::take(roots, NOTE)? else {
         return Err(Error::NoQueue { reason: "another process is at it".into() });
     };
     let tree = Sysfs::new(roots);
@@ -65,35 +65,42 @@ pub fn prepare(roots: &Roots, named: &[String]) -> Result<(Held, Vec<Report>), E
         }
     };
     reports.extend(set_up(&tree, &mut journal, &chosen));
-    Ok((Held { tree, journal }, reports))
+    Ok((HeldQueues { tree, journal }, reports))
 }
 
 /// Takes down what a process that was killed has left. Does nothing while another process has queues set up.
 ///
 /// # Errors
 /// The note cannot be read or written.
-pub fn recover(roots: &Roots) -> Result<Vec<Report>, Error> {
+pub fn recover(roots: &Roots) -> Result<Vec<DeviceReport>, Error> {
     if !journal::is_noted(roots, NOTE) {
         return Ok(Vec::new());
     }
-    let Some(mut journal) = Journal::take(roots, NOTE)? else { return Ok(Vec::new()) };
+    let Some(mut journal) = DsaJournal::take(roots, NOTE)? else { return Ok(Vec::new()) };
     take_down(&Sysfs::new(roots), &mut journal)
 }
 
 pub(super) fn by_name<'d>(
     devices: &'d [Device],
     named: &[String],
-) -> (Vec<&'d Device>, Vec<Report>) {
+) -> (Vec<&'d Device>, Vec<DeviceReport>) {
     let unknown = named.iter().filter(|name| devices.iter().all(|device| device.name != **name));
     let there: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
     let why = format!("there is no such device; there are {}", there.join(", "));
     let unknown = unknown
-        .map(|name| Report { device: name.clone(), became: Became::Left { why: why.clone() } })
+        .map(|name| DeviceReport {
+            device: name.clone(),
+            became: Became::Left { why: why.clone() },
+        })
         .collect();
     (devices.iter().filter(|device| named.contains(&device.name)).collect(), unknown)
 }
 
-pub(super) fn set_up(tree: &dyn Tree, journal: &mut Journal, devices: &[&Device]) -> Vec<Report> {
+pub(super) fn set_up(
+    tree: &dyn DsaBus,
+    journal: &mut DsaJournal,
+    devices: &[&Device],
+) -> Vec<DeviceReport> {
     let noted = note::records(journal).unwrap_or_default();
     let is_noted = |device: &Device| noted.iter().any(|record| record.device == device.name);
     let one = |device: &&Device| {
@@ -110,13 +117,13 @@ pub(super) fn set_up(tree: &dyn Tree, journal: &mut Journal, devices: &[&Device]
                 }
             }
         };
-        Report { device: device.name.clone(), became }
+        DeviceReport { device: device.name.clone(), became }
     };
     devices.iter().map(one).collect()
 }
 
 /// Undoes what has been done on a device. Returns why that has failed.
-fn give_up(tree: &dyn Tree, journal: &mut Journal, device: &Device) -> Option<Error> {
+fn give_up(tree: &dyn DsaBus, journal: &mut DsaJournal, device: &Device) -> Option<Error> {
     let records = match note::records(journal) {
         Ok(records) => records,
         Err(error) => return Some(error.into()),
@@ -125,7 +132,10 @@ fn give_up(tree: &dyn Tree, journal: &mut Journal, device: &Device) -> Option<Er
     undo::undo(tree, &record).and_then(|_| Ok(note::end(journal, &record.device)?)).err()
 }
 
-pub(super) fn take_down(tree: &dyn Tree, journal: &mut Journal) -> Result<Vec<Report>, Error> {
+pub(super) fn take_down(
+    tree: &dyn DsaBus,
+    journal: &mut DsaJournal,
+) -> Result<Vec<DeviceReport>, Error> {
     let records = note::records(journal)?;
     let mut reports = Vec::new();
     for record in &records {
@@ -140,7 +150,7 @@ pub(super) fn take_down(tree: &dyn Tree, journal: &mut Journal) -> Result<Vec<Re
             }
             Err(error) => Became::Kept { error },
         };
-        reports.push(Report { device: record.device.clone(), became });
+        reports.push(DeviceReport { device: record.device.clone(), became });
     }
     Ok(reports)
 }

@@ -4,7 +4,7 @@
 
 mod show;
 
-pub use super::tree::Tree;
+pub use super::tree::DsaBus;
 
 use super::name;
 use nix::libc;
@@ -20,14 +20,14 @@ use std::{
 pub enum Age {
     /// Before 6.7 there is no driver_name. A device that is disabled keeps sizes and groups of queues.
     Old,
-    /// From 6.7 on.
+    /// Linux 6.7 and later versions.
     New,
 }
 
 /// The driver with its devices.
 pub struct Idxd {
     age: Age,
-    /// Its devices.
+    /// The devices that the driver has found, enabled or not.
     pub devices: RefCell<Vec<Accelerator>>,
     /// All that has been written, refused or not.
     pub written: RefCell<Vec<String>>,
@@ -39,12 +39,12 @@ pub struct Idxd {
     pub refuse_status: Cell<u32>,
 }
 
-/// One device.
+/// A device of the driver, with what its attributes show.
 #[derive(Clone, Debug)]
 pub struct Accelerator {
-    /// Its number in names.
+    /// The number in the names of the device and its parts.
     pub number: u32,
-    /// Its node; -1: none.
+    /// The attribute `numa_node`; -1: no node.
     pub numa_node: i32,
     /// Whether it is bound to the driver.
     pub enabled: bool,
@@ -54,34 +54,26 @@ pub struct Accelerator {
     pub svm: bool,
     /// What its last command has come to.
     pub command_status: u32,
-    /// Its work queues.
-    pub queues: Vec<Entry>,
+    /// Its queues, in order of their number.
+    pub queues: Vec<FakeQueue>,
     /// The group of each of its engines; -1: none.
     pub engines: Vec<i32>,
 }
 
-/// One work queue.
+/// A work queue. Each field is the attribute of this name, but for `kind` (`type`), `dedicated` (`mode`) and `group`
+/// (`group_id`, -1: none).
 #[derive(Clone, Debug, Default)]
-pub struct Entry {
-    /// `type`.
+#[expect(missing_docs, reason = "the comment above names the attributes")]
+pub struct FakeQueue {
     pub kind: &'static str,
-    /// `name`.
     pub name: String,
-    /// `driver_name`.
     pub driver_name: String,
-    /// `mode`.
     pub dedicated: bool,
-    /// `size`.
     pub size: u64,
-    /// `group_id`; -1: none.
     pub group: i32,
-    /// `priority`.
     pub priority: u64,
-    /// `threshold`.
     pub threshold: u64,
-    /// `max_transfer_size`, in bytes.
     pub max_transfer_size: u64,
-    /// `clients`.
     pub clients: u64,
     /// The driver that it is bound to.
     pub driver: Option<&'static str>,
@@ -90,10 +82,10 @@ pub struct Entry {
 const MAX_SIZE: u64 = 128;
 const MAX_GROUPS: i32 = 4;
 const MAX_TRANSFER: u64 = 1 << 31;
-/// `WQ_DEFAULT_MAX_XFER`.
+/// The value of a queue that nobody has set (`WQ_DEFAULT_MAX_XFER`).
 const TRANSFER: u64 = 2 << 20;
 
-impl Entry {
+impl FakeQueue {
     fn fresh() -> Self {
         Self { kind: "none", group: -1, max_transfer_size: TRANSFER, ..Self::default() }
     }
@@ -123,7 +115,7 @@ impl Idxd {
             configurable: true,
             svm: false,
             command_status: 0,
-            queues: vec![Entry::fresh(); 4],
+            queues: vec![FakeQueue::fresh(); 4],
             engines: vec![-1; 4],
         };
         Self {
@@ -136,7 +128,7 @@ impl Idxd {
         }
     }
 
-    /// All attributes and bindings.
+    /// All attributes and bindings as text, for comparisons.
     pub fn state(&self) -> String {
         let devices = self.devices.borrow();
         devices
@@ -288,7 +280,7 @@ impl Idxd {
         Ok(())
     }
 
-    /// `idxd_device_drv_probe`.
+    /// What the driver does when a device is bound to it (`idxd_device_drv_probe`).
     fn enable_device(&self, target: &str) -> io::Result<()> {
         let mut devices = self.devices.borrow_mut();
         let found = devices.iter_mut().find(|device| format!("dsa{}", device.number) == target);
@@ -296,7 +288,8 @@ impl Idxd {
         if device.enabled {
             return refused(libc::EBUSY);
         }
-        let grouped: Vec<&Entry> = device.queues.iter().filter(|queue| queue.group >= 0).collect();
+        let grouped: Vec<&FakeQueue> =
+            device.queues.iter().filter(|queue| queue.group >= 0).collect();
         device.command_status = match grouped.as_slice() {
             [] => 0x800d_0000,
             queues if queues.iter().any(|queue| !queue.dedicated && !device.svm) => 0x800c_0000,
@@ -362,7 +355,7 @@ impl Idxd {
         Ok(())
     }
 
-    /// `idxd_device_drv_remove`.
+    /// What the driver does when a device is unbound (`idxd_device_drv_remove`).
     fn disable_device(&self, target: &str) -> io::Result<()> {
         let mut devices = self.devices.borrow_mut();
         let found = devices.iter_mut().find(|device| format!("dsa{}", device.number) == target);
@@ -382,7 +375,7 @@ impl Idxd {
     }
 }
 
-impl Tree for Idxd {
+impl DsaBus for Idxd {
     fn names(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for device in self.devices.borrow().iter() {

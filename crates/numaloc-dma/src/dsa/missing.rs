@@ -2,10 +2,10 @@
 
 use super::{Found, device::Device};
 
-/// Something that is missing.
+/// Something that the kernel needs before a device can copy for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// What.
+pub struct MissingPart {
+    /// Names what is missing, for people.
     pub what: String,
     /// The command, boot option or setting that gives it.
     pub remedy: &'static str,
@@ -13,16 +13,16 @@ pub struct Missing {
 
 /// What is missing, the first thing first. `has_interface`: whether the kernel can let a device copy what it migrates (module
 /// `offload`).
-pub fn missing(found: &Found, has_interface: bool) -> Vec<Missing> {
+pub fn missing(found: &Found, has_interface: bool) -> Vec<MissingPart> {
     let devices = of_devices(found);
-    let interface = (!has_interface).then(|| Missing {
+    let interface = (!has_interface).then(|| MissingPart {
         what: "no interface of the kernel by which a device copies what is migrated".into(),
         remedy: "boot a kernel that has one: Alibaba Cloud Linux, or one with the module dcbm (see docs/dsa.md)",
     });
     devices.into_iter().chain(interface).chain(of_pasid(found)).collect()
 }
 
-fn of_devices(found: &Found) -> Option<Missing> {
+fn of_devices(found: &Found) -> Option<MissingPart> {
     let Found { devices, undriven, .. } = found;
     if devices.iter().any(|device| device.ready().is_some()) {
         return None;
@@ -41,14 +41,14 @@ fn of_devices(found: &Found) -> Option<Missing> {
             "set manage_work_queue = true in [dsa] of numalocd.toml, or set one up with accel-config (see docs/dsa.md)",
         ),
     };
-    Some(Missing { what, remedy })
+    Some(MissingPart { what, remedy })
 }
 
-fn of_pasid(found: &Found) -> Option<Missing> {
+fn of_pasid(found: &Found) -> Option<MissingPart> {
     let is_without = |device: &&Device| device.pasid_enabled == Some(false);
     let without: Vec<&str> =
         found.devices.iter().filter(is_without).map(|device| device.name.as_str()).collect();
-    (!without.is_empty()).then(|| Missing {
+    (!without.is_empty()).then(|| MissingPart {
         what: format!("no PASID on {}", without.join(", ")),
         remedy: "boot with intel_iommu=on,sm_on; user queues and shared queues need it, a dedicated kernel queue does not",
     })

@@ -10,26 +10,24 @@ use std::mem;
 
 /// What is changed on one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct NotedDevice {
     pub device: String,
     pub queue: String,
     /// Its attributes and those of engines, in the order in which they are written.
-    pub changes: Vec<Change>,
+    pub changes: Vec<AttributeChange>,
 }
 
 /// A change of one attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// The engine or queue.
+pub struct AttributeChange {
     pub part: String,
     pub attribute: Attribute,
-    /// Its value before.
     pub before: String,
     /// The value that is written.
     pub after: String,
 }
 
-impl Record {
+impl NotedDevice {
     /// Whether it is about a device and a queue of that device.
     fn is_possible(&self) -> bool {
         let device = name::device(&self.device);
@@ -38,8 +36,8 @@ impl Record {
     }
 
     /// Whether a change is of a part of this device, and has values that the attribute can have.
-    fn can_have(&self, change: &Change) -> bool {
-        let Change { part, attribute, before, after } = change;
+    fn can_have(&self, change: &AttributeChange) -> bool {
+        let AttributeChange { part, attribute, before, after } = change;
         let is_part = name::device(&self.device).is_some_and(|number| is_part_of(number, part));
         let is_own = is_part && (!part.starts_with("wq") || *part == self.queue);
         is_own && attribute.takes(before) && attribute.takes(after)
@@ -51,8 +49,8 @@ impl Record {
 ///
 /// # Errors
 /// The note cannot be read.
-pub fn records(journal: &Journal<Vec<Record>>) -> Result<Vec<Record>, Error> {
-    let noted = journal.noted()?.unwrap_or_default().into_iter().filter(Record::is_possible);
+pub fn records(journal: &Journal<Vec<NotedDevice>>) -> Result<Vec<NotedDevice>, Error> {
+    let noted = journal.noted()?.unwrap_or_default().into_iter().filter(NotedDevice::is_possible);
     let trusted = noted.map(|mut record| {
         let noted = mem::take(&mut record.changes).into_iter();
         record.changes = noted.filter(|change| record.can_have(change)).collect();
@@ -65,7 +63,7 @@ pub fn records(journal: &Journal<Vec<Record>>) -> Result<Vec<Record>, Error> {
 ///
 /// # Errors
 /// The note cannot be read or written.
-pub fn begin(journal: &mut Journal<Vec<Record>>, record: &Record) -> Result<(), Error> {
+pub fn begin(journal: &mut Journal<Vec<NotedDevice>>, record: &NotedDevice) -> Result<(), Error> {
     let mut all = records(journal)?;
     all.push(record.clone());
     journal.note(&all)
@@ -75,7 +73,7 @@ pub fn begin(journal: &mut Journal<Vec<Record>>, record: &Record) -> Result<(), 
 ///
 /// # Errors
 /// The note cannot be read or written.
-pub fn end(journal: &mut Journal<Vec<Record>>, device: &str) -> Result<(), Error> {
+pub fn end(journal: &mut Journal<Vec<NotedDevice>>, device: &str) -> Result<(), Error> {
     let mut all = records(journal)?;
     all.retain(|record| record.device != device);
     if all.is_empty() { journal.forget() } else { journal.note(&all) }
@@ -90,22 +88,23 @@ mod tests {
     fn nothing_but_parts_of_the_device_is_taken_from_a_note() {
         let host = Fake::new();
         host.write("run/numaloc/other", "");
-        let noted = |record: Record| {
+        let noted = |record: NotedDevice| {
             let journal = Journal::take(&host.roots(), "dsa").expect("it can be written");
             let mut journal = journal.expect("nobody has it");
             journal.note(&vec![record]).expect("it can be written");
             records(&journal).expect("it can be read")
         };
         let record = |device: &str, queue: &str, changes: &[(&str, Attribute, &str, &str)]| {
-            let change =
-                |&(part, attribute, before, after): &(&str, Attribute, &str, &str)| Change {
+            let change = |&(part, attribute, before, after): &(&str, Attribute, &str, &str)| {
+                AttributeChange {
                     part: part.to_owned(),
                     attribute,
                     before: before.to_owned(),
                     after: after.to_owned(),
-                };
+                }
+            };
             let changes = changes.iter().map(change).collect();
-            Record { device: device.to_owned(), queue: queue.to_owned(), changes }
+            NotedDevice { device: device.to_owned(), queue: queue.to_owned(), changes }
         };
         let whole = [
             ("engine0.0", Attribute::Group, "-1", "0"),

@@ -4,10 +4,10 @@ use super::{
     device::{Device, Queue, State},
     discover,
     error::Error,
-    note::{self, Change, Record},
+    note::{self, AttributeChange, NotedDevice},
     refusal::write,
     step::{Setting, file, settings},
-    tree::Tree,
+    tree::DsaBus,
 };
 use numaloc_host::journal::Journal;
 use std::io;
@@ -17,8 +17,8 @@ use std::io;
 /// # Errors
 /// A step is refused. What has been done until then stays, as noted.
 pub fn prepare(
-    tree: &dyn Tree,
-    journal: &mut Journal<Vec<Record>>,
+    tree: &dyn DsaBus,
+    journal: &mut Journal<Vec<NotedDevice>>,
     device: &Device,
     queue: &Queue,
     group: u32,
@@ -27,11 +27,11 @@ pub fn prepare(
     for setting in settings(device, queue, group) {
         changes.extend(change(tree, setting)?);
     }
-    let record = Record { device: device.name.clone(), queue: queue.name.clone(), changes };
+    let record = NotedDevice { device: device.name.clone(), queue: queue.name.clone(), changes };
     note::begin(journal, &record)?;
     // So that what it says later is about these steps. Older kernels do not take it, and it does not matter.
     let _ = tree.write(&format!("devices/{}/cmd_status", device.name), "0");
-    for Change { part, attribute, after, .. } in &record.changes {
+    for AttributeChange { part, attribute, after, .. } in &record.changes {
         write(tree, &device.name, &file(part, *attribute), after)?;
     }
     write(tree, &device.name, "drivers/idxd/bind", &device.name)?;
@@ -47,7 +47,7 @@ pub fn prepare(
 }
 
 /// What a setting changes; `None` if nothing, or if this kernel does not have the attribute.
-fn change(tree: &dyn Tree, setting: Setting) -> Result<Option<Change>, Error> {
+fn change(tree: &dyn DsaBus, setting: Setting) -> Result<Option<AttributeChange>, Error> {
     let file = setting.file();
     let path = || tree.path(&file);
     let before = match tree.read(&file) {
@@ -64,5 +64,5 @@ fn change(tree: &dyn Tree, setting: Setting) -> Result<Option<Change>, Error> {
         return Err(numaloc_host::Error::Parse { path: path(), reason }.into());
     }
     let Setting { part, attribute, value: after } = setting;
-    Ok((before != after).then_some(Change { part, attribute, before, after }))
+    Ok((before != after).then_some(AttributeChange { part, attribute, before, after }))
 }

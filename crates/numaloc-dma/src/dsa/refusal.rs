@@ -1,6 +1,6 @@
 //! Says what a refused step means.
 
-use super::{command_status::CommandStatus, error::Error, tree::Tree};
+use super::{command_status::CommandStatus, error::Error, tree::DsaBus};
 use nix::libc;
 use std::io;
 
@@ -8,7 +8,7 @@ use std::io;
 ///
 /// # Errors
 /// [`Error::Refused`] with the file, the value and what the device's `cmd_status` says.
-pub fn write(tree: &dyn Tree, device: &str, file: &str, value: &str) -> Result<(), Error> {
+pub fn write(tree: &dyn DsaBus, device: &str, file: &str, value: &str) -> Result<(), Error> {
     tree.write(file, value).map_err(|source| {
         let status = tree.read(&format!("devices/{device}/cmd_status")).ok();
         let status = status.and_then(|text| CommandStatus::parse(&text)).unwrap_or_default();

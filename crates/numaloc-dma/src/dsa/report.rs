@@ -5,8 +5,8 @@ use std::fmt;
 
 /// What has become of one device.
 #[derive(Debug)]
-pub struct Report {
-    /// Its name.
+pub struct DeviceReport {
+    /// The device's name on the bus, for example `dsa0`.
     pub device: String,
     /// What has become of it.
     pub became: Became,
@@ -14,23 +14,15 @@ pub struct Report {
 
 /// What has become of a device.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Became {
     /// This queue has been set up.
-    Prepared {
-        /// The queue.
-        queue: String,
-    },
+    Prepared { queue: String },
     /// It has a queue for the kernel already, and is left alone.
-    Ready {
-        /// The queue.
-        queue: String,
-    },
-    /// It is left alone.
-    Left {
-        /// Why.
-        why: String,
-    },
-    /// The setup has failed.
+    Ready { queue: String },
+    /// It does not suit, and is left alone.
+    Left { why: String },
+    /// The setup has failed at one step.
     Failed {
         /// The step that was refused.
         error: Error,
@@ -42,18 +34,12 @@ pub enum Became {
     /// It has been removed from the machine.
     Gone,
     /// The queue is down, and the device stays enabled, because somebody else has begun to use this queue of it.
-    Shared {
-        /// The queue.
-        queue: String,
-    },
+    Shared { queue: String },
     /// What was set up could not be taken down. It stays noted for another try.
-    Kept {
-        /// Why.
-        error: Error,
-    },
+    Kept { error: Error },
 }
 
-impl Report {
+impl DeviceReport {
     /// Whether somebody should do something about it.
     pub fn is_problem(&self) -> bool {
         match self.became {
@@ -67,7 +53,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for DeviceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.device)?;
         match &self.became {

@@ -70,7 +70,6 @@ impl Attribute {
 /// A value that is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The engine or queue.
     pub part: String,
     pub attribute: Attribute,
     pub value: String,

@@ -1,10 +1,10 @@
 //! The whole way on the fake driver.
 
 use super::{
-    held::{Journal, NOTE, by_name, set_up, take_down},
+    held::{DsaJournal, NOTE, by_name, set_up, take_down},
     idxd::{Age, Idxd},
-    note::Record,
-    tree::Tree,
+    note::NotedDevice,
+    tree::DsaBus,
     *,
 };
 use nix::libc;
@@ -18,8 +18,8 @@ fn two(age: Age) -> Idxd {
     Idxd::new(age, &[(0, 0), (2, 1)])
 }
 
-fn taken(host: &Fake) -> Journal {
-    Journal::take(&host.roots(), NOTE).expect("it can be written").expect("nobody has it")
+fn taken(host: &Fake) -> DsaJournal {
+    DsaJournal::take(&host.roots(), NOTE).expect("it can be written").expect("nobody has it")
 }
 
 /// Sets up queues on all devices.
@@ -34,8 +34,8 @@ fn take_down_all(host: &Fake, idxd: &Idxd) -> Vec<String> {
     shown(take_down(idxd, &mut taken(host)).expect("the note can be written"))
 }
 
-fn shown(reports: Vec<Report>) -> Vec<String> {
-    reports.iter().map(Report::to_string).collect()
+fn shown(reports: Vec<DeviceReport>) -> Vec<String> {
+    reports.iter().map(DeviceReport::to_string).collect()
 }
 
 /// A host where a note can be written.
@@ -45,8 +45,8 @@ fn host() -> Fake {
     host
 }
 
-fn note(host: &Fake) -> Option<Vec<Record>> {
-    Journal::peek(&host.roots(), NOTE)
+fn note(host: &Fake) -> Option<Vec<NotedDevice>> {
+    DsaJournal::peek(&host.roots(), NOTE)
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_queue_is_set_up_in_the_drivers_order_and_taken_down() {
 fn a_process_that_is_killed_at_any_point_leaves_nothing() {
     for age in AGES {
         let recover = |(host, idxd): &(Fake, Idxd)| {
-            if let Ok(taken) = Journal::take(&host.roots(), NOTE) {
+            if let Ok(taken) = DsaJournal::take(&host.roots(), NOTE) {
                 let _ = take_down(idxd, &mut taken.expect("nobody has it"));
             }
         };

@@ -1,4 +1,4 @@
-//! The files below /sys/bus/dsa.
+//! Reads and writes the files below /sys/bus/dsa.
 
 use super::name;
 use numaloc_host::{Roots, journal, read};
@@ -11,7 +11,7 @@ use std::{
 
 /// What is read and written below /sys/bus/dsa. Files are named from there: `devices/wq0.0/size`, `drivers/idxd/bind`. It is a
 /// trait so that tests can have a driver that refuses as the kernel's does.
-pub trait Tree {
+pub trait DsaBus {
     /// The names of all devices, queues, groups and engines.
     fn names(&self) -> BTreeSet<String>;
     /// The text of a file.
@@ -30,14 +30,14 @@ pub trait Tree {
     fn path(&self, file: &str) -> PathBuf;
 }
 
-/// The kernel's.
+/// The bus as the kernel shows it in sysfs.
 #[derive(Clone, Debug)]
 pub struct Sysfs {
     root: PathBuf,
 }
 
 impl Sysfs {
-    /// Below this sysfs.
+    /// The bus in the sysfs of these roots.
     pub fn new(roots: &Roots) -> Self {
         Self { root: roots.sys.join("bus/dsa") }
     }
@@ -62,7 +62,7 @@ impl Sysfs {
 
 const PARTS: [&str; 3] = ["wq", "group", "engine"];
 
-impl Tree for Sysfs {
+impl DsaBus for Sysfs {
     fn names(&self) -> BTreeSet<String> {
         let devices = self.root.join("devices");
         let mut names = listed(&devices);

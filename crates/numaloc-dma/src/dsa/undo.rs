@@ -8,10 +8,10 @@ use super::{
     device::{DMAENGINE, Device, Queue, State},
     discover,
     error::Error,
-    note::{Change, Record},
+    note::{AttributeChange, NotedDevice},
     refusal::write,
     step::{LABEL, file},
-    tree::Tree,
+    tree::DsaBus,
 };
 
 /// What has become of a device.
@@ -29,7 +29,7 @@ pub enum Undone {
 ///
 /// # Errors
 /// A step is refused, or the kernel still uses the queue ([`Error::InUse`]). The rest is left as it is, for another try.
-pub fn undo(tree: &dyn Tree, record: &Record) -> Result<Undone, Error> {
+pub fn undo(tree: &dyn DsaBus, record: &NotedDevice) -> Result<Undone, Error> {
     match try_to(tree, record) {
         // A step that failed because the device has been removed is not a failure.
         Err(_) if discover::device(tree, &record.device).is_none() => Ok(Undone::Gone),
@@ -37,7 +37,7 @@ pub fn undo(tree: &dyn Tree, record: &Record) -> Result<Undone, Error> {
     }
 }
 
-fn try_to(tree: &dyn Tree, record: &Record) -> Result<Undone, Error> {
+fn try_to(tree: &dyn DsaBus, record: &NotedDevice) -> Result<Undone, Error> {
     let name = &record.device;
     let Some(device) = discover::device(tree, name) else { return Ok(Undone::Gone) };
     let is_ours = device.queue(&record.queue).is_some_and(is_own);
@@ -49,7 +49,7 @@ fn try_to(tree: &dyn Tree, record: &Record) -> Result<Undone, Error> {
     if other.is_none() && device.state == State::Enabled {
         write(tree, name, "drivers/idxd/unbind", name)?;
     }
-    let is_engine = |change: &&Change| change.part != record.queue;
+    let is_engine = |change: &&AttributeChange| change.part != record.queue;
     let changes = record.changes.iter().rev();
     match other {
         None => put_back(tree, name, changes)?,
@@ -74,7 +74,7 @@ fn is_bound(queue: &Queue) -> bool {
 
 /// Disables the queue, unless the kernel uses it: a driver that has a DMA channel does not notice that it goes away
 /// (drivers/dma/idxd/dma.c, `idxd_unregister_dma_channel`, frees it).
-fn release(tree: &dyn Tree, device: &str, queue: &Queue) -> Result<(), Error> {
+fn release(tree: &dyn DsaBus, device: &str, queue: &Queue) -> Result<(), Error> {
     match queue.clients {
         Some(clients) if clients > 0 => Err(Error::InUse { queue: queue.name.clone(), clients }),
         _ => write(tree, device, "drivers/dmaengine/unbind", &queue.name),
@@ -82,7 +82,7 @@ fn release(tree: &dyn Tree, device: &str, queue: &Queue) -> Result<(), Error> {
 }
 
 /// A queue that somebody else has begun to configure.
-fn other(device: &Device, record: &Record, is_ours: bool) -> Option<String> {
+fn other(device: &Device, record: &NotedDevice, is_ours: bool) -> Option<String> {
     let is_others = |queue: &&Queue| !(is_ours && queue.name == record.queue);
     let mut others = device.queues.iter().filter(is_others);
     others.find(|queue| queue.is_configured()).map(|queue| queue.name.clone())
@@ -90,11 +90,11 @@ fn other(device: &Device, record: &Record, is_ours: bool) -> Option<String> {
 
 /// Puts values back where they are still those that were written.
 fn put_back<'r>(
-    tree: &dyn Tree,
+    tree: &dyn DsaBus,
     device: &str,
-    changes: impl Iterator<Item = &'r Change>,
+    changes: impl Iterator<Item = &'r AttributeChange>,
 ) -> Result<(), Error> {
-    for Change { part, attribute, before, after } in changes {
+    for AttributeChange { part, attribute, before, after } in changes {
         let file = file(part, *attribute);
         let now = tree.read(&file).unwrap_or_default();
         if now.trim() == after {

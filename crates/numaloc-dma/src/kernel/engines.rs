@@ -25,18 +25,18 @@ pub(super) fn channels(roots: &Roots) -> Option<Vec<String>> {
 
 /// How the engines are at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Condition {
+pub struct EngineStates {
     channels: Vec<String>,
     /// `state` and `errors` of each idxd device and work queue (Documentation/ABI/stable/sysfs-driver-dma-idxd), by `dsa0/state`.
     states: BTreeMap<String, String>,
 }
 
 /// How the engines are now.
-pub fn condition(roots: &Roots) -> Condition {
-    Condition { channels: channels(roots).unwrap_or_default(), states: dsa::conditions(roots) }
+pub fn condition(roots: &Roots) -> EngineStates {
+    EngineStates { channels: channels(roots).unwrap_or_default(), states: dsa::conditions(roots) }
 }
 
-impl Condition {
+impl EngineStates {
     /// What is worse now than `before`; `None`: nothing.
     pub fn worse_than(&self, before: &Self) -> Option<String> {
         let lost = before.channels.iter().find(|channel| !self.channels.contains(channel));

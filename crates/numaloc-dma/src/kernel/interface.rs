@@ -32,9 +32,9 @@ pub struct Counters {
 
 /// A kernel's way to let a DMA engine copy the pages that it migrates.
 pub trait Interface: fmt::Debug + Send + Sync {
-    /// Its name in reports.
+    /// Its name in reports and in the journal.
     fn name(&self) -> &'static str;
-    /// Where its files are.
+    /// The directory that all of its files are in.
     fn directory(&self) -> &Path;
     /// The file that switches it on and off.
     fn switch(&self) -> &'static str;
@@ -89,7 +89,6 @@ pub trait Interface: fmt::Debug + Send + Sync {
     }
 }
 
-/// A counter's value.
 pub(super) fn count(directory: &Path, name: &str) -> Result<Option<u64>, Error> {
     let path = directory.join(name);
     match read::text(&path) {

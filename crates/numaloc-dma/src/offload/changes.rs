@@ -5,38 +5,36 @@ use serde::{Deserialize, Serialize};
 
 /// The settings that are changed, and what they were before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changes {
+pub struct ChangedSettings {
     /// The kernel's interface that has them.
     pub interface: String,
     /// Whether all of them have been made. Until then a value that is neither the old nor the new one may be ours: the kernel may
     /// have made another one of what was written.
     pub is_complete: bool,
     /// In the order in which they are made; taken back in the opposite one.
-    pub knobs: Vec<Change>,
+    pub knobs: Vec<SettingChange>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
-    /// Its file.
+pub struct SettingChange {
     pub name: String,
-    /// What it was before.
     pub found: String,
     /// What it was set to, as the kernel shows it.
     pub set: String,
 }
 
-impl Changes {
+impl ChangedSettings {
     /// What switches offload on, where the settings are as `found`; `None` if a value is none that a note is trusted with.
     pub fn to_switch_on(interface: &str, wanted: &[Knob], found: &[String]) -> Option<Self> {
         let differ = wanted.iter().zip(found).filter(|(knob, found)| knob.value != **found);
-        let knobs: Vec<Change> = differ
-            .map(|(Knob { name, value }, found)| Change {
+        let knobs: Vec<SettingChange> = differ
+            .map(|(Knob { name, value }, found)| SettingChange {
                 name: (*name).to_owned(),
                 found: found.clone(),
                 set: value.clone(),
             })
             .collect();
-        let is_plain = knobs.iter().all(Change::is_plain);
+        let is_plain = knobs.iter().all(SettingChange::is_plain);
         is_plain.then(|| Self { interface: interface.to_owned(), is_complete: false, knobs })
     }
 
@@ -46,7 +44,7 @@ impl Changes {
     pub fn to_put_back<'a>(
         &'a self,
         now: impl Fn(&str) -> Option<String> + 'a,
-    ) -> impl Iterator<Item = &'a Change> {
+    ) -> impl Iterator<Item = &'a SettingChange> {
         self.knobs.iter().rev().filter(move |change| {
             let is_ours =
                 |now: String| now != change.found && (now == change.set || !self.is_complete);
@@ -55,7 +53,7 @@ impl Changes {
     }
 }
 
-impl Change {
+impl SettingChange {
     /// Whether its values are short words: those that kernels show in these files are.
     fn is_plain(&self) -> bool {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_,.-".contains(&byte);
@@ -68,17 +66,17 @@ impl Change {
 mod tests {
     use super::*;
 
-    fn changes(is_complete: bool) -> Changes {
-        let change = |name: &str, found: &str, set: &str| Change {
+    fn changes(is_complete: bool) -> ChangedSettings {
+        let change = |name: &str, found: &str, set: &str| SettingChange {
             name: name.into(),
             found: found.into(),
             set: set.into(),
         };
         let knobs = vec![change("nr_dma_chan", "1", "4"), change("offloading", "0", "1")];
-        Changes { interface: "dcbm".into(), is_complete, knobs }
+        ChangedSettings { interface: "dcbm".into(), is_complete, knobs }
     }
 
-    fn put_back(changes: &Changes, channels: &str, switch: &str) -> Vec<String> {
+    fn put_back(changes: &ChangedSettings, channels: &str, switch: &str) -> Vec<String> {
         let now = |name: &str| {
             let value = if name == "offloading" { switch } else { channels };
             Some(value.to_owned()).filter(|value| !value.is_empty())
@@ -92,9 +90,9 @@ mod tests {
         let wanted = [("nr_dma_chan", "4"), ("reason_mask", "a,b"), ("offloading", "1")]
             .map(|(name, value)| Knob { name, value: value.into() });
         let found = ["1", "a,b", "0"].map(str::to_owned);
-        assert_eq!(Changes::to_switch_on("dcbm", &wanted, &found), Some(changes(false)));
+        assert_eq!(ChangedSettings::to_switch_on("dcbm", &wanted, &found), Some(changes(false)));
         let odd = ["1", "a b", "0"].map(str::to_owned);
-        assert_eq!(Changes::to_switch_on("dcbm", &wanted, &odd), None);
+        assert_eq!(ChangedSettings::to_switch_on("dcbm", &wanted, &odd), None);
     }
 
     #[test]

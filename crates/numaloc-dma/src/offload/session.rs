@@ -1,7 +1,7 @@
 //! What jobs share: the settings while offload is on, and the look at how it does.
 
-use super::{Host, OffloadError, changes::Changes};
-use crate::kernel::{Condition, Counters, Interface, Settings, condition};
+use super::{HostAccess, OffloadError, changes::ChangedSettings};
+use crate::kernel::{Counters, EngineStates, Interface, Settings, condition};
 use numaloc_host::{Roots, journal};
 use std::{
     io,
@@ -12,25 +12,24 @@ use std::{
 /// The name of the journal.
 pub(super) const NAME: &str = "offload";
 
-pub(super) type Journal = journal::Journal<Changes>;
+pub(super) type OffloadJournal = journal::Journal<ChangedSettings>;
 
 /// The part that all clones and jobs share.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedOffload {
     pub(super) roots: Roots,
     /// The right to change the settings, and what was found; held while they are changed.
-    journal: Mutex<Option<Journal>>,
-    host: Host,
+    journal: Mutex<Option<OffloadJournal>>,
+    host: HostAccess,
     /// The lock is held while settings are changed, so that no job moves before offload is on.
-    session: Mutex<Session>,
+    session: Mutex<OffloadSession>,
     /// Told when the last job has left.
     left: Condvar,
 }
 
 /// The jobs that use it now.
 #[derive(Debug, Default)]
-pub struct Session {
-    /// How many.
+pub struct OffloadSession {
     pub(super) jobs: usize,
     /// How many have ever joined: tells a job whether another one came while it moved.
     pub(super) joined: u64,
@@ -47,12 +46,12 @@ struct On {
     /// What was counted when it was switched on.
     counters: Option<Counters>,
     /// How the engines were then.
-    condition: Condition,
+    condition: EngineStates,
     /// Why it was given up.
     trouble: Option<String>,
 }
 
-impl Session {
+impl OffloadSession {
     /// Why offload was given up for the jobs that share it; `None`: it was not.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.on.as_ref()?.trouble.as_deref()
@@ -90,8 +89,8 @@ impl On {
     }
 }
 
-impl Shared {
-    pub(super) fn new(roots: Roots, host: Host) -> Self {
+impl SharedOffload {
+    pub(super) fn new(roots: Roots, host: HostAccess) -> Self {
         Self {
             roots,
             journal: Mutex::default(),
@@ -101,14 +100,14 @@ impl Shared {
         }
     }
 
-    pub(super) fn session(&self) -> MutexGuard<'_, Session> {
+    pub(super) fn session(&self) -> MutexGuard<'_, OffloadSession> {
         self.session.lock().expect("nobody panics while holding this")
     }
 
     /// Lets a job use it. The first one switches it on.
     pub(super) fn join(
         self: &Arc<Self>,
-        session: &mut Session,
+        session: &mut OffloadSession,
         settings: Settings,
     ) -> Result<(), OffloadError> {
         if session.jobs == 0 {
@@ -125,7 +124,7 @@ impl Shared {
     }
 
     /// A job has ended. The last one puts back what was found.
-    pub(super) fn leave(&self, session: &mut Session) {
+    pub(super) fn leave(&self, session: &mut OffloadSession) {
         session.jobs -= 1;
         if session.jobs == 0 {
             self.put_back_or_say_so();
@@ -135,7 +134,7 @@ impl Shared {
     }
 
     /// Looks at the counters and engines. Puts the settings back if anything is wrong.
-    pub(super) fn look(&self, session: &mut Session) {
+    pub(super) fn look(&self, session: &mut OffloadSession) {
         let Some(on) = session.on.as_mut().filter(|on| on.trouble.is_none()) else { return };
         let Some(trouble) = on.look(&self.roots) else { return };
         tracing::error!(trouble, "offload is given up for the jobs that use it now");
@@ -182,7 +181,7 @@ impl Shared {
         let wanted = interface.wanted(settings);
         let found = wanted.iter().map(|knob| interface.read(knob.name));
         let found = found.collect::<Result<Vec<String>, _>>()?;
-        let changes = Changes::to_switch_on(interface.name(), &wanted, &found);
+        let changes = ChangedSettings::to_switch_on(interface.name(), &wanted, &found);
         let mut changes = changes.ok_or_else(|| {
             let path = interface.directory().to_owned();
             let reason = "a value is not one word of letters, digits and commas".into();
@@ -201,17 +200,17 @@ impl Shared {
         journal.note(&changes).map_err(OffloadError::Journal)
     }
 
-    fn journal(&self) -> MutexGuard<'_, Option<Journal>> {
+    fn journal(&self) -> MutexGuard<'_, Option<OffloadJournal>> {
         self.journal.lock().expect("nobody panics while holding this")
     }
 
     /// The journal; `None` while another process has it.
     fn take<'j>(
         &self,
-        held: &'j mut Option<Journal>,
-    ) -> Result<Option<&'j mut Journal>, OffloadError> {
+        held: &'j mut Option<OffloadJournal>,
+    ) -> Result<Option<&'j mut OffloadJournal>, OffloadError> {
         if held.is_none() {
-            *held = Journal::take(&self.roots, NAME).map_err(OffloadError::Journal)?;
+            *held = OffloadJournal::take(&self.roots, NAME).map_err(OffloadError::Journal)?;
         }
         Ok(held.as_mut())
     }
@@ -230,7 +229,7 @@ impl Shared {
         done
     }
 
-    fn put_back_noted(&self, journal: &mut Journal) -> Result<Vec<String>, OffloadError> {
+    fn put_back_noted(&self, journal: &mut OffloadJournal) -> Result<Vec<String>, OffloadError> {
         let Some(changes) = journal.noted().map_err(OffloadError::Journal)? else {
             return Ok(Vec::new());
         };

@@ -6,7 +6,7 @@ mod using;
 use super::*;
 use numaloc_host::killed;
 use ruled::Host;
-use session::{Journal, NAME};
+use session::{NAME, OffloadJournal};
 use std::fs;
 
 const DCBM: &str = "sys/module/dcbm/parameters";
@@ -135,7 +135,7 @@ fn a_value_that_the_kernel_made_another_one_of_is_put_back() {
     // Four are asked for.
     host.write("sys", "channels", "2");
     let using = begin(&host.offloading(), Offload::Auto);
-    let noted = Journal::peek(&host.roots(), NAME).expect("it is there");
+    let noted = OffloadJournal::peek(&host.roots(), NAME).expect("it is there");
     let channels = noted.knobs.iter().find(|knob| knob.name == "nr_dma_chan");
     let channels = channels.map(|knob| (knob.found.as_str(), knob.set.as_str()));
     assert_eq!(channels, Some(("1", "2")));

@@ -1,6 +1,6 @@
 //! A job's part: from its beginning to the report of what was used.
 
-use super::session::{Session, Shared};
+use super::session::{OffloadSession, SharedOffload};
 use crate::kernel::Counters;
 use numaloc_core::{Offload, OffloadUse};
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Using {
     report: OffloadUse,
-    part: Option<Part>,
+    part: Option<JobUse>,
 }
 
 /// The part of a job that uses it.
 #[derive(Debug)]
-struct Part {
-    shared: Arc<Shared>,
+struct JobUse {
+    shared: Arc<SharedOffload>,
     number: u64,
     /// Whether others used it when this job began.
     joined_others: bool,
-    /// What was counted then.
+    /// The kernel's counters when this job began.
     before: Option<Counters>,
 }
 
@@ -30,12 +30,16 @@ impl Using {
     }
 
     /// A job that has just joined the session.
-    pub(super) fn begin(shared: Arc<Shared>, session: &mut Session, requested: Offload) -> Self {
+    pub(super) fn begin(
+        shared: Arc<SharedOffload>,
+        session: &mut OffloadSession,
+        requested: Offload,
+    ) -> Self {
         let interface = session.interface().map_or("", |interface| interface.name()).to_owned();
         let report = OffloadUse { requested, used: true, interface, ..OffloadUse::default() };
         let (number, joined_others) = (session.joined, session.jobs > 1);
         let before = session.counters();
-        Self { report, part: Some(Part { shared, number, joined_others, before }) }
+        Self { report, part: Some(JobUse { shared, number, joined_others, before }) }
     }
 
     /// Ends the use. `folios` were passed to the kernel by the job. Blocks for a moment.
@@ -59,7 +63,7 @@ impl Drop for Using {
     }
 }
 
-impl Part {
+impl JobUse {
     fn end(self, report: &mut OffloadUse, folios: u64) {
         let mut session = self.shared.session();
         // What went wrong since the last look counts, too.

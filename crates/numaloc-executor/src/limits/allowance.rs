@@ -15,12 +15,11 @@ impl Allowance {
         Self { bytes: bytes.into(), closed: false.into() }
     }
 
-    /// Allows so much more.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Ends the run.
+    /// Lets the run end, which otherwise waits for more.
     pub fn close(&self) {
         self.closed.store(true, Relaxed);
     }

@@ -7,9 +7,9 @@ use numaloc_host::{Roots, Survey};
 /// What a run is given. It refers to all of this and owns nothing, so it is copied at no cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
-    /// The host.
+    /// Where the host's files are read.
     pub roots: &'a Roots,
-    /// Its nodes.
+    /// The nodes that pages leave and go to.
     pub topology: &'a Topology,
     /// What is to be moved.
     pub plan: &'a Plan,

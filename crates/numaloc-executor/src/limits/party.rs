@@ -1,7 +1,7 @@
 //! Who takes part in a migration.
 
 use crate::limits::RunLimits;
-use numaloc_core::{Identity, Process, planner::Seen};
+use numaloc_core::{Identity, Process, planner::Surveyed};
 use numaloc_host::{Arrivals, Error, Groups, Resolved, Survey, Surveyor, Target};
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -10,7 +10,7 @@ pub trait Party: Send {
     /// Why it takes no part.
     type Error: From<Error> + fmt::Display;
 
-    /// Its name for people.
+    /// What messages call it, such as the text of its target.
     fn name(&self) -> String;
 
     /// The processes that take part, each once.
@@ -20,7 +20,7 @@ pub trait Party: Send {
     ///
     /// # Errors
     /// None of them takes part by now, or they cannot be surveyed.
-    fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Seen), Self::Error>;
+    fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Surveyed), Self::Error>;
 }
 
 /// All processes take part: a caller that may read them may have them moved.
@@ -35,7 +35,7 @@ impl Party for Resolved {
         self.processes.iter()
     }
 
-    fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Seen), Error> {
+    fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Surveyed), Error> {
         let groups = Groups::of(surveyor.roots, surveyor.topology, &self.targets);
         let arrivals = groups.map(|groups| -> Arc<dyn Arrivals> { Arc::new(groups) });
         surveyor.survey(self.processes.clone(), arrivals)

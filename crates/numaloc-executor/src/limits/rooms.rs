@@ -7,14 +7,14 @@ use std::{collections::BTreeMap, sync::Mutex};
 /// What pages on a target are taken from: the node's free memory (`None`), or its pool of hugetlb pages of this size in bytes.
 pub type Pool = (NodeId, Option<u64>);
 
-/// Room in a pool.
+/// How many bytes a call may put into a pool now.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Room<'a> {
-    /// Bytes may be put there.
+    /// These bytes may be put there.
     Granted(Reservation<'a>),
     /// Not known: others are putting pages there, and some of these pages may show in the pool's numbers already.
     Unsettled,
-    /// The pool is full.
+    /// Nothing fits any more, counting what others are about to put there.
     None,
 }
 

@@ -5,16 +5,16 @@ pub const LEAST: f64 = 1.0 / 32.0;
 
 /// Something that is measured against a bound.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Signal {
+pub struct BrakeSignal {
     /// Its name, for people: `io.pressure of /system.slice/x.service`.
     pub what: String,
     /// The measured value, in percent.
     pub percent: f64,
-    /// Its bound, in percent.
+    /// The percentage from which on the run slows down.
     pub limit: f64,
 }
 
-impl Signal {
+impl BrakeSignal {
     /// The measured value divided by the bound.
     pub fn load(&self) -> f64 {
         self.percent / self.limit
@@ -22,7 +22,7 @@ impl Signal {
 }
 
 /// The signal that is nearest to its bound, or farthest beyond.
-pub fn worst<'s>(signals: impl IntoIterator<Item = &'s Signal>) -> Option<&'s Signal> {
+pub fn worst<'s>(signals: impl IntoIterator<Item = &'s BrakeSignal>) -> Option<&'s BrakeSignal> {
     signals.into_iter().max_by(|a, b| a.load().total_cmp(&b.load()))
 }
 
@@ -34,7 +34,6 @@ pub struct Brake {
 }
 
 impl Brake {
-    /// Begins at full pace.
     pub fn new() -> Self {
         Self { factor: 1.0, why: String::new() }
     }
@@ -56,10 +55,10 @@ impl Brake {
     }
 
     /// Tightens if a signal is over its bound, and eases if all are below half of theirs.
-    pub fn take(&mut self, signals: &[Signal]) {
+    pub fn take(&mut self, signals: &[BrakeSignal]) {
         match worst(signals) {
             Some(signal) if signal.load() > 1.0 => {
-                let Signal { what, percent, limit } = signal;
+                let BrakeSignal { what, percent, limit } = signal;
                 self.tighten(format!("{what} is {percent:.0}% (limit {limit:.0}%)"));
             }
             Some(signal) if signal.load() >= 0.5 => {}
@@ -67,7 +66,7 @@ impl Brake {
         }
     }
 
-    /// From [`LEAST`] to 1.
+    /// What the pace is multiplied by: from [`LEAST`] to 1.
     pub fn factor(&self) -> f64 {
         self.factor
     }
@@ -86,8 +85,8 @@ mod tests {
     use super::*;
     use proptest::{collection::vec, prelude::*};
 
-    fn signal(percent: f64) -> Signal {
-        Signal { what: "node 0's CPU time for others".into(), percent, limit: 20.0 }
+    fn signal(percent: f64) -> BrakeSignal {
+        BrakeSignal { what: "node 0's CPU time for others".into(), percent, limit: 20.0 }
     }
 
     proptest! {
@@ -111,7 +110,7 @@ mod tests {
     #[test]
     fn the_worst_is_named() {
         let mut brake = Brake::new();
-        let node = Signal { what: "node 1".into(), percent: 66.0, limit: 65.0 };
+        let node = BrakeSignal { what: "node 1".into(), percent: 66.0, limit: 65.0 };
         brake.take(&[node, signal(34.0)]);
         brake.take(&[signal(34.2)]);
         let text = "node 0's CPU time for others is 34% (limit 20%): moving at 1/4 of the pace";

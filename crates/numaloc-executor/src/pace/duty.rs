@@ -12,7 +12,6 @@ pub struct Duty {
 }
 
 impl Duty {
-    /// Counts time of work.
     pub fn worked(&mut self, time: Duration) {
         self.busy += time;
     }

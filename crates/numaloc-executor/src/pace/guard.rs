@@ -6,7 +6,7 @@
 //! no period, so that it does not stay in step with a rhythm of others. Several trials must agree before the pace changes. The
 //! level of pressure is not remembered, so it may change at any time.
 
-use crate::pace::brake::{Brake, Signal, worst};
+use crate::pace::brake::{Brake, BrakeSignal, worst};
 use std::collections::BTreeMap;
 
 /// What a run does for some time, while pressure is measured.
@@ -46,7 +46,7 @@ impl Suspect {
 
 /// What a guard is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum GuardStage {
     /// Moving. A trial may begin after this many intervals.
     Watching(u32),
     /// In the first interval of a trial.
@@ -61,17 +61,16 @@ enum Stage {
 pub struct Guard {
     brake: Brake,
     suspects: BTreeMap<String, Suspect>,
-    stage: Stage,
+    stage: GuardStage,
     /// Intervals between the last trial and the next.
     gap: u32,
     trials: u32,
 }
 
 impl Guard {
-    /// Begins at full pace.
     pub fn new() -> Self {
         let (brake, suspects) = (Brake::new(), BTreeMap::new());
-        Self { brake, suspects, stage: Stage::Watching(0), gap: 0, trials: 0 }
+        Self { brake, suspects, stage: GuardStage::Watching(0), gap: 0, trials: 0 }
     }
 
     /// What the run is to do now.
@@ -79,12 +78,12 @@ impl Guard {
         // The Thue-Morse sequence: both orders occur equally often, and without a period.
         let rests_first = self.trials.count_ones() % 2 == 1;
         match (self.stage, rests_first) {
-            (Stage::First, true) | (Stage::Second, false) => Interval::Resting,
+            (GuardStage::First, true) | (GuardStage::Second, false) => Interval::Resting,
             _ => Interval::Moving,
         }
     }
 
-    /// From [`crate::pace::brake::LEAST`] to 1.
+    /// What the pace is multiplied by: from [`crate::pace::brake::LEAST`] to 1.
     pub fn factor(&self) -> f64 {
         self.brake.factor()
     }
@@ -98,26 +97,26 @@ impl Guard {
     }
 
     /// Takes what was measured in the interval that has ended. The next one begins.
-    pub fn take(&mut self, signals: &[Signal]) {
+    pub fn take(&mut self, signals: &[BrakeSignal]) {
         self.stage = match self.stage {
-            Stage::Watching(left) => self.watch(signals, left),
-            Stage::First => {
+            GuardStage::Watching(left) => self.watch(signals, left),
+            GuardStage::First => {
                 signals.iter().for_each(|signal| self.suspect(signal).first = signal.percent);
-                Stage::Second
+                GuardStage::Second
             }
-            Stage::Second => {
+            GuardStage::Second => {
                 self.conclude(signals);
-                Stage::Watching(self.gap)
+                GuardStage::Watching(self.gap)
             }
         };
     }
 
-    fn suspect(&mut self, signal: &Signal) -> &mut Suspect {
+    fn suspect(&mut self, signal: &BrakeSignal) -> &mut Suspect {
         self.suspects.entry(signal.what.clone()).or_default()
     }
 
     /// Weighs an interval of moving outside of a trial: the run causes no more than what was measured.
-    fn watch(&mut self, signals: &[Signal], left: u32) -> Stage {
+    fn watch(&mut self, signals: &[BrakeSignal], left: u32) -> GuardStage {
         for signal in signals.iter().filter(|signal| signal.load() < 0.5) {
             self.suspect(signal).weigh(0.0);
         }
@@ -125,13 +124,13 @@ impl Guard {
         let bound = if self.factor() < 1.0 { 0.5 } else { 1.0 };
         let is_high = worst(signals).is_some_and(|signal| signal.load() > bound);
         match left {
-            0 if is_high => Stage::First,
-            _ => Stage::Watching(left.saturating_sub(1)),
+            0 if is_high => GuardStage::First,
+            _ => GuardStage::Watching(left.saturating_sub(1)),
         }
     }
 
     /// Ends a trial. What was measured while moving, less what was measured while resting, is what the run causes.
-    fn conclude(&mut self, signals: &[Signal]) {
+    fn conclude(&mut self, signals: &[BrakeSignal]) {
         let moved_last = self.interval() == Interval::Moving;
         self.trials = self.trials.wrapping_add(1);
         let (mut is_rising, mut is_falling) = (false, false);
@@ -169,12 +168,12 @@ impl Guard {
         self.ease_if_innocent(signals);
     }
 
-    fn is_innocent(&self, signals: &[Signal]) -> bool {
+    fn is_innocent(&self, signals: &[BrakeSignal]) -> bool {
         let is_innocent = |suspect: &Suspect| suspect.evidence <= -ENOUGH;
         signals.iter().all(|signal| self.suspects.get(&signal.what).is_some_and(is_innocent))
     }
 
-    fn ease_if_innocent(&mut self, signals: &[Signal]) {
+    fn ease_if_innocent(&mut self, signals: &[BrakeSignal]) {
         if self.factor() < 1.0 && self.is_innocent(signals) {
             self.brake.ease();
             self.forget();
@@ -199,7 +198,7 @@ mod tests {
         for interval in 0..count {
             let moving = if guard.interval() == Interval::Moving { guard.factor() } else { 0.0 };
             let percent = (others(interval) + caused * moving).min(100.0);
-            guard.take(&[Signal { what: "io.pressure of /x".into(), percent, limit: 40.0 }]);
+            guard.take(&[BrakeSignal { what: "io.pressure of /x".into(), percent, limit: 40.0 }]);
         }
     }
 

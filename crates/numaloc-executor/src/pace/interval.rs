@@ -15,10 +15,10 @@ const SHARE_OF_MEASURING: u32 = 50;
 
 /// What to do about the current interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Nothing yet.
+pub enum PaceStep {
+    /// The interval continues, and nothing is measured.
     Wait,
-    /// Measuring begins now.
+    /// The interval is measured from now on.
     Begin,
     /// The interval is over, and was measured for this long.
     End(Duration),
@@ -45,20 +45,20 @@ impl IntervalClock {
     }
 
     /// What is due. `is_idle`: no worker is at work; the measuring of a rest begins only then.
-    pub fn step(&mut self, now: Duration, is_idle: bool) -> Step {
+    pub fn step(&mut self, now: Duration, is_idle: bool) -> PaceStep {
         match self.measured_from {
             None => {
                 let settled = now >= self.begin + SETTLING;
                 if !settled || (self.interval == Interval::Resting && !is_idle) {
-                    return Step::Wait;
+                    return PaceStep::Wait;
                 }
                 self.measured_from = Some(now);
-                Step::Begin
+                PaceStep::Begin
             }
             Some(from) => {
                 let long = MEASURING.max(self.cost * SHARE_OF_MEASURING);
                 let over = now.checked_sub(from).filter(|&measured| measured >= long);
-                over.map_or(Step::Wait, Step::End)
+                over.map_or(PaceStep::Wait, PaceStep::End)
             }
         }
     }
@@ -79,19 +79,19 @@ mod tests {
     fn a_rest_is_measured_once_all_have_come_to_rest() {
         let ms = Duration::from_millis;
         let mut clock = IntervalClock::new(ms(0));
-        assert_eq!(clock.step(ms(119), false), Step::Wait);
-        assert_eq!(clock.step(ms(125), false), Step::End(ms(125)));
+        assert_eq!(clock.step(ms(119), false), PaceStep::Wait);
+        assert_eq!(clock.step(ms(125), false), PaceStep::End(ms(125)));
         clock.next(Interval::Resting, ms(125), ms(0));
-        assert_eq!(clock.step(ms(164), true), Step::Wait);
-        assert_eq!(clock.step(ms(300), false), Step::Wait);
-        assert_eq!(clock.step(ms(310), true), Step::Begin);
-        assert_eq!(clock.step(ms(429), true), Step::Wait);
-        assert_eq!(clock.step(ms(430), true), Step::End(ms(120)));
+        assert_eq!(clock.step(ms(164), true), PaceStep::Wait);
+        assert_eq!(clock.step(ms(300), false), PaceStep::Wait);
+        assert_eq!(clock.step(ms(310), true), PaceStep::Begin);
+        assert_eq!(clock.step(ms(429), true), PaceStep::Wait);
+        assert_eq!(clock.step(ms(430), true), PaceStep::End(ms(120)));
         // An interval of the same kind follows without a gap.
         clock.next(Interval::Resting, ms(430), ms(3));
-        assert_eq!(clock.step(ms(579), true), Step::Wait);
-        assert_eq!(clock.step(ms(580), true), Step::End(ms(150)));
+        assert_eq!(clock.step(ms(579), true), PaceStep::Wait);
+        assert_eq!(clock.step(ms(580), true), PaceStep::End(ms(150)));
         clock.next(Interval::Moving, ms(580), ms(0));
-        assert_eq!(clock.step(ms(620), false), Step::Begin);
+        assert_eq!(clock.step(ms(620), false), PaceStep::Begin);
     }
 }

@@ -7,7 +7,7 @@ use crate::{
         brake::LEAST,
         splits::Splits,
         stall::{self, Stall},
-        watch::Watch,
+        watch::RunWatch,
     },
     pages::folio::Class,
 };
@@ -47,7 +47,7 @@ pub struct Pacer<'a> {
 /// What slows a run down: pressure and CPU use that are watched, and huge pages that are split.
 #[derive(Debug)]
 struct Brakes {
-    watch: Option<Watch>,
+    watch: Option<RunWatch>,
     splits: Option<Splits>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Pacer<'a> {
             .map(|rate| rate.batch_bytes())
             .fold(limits.batch_bytes.unwrap_or(pace.batch_bytes), u64::min);
         let pids: Vec<i32> = survey.spaces.iter().map(|space| space.pid()).collect();
-        let watch = pace.guard.map(|bounds| Watch::new(roots, &pids, nodes, bounds));
+        let watch = pace.guard.map(|bounds| RunWatch::new(roots, &pids, nodes, bounds));
         tracing::debug!(most_bytes, ?pace, "pace");
         let splits = pace.waits_for_huge_pages.then(Splits::new);
         Self {

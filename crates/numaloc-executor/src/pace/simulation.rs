@@ -7,10 +7,10 @@ mod world;
 use crate::{
     limits::rate::Rate,
     pace::{
-        brake::{LEAST, Signal},
+        brake::{BrakeSignal, LEAST},
         duty::Duty,
         guard::{Guard, Interval},
-        interval::{IntervalClock, Step},
+        interval::{IntervalClock, PaceStep},
         stall::{self, Stall},
     },
     pages::folio::Class,
@@ -52,7 +52,7 @@ struct Call {
     caused: Duration,
 }
 
-struct Worker<'w> {
+struct SimulatedWorker<'w> {
     world: &'w World,
     pace: &'w AskedPace,
     now: Duration,
@@ -65,7 +65,7 @@ struct Worker<'w> {
     calls: Vec<Call>,
 }
 
-impl<'w> Worker<'w> {
+impl<'w> SimulatedWorker<'w> {
     fn new(world: &'w World, pace: &'w AskedPace, most: u64) -> Self {
         Self {
             world,
@@ -111,12 +111,12 @@ impl<'w> Worker<'w> {
     fn rest(&mut self) {
         loop {
             match self.clock.step(self.now, true) {
-                Step::Wait => {}
-                Step::Begin => self.read = self.psi.total(),
-                Step::End(measured) => {
+                PaceStep::Wait => {}
+                PaceStep::Begin => self.read = self.psi.total(),
+                PaceStep::End(measured) => {
                     let stalled = self.psi.total() - self.read;
                     let percent = stalled.as_secs_f64() / measured.as_secs_f64() * 100.0;
-                    self.guard.take(&[Signal { what: "psi".into(), percent, limit: LIMIT }]);
+                    self.guard.take(&[BrakeSignal { what: "psi".into(), percent, limit: LIMIT }]);
                     self.read = self.psi.total();
                     self.clock.next(self.guard.interval(), self.now, Duration::ZERO);
                 }
@@ -135,7 +135,7 @@ impl<'w> Worker<'w> {
 fn run(world: &World, pace: &AskedPace, bytes: u64, end: Duration) -> Vec<Call> {
     let mut rate = pace.rate.map(Rate::new);
     let most = rate.as_ref().map_or(pace.most, |rate| pace.most.min(rate.batch_bytes()));
-    let mut worker = Worker::new(world, pace, most);
+    let mut worker = SimulatedWorker::new(world, pace, most);
     let mut left = bytes;
     while left > 0 && worker.now < end {
         if let Some(rate) = &mut rate {

@@ -1,7 +1,7 @@
 //! Slows a run down for some time so that the kernel can make huge pages at the target. Without a free one there, the kernel
 //! splits a huge page to move it. Pure.
 
-use crate::pace::brake::{Brake, Signal};
+use crate::pace::brake::{Brake, BrakeSignal};
 use std::time::Duration;
 
 /// Time between two calls that are examined: to read the counters can take longer than to move a huge page.
@@ -20,7 +20,6 @@ pub struct Splits {
 }
 
 impl Splits {
-    /// Begins at full pace.
     pub fn new() -> Self {
         Self { brake: Brake::new(), looked: None, waited: Duration::ZERO }
     }
@@ -39,13 +38,13 @@ impl Splits {
         self.looked = Some(now);
         let percent = split.min(passed) as f64 * 100.0 / passed.max(1) as f64;
         let what = "share of huge pages that are split on their way".into();
-        self.brake.take(&[Signal { what, percent, limit: PERCENT }]);
+        self.brake.take(&[BrakeSignal { what, percent, limit: PERCENT }]);
         if self.waited >= PATIENCE {
             self.brake.release();
         }
     }
 
-    /// From [`crate::pace::brake::LEAST`] to 1.
+    /// What the pace is multiplied by: from [`crate::pace::brake::LEAST`] to 1.
     pub fn factor(&self) -> f64 {
         self.brake.factor()
     }

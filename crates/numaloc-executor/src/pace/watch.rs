@@ -1,9 +1,9 @@
 //! Watches the pressure on a run's target, and the CPU time of the nodes that the run moves to.
 
 use crate::pace::{
-    brake::{Brake, Signal},
+    brake::{Brake, BrakeSignal},
     guard::{Guard, Interval},
-    interval::{IntervalClock, Step},
+    interval::{IntervalClock, PaceStep},
 };
 use numaloc_core::{CpuSet, GuardBounds, NodeId};
 use numaloc_host::{CpuUse, Pressure, Resource, Roots, Scope};
@@ -48,9 +48,9 @@ impl Gauge {
         Some(stalled)
     }
 
-    fn signal(&mut self, wall: Duration) -> Option<Signal> {
+    fn signal(&mut self, wall: Duration) -> Option<BrakeSignal> {
         let percent = percent(self.stalled()?, wall);
-        Some(Signal { what: self.what.clone(), percent, limit: self.limit })
+        Some(BrakeSignal { what: self.what.clone(), percent, limit: self.limit })
     }
 }
 
@@ -62,7 +62,7 @@ fn percent(time: Duration, wall: Duration) -> f64 {
 
 /// The CPU time of the nodes that are moved to.
 #[derive(Debug)]
-struct Nodes {
+struct NodeCpuUse {
     cpu_use: CpuUse,
     nodes: Vec<(NodeId, CpuSet, Duration)>,
     used: Duration,
@@ -70,7 +70,7 @@ struct Nodes {
     at: Instant,
 }
 
-impl Nodes {
+impl NodeCpuUse {
     fn new(mut cpu_use: CpuUse, nodes: Vec<(NodeId, CpuSet)>, limit: u8) -> Self {
         let with_busy = |(node, cpus)| {
             let busy = cpu_use.busy(&cpus);
@@ -83,7 +83,7 @@ impl Nodes {
 
     /// The CPU time that others than the target and the mover use. It may be too low: what these two use on other nodes is
     /// subtracted too.
-    fn sample(&mut self, now: Instant) -> Vec<Signal> {
+    fn sample(&mut self, now: Instant) -> Vec<BrakeSignal> {
         let wall = now - self.at;
         let used = self.cpu_use.used();
         let own = used.saturating_sub(self.used);
@@ -94,19 +94,19 @@ impl Nodes {
             let others = busy.saturating_sub(*last).saturating_sub(own);
             *last = busy;
             let percent = percent(others, wall * cpus.len() as u32);
-            Signal { what: format!("node {node}'s CPU time for others"), percent, limit }
+            BrakeSignal { what: format!("node {node}'s CPU time for others"), percent, limit }
         };
         self.nodes.iter_mut().map(signal).collect()
     }
 }
 
-/// Watches over a run.
+/// Measures pressure and CPU time while a run moves, and slows it down over a bound.
 #[derive(Debug)]
-pub struct Watch {
+pub struct RunWatch {
     gauges: Vec<Gauge>,
     guard: Guard,
     clock: IntervalClock,
-    nodes: Option<Nodes>,
+    nodes: Option<NodeCpuUse>,
     /// Whether the time of calls stands for pressure, because no pressure file can be read.
     by_calls: bool,
     /// The brake for what has a bound whoever causes it.
@@ -115,7 +115,7 @@ pub struct Watch {
     begin: Instant,
 }
 
-impl Watch {
+impl RunWatch {
     /// Begins to watch the processes, and the target nodes with their CPUs.
     pub fn new(
         roots: &Roots,
@@ -136,7 +136,7 @@ impl Watch {
         let nodes: Vec<_> = nodes.into_iter().filter(|(_, cpus)| !cpus.is_empty()).collect();
         let watch_nodes = bounds.node_cpu_percent < 100 && !nodes.is_empty();
         let cpu_use = watch_nodes.then(|| CpuUse::open(roots, pids.iter().copied()).ok()).flatten();
-        let nodes = cpu_use.map(|cpu_use| Nodes::new(cpu_use, nodes, bounds.node_cpu_percent));
+        let nodes = cpu_use.map(|cpu_use| NodeCpuUse::new(cpu_use, nodes, bounds.node_cpu_percent));
         let begin = Instant::now();
         Self {
             gauges,
@@ -168,14 +168,14 @@ impl Watch {
         let now = self.begin.elapsed();
         match self.clock.step(now, is_idle) {
             _ if self.gauges.is_empty() => told,
-            Step::Wait => told,
-            Step::Begin => {
+            PaceStep::Wait => told,
+            PaceStep::Begin => {
                 self.gauges.iter_mut().for_each(|gauge| _ = gauge.stalled());
                 told
             }
-            Step::End(measured) => {
+            PaceStep::End(measured) => {
                 let gauges = self.gauges.iter_mut();
-                let signals: Vec<Signal> =
+                let signals: Vec<BrakeSignal> =
                     gauges.filter_map(|gauge| gauge.signal(measured)).collect();
                 self.guard.take(&signals);
                 tracing::trace!(?signals, interval = ?self.guard.interval(), "pressure");
@@ -196,7 +196,7 @@ impl Watch {
         if self.by_calls {
             let what = "time of calls against the fastest (no pressure file can be read)";
             let percent = slowdown() * 100.0;
-            signals.push(Signal { what: what.into(), percent, limit: SLOW_PERCENT });
+            signals.push(BrakeSignal { what: what.into(), percent, limit: SLOW_PERCENT });
         }
         self.bounds.take(&signals);
         true

@@ -4,7 +4,7 @@ use numaloc_core::{HUGE, Mapping, Move, NodeId, PAGE, Pages};
 use numaloc_host::{COMPOUND_HEAD, COMPOUND_TAIL, Entries, FrameFile, PageRun};
 use numaloc_sys::MoveFlag;
 
-/// A folio to move.
+/// A folio that is to be moved: what one address of a call stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folio {
     /// The address that is passed to the kernel.
@@ -36,7 +36,7 @@ pub struct Folio {
 /// Folios of one class take about the same time per byte to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Base pages.
+    /// Folios that are one base page.
     Base,
     /// Between a base page and a PMD.
     Middle,

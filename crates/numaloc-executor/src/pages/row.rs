@@ -13,7 +13,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// Bytes of all folios.
     pub fn bytes(&self) -> u64 {
         self.count * self.first.bytes
     }

@@ -2,13 +2,12 @@
 
 use crate::pages::row::Row;
 use numaloc_core::{NodeId, PAGE};
-use numaloc_host::Place;
+use numaloc_host::PageLocation;
 use std::{iter, ops::Range};
 
 /// Where the base pages of some folios were seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Bytes on the target.
     pub arrived_bytes: u64,
     /// Bytes that are no longer mapped.
     pub absent_bytes: u64,
@@ -42,7 +41,7 @@ const SPAN: u64 = 4096;
 pub fn verify<E>(
     rows: &[Row],
     to: NodeId,
-    mut locate: impl FnMut(u64, usize, &mut Vec<Place>) -> Result<(), E>,
+    mut locate: impl FnMut(u64, usize, &mut Vec<PageLocation>) -> Result<(), E>,
 ) -> (Vec<(Row, Verified)>, Option<E>) {
     let pieces = pieces(rows);
     let mut results = Vec::with_capacity(pieces.len());
@@ -99,14 +98,14 @@ fn pieces(rows: &[Row]) -> Vec<Row> {
     pieces
 }
 
-fn verify_row(row: Row, places: &[Place], to: NodeId) -> Verified {
+fn verify_row(row: Row, places: &[PageLocation], to: NodeId) -> Verified {
     let page_bytes = row.bytes() / places.len() as u64;
     let mut verified = Verified::default();
     for (index, place) in places.iter().enumerate() {
         match place {
-            Place::On(node) if *node == to => verified.arrived_bytes += page_bytes,
-            Place::Absent => verified.absent_bytes += page_bytes,
-            Place::On(_) | Place::Unknown => {
+            PageLocation::On(node) if *node == to => verified.arrived_bytes += page_bytes,
+            PageLocation::Absent => verified.absent_bytes += page_bytes,
+            PageLocation::On(_) | PageLocation::Unknown => {
                 verified.elsewhere.push(row.first.address + index as u64 * page_bytes)
             }
         }
@@ -123,14 +122,17 @@ mod tests {
     use crate::pages::folio::Folio;
     use numaloc_core::HUGE;
 
-    const HOME: Place = Place::On(NodeId(0));
-    const AWAY: Place = Place::On(NodeId(1));
+    const HOME: PageLocation = PageLocation::On(NodeId(0));
+    const AWAY: PageLocation = PageLocation::On(NodeId(1));
 
     #[test]
     fn each_page_of_a_row_is_where_it_is() {
         let row = Row { first: Folio::sample(0x10000, PAGE), count: 6 };
-        let seen =
-            verify_row(row, &[HOME, HOME, AWAY, Place::Absent, HOME, Place::Unknown], NodeId(0));
+        let seen = verify_row(
+            row,
+            &[HOME, HOME, AWAY, PageLocation::Absent, HOME, PageLocation::Unknown],
+            NodeId(0),
+        );
         assert_eq!((seen.arrived_bytes, seen.absent_bytes), (3 * PAGE, PAGE));
         assert_eq!(seen.elsewhere, [0x12000, 0x15000]);
         let seen = verify_row(row, &[HOME, AWAY, HOME, HOME, AWAY, HOME], NodeId(0));

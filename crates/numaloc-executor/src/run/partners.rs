@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::RunLimits;
     use numaloc_core::{
-        Identity, Node, NodeMemory, Options, Pacing, Process, Topology, planner::Seen,
+        Identity, Node, NodeMemory, Options, Pacing, Process, Topology, planner::Surveyed,
     };
     use numaloc_host::{Error, Roots, Survey};
     use std::{iter, sync::mpsc, time::Duration};
@@ -122,7 +122,7 @@ mod tests {
             iter::once(&self.process)
         }
 
-        fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Seen), Error> {
+        fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Surveyed), Error> {
             let from = surveyor.options.from.clone();
             self.asked.send((self.name, from)).expect("it is read");
             Err(Error::Stopped)

@@ -6,7 +6,7 @@ use nix::{
 };
 use numaloc_core::{CpuId, CpuSet};
 
-/// The calling thread.
+/// 0 stands for the calling thread in sched_setaffinity(2).
 const THIS: Pid = Pid::from_raw(0);
 
 /// CPUs on which the calling thread may run; `None` if the kernel has more CPUs than the C library can name.

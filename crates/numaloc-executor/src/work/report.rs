@@ -63,7 +63,6 @@ impl Report {
         self.accounts[process].vanished(bytes);
     }
 
-    /// Adds another worker's report.
     pub fn add(&mut self, other: Report) {
         self.accounts.iter_mut().zip(&other.accounts).for_each(|(sum, account)| sum.add(account));
         self.found.iter_mut().zip(&other.found).for_each(|(sum, found)| *sum += found);
@@ -78,7 +77,6 @@ impl Report {
     }
 }
 
-/// Adds flows to others.
 pub fn add(sum: &mut Flows, flows: Flows) {
     for (flow, bytes) in flows {
         *sum.entry(flow).or_default() += bytes;

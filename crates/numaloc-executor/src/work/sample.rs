@@ -48,7 +48,6 @@ impl Sample {
         self.thin();
     }
 
-    /// The sampled pages.
     pub fn into_pages(self) -> Vec<Moved> {
         self.taken
     }

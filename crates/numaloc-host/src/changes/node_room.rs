@@ -15,9 +15,9 @@ use std::{
 pub enum Permission {
     /// The kernel does not have it.
     Absent,
-    /// This process may not.
+    /// The file exists, and opening it for writing fails.
     Refused,
-    /// It may.
+    /// The file can be opened for writing.
     Allowed,
 }
 
@@ -26,7 +26,7 @@ pub enum Permission {
 pub struct RoomRights {
     /// nodeN/reclaim, from Linux 6.17 on.
     pub reclaim: Permission,
-    /// nodeN/compact.
+    /// nodeN/compact, which kernels with CONFIG_COMPACTION have.
     pub compact: Permission,
     /// Whether the kernel demotes pages to slower nodes (/sys/kernel/mm/numa/demotion_enabled). Asked to reclaim, it then does
     /// that instead of dropping anything (mm/vmscan.c, `can_demote`).

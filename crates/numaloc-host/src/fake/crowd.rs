@@ -63,7 +63,7 @@ impl Crowd {
         Roots { open_files: OpenFiles::at_most(open_files), ..self.fake.roots() }
     }
 
-    /// Its two nodes.
+    /// Two nodes of four CPUs each, with 512 GiB free on either.
     pub fn topology() -> Topology {
         let memory = NodeMemory { total_bytes: 1 << 40, free_bytes: 1 << 39, ..Default::default() };
         let node = |id, cpus: &str| Node {

@@ -34,11 +34,11 @@ const STACK: usize = 64 << 10;
 
 /// Processes whose memory cannot be read now. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Answering(Arc<Mutex<BTreeMap<Identity, Arc<Batch>>>>);
+pub struct Answering(Arc<Mutex<BTreeMap<Identity, Arc<ReadQueue>>>>);
 
 /// Page maps that one thread reads, in their order.
 #[derive(Debug)]
-struct Batch {
+struct ReadQueue {
     /// The page map that it is at.
     at: AtomicUsize,
     is_done: AtomicBool,
@@ -96,15 +96,15 @@ impl Answering {
     }
 
     /// A poisoned lock is used nevertheless: nothing panics while it holds the lock.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Identity, Arc<Batch>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Identity, Arc<ReadQueue>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-type Read = Arc<dyn Fn() + Send + Sync>;
+type EntryRead = Arc<dyn Fn() + Send + Sync>;
 
 /// Its index, the process, and what reads an entry of its page map.
-type Question = (usize, Identity, Read);
+type Question = (usize, Identity, EntryRead);
 
 /// Reads the entry of address 0. What it says does not matter.
 fn one(pagemap: &Pagemap) {
@@ -112,8 +112,8 @@ fn one(pagemap: &Pagemap) {
 }
 
 /// Reads in a thread. If one takes longer than `patience`, gives back its index, and the thread that is still in it.
-fn ask(reads: Vec<Read>, patience: Duration) -> Option<(usize, Option<Arc<Batch>>)> {
-    let batch = Arc::new(Batch {
+fn ask(reads: Vec<EntryRead>, patience: Duration) -> Option<(usize, Option<Arc<ReadQueue>>)> {
+    let batch = Arc::new(ReadQueue {
         at: AtomicUsize::new(0),
         is_done: AtomicBool::new(false),
         is_given_up: AtomicBool::new(false),
@@ -157,7 +157,7 @@ mod tests {
     struct Held(Arc<(Mutex<bool>, Condvar)>);
 
     impl Held {
-        fn read(&self) -> Read {
+        fn read(&self) -> EntryRead {
             let held = self.0.clone();
             Arc::new(move || {
                 let mut released = held.0.lock().expect("no panic");
@@ -183,7 +183,7 @@ mod tests {
             (Answering::default(), Held::default(), Arc::new(AtomicUsize::new(0)));
         let questions = || -> Vec<Question> {
             let count = asked.clone();
-            let answers: Read = Arc::new(move || {
+            let answers: EntryRead = Arc::new(move || {
                 count.fetch_add(1, Relaxed);
             });
             let reads = [held.read(), answers.clone(), held.read(), answers];
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn without_room_for_another_thread_nobody_is_asked() {
         let (answering, held) = (Answering::default(), Held::default());
-        let batch = || Batch {
+        let batch = || ReadQueue {
             at: AtomicUsize::new(0),
             is_done: AtomicBool::new(false),
             is_given_up: AtomicBool::new(true),

@@ -124,7 +124,7 @@ pub enum Error {
         /// The size of a base page.
         bytes: u64,
     },
-    /// The caller cancelled.
+    /// The caller's `stop` returned true before the end.
     #[error("stopped on request before all memory had been looked at")]
     Stopped,
     /// DAMON cannot be used to find the most used memory.
@@ -153,9 +153,9 @@ pub enum ErrorKind {
     Usage,
     /// The thing named does not exist.
     NotFound,
-    /// Rights are missing.
+    /// The file exists, and this process lacks a capability or ownership.
     Permission,
-    /// Anything else.
+    /// Anything else, for example a file of the kernel that does not parse.
     Failure,
 }
 
@@ -168,7 +168,7 @@ impl Error {
         }
     }
 
-    /// The error's class.
+    /// The class of this error; see [`ErrorKind`].
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoProcess { .. }

@@ -44,9 +44,9 @@ impl Object {
 /// One virtual memory area that holds pages of the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vma {
-    /// First address.
+    /// First address that belongs to the area.
     pub start: u64,
-    /// First address after it.
+    /// First address after the area.
     pub end: u64,
     /// Offset of `start` in the object, in bytes; the address itself for anonymous memory.
     pub offset: u64,
@@ -54,7 +54,7 @@ pub struct Vma {
     pub object: Object,
     /// Mapped shared: all processes that map the object in this way see the same pages (mmap(2), MAP_SHARED).
     pub shared: bool,
-    /// What backs it.
+    /// What backs its pages, as its name shows.
     pub kind: Kind,
     /// hugetlb page size in bytes, if it is known to be hugetlb memory.
     pub hugetlb_bytes: Option<u64>,
@@ -66,9 +66,9 @@ pub struct Vma {
 
 /// Names of VMAs, each stored once: the VMAs of many processes have mostly the same few names.
 #[derive(Debug, Default)]
-pub struct Names(HashSet<Arc<str>>);
+pub struct VmaNames(HashSet<Arc<str>>);
 
-impl Names {
+impl VmaNames {
     /// The stored copy of this name.
     pub fn once(&mut self, name: Arc<str>) -> Arc<str> {
         match self.0.get(&name) {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn names_are_kept_once() {
-        let mut names = Names::default();
+        let mut names = VmaNames::default();
         let [first, again, other] = ["/a", "/a", "/b"].map(|name| names.once(name.into()));
         assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &other));
         assert_eq!(&*other, "/b");

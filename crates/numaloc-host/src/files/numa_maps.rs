@@ -52,7 +52,7 @@ pub fn up_to(
     at_once: AtOnce,
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<Placement>, Error> {
-    let mut lines = Lines::open(path, at_once.bytes())?;
+    let mut lines = FileLines::open(path, at_once.bytes())?;
     let mut placements: Vec<Placement> = Vec::new();
     while placements.last().is_none_or(|placement| placement.start < last) {
         if stop() {
@@ -70,18 +70,18 @@ pub fn up_to(
 /// [`Error::Read`]
 pub fn first(path: &Path) -> Result<Option<Placement>, Error> {
     // A larger read may reach into the second line, and make the kernel walk the VMA of that line.
-    Ok(Lines::open(path, 1)?.next()?.as_deref().and_then(parse_line))
+    Ok(FileLines::open(path, 1)?.next()?.as_deref().and_then(parse_line))
 }
 
 /// The file's lines, read `at_once` bytes at a time.
-struct Lines<'a> {
+struct FileLines<'a> {
     path: &'a Path,
     file: File,
     at_once: usize,
     unread: Vec<u8>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> FileLines<'a> {
     fn open(path: &'a Path, at_once: usize) -> Result<Self, Error> {
         let file = File::open(path).map_err(|source| Error::Read { path: path.into(), source })?;
         Ok(Self { path, file, at_once, unread: Vec::new() })

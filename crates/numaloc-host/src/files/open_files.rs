@@ -29,13 +29,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// The bound on open page maps, and those that are open. Clones share both.
 #[derive(Clone, Debug)]
-pub struct OpenFiles(Arc<Inner>);
+pub struct OpenFiles(Arc<OpenMaps>);
 
 #[derive(Debug)]
-struct Inner {
+struct OpenMaps {
     most: usize,
     /// Page maps that are open, in the order of their turns, and some that no longer exist.
-    open: Mutex<VecDeque<Weak<Kept>>>,
+    open: Mutex<VecDeque<Weak<KeptMap>>>,
 }
 
 impl Default for OpenFiles {
@@ -49,7 +49,7 @@ impl Default for OpenFiles {
 impl OpenFiles {
     /// At most `most` page maps are open, and one more for each thread that reads.
     pub fn at_most(most: usize) -> Self {
-        Self(Arc::new(Inner { most: most.max(1), open: Mutex::default() }))
+        Self(Arc::new(OpenMaps { most: most.max(1), open: Mutex::default() }))
     }
 
     /// Repeats `attempt` as long as it fails for want of a descriptor (EMFILE, ENFILE), each time with fewer page maps
@@ -81,7 +81,7 @@ impl OpenFiles {
     }
 
     /// Makes room for a page map that has been opened, and adds it to the list.
-    fn admit(&self, kept: &Arc<Kept>) {
+    fn admit(&self, kept: &Arc<KeptMap>) {
         let mut open = lock(&self.0.open);
         while open.len() >= self.0.most && close_one(&mut open) {}
         open.push_back(Arc::downgrade(kept));
@@ -90,7 +90,7 @@ impl OpenFiles {
 
 /// Closes the first page map that has not been read since its last turn, or takes out one that no longer exists.
 /// Returns whether there was either.
-fn close_one(open: &mut VecDeque<Weak<Kept>>) -> bool {
+fn close_one(open: &mut VecDeque<Weak<KeptMap>>) -> bool {
     for _ in 0..2 * open.len() {
         let Some(first) = open.pop_front() else { break };
         let Some(kept) = first.upgrade() else { return true };
@@ -108,12 +108,12 @@ fn close_one(open: &mut VecDeque<Weak<Kept>>) -> bool {
 
 /// A page map that is open or can be opened again.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct KeptMap {
     file: Mutex<Option<Arc<Pagemap>>>,
     used: AtomicBool,
 }
 
-impl Kept {
+impl KeptMap {
     /// The page map, if it is open; that does not count as reading.
     pub(crate) fn if_open(&self) -> Option<Arc<Pagemap>> {
         // One that is just being opened is not open yet.
@@ -151,14 +151,14 @@ mod tests {
         File::open("/dev/null").map(Pagemap::new)
     }
 
-    fn is_open(kept: &Arc<Kept>) -> bool {
+    fn is_open(kept: &Arc<KeptMap>) -> bool {
         lock(&kept.file).is_some()
     }
 
     #[test]
     fn no_more_are_open_than_may_be_and_all_can_be_read() {
         let files = OpenFiles::at_most(4);
-        let kept: Vec<Arc<Kept>> = (0..100).map(|_| Arc::default()).collect();
+        let kept: Vec<Arc<KeptMap>> = (0..100).map(|_| Arc::default()).collect();
         for _ in 0..3 {
             for kept in &kept {
                 kept.get(&files, open).unwrap();
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn what_is_read_again_and_again_stays_open() {
         let files = OpenFiles::at_most(4);
-        let (favourite, opened) = (Arc::<Kept>::default(), Cell::new(0));
-        let others: Vec<Arc<Kept>> = (0..100).map(|_| Arc::default()).collect();
+        let (favourite, opened) = (Arc::<KeptMap>::default(), Cell::new(0));
+        let others: Vec<Arc<KeptMap>> = (0..100).map(|_| Arc::default()).collect();
         for other in &others {
             other.get(&files, open).unwrap();
             let count = || {
@@ -187,10 +187,10 @@ mod tests {
     #[test]
     fn those_that_are_no_more_take_no_room() {
         let files = OpenFiles::at_most(2);
-        let last: Arc<Kept> = Arc::default();
+        let last: Arc<KeptMap> = Arc::default();
         last.get(&files, open).unwrap();
         for _ in 0..100 {
-            Arc::<Kept>::default().get(&files, open).unwrap();
+            Arc::<KeptMap>::default().get(&files, open).unwrap();
             last.get(&files, open).unwrap();
         }
         assert!(lock(&files.0.open).len() <= 2 && is_open(&last));
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn want_of_descriptors_closes_page_maps_and_nothing_else_does() {
         let files = OpenFiles::at_most(8);
-        let kept: Vec<Arc<Kept>> = (0..8).map(|_| Arc::default()).collect();
+        let kept: Vec<Arc<KeptMap>> = (0..8).map(|_| Arc::default()).collect();
         kept.iter().for_each(|kept| drop(kept.get(&files, open)));
         let count = || kept.iter().filter(|kept| is_open(kept)).count();
         let attempt = |errno: i32, until: usize| {

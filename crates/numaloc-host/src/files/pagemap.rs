@@ -4,7 +4,7 @@ use numaloc_core::PAGE;
 use numaloc_sys::{Categories, PageRegion, pagemap_scan};
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-/// One entry.
+/// The entry of one base page: 64 bits (Documentation/admin-guide/mm/pagemap.rst).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry(pub u64);
 
@@ -44,7 +44,7 @@ pub struct Pagemap {
 pub const CHUNK: usize = 4096;
 
 impl Pagemap {
-    /// Takes an open /proc/PID/pagemap.
+    /// Takes an open /proc/PID/pagemap, which stays with that process even if its pid is reused.
     pub fn new(file: File) -> Self {
         Self { file }
     }
@@ -85,11 +85,11 @@ impl<'a> Entries<'a> {
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
-    /// How many there are.
+    /// How many base pages these entries are about.
     pub fn len(&self) -> usize {
         self.0.len() / 8
     }
-    /// Whether there is none.
+    /// Whether these are the entries of no page.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -99,7 +99,7 @@ impl<'a> Entries<'a> {
             .chunks_exact(8)
             .map(|bytes| Entry(u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))))
     }
-    /// One of them.
+    /// The entry of a base page, counted from the first; `None` past the end.
     pub fn get(&self, index: usize) -> Option<Entry> {
         let bytes = self.0.get(index * 8..index * 8 + 8)?;
         Some(Entry(u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))))

@@ -32,7 +32,6 @@ pub(crate) fn kept(mut file: &File) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The online nodes.
 pub(crate) fn node_ids(roots: &Roots) -> Result<Vec<NodeId>, Error> {
     let path = roots.sys.join("devices/system/node/online");
     let nodes: NodeSet =

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 /// Mount points that every reader gets passed, and how many files it may keep open there.
 #[derive(Clone, Debug)]
 pub struct Roots {
-    /// procfs, normally `/proc`.
+    /// Where procfs is mounted, normally `/proc`.
     pub proc: PathBuf,
-    /// sysfs, normally `/sys`.
+    /// Where sysfs is mounted, normally `/sys`.
     pub sys: PathBuf,
     /// Where cgroup hierarchies are mounted, normally `/sys/fs/cgroup`.
     pub cgroup: PathBuf,

@@ -13,7 +13,7 @@ pub enum UnixSocket {
     Absent,
     /// A socket at which nobody of this network namespace listens.
     Dead,
-    /// A process listens.
+    /// A process of this network namespace listens at it.
     Listens,
 }
 

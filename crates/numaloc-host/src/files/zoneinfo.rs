@@ -10,7 +10,6 @@ pub(crate) struct Zone {
     pub(crate) free: u64,
     /// Pages that fragmentation adds to each watermark for a short time. The watermarks are shown with it.
     pub(crate) boost: u64,
-    /// Watermarks in pages.
     pub(crate) min: u64,
     pub(crate) low: u64,
     pub(crate) high: u64,
@@ -19,7 +18,7 @@ pub(crate) struct Zone {
     pub(crate) reserve: u64,
     /// How many frames it spans, holes included.
     pub(crate) spanned: u64,
-    /// Its first frame.
+    /// The frame number of its first page; `None` where the kernel does not print it.
     pub(crate) start_pfn: Option<u64>,
 }
 

@@ -22,13 +22,13 @@ const MOST: usize = 1024;
 /// What is needed to take in processes that a target gets.
 #[derive(Debug)]
 pub struct Growth {
-    /// The host.
+    /// Where the host's files are read.
     pub roots: Arc<Roots>,
-    /// Its nodes.
+    /// The nodes of the survey.
     pub topology: Topology,
     /// The options of the survey.
     pub options: Options,
-    /// Finds the processes.
+    /// Lists the processes that the target has now.
     pub arrivals: Arc<dyn Arrivals>,
 }
 
@@ -38,7 +38,7 @@ pub struct Crew {
     /// Their memory. Those of the survey come first. An index stays with its process; that of a newcomer that has ended
     /// leads to memory that no longer exists.
     pub spaces: Vec<AddressSpace>,
-    /// Their claims.
+    /// Where the pages of each process belong, by the index of `spaces`.
     pub claims: Claims,
     surveyed: usize,
     newcomers: Vec<Newcomer>,

@@ -32,7 +32,6 @@ pub(crate) struct Overlaps {
     pub(crate) process: usize,
     /// How many mappings that process has of the object.
     pub(crate) mappings: usize,
-    /// The object's name.
     pub(crate) name: Arc<str>,
 }
 

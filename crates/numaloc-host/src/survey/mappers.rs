@@ -46,7 +46,7 @@ struct TargetMappings {
 }
 
 /// A mapping outside the target.
-struct Other {
+struct OtherMapping {
     pid: i32,
     object: Object,
     bytes: Range<u64>,
@@ -91,7 +91,7 @@ impl MapperSearch<'_> {
         let doubtful: BTreeSet<Object> = doubtful.map(|(&object, _)| object).collect();
         let others = if doubtful.is_empty() { None } else { self.others(&doubtful)? };
         for vma in vmas.iter_mut().flatten().filter(|vma| objects.contains_key(&vma.object)) {
-            let shows_it = |other: &Other| {
+            let shows_it = |other: &OtherMapping| {
                 let (theirs, ours) = (&other.bytes, bytes(vma));
                 other.object == vma.object && theirs.start < ours.end && ours.start < theirs.end
             };
@@ -103,7 +103,7 @@ impl MapperSearch<'_> {
     }
 
     /// The mappings of these objects outside the target. `None` if not all can be known.
-    fn others(&self, objects: &BTreeSet<Object>) -> Result<Option<Vec<Other>>, Error> {
+    fn others(&self, objects: &BTreeSet<Object>) -> Result<Option<Vec<OtherMapping>>, Error> {
         let pids: BTreeSet<i32> = self.spaces.iter().flat_map(|space| space.pids()).collect();
         let mut processes = numbered::<i32>(&self.roots.proc);
         if !self.sees_all() || !processes.contains_key(&1) {
@@ -135,7 +135,11 @@ impl MapperSearch<'_> {
     }
 
     /// Those of processes that still exist, do not share their memory with the target, and have not come to it.
-    fn strangers(&self, mut others: Vec<Other>, objects: &BTreeSet<Object>) -> Vec<Other> {
+    fn strangers(
+        &self,
+        mut others: Vec<OtherMapping>,
+        objects: &BTreeSet<Object>,
+    ) -> Vec<OtherMapping> {
         let pids: BTreeSet<i32> = others.iter().map(|other| other.pid).collect();
         let is_same = |pid: i32| {
             let mut spaces = self.spaces.iter();
@@ -162,7 +166,11 @@ impl MapperSearch<'_> {
 }
 
 /// What a process maps of these objects; nothing if it has ended.
-fn shown(pid: i32, directory: &Path, objects: &BTreeSet<Object>) -> Result<Vec<Other>, Error> {
+fn shown(
+    pid: i32,
+    directory: &Path,
+    objects: &BTreeSet<Object>,
+) -> Result<Vec<OtherMapping>, Error> {
     let text = match read::text(&directory.join("maps")) {
         Err(Error::Read { source, .. }) if is_gone(&source) => return Ok(Vec::new()),
         text => text?,
@@ -177,7 +185,7 @@ fn shown(pid: i32, directory: &Path, objects: &BTreeSet<Object>) -> Result<Vec<O
         vmas.iter_mut().for_each(|vma| vma.object = vma.object.within(namespace));
     }
     vmas.retain(|vma| objects.contains(&vma.object));
-    let other = |vma: Vma| Other { pid, object: vma.object, bytes: bytes(&vma) };
+    let other = |vma: Vma| OtherMapping { pid, object: vma.object, bytes: bytes(&vma) };
     Ok(vmas.into_iter().map(other).collect())
 }
 

@@ -22,8 +22,8 @@ use nix::sys::{
 };
 use std::collections::BTreeMap;
 
-/// Major and minor number.
-type Device = (u32, u32);
+/// Major and minor number of a file system, as stat(2) and /proc/PID/maps have them.
+type DeviceNumber = (u32, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileSystem {
@@ -37,7 +37,7 @@ enum FileSystem {
 /// was unmounted.
 #[derive(Debug)]
 pub(crate) struct Mounts {
-    file_systems: BTreeMap<Device, FileSystem>,
+    file_systems: BTreeMap<DeviceNumber, FileSystem>,
     /// The pid of the process whose mounts were read last, and whether those of this process were.
     read: (Option<i32>, bool),
     /// The smallest page size of the kernel's pools in bytes; `None`: it has no pools.
@@ -92,7 +92,7 @@ impl Mounts {
         }
     }
 
-    fn file_system(&mut self, space: &AddressSpace, device: Device) -> FileSystem {
+    fn file_system(&mut self, space: &AddressSpace, device: DeviceNumber) -> FileSystem {
         if let Some(known) = self.file_systems.get(&device) {
             return *known;
         }
@@ -117,21 +117,21 @@ impl Mounts {
     }
 }
 
-/// include/uapi/linux/memfd.h, MFD_HUGE_SHIFT
+/// MFD_HUGE_SHIFT (include/uapi/linux/memfd.h): the page size is in the bits above.
 const HUGE_SHIFT: u32 = 26;
 
 /// The device of memory that is made with these flags: of a file without a page.
-fn device(flags: MFdFlags) -> Option<Device> {
+fn device(flags: MFdFlags) -> Option<DeviceNumber> {
     let file = memfd_create("numaloc", flags | MFdFlags::MFD_CLOEXEC).ok()?;
     Some(numbers(fstat(&file).ok()?.st_dev))
 }
 
-fn numbers(device: u64) -> Device {
+fn numbers(device: u64) -> DeviceNumber {
     (major(device) as u32, minor(device) as u32)
 }
 
 /// The device and the file system of a line of mountinfo (proc_pid_mountinfo(5)).
-fn mount(line: &str) -> Option<(Device, FileSystem)> {
+fn mount(line: &str) -> Option<(DeviceNumber, FileSystem)> {
     let (mount, file_system) = line.split_once(" - ")?;
     let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
     let device = (major.parse().ok()?, minor.parse().ok()?);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn mounts_have_a_file_system() {
-        let all: BTreeMap<Device, FileSystem> = MOUNTS.lines().filter_map(mount).collect();
+        let all: BTreeMap<DeviceNumber, FileSystem> = MOUNTS.lines().filter_map(mount).collect();
         let expected = [
             ((0, 20), FileSystem::Other),
             ((0, 31), FileSystem::Hugetlbfs(HUGE)),

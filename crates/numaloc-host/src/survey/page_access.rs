@@ -19,7 +19,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Chooses by trying.
+    /// [`Self::Pagemap`] if this process may read page frame numbers, else [`Self::Query`].
     pub fn probe(roots: &Roots) -> Self {
         if probe::pfns_readable(roots) { Self::Pagemap } else { Self::Query }
     }
@@ -30,7 +30,7 @@ impl Source {
 pub struct PageAccess {
     /// How page locations are found.
     pub source: Source,
-    /// Page frame -> node.
+    /// Finds the node of a page frame.
     pub frames: Arc<FrameNodes>,
     /// Whether the kernel has PAGEMAP_SCAN, which passes over what is empty or huge.
     pub can_scan: bool,

@@ -33,14 +33,14 @@ pub enum Policies<'a> {
     AskBriefly,
     /// Those that an earlier survey of the same processes has found. Processes that are new since then count as without
     /// a policy. A new mapping has that of the known mapping below it.
-    Known(Known<'a>),
-    /// Not at all.
+    Known(KnownHost<'a>),
+    /// No memory policy is read at all.
     Leave,
 }
 
 /// What a survey has found out that holds for later ones too ([`crate::Survey::known`]).
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct KnownHost<'a> {
     /// How page locations were found.
     pub(crate) page_access: &'a PageAccess,
     pub(crate) placements: &'a Placements,
@@ -49,7 +49,6 @@ pub struct Known<'a> {
 /// What has been read of each process, by its identity.
 pub(crate) type Placements = BTreeMap<Identity, Vec<Placement>>;
 
-/// What [`Placing::place`] works on.
 pub(crate) struct Placing<'a> {
     pub(crate) spaces: &'a [AddressSpace],
     pub(crate) claims: &'a Claims,

@@ -14,9 +14,9 @@ use std::{
 /// Most frames that are noted: 1 GiB of base pages, which take about 16 MiB. Pages beyond that count as shared with strangers.
 const FRAMES_MAX: usize = 1 << 18;
 
-/// Where a frame counts.
+/// At which of the target's addresses a frame counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
+pub(super) enum CountedAt {
     /// At this address: all of its mappings are the target's.
     Here,
     /// At another address of the target.
@@ -44,20 +44,20 @@ pub(crate) struct Remapped {
 impl Remapped {
     /// Where an anonymous frame counts that the kernel counts `counted` mappings of, `ours` of which the extent with this address
     /// shows. Notes the frame until [`Self::assign`].
-    pub(super) fn see(&self, frame: u64, (counted, ours): (u64, u64), mapped: Mapped) -> Counted {
+    pub(super) fn see(&self, frame: u64, (counted, ours): (u64, u64), mapped: Mapped) -> CountedAt {
         let Some(assigned) = self.assigned.get() else {
             self.note(frame, (counted, ours), mapped);
-            return Counted::Everywhere;
+            return CountedAt::Everywhere;
         };
         match assigned.get(&frame) {
             Some(seen) if counted <= seen.mappings => {
                 if seen.first == mapped {
-                    Counted::Here
+                    CountedAt::Here
                 } else {
-                    Counted::Elsewhere
+                    CountedAt::Elsewhere
                 }
             }
-            _ => Counted::Everywhere,
+            _ => CountedAt::Everywhere,
         }
     }
 
@@ -96,14 +96,14 @@ mod tests {
             [(1, 2, CHILD), (2, 3, CHILD), (1, 2, PARENT), (2, 3, PARENT)]
         {
             let seen = remapped.see(frame, (counted, 1), mapped);
-            assert_eq!(seen, Counted::Everywhere, "as long as not all have been seen");
+            assert_eq!(seen, CountedAt::Everywhere, "as long as not all have been seen");
         }
         assert!(remapped.assign());
-        assert_eq!(remapped.see(1, (2, 1), PARENT), Counted::Here);
-        assert_eq!(remapped.see(1, (2, 1), CHILD), Counted::Elsewhere);
-        assert_eq!(remapped.see(1, (3, 1), PARENT), Counted::Everywhere, "a new mapping");
-        assert_eq!(remapped.see(2, (3, 1), PARENT), Counted::Everywhere);
-        assert_eq!(remapped.see(3, (2, 1), PARENT), Counted::Everywhere, "a new frame");
+        assert_eq!(remapped.see(1, (2, 1), PARENT), CountedAt::Here);
+        assert_eq!(remapped.see(1, (2, 1), CHILD), CountedAt::Elsewhere);
+        assert_eq!(remapped.see(1, (3, 1), PARENT), CountedAt::Everywhere, "a new mapping");
+        assert_eq!(remapped.see(2, (3, 1), PARENT), CountedAt::Everywhere);
+        assert_eq!(remapped.see(3, (2, 1), PARENT), CountedAt::Everywhere, "a new frame");
     }
 
     #[test]

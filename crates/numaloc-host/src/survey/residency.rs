@@ -29,7 +29,7 @@ const MAPPINGS: u64 = 256;
 
 /// Where the pages of an extent are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ExtentPages {
     /// The pages that belong to the extent, unless it is a [`Pages::Common`] one.
     pub(crate) residency: Residency,
     /// The pages of a [`Pages::Common`] extent, by the claims of the processes that share them.
@@ -74,14 +74,14 @@ pub(crate) fn find(
     threads: usize,
     scanner: &(dyn Fn() -> Scanner + Sync),
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<Vec<Found>, Error> {
-    let mut all = vec![Found::default(); parts.len()];
+) -> Result<Vec<ExtentPages>, Error> {
+    let mut all = vec![ExtentPages::default(); parts.len()];
     let threads = threads.min(full_pieces(parts));
     let todo = Mutex::new(pieces(parts));
     let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
         let mut scanner = scanner();
-        let mut found: BTreeMap<usize, Found> = BTreeMap::new();
+        let mut found: BTreeMap<usize, ExtentPages> = BTreeMap::new();
         while let Some((index, range)) = next() {
             if stop() {
                 return Err(Error::Stopped);
@@ -135,7 +135,7 @@ pub(crate) fn of_cuts(
     Ok(residency)
 }
 
-impl Found {
+impl ExtentPages {
     /// Adds the pages in a range of an extent.
     fn add_range(
         &mut self,

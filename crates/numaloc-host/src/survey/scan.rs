@@ -14,7 +14,7 @@ mod table;
 mod tests;
 mod zeros;
 
-pub use page_run::{Ownership, PageRun, Place};
+pub use page_run::{Ownership, PageLocation, PageRun};
 
 use crate::{
     Error, Roots,
@@ -25,7 +25,7 @@ use crate::{
     survey::{
         merged::Merged,
         page_access::{PageAccess, Source},
-        remapped::Counted,
+        remapped::CountedAt,
         space::AddressSpace,
     },
 };
@@ -35,7 +35,7 @@ use numaloc_core::{Claims, Mappers, Mapping, NodeId, PAGE, Pages};
 use numaloc_sys::query_pages;
 use page_run::PageRuns;
 use std::ops::Range;
-use table::Table;
+use table::FrameTable;
 use zeros::Zeros;
 
 /// How closely huge pages, and memory that is mapped shared by several processes, are looked at.
@@ -57,7 +57,7 @@ pub struct Scanner {
     zeros: Zeros,
     merged: Option<Merged>,
     buffer: Vec<u8>,
-    table: Table,
+    table: FrameTable,
     queried: Vec<i32>,
 }
 
@@ -66,7 +66,7 @@ pub struct Scanner {
 pub struct Scanned<'a> {
     /// The processes that mappings refer to.
     pub spaces: &'a [AddressSpace],
-    /// Their claims.
+    /// Where the pages of each process belong, by the index of `spaces`.
     pub claims: &'a Claims,
     /// The mappings of the extent.
     pub mappings: &'a [Mapping],
@@ -93,7 +93,7 @@ impl Scanner {
             zeros: Zeros::new(roots, page_access.zero_frame),
             merged: Merged::new(roots, page_access.merged.as_ref()),
             buffer: Vec::new(),
-            table: Table::default(),
+            table: FrameTable::default(),
             queried: Vec::new(),
         }
     }
@@ -119,7 +119,7 @@ impl Scanner {
             ([only], Pages::All | Pages::Own) => {
                 let (space, start) = (&scanned.spaces[only.process], only.start);
                 let lookup = *scanned.pages == Pages::All;
-                let view = View { space, start, lookup, mappers: scanned.mappers };
+                let view = MappedView { space, start, lookup, mappers: scanned.mappers };
                 self.scan_one(view, range, &mut buffer, visit)
             }
             _ => self.scan_family(scanned, range, &mut buffer, visit),
@@ -138,11 +138,11 @@ impl Scanner {
         space: &AddressSpace,
         address: u64,
         pages: usize,
-        places: &mut Vec<Place>,
+        places: &mut Vec<PageLocation>,
     ) -> Result<(), Error> {
         self.zeros.refresh();
         let (mut buffer, first) = (std::mem::take(&mut self.buffer), places.len());
-        let view = View { space, start: address, lookup: false, mappers: Mappers::Counted };
+        let view = MappedView { space, start: address, lookup: false, mappers: Mappers::Counted };
         let entries = view.read(0, pages, &mut buffer);
         let entries = entries.and_then(|entries| {
             self.query(space, address, entries)?;
@@ -152,18 +152,20 @@ impl Scanner {
             let entries = entries.unwrap_or_default();
             for index in 0..pages {
                 places.push(match entries.get(index).filter(|entry| entry.is_present()) {
-                    None => Place::Absent,
+                    None => PageLocation::Absent,
                     Some(entry) if self.is_zeros(view, index as u64 * PAGE, index, entry) => {
-                        Place::Absent
+                        PageLocation::Absent
                     }
-                    Some(entry) => self.node(index, entry).map_or(Place::Unknown, Place::On),
+                    Some(entry) => {
+                        self.node(index, entry).map_or(PageLocation::Unknown, PageLocation::On)
+                    }
                 });
             }
         });
         self.buffer = buffer;
         located?;
         // Memory may have come online since the table of frames was read.
-        let is_unknown = |&index: &usize| places[first + index] == Place::Unknown;
+        let is_unknown = |&index: &usize| places[first + index] == PageLocation::Unknown;
         let unknown: Vec<usize> = (0..pages).filter(is_unknown).collect();
         if unknown.is_empty() || self.page_access.source == Source::Query {
             return Ok(());
@@ -173,7 +175,7 @@ impl Scanner {
         let nodes = Halt::unless_ended(ask(space, &addresses))?.unwrap_or_default();
         for (page, node) in unknown.into_iter().zip(nodes) {
             if let Ok(node) = u32::try_from(node) {
-                places[first + page] = Place::On(NodeId(node));
+                places[first + page] = PageLocation::On(NodeId(node));
             }
         }
         Ok(())
@@ -181,7 +183,7 @@ impl Scanner {
 
     /// Whether the present page at `offset` is one of zeros, which belongs to no process. `index` is its place in what was read.
     #[inline]
-    fn is_zeros(&mut self, view: View<'_>, offset: u64, index: usize, entry: Entry) -> bool {
+    fn is_zeros(&mut self, view: MappedView<'_>, offset: u64, index: usize, entry: Entry) -> bool {
         if entry.is_exclusive() {
             return false;
         }
@@ -193,7 +195,7 @@ impl Scanner {
     }
 
     /// The ownership of a page that was seen in one mapping, at `offset`. `None` as in [`Self::ownership`].
-    fn alone(&mut self, view: View<'_>, offset: u64, entry: Entry) -> Option<Ownership> {
+    fn alone(&mut self, view: MappedView<'_>, offset: u64, entry: Entry) -> Option<Ownership> {
         match self.is_exclusive(view, entry) {
             true => Some(Ownership::Exclusive),
             false if !view.lookup => Some(Ownership::Several),
@@ -206,7 +208,7 @@ impl Scanner {
     /// Whether one mapping alone shows a page. Before Linux 6.10 several processes may, if they share the page table
     /// (fs/proc/task_mmu.c, `pagemap_hugetlb_range`).
     #[inline]
-    fn is_exclusive(&self, view: View<'_>, entry: Entry) -> bool {
+    fn is_exclusive(&self, view: MappedView<'_>, entry: Entry) -> bool {
         let is_counted = view.mappers == Mappers::Counted || !entry.is_file();
         entry.is_exclusive() && (is_counted || self.page_access.tells_shared_tables)
     }
@@ -236,9 +238,9 @@ impl Scanner {
                 match &self.page_access.remapped {
                     Some(remapped) if !entry.is_file() => {
                         match remapped.see(entry.pfn(), (count, ours), mapped) {
-                            Counted::Here => Some(Ownership::Family),
-                            Counted::Elsewhere => None,
-                            Counted::Everywhere => Some(Ownership::Stranger),
+                            CountedAt::Here => Some(Ownership::Family),
+                            CountedAt::Elsewhere => None,
+                            CountedAt::Everywhere => Some(Ownership::Stranger),
                         }
                     }
                     _ => Some(Ownership::Stranger),
@@ -306,7 +308,7 @@ fn uncounted(mappers: Mappers) -> Option<Ownership> {
 
 /// One process's view of an extent.
 #[derive(Clone, Copy, Debug)]
-struct View<'a> {
+struct MappedView<'a> {
     space: &'a AddressSpace,
     /// The address of the extent's first byte in it.
     start: u64,
@@ -316,7 +318,7 @@ struct View<'a> {
     mappers: Mappers,
 }
 
-impl View<'_> {
+impl MappedView<'_> {
     /// The process, and the address of the extent's byte at `offset` in it.
     fn mapped(&self, offset: u64) -> (i32, u64) {
         (self.space.process.identity.pid, self.start + offset)

@@ -7,7 +7,7 @@ pub(crate) use distinct::distinct;
 
 use crate::{
     Error, Roots,
-    files::{answering::AT_ONCE, open_files::Kept, pagemap::Pagemap, read::is_gone},
+    files::{answering::AT_ONCE, open_files::KeptMap, pagemap::Pagemap, read::is_gone},
     target::thread,
 };
 use nix::{
@@ -32,13 +32,13 @@ pub struct AddressSpace {
     /// The process; if several share the memory, the one that was there first.
     pub process: Process,
     /// Bound to the memory it was opened on.
-    pagemap: Arc<Kept>,
+    pagemap: Arc<KeptMap>,
     roots: Arc<Roots>,
     layout: thread::Layout,
     /// Whether the layout was chosen at random, so that no other program has the same.
     is_random: bool,
     /// The processes that have the memory, `process` first. The memory lives for as long as one of them has it.
-    holders: Vec<Holder>,
+    holders: Vec<SpaceOwner>,
     /// The thread through which the memory was reached last.
     tid: Arc<AtomicI32>,
 }
@@ -63,7 +63,7 @@ pub(crate) fn check_answering(roots: &Roots, spaces: &[AddressSpace]) -> Result<
 
 /// A process that has an address space.
 #[derive(Clone, Copy, Debug)]
-struct Holder {
+struct SpaceOwner {
     identity: Identity,
     parent: i32,
 }
@@ -82,7 +82,7 @@ impl AddressSpace {
             roots: roots.clone(),
             layout: found.layout,
             is_random: thread::is_random(roots, found.tid),
-            holders: vec![Holder { identity, parent: found.parent }],
+            holders: vec![SpaceOwner { identity, parent: found.parent }],
             tid: Arc::new(found.tid.into()),
         };
         match space.pagemap.get(&roots.open_files, || space.open_pagemap()) {
@@ -166,8 +166,9 @@ impl AddressSpace {
     /// Whether the memory still exists: one of the processes that had it at the survey has neither ended nor replaced
     /// its memory by an exec.
     pub fn is_alive(&self) -> bool {
-        let find =
-            |holder: &Holder| thread::with_memory(&self.roots, holder.identity, Some(self.layout));
+        let find = |holder: &SpaceOwner| {
+            thread::with_memory(&self.roots, holder.identity, Some(self.layout))
+        };
         // The pagemap of an address space that has ended reads as empty (fs/proc/task_mmu.c, `pagemap_read`).
         let is_empty =
             |map: Arc<Pagemap>| map.read(0, &mut [0; 8]).is_ok_and(|read| read.is_empty());

@@ -18,7 +18,7 @@ use crate::{
     },
     target::{
         owner::owner,
-        process::{Open, own_pid},
+        process::{OpenProcess, own_pid},
     },
 };
 use nix::fcntl::OFlag;
@@ -108,7 +108,7 @@ impl UsedFile {
 }
 
 /// A file system's device, as the kernel numbers it, and an inode there.
-type Key = ((u32, u32), u64);
+type FileKey = ((u32, u32), u64);
 
 /// What is known of a file so far.
 #[derive(Debug)]
@@ -158,7 +158,7 @@ pub fn used_files(
 /// Those of these processes, by their pids and directories in /proc, whose memory cannot be read now.
 pub(crate) fn silent(roots: &Roots, processes: &[(i32, PathBuf)]) -> BTreeSet<i32> {
     let open = processes.iter().filter_map(|(pid, directory)| {
-        let stat = Open::new(roots, *pid).and_then(|process| process.stat()).ok()?;
+        let stat = OpenProcess::new(roots, *pid).and_then(|process| process.stat()).ok()?;
         let identity = Identity { pid: *pid, start_time: stat.starttime };
         let pagemap = Pagemap::new(File::open(directory.join("pagemap")).ok()?);
         Some((*pid, identity, Arc::new(pagemap)))
@@ -168,11 +168,11 @@ pub(crate) fn silent(roots: &Roots, processes: &[(i32, PathBuf)]) -> BTreeSet<i3
 
 struct FileSearch<'a> {
     whose: &'a Whose,
-    /// Those of the node.
+    /// The CPUs of the node whose files are searched.
     cpus: CpuSet,
     /// The mounts on disks of each mount namespace, which many processes have in common.
     mounts: BTreeMap<PathBuf, Rc<DiskMounts>>,
-    files: BTreeMap<Key, SeenFile>,
+    files: BTreeMap<FileKey, SeenFile>,
 }
 
 /// What is known of a process.
@@ -220,7 +220,7 @@ impl FileSearch<'_> {
         let cpus = field(&status, "Cpus_allowed_list").and_then(|list| list.parse::<CpuSet>().ok());
         let mems_allowed = field(&status, "Mems_allowed_list").and_then(|list| list.parse().ok());
         let is_included = *self.whose == Whose::Anybody || {
-            let start_time = Open::new(roots, pid).and_then(|open| open.stat());
+            let start_time = OpenProcess::new(roots, pid).and_then(|open| open.stat());
             match start_time.map(|stat| Identity { pid, start_time: stat.starttime }) {
                 Ok(identity) => match owner(roots, identity)? {
                     Some(owner) => self.whose.includes(&owner),
@@ -234,7 +234,7 @@ impl FileSearch<'_> {
     }
 
     /// Notes a use of a file.
-    fn see(&mut self, key: Key, path: PathBuf, user: &User, executable: bool) {
+    fn see(&mut self, key: FileKey, path: PathBuf, user: &User, executable: bool) {
         let spared = executable || !user.is_included;
         if let Some(seen) = self.files.get_mut(&key) {
             seen.spared |= spared;
@@ -262,7 +262,7 @@ impl FileSearch<'_> {
         Ok(mounts)
     }
 
-    fn found(self, leased: &BTreeSet<Key>) -> Vec<UsedFile> {
+    fn found(self, leased: &BTreeSet<FileKey>) -> Vec<UsedFile> {
         let files = self.files.into_iter();
         let files = files.filter(|(key, seen)| !seen.spared && !leased.contains(key));
         let file = |((_, inode), SeenFile { path, mems_allowed, near, .. })| UsedFile {
@@ -333,7 +333,7 @@ fn numbers((major, minor): (&str, &str), radix: u32) -> Option<(u32, u32)> {
 }
 
 /// Files with a lease, from /proc/locks (fs/locks.c, `lock_get_status`): `1: LEASE  ACTIVE    WRITE 4711 fe:01:1234 0 EOF`.
-fn leased(text: &str) -> BTreeSet<Key> {
+fn leased(text: &str) -> BTreeSet<FileKey> {
     let file = |line: &str| {
         let mut words = line.split_whitespace();
         words.find(|word| matches!(*word, "LEASE" | "DELEG"))?;

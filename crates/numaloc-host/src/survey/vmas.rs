@@ -3,7 +3,7 @@
 use crate::{
     Error,
     files::{
-        maps::{self, Names, Object, Vma},
+        maps::{self, Object, Vma, VmaNames},
         read,
     },
     survey::{mounts::Mounts, space::AddressSpace},
@@ -13,7 +13,7 @@ use numaloc_core::Kind;
 /// What the VMAs of several processes have in common.
 #[derive(Debug, Default)]
 pub(crate) struct Common {
-    names: Names,
+    names: VmaNames,
     mounts: Option<Mounts>,
 }
 

@@ -15,17 +15,17 @@ use std::{
 pub struct OwnProcess {
     /// Time on CPUs, in its own code and in the kernel for it.
     pub cpu: Duration,
-    /// Resident memory.
+    /// Resident memory (`rss` in /proc/self/stat), in bytes.
     pub resident_bytes: u64,
-    /// Address space.
+    /// Address space (`vsize` in /proc/self/stat), in bytes.
     pub virtual_bytes: u64,
-    /// Threads.
+    /// How many threads it has now.
     pub threads: u64,
-    /// Descriptors that are open.
+    /// How many descriptors are open (/proc/self/fd).
     pub open_files: u64,
     /// The limit of open descriptors; `None`: no limit.
     pub most_open_files: Option<u64>,
-    /// When it started.
+    /// When it started, reckoned from btime in /proc/stat.
     pub start_time: SystemTime,
 }
 
@@ -52,7 +52,6 @@ impl OwnProcess {
     }
 }
 
-/// Clock ticks as time.
 fn ticks(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / procfs::ticks_per_second() as f64)
 }

@@ -3,7 +3,7 @@
 use crate::{
     Error, Roots,
     files::read::field,
-    target::process::{Miss, Open},
+    target::process::{Miss, OpenProcess},
 };
 use numaloc_core::Identity;
 use std::path::{Component, Path};
@@ -46,7 +46,7 @@ pub fn owner(roots: &Roots, identity: Identity) -> Result<Option<Owner>, Error> 
 }
 
 fn read(roots: &Roots, identity: Identity) -> Result<Owner, Miss> {
-    let process = Open::new(roots, identity.pid)?;
+    let process = OpenProcess::new(roots, identity.pid)?;
     if process.stat()?.starttime != identity.start_time {
         return Err(Miss::Gone);
     }

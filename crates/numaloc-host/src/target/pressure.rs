@@ -8,16 +8,16 @@ use std::{collections::HashSet, fs::File, path::PathBuf, time::Duration};
 pub enum Scope {
     /// All processes of a cgroup and of those below it; its path from the root of cgroup v2.
     Cgroup(String),
-    /// All processes there are.
+    /// All processes of the host (/proc/pressure).
     Host,
 }
 
-/// What processes wait for.
+/// The resource that the processes of a pressure file wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// Block IO, and pages under migration (mm/migrate.c, `migration_entry_wait`).
     Io,
-    /// A CPU.
+    /// A CPU to run on.
     Cpu,
 }
 
@@ -33,7 +33,7 @@ impl Resource {
 /// A pressure file, kept open.
 #[derive(Debug)]
 pub struct Pressure {
-    /// Whose pressure it shows.
+    /// Whose pressure the file shows.
     pub scope: Scope,
     /// What the processes wait for.
     pub resource: Resource,

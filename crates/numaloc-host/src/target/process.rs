@@ -38,7 +38,7 @@ pub(crate) enum Miss {
         comm: String,
         what: &'static str,
     },
-    /// Any other error.
+    /// Reading failed for another reason, which is an error in a cgroup, too.
     Failed(Error),
 }
 
@@ -69,9 +69,9 @@ pub(crate) fn read(roots: &Roots, pid: i32, topology: &Topology) -> Result<Proce
 
 fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Miss> {
     let tgid = tgid(roots, pid)?;
-    let process = Open::new(roots, tgid)?;
+    let process = OpenProcess::new(roots, tgid)?;
     let stat = process.stat()?;
-    let process = Open { comm: stat.comm, ..process };
+    let process = OpenProcess { comm: stat.comm, ..process };
     let comm = || process.comm.clone();
     if stat.flags & PF_KTHREAD != 0 {
         return Err(Miss::KernelThread { comm: comm() });
@@ -97,7 +97,7 @@ fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Mi
 
 /// The process that a thread belongs to.
 pub(crate) fn tgid(roots: &Roots, tid: i32) -> Result<i32, Miss> {
-    let thread = Open::new(roots, tid)?;
+    let thread = OpenProcess::new(roots, tid)?;
     let status = thread.text("status")?;
     let tgid = field(&status, "Tgid").and_then(|tgid| tgid.parse().ok());
     tgid.ok_or_else(|| thread.nonsense("status", "no Tgid".into()))
@@ -123,7 +123,7 @@ struct Living {
 
 /// Looks at all threads that have the memory of their process. The first thread may have ended before the others. It
 /// then is a zombie without memory, and the others still have it. `None` if no thread has any.
-fn living(process: &Open) -> Result<Option<Living>, Miss> {
+fn living(process: &OpenProcess) -> Result<Option<Living>, Miss> {
     let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;
     let mut lists = BTreeSet::new();
     let mut living: Option<Living> = None;
@@ -181,13 +181,13 @@ fn is_io_worker(task: &Task) -> bool {
 }
 
 /// A process whose directory is held open, so that all reads are of the same one even if its pid is reused.
-pub(crate) struct Open {
+pub(crate) struct OpenProcess {
     entry: Entry,
     path: PathBuf,
     comm: String,
 }
 
-impl Open {
+impl OpenProcess {
     pub(crate) fn new(roots: &Roots, pid: i32) -> Result<Self, Miss> {
         let path = roots.proc.join(pid.to_string());
         if pid <= 0 {

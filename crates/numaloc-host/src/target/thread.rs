@@ -15,8 +15,7 @@ const LAYOUT: [usize; 6] = [26, 27, 28, 45, 46, 47];
 
 /// A thread that has memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Its id.
+pub(crate) struct MemoryThread {
     pub tid: i32,
     /// Pid of the parent of its process.
     pub parent: i32,
@@ -30,10 +29,14 @@ pub(crate) struct Found {
 ///
 /// The kernel gives out pids in a circle (kernel/pid.c, `alloc_pid`). So two processes never have both the same pid and
 /// the same start time, although that is counted in ticks of 10 ms.
-pub(crate) fn with_memory(roots: &Roots, of: Identity, layout: Option<Layout>) -> Option<Found> {
+pub(crate) fn with_memory(
+    roots: &Roots,
+    of: Identity,
+    layout: Option<Layout>,
+) -> Option<MemoryThread> {
     let fits = |thread: ThreadStat, tid: i32| {
         let found = thread.layout.filter(|found| layout.is_none_or(|layout| layout == *found))?;
-        Some(Found { tid, parent: thread.parent, layout: found })
+        Some(MemoryThread { tid, parent: thread.parent, layout: found })
     };
     let threads = roots.proc.join(of.pid.to_string()).join("task");
     let stat = |tid: i32| {
@@ -94,7 +97,7 @@ mod tests {
     use super::*;
     use crate::fake::Fake;
 
-    fn with_memory(fake: &Fake, pid: i32) -> Option<Found> {
+    fn with_memory(fake: &Fake, pid: i32) -> Option<MemoryThread> {
         let of = Identity { pid, start_time: 1000 + pid as u64 };
         super::with_memory(&fake.roots(), of, None)
     }

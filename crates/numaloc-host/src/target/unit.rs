@@ -83,13 +83,13 @@ fn full_name(unit: &str) -> Result<String, Error> {
 
 /// Why nothing is known of any unit.
 #[derive(Debug)]
-struct Failure {
+struct UnitFailure {
     reason: String,
     /// Whether systemctl gave no usable answer, rather than an error of its own.
     silent: bool,
 }
 
-impl Failure {
+impl UnitFailure {
     fn refused(reason: String) -> Self {
         Self { reason, silent: false }
     }
@@ -112,8 +112,8 @@ fn ask<'a>(
     systemctl: &str,
     units: &'a BTreeSet<String>,
     patience: Duration,
-) -> Result<BTreeMap<&'a str, String>, Failure> {
-    let failed = |error: io::Error| Failure::silent(format!("{systemctl}: {error}"));
+) -> Result<BTreeMap<&'a str, String>, UnitFailure> {
+    let failed = |error: io::Error| UnitFailure::silent(format!("{systemctl}: {error}"));
     // Memory files and no pipes: nobody reads while systemctl runs, and for many units it says more than fits into a
     // pipe.
     let file = || memfd_create(c"systemctl", MFdFlags::MFD_CLOEXEC).map(File::from);
@@ -129,7 +129,7 @@ fn ask<'a>(
         .stderr(words.try_clone().map_err(failed)?);
     let child = command.spawn();
     let mut child =
-        child.map_err(|error| Failure::refused(format!("cannot run {systemctl} ({error})")))?;
+        child.map_err(|error| UnitFailure::refused(format!("cannot run {systemctl} ({error})")))?;
     let status = match end_within(&child, patience) {
         Ok(true) => child.wait().map_err(failed)?,
         ended => {
@@ -142,7 +142,7 @@ fn ask<'a>(
     if !status.success() {
         let words = read::kept(&words);
         let words = words.lines().next().unwrap_or("it failed without a word").trim();
-        return Err(Failure::refused(format!("{systemctl} says: {words}")));
+        return Err(UnitFailure::refused(format!("{systemctl} says: {words}")));
     }
     let said = read::kept(&said);
     // The answers are in the order of the names, with an empty line between two.
@@ -153,7 +153,9 @@ fn ask<'a>(
         }
         false => {
             let (told, asked) = (parts.len(), units.len());
-            Err(Failure::silent(format!("{systemctl} tells of {told} units instead of {asked}")))
+            Err(UnitFailure::silent(format!(
+                "{systemctl} tells of {told} units instead of {asked}"
+            )))
         }
     }
 }
@@ -173,7 +175,7 @@ fn end_within(child: &Child, patience: Duration) -> io::Result<bool> {
     }
 }
 
-/// Reads `NAME=VALUE` lines.
+/// Takes the cgroup from the `NAME=VALUE` lines of `systemctl show`.
 fn parse(unit: &str, text: &str) -> Result<String, Error> {
     let property = |name| {
         let mut properties = text.lines().filter_map(|line| line.split_once('='));

@@ -16,13 +16,13 @@ use std::{
 /// Which cgroup versions are mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupVersion {
-    /// No cgroup file system.
+    /// No cgroup file system is mounted at all.
     None,
-    /// v1 hierarchies alone.
+    /// Hierarchies of cgroup v1, and no unified one.
     V1,
-    /// The unified hierarchy alone.
+    /// The unified hierarchy, and none of cgroup v1.
     V2,
-    /// Both at once.
+    /// Hierarchies of v1, and the unified one beside them.
     Hybrid,
 }
 
@@ -40,8 +40,8 @@ impl CgroupVersion {
 
 /// A setting as the kernel shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Knob {
-    /// The file.
+pub struct KernelSetting {
+    /// Where the setting is read and written.
     pub path: PathBuf,
     /// Its text without the line's end; none when it cannot be read.
     pub value: Option<String>,
@@ -50,7 +50,7 @@ pub struct Knob {
 /// What was found. `None` means that the kernel does not have the file or does not show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFacts {
-    /// /proc/sys/kernel/osrelease.
+    /// The kernel's release as uname(1) prints it (/proc/sys/kernel/osrelease).
     pub kernel_release: Option<String>,
     /// /proc/sys/kernel/numa_balancing: 0 off, bit 0 normal, bit 1 memory tiering.
     pub numa_balancing: Option<u32>,
@@ -60,14 +60,14 @@ pub struct HostFacts {
     pub thp_defrag: Option<String>,
     /// The chosen word of transparent_hugepage/hugepages-*kB/enabled by size in bytes (from Linux 6.8).
     pub mthp_enabled: BTreeMap<u64, String>,
-    /// What is mounted.
+    /// The cgroup versions that are mounted.
     pub cgroups: CgroupVersion,
-    /// CapEff in /proc/self/status.
+    /// Effective capabilities of this process (CapEff in /proc/self/status).
     pub capabilities: Capabilities,
     /// Option hidepid of the mounted proc, as it is written (`2`, `invisible`).
     pub hidepid: Option<String>,
     /// Settings of kernel-side copy offload that this kernel has.
-    pub offload: Vec<Knob>,
+    pub offload: Vec<KernelSetting>,
     /// Swap in bytes (SwapTotal in /proc/meminfo).
     pub swap_bytes: u64,
     /// hugetlb pools of the whole machine, by page size.
@@ -151,9 +151,9 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-fn knobs(directory: PathBuf) -> impl Iterator<Item = Knob> {
+fn knobs(directory: PathBuf) -> impl Iterator<Item = KernelSetting> {
     let paths = names(&directory).into_iter().map(move |name| directory.join(name));
-    paths.filter(|path| path.is_file()).map(|path| Knob { value: line(&path), path })
+    paths.filter(|path| path.is_file()).map(|path| KernelSetting { value: line(&path), path })
 }
 
 fn swap_bytes(roots: &Roots) -> u64 {

@@ -15,32 +15,32 @@ mod tests;
 mod threads;
 
 use crate::{Error, PageAccess, Precision, Roots, Scanner};
-use groups::Groups;
-use look::{Look, NoLook};
-use nodes::Nodes;
+use groups::GroupReadings;
+use look::{NoLook, PageLook};
+use nodes::NodeReader;
 use numaloc_core::{
     Identity, Topology,
     live::{Detail, Seen, Snapshot},
     rotation::{Budget, order},
 };
-use processes::{Pages, Processes};
+use processes::{LastLook, Processes};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
     sync::Arc,
     time::Duration,
 };
-use threads::{Threads, migrated_pages};
+use threads::{ThreadUses, migrated_pages};
 
 /// What is read in rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
+enum RotationWork {
     Stats,
     Looks,
     Groups,
     Threads,
 }
 
-impl Work {
+impl RotationWork {
     const ALL: [Self; 4] = [Self::Stats, Self::Looks, Self::Groups, Self::Threads];
 }
 
@@ -54,17 +54,17 @@ pub struct Live {
     budget: Budget,
     /// How long ago a look has to be, at least, before the next one.
     pause: Duration,
-    nodes: Nodes,
+    nodes: NodeReader,
     processes: Processes,
-    groups: Groups,
+    groups: GroupReadings,
     /// The processes that are watched closely.
-    watched: BTreeMap<Identity, Threads>,
+    watched: BTreeMap<Identity, ThreadUses>,
     /// What is next, in order, since the last refresh.
     stats: VecDeque<i32>,
     looks: VecDeque<Identity>,
     paths: VecDeque<String>,
     threads: VecDeque<Identity>,
-    look: Option<Look>,
+    look: Option<PageLook>,
     /// Time used for each kind of work since the last refresh.
     shares: [Duration; 4],
     used: Duration,
@@ -91,9 +91,9 @@ impl Live {
             topology,
             budget: Budget::new(budget_percent, now),
             pause,
-            nodes: Nodes::new(roots)?,
+            nodes: NodeReader::new(roots)?,
             processes: Processes::default(),
-            groups: Groups::default(),
+            groups: GroupReadings::default(),
             watched: BTreeMap::new(),
             stats: VecDeque::new(),
             looks: VecDeque::new(),
@@ -117,7 +117,7 @@ impl Live {
         }
         for &process in processes {
             if let Entry::Vacant(slot) = self.watched.entry(process) {
-                slot.insert(Threads::default());
+                slot.insert(ThreadUses::default());
                 self.threads.push_back(process);
                 self.looks.retain(|other| *other != process);
                 self.looks.push_front(process);
@@ -165,7 +165,7 @@ impl Live {
         self.budget.earn(at);
         while self.budget.is_left() {
             // The kind that has had least of the time.
-            let waiting = Work::ALL.into_iter().filter(|&work| self.has(work));
+            let waiting = RotationWork::ALL.into_iter().filter(|&work| self.has(work));
             let Some(work) = waiting.min_by_key(|&work| self.shares[work as usize]) else { break };
             self.step(work, at);
             let now = clock();
@@ -176,26 +176,26 @@ impl Live {
         }
     }
 
-    fn has(&self, work: Work) -> bool {
+    fn has(&self, work: RotationWork) -> bool {
         match work {
-            Work::Stats => !self.stats.is_empty(),
-            Work::Looks => self.look.is_some() || !self.looks.is_empty(),
-            Work::Groups => !self.paths.is_empty(),
-            Work::Threads => !self.threads.is_empty(),
+            RotationWork::Stats => !self.stats.is_empty(),
+            RotationWork::Looks => self.look.is_some() || !self.looks.is_empty(),
+            RotationWork::Groups => !self.paths.is_empty(),
+            RotationWork::Threads => !self.threads.is_empty(),
         }
     }
 
-    fn step(&mut self, work: Work, now: Duration) {
+    fn step(&mut self, work: RotationWork, now: Duration) {
         match work {
-            Work::Stats => {
+            RotationWork::Stats => {
                 let Some(pid) = self.stats.pop_front() else { return };
                 self.processes.read(&self.roots, &self.topology, pid, now);
                 if self.stats.is_empty() && self.looks.is_empty() && self.paths.is_empty() {
                     self.arrange(now);
                 }
             }
-            Work::Looks => self.look_on(now),
-            Work::Groups => {
+            RotationWork::Looks => self.look_on(now),
+            RotationWork::Groups => {
                 let Some(path) = self.paths.pop_front() else { return };
                 // If it has been removed or renamed, its processes say where they are now.
                 if self.groups.read(&self.roots, &path, now) {
@@ -204,7 +204,7 @@ impl Live {
                     }
                 }
             }
-            Work::Threads => {
+            RotationWork::Threads => {
                 let Some(process) = self.threads.pop_front() else { return };
                 if let Some(threads) = self.watched.get_mut(&process) {
                     threads.read(&self.roots, &self.topology, process, now);
@@ -217,7 +217,7 @@ impl Live {
     fn look_on(&mut self, now: Duration) {
         let Some(mut look) = self.look.take() else {
             let Some(identity) = self.looks.pop_front() else { return };
-            match Look::begin(&self.roots, &self.topology, identity, self.can_scan) {
+            match PageLook::begin(&self.roots, &self.topology, identity, self.can_scan) {
                 Ok(look) => self.look = Some(look),
                 Err(why) => self.not_seen(identity, &why, now),
             }
@@ -230,13 +230,13 @@ impl Live {
         }
     }
 
-    fn seen(&mut self, look: Look, now: Duration) {
+    fn seen(&mut self, look: PageLook, now: Duration) {
         let identity = look.identity;
         self.processes.find_cgroup(&self.roots, identity.pid);
         let is_watched = self.watched.contains_key(&identity);
         let Some(known) = self.processes.get_mut(identity) else { return };
         let pid = identity.pid;
-        known.pages = Some(Pages {
+        known.pages = Some(LastLook {
             at: now,
             nodes: Some(look.nodes()),
             unplaced_bytes: look.unplaced_bytes,
@@ -249,7 +249,7 @@ impl Live {
     /// What cannot be looked at counts as looked at, or no pass would ever be full. If it has ended, the next stat shows that.
     fn not_seen(&mut self, identity: Identity, why: &NoLook, now: Duration) {
         if let Some(known) = self.processes.get_mut(identity) {
-            known.pages = Some(Pages {
+            known.pages = Some(LastLook {
                 at: now,
                 nodes: match why {
                     NoLook::Hidden => None,
@@ -281,7 +281,7 @@ impl Live {
 
     /// The processes that are watched closely, without those that have ended.
     fn details(&self) -> Vec<Detail> {
-        let detail = |(&identity, threads): (&Identity, &Threads)| {
+        let detail = |(&identity, threads): (&Identity, &ThreadUses)| {
             let known = self.processes.get(identity)?;
             let mappings = known.pages.as_ref().map(|pages| pages.mappings.clone());
             let threads = threads.now.clone();
@@ -290,7 +290,7 @@ impl Live {
         self.watched.iter().filter_map(detail).collect()
     }
 
-    /// The machine.
+    /// The nodes with their CPUs and distances.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }

@@ -22,13 +22,13 @@ use numaloc_core::{
     NodeId, Topology,
     advise::{Exactness, HostLook, Subject},
 };
-use pages::Pages;
+use pages::PageReader;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
-use subjects::{Found, Member};
-use work::Work;
+use subjects::{FoundSubject, SubjectMembers};
+use work::CpuTimes;
 
 /// The most subjects that are looked at closely. Those with least memory are left out.
 const SUBJECTS: usize = 4096;
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is to be looked at.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct LookRequest {
     /// Whose memory; everybody's if it is empty.
     pub targets: Vec<Target>,
     /// Who has less memory than this is left out.
@@ -49,7 +49,7 @@ pub struct Wanted {
 /// What was seen, and what was not.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// The host.
+    /// The nodes, and all subjects with enough memory.
     pub look: HostLook,
     /// Targets that take no part.
     pub missing: Vec<LeftOut>,
@@ -69,7 +69,7 @@ pub struct Looked {
 pub fn look(
     stop: &(dyn Fn() -> bool + Sync),
     roots: &Roots,
-    wanted: &Wanted,
+    wanted: &LookRequest,
 ) -> Result<Looked, Error> {
     look_on(stop, roots, topology::topology(roots)?, wanted)
 }
@@ -79,7 +79,7 @@ fn look_on(
     stop: &(dyn Fn() -> bool + Sync),
     roots: &Roots,
     topology: Topology,
-    wanted: &Wanted,
+    wanted: &LookRequest,
 ) -> Result<Looked, Error> {
     let begun = Begun::on(stop, roots, topology, wanted)?;
     wait(wanted.interval, stop);
@@ -92,22 +92,22 @@ pub struct Begun {
     looked: Looked,
     topology: Topology,
     is_whole: bool,
-    subjects: Vec<Found>,
+    subjects: Vec<FoundSubject>,
     begin: Instant,
-    before: Work,
+    before: CpuTimes,
     cpu_use: CpuUse,
     busy_before: BTreeMap<NodeId, Duration>,
 }
 
 impl Begun {
-    /// Finds who is to be looked at, and reads their CPU times for the first time. [`Wanted::interval`] is for the caller to wait.
+    /// Finds who is to be looked at, and reads their CPU times for the first time. [`LookRequest::interval`] is for the caller to wait.
     ///
     /// # Errors
     /// As [`look`].
     pub fn new(
         stop: &(dyn Fn() -> bool + Sync),
         roots: &Roots,
-        wanted: &Wanted,
+        wanted: &LookRequest,
     ) -> Result<Self, Error> {
         Self::on(stop, roots, topology::topology(roots)?, wanted)
     }
@@ -116,7 +116,7 @@ impl Begun {
         stop: &(dyn Fn() -> bool + Sync),
         roots: &Roots,
         topology: Topology,
-        wanted: &Wanted,
+        wanted: &LookRequest,
     ) -> Result<Self, Error> {
         let mut looked = Looked::default();
         let (groups, pids) = scope(roots, &topology, wanted, &mut looked)?;
@@ -128,7 +128,7 @@ impl Begun {
         found.subjects.truncate(SUBJECTS);
         go_on(stop)?;
         let subjects = found.subjects;
-        let (begin, before) = (Instant::now(), Work::read(roots, &subjects));
+        let (begin, before) = (Instant::now(), CpuTimes::read(roots, &subjects));
         let mut cpu_use = CpuUse::open(roots, [])?;
         let busy_before = busy(&mut cpu_use, &topology);
         let is_whole = wanted.targets.is_empty();
@@ -142,7 +142,7 @@ impl Begun {
     pub fn end(self, stop: &(dyn Fn() -> bool + Sync), roots: &Roots) -> Result<Looked, Error> {
         go_on(stop)?;
         let Self { mut looked, topology, subjects, begin, before, mut cpu_use, .. } = self;
-        let after = Work::read(roots, &subjects);
+        let after = CpuTimes::read(roots, &subjects);
         let busy_after = busy(&mut cpu_use, &topology);
         let span = begin.elapsed().as_secs_f64().max(0.001);
         let busy = busy_after.into_iter().map(|(node, time)| {
@@ -179,7 +179,7 @@ fn busy(cpu_use: &mut CpuUse, topology: &Topology) -> BTreeMap<NodeId, Duration>
 fn scope(
     roots: &Roots,
     topology: &Topology,
-    wanted: &Wanted,
+    wanted: &LookRequest,
     looked: &mut Looked,
 ) -> Result<(Vec<String>, BTreeSet<i32>), Error> {
     if wanted.targets.is_empty() {
@@ -231,7 +231,7 @@ fn group(
 fn memory(
     stop: &(dyn Fn() -> bool + Sync),
     roots: &Roots,
-    members: impl Iterator<Item = (Found, BTreeMap<NodeId, f64>)>,
+    members: impl Iterator<Item = (FoundSubject, BTreeMap<NodeId, f64>)>,
     looked: &mut Looked,
 ) -> Result<(), Error> {
     let (begin, mut pages) = (Instant::now(), None);
@@ -240,18 +240,18 @@ fn memory(
         if stop() {
             return Err(Error::Stopped);
         }
-        let Found { member, .. } = &found;
+        let FoundSubject { member, .. } = &found;
         let mut hugetlb = None;
         let (resident, exactness) = match member {
-            Member::Group { resident, .. } => (resident.clone(), Exactness::Counted),
-            Member::Process(process) => {
+            SubjectMembers::Group { resident, .. } => (resident.clone(), Exactness::Counted),
+            SubjectMembers::Process(process) => {
                 if begin.elapsed() > PATIENCE {
                     looked.left_out += 1;
                     continue;
                 }
                 let pages = match &mut pages {
                     Some(pages) => pages,
-                    none => none.insert(Pages::new(roots, PageAccess::new(roots)?)),
+                    none => none.insert(PageReader::new(roots, PageAccess::new(roots)?)),
                 };
                 if found.hugetlb_bytes > 0 {
                     // Findings about the rest do not depend on it.

@@ -12,7 +12,7 @@ use std::{
 
 /// Something that may be moving pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mover {
+pub enum PageMover {
     /// The kernel's own balancing, with the value of kernel.numa_balancing.
     NumaBalancing(u32),
     /// The daemon numad, by its pid.
@@ -21,7 +21,7 @@ pub enum Mover {
     Damon(u32),
 }
 
-impl fmt::Display for Mover {
+impl fmt::Display for PageMover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NumaBalancing(value) => {
@@ -34,16 +34,16 @@ impl fmt::Display for Mover {
 }
 
 /// The movers that are active now; what cannot be read is left out.
-pub fn movers(roots: &Roots) -> Vec<Mover> {
+pub fn movers(roots: &Roots) -> Vec<PageMover> {
     let balancing = numa_balancing::read(roots).ok().flatten().filter(|&value| value != 0);
-    let mut movers: Vec<Mover> = balancing.map(Mover::NumaBalancing).into_iter().collect();
+    let mut movers: Vec<PageMover> = balancing.map(PageMover::NumaBalancing).into_iter().collect();
     movers.extend(numbered::<i32>(&roots.proc).into_iter().filter_map(|(pid, path)| {
         let comm = read::text(&path.join("comm")).ok()?;
-        (comm.trim_end() == "numad").then_some(Mover::Numad(pid))
+        (comm.trim_end() == "numad").then_some(PageMover::Numad(pid))
     }));
     let kdamonds = numbered::<u32>(&roots.sys.join("kernel/mm/damon/admin/kdamonds"));
     let migrating = kdamonds.into_iter().filter(|(_, path)| migrates(path));
-    movers.extend(migrating.map(|(number, _)| Mover::Damon(number)));
+    movers.extend(migrating.map(|(number, _)| PageMover::Damon(number)));
     movers
 }
 
@@ -85,7 +85,7 @@ mod tests {
         ] {
             fake.write(path, text);
         }
-        let found = [Mover::NumaBalancing(2), Mover::Numad(17), Mover::Damon(2)];
+        let found = [PageMover::NumaBalancing(2), PageMover::Numad(17), PageMover::Damon(2)];
         assert_eq!(movers(&fake.roots()), found);
         fake.write("proc/sys/kernel/numa_balancing", "0\n");
         assert_eq!(movers(&fake.roots()), found[1..]);

@@ -2,7 +2,7 @@
 
 use super::samples::{config, container, pod};
 use crate::{
-    align::Nodes,
+    align::MachineNodes,
     config::{Config, Source},
     inbox::Inbox,
     source,
@@ -34,7 +34,7 @@ async fn it_connects_again_after_whatever_ends_a_connection() {
     // Room for two containers.
     let inbox = Arc::new(Inbox::new(2));
     let config = Arc::new(Config { source: Source::Nri, nri_socket, ..config() });
-    let plugin = source::serve(config, None, Arc::clone(&inbox), Nodes::default());
+    let plugin = source::serve(config, None, Arc::clone(&inbox), MachineNodes::default());
     let plugin = tokio::spawn(plugin);
 
     // The runtime ends it.
@@ -68,7 +68,8 @@ async fn a_plugin_that_the_runtime_has_launched_ends_with_its_connection() {
     let launched = Launched { identity, socket: ours.as_raw_fd() };
     let inbox = Arc::new(Inbox::new(9));
     let nowhere = Arc::new(Config { nri_socket: "/nowhere".into(), ..config() });
-    let plugin = source::serve(nowhere, Some(launched), Arc::clone(&inbox), Nodes::default());
+    let plugin =
+        source::serve(nowhere, Some(launched), Arc::clone(&inbox), MachineNodes::default());
     let plugin = tokio::spawn(plugin);
     theirs.set_nonblocking(true).expect("a socket");
     let theirs = UnixStream::from_std(theirs).expect("a socket");
@@ -80,7 +81,7 @@ async fn a_plugin_that_the_runtime_has_launched_ends_with_its_connection() {
     assert!(inbox.take().expect("it was told").all.is_some());
 }
 
-/// containerd 1.7 does so.
+/// containerd 1.7 launches plugins and then tells them nothing.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_was_launched_and_is_told_nothing_says_so_and_ends() {
     let (ours, theirs) = StdStream::pair().expect("a pair");
@@ -88,7 +89,8 @@ async fn a_plugin_that_was_launched_and_is_told_nothing_says_so_and_ends() {
     let launched = Launched { identity, socket: ours.as_raw_fd() };
     let inbox = Arc::new(Inbox::new(9));
     let nowhere = Arc::new(Config { nri_socket: "/nowhere".into(), ..config() });
-    let ended = source::serve(nowhere, Some(launched), Arc::clone(&inbox), Nodes::default()).await;
+    let ended =
+        source::serve(nowhere, Some(launched), Arc::clone(&inbox), MachineNodes::default()).await;
     let error = ended.expect_err("it cannot continue").to_string();
     assert!(error.contains("numaloc-nri.service"), "{error}");
     drop(theirs);

@@ -7,7 +7,7 @@ use super::{
     until,
 };
 use crate::{
-    align::Nodes,
+    align::MachineNodes,
     config::{Config, Source},
     containers::Containers,
     facts::{self, Facts, ToldBy},
@@ -26,7 +26,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tonic::transport::Endpoint;
 
 /// A host with a containerd that is not real, and numalocd, which is not either.
-struct Host {
+struct ContainerdHost {
     containerd: Containerd,
     daemon: Fake,
     config: Arc<Config>,
@@ -34,7 +34,7 @@ struct Host {
     dir: TempDir,
 }
 
-impl Host {
+impl ContainerdHost {
     /// It has the sample pods. No process listens yet.
     fn new(source: Source) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
@@ -58,10 +58,12 @@ impl Host {
         let mut host = Self::new(source);
         host.containerd.listen(&host.socket());
         let config = Config::clone(&host.config);
-        let mut plugin = Plugin::start(config, host.daemon.clone(), Nodes::default());
+        let mut plugin = Plugin::start(config, host.daemon.clone(), MachineNodes::default());
         let (config, inbox) = (Arc::clone(&host.config), Arc::clone(&plugin.inbox));
         plugin.tasks.push(tokio::spawn(async move {
-            source::serve(config, None, inbox, Nodes::default()).await.expect("it continues");
+            source::serve(config, None, inbox, MachineNodes::default())
+                .await
+                .expect("it continues");
         }));
         host.plugin = Some(plugin);
         host
@@ -93,7 +95,7 @@ fn sandbox(number: u8) -> v1::PodSandbox {
 
 #[tokio::test]
 async fn containers_start_change_and_end() {
-    let host = Host::start(Source::Containerd);
+    let host = ContainerdHost::start(Source::Containerd);
     host.until_followed().await;
     host.until(&[], &[]).await;
     // The sandbox of a pod is a container to events.
@@ -129,7 +131,7 @@ async fn containers_start_change_and_end() {
 
 #[tokio::test]
 async fn what_no_event_tells_is_found_at_the_next_look() {
-    let host = Host::start(Source::Containerd);
+    let host = ContainerdHost::start(Source::Containerd);
     for id in ["a", "b"] {
         host.containerd.has(id, "sandbox-1", "0-3", 1);
     }
@@ -145,7 +147,7 @@ async fn what_no_event_tells_is_found_at_the_next_look() {
 
 #[tokio::test]
 async fn a_containerd_that_was_gone_is_caught_up_with() {
-    let host = Host::start(Source::Containerd);
+    let host = ContainerdHost::start(Source::Containerd);
     host.containerd.has("a", "sandbox-1", "0-3", 1);
     host.containerd.has("b", "sandbox-1", "0-3", 1);
     host.until_followed().await;
@@ -162,7 +164,7 @@ async fn a_containerd_that_was_gone_is_caught_up_with() {
 
 #[tokio::test]
 async fn garbage_instead_of_an_event_ends_the_connection_and_the_next_one_catches_up() {
-    let host = Host::start(Source::Containerd);
+    let host = ContainerdHost::start(Source::Containerd);
     host.until_followed().await;
     host.containerd.say("/tasks/start", vec![255; 40]);
     host.containerd.has("a", "sandbox-1", "0-3", 1);
@@ -172,7 +174,7 @@ async fn garbage_instead_of_an_event_ends_the_connection_and_the_next_one_catche
 
 #[tokio::test]
 async fn a_container_that_containerd_cannot_tell_about_holds_up_no_other() {
-    let host = Host::new(Source::Containerd);
+    let host = ContainerdHost::new(Source::Containerd);
     for id in ["a", "b", "c"] {
         host.containerd.has(id, "sandbox-1", "0-3", 1);
     }
@@ -197,12 +199,12 @@ async fn a_container_that_containerd_cannot_tell_about_holds_up_no_other() {
 
 #[tokio::test]
 async fn too_many_changes_at_once_begin_the_connection_anew() {
-    let host = Host::new(Source::Containerd);
+    let host = ContainerdHost::new(Source::Containerd);
     host.containerd.listen(&host.socket());
     // Nobody takes what is in it.
     let inbox = Arc::new(Inbox::new(1));
     let config = Arc::clone(&host.config);
-    let following = source::serve(config, None, Arc::clone(&inbox), Nodes::default());
+    let following = source::serve(config, None, Arc::clone(&inbox), MachineNodes::default());
     let following = tokio::spawn(following);
     host.until_followed().await;
     until(async || inbox.take().is_some()).await;
@@ -226,7 +228,7 @@ async fn accept(listener: &UnixListener) -> Runtime<UnixStream> {
 
 #[tokio::test]
 async fn nri_takes_over_when_it_appears_and_containerd_when_it_goes() {
-    let host = Host::start(Source::Auto);
+    let host = ContainerdHost::start(Source::Auto);
     host.containerd.has("a", "sandbox-1", "0-3", 4711);
     host.until(&["a"], &["a"]).await;
     let told_by = |id| host.daemon.labels(id).get(TOLD_BY).cloned().unwrap_or_default();
@@ -258,13 +260,13 @@ async fn nri_takes_over_when_it_appears_and_containerd_when_it_goes() {
 /// What listens there and never answers is not waited for.
 #[tokio::test]
 async fn an_nri_that_does_not_answer_is_not_used() {
-    let host = Host::new(Source::Auto);
+    let host = ContainerdHost::new(Source::Auto);
     let _silent = UnixListener::bind(&host.config.nri_socket).expect("room");
     host.containerd.has("a", "sandbox-1", "0-3", 1);
     host.containerd.listen(&host.socket());
     let inbox = Arc::new(Inbox::new(9));
     let config = Arc::clone(&host.config);
-    let following = source::serve(config, None, Arc::clone(&inbox), Nodes::default());
+    let following = source::serve(config, None, Arc::clone(&inbox), MachineNodes::default());
     let following = tokio::spawn(following);
     until(async || {
         inbox.take().and_then(|batch| batch.all).is_some_and(|all| all.contains_key("a"))

@@ -40,7 +40,7 @@ impl Fake {
         self.0.lock().expect("nothing has panicked")
     }
 
-    /// It does not answer.
+    /// Whether calls are left without an answer.
     pub fn hang(&self, hangs: bool) {
         self.world().hangs = hangs;
     }
@@ -66,7 +66,7 @@ impl Fake {
         self.world().declared
     }
 
-    /// It forgets a workload.
+    /// Removes a workload as if its lease had ended.
     pub fn lose(&self, id: &str) {
         self.world().workloads.remove(&format!("workloads/{id}"));
     }

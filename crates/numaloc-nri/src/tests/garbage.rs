@@ -7,7 +7,7 @@ use super::{
     samples::{config, container, pod},
     until,
 };
-use crate::{align::Nodes, config::AlignMems, handlers::Handlers, runtime};
+use crate::{align::MachineNodes, config::AlignMems, handlers::Handlers, runtime};
 use nri::{
     connection::{PLUGIN, RUNTIME},
     fake::{Generation, Runtime},
@@ -22,22 +22,22 @@ use tokio::{
 
 /// Longer than the plugin waits for anything before it connects again.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Lives of a connection.
+/// How often the connection is made and broken.
 const ROUNDS: usize = 400;
 
 /// The plugin, which connects to us.
-struct Host {
+struct PluginPeer {
     connections: mpsc::Receiver<DuplexStream>,
     daemon: Fake,
     plugin: Plugin,
 }
 
-impl Host {
+impl PluginPeer {
     fn start() -> Self {
         let daemon = Fake::default();
-        let mut plugin = Plugin::start(config(), daemon.clone(), Nodes::default());
+        let mut plugin = Plugin::start(config(), daemon.clone(), MachineNodes::default());
         let inbox = Arc::clone(&plugin.inbox);
-        let handlers = Handlers::new(Arc::clone(&inbox), AlignMems::Off, Nodes::default());
+        let handlers = Handlers::new(Arc::clone(&inbox), AlignMems::Off, MachineNodes::default());
         let (sender, connections) = mpsc::channel(1);
         let connect = move || {
             let sender = sender.clone();
@@ -120,7 +120,7 @@ fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
 
 #[tokio::test(start_paused = true)]
 async fn frames_that_are_cut_end_the_connection() {
-    let mut host = Host::start();
+    let mut host = PluginPeer::start();
     let whole = request(1, 20_000);
     let (answers, _) = host.ends(&[&request(1, 5)[..], &whole[..whole.len() - 1]].concat()).await;
     assert!(!answers.is_empty(), "what was whole has its answer");
@@ -132,7 +132,7 @@ async fn frames_that_are_cut_end_the_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn frames_out_of_order_end_the_connection() {
-    let mut host = Host::start();
+    let mut host = PluginPeer::start();
     // A message in two frames: the second part is not the beginning of a message.
     let parts = frames(&request(1, 20_000));
     assert_eq!(parts.len(), 2);
@@ -148,7 +148,7 @@ async fn frames_out_of_order_end_the_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn frames_that_are_too_long_end_the_connection_at_once() {
-    let mut host = Host::start();
+    let mut host = PluginPeer::start();
     let most = u32::try_from(MESSAGE_MAX).expect("a small number");
     let header = |length: u32| [&length.to_be_bytes()[..], &[0, 0, 0, 1, REQUEST, 0]].concat();
     for bytes in [
@@ -168,7 +168,7 @@ async fn frames_that_are_too_long_end_the_connection_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_the_registration_that_is_none_ends_the_connection() {
-    let mut host = Host::start();
+    let mut host = PluginPeer::start();
     for bytes in [
         message(RUNTIME, 1, RESPONSE, &[255; 20]),
         message(RUNTIME, 9, RESPONSE, b""),
@@ -187,7 +187,7 @@ async fn an_answer_to_the_registration_that_is_none_ends_the_connection() {
 #[tokio::test(start_paused = true)]
 async fn garbage_of_all_kinds_is_survived() {
     for seed in 0..4 {
-        let mut host = Host::start();
+        let mut host = PluginPeer::start();
         let mut random = fastrand::Rng::with_seed(seed);
         for _ in 0..ROUNDS / 4 {
             let mut stream = match random.u8(..4) {

@@ -5,7 +5,7 @@ use super::{
     samples::{config, container, cpuset, pod},
 };
 use crate::{
-    align::Nodes,
+    align::MachineNodes,
     config::AlignMems,
     config::Config,
     daemon::{Daemon, Grpc},
@@ -66,11 +66,16 @@ async fn numalocd_takes_what_the_keeper_asks_for() {
     let [a, b] = ids.each_ref().map(|id| format!("schedules/nri-{id}"));
     let plugin = || {
         let grpc = Grpc::new(&endpoint).expect("an address");
-        Plugin::start(Config { endpoint: endpoint.clone(), ..config() }, grpc, Nodes::default())
+        Plugin::start(
+            Config { endpoint: endpoint.clone(), ..config() },
+            grpc,
+            MachineNodes::default(),
+        )
     };
     let containers = |cpus| ids.iter().map(|id| cpuset(container(1, id), cpus)).collect::<Vec<_>>();
     let mut first = plugin();
-    let mut runtime = first.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    let mut runtime =
+        first.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
     runtime.synchronize(vec![(vec![pod(1)], containers("0-3"))]).await.expect("it answers");
     until(async || names(&endpoint).await == [a.clone(), b.clone()]).await;
     assert_eq!(workloads(&endpoint).await, 2);
@@ -82,7 +87,7 @@ async fn numalocd_takes_what_the_keeper_asks_for() {
     drop(first);
     let mut second = plugin();
     let mut runtime =
-        second.connect(Generation::StateChange, AlignMems::Off, Nodes::default()).await;
+        second.connect(Generation::StateChange, AlignMems::Off, MachineNodes::default()).await;
     runtime.synchronize(vec![(vec![pod(1)], containers("4-7"))]).await.expect("it answers");
     let state = |schedule: &v1::Schedule| schedule.labels[STATE].clone();
     until(async || {
@@ -100,7 +105,8 @@ async fn numalocd_takes_what_the_keeper_asks_for() {
     until(async || workloads(&endpoint).await == 1).await;
     drop(second);
     let mut third = plugin();
-    let mut runtime = third.connect(Generation::Calls, AlignMems::Off, Nodes::default()).await;
+    let mut runtime =
+        third.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
     runtime.synchronize(vec![(vec![], vec![])]).await.expect("it answers");
     until(async || names(&endpoint).await.is_empty()).await;
     assert_eq!(workloads(&endpoint).await, 0);

@@ -8,7 +8,7 @@ use super::{
     until,
 };
 use crate::{
-    align::Nodes,
+    align::MachineNodes,
     config::AlignMems,
     facts::{self, Facts},
     labels::STATE,
@@ -22,17 +22,18 @@ use std::{collections::BTreeMap, time::Duration};
 use tokio::{io::DuplexStream, time::sleep};
 
 /// A runtime with its containers.
-struct Host {
+struct RuntimeHost {
     containers: BTreeMap<String, Container>,
     made: usize,
     random: fastrand::Rng,
     generation: Generation,
 }
 
-impl Host {
+impl RuntimeHost {
     /// Connects to a plugin, and tells it of all containers.
     async fn connect(&self, plugin: &mut Plugin) -> Runtime<DuplexStream> {
-        let mut runtime = plugin.connect(self.generation, AlignMems::Off, Nodes::default()).await;
+        let mut runtime =
+            plugin.connect(self.generation, AlignMems::Off, MachineNodes::default()).await;
         let pods = [1, 2].map(pod).to_vec();
         let containers = self.containers.values().cloned().collect();
         runtime.synchronize(vec![(pods, vec![]), (vec![], containers)]).await.expect("it answers");
@@ -88,8 +89,9 @@ async fn life(seed: u64, restarts: usize) {
     fake.fail(30, seed);
     let mut random = fastrand::Rng::with_seed(seed);
     let generation = if random.bool() { Generation::Calls } else { Generation::StateChange };
-    let mut host = Host { containers: BTreeMap::new(), made: 0, random: random.fork(), generation };
-    let mut plugin = Plugin::start(config(), fake.clone(), Nodes::default());
+    let mut host =
+        RuntimeHost { containers: BTreeMap::new(), made: 0, random: random.fork(), generation };
+    let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
     let mut runtime = host.connect(&mut plugin).await;
     for _ in 0..restarts {
         for _ in 0..random.usize(..6) {
@@ -103,7 +105,7 @@ async fn life(seed: u64, restarts: usize) {
                 for _ in 0..random.usize(..4) {
                     host.step(None).await;
                 }
-                plugin = Plugin::start(config(), fake.clone(), Nodes::default());
+                plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
                 runtime = host.connect(&mut plugin).await;
             }
             // The runtime restarts, and the plugin connects again.

@@ -60,7 +60,7 @@ fn read(annotations: &[(&str, &str)]) -> Result<Decision, BadAnnotation> {
 
 fn settings(key: &str, value: &str) -> Option<Settings> {
     let decision = read(&[(key, value)]).unwrap_or_else(|bad| panic!("{value}: {bad}"));
-    assert_eq!(decision.source, Source::Annotation(key.to_owned()), "{value}");
+    assert_eq!(decision.source, DecisionSource::Annotation(key.to_owned()), "{value}");
     assert_eq!(decision.notes, [""; 0], "{value}");
     decision.settings
 }
@@ -100,7 +100,7 @@ fn the_contracts_annotation_without_a_policy_leaves_the_decision_to_others() {
     for value in ["{}", "null", r#"{"migrateIntervalMinutes": 10}"#, r#"{"policy": null}"#] {
         let decision = decide(&pod(&[(KOORDINATOR_KEY, value)]), &redis(), &defaults);
         let decision = decision.unwrap_or_else(|bad| panic!("{bad}"));
-        assert_eq!(decision.source, Source::Default, "{value}");
+        assert_eq!(decision.source, DecisionSource::Default, "{value}");
         assert_eq!(decision.settings, ratio(90, 5), "{value}");
         let note = "annotation koordinator.sh/memoryLocality has no key policy, so it says nothing";
         assert_eq!(decision.notes, [note], "{value}");
@@ -174,9 +174,9 @@ fn the_first_source_that_has_a_policy_decides_alone() {
         (decision.source, decision.settings)
     };
     for (first, ((key, _), settings)) in sources.into_iter().zip(expected).enumerate() {
-        assert_eq!(decided(first), (Source::Annotation(key.to_owned()), settings));
+        assert_eq!(decided(first), (DecisionSource::Annotation(key.to_owned()), settings));
     }
-    assert_eq!(decided(sources.len()), (Source::Default, ratio(5, 0)));
+    assert_eq!(decided(sources.len()), (DecisionSource::Default, ratio(5, 0)));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn what_is_for_other_containers_does_not_count() {
         &[],
     ] {
         let decision = read(annotations).unwrap_or_else(|bad| panic!("{bad}"));
-        assert_eq!((decision.source, decision.settings), (Source::Default, None));
+        assert_eq!((decision.source, decision.settings), (DecisionSource::Default, None));
         assert_eq!(decision.notes, [""; 0]);
     }
 }

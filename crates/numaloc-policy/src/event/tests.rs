@@ -164,7 +164,7 @@ proptest! {
         let result = PodResult { containers, repeats: true };
         let event = result.event();
         prop_assert!((-1..=100).contains(&result.ratio()));
-        prop_assert!(event.reason != Reason::Bounded);
+        prop_assert!(event.reason != EventReason::Bounded);
         let lines = event.message.lines().count();
         prop_assert!(lines == 1 || lines == count + 1, "{}", event.message);
     }

@@ -18,20 +18,20 @@ fn result(local: u64, remote: u64, repeats: bool) -> PodResult {
 #[test]
 fn the_phase_follows_the_interval() {
     let time = at(1_780_000_000) + Duration::from_millis(999);
-    let once = Status::after(&result(98, 2, false), time);
+    let once = PodStatus::after(&result(98, 2, false), time);
     insta::assert_snapshot!(once.to_json(), @r#"{"phase":"Completed","lastResult":{"completedTime":"2026-05-28T20:26:40Z","result":"MemoryLocalitySkipped","completedTimeLocalityRatio":98,"completedTimeRemotePages":2}}"#);
-    let repeating = Status::after(&result(98, 2, true), time);
+    let repeating = PodStatus::after(&result(98, 2, true), time);
     assert_eq!(repeating.phase, Phase::InProgress);
-    insta::assert_snapshot!(Status::begun(None).to_json(), @r#"{"phase":"InProgress"}"#);
-    assert_eq!(Status::begun(once.last.clone()), repeating);
-    assert_eq!(Status::closed(None), None, "what had no status gets none");
-    let closed = Status { phase: Phase::Closed, last: once.last.clone() };
-    assert_eq!(Status::closed(Some(once)), Some(closed));
+    insta::assert_snapshot!(PodStatus::begun(None).to_json(), @r#"{"phase":"InProgress"}"#);
+    assert_eq!(PodStatus::begun(once.last.clone()), repeating);
+    assert_eq!(PodStatus::closed(None), None, "what had no status gets none");
+    let closed = PodStatus { phase: Phase::Closed, last: once.last.clone() };
+    assert_eq!(PodStatus::closed(Some(once)), Some(closed));
 }
 
 #[test]
 fn what_is_unreadable_has_the_ratio_minus_one() {
-    let status = Status::after(&PodResult { containers: Vec::new(), repeats: false }, at(0));
+    let status = PodStatus::after(&PodResult { containers: Vec::new(), repeats: false }, at(0));
     insta::assert_snapshot!(status.to_json(), @r#"{"phase":"Completed","lastResult":{"completedTime":"1970-01-01T00:00:00Z","result":"MemoryLocalitySkipped","completedTimeLocalityRatio":-1,"completedTimeRemotePages":0}}"#);
 }
 
@@ -41,51 +41,51 @@ fn what_others_wrote_is_read() {
         let last = format!(
             r#"{{"completedTime":"{time}","result":"{result}","completedTimeLocalityRatio":-1,"completedTimeRemotePages":{pages}}}"#
         );
-        Status::read(&format!(r#"{{"phase":"InProgress","more":1,"lastResult":{last}}}"#))
+        PodStatus::read(&format!(r#"{{"phase":"InProgress","more":1,"lastResult":{last}}}"#))
     };
     let found = last("2026-05-28T22:26:40+02:00", "MemoryLocalityFailed", "-1");
     let expected = LastResult {
         completed: at(1_780_000_000),
-        reason: Reason::Failed,
+        reason: EventReason::Failed,
         ratio: -1,
         remote_pages: 0,
     };
-    assert_eq!(found, Ok(Status { phase: Phase::InProgress, last: Some(expected) }));
-    let closed = Status::read(r#"{"phase":"Closed","lastResult":null}"#);
-    assert_eq!(closed, Ok(Status { phase: Phase::Closed, last: None }));
+    assert_eq!(found, Ok(PodStatus { phase: Phase::InProgress, last: Some(expected) }));
+    let closed = PodStatus::read(r#"{"phase":"Closed","lastResult":null}"#);
+    assert_eq!(closed, Ok(PodStatus { phase: Phase::Closed, last: None }));
     assert_eq!(last("yesterday", "MemoryLocalityFailed", "0"), Err(BadStatus::Time));
     assert_eq!(last("1969-12-31T23:59:59Z", "MemoryLocalityFailed", "0"), Err(BadStatus::Time));
     assert_eq!(last("2026-05-28T20:26:40Z", "Success", "0"), Err(BadStatus::Reason));
-    let json = Status::read("{\n\"phase\":\"Open\"}");
+    let json = PodStatus::read("{\n\"phase\":\"Open\"}");
     assert!(matches!(json, Err(BadStatus::Json { line: 2, .. })), "{json:?}");
     let long = " ".repeat(STATUS_MAX + 1);
-    assert_eq!(Status::read(&long), Err(BadStatus::TooLong { bytes: STATUS_MAX + 1 }));
+    assert_eq!(PodStatus::read(&long), Err(BadStatus::TooLong { bytes: STATUS_MAX + 1 }));
 }
 
 #[test]
 fn a_repeating_policy_tells_changes_only() {
     let last = |reason, ratio| LastResult { completed: at(0), reason, ratio, remote_pages: 0 };
-    let told = last(Reason::Skipped, 90);
+    let told = last(EventReason::Skipped, 90);
     for (now, is_news) in [
-        (last(Reason::Skipped, 90), false),
-        (last(Reason::Skipped, 100), false),
-        (last(Reason::Skipped, 80), false),
-        (last(Reason::Skipped, 79), true),
-        (last(Reason::Completed, 90), true),
-        (last(Reason::Skipped, -1), false),
+        (last(EventReason::Skipped, 90), false),
+        (last(EventReason::Skipped, 100), false),
+        (last(EventReason::Skipped, 80), false),
+        (last(EventReason::Skipped, 79), true),
+        (last(EventReason::Completed, 90), true),
+        (last(EventReason::Skipped, -1), false),
     ] {
         assert_eq!(now.is_news(Some(&told), true), is_news, "{now:?}");
         assert!(now.is_news(None, true), "the first one");
         assert!(now.is_news(Some(&told), false), "there will be no other");
     }
-    let unread = last(Reason::Skipped, -1);
+    let unread = last(EventReason::Skipped, -1);
     assert!(!told.is_news(Some(&unread), true), "no ratio has moved");
 }
 
 proptest! {
     #[test]
     fn any_text_is_read_or_refused(text in any::<String>()) {
-        let _ = Status::read(&text);
+        let _ = PodStatus::read(&text);
     }
 
     #[test]
@@ -93,7 +93,7 @@ proptest! {
         let text = format!(
             r#"{{"phase":"Completed","lastResult":{{"completedTime":"{time}","result":"MemoryLocalityFailed","completedTimeLocalityRatio":{ratio},"completedTimeRemotePages":{pages}}}}}"#
         );
-        let _ = Status::read(&text);
+        let _ = PodStatus::read(&text);
     }
 
     #[test]
@@ -103,7 +103,7 @@ proptest! {
         remote in 0..1_u64 << 40,
         repeats in any::<bool>(),
     ) {
-        let status = Status::after(&result(local, remote, repeats), at(seconds));
-        prop_assert_eq!(Status::read(&status.to_json()), Ok(status));
+        let status = PodStatus::after(&result(local, remote, repeats), at(seconds));
+        prop_assert_eq!(PodStatus::read(&status.to_json()), Ok(status));
     }
 }

@@ -1,4 +1,4 @@
-//! Options of `advise`.
+//! The arguments of `numalocctl advise`.
 
 use crate::units::{parse_duration, parse_size};
 use clap::Args;

@@ -1,9 +1,8 @@
-//! Options of `dsa`.
+//! The arguments of `numalocctl dsa`.
 
 use clap::Args;
 use std::path::PathBuf;
 
-/// Options of `dsa`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  numalocctl dsa -o wide")]
 pub struct DsaArgs {

@@ -1,4 +1,4 @@
-//! `events`.
+//! The arguments of `numalocctl events`.
 
 use super::{
     names::{parse_event, parse_job, parse_schedule, parse_since},
@@ -8,7 +8,6 @@ use clap::{Args, ValueEnum};
 use numaloc_api::value::{self, EventFilter, JobId, ScheduleId};
 use std::time::SystemTime;
 
-/// Which events to show.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  numalocctl events --since 1h --type failed\n  numalocctl events -w -o json | jq .message"
@@ -22,7 +21,7 @@ pub struct EventsArgs {
     pub since: Option<SystemTime>,
     /// Only those of this type; several with commas.
     #[arg(long = "type", value_enum, value_delimiter = ',', value_name = "TYPE")]
-    pub kind: Vec<Kind>,
+    pub kind: Vec<EventTypeArg>,
     /// Only those of this job.
     #[arg(long, value_name = "ID", value_parser = parse_job)]
     pub job: Option<JobId>,
@@ -40,9 +39,8 @@ pub struct EventsArgs {
     pub after: Option<u64>,
 }
 
-/// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum EventTypeArg {
     /// Memory was moved, perhaps not all.
     Completed,
     /// There was nothing to do.
@@ -72,19 +70,19 @@ pub enum Kind {
 impl EventsArgs {
     /// The filter as a value of the API.
     pub fn filter(&self) -> EventFilter {
-        let kind = |kind: &Kind| match kind {
-            Kind::Completed => value::EventType::Completed,
-            Kind::Skipped => value::EventType::Skipped,
-            Kind::Failed => value::EventType::Failed,
-            Kind::Started => value::EventType::Started,
-            Kind::Paused => value::EventType::Paused,
-            Kind::Resumed => value::EventType::Resumed,
-            Kind::TargetGone => value::EventType::TargetGone,
-            Kind::ScheduleRemoved => value::EventType::ScheduleRemoved,
-            Kind::FightBegun => value::EventType::FightBegun,
-            Kind::FightEnded => value::EventType::FightEnded,
-            Kind::OffloadFailed => value::EventType::OffloadFailed,
-            Kind::DsaQueueFailed => value::EventType::DsaQueueFailed,
+        let kind = |kind: &EventTypeArg| match kind {
+            EventTypeArg::Completed => value::EventType::Completed,
+            EventTypeArg::Skipped => value::EventType::Skipped,
+            EventTypeArg::Failed => value::EventType::Failed,
+            EventTypeArg::Started => value::EventType::Started,
+            EventTypeArg::Paused => value::EventType::Paused,
+            EventTypeArg::Resumed => value::EventType::Resumed,
+            EventTypeArg::TargetGone => value::EventType::TargetGone,
+            EventTypeArg::ScheduleRemoved => value::EventType::ScheduleRemoved,
+            EventTypeArg::FightBegun => value::EventType::FightBegun,
+            EventTypeArg::FightEnded => value::EventType::FightEnded,
+            EventTypeArg::OffloadFailed => value::EventType::OffloadFailed,
+            EventTypeArg::DsaQueueFailed => value::EventType::DsaQueueFailed,
         };
         EventFilter {
             types: self.kind.iter().map(kind).collect(),

@@ -1,4 +1,4 @@
-//! Whose memory makes room.
+//! Options that name the processes and workloads whose memory makes room.
 
 use super::target::cgroup_path;
 use crate::exit::Failure;

@@ -1,4 +1,4 @@
-//! `jobs`.
+//! The arguments of `numalocctl jobs`.
 
 use super::{
     ProgressArgs,
@@ -23,7 +23,6 @@ pub enum JobsCommand {
         /// The job, such as 42 or jobs/42.
         #[arg(value_name = "ID", value_parser = parse_job)]
         job: JobId,
-        /// How to show progress.
         #[command(flatten)]
         progress: ProgressArgs,
     },
@@ -37,7 +36,6 @@ pub enum JobsCommand {
     Delete(DeleteJobsArgs),
 }
 
-/// Which jobs to delete.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  numalocctl jobs delete nightly\n  numalocctl jobs delete $(numalocctl jobs ls -q --state failed)"
@@ -54,7 +52,6 @@ pub struct DeleteJobsArgs {
     pub validate_only: bool,
 }
 
-/// Some jobs.
 #[derive(Clone, Debug, Args)]
 pub struct JobsArgs {
     /// The jobs, such as 42 or jobs/42.
@@ -62,7 +59,6 @@ pub struct JobsArgs {
     pub jobs: Vec<JobId>,
 }
 
-/// Which jobs to list.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  numalocctl jobs ls --state running,queued\n  numalocctl jobs ls -w -o json\n  numalocctl jobs cancel $(numalocctl jobs ls -q --state queued)"

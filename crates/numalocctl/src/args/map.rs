@@ -1,9 +1,8 @@
-//! Pictures.
+//! Options of pictures, on the terminal and as SVG.
 
 use clap::Args;
 use std::path::PathBuf;
 
-/// A picture of `locality`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Picture (without the daemon only)")]
 pub struct MapArgs {
@@ -15,7 +14,6 @@ pub struct MapArgs {
     pub map_exact: bool,
 }
 
-/// A picture of `migrate`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Picture (without the daemon only)")]
 pub struct MoveMapArgs {

@@ -9,13 +9,13 @@ fn bare<'a>(text: &'a str, prefix: &str) -> &'a str {
     text.strip_prefix(prefix).unwrap_or(text)
 }
 
-/// Reads `42` or `jobs/42`.
+/// Reads the name of a job: `42` or `jobs/42`.
 pub fn parse_job(text: &str) -> Result<JobId, String> {
     let id = JobId::new(bare(text, JobId::PREFIX));
     id.ok_or_else(|| format!("'{text}' is not a valid job: expected for example 42 or jobs/42"))
 }
 
-/// Reads `7` or `schedules/7`.
+/// Reads the name of a schedule: `7` or `schedules/7`.
 pub fn parse_schedule(text: &str) -> Result<ScheduleId, String> {
     let id = ScheduleId::new(bare(text, ScheduleId::PREFIX));
     id.ok_or_else(|| {
@@ -23,7 +23,7 @@ pub fn parse_schedule(text: &str) -> Result<ScheduleId, String> {
     })
 }
 
-/// Reads `redis` or `workloads/redis`.
+/// Reads the name of a workload: `redis` or `workloads/redis`.
 pub fn parse_workload(text: &str) -> Result<WorkloadId, String> {
     let id = WorkloadId::new(bare(text, WorkloadId::PREFIX));
     id.ok_or_else(|| {
@@ -40,7 +40,7 @@ pub fn job_state() -> impl TypedValueParser<Value = JobState> {
     PossibleValuesParser::new(JobState::ALL.map(lower)).try_map(find)
 }
 
-/// Reads `12` or `events/12`.
+/// Reads the number of an event: `12` or `events/12`.
 pub fn parse_event(text: &str) -> Result<u64, String> {
     let number = bare(text, "events/").parse();
     number

@@ -58,7 +58,6 @@ pub struct PlanArgs {
     /// probed]
     #[arg(long, value_name = "ORDER", value_parser = by_name(Order::ALL, Order::name))]
     pub order: Option<Order>,
-    /// How gently to move.
     #[command(flatten)]
     pub pace: PaceArgs,
 }
@@ -68,9 +67,9 @@ pub struct PlanArgs {
 pub enum Nodes {
     /// The default, as if the option had never been given.
     Default,
-    /// Every node with memory.
+    /// `all`: every node that has memory.
     All,
-    /// These.
+    /// The nodes of a list such as `0-1,3`.
     Only(NodeSet),
     /// Every node with memory but these.
     Except(NodeSet),

@@ -1,4 +1,4 @@
-//! How gently to move.
+//! Options that say how much of the application's time a migration may take.
 
 use crate::{
     exit::Failure,

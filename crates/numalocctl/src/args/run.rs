@@ -11,7 +11,6 @@ use numaloc_core::NodeSet;
 use numaloc_executor::RunLimits;
 use std::time::Duration;
 
-/// Bounds of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Bounds")]
 pub struct LimitArgs {

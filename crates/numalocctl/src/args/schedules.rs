@@ -1,4 +1,4 @@
-//! `schedules`.
+//! The arguments of `numalocctl schedules`.
 
 use super::{
     LimitArgs, PlanArgs, QueueArgs, TargetArgs,
@@ -33,12 +33,11 @@ pub enum SchedulesCommand {
     Resume(SchedulesArgs),
 }
 
-/// Which schedules to list.
 #[derive(Clone, Debug, Args)]
 pub struct ListSchedulesArgs {
     /// Only those in this state; several with commas.
     #[arg(long, value_enum, value_delimiter = ',')]
-    pub state: Vec<State>,
+    pub state: Vec<ScheduleStateArg>,
     /// Only those that this client created, such as uid:1000.
     #[arg(long, value_name = "NAME")]
     pub creator: Option<String>,
@@ -68,9 +67,8 @@ impl ListSchedulesArgs {
     }
 }
 
-/// The states of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum State {
+pub enum ScheduleStateArg {
     /// It waits until its next run is due.
     Waiting,
     /// A run is queued or under way.
@@ -83,19 +81,18 @@ pub enum State {
     Completed,
 }
 
-impl From<State> for ScheduleState {
-    fn from(state: State) -> Self {
+impl From<ScheduleStateArg> for ScheduleState {
+    fn from(state: ScheduleStateArg) -> Self {
         match state {
-            State::Waiting => Self::Waiting,
-            State::Active => Self::Active,
-            State::TargetGone => Self::TargetGone,
-            State::Paused => Self::Paused,
-            State::Completed => Self::Completed,
+            ScheduleStateArg::Waiting => Self::Waiting,
+            ScheduleStateArg::Active => Self::Active,
+            ScheduleStateArg::TargetGone => Self::TargetGone,
+            ScheduleStateArg::Paused => Self::Paused,
+            ScheduleStateArg::Completed => Self::Completed,
         }
     }
 }
 
-/// Some schedules.
 #[derive(Clone, Debug, Args)]
 pub struct SchedulesArgs {
     /// The schedules, such as 7 or schedules/7.
@@ -114,7 +111,6 @@ pub struct RunSchedulesArgs {
     pub request_id: Option<String>,
 }
 
-/// When to run.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "When")]
 pub struct WhenArgs {
@@ -132,9 +128,9 @@ pub struct WhenArgs {
 /// How long a schedule stays when its target has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
-    /// For ever.
+    /// `never`: until a client removes it.
     Never,
-    /// For this long.
+    /// The schedule is removed after this time.
     After(Duration),
 }
 
@@ -155,25 +151,19 @@ fn parse_ttl(text: &str) -> Result<Ttl, String> {
     parse_span(text).map(Ttl::After).map_err(|error| format!("{error}, or never"))
 }
 
-/// A new schedule.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  numalocctl schedules create --unit redis-server --interval 30s --jitter 5s --target-ratio 95"
 )]
 pub struct CreateScheduleArgs {
-    /// When to run.
     #[command(flatten)]
     pub when: WhenArgs,
-    /// Whose memory.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// What to move.
     #[command(flatten)]
     pub options: PlanArgs,
-    /// Bounds.
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// Place in the queue.
     #[command(flatten)]
     pub queue: QueueArgs,
     /// Start no runs before `schedules resume`.
@@ -193,7 +183,6 @@ pub struct CreateScheduleArgs {
     pub validate_only: bool,
 }
 
-/// Changes to a schedule.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  numalocctl schedules update 7 --interval 5m\n  numalocctl schedules update 7 --to local --include-shared=false"
@@ -205,19 +194,15 @@ pub struct UpdateScheduleArgs {
     /// Fail unless the schedule still has this etag.
     #[arg(long)]
     pub etag: Option<String>,
-    /// When to run.
     #[command(flatten)]
     pub when: WhenArgs,
     /// Whose memory; replaces the target as a whole.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// What to move.
     #[command(flatten)]
     pub options: PlanArgs,
-    /// Bounds.
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// Place in the queue.
     #[command(flatten)]
     pub queue: QueueArgs,
     /// Its labels, key=value (repeatable); they replace all that it has.
@@ -231,7 +216,6 @@ pub struct UpdateScheduleArgs {
     pub validate_only: bool,
 }
 
-/// Which schedules to remove.
 #[derive(Clone, Debug, Args)]
 pub struct DeleteScheduleArgs {
     /// The schedules, such as 7 or schedules/7.

@@ -1,4 +1,4 @@
-//! Whose memory.
+//! Options that name the processes whose memory is meant.
 
 use crate::exit::Failure;
 use clap::Args;
@@ -46,7 +46,7 @@ pub fn joined(selectors: &[Selector], namespace: Option<&String>) -> Selector {
     Selector { namespace: namespace.cloned(), ..requirements.cloned().collect() }
 }
 
-/// Reads a label.
+/// Reads a label as `KEY=VALUE`.
 pub fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
@@ -119,7 +119,6 @@ impl TargetArgs {
 }
 
 impl fmt::Display for TargetArgs {
-    /// For messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let targets = self.targets().unwrap_or_default();
         let targets = targets.into_iter().map(|target| target.to_string());

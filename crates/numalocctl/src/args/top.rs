@@ -1,4 +1,4 @@
-//! Options of `top`.
+//! The arguments of `numalocctl top`.
 
 use crate::{
     columns::{Columns, Sort},
@@ -15,7 +15,6 @@ Examples:
   numalocctl top -b -n 1 -d 10 -o csv --columns name,nhn,mem,n%l
   numalocctl top -b -n 60 -o json                      one line each two seconds";
 
-/// Options of `top`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TopArgs {

@@ -1,4 +1,4 @@
-//! `workloads`.
+//! The arguments of `numalocctl workloads`.
 
 use super::{names::parse_workload, run::Qos, target::parse_label};
 use crate::units::parse_duration;
@@ -32,7 +32,6 @@ pub enum WorkloadsCommand {
     Unregister(UnregisterArgs),
 }
 
-/// Which workloads to list.
 #[derive(Clone, Debug, Args)]
 pub struct ListWorkloadsArgs {
     /// Print names only.
@@ -58,7 +57,6 @@ pub struct ListWorkloadsArgs {
     pub prefix: Option<String>,
 }
 
-/// A workload.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  numalocctl workloads register redis --cgroup /system.slice/redis.service --label app=redis\n  numalocctl workloads register web-1 --container $(docker inspect -f {{.Id}} web) --ttl 10m\n  numalocctl workloads register redis --update --qos lsr"
@@ -112,7 +110,6 @@ pub struct RegisterArgs {
     pub validate_only: bool,
 }
 
-/// A set of workloads.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "The file has workloads in JSON: one document as `workloads ls -o json` prints it, a list, or one object after the other. \
@@ -135,7 +132,6 @@ pub struct ReplaceArgs {
     pub validate_only: bool,
 }
 
-/// Which workloads to forget.
 #[derive(Clone, Debug, Args)]
 pub struct UnregisterArgs {
     /// The workloads, such as redis or workloads/redis.

@@ -1,7 +1,7 @@
 //! Which way the containers of this host can be told to the daemon, and which way they are.
 
 use super::{Findings, kernel::version};
-use crate::{container_runtime::Answer, doc::Check};
+use crate::{container_runtime::RuntimeAnswer, doc::Check};
 use numaloc_host::UnixSocket;
 
 /// The first version of containerd that has NRI, and the first that has it switched on.
@@ -15,7 +15,7 @@ pub struct ContainersState {
     /// The runtime's socket for plugins, in its usual place.
     pub nri: UnixSocket,
     /// containerd, in its usual place.
-    pub containerd: Answer,
+    pub containerd: RuntimeAnswer,
     /// By which way the containers were told that the daemon knows, as numaloc-nri names it; `None`: it knows none, or was not asked.
     pub told_by: Option<String>,
 }
@@ -31,10 +31,10 @@ pub fn containers(found: &Findings) -> Check {
         Some(_) => "; told to the daemon",
     };
     let known = match containerd {
-        Answer::Version(known) => format!("containerd {}", known.trim_start_matches('v')),
-        Answer::Absent => "no containerd in its usual place".to_owned(),
-        Answer::Denied => "a containerd that you may not ask".to_owned(),
-        Answer::Silent(why) => format!("a containerd that does not answer ({why})"),
+        RuntimeAnswer::Version(known) => format!("containerd {}", known.trim_start_matches('v')),
+        RuntimeAnswer::Absent => "no containerd in its usual place".to_owned(),
+        RuntimeAnswer::Denied => "a containerd that you may not ask".to_owned(),
+        RuntimeAnswer::Silent(why) => format!("a containerd that does not answer ({why})"),
     };
     if *nri == UnixSocket::Listens {
         let text = format!("NRI listens, {known}{in_use}");
@@ -54,10 +54,10 @@ pub fn containers(found: &Findings) -> Check {
     let text = format!("{known}, {nri}{in_use}");
     let advice = match containerd {
         // Neither: there are no containers, or the runtime is another one.
-        Answer::Absent => return Check::ok(NAME, text),
-        Answer::Denied => "run as root to see its version".to_owned(),
-        Answer::Silent(_) => "see its log (journalctl -u containerd)".to_owned(),
-        Answer::Version(known) => match version(known.trim_start_matches('v')) {
+        RuntimeAnswer::Absent => return Check::ok(NAME, text),
+        RuntimeAnswer::Denied => "run as root to see its version".to_owned(),
+        RuntimeAnswer::Silent(_) => "see its log (journalctl -u containerd)".to_owned(),
+        RuntimeAnswer::Version(known) => match version(known.trim_start_matches('v')) {
             Some(version) if version < WITH_NRI => {
                 format!("containerd has NRI from 1.7 on; {OTHER_WAY}")
             }
@@ -76,10 +76,9 @@ pub fn containers(found: &Findings) -> Check {
 mod tests {
     use super::*;
 
-    /// Level, text and advice.
     fn said(
         nri: UnixSocket,
-        containerd: Answer,
+        containerd: RuntimeAnswer,
         told_by: Option<&str>,
     ) -> (&'static str, String, String) {
         let told_by = told_by.map(str::to_owned);
@@ -88,8 +87,8 @@ mod tests {
         (check.level.name(), check.found, check.advice.unwrap_or_default())
     }
 
-    fn version(known: &str) -> Answer {
-        Answer::Version(known.to_owned())
+    fn version(known: &str) -> RuntimeAnswer {
+        RuntimeAnswer::Version(known.to_owned())
     }
 
     #[test]
@@ -106,12 +105,13 @@ mod tests {
             assert_eq!(found, format!("containerd {shown}, no socket of NRI"));
             assert!(advice.contains(what) && advice.contains("drop-in"), "{known}: {advice}");
         }
-        let (level, found, advice) = said(UnixSocket::Dead, Answer::Denied, None);
+        let (level, found, advice) = said(UnixSocket::Dead, RuntimeAnswer::Denied, None);
         assert_eq!(level, "warning");
         assert!(found.contains("nobody listens") && advice.contains("root"), "{found} {advice}");
-        let (level, found, _) = said(UnixSocket::Absent, Answer::Silent("no room".into()), None);
+        let (level, found, _) =
+            said(UnixSocket::Absent, RuntimeAnswer::Silent("no room".into()), None);
         assert!(level == "warning" && found.contains("no room"), "{found}");
-        let (level, found, _) = said(UnixSocket::Absent, Answer::Absent, None);
+        let (level, found, _) = said(UnixSocket::Absent, RuntimeAnswer::Absent, None);
         assert_eq!((level, &*found), ("ok", "no containerd in its usual place, no socket of NRI"));
     }
 
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(level, "warning");
         assert!(found.ends_with("by containerd's events"), "{found}");
         // CRI-O.
-        let (level, _, _) = said(UnixSocket::Listens, Answer::Absent, None);
+        let (level, _, _) = said(UnixSocket::Listens, RuntimeAnswer::Absent, None);
         assert_eq!(level, "ok");
     }
 }

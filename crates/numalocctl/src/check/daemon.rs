@@ -13,12 +13,12 @@ pub enum DaemonState {
         role: String,
         /// What keeps moves from beginning.
         holds: v1::Holds,
-        /// What it cannot do.
+        /// What it cannot do, a sentence each.
         problems: Vec<String>,
     },
     /// No daemon is named, and the default socket does not exist.
     NotRunning,
-    /// --standalone was given.
+    /// The daemon was not asked, because of --standalone.
     NotAsked,
     /// It is named, or its socket exists, but it does not answer.
     Unreachable(String),

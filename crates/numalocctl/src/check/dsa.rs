@@ -1,4 +1,4 @@
-//! Accelerators.
+//! Checks whether DSA devices could copy for the kernel.
 
 use super::Findings;
 use crate::doc::Check;

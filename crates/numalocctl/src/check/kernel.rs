@@ -101,7 +101,6 @@ pub fn pagemap_scan(found: &Findings) -> Check {
     }
 }
 
-/// Transparent huge pages.
 pub fn thp(found: &Findings) -> Check {
     let Some(enabled) = &found.facts.thp_enabled else {
         return Check::ok("thp", "not in this kernel");
@@ -118,7 +117,6 @@ pub fn thp(found: &Findings) -> Check {
     Check::ok("thp", text)
 }
 
-/// Pools of hugetlb pages.
 pub fn hugetlb(found: &Findings) -> Check {
     let pools = found.facts.huge_pools.iter().filter(|pool| pool.total_pages > 0);
     let pools = pools.map(|pool| {

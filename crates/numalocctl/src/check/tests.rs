@@ -1,13 +1,15 @@
 //! The checks on a good, a bad and a poor host.
 
 use super::*;
-use crate::{container_runtime::Answer, doc::DoctorDoc, exit::Code, fixture, output::View, text};
+use crate::{
+    container_runtime::RuntimeAnswer, doc::DoctorDoc, exit::Code, fixture, output::View, text,
+};
 use numaloc_api::v1;
 use numaloc_core::HugePool;
 use numaloc_dma::dsa::{Device, Found, Queue, State};
 use numaloc_host::{
     UnixSocket,
-    facts::{Capabilities, CgroupVersion, Knob},
+    facts::{Capabilities, CgroupVersion, KernelSetting},
     node_room::Permission,
 };
 use prost_types::Timestamp;
@@ -55,7 +57,7 @@ pub fn good() -> Findings {
         ways: Some(RoomRights { reclaim, compact, demotes: false }),
         containers: ContainersState {
             nri: UnixSocket::Listens,
-            containerd: Answer::Version("v2.1.9".into()),
+            containerd: RuntimeAnswer::Version("v2.1.9".into()),
             told_by: Some("nri".into()),
         },
         dsa: Found::default(),
@@ -73,7 +75,7 @@ fn bad() -> Findings {
         cgroups: CgroupVersion::None,
         capabilities: Capabilities::default(),
         hidepid: Some("invisible".into()),
-        offload: vec![Knob { path, value: Some("0".into()) }],
+        offload: vec![KernelSetting { path, value: Some("0".into()) }],
         huge_pools: Vec::new(),
         ..good.facts
     };
@@ -84,7 +86,7 @@ fn bad() -> Findings {
     let ways = Some(RoomRights { reclaim, compact, demotes: false });
     let containers = ContainersState {
         nri: UnixSocket::Absent,
-        containerd: Answer::Version("1.7.24".into()),
+        containerd: RuntimeAnswer::Version("1.7.24".into()),
         told_by: None,
     };
     let device = Device { name: "dsa0".into(), ..Device::default() };

@@ -1,20 +1,20 @@
-//! `numalocctl advise`.
+//! Carries out `numalocctl advise`, by the daemon or this program itself.
 
 use super::{Surroundings, answered, daemon, whole};
 use crate::{
     args::{AdviseArgs, Cli, TargetArgs},
     exit::Failure,
     inspect::missing_of,
-    output::Report,
+    output::CommandResult,
     text,
 };
 use numaloc_api::{AdviceView, v1};
 use numaloc_core::advise::advise;
-use numaloc_host::{Roots, Wanted, look};
+use numaloc_host::{LookRequest, Roots, look};
 use std::time::{Duration, SystemTime};
 
 /// Looks at the host once and says what would help. Findings are no failure.
-pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<CommandResult, Failure> {
     let target = TargetArgs {
         pid: args.pid.clone(),
         cgroup: args.cgroup.clone(),
@@ -31,7 +31,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Report
     };
     let unreadable = answer.advice.as_ref().map_or(0, |advice| advice.unreadable_count);
     let code = whole(answer.missing.is_empty() && unreadable == 0);
-    Ok(Report { code, ..answered(cli, &answer, text::advice)? })
+    Ok(CommandResult { code, ..answered(cli, &answer, text::advice)? })
 }
 
 fn here(
@@ -41,7 +41,8 @@ fn here(
     min_bytes: u64,
 ) -> Result<v1::GetAdviceResponse, Failure> {
     let targets = target.targets()?;
-    let looked = look(&|| false, roots, &Wanted { targets: targets.clone(), min_bytes, interval })?;
+    let looked =
+        look(&|| false, roots, &LookRequest { targets: targets.clone(), min_bytes, interval })?;
     let findings = advise(&looked.look, min_bytes);
     let view = AdviceView {
         look: &looked.look,

@@ -1,8 +1,8 @@
-//! `numalocctl backup`.
+//! Carries out `numalocctl backup`: writes a copy of the daemon's store to a file.
 
 use super::shown;
 use crate::{
-    args::Cli, clean::clean, doc::BackupDoc, exit::Failure, output::Report, remote::Daemon,
+    args::Cli, clean::clean, doc::BackupDoc, exit::Failure, output::CommandResult, remote::Daemon,
     units::size,
 };
 use std::{
@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Copies the daemon's store into a file. The file appears when the copy is complete.
-pub fn run(cli: &Cli, daemon: &Daemon, file: &Path) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, daemon: &Daemon, file: &Path) -> Result<CommandResult, Failure> {
     let failed = |source| Failure::Write { path: file.to_owned(), source };
     if file.symlink_metadata().is_ok() {
         return Err(failed(ErrorKind::AlreadyExists.into()));

@@ -5,17 +5,17 @@ use crate::{
     clean::clean,
     exit::{Code, Failure},
     json::Json,
-    output::{Report, View, emit, json_line},
-    remote::RecordWatch,
+    output::{CommandResult, View, emit, json_line},
+    remote::WatchAnswer,
 };
 use prost::{Message, Name};
 
 /// Shows what `watch` tells, forever. JSON is a line per change, text a row of `line`, which without a record is the header.
-pub fn follow<A: RecordWatch + Message + Name>(
+pub fn follow<A: WatchAnswer + Message + Name>(
     cli: &Cli,
     line: impl Fn(Option<&A::Record>, View) -> String,
     watch: impl FnOnce(&mut dyn FnMut(&A) -> Result<(), Failure>) -> Result<(), Failure>,
-) -> Result<Report, Failure> {
+) -> Result<CommandResult, Failure> {
     let (is_json, wide) = (cli.output == Format::Json, cli.output == Format::Wide);
     if !is_json && !cli.no_headers {
         emit(&line(None, View { wide, headers: true }))?;
@@ -30,5 +30,5 @@ pub fn follow<A: RecordWatch + Message + Name>(
         };
         emit(&shown)
     })?;
-    Ok(Report { text: String::new(), code: Code::Done })
+    Ok(CommandResult { text: String::new(), code: Code::Done })
 }

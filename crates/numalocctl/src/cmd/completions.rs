@@ -1,15 +1,14 @@
-//! `numalocctl completions`.
+//! Carries out `numalocctl completions`, for which no daemon is needed.
 
 use crate::{
     args::{Cli, Shell},
     exit::{Code, Failure},
-    output::Report,
+    output::CommandResult,
 };
 use clap::CommandFactory;
 use clap_complete::{generate, shells};
 
-/// Prints a shell's completions.
-pub fn run(shell: Shell) -> Result<Report, Failure> {
+pub fn run(shell: Shell) -> Result<CommandResult, Failure> {
     const NAME: &str = "numalocctl";
     let (mut command, mut script) = (Cli::command(), Vec::new());
     match shell {
@@ -17,5 +16,5 @@ pub fn run(shell: Shell) -> Result<Report, Failure> {
         Shell::Zsh => generate(shells::Zsh, &mut command, NAME, &mut script),
         Shell::Fish => generate(shells::Fish, &mut command, NAME, &mut script),
     }
-    Ok(Report { text: String::from_utf8_lossy(&script).into_owned(), code: Code::Done })
+    Ok(CommandResult { text: String::from_utf8_lossy(&script).into_owned(), code: Code::Done })
 }

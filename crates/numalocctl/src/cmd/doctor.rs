@@ -1,4 +1,4 @@
-//! `numalocctl doctor`.
+//! Carries out `numalocctl doctor`: looks at this host and at its daemon.
 
 use super::Surroundings;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     container_runtime,
     doc::DoctorDoc,
     exit::Failure,
-    output::{Report, render},
+    output::{CommandResult, render},
     place::{self, Place},
     remote::Daemon,
     text,
@@ -19,8 +19,7 @@ use std::time::Duration;
 /// Longest wait for the daemon.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Checks the host.
-pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
     let roots = &around.roots;
     let topology = topology::by_hwloc(roots);
     let node = topology.as_ref().ok().and_then(|topology| topology.with_memory().iter().next());
@@ -43,7 +42,7 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
     };
     let document = DoctorDoc::from(checks(&found));
     let text = render(&document, cli.output, !cli.no_headers, text::doctor)?;
-    Ok(Report { text, code: document.code() })
+    Ok(CommandResult { text, code: document.code() })
 }
 
 /// The daemon, and by which way its containers were told.

@@ -1,18 +1,18 @@
-//! `numalocctl dsa`.
+//! Carries out `numalocctl dsa`, which looks at this host only.
 
 use super::{Surroundings, shown};
 use crate::{
     args::{Cli, DsaArgs},
     doc::DsaDoc,
     exit::Failure,
-    output::Report,
+    output::CommandResult,
     text,
 };
 use numaloc_dma::{dsa, kernel};
 use numaloc_host::Roots;
 
 /// Shows this host's accelerators, or those of a recorded tree.
-pub fn run(cli: &Cli, around: &Surroundings, args: &DsaArgs) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, around: &Surroundings, args: &DsaArgs) -> Result<CommandResult, Failure> {
     let mut roots: Roots = around.roots.clone();
     if let Some(sys) = &args.sys {
         roots.sys.clone_from(sys);

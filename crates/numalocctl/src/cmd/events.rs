@@ -1,16 +1,16 @@
-//! `numalocctl events`.
+//! Carries out `numalocctl events` with events that the daemon has stored.
 
 use super::answered;
 use crate::{
     args::{Cli, EventsArgs, Format},
     exit::{Code, Failure},
     json::Json,
-    output::{Report, View, emit, json_line},
+    output::{CommandResult, View, emit, json_line},
     remote::Daemon,
     text,
 };
 
-pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<CommandResult, Failure> {
     match args.watch {
         true => watch(cli, daemon, args),
         false => answered(cli, &daemon.list_events(&args.filter(), args.after)?, text::events),
@@ -18,7 +18,7 @@ pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Fail
 }
 
 /// Shows stored events first if --since or --after asks for them, then events as they happen.
-fn watch(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Failure> {
+fn watch(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<CommandResult, Failure> {
     let view = View { wide: cli.output == Format::Wide, headers: !cli.no_headers };
     if cli.output != Format::Json && view.headers {
         emit(&text::event_header(view))?;
@@ -30,5 +30,5 @@ fn watch(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<Report, Failur
             Format::Table | Format::Wide | Format::Csv => text::event_line(event, view),
         })
     })?;
-    Ok(Report { text: String::new(), code: Code::Done })
+    Ok(CommandResult { text: String::new(), code: Code::Done })
 }

@@ -1,20 +1,19 @@
-//! `numalocctl generate`, for packagers.
+//! Carries out `numalocctl generate`, which is for packagers.
 
 use crate::{
     args::{Cli, GenerateCommand},
     exit::{Code, Failure},
     man,
-    output::Report,
+    output::CommandResult,
 };
 use clap::CommandFactory;
 use std::{fs, path::Path};
 
-/// Writes files.
-pub fn run(command: &GenerateCommand) -> Result<Report, Failure> {
+pub fn run(command: &GenerateCommand) -> Result<CommandResult, Failure> {
     match command {
         GenerateCommand::Man { directory } => write(directory)?,
     }
-    Ok(Report { text: String::new(), code: Code::Done })
+    Ok(CommandResult { text: String::new(), code: Code::Done })
 }
 
 fn write(directory: &Path) -> Result<(), Failure> {

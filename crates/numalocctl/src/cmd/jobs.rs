@@ -1,4 +1,4 @@
-//! `numalocctl jobs`.
+//! Carries out `numalocctl jobs` with the daemon's jobs.
 
 use super::{TAKEN, answered, changes, remove_each, shown, wait};
 use crate::{
@@ -8,9 +8,9 @@ use crate::{
     exit::Failure,
     job,
     json::Json,
-    output::{Report, View, emit, json_line},
+    output::{CommandResult, View, emit, json_line},
     progress::Wish,
-    remote::{Daemon, OnInterrupt},
+    remote::{Daemon, OnCtrlC},
     text,
 };
 use numaloc_api::{
@@ -19,7 +19,7 @@ use numaloc_api::{
 };
 
 /// Lists, watches and controls jobs.
-pub fn run(cli: &Cli, daemon: &Daemon, command: &JobsCommand) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, daemon: &Daemon, command: &JobsCommand) -> Result<CommandResult, Failure> {
     match command {
         JobsCommand::Ls(args) => list(cli, daemon, args),
         JobsCommand::Get(args) => get(cli, daemon, args),
@@ -46,7 +46,7 @@ fn each(
     Ok(v1::ListJobsResponse { jobs, ..Default::default() })
 }
 
-fn get(cli: &Cli, daemon: &Daemon, args: &JobsArgs) -> Result<Report, Failure> {
+fn get(cli: &Cli, daemon: &Daemon, args: &JobsArgs) -> Result<CommandResult, Failure> {
     let answer = each(args, |id| daemon.get_job(id))?;
     // The distances of the plans' routes.
     let topology = match cli.output == Format::Wide {
@@ -70,7 +70,7 @@ fn delete(daemon: &Daemon, args: &DeleteJobsArgs) -> Result<RemovedDoc, Failure>
     })
 }
 
-fn list(cli: &Cli, daemon: &Daemon, args: &ListJobsArgs) -> Result<Report, Failure> {
+fn list(cli: &Cli, daemon: &Daemon, args: &ListJobsArgs) -> Result<CommandResult, Failure> {
     if args.watch {
         return changes::follow(cli, text::job_line, |seen| {
             daemon.watch_jobs(&args.filter(), seen)
@@ -95,12 +95,12 @@ fn watch(
     daemon: &Daemon,
     id: &JobId,
     progress: ProgressArgs,
-) -> Result<Report, Failure> {
+) -> Result<CommandResult, Failure> {
     let json = cli.output == Format::Json;
     let seen = |job: &v1::Job| if json { emit(&json_line(&Json(job))?) } else { Ok(()) };
-    let ended = wait::follow(daemon, id, OnInterrupt::Default, Wish::from(progress), seen)?;
+    let ended = wait::follow(daemon, id, OnCtrlC::Default, Wish::from(progress), seen)?;
     match json {
-        true => Ok(Report { text: String::new(), code: job::code(&ended) }),
+        true => Ok(CommandResult { text: String::new(), code: job::code(&ended) }),
         false => wait::report(cli, &ended),
     }
 }

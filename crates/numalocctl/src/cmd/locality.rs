@@ -1,11 +1,11 @@
-//! `numalocctl locality`.
+//! Carries out `numalocctl locality`, by the daemon or this program itself.
 
 use super::{Surroundings, answered, daemon, map, whole};
 use crate::{
     args::{Cli, MapArgs, TargetArgs},
     exit::Failure,
     inspect,
-    output::Report,
+    output::CommandResult,
     text,
 };
 use numaloc_api::v1;
@@ -17,7 +17,7 @@ pub fn run(
     around: &Surroundings,
     target: &TargetArgs,
     picture: &MapArgs,
-) -> Result<Report, Failure> {
+) -> Result<CommandResult, Failure> {
     if let Some(file) = &picture.map {
         return map::run(cli, around, target, file.as_deref(), picture.map_exact);
     }
@@ -29,7 +29,7 @@ pub fn run(
         None => here(&around.roots, target)?,
     };
     let shown = answered(cli, &answer, |answer, view| text::locality(answer, &topology, view))?;
-    Ok(Report { code: whole(answer.missing.is_empty()), ..shown })
+    Ok(CommandResult { code: whole(answer.missing.is_empty()), ..shown })
 }
 
 fn here(

@@ -8,7 +8,7 @@ use crate::{
     exit::Failure,
     inspect,
     map_file::MapFile,
-    output::{Report, complain},
+    output::{CommandResult, complain},
     place::{self, Place},
     svg, text,
 };
@@ -29,7 +29,7 @@ pub fn run(
     target: &TargetArgs,
     file: Option<&Path>,
     exact: bool,
-) -> Result<Report, Failure> {
+) -> Result<CommandResult, Failure> {
     check_place(cli, around)?;
     check_page_size(&around.roots)?;
     let file = self::file(file)?;
@@ -50,7 +50,7 @@ pub fn run(
         };
         shown + &text::left_out(&document.missing)
     })?;
-    Ok(Report { code: whole(missing.is_empty()), ..report })
+    Ok(CommandResult { code: whole(missing.is_empty()), ..report })
 }
 
 /// Refuses a picture where the daemon would do the work: it may be on another host, and has no call for pictures.

@@ -1,12 +1,12 @@
-//! `numalocctl metrics`.
+//! Carries out `numalocctl metrics`: prints what the daemon would serve.
 
 use crate::{
     exit::{Code, Failure},
-    output::Report,
+    output::CommandResult,
     remote::Daemon,
 };
 
 /// Prints the daemon's metrics as they are, whatever --output says.
-pub fn run(daemon: &Daemon) -> Result<Report, Failure> {
-    Ok(Report { text: daemon.metrics()?, code: Code::Done })
+pub fn run(daemon: &Daemon) -> Result<CommandResult, Failure> {
+    Ok(CommandResult { text: daemon.metrics()?, code: Code::Done })
 }

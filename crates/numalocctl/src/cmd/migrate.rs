@@ -1,4 +1,4 @@
-//! `numalocctl migrate`.
+//! Carries out `numalocctl migrate`, by the daemon or this program itself.
 
 use super::{
     Surroundings, answered, daemon,
@@ -11,10 +11,10 @@ use crate::{
     exit::Failure,
     inspect::{self, Inspection},
     job::Here,
-    output::{Report, complain},
+    output::{CommandResult, complain},
     partners,
-    progress::{Progress, Wish},
-    remote::{Daemon, OnInterrupt, nowhere},
+    progress::{ProgressDisplay, Wish},
+    remote::{Daemon, OnCtrlC, nowhere},
     signals, text,
 };
 use numaloc_api::{
@@ -30,7 +30,7 @@ use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 const TICK: Duration = Duration::from_millis(100);
 
 /// Moves memory, then looks again.
-pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<CommandResult, Failure> {
     if args.map.map.is_some() {
         map::check_place(cli, around)?;
     }
@@ -41,7 +41,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Repor
 }
 
 /// Creates a job of the daemon, and follows it.
-fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<Report, Failure> {
+fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<CommandResult, Failure> {
     args.exchange.check_daemon()?;
     let with_memory = daemon.with_memory_for(&args.options)?;
     let request = CreateJob {
@@ -72,8 +72,8 @@ fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<Report, F
         return answered(cli, &answer, |answer, _| wait::names(&answer.jobs));
     }
     let on_interrupt = match existing {
-        true => OnInterrupt::Leave(&mut interrupts),
-        false => OnInterrupt::Cancel(&mut interrupts),
+        true => OnCtrlC::Leave(&mut interrupts),
+        false => OnCtrlC::Cancel(&mut interrupts),
     };
     let ended = wait::follow(daemon, &wait::id(&job)?, on_interrupt, wish(args), |_| Ok(()))?;
     wait::report(cli, &ended)
@@ -101,7 +101,7 @@ fn check_here(args: &MigrateArgs) -> Result<(), Failure> {
     }
 }
 
-fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<Report, Failure> {
+fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, Failure> {
     check_here(args)?;
     let limits = args.limits.limits();
     let file = map::file(args.map.map.as_deref())?;
@@ -149,7 +149,7 @@ fn watch(
     wish: Wish,
 ) -> Result<(Outcome, Vec<Outcome>), Failure> {
     let interrupted = signals::interrupted()?;
-    let mut progress = Progress::new(wish, planned.plan.planned_bytes());
+    let mut progress = ProgressDisplay::new(wish, planned.plan.planned_bytes());
     let done = inspect::carry_out(planned, limits, TICK, |control| {
         if interrupted.load(Relaxed) {
             control.cancel.store(true, Relaxed);

@@ -1,11 +1,11 @@
-//! `numalocctl plan`.
+//! Carries out `numalocctl plan`, by the daemon or this program itself.
 
 use super::{Surroundings, answered, daemon, whole};
 use crate::{
     args::{Cli, ExchangeArgs, LimitArgs, PlanArgs, QueueArgs, TargetArgs, spec},
     exit::Failure,
     inspect::{self, Inspection},
-    output::Report,
+    output::CommandResult,
     partners, text,
 };
 use numaloc_executor::RunLimits;
@@ -18,7 +18,7 @@ pub fn run(
     target: &TargetArgs,
     options: &PlanArgs,
     exchange: &ExchangeArgs,
-) -> Result<Report, Failure> {
+) -> Result<CommandResult, Failure> {
     let (answer, topology) = match daemon(cli, around)? {
         Some(daemon) => {
             exchange.check_daemon()?;
@@ -40,5 +40,5 @@ pub fn run(
         }
     };
     let shown = answered(cli, &answer, |answer, view| text::plan(answer, &topology, view))?;
-    Ok(Report { code: whole(answer.missing.is_empty()), ..shown })
+    Ok(CommandResult { code: whole(answer.missing.is_empty()), ..shown })
 }

@@ -1,4 +1,4 @@
-//! `numalocctl schedules`.
+//! Carries out `numalocctl schedules` with the daemon's schedules.
 
 use super::{TAKEN, answered, changes, remove_each, shown, wait};
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
     clean::clean,
     doc::RemovedDoc,
     exit::Failure,
-    output::{Report, View},
-    remote::{Changes, Daemon},
+    output::{CommandResult, View},
+    remote::{Daemon, ScheduleChanges},
     text,
 };
 use numaloc_api::{
@@ -18,8 +18,11 @@ use numaloc_api::{
     value::{CreateSchedule, DeleteSchedule, ScheduleId, ScheduleSpec},
 };
 
-/// Lists and changes schedules.
-pub fn run(cli: &Cli, daemon: &Daemon, command: &SchedulesCommand) -> Result<Report, Failure> {
+pub fn run(
+    cli: &Cli,
+    daemon: &Daemon,
+    command: &SchedulesCommand,
+) -> Result<CommandResult, Failure> {
     match command {
         SchedulesCommand::Ls(args) if args.watch => {
             changes::follow(cli, text::schedule_line, |seen| {
@@ -97,7 +100,7 @@ fn update(
     args: &UpdateScheduleArgs,
 ) -> Result<v1::ListSchedulesResponse, Failure> {
     let new_labels = !args.label.is_empty() || args.no_labels;
-    let changes = Changes {
+    let changes = ScheduleChanges {
         labels: new_labels.then(|| args.label.iter().cloned().collect()),
         validate_only: args.validate_only,
         target: (!args.target.is_empty()).then(|| args.target.request()),
@@ -130,7 +133,7 @@ fn hold(
     ids: &[ScheduleId],
     paused: bool,
 ) -> Result<v1::ListSchedulesResponse, Failure> {
-    let changes = Changes { paused: Some(paused), ..Changes::default() };
+    let changes = ScheduleChanges { paused: Some(paused), ..ScheduleChanges::default() };
     each(ids, |id| daemon.update_schedule(id, &changes))
 }
 

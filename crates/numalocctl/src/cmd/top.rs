@@ -1,11 +1,11 @@
-//! `numalocctl top`.
+//! Carries out `numalocctl top`, fed by the daemon or this program itself.
 
 use super::Surroundings;
 use crate::{
     args::{Cli, Format, TopArgs},
     endpoint::{Address, Endpoint},
     exit::{Code, Failure},
-    output::{Report, complain},
+    output::{CommandResult, complain},
     place::{self, Place},
     top::{self, By, Host, Jobs, Views},
 };
@@ -13,7 +13,7 @@ use numaloc_host::check_page_size;
 
 /// Shows the host live. The daemon, where one is reached, tells what it knows of the host and of its jobs, and carries out
 /// migrations. Without one, this program reads the host itself.
-pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandResult, Failure> {
     check_page_size(&around.roots)?;
     if !args.batch && cli.output != Format::Table {
         let message = "-o is for what is printed: give -b, too";
@@ -41,7 +41,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<Report, F
         }
         false => top::live(args, by, host, note)?,
     }
-    Ok(Report { text: String::new(), code: Code::Done })
+    Ok(CommandResult { text: String::new(), code: Code::Done })
 }
 
 /// Whether a daemon there is on this host. In the place of another host's daemon this program can read nothing.

@@ -1,17 +1,16 @@
-//! `numalocctl topology`.
+//! Carries out `numalocctl topology`, by the daemon or this program itself.
 
 use super::{Surroundings, answered, daemon};
 use crate::{
     args::{Cli, TopologyArgs},
     exit::{Code, Failure},
-    output::Report,
+    output::CommandResult,
     text,
 };
 use numaloc_api::v1;
 use numaloc_host::topology;
 
-/// Shows the machine.
-pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<CommandResult, Failure> {
     let answer = match daemon(cli, around)? {
         Some(daemon) => daemon.topology()?,
         None => {
@@ -21,7 +20,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<Repor
     };
     let topology = answer.topology.clone().unwrap_or_default();
     match args.numactl {
-        true => Ok(Report { text: text::numactl(&topology), code: Code::Done }),
+        true => Ok(CommandResult { text: text::numactl(&topology), code: Code::Done }),
         false => answered(cli, &answer, |_, view| text::topology(&topology, view)),
     }
 }

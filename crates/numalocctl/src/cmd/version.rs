@@ -1,11 +1,11 @@
-//! `numalocctl version`.
+//! Carries out `numalocctl version` for this program and the daemon.
 
 use super::{Surroundings, shown};
 use crate::{
     args::{Cli, ConnectArgs},
     clean::clean,
     exit::Failure,
-    output::Report,
+    output::CommandResult,
     place::{self, Place},
     remote::Daemon,
 };
@@ -22,7 +22,7 @@ struct VersionDoc {
 }
 
 /// Shows the version, and the daemon's version if it answers soon.
-pub fn run(cli: &Cli, around: &Surroundings) -> Result<Report, Failure> {
+pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
     let daemon_version = daemon_version(cli, around);
     let document = VersionDoc { version: env!("CARGO_PKG_VERSION"), daemon_version };
     shown(cli, &document, |document, _| {

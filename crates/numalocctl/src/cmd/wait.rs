@@ -7,9 +7,9 @@ use crate::{
     exit::{Code, Failure},
     follow::Follow,
     job,
-    output::Report,
+    output::CommandResult,
     progress::Wish,
-    remote::{Daemon, OnInterrupt, Watched},
+    remote::{Daemon, OnCtrlC, Watched},
     text,
 };
 use numaloc_api::{v1, value::JobId};
@@ -18,7 +18,7 @@ use numaloc_api::{v1, value::JobId};
 pub fn follow(
     daemon: &Daemon,
     id: &JobId,
-    on_interrupt: OnInterrupt<'_>,
+    on_interrupt: OnCtrlC<'_>,
     wish: Wish,
     mut seen: impl FnMut(&v1::Job) -> Result<(), Failure>,
 ) -> Result<v1::Job, Failure> {
@@ -40,8 +40,8 @@ pub fn follow(
 }
 
 /// The report of a job that has ended, with its exit code.
-pub fn report(cli: &Cli, ended: &v1::Job) -> Result<Report, Failure> {
-    Ok(Report { code: job::code(ended), ..answered(cli, ended, text::migration)? })
+pub fn report(cli: &Cli, ended: &v1::Job) -> Result<CommandResult, Failure> {
+    Ok(CommandResult { code: job::code(ended), ..answered(cli, ended, text::migration)? })
 }
 
 /// The id in a job's name.
@@ -55,7 +55,6 @@ pub fn id(job: &v1::Job) -> Result<JobId, Failure> {
     })
 }
 
-/// Names, one per line.
 pub fn names(jobs: &[v1::Job]) -> String {
     jobs.iter().map(|job| clean(&job.name) + "\n").collect()
 }

@@ -1,4 +1,4 @@
-//! `numalocctl workloads`.
+//! Carries out `numalocctl workloads` with the daemon's workloads.
 
 mod file;
 
@@ -11,7 +11,7 @@ use crate::{
     clean::clean,
     doc::RemovedDoc,
     exit::Failure,
-    output::{Report, View},
+    output::{CommandResult, View},
     remote::Daemon,
     text,
 };
@@ -25,7 +25,11 @@ use numaloc_api::{
 use std::collections::BTreeSet;
 
 /// Lists, registers and unregisters workloads.
-pub fn run(cli: &Cli, daemon: &Daemon, command: &WorkloadsCommand) -> Result<Report, Failure> {
+pub fn run(
+    cli: &Cli,
+    daemon: &Daemon,
+    command: &WorkloadsCommand,
+) -> Result<CommandResult, Failure> {
     match command {
         WorkloadsCommand::Ls(args) if args.watch => {
             changes::follow(cli, text::workload_line, |seen| {

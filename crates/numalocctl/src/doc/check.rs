@@ -1,4 +1,4 @@
-//! The findings of `doctor`.
+//! The document of `doctor`: its findings with their advice.
 
 use crate::exit::Code;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// As it should be.
+    /// Nothing has to be done.
     Ok,
     /// It works, with a limit that the user should know.
     Warning,
@@ -16,7 +16,6 @@ pub enum Level {
 }
 
 impl Level {
-    /// Its name for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -29,7 +28,6 @@ impl Level {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     pub name: &'static str,
-    /// How bad it is.
     pub level: Level,
     pub found: String,
     /// What to do about it; null if all is well.
@@ -51,7 +49,7 @@ impl Check {
     }
 }
 
-/// What `doctor` shows.
+/// The document of `doctor`, which `-o json` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct DoctorDoc {
     /// The worst level among the checks.

@@ -6,7 +6,7 @@ use numaloc_dma::{
 };
 use serde::Serialize;
 
-/// What `dsa` shows.
+/// The document of `dsa`, which `-o json` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct DsaDoc {
     /// The devices in order of their number.
@@ -20,7 +20,7 @@ pub struct DsaDoc {
 /// One device. What the kernel does not show is null.
 #[derive(Clone, Debug, Serialize)]
 pub struct DsaDeviceDoc {
-    /// Such as `dsa0`.
+    /// The device's name on the bus, such as `dsa0`.
     pub name: String,
     /// The node that it is attached to.
     pub numa_node: Option<u32>,
@@ -59,7 +59,7 @@ pub struct DsaDeviceDoc {
 #[derive(Clone, Debug, Serialize)]
 pub struct CommandStatusDoc {
     pub code: u32,
-    /// What it means.
+    /// The kernel's meaning of the code, in words.
     pub text: &'static str,
 }
 
@@ -67,12 +67,12 @@ pub struct CommandStatusDoc {
 pub struct WorkQueueDoc {
     /// Its name on the bus, such as `wq0.1`.
     pub name: String,
-    /// `enabled`, `disabled` or `unknown`.
+    /// `enabled`, `disabled` or `unknown`, as the driver shows it.
     pub state: &'static str,
-    /// `none`, `kernel` or `user`.
+    /// What the queue is for: `none`, `kernel` or `user`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// `dedicated` or `shared`.
+    /// `dedicated`, or `shared` by several clients.
     pub mode: Option<String>,
     /// The driver that it is bound to, else the one that it is meant for.
     pub driver: Option<String>,
@@ -108,7 +108,7 @@ impl WorkQueueDoc {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupDoc {
-    /// Such as `group0.0`.
+    /// The group's name on the bus, such as `group0.0`.
     pub name: String,
     pub work_queues: Vec<String>,
     pub engines: Vec<String>,
@@ -116,7 +116,7 @@ pub struct GroupDoc {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct EngineDoc {
-    /// Such as `engine0.0`.
+    /// The engine's name on the bus, such as `engine0.0`.
     pub name: String,
     /// The group that it is in.
     pub group: Option<u32>,
@@ -132,7 +132,7 @@ pub struct KernelOffloadDoc {
     pub reason: Option<String>,
 }
 
-/// Something that is missing.
+/// Something that the kernel needs before a device can copy for it.
 #[derive(Clone, Debug, Serialize)]
 pub struct MissingDoc {
     pub what: String,

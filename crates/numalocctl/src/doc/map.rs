@@ -1,13 +1,13 @@
-//! A picture as numbers.
+//! The document of pictures: the numbers that they are drawn from.
 
 use super::parts::{NodeBytes, ids, node_bytes};
 use crate::json;
 use numaloc_api::{v1, value::Missing};
-use numaloc_core::picture::{Cell, Other, Panel, Picture, Row};
+use numaloc_core::picture::{AreaRow, Cell, OtherAreas, Panel, Picture};
 use numaloc_host::Source;
 use serde::Serialize;
 
-/// What `locality --map` shows.
+/// The document of `locality --map`, which `-o json` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct MapDoc {
     /// How page locations were found: `pagemap` or `move_pages`.
@@ -37,7 +37,6 @@ pub struct PanelDoc {
     pub home_nodes: Vec<u32>,
     /// Whether any of its numbers is an estimate.
     pub sampled: bool,
-    /// All that is resident.
     #[serde(flatten)]
     pub total: CellDoc,
     /// What is on other nodes than its home.
@@ -53,9 +52,9 @@ pub struct PanelDoc {
 pub struct RowDoc {
     /// First address, as in /proc/PID/maps.
     pub address: String,
-    /// Length in bytes.
+    /// Length of its addresses in bytes.
     pub bytes: u64,
-    /// What backs it.
+    /// What backs it, by the names of [`numaloc_core::Kind`].
     pub kind: &'static str,
     /// Path or name as in /proc/PID/maps.
     pub name: String,
@@ -75,17 +74,17 @@ pub struct CellDoc {
     pub nodes: Vec<NodeBytes>,
     /// Bytes on no known node.
     pub unplaced_bytes: u64,
-    /// Those in huge pages.
+    /// Bytes in huge pages, which `nodes` counts as well.
     pub huge_bytes: u64,
     /// Those that other processes map, too.
     pub shared_bytes: u64,
 }
 
-/// Mappings without a row.
+/// Mappings that have no row, because they are too small or too many.
 #[derive(Clone, Debug, Serialize)]
 pub struct OtherDoc {
     pub mappings: u64,
-    /// Bytes of their addresses.
+    /// Sum of their lengths in bytes, resident or not.
     pub bytes: u64,
     /// Bytes of their addresses that were looked at.
     pub looked_bytes: u64,
@@ -132,7 +131,7 @@ fn panel(panel: &Panel) -> PanelDoc {
     }
 }
 
-fn row(row: &Row) -> RowDoc {
+fn row(row: &AreaRow) -> RowDoc {
     RowDoc {
         address: format!("{:x}", row.area.start),
         bytes: row.area.bytes(),
@@ -145,7 +144,7 @@ fn row(row: &Row) -> RowDoc {
     }
 }
 
-fn other(other: &Other) -> OtherDoc {
+fn other(other: &OtherAreas) -> OtherDoc {
     OtherDoc {
         mappings: other.areas,
         bytes: other.range_bytes,

@@ -1,4 +1,4 @@
-//! What `top` shows.
+//! The document of `top`: rows of nodes, workloads and processes.
 
 use super::parts::{NodeBytes, ids, node_bytes};
 use numaloc_api::timestamp;
@@ -19,12 +19,12 @@ use std::{
 pub struct TopDoc {
     #[serde(serialize_with = "as_text")]
     pub time: Option<Timestamp>,
-    /// Who has looked.
+    /// Whether the daemon or this program has looked.
     pub source: TopSource,
     pub nodes: Vec<TopNodeDoc>,
     /// Workloads: cgroups that have processes.
     pub workloads: Vec<TopRowDoc>,
-    /// Processes that have memory.
+    /// Processes that have memory, in the order of the sort column.
     pub processes: Vec<TopRowDoc>,
     /// Processes that have not been looked at yet.
     pub unseen_count: usize,
@@ -74,7 +74,7 @@ pub struct TopNodeDoc {
     pub moved_in_bytes: u64,
     /// Bytes that numaloc has moved away since the beginning.
     pub moved_out_bytes: u64,
-    /// Its memory tier.
+    /// The node's memory tier; null where the kernel has none.
     pub tier: Option<u32>,
 }
 
@@ -88,7 +88,7 @@ pub struct TopRowDoc {
     /// Name of the process; null for a workload.
     pub comm: Option<String>,
     pub cgroup: Option<String>,
-    /// Its processes, or 1.
+    /// Number of its processes; 1 for a process.
     pub process_count: usize,
     /// The nodes of its CPUs.
     pub home_nodes: Vec<u32>,
@@ -97,7 +97,7 @@ pub struct TopRowDoc {
     /// On home nodes; null before the first look.
     pub local_bytes: Option<u64>,
     pub remote_bytes: Option<u64>,
-    /// The share of both.
+    /// Local bytes in percent of local and remote ones.
     pub local_percent: Option<f64>,
     /// By node, as of the last look.
     pub by_node: Vec<NodeBytes>,
@@ -113,7 +113,7 @@ pub struct TopRowDoc {
     pub kernel_migrated_pages: Option<u64>,
     /// The migration that works on it.
     pub job: Option<String>,
-    /// What holds it back.
+    /// What slows the job down at the moment.
     pub held_back: Option<String>,
 }
 
@@ -124,15 +124,12 @@ pub struct Moving {
     pub job: String,
     /// Whether it is at work or waits to be.
     pub is_open: bool,
-    /// Processes that it names.
     pub pids: BTreeSet<i32>,
-    /// Cgroups that it names.
     pub cgroups: BTreeSet<String>,
-    /// Units that it names.
     pub units: BTreeSet<String>,
     /// Bytes that it has moved.
     pub moved_bytes: u64,
-    /// What holds it back.
+    /// What slows the job down at the moment.
     pub held_back: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Connections.
+//! Opens connections to the daemon, over Unix sockets and TLS.
 
 use crate::{
     endpoint::{Address, Endpoint, TlsFiles},

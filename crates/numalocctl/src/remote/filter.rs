@@ -1,4 +1,4 @@
-//! Which events are wanted.
+//! The filter of events, as a message that the daemon applies.
 
 use numaloc_api::{timestamp, v1, value::EventFilter};
 

@@ -1,4 +1,4 @@
-//! Calls about jobs.
+//! Calls of the MigrationService: jobs.
 
 use super::{Daemon, ask, client, interrupts::Interrupts};
 use crate::{exit::Failure, output::complain};
@@ -56,7 +56,6 @@ impl Daemon {
         Ok((job, answer.existing))
     }
 
-    /// One job in full.
     pub fn get_job(&self, id: &JobId) -> Result<v1::Job, Failure> {
         by_name!(self, get_job, GetJobRequest, id)
     }

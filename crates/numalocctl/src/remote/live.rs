@@ -15,7 +15,6 @@ use std::{collections::BTreeMap, time::Duration};
 /// A host as its daemon knows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostView {
-    /// What is known.
     pub snapshot: Snapshot,
     /// Processes that did not fit into the answer.
     pub left_out: usize,

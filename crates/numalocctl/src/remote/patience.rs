@@ -8,13 +8,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Growing pauses between attempts, until the time for attempts is over.
 #[derive(Debug)]
-pub struct Patience {
+pub struct Backoff {
     bound: Duration,
     since: Option<Instant>,
     pause: Duration,
 }
 
-impl Patience {
+impl Backoff {
     /// Allows attempts for the time `bound`.
     pub fn new(bound: Duration) -> Self {
         Self { bound, since: None, pause: FIRST_PAUSE }
@@ -45,7 +45,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_ends_and_begins_anew() {
-        let mut patience = Patience::new(Duration::from_secs(30));
+        let mut patience = Backoff::new(Duration::from_secs(30));
         for _ in 0..2 {
             let start = Instant::now();
             assert!(patience.is_fresh());

@@ -1,4 +1,4 @@
-//! Calls about schedules.
+//! Calls of the ScheduleService, and the field mask of an update.
 
 use super::{Daemon, all_pages, ask, client, jobs::PAGE};
 use crate::{
@@ -14,15 +14,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Changes to a schedule. A field that is empty or `None` leaves the schedule as it is.
 #[derive(Clone, Debug, Default)]
-pub struct Changes {
+pub struct ScheduleChanges {
     /// Whose memory; replaces the target as a whole.
     pub target: Option<Target>,
-    /// What to move.
     pub options: PlanArgs,
-    /// Options of the queue.
     pub queue: QueueArgs,
     pub limits: LimitArgs,
-    /// When to run.
     pub when: WhenArgs,
     pub paused: Option<bool>,
     /// Its labels; replaces all that it has.
@@ -33,8 +30,7 @@ pub struct Changes {
     pub etag: Option<String>,
 }
 
-impl Changes {
-    /// Whether nothing changes.
+impl ScheduleChanges {
     pub fn is_empty(&self) -> bool {
         let WhenArgs { interval, jitter, ttl_after_gone } = self.when;
         self.target.is_none()
@@ -68,7 +64,6 @@ impl Daemon {
         Ok(answer.schedule.unwrap_or_default())
     }
 
-    /// Schedules, newest first.
     pub fn list_schedules(
         &self,
         filter: &ScheduleFilter,
@@ -105,7 +100,7 @@ impl Daemon {
     pub fn update_schedule(
         &self,
         id: &ScheduleId,
-        changes: &Changes,
+        changes: &ScheduleChanges,
     ) -> Result<v1::Schedule, Failure> {
         let merges =
             !changes.options.is_empty() || !changes.queue.is_empty() || !changes.limits.is_empty();
@@ -135,7 +130,6 @@ impl Daemon {
         Ok(answer.job.unwrap_or_default())
     }
 
-    /// Removes a schedule.
     pub fn delete_schedule(&self, request: &DeleteSchedule) -> Result<(), Failure> {
         let message = v1::DeleteScheduleRequest::from(request);
         ask!(self, schedule_service_client::ScheduleServiceClient.delete_schedule, message)?;
@@ -156,7 +150,7 @@ fn wanted(filter: &ScheduleFilter) -> v1::ScheduleFilter {
 /// The new values, and the paths of the fields that change.
 pub fn update(
     stored: Option<&v1::Schedule>,
-    changes: &Changes,
+    changes: &ScheduleChanges,
     with_memory: &NodeSet,
 ) -> Result<(v1::Schedule, Vec<String>), Failure> {
     let old = stored.and_then(|schedule| schedule.spec.clone()).unwrap_or_default();

@@ -11,7 +11,6 @@ use numaloc_api::{
 use std::time::Duration;
 
 impl Daemon {
-    /// The daemon's status.
     pub fn status(&self) -> Result<v1::GetStatusResponse, Failure> {
         let message = v1::GetStatusRequest {};
         ask!(self, daemon_service_client::DaemonServiceClient.get_status, message)

@@ -5,13 +5,13 @@ use crate::{args::ConnectArgs, endpoint::Endpoint, exit::Failure};
 
 /// A connection that is made with the first question, and again after a failure: it may be another daemon the next time.
 #[derive(Debug)]
-pub struct Standing {
+pub struct Reconnecting {
     endpoint: Endpoint,
     connect: ConnectArgs,
     daemon: Option<Daemon>,
 }
 
-impl Standing {
+impl Reconnecting {
     /// A connection to there, which is not made yet.
     pub fn new(endpoint: Endpoint, connect: ConnectArgs) -> Self {
         Self { endpoint, connect, daemon: None }

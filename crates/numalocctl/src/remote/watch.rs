@@ -5,7 +5,7 @@ use super::{
     channel::unreachable,
     filter::wanted,
     interrupts::Interrupts,
-    patience::Patience,
+    patience::Backoff,
     status::{is_forgotten, is_lost, retry_after},
 };
 use crate::{exit::Failure, job::is_end, output::complain};
@@ -19,7 +19,7 @@ use tonic::{Code, Response, Status, Streaming};
 
 /// What Ctrl-C does while this program waits for a job.
 #[derive(Debug)]
-pub enum OnInterrupt<'a> {
+pub enum OnCtrlC<'a> {
     /// It is not handled: it ends this program, and the job continues.
     Default,
     /// The first one ends the waiting, and the job continues.
@@ -28,7 +28,7 @@ pub enum OnInterrupt<'a> {
     Cancel(&'a mut Interrupts),
 }
 
-impl OnInterrupt<'_> {
+impl OnCtrlC<'_> {
     async fn next(&mut self) {
         match self {
             Self::Default => std::future::pending().await,
@@ -49,8 +49,8 @@ pub enum Watched {
 }
 
 /// An answer of a watch of records.
-pub trait RecordWatch {
-    /// What is watched.
+pub trait WatchAnswer {
+    /// The kind of record: a job, a schedule or a workload.
     type Record;
     /// The record; `None` if it does not exist any more, and once all that there was has been told.
     fn present(&self) -> Option<&Self::Record>;
@@ -62,7 +62,7 @@ pub trait RecordWatch {
 
 macro_rules! record_watch {
     ($($answer:ident $record:ident $field:ident),+) => {$(
-        impl RecordWatch for v1::$answer {
+        impl WatchAnswer for v1::$answer {
             type Record = v1::$record;
             fn present(&self) -> Option<&Self::Record> {
                 self.$field.as_ref().filter(|_| self.change() == v1::RecordChange::Present)
@@ -90,7 +90,7 @@ impl Daemon {
     pub fn watch_job(
         &self,
         id: &JobId,
-        mut on_interrupt: OnInterrupt<'_>,
+        mut on_interrupt: OnCtrlC<'_>,
         mut seen: impl FnMut(&v1::Job) -> Result<(), Failure>,
     ) -> Result<Watched, Failure> {
         self.runtime.block_on(async {
@@ -102,7 +102,7 @@ impl Daemon {
                     ended = &mut watch => return Ok(Watched::Ended(Box::new(ended?))),
                     () = on_interrupt.next() => {}
                 }
-                if cancelled || !matches!(on_interrupt, OnInterrupt::Cancel(_)) {
+                if cancelled || !matches!(on_interrupt, OnCtrlC::Cancel(_)) {
                     return Ok(Watched::Left { cancelled });
                 }
                 cancelled = true;
@@ -130,7 +130,7 @@ impl Daemon {
         id: &JobId,
         seen: &mut impl FnMut(&v1::Job) -> Result<(), Failure>,
     ) -> Result<v1::Job, Failure> {
-        let mut patience = Patience::new(self.reconnect_timeout);
+        let mut patience = Backoff::new(self.reconnect_timeout);
         loop {
             let mut service =
                 super::client!(self, migration_service_client, MigrationServiceClient);
@@ -169,7 +169,7 @@ impl Daemon {
         let mut filter = wanted(filter);
         let mut after = after.map(|number| format!("events/{number}"));
         self.runtime.block_on(async {
-            let mut patience = Patience::new(self.reconnect_timeout);
+            let mut patience = Backoff::new(self.reconnect_timeout);
             loop {
                 let mut service = super::client!(self, event_service_client, EventServiceClient);
                 let request = v1::WatchEventsRequest {
@@ -196,13 +196,13 @@ impl Daemon {
 
     /// Shows `seen` all records of a kind and then their changes, without end. `open` watches after a resume token, empty at
     /// first. A daemon that does not know the token any more tells all again.
-    pub(super) fn watch_records<A: RecordWatch>(
+    pub(super) fn watch_records<A: WatchAnswer>(
         &self,
         open: impl AsyncFn(String) -> Result<Response<Streaming<A>>, Status>,
         mut seen: impl FnMut(&A) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         self.runtime.block_on(async {
-            let mut patience = Patience::new(self.reconnect_timeout);
+            let mut patience = Backoff::new(self.reconnect_timeout);
             let mut token = String::new();
             loop {
                 let opened = open(token.clone()).await;
@@ -230,7 +230,7 @@ impl Daemon {
     async fn endure(
         &self,
         broken: Status,
-        patience: &mut Patience,
+        patience: &mut Backoff,
         watch: &str,
     ) -> Result<(), Failure> {
         // ABORTED is retried, too: gRPC means it for errors that may pass.
@@ -258,7 +258,7 @@ fn cause(status: &Status) -> String {
 /// What `each` fails with.
 async fn answers<A>(
     opened: Result<Response<Streaming<A>>, Status>,
-    patience: &mut Patience,
+    patience: &mut Backoff,
     mut each: impl FnMut(A) -> Result<(), Failure>,
 ) -> Result<Status, Failure> {
     let mut stream = match opened {

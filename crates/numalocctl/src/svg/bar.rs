@@ -1,13 +1,13 @@
 //! One bar: cells from left to right, nodes one on the other, and marks below.
 
 use super::{
-    Area, Fault,
+    DrawArea, DrawError,
     style::{self, Colours},
 };
 use crate::units::size;
 use numaloc_core::{
     NodeId,
-    picture::{Cell, Row},
+    picture::{AreaRow, Cell},
 };
 
 /// Least width and height in pixels of what a node's number is written on.
@@ -32,7 +32,12 @@ impl Mark {
     }
 
     /// A line for huge pages, dots for shared ones: told from each other without colours.
-    pub fn draw(self, area: &Area<'_>, (from, y): (i32, i32), to: i32) -> Result<(), Fault> {
+    pub fn draw(
+        self,
+        area: &DrawArea<'_>,
+        (from, y): (i32, i32),
+        to: i32,
+    ) -> Result<(), DrawError> {
         match self {
             Self::Huge => style::fill(area, style::TICK, (from, y), (to, y + 3)),
             Self::Shared => {
@@ -48,16 +53,16 @@ impl Mark {
 /// A row's place in the picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar<'a> {
-    pub row: &'a Row,
-    /// Its upper left corner.
+    pub row: &'a AreaRow,
+    /// Its upper left corner, in pixels.
     pub at: (i32, i32),
-    /// Width and height.
+    /// Width and height, in pixels.
     pub size: (i32, i32),
 }
 
 impl Bar<'_> {
     /// Draws it, with its marks.
-    pub fn draw(&self, area: &Area<'_>, colours: &Colours) -> Result<(), Fault> {
+    pub fn draw(&self, area: &DrawArea<'_>, colours: &Colours) -> Result<(), DrawError> {
         let ((x, y), (width, height)) = (self.at, self.size);
         style::fill(area, style::EMPTY, (x, y), (x + width, y + height))?;
         let cells = &self.row.cells;
@@ -87,10 +92,10 @@ impl Bar<'_> {
     /// Writes a node's number where it has most of several cells.
     fn numbers(
         &self,
-        area: &Area<'_>,
+        area: &DrawArea<'_>,
         colours: &Colours,
         layers: &[Vec<Layer>],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DrawError> {
         let high = |cell: usize| {
             let node = dominant(&self.row.cells[cell])?;
             let layer = layers[cell].iter().find(|layer| layer.node == Some(node))?;
@@ -112,7 +117,7 @@ impl Bar<'_> {
         Ok(())
     }
 
-    fn marks(&self, area: &Area<'_>, mark: Mark, y: i32) -> Result<(), Fault> {
+    fn marks(&self, area: &DrawArea<'_>, mark: Mark, y: i32) -> Result<(), DrawError> {
         let cells = &self.row.cells;
         let mut from = 0;
         while from < cells.len() {
@@ -129,12 +134,12 @@ impl Bar<'_> {
 
 /// A rectangle of what is on a node; `None`: on no known node.
 fn part(
-    area: &Area<'_>,
+    area: &DrawArea<'_>,
     colours: &Colours,
     node: Option<NodeId>,
     from: (i32, i32),
     to: (i32, i32),
-) -> Result<(), Fault> {
+) -> Result<(), DrawError> {
     match node {
         Some(node) => colours.of(node).fill(area, from, to),
         None => style::fill(area, style::UNPLACED, from, to),
@@ -185,12 +190,12 @@ fn layers(cell: &Cell, range_bytes: u64, height: i32) -> Vec<Layer> {
 
 /// A bar of shares by node, from left to right, with their amounts.
 pub fn shares(
-    area: &Area<'_>,
+    area: &DrawArea<'_>,
     cell: &Cell,
     colours: &Colours,
     (x, y): (i32, i32),
     (width, height): (i32, i32),
-) -> Result<(), Fault> {
+) -> Result<(), DrawError> {
     style::fill(area, style::EMPTY, (x, y), (x + width, y + height))?;
     // The same arithmetic as upwards.
     for layer in layers(cell, cell.resident_bytes(), width) {

@@ -1,6 +1,6 @@
 //! Colours, fonts, and the few shapes that pictures are made of.
 
-use super::{Area, Fault};
+use super::{DrawArea, DrawError};
 use crate::clean::clean;
 use numaloc_core::{NodeId, NodeSet};
 use plotters::{
@@ -10,7 +10,6 @@ use plotters::{
 
 /// Addresses without a resident page.
 pub const EMPTY: RGBColor = RGBColor(236, 236, 236);
-/// Lines between panels.
 pub const RULE: RGBColor = RGBColor(150, 150, 150);
 /// Ticks of a scale, and marks.
 pub const TICK: RGBColor = RGBColor(60, 60, 60);
@@ -70,8 +69,12 @@ pub struct Colour {
 }
 
 impl Colour {
-    /// Fills a rectangle.
-    pub fn fill(self, area: &Area<'_>, from: (i32, i32), to: (i32, i32)) -> Result<(), Fault> {
+    pub fn fill(
+        self,
+        area: &DrawArea<'_>,
+        from: (i32, i32),
+        to: (i32, i32),
+    ) -> Result<(), DrawError> {
         /// Pixels from one stripe to the next.
         const STEP: usize = 4;
         fill(area, self.color, from, to)?;
@@ -89,7 +92,7 @@ impl Colour {
     }
 
     /// A text in the middle of a rectangle of this colour.
-    pub fn write(self, area: &Area<'_>, text: &str, at: (i32, i32)) -> Result<(), Fault> {
+    pub fn write(self, area: &DrawArea<'_>, text: &str, at: (i32, i32)) -> Result<(), DrawError> {
         Style { color: self.contrast(), ..Style::small() }.middle().draw(area, text, at)
     }
 
@@ -103,11 +106,11 @@ impl Colour {
 
 /// Fills a rectangle; `to` is just outside.
 pub fn fill(
-    area: &Area<'_>,
+    area: &DrawArea<'_>,
     color: RGBColor,
     from: (i32, i32),
     to: (i32, i32),
-) -> Result<(), Fault> {
+) -> Result<(), DrawError> {
     if from.0 < to.0 && from.1 < to.1 {
         area.draw(&Rectangle::new([from, to], color.filled()))?;
     }
@@ -136,26 +139,21 @@ impl Style {
     const fn new(size: i32, bold: bool, color: RGBColor) -> Self {
         Self { size, bold, color, across: Across::Begins }
     }
-    /// Of the picture.
     pub fn title() -> Self {
         Self::new(23, false, BLACK)
     }
-    /// Of a panel.
     pub fn bold() -> Self {
         Self::new(19, true, BLACK)
     }
-    /// Of a row.
     pub fn label() -> Self {
         Self::new(15, false, BLACK)
     }
     pub fn small() -> Self {
         Self::new(14, false, BLACK)
     }
-    /// Facts of less weight.
     pub fn faint() -> Self {
         Self::new(13, false, FAINT)
     }
-    /// Numbers at ticks.
     pub fn scale() -> Self {
         Self::new(12, false, FAINT)
     }
@@ -168,7 +166,7 @@ impl Style {
         Self { across: Across::Middle, ..self }
     }
 
-    pub fn draw(self, area: &Area<'_>, text: &str, at: (i32, i32)) -> Result<(), Fault> {
+    pub fn draw(self, area: &DrawArea<'_>, text: &str, at: (i32, i32)) -> Result<(), DrawError> {
         let weight = if self.bold { FontStyle::Bold } else { FontStyle::Normal };
         let font = FontDesc::new(FontFamily::SansSerif, f64::from(self.size), weight);
         let style = TextStyle::from(font).color(&self.color);

@@ -1,4 +1,4 @@
-//! `advise`.
+//! Prints the answers of `numalocctl advise` as text.
 
 use super::left_out::left_out;
 use crate::{
@@ -34,7 +34,7 @@ pub fn advice(answer: &v1::GetAdviceResponse, view: View) -> String {
     text + &left_out(&answer.missing) + &unseen(&advice)
 }
 
-/// What was not seen.
+/// How many processes and cgroups were not looked at, and what to do about it.
 fn unseen(advice: &v1::Advice) -> String {
     let mut text = String::new();
     let processes = |count: i32| counted(count, "process", "processes");
@@ -236,7 +236,7 @@ not seen: 3 processes that may not be read; run as root, or with CAP_SYS_PTRACE
 
     #[test]
     fn each_kind_has_words() {
-        for kind in numaloc_core::advise::Kind::ALL {
+        for kind in numaloc_core::advise::FindingKind::ALL {
             let text = why(&v1::Finding { kind: FindingKind::from(kind).into(), ..found() });
             assert!(!text.contains("documentation"), "{text}");
         }

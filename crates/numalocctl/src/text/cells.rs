@@ -21,13 +21,11 @@ pub fn dash(text: &str) -> String {
     if text.is_empty() { "-" } else { text }.to_owned()
 }
 
-/// Labels, separated by commas.
 pub fn labels(labels: &BTreeMap<String, String>) -> String {
     let labels = labels.iter().map(|(key, value)| format!("{key}={value}"));
     labels.collect::<Vec<_>>().join(",")
 }
 
-/// Why bytes stay.
 pub fn why(reason: i32) -> String {
     match Reason::known(reason).flatten() {
         Some(reason @ Reason::StallBound) => format!("{reason}; --include-gigantic moves it"),

@@ -1,4 +1,4 @@
-//! `doctor`.
+//! Prints the findings of `numalocctl doctor` as text.
 
 use super::table::Table;
 use crate::{doc::DoctorDoc, output::View};

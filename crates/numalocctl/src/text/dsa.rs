@@ -1,4 +1,4 @@
-//! `dsa`.
+//! Prints the devices of `numalocctl dsa` as text.
 
 use super::table::Table;
 use crate::{

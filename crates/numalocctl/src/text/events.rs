@@ -1,4 +1,4 @@
-//! `events`.
+//! Prints the answers of `numalocctl events` as text.
 
 use super::{
     cells::{dash, short},
@@ -13,7 +13,6 @@ use crate::{
 };
 use numaloc_api::v1;
 
-/// A row per event.
 pub fn events(answer: &v1::ListEventsResponse, view: View) -> String {
     let mut table = Table::new().words("TIME").words("TYPE").words("JOB");
     if view.wide {
@@ -54,7 +53,6 @@ fn kind(event: &v1::Event) -> String {
     word(event.r#type().as_str_name(), "EVENT_TYPE_")
 }
 
-/// The header of [`event_line`].
 pub fn event_header(view: View) -> String {
     let wide = ["NAME", "SCHEDULE", "TARGET", "FROM", "TO", "LOCAL %", "REMOTE", "FAILED"];
     line(["TIME", "TYPE", "JOB"], view.wide.then_some(&wide), "MESSAGE")

@@ -1,4 +1,4 @@
-//! `jobs`.
+//! Prints the answers of `numalocctl jobs` as text.
 
 use super::{
     cells::{dash, labels, short, time},
@@ -18,7 +18,6 @@ use crate::{
 };
 use numaloc_api::v1;
 
-/// A row per job.
 pub fn jobs(answer: &v1::ListJobsResponse, view: View) -> String {
     table(&answer.jobs, view).render(view)
 }

@@ -1,4 +1,4 @@
-//! `locality`.
+//! Prints the answers of `numalocctl locality` as text.
 
 use super::{
     cells::{skip, source},

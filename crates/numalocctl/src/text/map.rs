@@ -6,7 +6,7 @@
 use crate::captions::{about, facts, name, notes, other, remote, shortened, sums, title};
 use crate::units::size;
 use numaloc_core::NodeId;
-use numaloc_core::picture::{Cell, Panel, Picture, Row};
+use numaloc_core::picture::{AreaRow, Cell, Panel, Picture};
 use std::fmt::Write;
 
 /// Characters beside the blocks of a line.
@@ -17,14 +17,12 @@ const LEAST: usize = 16;
 /// How a picture is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Canvas {
-    /// Characters in a line.
     pub columns: usize,
     /// Whether lines are coloured by node.
     pub colours: bool,
 }
 
 impl Canvas {
-    /// Blocks in a line.
     pub fn blocks(self) -> usize {
         self.columns.saturating_sub(BESIDE).max(LEAST)
     }
@@ -56,7 +54,7 @@ pub fn map(picture: &Picture, canvas: Canvas) -> String {
     text
 }
 
-fn write_row(text: &mut String, panel: &Panel, row: &Row, picture: &Picture, canvas: Canvas) {
+fn write_row(text: &mut String, panel: &Panel, row: &AreaRow, picture: &Picture, canvas: Canvas) {
     let total = row.total();
     let facts = format!("  {}", facts(row));
     let remote = remote(&total, &panel.home).map_or(String::new(), |remote| format!(", {remote}"));
@@ -80,7 +78,7 @@ fn write_row(text: &mut String, panel: &Panel, row: &Row, picture: &Picture, can
 
 /// A row in exactly `blocks` cells, each with the bytes of its addresses. A row with fewer cells shows each several
 /// times.
-fn merged(row: &Row, blocks: usize) -> Vec<(Cell, u64)> {
+fn merged(row: &AreaRow, blocks: usize) -> Vec<(Cell, u64)> {
     let count = row.cells.len();
     let merge = |block: usize| {
         let first = block * count / blocks;

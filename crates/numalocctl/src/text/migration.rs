@@ -1,4 +1,4 @@
-//! `migrate`.
+//! Prints the result of `numalocctl migrate` as text.
 
 use super::{
     cells::{process as named, why},
@@ -164,7 +164,7 @@ fn pace(text: &mut String, calls: &v1::CallStats, has_moved_cache: bool) {
     }
 }
 
-/// Whose memory made room.
+/// Prints how much of whose memory made room.
 fn partners(text: &mut String, exchanged_bytes: i64, partners: &[v1::ExchangePartner]) {
     if exchanged_bytes > 0 {
         let bytes = size(exchanged_bytes);

@@ -1,4 +1,4 @@
-//! `plan`.
+//! Prints the answers of `numalocctl plan` as text.
 
 use super::{
     cells::{kind, process as named, skip, source, why},

@@ -1,4 +1,4 @@
-//! Policies and bounds.
+//! Prints what differs from the defaults in policies and bounds.
 
 use super::target::target;
 use crate::{

@@ -1,4 +1,4 @@
-//! `schedules`.
+//! Prints the answers of `numalocctl schedules` as text.
 
 use super::{
     cells::{dash, labels, short, time},
@@ -10,7 +10,6 @@ use super::{
 use crate::{clean::clean, fields as values, output::View, units::seconds};
 use numaloc_api::v1;
 
-/// A row per schedule.
 pub fn schedules(answer: &v1::ListSchedulesResponse, view: View) -> String {
     table(&answer.schedules, view).render(view)
 }
@@ -59,7 +58,6 @@ fn interval(schedule: &v1::Schedule) -> String {
     }
 }
 
-/// One schedule in full.
 pub fn schedule(schedule: &v1::Schedule, _: View) -> String {
     let reason = match &schedule.state_message[..] {
         "" => String::new(),

@@ -1,4 +1,4 @@
-//! `status`.
+//! Prints the answer of `numalocctl status` as text.
 
 use super::{fields::fields, holds::words};
 use crate::{

@@ -5,7 +5,7 @@ pub use crate::units::list;
 use crate::{clean::clean, output::View};
 use comfy_table::{CellAlignment, presets};
 
-/// A table under construction.
+/// A table whose columns are as wide as their longest cell.
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<(String, CellAlignment)>,
@@ -13,7 +13,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table without columns.
     pub fn new() -> Self {
         Self { columns: Vec::new(), rows: Vec::new() }
     }
@@ -27,7 +26,6 @@ impl Table {
         self.columns.push((header.into(), CellAlignment::Right));
         self
     }
-    /// Adds a row.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }

@@ -1,4 +1,4 @@
-//! Targets.
+//! Prints targets as the options that name them.
 
 use numaloc_api::v1::{self, LabelSelectorOperator as Operator};
 

@@ -21,7 +21,6 @@ use numaloc_dma::kernel::Probed;
 use numaloc_executor::Outcome;
 use serde::Serialize;
 
-/// Tables with their headers.
 pub const NARROW: View = View { wide: false, headers: true };
 /// The same with all columns.
 pub const WIDE: View = View { wide: true, headers: true };

@@ -3,7 +3,7 @@
 use super::table::Table;
 use crate::{
     clean::clean,
-    columns::{Column, Slot, slots},
+    columns::{Column, ShownColumn, slots},
     doc::{TopDoc, TopNodeDoc, TopRowDoc},
     fields,
     output::View,
@@ -12,10 +12,10 @@ use crate::{
 use numaloc_core::{NodeId, NodeSet};
 
 /// What a row says in a column, without control characters. A dash stands for what is not known.
-pub fn cell(row: &TopRowDoc, slot: Slot) -> String {
+pub fn cell(row: &TopRowDoc, slot: ShownColumn) -> String {
     let bytes = |bytes: Option<u64>| bytes.map_or("-".to_owned(), short);
-    let Slot::One(column) = slot else {
-        let Slot::Node(node) = slot else { return String::new() };
+    let ShownColumn::One(column) = slot else {
+        let ShownColumn::Node(node) = slot else { return String::new() };
         let on = row.by_node.iter().find(|each| each.node == node);
         return bytes(on.map(|each| each.bytes).or(row.age_seconds.map(|_| 0)));
     };
@@ -83,7 +83,7 @@ pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: Vie
     let slots = slots(columns, &node_ids(document));
     let mut table = Table::new();
     for slot in &slots {
-        let words = matches!(slot, Slot::One(Column::Name | Column::Job));
+        let words = matches!(slot, ShownColumn::One(Column::Name | Column::Job));
         table = if words { table.words(slot.header()) } else { table.numbers(slot.header()) };
     }
     for row in rows {
@@ -95,7 +95,6 @@ pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: Vie
     format!("{time}{}\n{rows}{none}{}\n", nodes.render(view), missing(document))
 }
 
-/// A node's line.
 pub fn node_cells(node: &TopNodeDoc) -> Vec<String> {
     let rate = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
     vec![
@@ -157,28 +156,28 @@ fn line(cells: &[String]) -> String {
 }
 
 /// A value as programs read it.
-fn raw(row: &TopRowDoc, slot: Slot) -> String {
+fn raw(row: &TopRowDoc, slot: ShownColumn) -> String {
     fn known<T: ToString>(value: Option<T>) -> String {
         value.map_or_else(String::new, |value| value.to_string())
     }
     let rounded = |value: Option<f64>| known(value.map(|value| format!("{value:.2}")));
     match slot {
-        Slot::Node(node) => {
+        ShownColumn::Node(node) => {
             let on = row.by_node.iter().find(|each| each.node == node);
             known(on.map(|each| each.bytes).or(row.age_seconds.map(|_| 0)))
         }
-        Slot::One(Column::Memory) => known(row.resident_bytes),
-        Slot::One(Column::Remote) => known(row.remote_bytes),
-        Slot::One(Column::Local) => known(row.local_bytes),
-        Slot::One(Column::Share) => rounded(row.local_percent),
-        Slot::One(Column::Age) => rounded(row.age_seconds),
-        Slot::One(Column::Cpu) => rounded(row.cpu_percent),
-        Slot::One(Column::Migrated) => {
+        ShownColumn::One(Column::Memory) => known(row.resident_bytes),
+        ShownColumn::One(Column::Remote) => known(row.remote_bytes),
+        ShownColumn::One(Column::Local) => known(row.local_bytes),
+        ShownColumn::One(Column::Share) => rounded(row.local_percent),
+        ShownColumn::One(Column::Age) => rounded(row.age_seconds),
+        ShownColumn::One(Column::Cpu) => rounded(row.cpu_percent),
+        ShownColumn::One(Column::Migrated) => {
             format!("{}/{}", row.moved_bytes, known(row.kernel_migrated_pages))
         }
-        Slot::One(Column::Home) if row.home_nodes.is_empty() => String::new(),
-        Slot::One(Column::Pid | Column::Name | Column::Home | Column::Job | Column::Nodes) => {
-            cell(row, slot)
-        }
+        ShownColumn::One(Column::Home) if row.home_nodes.is_empty() => String::new(),
+        ShownColumn::One(
+            Column::Pid | Column::Name | Column::Home | Column::Job | Column::Nodes,
+        ) => cell(row, slot),
     }
 }

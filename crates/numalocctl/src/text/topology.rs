@@ -1,4 +1,4 @@
-//! `topology`.
+//! Prints the answer of `numalocctl topology` as text.
 
 use super::{cells::dash, table::Table};
 use crate::{output::View, units::size};

@@ -1,4 +1,4 @@
-//! `workloads`.
+//! Prints the answers of `numalocctl workloads` as text.
 
 use super::{
     cells::{dash, labels, short, time},
@@ -9,7 +9,6 @@ use super::{
 use crate::{clean::clean, doc::RemovedDoc, fields as values, output::View, units::seconds};
 use numaloc_api::v1;
 
-/// A row per workload.
 pub fn workloads(answer: &v1::ListWorkloadsResponse, view: View) -> String {
     table(&answer.workloads, view).render(view)
 }
@@ -41,7 +40,6 @@ fn table<'a>(workloads: impl IntoIterator<Item = &'a v1::Workload>, view: View) 
     table
 }
 
-/// One workload in full.
 pub fn workload(workload: &v1::Workload, _: View) -> String {
     let lease = workload.ttl.map_or("none".to_owned(), |ttl| {
         let (ttl, until) = (seconds(values::seconds(Some(ttl))), time(workload.expire_time));

@@ -4,10 +4,10 @@ mod detail;
 mod fit;
 mod popup;
 
-use super::state::{Popup, Spots, State};
+use super::state::{Popup, Spots, TopState};
 use crate::{
     clean::clean,
-    columns::{Column, Slot},
+    columns::{Column, ShownColumn},
     doc::{TopDoc, TopRowDoc},
     fields::short,
     text,
@@ -21,9 +21,9 @@ use ratatui::{
     style::{Color, Modifier, Style},
 };
 
-/// What is drawn of.
+/// All that a frame of the view is drawn from.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
+pub struct DrawInput<'a> {
     pub document: &'a TopDoc,
     /// The rows that are listed.
     pub rows: &'a [&'a TopRowDoc],
@@ -48,7 +48,7 @@ fn bar(buffer: &mut Buffer, area: Rect, y: u16, text: &str) {
 }
 
 /// Draws all of it. Returns where things are, for the mouse.
-pub fn draw(buffer: &mut Buffer, state: &State, scene: Scene<'_>) -> Spots {
+pub fn draw(buffer: &mut Buffer, state: &TopState, scene: DrawInput<'_>) -> Spots {
     let area = buffer.area;
     let mut y = area.y;
     write(buffer, area, y, &title(state, scene.document), bold());
@@ -75,7 +75,7 @@ fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-fn title(state: &State, document: &TopDoc) -> String {
+fn title(state: &TopState, document: &TopDoc) -> String {
     // Without the day.
     let time = document.time.map(short).unwrap_or_default();
     let time = time.split_once('T').map_or("", |(_, time)| time);
@@ -133,7 +133,7 @@ fn nodes(buffer: &mut Buffer, area: Rect, y: u16, document: &TopDoc) -> u16 {
     y
 }
 
-fn heading(state: &State, count: usize) -> String {
+fn heading(state: &TopState, count: usize) -> String {
     let what = match &state.list {
         List::Workloads => format!("workloads: {count}"),
         List::Processes => format!("processes: {count}"),
@@ -146,19 +146,20 @@ fn heading(state: &State, count: usize) -> String {
     }
 }
 
-fn list(buffer: &mut Buffer, area: Rect, state: &State, scene: Scene<'_>) -> Spots {
+fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>) -> Spots {
     let rows = scene.rows;
     write(buffer, area, area.y, &heading(state, rows.len()), bold());
     let header = area.y + 1;
     let nodes: Vec<u32> = scene.document.nodes.iter().map(|node| node.node).collect();
-    let longest = rows.iter().map(|row| text::cell(row, Slot::One(Column::Name)).chars().count());
+    let longest =
+        rows.iter().map(|row| text::cell(row, ShownColumn::One(Column::Name)).chars().count());
     let longest = longest.max().unwrap_or(0);
     let columns = fit(state, &nodes, usize::from(area.width).saturating_sub(1), longest);
     bar(buffer, area, header, "");
     let style = Style::new().add_modifier(Modifier::REVERSED);
-    let sorted = |slot: Slot| match slot {
-        Slot::One(column) => column == state.sort.column,
-        Slot::Node(_) => state.sort.column == Column::Nodes,
+    let sorted = |slot: ShownColumn| match slot {
+        ShownColumn::One(column) => column == state.sort.column,
+        ShownColumn::Node(_) => state.sort.column == Column::Nodes,
     };
     for &(slot, x, width) in &columns {
         let style = if sorted(slot) { style.add_modifier(Modifier::BOLD) } else { style };
@@ -186,7 +187,7 @@ fn list(buffer: &mut Buffer, area: Rect, state: &State, scene: Scene<'_>) -> Spo
 }
 
 /// Why there are no rows.
-fn nothing(state: &State, document: &TopDoc) -> String {
+fn nothing(state: &TopState, document: &TopDoc) -> String {
     match (state.filter.is_empty(), document.unseen_count) {
         (false, _) => format!(" nothing matches '{}': Esc takes the filter away", state.filter),
         (true, 0) => " nothing to show".to_owned(),
@@ -195,7 +196,7 @@ fn nothing(state: &State, document: &TopDoc) -> String {
 }
 
 /// The first row on the screen: as far down as the selected one asks for.
-fn first_line(state: &State, count: usize, height: usize) -> usize {
+fn first_line(state: &TopState, count: usize, height: usize) -> usize {
     let height = height.max(1);
     let last = count.saturating_sub(height);
     let before = state.spots.first.min(last);
@@ -203,14 +204,21 @@ fn first_line(state: &State, count: usize, height: usize) -> usize {
 }
 
 /// Words begin at the left, numbers end at the right. What does not fit is cut: of a path the beginning, which many have in common.
-fn cell(buffer: &mut Buffer, (x, y): (u16, u16), width: u16, slot: Slot, text: &str, style: Style) {
+fn cell(
+    buffer: &mut Buffer,
+    (x, y): (u16, u16),
+    width: u16,
+    slot: ShownColumn,
+    text: &str,
+    style: Style,
+) {
     if !buffer.area.contains(Position { x, y }) {
         return;
     }
     let (width, length) = (usize::from(width), text.chars().count());
-    let is_words = matches!(slot, Slot::One(Column::Name | Column::Job));
+    let is_words = matches!(slot, ShownColumn::One(Column::Name | Column::Job));
     let shown = match slot {
-        Slot::One(Column::Name) if length > width && text.starts_with('/') => {
+        ShownColumn::One(Column::Name) if length > width && text.starts_with('/') => {
             let tail: String = text.chars().skip(length + 1 - width.max(1)).collect();
             format!("~{tail}")
         }
@@ -223,17 +231,17 @@ fn cell(buffer: &mut Buffer, (x, y): (u16, u16), width: u16, slot: Slot, text: &
 }
 
 /// A share of local memory below 90 % is yellow, one below 50 % is red. The number says the same.
-fn colour(state: &State, row: &TopRowDoc, slot: Slot) -> Style {
+fn colour(state: &TopState, row: &TopRowDoc, slot: ShownColumn) -> Style {
     let by_share = |percent: f64| match percent {
         p if p < 50.0 => Style::new().fg(Color::Red),
         p if p < 90.0 => Style::new().fg(Color::Yellow),
         _ => Style::new(),
     };
     match (slot, row.local_percent) {
-        (Slot::One(Column::Share | Column::Remote), Some(percent)) if state.has_colour => {
+        (ShownColumn::One(Column::Share | Column::Remote), Some(percent)) if state.has_colour => {
             by_share(percent)
         }
-        (Slot::One(Column::Job), _) if state.has_colour => Style::new().fg(Color::Cyan),
+        (ShownColumn::One(Column::Job), _) if state.has_colour => Style::new().fg(Color::Cyan),
         _ => Style::new(),
     }
 }
@@ -241,7 +249,7 @@ fn colour(state: &State, row: &TopRowDoc, slot: Slot) -> Style {
 const KEYS: &str = "?help p)rocesses Enter:open m)igrate /filter <>sort c)olumns q)uit";
 
 /// What is missing or has happened, and the keys.
-fn footer(buffer: &mut Buffer, area: Rect, state: &State, document: &TopDoc) {
+fn footer(buffer: &mut Buffer, area: Rect, state: &TopState, document: &TopDoc) {
     let Some(y) = area.bottom().checked_sub(2) else { return };
     let missing = text::missing(document);
     let told = state.message.as_deref().or(state.trouble.as_deref());

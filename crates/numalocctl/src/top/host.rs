@@ -24,7 +24,7 @@ enum Feed {
     Daemon(Box<Views>),
 }
 
-/// The host under view.
+/// The host that the view shows, as this program or the daemon sees it.
 pub struct Host {
     feed: Feed,
     jobs: Option<Jobs>,
@@ -45,7 +45,6 @@ impl Host {
         Ok(Self::fed(Feed::Here(Box::new(live), Instant::now()), jobs))
     }
 
-    /// The daemon looks.
     pub fn of_daemon(views: Views, jobs: Jobs) -> Self {
         Self::fed(Feed::Daemon(Box::new(views)), Some(jobs))
     }
@@ -62,7 +61,6 @@ impl Host {
         }
     }
 
-    /// Begins a new interval.
     pub fn refresh(&mut self) {
         match &mut self.feed {
             Feed::Here(live, begin) => {

@@ -7,11 +7,11 @@ use crate::{
     exit::Failure,
     fields::amount,
     job::{is_end, state},
-    remote::{Daemon, Standing},
+    remote::{Daemon, Reconnecting},
 };
 use numaloc_api::{
     v1,
-    value::{JobFilter, JobState as State},
+    value::{JobFilter, JobState as TopState},
 };
 use std::{
     collections::BTreeMap,
@@ -23,16 +23,16 @@ use std::{
 /// Jobs that are asked for at most.
 const MOST: u64 = 1000;
 
-/// What the daemon said.
+/// The jobs and flows of the daemon's last answers.
 #[derive(Debug, Default)]
-struct Told {
+struct JobsAnswer {
     moving: Vec<Moving>,
     flows: MovedFlows,
 }
 
 /// What the daemon does, as of its last answer.
 pub struct Jobs {
-    answers: Receiver<Result<Told, String>>,
+    answers: Receiver<Result<JobsAnswer, String>>,
     /// Its jobs: those that are open, and those that ended since the beginning.
     pub moving: Vec<Moving>,
     /// Bytes that it has moved since the beginning.
@@ -45,7 +45,7 @@ impl Jobs {
     /// Asks each `delay` until this value is dropped.
     pub fn ask(endpoint: Endpoint, connect: ConnectArgs, delay: Duration) -> Self {
         let (sender, answers) = channel();
-        thread::spawn(move || ask(Standing::new(endpoint, connect), delay, &sender));
+        thread::spawn(move || ask(Reconnecting::new(endpoint, connect), delay, &sender));
         Self { answers, moving: Vec::new(), flows: MovedFlows::new(), trouble: None }
     }
 
@@ -63,7 +63,7 @@ impl Jobs {
     }
 }
 
-fn ask(mut daemon: Standing, delay: Duration, sender: &Sender<Result<Told, String>>) {
+fn ask(mut daemon: Reconnecting, delay: Duration, sender: &Sender<Result<JobsAnswer, String>>) {
     let (begin, mut before) = (SystemTime::now(), None);
     loop {
         let told = daemon.ask(|daemon| told(daemon, begin)).map(|(moving, flows)| {
@@ -75,7 +75,7 @@ fn ask(mut daemon: Standing, delay: Duration, sender: &Sender<Result<Told, Strin
             let since = |(nodes, bytes): (&(u32, u32), &u64)| {
                 (*nodes, bytes.saturating_sub(first.get(nodes).copied().unwrap_or(0)))
             };
-            Told { moving, flows: flows.iter().map(since).collect() }
+            JobsAnswer { moving, flows: flows.iter().map(since).collect() }
         });
         if sender.send(told.map_err(|failure| failure.to_string())).is_err() {
             return;
@@ -85,7 +85,13 @@ fn ask(mut daemon: Standing, delay: Duration, sender: &Sender<Result<Told, Strin
 }
 
 fn told(daemon: &Daemon, begin: SystemTime) -> Result<(Vec<Moving>, MovedFlows), Failure> {
-    let open = [State::Queued, State::Planning, State::Running, State::Paused, State::Suspended];
+    let open = [
+        TopState::Queued,
+        TopState::Planning,
+        TopState::Running,
+        TopState::Paused,
+        TopState::Suspended,
+    ];
     let open = JobFilter { states: open.into(), ..JobFilter::default() };
     let recent = JobFilter { created_since: Some(begin), ..JobFilter::default() };
     let mut jobs = BTreeMap::new();
@@ -99,7 +105,7 @@ fn told(daemon: &Daemon, begin: SystemTime) -> Result<(Vec<Moving>, MovedFlows),
     Ok((jobs.values().map(moving).collect(), flows))
 }
 
-/// `numaloc_moved_bytes_total{from="1",to="0"} 4096` (docs/metrics.md).
+/// Reads lines such as `numaloc_moved_bytes_total{from="1",to="0"} 4096` (docs/metrics.md).
 fn flows(metrics: &str) -> MovedFlows {
     let flow = |line: &str| {
         let (labels, value) = line.strip_prefix("numaloc_moved_bytes_total{")?.split_once('}')?;

@@ -1,11 +1,11 @@
 //! What keys and the mouse do to the view. Pure.
 
 use super::{
-    rows::{Key, List, key},
-    state::{Migration, Popup, Progress, Stage, State},
+    rows::{List, RowKey, key},
+    state::{BegunMigration, Popup, Progress, Stage, TopState},
 };
 use crate::{
-    columns::{Column, Slot, Sort, with_age},
+    columns::{Column, ShownColumn, Sort, with_age},
     doc::TopRowDoc,
 };
 use numaloc_core::Identity;
@@ -21,15 +21,14 @@ pub enum Act {
     /// Watch the process that has been opened, or none.
     Watch,
     /// Plan a migration of this.
-    Plan(Key),
-    /// Carry out the plan.
+    Plan(RowKey),
     Begin,
     /// Give up the plan, or end the migration.
     Cancel,
 }
 
 /// Takes an event. `rows` are those that are listed.
-pub fn take(state: &mut State, event: &Event, rows: &[&TopRowDoc]) -> Act {
+pub fn take(state: &mut TopState, event: &Event, rows: &[&TopRowDoc]) -> Act {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => press(state, *key, rows),
         Event::Mouse(mouse) => {
@@ -47,7 +46,7 @@ pub fn take(state: &mut State, event: &Event, rows: &[&TopRowDoc]) -> Act {
     }
 }
 
-fn press(state: &mut State, key: KeyEvent, rows: &[&TopRowDoc]) -> Act {
+fn press(state: &mut TopState, key: KeyEvent, rows: &[&TopRowDoc]) -> Act {
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return if key.code == KeyCode::Char('c') { Act::Quit } else { Act::None };
     }
@@ -65,8 +64,7 @@ fn press(state: &mut State, key: KeyEvent, rows: &[&TopRowDoc]) -> Act {
     Act::None
 }
 
-/// Writes the filter.
-fn edit(state: &mut State, code: KeyCode) {
+fn edit(state: &mut TopState, code: KeyCode) {
     match code {
         KeyCode::Char(letter) => state.filter.push(letter),
         KeyCode::Backspace => drop(state.filter.pop()),
@@ -79,7 +77,7 @@ fn edit(state: &mut State, code: KeyCode) {
     }
 }
 
-fn list(state: &mut State, code: KeyCode, rows: &[&TopRowDoc]) -> Act {
+fn list(state: &mut TopState, code: KeyCode, rows: &[&TopRowDoc]) -> Act {
     let page = i64::from(state.spots.rows.1.max(1));
     match code {
         KeyCode::Char('q') => return Act::Quit,
@@ -109,12 +107,12 @@ fn list(state: &mut State, code: KeyCode, rows: &[&TopRowDoc]) -> Act {
     Act::None
 }
 
-fn over(state: &mut State, popup: Popup) {
+fn over(state: &mut TopState, popup: Popup) {
     (state.popup, state.scroll) = (popup, 0);
 }
 
 /// Moves the selection, or what is opened.
-fn step(state: &mut State, by: i64, rows: &[&TopRowDoc]) {
+fn step(state: &mut TopState, by: i64, rows: &[&TopRowDoc]) {
     let moved = |from: usize| {
         let from = i64::try_from(from).unwrap_or(i64::MAX);
         usize::try_from(from.saturating_add(by).max(0)).unwrap_or(usize::MAX)
@@ -126,18 +124,18 @@ fn step(state: &mut State, by: i64, rows: &[&TopRowDoc]) {
     }
 }
 
-fn sort_beside(state: &mut State, by: usize) {
+fn sort_beside(state: &mut TopState, by: usize) {
     let at = Column::ALL.iter().position(|&column| column == state.sort.column).unwrap_or(0);
     state.sort = Sort { column: Column::ALL[(at + by) % Column::ALL.len()], reverse: false };
 }
 
 /// A workload opens its processes, a process its threads and mappings.
-fn open(state: &mut State, rows: &[&TopRowDoc]) -> Act {
+fn open(state: &mut TopState, rows: &[&TopRowDoc]) -> Act {
     let Some(row) = rows.get(state.line).filter(|_| state.opened.is_none()) else {
         return Act::None;
     };
     match key(row) {
-        Key::Cgroup(path) => {
+        RowKey::Cgroup(path) => {
             state.back = Some(state.list.clone());
             state.list = List::Within(path);
             (state.line, state.selected) = (0, None);
@@ -145,7 +143,7 @@ fn open(state: &mut State, rows: &[&TopRowDoc]) -> Act {
             state.filter.clear();
             Act::None
         }
-        Key::Process(pid, start_time) => {
+        RowKey::Process(pid, start_time) => {
             let comm = row.comm.clone().unwrap_or_default();
             state.opened = Some((Identity { pid, start_time }, comm));
             state.scroll = 0;
@@ -154,21 +152,21 @@ fn open(state: &mut State, rows: &[&TopRowDoc]) -> Act {
     }
 }
 
-/// Closes what is opened.
-fn close(state: &mut State) -> Act {
+/// Leaves the threads of the process that is opened, and begins the list at its top.
+fn close(state: &mut TopState) -> Act {
     (state.scroll, state.line, state.selected) = (0, 0, None);
     if state.opened.take().is_some() { Act::Watch } else { Act::None }
 }
 
 /// One level up: from threads to processes, to workloads, and then the filter goes.
-fn back(state: &mut State) -> Act {
+fn back(state: &mut TopState) -> Act {
     if state.opened.take().is_some() {
         state.scroll = 0;
         return Act::Watch;
     }
     match (state.back.take(), &state.list) {
         (Some(list), List::Within(path)) => {
-            state.selected = Some(Key::Cgroup(path.clone()));
+            state.selected = Some(RowKey::Cgroup(path.clone()));
             state.list = list;
         }
         _ => state.filter.clear(),
@@ -176,33 +174,33 @@ fn back(state: &mut State) -> Act {
     Act::None
 }
 
-fn migrate(state: &mut State, rows: &[&TopRowDoc]) -> Act {
-    let is_open = |migration: &Migration| !matches!(migration.stage, Stage::Ended(_));
+fn migrate(state: &mut TopState, rows: &[&TopRowDoc]) -> Act {
+    let is_open = |migration: &BegunMigration| !matches!(migration.stage, Stage::Ended(_));
     if state.migration.as_ref().is_some_and(is_open) {
         over(state, Popup::Migration);
         return Act::None;
     }
     let opened = state.opened.as_ref().map(|(identity, comm)| {
-        (Key::Process(identity.pid, identity.start_time), format!("{} ({comm})", identity.pid))
+        (RowKey::Process(identity.pid, identity.start_time), format!("{} ({comm})", identity.pid))
     });
     let of_row = |row: &&TopRowDoc| match key(row) {
-        Key::Cgroup(path) => (Key::Cgroup(path.clone()), path),
-        Key::Process(pid, start_time) => {
+        RowKey::Cgroup(path) => (RowKey::Cgroup(path.clone()), path),
+        RowKey::Process(pid, start_time) => {
             let target = format!("{pid} ({})", row.comm.as_deref().unwrap_or_default());
-            (Key::Process(pid, start_time), target)
+            (RowKey::Process(pid, start_time), target)
         }
     };
     let Some((key, target)) = opened.or_else(|| rows.get(state.line).map(of_row)) else {
         state.message = Some("nothing is selected to migrate".into());
         return Act::None;
     };
-    state.migration = Some(Migration { target, stage: Stage::Planning });
+    state.migration = Some(BegunMigration { target, stage: Stage::Planning });
     over(state, Popup::Migration);
     Act::Plan(key)
 }
 
 /// In a popup that is read.
-fn read(state: &mut State, code: KeyCode) {
+fn read(state: &mut TopState, code: KeyCode) {
     match code {
         KeyCode::Up | KeyCode::Char('k') => state.scroll = state.scroll.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => state.scroll += 1,
@@ -212,7 +210,7 @@ fn read(state: &mut State, code: KeyCode) {
     }
 }
 
-fn choose(state: &mut State, code: KeyCode, at: usize) {
+fn choose(state: &mut TopState, code: KeyCode, at: usize) {
     let last = Column::ALL.len() - 1;
     match code {
         KeyCode::Up | KeyCode::Char('k') => state.popup = Popup::Columns(at.saturating_sub(1)),
@@ -221,8 +219,8 @@ fn choose(state: &mut State, code: KeyCode, at: usize) {
         KeyCode::Char('d') => state.columns = None,
         KeyCode::Char(' ') => {
             let shown = state.spots.slots.iter().map(|(slot, ..)| match slot {
-                Slot::One(column) => *column,
-                Slot::Node(_) => Column::Nodes,
+                ShownColumn::One(column) => *column,
+                ShownColumn::Node(_) => Column::Nodes,
             });
             let mut columns = state.columns.clone().unwrap_or_else(|| shown.collect());
             columns.dedup();
@@ -243,7 +241,7 @@ fn choose(state: &mut State, code: KeyCode, at: usize) {
 }
 
 /// In the popup of the migration.
-fn migration(state: &mut State, code: KeyCode) -> Act {
+fn migration(state: &mut TopState, code: KeyCode) -> Act {
     let Some(migration) = &mut state.migration else {
         over(state, Popup::None);
         return Act::None;
@@ -282,7 +280,7 @@ fn migration(state: &mut State, code: KeyCode) -> Act {
 }
 
 /// A row is selected by a click, and its column is sorted by with one on its name.
-fn click(state: &mut State, x: u16, y: u16, rows: &[&TopRowDoc]) {
+fn click(state: &mut TopState, x: u16, y: u16, rows: &[&TopRowDoc]) {
     if state.popup != Popup::None || state.opened.is_some() {
         return;
     }
@@ -296,8 +294,8 @@ fn click(state: &mut State, x: u16, y: u16, rows: &[&TopRowDoc]) {
         let hit = state.spots.slots.iter().find(|(_, from, to)| (*from..*to).contains(&x));
         if let Some((slot, ..)) = hit {
             let column = match slot {
-                Slot::One(column) => *column,
-                Slot::Node(_) => Column::Nodes,
+                ShownColumn::One(column) => *column,
+                ShownColumn::Node(_) => Column::Nodes,
             };
             let reverse = state.sort.column == column && !state.sort.reverse;
             state.sort = Sort { column, reverse };
@@ -326,13 +324,13 @@ mod tests {
         }
     }
 
-    fn state() -> State {
+    fn state() -> TopState {
         let sort = Sort { column: Column::Pid, reverse: false };
-        State::new(List::Workloads, sort, String::new(), None)
+        TopState::new(List::Workloads, sort, String::new(), None)
     }
 
     /// Presses keys, by their characters; `\n` is Enter and `\x1b` is Esc.
-    fn keys(state: &mut State, document: &TopDoc, keys: &str) -> Vec<Act> {
+    fn keys(state: &mut TopState, document: &TopDoc, keys: &str) -> Vec<Act> {
         let mut acts = Vec::new();
         for letter in keys.chars() {
             let code = match letter {
@@ -358,7 +356,7 @@ mod tests {
         assert_eq!(keys(&mut state, &document, "jj\n"), [Act::Watch]);
         assert_eq!(state.opened, Some((Identity { pid: 3, start_time: 1 }, "p3".into())));
         assert_eq!(keys(&mut state, &document, "\x1b"), [Act::Watch]);
-        assert_eq!(state.selected, Some(Key::Process(3, 1)));
+        assert_eq!(state.selected, Some(RowKey::Process(3, 1)));
         assert_eq!(keys(&mut state, &document, "\x1b"), []);
         assert_eq!((&state.list, state.line), (&List::Workloads, 0));
         assert_eq!(keys(&mut state, &document, "pq"), [Act::Quit]);
@@ -387,7 +385,7 @@ mod tests {
         let rows = super::super::rows::rows(&document, &state.list, &state.filter, state.sort);
         state.settle(&document, &rows);
         assert_eq!(state.opened, None);
-        assert_eq!(state.selected, Some(Key::Process(4, 1)), "the one in its place");
+        assert_eq!(state.selected, Some(RowKey::Process(4, 1)), "the one in its place");
         assert_eq!(state.message.as_deref(), Some("process 3 has ended"));
         document.processes.clear();
         state.settle(&document, &[]);
@@ -397,7 +395,7 @@ mod tests {
     #[test]
     fn a_migration_asks_first_and_goes_on_without_its_popup() {
         let (mut state, document) = (state(), document());
-        assert_eq!(keys(&mut state, &document, "m"), [Act::Plan(Key::Cgroup("/a".into()))]);
+        assert_eq!(keys(&mut state, &document, "m"), [Act::Plan(RowKey::Cgroup("/a".into()))]);
         assert_eq!(keys(&mut state, &document, "y"), [], "there is no plan yet");
         let migration = state.migration.as_mut().unwrap();
         migration.stage = Stage::Asked("plan".into());
@@ -410,7 +408,7 @@ mod tests {
         state.migration.as_mut().unwrap().stage = Stage::Ended("done".into());
         keys(&mut state, &document, "\n");
         let next = keys(&mut state, &document, "m");
-        assert_eq!(next, [Act::Plan(Key::Cgroup("/b".into()))]);
+        assert_eq!(next, [Act::Plan(RowKey::Cgroup("/b".into()))]);
         assert_eq!(keys(&mut state, &document, "n"), [Act::Cancel]);
         assert_eq!((state.popup.clone(), state.migration.clone()), (Popup::None, None));
     }
@@ -436,17 +434,17 @@ mod tests {
     fn clicks_select_and_sort() {
         let (mut state, document) = (state(), document());
         keys(&mut state, &document, "p");
-        let slots = vec![(Slot::One(Column::Cpu), 10, 15)];
+        let slots = vec![(ShownColumn::One(Column::Cpu), 10, 15)];
         state.spots =
             super::super::state::Spots { header: 5, slots, rows: (6, 10), first: 4, scroll: 0 };
         let rows = super::super::rows::rows(&document, &state.list, "", state.sort);
-        let click = |state: &mut State, column, row| {
+        let click = |state: &mut TopState, column, row| {
             let (kind, modifiers) = (MouseEventKind::Down(MouseButton::Left), KeyModifiers::NONE);
             let mouse = ratatui::crossterm::event::MouseEvent { kind, column, row, modifiers };
             take(state, &Event::Mouse(mouse), &rows)
         };
         click(&mut state, 0, 8);
-        assert_eq!(state.selected, Some(Key::Process(7, 1)));
+        assert_eq!(state.selected, Some(RowKey::Process(7, 1)));
         click(&mut state, 12, 5);
         click(&mut state, 12, 5);
         assert_eq!(state.sort, Sort { column: Column::Cpu, reverse: true });

@@ -2,12 +2,12 @@
 
 use super::{
     Host,
-    draw::{self, Scene},
+    draw::{self, DrawInput},
     keys::{self, Act},
-    moving::{By, Mover, Report, moving},
-    rows::{Key, List, rows},
+    moving::{By, MigrationThread, ThreadReport, moving},
+    rows::{List, RowKey, rows},
     screen::Screen,
-    state::{Popup, Stage, State},
+    state::{Popup, Stage, TopState},
 };
 use crate::{args::TopArgs, doc::TopDoc, exit::Failure, signals};
 use numaloc_core::live::{Detail, Snapshot};
@@ -21,14 +21,14 @@ use std::{
 /// The longest wait for a key. Between waits the host is looked at.
 const TURN: Duration = Duration::from_millis(100);
 
-/// What the loop has.
+/// What the loop of keys, looks and frames works on.
 struct LiveLoop {
     host: Host,
     by: By,
-    state: State,
+    state: TopState,
     document: TopDoc,
     snapshot: Snapshot,
-    mover: Option<(Mover, Key)>,
+    mover: Option<(MigrationThread, RowKey)>,
 }
 
 /// Shows the view until it is left. `note` is shown first.
@@ -38,7 +38,8 @@ struct LiveLoop {
 pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(), Failure> {
     let list = if args.processes { List::Processes } else { List::Workloads };
     let columns = args.columns.clone().map(|columns| columns.0);
-    let mut state = State::new(list, args.sort, args.filter.clone().unwrap_or_default(), columns);
+    let mut state =
+        TopState::new(list, args.sort, args.filter.clone().unwrap_or_default(), columns);
     state.has_colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     state.message = note;
     let (document, snapshot) = (TopDoc::default(), Snapshot::default());
@@ -129,7 +130,7 @@ impl LiveLoop {
         let state = &self.state;
         let rows = rows(&self.document, &state.list, &state.filter, state.sort);
         let detail = self.opened();
-        let scene = Scene { document: &self.document, rows: &rows, detail };
+        let scene = DrawInput { document: &self.document, rows: &rows, detail };
         let spots = draw::draw(buffer, state, scene);
         (self.state.scroll, self.state.spots) = (spots.scroll, spots);
     }
@@ -147,7 +148,9 @@ impl LiveLoop {
                 self.host.work();
                 self.look();
             }
-            Act::Plan(key) => self.mover = Some((Mover::plan(self.by.clone(), key), key.clone())),
+            Act::Plan(key) => {
+                self.mover = Some((MigrationThread::plan(self.by.clone(), key), key.clone()))
+            }
             Act::Begin => {
                 if let Some((mover, key)) = &self.mover {
                     mover.begin();
@@ -176,13 +179,13 @@ impl LiveLoop {
         let is_new = !reports.is_empty();
         for report in reports {
             match report {
-                Report::Stage(stage) => self.reach(stage),
-                Report::Moved(bytes) => {
+                ThreadReport::Stage(stage) => self.reach(stage),
+                ThreadReport::Moved(bytes) => {
                     if let Some(moving) = self.host.own() {
                         moving.moved_bytes = bytes;
                     }
                 }
-                Report::Flows(flows) => self.host.moved(&flows),
+                ThreadReport::Flows(flows) => self.host.moved(&flows),
             }
         }
         is_new

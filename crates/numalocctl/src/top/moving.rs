@@ -2,7 +2,7 @@
 //! here where there is none.
 
 use super::{
-    rows::Key,
+    rows::RowKey,
     state::{Progress, Stage},
 };
 use crate::{
@@ -40,10 +40,9 @@ const TICK: Duration = Duration::from_millis(200);
 /// How plans and results are told.
 const VIEW: View = View { wide: false, headers: true };
 
-/// What the thread tells.
+/// What the thread reports to the view.
 #[derive(Debug)]
-pub enum Report {
-    /// How far it is.
+pub enum ThreadReport {
     Stage(Stage),
     /// How many bytes this program has moved itself so far.
     Moved(u64),
@@ -51,7 +50,7 @@ pub enum Report {
     Flows(MovedFlows),
 }
 
-/// Who carries it out.
+/// Whether this program or the daemon carries the migration out.
 #[derive(Clone, Debug)]
 pub enum By {
     Here(Roots),
@@ -59,16 +58,16 @@ pub enum By {
 }
 
 /// The thread of a migration. It ends when this value is dropped before the yes; a run that is under way is ordered to end.
-pub struct Mover {
-    reports: Receiver<Report>,
+pub struct MigrationThread {
+    reports: Receiver<ThreadReport>,
     go: Sender<()>,
     cancelled: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Mover {
-    /// Begins to plan.
-    pub fn plan(by: By, key: &Key) -> Self {
+impl MigrationThread {
+    /// Starts the thread, which plans and then waits for [`Self::begin`].
+    pub fn plan(by: By, key: &RowKey) -> Self {
         let (tell, reports) = channel();
         let (go, yes) = channel();
         let cancelled = Arc::new(AtomicBool::new(false));
@@ -86,12 +85,11 @@ impl Mover {
                 Ok(Err(failure)) => format!("not migrated: {failure}"),
                 Err(_) => "not migrated: a defect in numalocctl ended it; please report it".into(),
             };
-            let _ = tell.send(Report::Stage(Stage::Ended(end)));
+            let _ = tell.send(ThreadReport::Stage(Stage::Ended(end)));
         });
         Self { reports, go, cancelled, thread: Some(thread) }
     }
 
-    /// Carries the plan out.
     pub fn begin(&self) {
         // A thread that has failed has reported that.
         let _ = self.go.send(());
@@ -102,8 +100,8 @@ impl Mover {
         self.cancelled.store(true, Relaxed);
     }
 
-    /// What was reported meanwhile.
-    pub fn reports(&self) -> Vec<Report> {
+    /// The reports since the last call of this.
+    pub fn reports(&self) -> Vec<ThreadReport> {
         self.reports.try_iter().collect()
     }
 
@@ -121,15 +119,15 @@ impl Mover {
 }
 
 /// The target that a key stands for.
-pub fn target(key: &Key) -> TargetArgs {
+pub fn target(key: &RowKey) -> TargetArgs {
     match key {
-        Key::Cgroup(path) => TargetArgs { cgroup: vec![path.clone()], ..TargetArgs::default() },
-        Key::Process(pid, _) => TargetArgs { pid: vec![*pid], ..TargetArgs::default() },
+        RowKey::Cgroup(path) => TargetArgs { cgroup: vec![path.clone()], ..TargetArgs::default() },
+        RowKey::Process(pid, _) => TargetArgs { pid: vec![*pid], ..TargetArgs::default() },
     }
 }
 
 /// As rows show a migration that this program carries out itself.
-pub fn moving(key: &Key) -> Moving {
+pub fn moving(key: &RowKey) -> Moving {
     let target = target(key);
     Moving {
         job: "here".into(),
@@ -144,17 +142,17 @@ pub fn moving(key: &Key) -> Moving {
 fn ask(
     plan: &v1::PlanMigrationResponse,
     topology: &v1::Topology,
-    tell: &Sender<Report>,
+    tell: &Sender<ThreadReport>,
     yes: &Receiver<()>,
 ) -> bool {
     let plan = text::plan(plan, topology, VIEW);
-    tell.send(Report::Stage(Stage::Asked(plan))).is_ok() && yes.recv().is_ok()
+    tell.send(ThreadReport::Stage(Stage::Asked(plan))).is_ok() && yes.recv().is_ok()
 }
 
 fn here(
     roots: &Roots,
     target: &TargetArgs,
-    tell: &Sender<Report>,
+    tell: &Sender<ThreadReport>,
     yes: &Receiver<()>,
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
@@ -177,12 +175,12 @@ fn here(
             held_back: control.held_back(),
             is_cancelled,
         };
-        let _ = tell.send(Report::Stage(Stage::Running(progress)));
-        let _ = tell.send(Report::Moved(control.moved_bytes.load(Relaxed)));
+        let _ = tell.send(ThreadReport::Stage(Stage::Running(progress)));
+        let _ = tell.send(ThreadReport::Moved(control.moved_bytes.load(Relaxed)));
     })?;
-    let _ = tell.send(Report::Moved(outcome.account().moved_bytes()));
+    let _ = tell.send(ThreadReport::Moved(outcome.account().moved_bytes()));
     let flows = outcome.flows.iter().map(|((from, to), bytes)| ((from.0, to.0), *bytes));
-    let _ = tell.send(Report::Flows(flows.collect()));
+    let _ = tell.send(ThreadReport::Flows(flows.collect()));
     let after = planned.look_again(&|| false).ok().flatten();
     let offload = inspect::by_cpu(roots, Offload::Auto, &outcome);
     let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
@@ -201,7 +199,7 @@ fn by_daemon(
     endpoint: &Endpoint,
     connect: &ConnectArgs,
     target: &TargetArgs,
-    tell: &Sender<Report>,
+    tell: &Sender<ThreadReport>,
     yes: &Receiver<()>,
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
@@ -227,7 +225,7 @@ fn by_daemon(
             daemon.cancel_job(&id)?;
             is_told = true;
         }
-        if tell.send(Report::Stage(Stage::Running(progress(&job, is_told)))).is_err() {
+        if tell.send(ThreadReport::Stage(Stage::Running(progress(&job, is_told)))).is_err() {
             // The view has gone; the job is the daemon's.
             return Ok(None);
         }

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum List {
-    /// Cgroups that have processes.
+    /// Workloads: cgroups that have processes.
     Workloads,
     Processes,
     /// The processes of a cgroup.
@@ -17,16 +17,16 @@ pub enum List {
 
 /// What tells rows apart: the cgroup, or pid and start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Key {
+pub enum RowKey {
     Cgroup(String),
     Process(i32, u64),
 }
 
 /// The key of a row.
-pub fn key(row: &TopRowDoc) -> Key {
+pub fn key(row: &TopRowDoc) -> RowKey {
     match row.pid {
-        Some(pid) => Key::Process(pid, row.start_time_ticks.unwrap_or_default()),
-        None => Key::Cgroup(row.cgroup.clone().unwrap_or_default()),
+        Some(pid) => RowKey::Process(pid, row.start_time_ticks.unwrap_or_default()),
+        None => RowKey::Cgroup(row.cgroup.clone().unwrap_or_default()),
     }
 }
 

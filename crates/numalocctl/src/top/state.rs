@@ -1,14 +1,14 @@
 //! What the live view shows: the list, its order, what is selected, and what lies over it. Pure.
 
-use super::rows::{Key, List, key};
+use super::rows::{List, RowKey, key};
 use crate::{
-    columns::{Column, Slot, Sort},
+    columns::{Column, ShownColumn, Sort},
     doc::{TopDoc, TopRowDoc},
 };
 use numaloc_core::Identity;
 
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct TopState {
     pub list: List,
     /// The list that Esc leads back to.
     pub back: Option<List>,
@@ -23,7 +23,7 @@ pub struct State {
     /// Columns that were chosen; `None`: those that fit.
     pub columns: Option<Vec<Column>>,
     /// The row that is selected.
-    pub selected: Option<Key>,
+    pub selected: Option<RowKey>,
     /// Its place among the rows.
     pub line: usize,
     /// How far the threads and mappings, the help or a plan are scrolled.
@@ -31,7 +31,7 @@ pub struct State {
     /// What lies over the lists.
     pub popup: Popup,
     /// The migration that this view has begun.
-    pub migration: Option<Migration>,
+    pub migration: Option<BegunMigration>,
     /// What has happened, until the next key.
     pub message: Option<String>,
     /// What could not be asked of the daemon.
@@ -45,7 +45,6 @@ pub struct State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Popup {
     None,
-    /// The keys and columns.
     Help,
     /// The columns to choose, with the one that is selected.
     Columns(usize),
@@ -54,21 +53,18 @@ pub enum Popup {
 
 /// A migration that the view has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Migration {
-    /// Whose memory, for people.
+pub struct BegunMigration {
+    /// The target in words, for the title of the popup.
     pub target: String,
-    /// How far it is.
     pub stage: Stage,
 }
 
 /// How far a migration is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It is being planned.
     Planning,
     /// The plan waits for a yes.
     Asked(String),
-    /// It moves memory.
     Running(Progress),
     /// It has ended: the result, or why there is none.
     Ended(String),
@@ -89,13 +85,13 @@ pub struct Progress {
     pub is_cancelled: bool,
 }
 
-/// Where things were drawn.
+/// Where things were drawn last, for clicks of the mouse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spots {
     /// The line of the columns' names.
     pub header: u16,
     /// The columns with the cells of the screen that they take.
-    pub slots: Vec<(Slot, u16, u16)>,
+    pub slots: Vec<(ShownColumn, u16, u16)>,
     /// The first line of rows, and how many are on the screen.
     pub rows: (u16, u16),
     /// The number of the row in the first of them.
@@ -104,7 +100,7 @@ pub struct Spots {
     pub scroll: usize,
 }
 
-impl State {
+impl TopState {
     /// A view of this list.
     pub fn new(list: List, sort: Sort, filter: String, columns: Option<Vec<Column>>) -> Self {
         Self {
@@ -136,16 +132,16 @@ impl State {
     /// Keeps the selection on its row after rows have changed. If that row has gone, the one in its place is selected, and a
     /// process that has ended is told.
     pub fn settle(&mut self, document: &TopDoc, rows: &[&TopRowDoc]) {
-        let lives = |key: &Key| match key {
-            Key::Process(pid, start) => document.processes.iter().any(|row| {
+        let lives = |key: &RowKey| match key {
+            RowKey::Process(pid, start) => document.processes.iter().any(|row| {
                 row.pid == Some(*pid) && row.start_time_ticks.unwrap_or_default() == *start
             }),
-            Key::Cgroup(path) => {
+            RowKey::Cgroup(path) => {
                 document.workloads.iter().any(|row| row.cgroup.as_ref() == Some(path))
             }
         };
         if let Some((identity, comm)) = &self.opened
-            && !lives(&Key::Process(identity.pid, identity.start_time))
+            && !lives(&RowKey::Process(identity.pid, identity.start_time))
         {
             self.message = Some(format!("process {} ({comm}) has ended", identity.pid));
             self.opened = None;
@@ -153,8 +149,8 @@ impl State {
         let place = rows.iter().position(|row| Some(key(row)) == self.selected);
         if let (None, Some(gone)) = (place, self.selected.as_ref().filter(|key| !lives(key))) {
             self.message = Some(match gone {
-                Key::Process(pid, _) => format!("process {pid} has ended"),
-                Key::Cgroup(path) => format!("{path} has no processes any more"),
+                RowKey::Process(pid, _) => format!("process {pid} has ended"),
+                RowKey::Cgroup(path) => format!("{path} has no processes any more"),
             });
         }
         self.select(place.unwrap_or(self.line), rows);

@@ -1,9 +1,9 @@
 //! Pictures of the view, on terminals of several sizes.
 
 use super::{
-    draw::{Scene, draw},
+    draw::{DrawInput, draw},
     rows::{List, rows},
-    state::{Migration, Popup, Progress, Stage, State},
+    state::{BegunMigration, Popup, Progress, Stage, TopState},
 };
 use crate::{
     args::Cli,
@@ -152,18 +152,18 @@ fn detail() -> Detail {
     }
 }
 
-fn state(list: List) -> State {
-    State::new(list, Sort { column: Column::Remote, reverse: false }, String::new(), None)
+fn state(list: List) -> TopState {
+    TopState::new(list, Sort { column: Column::Remote, reverse: false }, String::new(), None)
 }
 
 /// Draws twice, as the loop does: the second time with the spots of the first.
-fn picture(state: &mut State, width: u16, height: u16) -> Buffer {
+fn picture(state: &mut TopState, width: u16, height: u16) -> Buffer {
     let (document, detail) = (document(), detail());
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     for _ in 0..2 {
         let rows = rows(&document, &state.list, &state.filter, state.sort);
         state.settle(&document, &rows);
-        let scene = Scene { document: &document, rows: &rows, detail: Some(&detail) };
+        let scene = DrawInput { document: &document, rows: &rows, detail: Some(&detail) };
         let mut spots = state.spots.clone();
         terminal.draw(|frame| spots = draw(frame.buffer_mut(), state, scene)).unwrap();
         (state.scroll, state.spots) = (spots.scroll, spots);
@@ -221,7 +221,7 @@ fn what_lies_over_the_lists() {
     ] {
         let mut state = state(List::Processes);
         state.popup = Popup::Migration;
-        state.migration = Some(Migration { target: "17 (redis\x1b-server)".into(), stage });
+        state.migration = Some(BegunMigration { target: "17 (redis\x1b-server)".into(), stage });
         texts.push(lines(&picture(&mut state, 80, 16)));
     }
     insta::assert_snapshot!(texts.join("\n"));
@@ -260,7 +260,8 @@ fn no_terminal_is_too_small_and_no_name_reaches_it_as_it_is() {
                 let mut state = state(List::Processes);
                 state.popup = popup.clone();
                 (state.scroll, state.line) = (1000, 1000);
-                state.migration = Some(Migration { target: "x".into(), stage: running.clone() });
+                state.migration =
+                    Some(BegunMigration { target: "x".into(), stage: running.clone() });
                 let opened = (Identity { pid: 17, start_time: 7 }, "redis".to_owned());
                 state.opened = is_open.then_some(opened);
                 let buffer = picture(&mut state, width, height);
@@ -275,7 +276,7 @@ fn no_terminal_is_too_small_and_no_name_reaches_it_as_it_is() {
 fn a_screen_full_of_rows_follows_the_selection() {
     let mut state = state(List::Processes);
     state.sort = Sort { column: Column::Pid, reverse: false };
-    let shown = |state: &mut State, line: usize| {
+    let shown = |state: &mut TopState, line: usize| {
         (state.line, state.selected) = (line, None);
         let text = lines(&picture(state, 80, 11));
         ["redis", "mysqld", "?]0;evil?", "hidden", "new"].map(|name| text.contains(name))

@@ -5,7 +5,7 @@ use crate::{
     args::ConnectArgs,
     endpoint::Endpoint,
     exit::Failure,
-    remote::{HostView, Standing},
+    remote::{HostView, Reconnecting},
 };
 use numaloc_core::Identity;
 use std::{
@@ -25,7 +25,7 @@ pub struct Views {
     answers: Receiver<Result<HostView, String>>,
     watched: Sender<Option<Identity>>,
     pub view: HostView,
-    /// When it came.
+    /// When the answer came, by this program's wall clock.
     pub at: SystemTime,
     /// Why a later one is missing.
     pub trouble: Option<String>,
@@ -37,7 +37,7 @@ impl Views {
     /// # Errors
     /// The daemon cannot be reached, refuses, or does not know the call.
     pub fn ask(endpoint: Endpoint, connect: ConnectArgs, delay: Duration) -> Result<Self, Failure> {
-        let mut daemon = Standing::new(endpoint, connect);
+        let mut daemon = Reconnecting::new(endpoint, connect);
         let view = daemon.ask(|daemon| daemon.live_view(None))?;
         let (sender, answers) = channel();
         let (watched, watch) = channel();
@@ -65,7 +65,7 @@ impl Views {
 }
 
 fn ask(
-    mut daemon: Standing,
+    mut daemon: Reconnecting,
     delay: Duration,
     watch: &Receiver<Option<Identity>>,
     sender: &Sender<Result<HostView, String>>,

@@ -1,4 +1,4 @@
-//! `advise` through the daemon.
+//! `advise`, answered by the fake daemon.
 
 use crate::{
     fake::{Fake, Script},

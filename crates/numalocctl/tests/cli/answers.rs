@@ -1,4 +1,4 @@
-//! Answers of the daemon.
+//! The answers that the fake daemon gives.
 
 use numaloc_api::v1;
 use prost_types::{Duration, Timestamp};

@@ -1,4 +1,4 @@
-//! `events`.
+//! `events`: lists, filters and the stream of new ones.
 
 use crate::{
     answers::event,

@@ -37,7 +37,6 @@ pub struct Script {
     /// If set, every call is answered with this.
     pub refuse: Option<Status>,
     pub version: &'static str,
-    /// Whether it is drained.
     pub drained: bool,
     /// What it knows of its host; `None`: it does not know the call, as an older one.
     pub live: Option<v1::LiveView>,
@@ -91,7 +90,7 @@ pub struct State {
 #[derive(Clone)]
 pub struct Services(Arc<State>);
 
-/// The fake daemon.
+/// A gRPC server in place of the daemon, which notes the requests.
 pub struct Fake {
     pub endpoint: String,
     state: Arc<State>,
@@ -145,7 +144,6 @@ impl Fake {
         command
     }
 
-    /// Runs a command line.
     pub fn run(&self, line: &str) -> Output {
         self.command(line).output().unwrap()
     }

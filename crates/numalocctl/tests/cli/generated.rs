@@ -1,4 +1,4 @@
-//! Completions and man pages.
+//! What `completions` and `generate man` write.
 
 use crate::run::{fails, numalocctl, text};
 use std::{

@@ -1,4 +1,4 @@
-//! `jobs`.
+//! `jobs`: lists, cancellation, deletion and watches.
 
 use crate::{
     answers::{ended, job},

@@ -1,4 +1,4 @@
-//! Pictures, without a daemon.
+//! Pictures of `locality` and `migrate`, without a daemon.
 
 use crate::run::{fails, json, numalocctl, program, refused, text};
 use serde_json::Value;

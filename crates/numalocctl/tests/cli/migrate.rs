@@ -1,4 +1,4 @@
-//! `migrate` with the daemon.
+//! `migrate` as a job of the fake daemon.
 
 use crate::{
     answers::{self, ended, job},

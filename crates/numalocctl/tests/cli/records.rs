@@ -1,4 +1,4 @@
-//! `schedules` and `workloads`.
+//! `schedules` and `workloads`, kept by the fake daemon.
 
 use crate::{
     fake::{Fake, Script},

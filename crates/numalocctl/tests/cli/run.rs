@@ -1,4 +1,4 @@
-//! Running the program.
+//! Runs the program, and keeps what it prints.
 
 use std::{
     io::Read,
@@ -19,7 +19,6 @@ pub fn program() -> Command {
     command
 }
 
-/// Runs a command line.
 pub fn numalocctl(line: &str) -> Output {
     program().args(line.split_whitespace()).output().unwrap()
 }

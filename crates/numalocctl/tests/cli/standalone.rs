@@ -1,4 +1,4 @@
-//! Without a daemon.
+//! Commands that need no daemon, on this host.
 
 use crate::run::{fails, json, numalocctl};
 use std::{

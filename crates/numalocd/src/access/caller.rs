@@ -7,7 +7,7 @@ use numaloc_api::value::Workload;
 /// Whose memory may be moved on behalf of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
-    /// Anybody's.
+    /// The memory of every process of the host.
     All,
     /// That of processes of one user, and of processes in some cgroups.
     Of {

@@ -109,12 +109,11 @@ pub struct Creators<'a> {
 }
 
 impl<'a> Creators<'a> {
-    /// With these grants.
-    pub fn new(grants: Grants<'a>) -> Self {
+    pub(crate) fn new(grants: Grants<'a>) -> Self {
         Self { grants, known: HashMap::new() }
     }
 
-    /// As [`Grants::creator`].
+    /// As [`Grants::creator`], looked up once for each creator.
     pub fn get(&mut self, creator: &'a str, gid: Option<u32>) -> Option<&Caller> {
         let known = self.known.entry((creator, gid));
         known.or_insert_with(|| self.grants.creator(creator, gid)).as_ref()

@@ -12,7 +12,7 @@ pub struct Hangup(Arc<Mutex<Option<oneshot::Sender<()>>>>);
 pub struct Via<P> {
     /// Who is at the other end.
     pub peer: P,
-    /// Ends it.
+    /// Closes the connection from within a request.
     pub hangup: Hangup,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Hangup,
-    lines::{Kind, Turn},
+    lines::{CallKind, Turn},
     standing::Standing,
 };
 use http::HeaderMap;
@@ -25,8 +25,8 @@ use tonic::{Status, body::Body};
 pub(super) fn held(
     body: Body,
     turn: Turn,
-    kind: Kind,
-    patience: Option<Patience>,
+    kind: CallKind,
+    patience: Option<SendTimeout>,
     standing: Standing,
 ) -> Body {
     let one_by_one = kind.goes_on();
@@ -44,16 +44,15 @@ pub(super) fn held(
 /// How long a piece of an answer waits for its client to take it. After that the whole connection is closed, because what HTTP/2
 /// has got of one call cannot be taken back.
 #[derive(Clone, Debug)]
-pub(super) struct Patience {
-    /// The longest wait.
+pub(super) struct SendTimeout {
     pub limit: Duration,
     /// The caller, for the log.
     pub caller: String,
-    /// Closes the connection.
+    /// Closes the whole connection once the limit has passed.
     pub hangup: Hangup,
 }
 
-impl Patience {
+impl SendTimeout {
     /// Closes the connection if `written` does not end in time. Does not wait itself.
     fn wait(&self, written: oneshot::Receiver<Infallible>) {
         let Self { limit, caller, hangup } = self.clone();
@@ -73,7 +72,7 @@ struct HeldAnswer {
     /// Ends when the previous message has been written.
     written: Option<oneshot::Receiver<Infallible>>,
     one_by_one: bool,
-    patience: Option<Patience>,
+    patience: Option<SendTimeout>,
     /// `None`: the answer does not depend on it any more.
     standing: Option<Standing>,
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Client, Cohort, Grants, Peer, Quotas, UnixPeer, audit, connection,
-    held::{Patience, held},
+    held::{SendTimeout, held},
     lines::Lines,
     rules::{self, Asks, Rule},
     standing::{Standing, permit},
@@ -95,7 +95,7 @@ impl<S> Layer<S> for Access {
     }
 }
 
-/// Services behind [`Access`].
+/// A service whose calls pass through [`Access`] first.
 #[derive(Clone, Debug)]
 pub struct Guarded<S> {
     access: Access,
@@ -144,7 +144,7 @@ impl Access {
         let (mut head, body) = request.into_parts();
         caller.map(|caller| head.extensions.insert(caller));
         let calls = self.config.borrow().calls;
-        let patience = connection::hangup(&head.extensions).map(|hangup| Patience {
+        let patience = connection::hangup(&head.extensions).map(|hangup| SendTimeout {
             limit: calls.take_timeout,
             caller: client.name.clone(),
             hangup: hangup.clone(),

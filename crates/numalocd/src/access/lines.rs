@@ -2,7 +2,7 @@
 //! number is bounded, too. So a caller that does not take its answers holds up nobody else, and takes only a bounded amount of
 //! memory.
 
-use super::shares::{Client, Holder};
+use super::shares::{Client, ShareHolder};
 use crate::{config::Calls, refusal::Refusal};
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ const LINES: usize = 64;
 
 /// What a call costs while it is answered. Each kind has a line of its own, so that a quick call does not wait for slow ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum CallKind {
     /// Reads one record, or a few numbers.
     Read,
     /// A list or a look at the host. The answer may have megabytes.
@@ -38,7 +38,7 @@ pub(super) enum Kind {
     Watch,
 }
 
-impl Kind {
+impl CallKind {
     /// Most calls of one caller that are answered at once.
     pub fn at_once(self) -> usize {
         match self {
@@ -83,12 +83,12 @@ impl Kind {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lines {
     remembered: Arc<Mutex<Remembered>>,
-    all: All,
+    all: CommonTurns,
 }
 
 /// Turns of all callers together.
 #[derive(Clone, Debug)]
-struct All {
+struct CommonTurns {
     reads: Arc<Semaphore>,
     lists: Arc<Semaphore>,
     advice: Arc<Semaphore>,
@@ -98,31 +98,31 @@ struct All {
     watches: Arc<Semaphore>,
 }
 
-impl Default for All {
+impl Default for CommonTurns {
     fn default() -> Self {
-        let turns = |kind: Kind| Arc::new(Semaphore::new(kind.over_all()));
+        let turns = |kind: CallKind| Arc::new(Semaphore::new(kind.over_all()));
         Self {
-            reads: turns(Kind::Read),
-            lists: turns(Kind::List),
-            advice: turns(Kind::Advice),
-            changes: turns(Kind::Change),
-            bulk: turns(Kind::Bulk),
-            streams: turns(Kind::Stream),
-            watches: turns(Kind::Watch),
+            reads: turns(CallKind::Read),
+            lists: turns(CallKind::List),
+            advice: turns(CallKind::Advice),
+            changes: turns(CallKind::Change),
+            bulk: turns(CallKind::Bulk),
+            streams: turns(CallKind::Stream),
+            watches: turns(CallKind::Watch),
         }
     }
 }
 
-impl All {
-    fn of(&self, kind: Kind) -> Arc<Semaphore> {
+impl CommonTurns {
+    fn of(&self, kind: CallKind) -> Arc<Semaphore> {
         let turns = match kind {
-            Kind::Read => &self.reads,
-            Kind::List => &self.lists,
-            Kind::Advice => &self.advice,
-            Kind::Change => &self.changes,
-            Kind::Bulk => &self.bulk,
-            Kind::Stream => &self.streams,
-            Kind::Watch => &self.watches,
+            CallKind::Read => &self.reads,
+            CallKind::List => &self.lists,
+            CallKind::Advice => &self.advice,
+            CallKind::Change => &self.changes,
+            CallKind::Bulk => &self.bulk,
+            CallKind::Stream => &self.streams,
+            CallKind::Watch => &self.watches,
         };
         turns.clone()
     }
@@ -130,7 +130,7 @@ impl All {
 
 #[derive(Debug, Default)]
 struct Remembered {
-    lines: HashMap<(Holder, Kind), Weak<CallLine>>,
+    lines: HashMap<(ShareHolder, CallKind), Weak<CallLine>>,
     /// How many lines were left when idle ones were last removed.
     busy: usize,
 }
@@ -139,7 +139,6 @@ struct Remembered {
 struct CallLine {
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
-    /// Most calls that wait.
     most_waiting: usize,
 }
 
@@ -181,7 +180,7 @@ impl Lines {
     ///
     /// # Errors
     /// [`Refusal::Quota`]: as many calls of this caller wait already as may.
-    pub async fn turn(&self, client: &Client, kind: Kind) -> Result<Turn, Refusal> {
+    pub async fn turn(&self, client: &Client, kind: CallKind) -> Result<Turn, Refusal> {
         let share = if client.is_host() { 2 } else { 1 };
         let mut own = Vec::with_capacity(2);
         // The caller's own turn is taken first and that of all callers last, so that no caller waits for others with more calls
@@ -198,7 +197,7 @@ impl Lines {
     }
 
     /// The line of a caller or cohort. It is a new one if none of its calls is under way.
-    fn line(&self, holder: Holder, kind: Kind, share: usize) -> Arc<CallLine> {
+    fn line(&self, holder: ShareHolder, kind: CallKind, share: usize) -> Arc<CallLine> {
         // Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.lines.len() >= LINES.max(2 * remembered.busy) {

@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Client,
-    shares::{Holder, Share, Shares, Words},
+    shares::{HeldShare, ShareHolder, ShareNames, Shares},
 };
 use crate::{
     config::{Config, Quota},
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 const CALL: u64 = 1_000_000_000;
 
 /// A watch. It counts until this is dropped.
-pub type Watching = Share;
+pub type Watching = HeldShare;
 
 /// How many callers are remembered before idle ones are removed.
 const CALLERS: usize = 64;
@@ -35,7 +35,7 @@ pub struct Quotas {
 
 #[derive(Debug, Default)]
 struct Callers {
-    used: HashMap<Holder, Bucket>,
+    used: HashMap<ShareHolder, Bucket>,
     /// How many callers were left when idle ones were last removed.
     busy: usize,
 }
@@ -45,14 +45,13 @@ struct Bucket {
     /// Tokens left, in billionths of a call.
     left: u64,
     updated: Instant,
-    /// Calls per second.
     limit: u32,
 }
 
 impl Quotas {
     /// With the quotas of `config`. Changes of the configuration take effect at once.
     pub fn new(config: watch::Receiver<Arc<Config>>) -> Self {
-        let watches = Shares::new(Words {
+        let watches = Shares::new(ShareNames {
             caller: "watches",
             cohort: "watches of all members of the group",
             all: "watches of all callers",
@@ -105,7 +104,7 @@ impl Quotas {
 impl Callers {
     /// What `holder` has used; a new one has a full bucket. Idle callers are forgotten each time the number of callers has
     /// doubled, so that the cost of a call does not depend on their number.
-    fn of(&mut self, holder: Holder, limit: u32, now: Instant) -> &mut Bucket {
+    fn of(&mut self, holder: ShareHolder, limit: u32, now: Instant) -> &mut Bucket {
         if self.used.len() >= CALLERS.max(2 * self.busy) && !self.used.contains_key(&holder) {
             self.used.retain(|_, used| used.fill(used.limit, now) < full(used.limit));
             self.busy = self.used.len();

@@ -1,7 +1,7 @@
 //! The role that each call needs, its kind, and how large its request may be. A call without a rule is refused, and a test fails
 //! for it.
 
-use super::lines::Kind;
+use super::lines::CallKind;
 use crate::config::Role;
 
 /// Who may make a call.
@@ -18,7 +18,7 @@ pub const REQUEST_MAX: usize = 1 << 20;
 /// The same for all other calls. Their requests have a few names.
 pub const SMALL_REQUEST_MAX: usize = 16 << 10;
 
-/// How a request comes.
+/// Whether a request is one message or a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asks {
     /// As one message of at most this many bytes, which is read before the call gets a turn.
@@ -27,56 +27,55 @@ pub(super) enum Asks {
     Stream,
 }
 
-/// What a call needs.
+/// What a method demands of its caller, and what it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     /// The path of its HTTP request.
     pub path: &'static str,
-    /// Who may make it.
+    /// The role that the caller must have, if any.
     pub need: Need,
     /// What it costs while it is answered.
-    pub kind: Kind,
-    /// How its request comes.
+    pub kind: CallKind,
     pub asks: Asks,
 }
 
 const fn open(path: &'static str) -> Rule {
-    new(path, Need::Open, Kind::Read)
+    new(path, Need::Open, CallKind::Read)
 }
 
 const fn read(path: &'static str) -> Rule {
-    viewer(path, Kind::Read)
+    viewer(path, CallKind::Read)
 }
 
 const fn list(path: &'static str) -> Rule {
-    viewer(path, Kind::List)
+    viewer(path, CallKind::List)
 }
 
 const fn stream(path: &'static str) -> Rule {
-    viewer(path, Kind::Stream)
+    viewer(path, CallKind::Stream)
 }
 
 const fn watch(path: &'static str) -> Rule {
-    viewer(path, Kind::Watch)
+    viewer(path, CallKind::Watch)
 }
 
-const fn viewer(path: &'static str, kind: Kind) -> Rule {
+const fn viewer(path: &'static str, kind: CallKind) -> Rule {
     new(path, Need::Role(Role::Viewer), kind)
 }
 
 const fn change(path: &'static str) -> Rule {
-    new(path, Need::Role(Role::Operator), Kind::Change)
+    new(path, Need::Role(Role::Operator), CallKind::Change)
 }
 
 const fn bulk(path: &'static str) -> Rule {
-    new(path, Need::Role(Role::Operator), Kind::Bulk)
+    new(path, Need::Role(Role::Operator), CallKind::Bulk)
 }
 
 const fn admin(path: &'static str) -> Rule {
-    new(path, Need::Role(Role::Admin), Kind::Change)
+    new(path, Need::Role(Role::Admin), CallKind::Change)
 }
 
-const fn new(path: &'static str, need: Need, kind: Kind) -> Rule {
+const fn new(path: &'static str, need: Need, kind: CallKind) -> Rule {
     Rule { path, need, kind, asks: Asks::Once(SMALL_REQUEST_MAX) }
 }
 
@@ -97,7 +96,7 @@ pub(super) const RULES: &[Rule] = &[
     list("/numaloc.v1.LocalityService/GetTopology"),
     list("/numaloc.v1.LocalityService/GetLocality").large(),
     watch("/numaloc.v1.LocalityService/WatchLocality").large(),
-    viewer("/numaloc.v1.LocalityService/GetAdvice", Kind::Advice).large(),
+    viewer("/numaloc.v1.LocalityService/GetAdvice", CallKind::Advice).large(),
     list("/numaloc.v1.LocalityService/GetLiveView"),
     list("/numaloc.v1.MigrationService/PlanMigration").large(),
     change("/numaloc.v1.MigrationService/CreateJob").large(),
@@ -145,7 +144,7 @@ impl Rule {
 
     /// Whether the call is a change. Changes are audited.
     pub fn is_change(&self) -> bool {
-        matches!(self.kind, Kind::Change | Kind::Bulk)
+        matches!(self.kind, CallKind::Change | CallKind::Bulk)
     }
 
     /// The name of the call, without its service.

@@ -19,14 +19,14 @@ const OF_ALL: u32 = 4;
 pub enum Cohort {
     /// Members of the group with this id, which a grant names.
     Group(u32),
-    /// Callers without a role.
+    /// All callers that have no role at all.
     WithoutRole,
 }
 
 /// Whom a call counts for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Client {
-    /// As [`super::Caller::name`].
+    /// The name of the caller, as in [`super::Caller::name`].
     pub name: String,
     /// `None`: the caller has a grant of its own.
     pub cohort: Option<Cohort>,
@@ -39,22 +39,22 @@ impl Client {
     }
 
     /// Whom it counts for, each with how much it gets as a multiple of what one caller gets.
-    pub(super) fn holders(&self) -> impl Iterator<Item = (Holder, u32)> {
-        let cohort = self.cohort.map(|cohort| (Holder::Cohort(cohort), COHORT));
-        [(Holder::Caller(self.name.clone()), 1)].into_iter().chain(cohort)
+    pub(super) fn holders(&self) -> impl Iterator<Item = (ShareHolder, u32)> {
+        let cohort = self.cohort.map(|cohort| (ShareHolder::Cohort(cohort), COHORT));
+        [(ShareHolder::Caller(self.name.clone()), 1)].into_iter().chain(cohort)
     }
 }
 
 /// A caller alone, or a cohort of callers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Holder {
+pub(super) enum ShareHolder {
     Caller(String),
     Cohort(Cohort),
 }
 
 /// What there is to share, in words: what one caller has of it, the members of a cohort, and all callers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Words {
+pub(super) struct ShareNames {
     pub caller: &'static str,
     pub cohort: &'static str,
     pub all: &'static str,
@@ -63,27 +63,26 @@ pub(super) struct Words {
 /// Counts what callers hold. Clones share the same count.
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
-    words: Words,
+    words: ShareNames,
     held: Arc<Mutex<Totals>>,
 }
 
 #[derive(Debug, Default)]
 struct Totals {
     all: usize,
-    by: HashMap<Holder, usize>,
+    by: HashMap<ShareHolder, usize>,
 }
 
 /// What a caller holds. It counts until this is dropped.
 #[derive(Debug)]
-pub struct Share {
+pub struct HeldShare {
     shares: Shares,
     client: Client,
     amount: usize,
 }
 
 impl Shares {
-    /// Nothing is held yet.
-    pub fn new(words: Words) -> Self {
+    pub fn new(words: ShareNames) -> Self {
         Self { words, held: Arc::default() }
     }
 
@@ -91,8 +90,8 @@ impl Shares {
     ///
     /// # Errors
     /// [`Refusal::Quota`]: the caller, its cohort, or all callers together, hold as much as they may.
-    pub fn take(&self, client: &Client, amount: usize, each: usize) -> Result<Share, Refusal> {
-        let mut share = Share { shares: self.clone(), client: client.clone(), amount: 0 };
+    pub fn take(&self, client: &Client, amount: usize, each: usize) -> Result<HeldShare, Refusal> {
+        let mut share = HeldShare { shares: self.clone(), client: client.clone(), amount: 0 };
         share.grow(amount, each)?;
         Ok(share)
     }
@@ -103,13 +102,13 @@ impl Shares {
     }
 }
 
-impl Share {
+impl HeldShare {
     /// Counts `more`. `each`: the most of one caller.
     ///
     /// # Errors
     /// As [`Shares::take`]. Then nothing has changed.
     pub fn grow(&mut self, more: usize, each: usize) -> Result<(), Refusal> {
-        let Words { caller, cohort, all } = self.shares.words;
+        let ShareNames { caller, cohort, all } = self.shares.words;
         let refused = |what, limit| {
             let caller = self.client.name.clone();
             Err(Refusal::Quota { what, limit, caller })
@@ -135,7 +134,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for HeldShare {
     fn drop(&mut self) {
         let mut held = lock(&self.shares.held);
         held.all -= self.amount;

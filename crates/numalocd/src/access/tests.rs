@@ -19,7 +19,7 @@ use super::{Authority, Client};
 use crate::config::{Ceilings, Config, Grant, Grantee, Role};
 use std::sync::Arc;
 
-/// A grant without cgroups.
+/// A grant that is bounded to no cgroups.
 fn grant(to: Grantee, role: Role) -> Grant {
     Grant { to, role, cgroups: Vec::new(), ceilings: Ceilings::default() }
 }

@@ -1,7 +1,7 @@
 //! Reads a request to its end before the call gets a turn. So half a request holds no turn, and what all callers have sent of
 //! requests takes a bounded amount of memory.
 
-use super::shares::{Client, Share, Shares, Words};
+use super::shares::{Client, HeldShare, ShareNames, Shares};
 use crate::refusal::Refusal;
 use http::HeaderMap;
 use http_body_util::{BodyExt, Full};
@@ -26,7 +26,7 @@ pub(super) struct Requests(Shares);
 
 impl Default for Requests {
     fn default() -> Self {
-        Self(Shares::new(Words {
+        Self(Shares::new(ShareNames {
             caller: "bytes of requests under way",
             cohort: "bytes of requests under way of all members of the group",
             all: "bytes of requests under way of all callers",
@@ -36,12 +36,12 @@ impl Default for Requests {
 
 /// A request that is being read, or waits for its turn.
 #[derive(Debug)]
-pub(super) struct Asking(Share);
+pub(super) struct Asking(HeldShare);
 
 /// A message and what it counts for.
 struct CountedMessage {
     message: Vec<u8>,
-    _share: Share,
+    _share: HeldShare,
 }
 
 impl AsRef<[u8]> for CountedMessage {

@@ -1,4 +1,4 @@
-//! `--check-config`.
+//! `--check-config`: reads the configuration and reports all problems in it.
 
 use super::Args;
 use std::{

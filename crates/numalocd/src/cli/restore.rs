@@ -1,4 +1,4 @@
-//! `--restore-settings`.
+//! `--restore-settings`: puts back what a daemon that was killed has changed on the host.
 
 use crate::balancing::Balancing;
 use numaloc_dma::{Offloading, dsa};

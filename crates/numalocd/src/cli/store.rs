@@ -1,7 +1,7 @@
-//! `--restore`, `--compact` and `--repair`.
+//! `--restore`, `--compact` and `--repair`: work on the store while no daemon has it open.
 
 use super::Args;
-use crate::store::{self, OpenError, Repaired, Replaced};
+use crate::store::{self, OpenError, Repaired, ReplacedStore};
 use std::{
     io::{self, Write},
     path::Path,
@@ -36,7 +36,7 @@ fn say(done: Result<String, OpenError>, out: &mut impl Write) -> io::Result<Exit
     }
 }
 
-fn restored(dir: &Path, replaced: &Replaced) -> String {
+fn restored(dir: &Path, replaced: &ReplacedStore) -> String {
     let mut text = format!("{}: {} records restored\n", dir.display(), replaced.records);
     if let Some(old) = &replaced.old {
         text += &format!("{}: what was there before\n", old.display());
@@ -44,8 +44,8 @@ fn restored(dir: &Path, replaced: &Replaced) -> String {
     text
 }
 
-fn compacted(dir: &Path, replaced: &Replaced) -> String {
-    let Replaced { records, bytes: [before, after], .. } = replaced;
+fn compacted(dir: &Path, replaced: &ReplacedStore) -> String {
+    let ReplacedStore { records, bytes: [before, after], .. } = replaced;
     format!("{}: {records} records, {before} bytes before, {after} bytes now\n", dir.display())
 }
 

@@ -11,7 +11,6 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// Time between two polls.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// Most workloads read by one poll.
 const AT_ONCE: usize = 500;
@@ -38,7 +37,6 @@ pub async fn watch(handle: Handle, engine: Engine) {
 struct Readings {
     /// Readings of the previous round whose workload has not been read in this round yet.
     before: BTreeMap<WorkloadId, String>,
-    /// Readings of this round.
     now: BTreeMap<WorkloadId, String>,
     /// The workload after which this round continues; `None`: a new round begins.
     after: Option<WorkloadId>,

@@ -3,12 +3,12 @@
 use std::io;
 use tokio::signal::unix::{self, SignalKind};
 
-/// What a signal means.
+/// What the daemon does about a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGHUP: read the configuration again.
     Reload,
-    /// SIGTERM or SIGINT: end.
+    /// SIGTERM or SIGINT: stop within the configured time.
     Stop,
 }
 

@@ -5,11 +5,11 @@ use crate::{
     access::Quotas,
     balancing::Balancing,
     config::Config,
-    dispatch::{Dispatcher, Ears, Edges, Lookup, Probe, Probed, Records, Status, start},
+    dispatch::{DaemonStatus, Dispatcher, Ears, Edges, Lookup, Probe, ProbeAnswer, Records, start},
     engine::Engine,
     metrics::Metrics,
     notify::Notifier,
-    order::Found,
+    order::FoundTarget,
     service::Parts,
     store::{Contents, Store},
 };
@@ -103,7 +103,7 @@ fn offloading() -> Offloading {
 async fn probe(
     engine: Engine,
     mut asked: mpsc::UnboundedReceiver<Probe>,
-    answered: mpsc::UnboundedSender<Probed>,
+    answered: mpsc::UnboundedSender<ProbeAnswer>,
 ) {
     while let Some(probe) = asked.recv().await {
         let (engine, answered) = (engine.clone(), answered.clone());
@@ -111,7 +111,7 @@ async fn probe(
             let Probe { schedule, etag, aim, options, creator } = probe;
             let found = engine.probe(&creator, aim, options).await;
             // Fails only when the daemon ends.
-            let _ = answered.send(Probed { schedule, etag, found });
+            let _ = answered.send(ProbeAnswer { schedule, etag, found });
         });
     }
 }
@@ -120,7 +120,7 @@ async fn probe(
 async fn answer_lookups(
     engine: Engine,
     mut sought: mpsc::UnboundedReceiver<Lookup>,
-    found: mpsc::UnboundedSender<(JobId, Option<Found>)>,
+    found: mpsc::UnboundedSender<(JobId, Option<FoundTarget>)>,
 ) {
     while let Some(Lookup { job, aim, options, owner }) = sought.recv().await {
         let there = engine.probe(&owner, aim, options).await;
@@ -131,7 +131,7 @@ async fn answer_lookups(
 }
 
 /// Tells the metrics and the service manager what the daemon is doing.
-fn tell(metrics: Metrics, notifier: Notifier) -> Box<dyn FnMut(&Status) + Send> {
+fn tell(metrics: Metrics, notifier: Notifier) -> Box<dyn FnMut(&DaemonStatus) + Send> {
     let mut told = String::new();
     Box::new(move |status| {
         metrics.jobs(&status.jobs);

@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 /// A client that has asked for a run of a schedule.
 #[derive(Debug)]
-pub struct Asked {
-    /// Its name.
+pub struct RunRequest {
+    /// The name of the client, which the job keeps as its requester.
     pub who: String,
     /// Makes its request safe to repeat.
     pub request_id: Option<String>,
-    /// Where the job goes.
+    /// Takes the answer: the job that was made.
     pub reply: Reply<Made>,
 }
 
@@ -36,7 +36,7 @@ pub struct Agenda {
     /// How many probes of a schedule have failed in a row.
     failures: HashMap<u64, u32>,
     /// Callers that wait for the job of a run that they have asked for; first come, first listed.
-    asked: HashMap<u64, Vec<Asked>>,
+    asked: HashMap<u64, Vec<RunRequest>>,
     /// Whether schedules' work stays done: for repeating schedules of which a run has ended since the start.
     fights: HashMap<u64, Fight>,
 }
@@ -115,18 +115,18 @@ impl Agenda {
     }
 
     /// Adds a caller that waits for a run of a schedule.
-    pub fn ask(&mut self, number: u64, asked: Asked) {
+    pub fn ask(&mut self, number: u64, asked: RunRequest) {
         self.asked.entry(number).or_default().push(asked);
     }
 
     /// Who has asked for a run of a schedule: the first with a request_id, else the first.
-    pub fn asker(&self, number: u64) -> Option<&Asked> {
+    pub fn asker(&self, number: u64) -> Option<&RunRequest> {
         let asked = self.asked.get(&number)?;
         asked.iter().find(|asked| asked.request_id.is_some()).or(asked.first())
     }
 
     /// Takes the callers that wait for a run of a schedule.
-    pub fn take_asked(&mut self, number: u64) -> Vec<Asked> {
+    pub fn take_asked(&mut self, number: u64) -> Vec<RunRequest> {
         self.asked.remove(&number).unwrap_or_default()
     }
 }

@@ -1,7 +1,7 @@
 //! The book: all records, as far as they are kept in memory. They change only by `Write`s, which are committed to the
 //! store.
 
-use super::{collection::Collection, labels::Labels, names::Names, used::Used};
+use super::{collection::Collection, labels::Labels, names::WorkloadNames, used::Used};
 use crate::{
     config::Quota,
     refusal::Refusal,
@@ -23,7 +23,7 @@ pub struct Book {
     counts: BTreeMap<JobState, usize>,
     schedules: Collection<Schedule>,
     workloads: Collection<Workload>,
-    names: Names,
+    names: WorkloadNames,
     labels: Labels,
     used: Used,
     events: VecDeque<EventHead>,
@@ -236,15 +236,12 @@ impl Book {
         self.workloads.check(workload, &workload.creator, &self.used, quota)
     }
 
-    /// All jobs, by number.
     pub fn jobs(&self) -> &Collection<Job> {
         &self.jobs
     }
-    /// All schedules, by number.
     pub fn schedules(&self) -> &Collection<Schedule> {
         &self.schedules
     }
-    /// All workloads, by name.
     pub fn workloads(&self) -> &Collection<Workload> {
         &self.workloads
     }
@@ -270,7 +267,7 @@ impl Book {
         self.open_jobs().filter(move |job| job.state == state)
     }
     /// Index of the workloads by cgroup, container id, pod uid and set.
-    pub fn names(&self) -> &Names {
+    pub fn names(&self) -> &WorkloadNames {
         &self.names
     }
     /// Index of the workloads by namespace and labels.

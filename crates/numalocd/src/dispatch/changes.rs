@@ -30,16 +30,16 @@ pub struct Changes<K> {
 
 /// What is reported of a record.
 #[derive(Debug)]
-pub struct Told<'a, K> {
+pub struct ReportedChange<'a, K> {
     /// The number of the change.
     pub number: u64,
-    /// Which record.
+    /// The id of the record that has changed.
     pub id: &'a K,
     /// Whether it has only come further, which takes it out of no filter.
     pub is_progress: bool,
 }
 
-/// A watch that begins.
+/// What a watch begins with: records, or the changes after its token.
 #[derive(Clone, Debug)]
 pub struct Begin {
     /// The number of the last change that has been published. It is watched for as long as there is one of these.
@@ -59,7 +59,7 @@ pub enum RecordChange<T, K> {
     CaughtUp,
 }
 
-/// Some changes of records.
+/// Changes of records that follow each other, as one answer has them.
 #[derive(Clone, Debug)]
 pub struct RecordChanges<T, K> {
     /// Each with its number and the resume token to continue after it.
@@ -71,7 +71,6 @@ pub struct RecordChanges<T, K> {
 }
 
 impl<K: Clone + Eq + Hash> Changes<K> {
-    /// Without any changes.
     pub fn new(run: u64) -> Self {
         Self {
             run,
@@ -106,7 +105,7 @@ impl<K: Clone + Eq + Hash> Changes<K> {
         self.order.insert(self.last, (id.clone(), true));
     }
 
-    /// A record has gone.
+    /// Notes that a record was removed.
     pub fn remove(&mut self, id: &K) {
         self.put(id);
         self.removals.push_back(self.last);
@@ -128,11 +127,15 @@ impl<K: Clone + Eq + Hash> Changes<K> {
 
     /// Changes with numbers above `after`. 0: all present records, and the removals that are remembered. `None`: some changes
     /// after it have been forgotten, or there is no change with the number `after`.
-    pub fn after(&self, after: u64) -> Option<impl Iterator<Item = Told<'_, K>>> {
+    pub fn after(&self, after: u64) -> Option<impl Iterator<Item = ReportedChange<'_, K>>> {
         let known = after == 0 || (self.forgotten..=self.last).contains(&after);
         known.then(|| {
             let rest = self.order.range(after + 1..);
-            rest.map(|(&number, (id, is_progress))| Told { number, id, is_progress: *is_progress })
+            rest.map(|(&number, (id, is_progress))| ReportedChange {
+                number,
+                id,
+                is_progress: *is_progress,
+            })
         })
     }
 
@@ -166,7 +169,7 @@ impl<K: Clone + Eq + Hash> Changes<K> {
         self.published.send_replace(self.last);
     }
 
-    /// Whether somebody watches.
+    /// Whether any watch is under way.
     pub fn is_watched(&self) -> bool {
         self.published.receiver_count() > 0
     }

@@ -3,7 +3,7 @@
 
 use super::{
     changes::Changes,
-    used::{Amount, Counted, Sort, Used},
+    used::{Amount, Counted, CountedKind, Used},
 };
 use crate::{
     config::Quota,
@@ -22,7 +22,7 @@ use std::{
 /// A client, and the id that it has given one of its requests.
 pub type RequestKey = (String, String);
 
-/// A kind of record.
+/// A kind of record: jobs, schedules, workloads.
 pub trait Record: Weight + Sized + 'static {
     type Id: Clone + Display + Eq + Hash + Send + 'static;
     /// Its place among the others.
@@ -37,7 +37,7 @@ pub trait Record: Weight + Sized + 'static {
     /// The request that made it, if that can be recognized.
     fn request(&self) -> Option<RequestKey>;
     /// What it counts as in the quota of its owner; `None`: it does not count.
-    fn sort(&self) -> Option<Sort>;
+    fn sort(&self) -> Option<CountedKind>;
 }
 
 /// Records of a kind, by key.
@@ -93,7 +93,6 @@ impl<R: Record> Collection<R> {
         self.kept.insert(key, kept)
     }
 
-    /// Removes a record.
     pub fn remove(&mut self, id: &R::Id, used: &mut Used) -> Option<R::Kept> {
         self.changes.remove(id);
         let key = self.by_id(id)?.as_ref().key();
@@ -191,8 +190,8 @@ impl Record for Job {
         let client = self.requester.as_ref().unwrap_or(&self.creator);
         Some((client.clone(), self.request_id.clone()?))
     }
-    fn sort(&self) -> Option<Sort> {
-        let sort = if self.schedule.is_some() { Sort::Run } else { Sort::OpenJob };
+    fn sort(&self) -> Option<CountedKind> {
+        let sort = if self.schedule.is_some() { CountedKind::Run } else { CountedKind::OpenJob };
         (!self.state.is_end()).then_some(sort)
     }
 }
@@ -206,8 +205,8 @@ impl Record for Schedule {
     fn request(&self) -> Option<RequestKey> {
         Some((self.creator.clone(), self.request_id.clone()?))
     }
-    fn sort(&self) -> Option<Sort> {
-        Some(Sort::Schedule)
+    fn sort(&self) -> Option<CountedKind> {
+        Some(CountedKind::Schedule)
     }
 }
 
@@ -229,7 +228,7 @@ impl Record for Workload {
     fn request(&self) -> Option<RequestKey> {
         None
     }
-    fn sort(&self) -> Option<Sort> {
-        Some(Sort::Workload)
+    fn sort(&self) -> Option<CountedKind> {
+        Some(CountedKind::Workload)
     }
 }

@@ -30,17 +30,17 @@ pub struct Replaced {
     pub written: usize,
     /// Workloads that were registered with the same values already.
     pub unchanged: usize,
-    /// Workloads that were forgotten.
+    /// Workloads of the previous set that the new one does not have.
     pub removed: usize,
 }
 
 /// What a client does to a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobAction {
-    /// Ends it.
+    /// The job ends after its current batches.
     Cancel,
     Pause,
-    /// Queues it again.
+    /// The job waits in the queue again, and is planned again when it is admitted.
     Resume,
 }
 
@@ -54,13 +54,13 @@ pub enum Hold {
 }
 
 /// Something that `S`, the dispatcher, does in its turn.
-pub type Work<S> = Box<dyn FnOnce(&mut S) + Send>;
+pub type DispatchWork<S> = Box<dyn FnOnce(&mut S) + Send>;
 
 /// What waits for the dispatcher. Each command answers its caller.
 pub enum Command<S> {
     /// Changes no record. Questions that wait behind changes are answered first.
-    Question(Work<S>),
-    /// Changes records.
+    Question(DispatchWork<S>),
+    /// A change that has to be stored before its answer.
     Change(Change<S>),
     /// Ends runs after their current batches, then the dispatcher.
     Stop,
@@ -71,7 +71,7 @@ pub struct Change<S> {
     /// About how much it writes, in bytes.
     pub bytes: usize,
     /// Makes it, and answers its caller once it is stored.
-    pub make: Work<S>,
+    pub make: DispatchWork<S>,
 }
 
 impl<S> fmt::Debug for Command<S> {

@@ -6,9 +6,9 @@
 //! ahead of the disk.
 
 use super::{
-    command::{Reply, Work},
+    command::{DispatchWork, Reply},
     dispatcher::Dispatcher,
-    group::Group,
+    group::CommitGroup,
 };
 use crate::{refusal::Refusal, store::Write};
 
@@ -26,14 +26,14 @@ impl Dispatcher {
     }
 
     /// Makes changes that wait together, in one commit.
-    pub(super) fn on_changes(&mut self, changes: Vec<Work<Self>>) {
+    pub(super) fn on_changes(&mut self, changes: Vec<DispatchWork<Self>>) {
         if changes.is_empty() {
             return;
         }
         self.records.begin_draft();
-        self.group = Some(Group::default());
+        self.group = Some(CommitGroup::default());
         changes.into_iter().for_each(|change| change(self));
-        let Group { effects, answers } = self.group.take().unwrap_or_default();
+        let CommitGroup { effects, answers } = self.group.take().unwrap_or_default();
         let stored = self.records.store_draft(&*self.edges.measured);
         match &stored {
             Ok(any) => {

@@ -1,9 +1,9 @@
 //! The dispatcher's state. Its parts change only through their own functions; each plain field says which file changes it.
 
 use super::{
-    Status,
+    DaemonStatus,
     agenda::{Agenda, Changed},
-    group::Group,
+    group::CommitGroup,
     jumps::Jumps,
     leases::Leases,
     limits::SharedLimit,
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     access::{Caller, Grants},
     config::Config,
-    order::{Aim, Found, Order, Report},
+    order::{Aim, EngineReport, FoundTarget, JobOrder},
     refusal::Refusal,
 };
 use numaloc_api::value::{EventType, JobId, ScheduleId};
@@ -35,13 +35,13 @@ use tokio::{
 /// Asks whether the target of a schedule is there.
 #[derive(Debug)]
 pub struct Probe {
-    /// The schedule.
+    /// The schedule, whose next run is due.
     pub schedule: ScheduleId,
     /// The schedule's etag. If the schedule has changed when the answer comes, the answer is ignored.
     pub etag: String,
-    /// The target.
+    /// What the engine has to look for.
     pub aim: Aim,
-    /// Options of the migration.
+    /// Options of the migration, which decide whose memory counts.
     pub options: Options,
     /// The schedule's creator, with its present rights.
     pub creator: Caller,
@@ -49,24 +49,24 @@ pub struct Probe {
 
 /// The answer to a [`Probe`].
 #[derive(Debug)]
-pub struct Probed {
-    /// The schedule.
+pub struct ProbeAnswer {
+    /// The schedule of the probe.
     pub schedule: ScheduleId,
     /// The schedule's etag in the question.
     pub etag: String,
-    /// What was found.
-    pub found: Result<Found, Refusal>,
+    /// The processes that were found, or why there are none.
+    pub found: Result<FoundTarget, Refusal>,
 }
 
 /// Asks for the processes of a job that was open when the daemon started. Then a new job for the same memory is checked
 /// against this one even before this one is planned.
 #[derive(Debug)]
 pub struct Lookup {
-    /// The job.
+    /// The job, which was open when the daemon started.
     pub job: JobId,
-    /// The target.
+    /// What the engine has to look for.
     pub aim: Aim,
-    /// Options of the migration.
+    /// Options of the migration, which decide whose memory counts.
     pub options: Options,
     /// The job's owner, with its present rights.
     pub owner: Caller,
@@ -74,10 +74,10 @@ pub struct Lookup {
 
 /// Everything outside of the dispatcher that it uses.
 pub struct Edges {
-    /// The configuration in force.
+    /// The configuration in force; a reload replaces it.
     pub config: watch::Receiver<Arc<Config>>,
     /// To the engine: plan and move.
-    pub orders: mpsc::UnboundedSender<Order>,
+    pub orders: mpsc::UnboundedSender<JobOrder>,
     /// To the engine: is the target of a schedule there?
     pub probes: mpsc::UnboundedSender<Probe>,
     /// To the engine: what of the target of a job is there?
@@ -85,7 +85,7 @@ pub struct Edges {
     /// Called with all that is counted or measured.
     pub measured: Box<dyn Fn(Measured<'_>) + Send>,
     /// Called with the daemon's status whenever that has changed.
-    pub tell: Box<dyn FnMut(&Status) + Send>,
+    pub tell: Box<dyn FnMut(&DaemonStatus) + Send>,
     /// The wall clock. It may jump, so durations are measured with `Instant`.
     pub clock: fn() -> SystemTime,
 }
@@ -104,7 +104,7 @@ pub struct Dispatcher {
     pub(super) records: Records,
     /// What follows from the changes that are to share the commit now being prepared, and their answers; `None` outside of
     /// that. `commits` has it.
-    pub(super) group: Option<Group<Self>>,
+    pub(super) group: Option<CommitGroup<Self>>,
     /// Jobs that the engine is working on, by number. `turn` begins them, `reports` ends them.
     pub(super) runs: BTreeMap<u64, Run>,
     /// What is known of open jobs beyond their records.
@@ -118,7 +118,7 @@ pub struct Dispatcher {
     /// Room on the nodes that all runs share. `turn` hands it out.
     pub(super) rooms: Arc<SharedRooms>,
     /// Reports whose consequences could not be stored yet. `reports` has them.
-    pub(super) late: VecDeque<Report>,
+    pub(super) late: VecDeque<EngineReport>,
     /// Bytes moved since the start. `reports` adds to them.
     pub(super) moved_bytes: u64,
     /// What there is to tell of the host since the start, as events with these messages. `recover` tells it.
@@ -137,7 +137,6 @@ pub struct Dispatcher {
     pub(super) ended_bytes: usize,
     /// Whether the wall clock has jumped. `forget` asks it.
     pub(super) jumps: Jumps,
-    /// When the daemon started.
     pub(super) started: SystemTime,
     /// Set by `task` when the daemon stops: the deadline for runs to end.
     pub(super) stopping: Option<Instant>,
@@ -179,7 +178,6 @@ impl Dispatcher {
         Self { news, ..self }
     }
 
-    /// The configuration in force.
     pub(super) fn config(&self) -> Arc<Config> {
         self.edges.config.borrow().clone()
     }
@@ -197,7 +195,7 @@ impl Dispatcher {
         })
     }
 
-    /// The wall clock.
+    /// The wall clock of the host, or that of a test.
     pub(super) fn wall(&self) -> SystemTime {
         (self.edges.clock)()
     }

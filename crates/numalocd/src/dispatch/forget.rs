@@ -1,8 +1,8 @@
-//! Removal of old records.
+//! Removes ended jobs and events that are beyond the bounds of retention.
 
 use super::{
     dispatcher::Dispatcher,
-    retain::{Candidate, Room, surplus},
+    retain::{Forgettable, RetentionBound, surplus},
 };
 use crate::{
     config::Retention,
@@ -58,13 +58,17 @@ impl Dispatcher {
             if too_many || job.ended.is_some_and(is_old) {
                 old.push(job.id.clone());
             } else {
-                kept.push(Candidate { key: &job.id, creator: self.owner_name(job), bytes: *bytes });
+                kept.push(Forgettable {
+                    key: &job.id,
+                    creator: self.owner_name(job),
+                    bytes: *bytes,
+                });
             }
         }
         // The oldest first, as for events.
         old.reverse();
         kept.reverse();
-        let room = Room { records: retention.jobs, bytes: retention.bytes };
+        let room = RetentionBound { records: retention.jobs, bytes: retention.bytes };
         old.extend(surplus(kept, room, AT_ONCE + 1).into_iter().cloned());
         old
     }
@@ -75,7 +79,7 @@ impl Dispatcher {
         let old = events.iter().take_while(|head| is_older(now, head.time, retention.age));
         let mut old: Vec<u64> = old.map(|head| head.number).collect();
         let kept = || events.range(old.len()..);
-        let room = Room { records: retention.events, bytes: retention.bytes };
+        let room = RetentionBound { records: retention.events, bytes: retention.bytes };
         let bytes: usize = kept().map(|head| head.bytes).sum();
         if kept().len() <= room.records && bytes <= room.bytes {
             return old;
@@ -86,8 +90,8 @@ impl Dispatcher {
     }
 }
 
-fn record(head: &EventHead) -> Candidate<'_, u64> {
-    Candidate { key: head.number, creator: &head.creator, bytes: head.bytes }
+fn record(head: &EventHead) -> Forgettable<'_, u64> {
+    Forgettable { key: head.number, creator: &head.creator, bytes: head.bytes }
 }
 
 fn is_older(now: SystemTime, time: SystemTime, age: Duration) -> bool {

@@ -8,23 +8,23 @@ use std::fmt;
 pub type Effect<S> = Box<dyn FnOnce(&mut S) + Send>;
 
 /// Answers a change. The argument says why it could not be stored, if it could not.
-pub type Answer = Box<dyn FnOnce(Option<&Refusal>) + Send>;
+pub type CommitAnswer = Box<dyn FnOnce(Option<&Refusal>) + Send>;
 
 /// What is to be done once changes are stored.
-pub struct Group<S> {
+pub struct CommitGroup<S> {
     /// What follows if they are stored, in the order of the changes.
     pub effects: Vec<Effect<S>>,
     /// The answers, in the order of the changes.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<CommitAnswer>,
 }
 
-impl<S> Default for Group<S> {
+impl<S> Default for CommitGroup<S> {
     fn default() -> Self {
         Self { effects: Vec::new(), answers: Vec::new() }
     }
 }
 
-impl<S> fmt::Debug for Group<S> {
+impl<S> fmt::Debug for CommitGroup<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Group").field("answers", &self.answers.len()).finish_non_exhaustive()
     }

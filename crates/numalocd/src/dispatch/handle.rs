@@ -8,15 +8,15 @@ use super::{
     dispatcher::Dispatcher,
     lists::{Listable, WATCHED_BYTES},
     page::Listed,
-    rest::{AnyEvents, AnyJob, Reading},
+    rest::{AnyEvents, AnyJob, ReadTurns},
     selected::{Selected, plain},
-    status::Status,
+    status::DaemonStatus,
 };
 use crate::{
     access::Caller,
-    order::{Found, Offers},
+    order::{FoundTarget, Offers},
     refusal::Refusal,
-    store::{Holds, Snapshot, Weight},
+    store::{Holds, StoreSnapshot, Weight},
 };
 use numaloc_api::value::{
     CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobId,
@@ -36,7 +36,7 @@ const SMALL: usize = 1024;
 pub struct Handle {
     commands: mpsc::Sender<Command<Dispatcher>>,
     last_event: watch::Receiver<u64>,
-    reading: Reading,
+    reading: ReadTurns,
 }
 
 impl Handle {
@@ -44,12 +44,12 @@ impl Handle {
         commands: mpsc::Sender<Command<Dispatcher>>,
         last_event: watch::Receiver<u64>,
     ) -> Self {
-        Self { commands, last_event, reading: Reading::default() }
+        Self { commands, last_event, reading: ReadTurns::default() }
     }
 
     /// The turns in which records are read beside the dispatcher.
     #[cfg(test)]
-    pub(super) fn reading(&self) -> &Reading {
+    pub(super) fn reading(&self) -> &ReadTurns {
         &self.reading
     }
 
@@ -181,7 +181,6 @@ impl Handle {
         Ok(whole.map_or(job, Arc::new))
     }
 
-    /// The same of events.
     async fn whole_events(&self, mut events: AnyEvents) -> Result<Vec<Arc<Event>>, Refusal> {
         let Some(reader) = events.reader.take() else { return Ok(events.with(Vec::new())) };
         let numbers = events.numbers();
@@ -324,7 +323,7 @@ calls! {
     /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request
     /// with the same request_id made (`true`). Refused for: conflict, already exists, quota, store.
     change[request.spec.weight() + found.members.weight()]
-    create_job(caller: Caller, request: CreateJob, pins: Pins, found: Found) -> Made
+    create_job(caller: Caller, request: CreateJob, pins: Pins, found: FoundTarget) -> Made
         = |d| d.create_job(&caller, request, pins, found);
 
     /// Ends a job after its current batches. Refused for: not found, wrong state, not permitted, store.
@@ -354,7 +353,7 @@ calls! {
     make_schedule(caller: Caller, request: CreateSchedule, pins: Pins) -> MadeSchedule
         = |d| d.create_schedule(&caller, request, pins);
 
-    /// One schedule.
+    /// The schedule of this name, as the book has it.
     ask get_schedule(id: ScheduleId) -> Arc<Schedule> = |d| d.get_schedule(&id);
 
     /// Changes a schedule. `pins` belong to the new target, if the change has one. Refused for: invalid, not found, etag, not
@@ -390,7 +389,7 @@ calls! {
     change[SMALL] unregister_workload(caller: Caller, request: UnregisterWorkload) -> ()
         = |d| d.unregister_workload(&caller, &request);
 
-    /// One workload.
+    /// The workload of this name, as the book has it.
     ask get_workload(id: WorkloadId) -> Arc<Workload> = |d| d.get_workload(&id);
 
     /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for its next
@@ -413,8 +412,8 @@ calls! {
         = |d| d.set_hold(&caller, hold, on);
 
     /// What the store holds at this moment. It can be copied while the store is used.
-    ask snapshot() -> Snapshot = |d| d.records.snapshot();
+    ask snapshot() -> StoreSnapshot = |d| d.records.snapshot();
 
     /// What the daemon is doing.
-    ask status() -> Status = |d| Ok(d.status());
+    ask status() -> DaemonStatus = |d| Ok(d.status());
 }

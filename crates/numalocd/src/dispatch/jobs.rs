@@ -26,7 +26,7 @@ use super::{
     Made, command::JobAction, dispatcher::Dispatcher, ends::joined, owned::check_owner,
     rest::AnyJob,
 };
-use crate::{access::Caller, order::Found, refusal::Refusal, store::Write};
+use crate::{access::Caller, order::FoundTarget, refusal::Refusal, store::Write};
 use numaloc_api::value::{
     CreateJob, EventType, Job, JobId, JobState, MigrationSpec, OnConflict, Pins,
 };
@@ -74,7 +74,7 @@ impl Dispatcher {
         caller: &Caller,
         request: CreateJob,
         pins: Pins,
-        found: Found,
+        found: FoundTarget,
     ) -> Result<Made, Refusal> {
         if let Some(job) = self.find_request(caller, &request)? {
             return Ok((job, true));
@@ -126,7 +126,7 @@ impl Dispatcher {
     }
 
     /// Open jobs, not paused, that have an address space of `found`, the oldest first.
-    fn in_the_way(&self, found: &Found) -> Vec<Arc<Job>> {
+    fn in_the_way(&self, found: &FoundTarget) -> Vec<Arc<Job>> {
         let overlaps = |job: &&Arc<Job>| {
             let other = job.id.number().and_then(|number| self.open.found(number));
             let other = other.filter(|_| job.state != JobState::Paused);

@@ -22,12 +22,12 @@ pub struct Labels {
     keys: [RandomState; 2],
 }
 
-/// Two hashes of a [`Part`], with keys that nobody knows: no two parts have the same.
+/// Two hashes of a [`ConditionKey`], with keys that nobody knows: no two parts have the same.
 type Hash = [u64; 2];
 
 /// Something that a condition may ask for.
 #[derive(Clone, Copy, Debug, Hash)]
-enum Part<'a> {
+enum ConditionKey<'a> {
     Namespace(&'a str),
     /// A label, with any value.
     Key(&'a str),
@@ -79,7 +79,7 @@ impl Labels {
     pub fn select(&self, selector: &Selector) -> Matches<'_> {
         let mut bits = vec![0; self.slots.len().div_ceil(64)];
         match &selector.namespace {
-            Some(namespace) => self.having(Part::Namespace(namespace)).add_to(&mut bits),
+            Some(namespace) => self.having(ConditionKey::Namespace(namespace)).add_to(&mut bits),
             None => self.all.add_to(&mut bits),
         }
         let mut these = vec![0; bits.len()];
@@ -90,11 +90,13 @@ impl Labels {
             these.fill(0);
             let key = required.key.as_str();
             match &required.condition {
-                Condition::In(values) | Condition::NotIn(values) => values
-                    .iter()
-                    .for_each(|value| self.having(Part::Label(key, value)).add_to(&mut these)),
+                Condition::In(values) | Condition::NotIn(values) => {
+                    values.iter().for_each(|value| {
+                        self.having(ConditionKey::Label(key, value)).add_to(&mut these)
+                    })
+                }
                 Condition::Exists | Condition::DoesNotExist => {
-                    self.having(Part::Key(key)).add_to(&mut these);
+                    self.having(ConditionKey::Key(key)).add_to(&mut these);
                 }
             }
             let both = bits.iter_mut().zip(&these);
@@ -108,20 +110,20 @@ impl Labels {
         Matches { labels: self, bits }
     }
 
-    fn having(&self, part: Part<'_>) -> &Set {
+    fn having(&self, part: ConditionKey<'_>) -> &Set {
         self.having.get(&hash(&self.keys, part)).unwrap_or(&Set::None)
     }
 }
 
-fn parts(workload: &Workload) -> impl Iterator<Item = Part<'_>> {
-    let namespace = workload.spec.namespace.as_deref().map(Part::Namespace);
+fn parts(workload: &Workload) -> impl Iterator<Item = ConditionKey<'_>> {
+    let namespace = workload.spec.namespace.as_deref().map(ConditionKey::Namespace);
     let labels = workload.spec.labels.iter();
-    namespace
-        .into_iter()
-        .chain(labels.flat_map(|(key, value)| [Part::Key(key), Part::Label(key, value)]))
+    namespace.into_iter().chain(
+        labels.flat_map(|(key, value)| [ConditionKey::Key(key), ConditionKey::Label(key, value)]),
+    )
 }
 
-fn hash(keys: &[RandomState; 2], part: Part<'_>) -> Hash {
+fn hash(keys: &[RandomState; 2], part: ConditionKey<'_>) -> Hash {
     keys.each_ref().map(|keys| keys.hash_one(part))
 }
 
@@ -155,7 +157,6 @@ enum Set {
 }
 
 impl Set {
-    /// As [`More::add`].
     fn add(&mut self, slot: u32, of: usize) {
         match self {
             Self::None => *self = Self::One(slot),
@@ -164,7 +165,6 @@ impl Set {
         }
     }
 
-    /// As [`More::remove`].
     fn remove(&mut self, slot: u32) -> bool {
         match self {
             Self::None | Self::One(_) => true,
@@ -337,7 +337,9 @@ mod tests {
         // The same again, under the same names.
         (0..1000).for_each(|id| labels.put(&workload(id, u32::from(id))));
         assert_eq!((labels.slots.len(), labels.by_id.len()), (1000, 1000));
-        let Set::More(more) = labels.having(Part::Key("a")) else { panic!("there are 500") };
+        let Set::More(more) = labels.having(ConditionKey::Key("a")) else {
+            panic!("there are 500")
+        };
         assert!(matches!(**more, More::Many { count: 500, .. }));
         (0..1000).for_each(|id| labels.remove(&workload(id, 0).spec.id));
         assert!(labels.having.is_empty() && labels.by_id.is_empty());

@@ -5,7 +5,7 @@ use numaloc_api::value::WorkloadId;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
-/// The ends of leases.
+/// When the leases of workloads end, the earliest first.
 #[derive(Debug, Default)]
 pub struct Leases {
     ends: BTreeMap<WorkloadId, Instant>,

@@ -1,9 +1,9 @@
 //! Lists, one page at a time.
 
 use super::{
-    Begin, Listed, RecordChange, RecordChanges, Status,
+    Begin, DaemonStatus, Listed, RecordChange, RecordChanges,
     book::Book,
-    changes::Told,
+    changes::ReportedChange,
     collection::{Collection, Record},
     dispatcher::Dispatcher,
     page::page,
@@ -237,7 +237,7 @@ impl Dispatcher {
         let (mut changes, mut bytes, mut seen) = (Vec::new(), 0, after);
         while changes.len() < most
             && bytes < WATCHED_BYTES
-            && let Some(Told { number, id, is_progress }) = rest.next()
+            && let Some(ReportedChange { number, id, is_progress }) = rest.next()
         {
             seen = number;
             let kept = all.by_id(id);
@@ -364,9 +364,9 @@ impl Dispatcher {
         events.get(low).map_or(last + 1, |head| head.number)
     }
 
-    pub(super) fn status(&self) -> Status {
+    pub(super) fn status(&self) -> DaemonStatus {
         let counts = self.records.counts().iter().filter(|(_, count)| **count > 0);
-        Status {
+        DaemonStatus {
             started: self.started,
             jobs: counts.map(|(state, count)| (*state, *count)).collect(),
             schedules: self.records.schedules().len(),

@@ -12,19 +12,15 @@ pub enum Measured<'a> {
     /// The store begins a commit; [`Self::Commit`] follows.
     Committing,
     /// The store took `elapsed` for a commit. `done`: the commit took effect.
-    Commit {
-        /// How long the commit took.
-        elapsed: Duration,
-        /// Whether it took effect.
-        done: bool,
-    },
+    #[expect(missing_docs, reason = "described above")]
+    Commit { elapsed: Duration, done: bool },
     /// The size of the store's file.
     StoreBytes(u64),
     /// A job's turn has come after it was queued for so long.
     Dequeued(Duration),
     /// When the oldest queued job of each class was created. Classes without a queued job are left out.
     OldestQueued(&'a BTreeMap<QosClass, SystemTime>),
-    /// A job has ended.
+    /// A job has reached an end state, which its commit has stored.
     Ended(&'a Job),
     /// So many percent of the memory of a workload that may be moved are local.
     Local(&'a WorkloadId, f64),

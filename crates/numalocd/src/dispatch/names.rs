@@ -4,28 +4,28 @@
 use numaloc_api::value::{QosClass, Workload, WorkloadId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-type Index = HashMap<String, BTreeSet<WorkloadId>>;
+type ByName = HashMap<String, BTreeSet<WorkloadId>>;
 
 /// Index of workloads by names that several workloads may share.
 #[derive(Debug, Default)]
-pub struct Names {
-    cgroups: Index,
-    containers: Index,
-    pods: Index,
-    sets: Index,
+pub struct WorkloadNames {
+    cgroups: ByName,
+    containers: ByName,
+    pods: ByName,
+    sets: ByName,
     /// What clients say of the class of each cgroup, and how many workloads say so.
-    classes: HashMap<String, BTreeMap<Says, usize>>,
+    classes: HashMap<String, BTreeMap<DeclaredClass, usize>>,
 }
 
 /// A client, its group, and the class that it says a cgroup has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Says {
+pub struct DeclaredClass {
     pub creator: String,
     pub creator_gid: Option<u32>,
     pub qos_class: QosClass,
 }
 
-impl Names {
+impl WorkloadNames {
     /// Adds the names of a workload.
     pub fn add(&mut self, workload: &Workload) {
         for (index, name) in self.of(workload) {
@@ -59,7 +59,7 @@ impl Names {
         }
     }
 
-    fn of(&mut self, workload: &Workload) -> impl Iterator<Item = (&mut Index, String)> {
+    fn of(&mut self, workload: &Workload) -> impl Iterator<Item = (&mut ByName, String)> {
         let spec = &workload.spec;
         let cgroup = Some((&mut self.cgroups, spec.cgroup.clone()));
         let container = spec.container_id.clone().map(|id| (&mut self.containers, id));
@@ -74,7 +74,7 @@ impl Names {
     }
 
     /// What clients say of the class of a cgroup, each once.
-    pub fn classes_of(&self, path: &str) -> impl Iterator<Item = &Says> {
+    pub fn classes_of(&self, path: &str) -> impl Iterator<Item = &DeclaredClass> {
         self.classes.get(path).into_iter().flat_map(BTreeMap::keys)
     }
 
@@ -94,10 +94,10 @@ impl Names {
     }
 }
 
-fn says(workload: &Workload) -> Option<Says> {
+fn says(workload: &Workload) -> Option<DeclaredClass> {
     let qos_class = workload.spec.qos_class?;
     let (creator, creator_gid) = (workload.creator.clone(), workload.creator_gid);
-    Some(Says { creator, creator_gid, qos_class })
+    Some(DeclaredClass { creator, creator_gid, qos_class })
 }
 
 /// The key of a set. A source has no slash, so no key can look like that of another client's set.

@@ -1,30 +1,30 @@
 //! What memory knows of open jobs beyond their records, by number. No IO.
 
-use crate::order::Found;
+use crate::order::FoundTarget;
 use std::collections::HashMap;
 
 /// What is known of all open jobs.
 #[derive(Debug, Default)]
 pub struct OpenJobs {
     /// Their processes and nodes, where known, without members: records have these.
-    found: HashMap<u64, Found>,
+    found: HashMap<u64, FoundTarget>,
     /// The places in the queue of jobs that have been put behind others.
     behind: HashMap<u64, u64>,
 }
 
 impl OpenJobs {
     /// The processes and nodes of a job, if they are known.
-    pub fn found(&self, number: u64) -> Option<&Found> {
+    pub fn found(&self, number: u64) -> Option<&FoundTarget> {
         self.found.get(&number)
     }
 
     /// Takes in the processes and nodes of a job.
-    pub fn learn(&mut self, number: u64, found: &Found) {
+    pub fn learn(&mut self, number: u64, found: &FoundTarget) {
         self.found.insert(number, found.bare());
     }
 
     /// Takes in the processes and nodes of a job of which nothing is known yet.
-    pub fn learn_first(&mut self, number: u64, found: &Found) {
+    pub fn learn_first(&mut self, number: u64, found: &FoundTarget) {
         self.found.entry(number).or_insert_with(|| found.bare());
     }
 

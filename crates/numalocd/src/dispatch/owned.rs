@@ -22,7 +22,7 @@ pub fn check_etag(id: &dyn Display, expected: Option<&str>, present: &str) -> Re
     }
 }
 
-/// A new, random etag.
+/// A new etag, which is random so that it never repeats one of a record of the same name.
 pub fn etag() -> String {
     format!("{:016x}", fastrand::u64(..))
 }

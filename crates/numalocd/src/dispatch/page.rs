@@ -11,7 +11,7 @@ const BYTES: usize = 2 << 20;
 /// A page of a list.
 #[derive(Clone, Debug)]
 pub struct Listed<T> {
-    /// Its entries.
+    /// The entries of this page, at most as many as were asked for.
     pub entries: Vec<T>,
     /// The token of the next page; `None`: there is none.
     pub next: Option<String>,

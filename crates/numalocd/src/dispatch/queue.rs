@@ -1,6 +1,6 @@
 //! Which jobs come next. No IO, no clock.
 
-use crate::{config::Queue, order::Found};
+use crate::{config::Queue, order::FoundTarget};
 use numaloc_api::value::QosClass;
 use numaloc_core::{Identity, NodeId};
 use std::{
@@ -14,16 +14,16 @@ use std::{
 /// its own class.
 pub const SLICE: Duration = Duration::from_secs(120);
 
-/// A queued job.
+/// A job in the queue, with what decides when it is admitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'a> {
     /// Its number: the lower, the older.
     pub number: u64,
     /// Its place in the queue: its number, unless it has been put behind jobs that were already there.
     pub line: u64,
-    /// Its class.
+    /// Its class: the queue serves LSR before LS, and LS before BE.
     pub qos_class: QosClass,
-    /// Its owner.
+    /// The name of its owner, as in `Job::creator`.
     pub owner: &'a str,
     /// On whose behalf the owner asks; empty: on its own.
     pub tenant: &'a str,
@@ -32,12 +32,12 @@ pub struct Waiting<'a> {
     /// How many of these are of the same tenant.
     pub tenant_turn: usize,
     /// Its processes and nodes, as far as known.
-    pub found: Option<&'a Found>,
+    pub found: Option<&'a FoundTarget>,
 }
 
 /// How far a job under way is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum JobStage {
     /// Its target is being looked at and planned.
     Planning,
     /// It has been planned and waits for a place to move.
@@ -49,47 +49,47 @@ pub enum Stage {
 /// A job that is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Active<'a> {
-    /// Its number.
+    /// Its number: the lower, the older.
     pub number: u64,
-    /// Its class.
+    /// The class of the job, as in [`Waiting`].
     pub qos_class: QosClass,
-    /// Its owner.
+    /// The name of its owner, as in [`Waiting`].
     pub owner: &'a str,
     /// On whose behalf the owner asks; empty: on its own.
     pub tenant: &'a str,
-    /// How far it is.
-    pub stage: Stage,
+    /// How far it is, which decides what it takes from the bounds.
+    pub stage: JobStage,
     /// Its processes and nodes, as far as known.
-    pub found: Option<&'a Found>,
+    pub found: Option<&'a FoundTarget>,
 }
 
 impl Active<'_> {
     fn is_moving(&self) -> bool {
-        matches!(self.stage, Stage::Moving(_))
+        matches!(self.stage, JobStage::Moving(_))
     }
 }
 
 /// What jobs have taken: address spaces, and nodes with the number of jobs.
 #[derive(Clone, Debug, Default)]
-pub struct Taken<'a> {
+pub struct TakenByJobs<'a> {
     processes: BTreeSet<&'a Identity>,
     nodes: BTreeMap<NodeId, usize>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> TakenByJobs<'a> {
     /// What these jobs have taken.
-    pub fn by(active: impl IntoIterator<Item = &'a Found>) -> Self {
+    pub fn by(active: impl IntoIterator<Item = &'a FoundTarget>) -> Self {
         let mut taken = Self::default();
         active.into_iter().for_each(|found| taken.add(found));
         taken
     }
     /// Takes what a job needs.
-    pub fn add(&mut self, found: &'a Found) {
+    pub fn add(&mut self, found: &'a FoundTarget) {
         self.processes.extend(&found.processes);
         found.nodes.iter().for_each(|node| *self.nodes.entry(node).or_default() += 1);
     }
     /// Why a job has to wait, for people. `None`: it need not wait.
-    pub fn blocks(&self, found: &Found, limits: &Queue) -> Option<String> {
+    pub fn blocks(&self, found: &FoundTarget, limits: &Queue) -> Option<String> {
         if let Some(process) =
             found.processes.iter().find(|process| self.processes.contains(process))
         {
@@ -104,7 +104,7 @@ impl<'a> Taken<'a> {
             .map(|node| format!("node {} is taken by another job", node.0))
     }
     /// Whether a job need not wait, as far as is known of it.
-    pub fn leaves_room(&self, found: Option<&Found>, limits: &Queue) -> bool {
+    pub fn leaves_room(&self, found: Option<&FoundTarget>, limits: &Queue) -> bool {
         found.is_none_or(|found| self.blocks(found, limits).is_none())
     }
 }
@@ -132,11 +132,11 @@ pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Qu
     let waiting: Vec<Waiting<'a>> =
         waiting.iter().filter(|job| job.qos_class != QosClass::Be).copied().collect();
     let starting = next(waiting.clone(), &others, limits);
-    let planned = |job: &&Active<'a>| job.stage == Stage::Planning;
+    let planned = |job: &&Active<'a>| job.stage == JobStage::Planning;
     let mut plans = others.iter().filter(planned).count() + starting.len();
     // A job that is planned will move, so it counts, too.
     let mut places = others.len() + starting.len();
-    let mut taken = Taken::by(others.iter().filter_map(|job| job.found));
+    let mut taken = TakenByJobs::by(others.iter().filter_map(|job| job.found));
     let begins = waiting.iter().filter(|job| starting.contains(&job.number));
     begins.filter_map(|job| job.found).for_each(|found| taken.add(found));
     let is_waited_for = !starting.is_empty() || others.iter().any(|job| !job.is_moving());
@@ -144,15 +144,15 @@ pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Qu
     // The oldest comes first, so it is the first to stay.
     for job in own.iter().filter(|_| is_waited_for) {
         let has_room = match job.stage {
-            Stage::Moving(_) => places < limits.moves,
-            Stage::Planning => plans < limits.plans,
-            Stage::Ready => true,
+            JobStage::Moving(_) => places < limits.moves,
+            JobStage::Planning => plans < limits.plans,
+            JobStage::Ready => true,
         };
         match has_room && taken.leaves_room(job.found, limits) {
             true => {
                 job.found.into_iter().for_each(|found| taken.add(found));
                 places += usize::from(job.is_moving());
-                plans += usize::from(job.stage == Stage::Planning);
+                plans += usize::from(job.stage == JobStage::Planning);
             }
             false => back.push(job.number),
         }
@@ -169,7 +169,7 @@ pub fn overstayed<'a>(
     active: &[Active<'a>],
     limits: &Queue,
 ) -> Option<u64> {
-    let ready = active.iter().filter(|job| job.stage == Stage::Ready).map(|job| Waiting {
+    let ready = active.iter().filter(|job| job.stage == JobStage::Ready).map(|job| Waiting {
         number: job.number,
         line: job.number,
         qos_class: job.qos_class,
@@ -184,7 +184,7 @@ pub fn overstayed<'a>(
     let mut moving: Vec<(Duration, &Active<'a>)> = Vec::new();
     for job in active {
         match job.stage {
-            Stage::Moving(time) if time >= SLICE => moving.push((time, job)),
+            JobStage::Moving(time) if time >= SLICE => moving.push((time, job)),
             _ => {}
         }
     }
@@ -217,7 +217,7 @@ pub fn overstayed<'a>(
 #[derive(Clone, Debug)]
 struct Beside<'a> {
     active: Vec<Active<'a>>,
-    taken: Taken<'a>,
+    taken: TakenByJobs<'a>,
 }
 
 impl<'a> Beside<'a> {
@@ -225,7 +225,7 @@ impl<'a> Beside<'a> {
     fn new(active: &[Active<'a>], without: [Option<u64>; 2]) -> Self {
         let is_one = |job: &&Active<'a>| !without.contains(&Some(job.number));
         let active: Vec<Active<'a>> = active.iter().filter(is_one).copied().collect();
-        let taken = Taken::by(active.iter().filter_map(|job| job.found));
+        let taken = TakenByJobs::by(active.iter().filter_map(|job| job.found));
         Self { active, taken }
     }
 
@@ -294,7 +294,7 @@ fn key(job: &Waiting<'_>) -> (QosClass, usize, u64, u64) {
 /// overtake it forever; jobs that need other processes and nodes go ahead of it. No job is planned that would then only
 /// wait for a place to move.
 pub fn next<'a>(mut waiting: Vec<Waiting<'a>>, active: &[Active<'a>], limits: &Queue) -> Vec<u64> {
-    let mut taken = Taken::by(active.iter().filter_map(|job| job.found));
+    let mut taken = TakenByJobs::by(active.iter().filter_map(|job| job.found));
     waiting.sort_by_key(key);
     let mut begun: BTreeMap<QosClass, usize> = BTreeMap::new();
     let mut next = Vec::new();
@@ -321,12 +321,12 @@ fn may_begin(
     limits: &Queue,
 ) -> bool {
     let class = job.qos_class;
-    let is_planned = |other: &&Active<'_>| other.stage == Stage::Planning;
+    let is_planned = |other: &&Active<'_>| other.stage == JobStage::Planning;
     let plans = active.iter().filter(is_planned).count() + begun.values().sum::<usize>();
     let is_ahead = |other: &&Active<'_>| match other.stage {
-        Stage::Moving(_) => true,
-        Stage::Ready => other.qos_class <= class,
-        Stage::Planning => other.qos_class < class,
+        JobStage::Moving(_) => true,
+        JobStage::Ready => other.qos_class <= class,
+        JobStage::Planning => other.qos_class < class,
     };
     let ahead = active.iter().filter(is_ahead).count()
         + begun.range(..class).map(|(_, jobs)| jobs).sum::<usize>();

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     refusal::Refusal,
-    store::{Contents, Last, Reader, Snapshot, Store, StoreError, Write},
+    store::{Contents, Last, Store, StoreError, StoreReader, StoreSnapshot, Write},
 };
 use numaloc_api::value::{Event, Job, JobId};
 use std::{mem, ops::Deref, sync::Arc};
@@ -75,8 +75,7 @@ impl Records {
         Ok(())
     }
 
-    /// Begins a draft.
-    pub fn begin_draft(&mut self) {
+    pub(super) fn begin_draft(&mut self) {
         let last = self.book.last();
         self.draft = Some(Draft { writes: Vec::new(), undo: Vec::new(), last });
     }
@@ -166,7 +165,7 @@ impl Records {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn reader(&mut self) -> Result<Reader, Refusal> {
+    pub fn reader(&mut self) -> Result<StoreReader, Refusal> {
         Ok(blocking(|| self.store.reader())?)
     }
 
@@ -174,17 +173,15 @@ impl Records {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn snapshot(&mut self) -> Result<Snapshot, Refusal> {
+    pub fn snapshot(&mut self) -> Result<StoreSnapshot, Refusal> {
         Ok(blocking(|| self.store.snapshot())?)
     }
 
-    /// As `Book::watch_job`.
-    pub fn watch_job(&mut self, job: Arc<Job>) -> watch::Receiver<Arc<Job>> {
+    pub(super) fn watch_job(&mut self, job: Arc<Job>) -> watch::Receiver<Arc<Job>> {
         self.book.watch_job(job)
     }
 
-    /// As `Book::progressed`.
-    pub fn progressed(&mut self, id: &JobId) {
+    pub(super) fn progressed(&mut self, id: &JobId) {
         self.book.progressed(id);
     }
 }

@@ -1,7 +1,7 @@
 //! The start: jobs that the last daemon left under way, and what only memory had.
 
 use super::dispatcher::{Dispatcher, Lookup};
-use crate::{order::Found, refusal::Refusal, store::Kept};
+use crate::{order::FoundTarget, refusal::Refusal, store::Kept};
 use numaloc_api::value::{Job, JobId, JobState, OnInterrupt};
 
 impl Dispatcher {
@@ -82,7 +82,7 @@ impl Dispatcher {
     }
 
     /// Notes the processes and nodes of a job that was open at the start, unless more is known by now. `None`: nothing was found.
-    pub(super) fn on_looked_up(&mut self, id: &JobId, found: Option<Found>) {
+    pub(super) fn on_looked_up(&mut self, id: &JobId, found: Option<FoundTarget>) {
         let is_open = self.records.job(id).is_some_and(|job| !job.state.is_end());
         if let Some((number, found)) = id.number().filter(|_| is_open).zip(found) {
             self.open.learn_first(number, &found);

@@ -1,8 +1,8 @@
 //! What the engine reports, and what follows from it.
 
-use super::{dispatcher::Dispatcher, ends::joined, queue::Taken, recover::resumes, run::Run};
+use super::{dispatcher::Dispatcher, ends::joined, queue::TakenByJobs, recover::resumes, run::Run};
 use crate::{
-    order::{Ended, Planned, Report},
+    order::{Ended, EngineReport, Planned},
     refusal::Refusal,
     store::Write,
 };
@@ -16,7 +16,7 @@ const PLACES_TAKEN: &str =
 
 impl Dispatcher {
     /// Handles a report. If its consequences cannot be stored now, the report is kept for later.
-    pub(super) fn on_report(&mut self, report: Report) {
+    pub(super) fn on_report(&mut self, report: EngineReport) {
         if let Err(refusal) = self.take_in(&report) {
             tracing::warn!(%refusal, "a job's change waits until it can be stored");
             self.late.push_back(report);
@@ -30,14 +30,14 @@ impl Dispatcher {
         }
     }
 
-    fn take_in(&mut self, report: &Report) -> Result<(), Refusal> {
-        let (Report::Planned(id, _) | Report::Ended(id, _)) = report;
+    fn take_in(&mut self, report: &EngineReport) -> Result<(), Refusal> {
+        let (EngineReport::Planned(id, _) | EngineReport::Ended(id, _)) = report;
         let (Some(number), Ok(job)) = (id.number(), self.known(id)) else { return Ok(()) };
         let Some(run) = self.runs.get(&number) else { return Ok(()) };
         match report {
-            Report::Planned(..) if run.is_planned || run.is_moving() => Ok(()),
-            Report::Planned(_, planned) => self.on_planned(number, &job, planned),
-            Report::Ended(_, ended) => self.on_ended(number, &job, ended),
+            EngineReport::Planned(..) if run.is_planned || run.is_moving() => Ok(()),
+            EngineReport::Planned(_, planned) => self.on_planned(number, &job, planned),
+            EngineReport::Ended(_, ended) => self.on_ended(number, &job, ended),
         }
     }
 
@@ -120,7 +120,7 @@ impl Dispatcher {
             return Some(why.to_owned());
         }
         let moving = self.runs.iter().filter(|(other, run)| **other != number && run.is_moving());
-        let taken = Taken::by(moving.filter_map(|(_, run)| run.found.as_ref()));
+        let taken = TakenByJobs::by(moving.filter_map(|(_, run)| run.found.as_ref()));
         taken.blocks(self.runs.get(&number)?.found.as_ref()?, &self.config().queue)
     }
 

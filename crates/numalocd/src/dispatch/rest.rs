@@ -1,7 +1,7 @@
 //! What the book does not keep of ended jobs and of events. The dispatcher says where it is; it is read and decoded in threads of
 //! their own, which may take some milliseconds for a job with thousands of processes.
 
-use crate::{refusal::Refusal, store::Reader};
+use crate::{refusal::Refusal, store::StoreReader};
 use numaloc_api::value::{Event, Job};
 use std::sync::Arc;
 use tokio::{sync::Semaphore, task::spawn_blocking};
@@ -10,7 +10,7 @@ use tokio::{sync::Semaphore, task::spawn_blocking};
 const AT_ONCE: usize = 2;
 
 /// A job: all of it, or as the book has it and where the rest is.
-pub type AnyJob = (Arc<Job>, Option<Reader>);
+pub type AnyJob = (Arc<Job>, Option<StoreReader>);
 
 /// Events: those that the book has, and where the others are.
 #[derive(Debug, Default)]
@@ -18,20 +18,20 @@ pub struct AnyEvents {
     /// In the order of the answer; an event that the book does not have by its number.
     pub events: Vec<Result<Arc<Event>, u64>>,
     /// `None`: the book has them all.
-    pub reader: Option<Reader>,
+    pub reader: Option<StoreReader>,
 }
 
 /// Takes turns in reading. Clones share the same turns.
 #[derive(Clone, Debug)]
-pub struct Reading(Arc<Semaphore>);
+pub struct ReadTurns(Arc<Semaphore>);
 
-impl Default for Reading {
+impl Default for ReadTurns {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 }
 
-impl Reading {
+impl ReadTurns {
     /// Runs `work` in a thread of its own.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Reading {
 }
 
 #[cfg(test)]
-impl Reading {
+impl ReadTurns {
     /// How many turns are free.
     pub fn free(&self) -> usize {
         self.0.available_permits()

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// A record that may be forgotten.
 #[derive(Clone, Copy, Debug)]
-pub struct Candidate<'a, K> {
+pub struct Forgettable<'a, K> {
     pub key: K,
     pub creator: &'a str,
     /// About how many bytes it takes.
@@ -14,8 +14,7 @@ pub struct Candidate<'a, K> {
 
 /// How much is kept at most.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
-    /// Number of records.
+pub struct RetentionBound {
     pub records: usize,
     pub bytes: usize,
 }
@@ -36,11 +35,11 @@ impl Retained {
         self.records -= 1;
         self.bytes = self.bytes.saturating_sub(bytes);
     }
-    fn fits(&self, room: &Room) -> bool {
+    fn fits(&self, room: &RetentionBound) -> bool {
         self.records <= room.records && self.bytes <= room.bytes
     }
     /// The part of the room that it takes, by records or by bytes, whichever is more.
-    fn part(&self, room: &Room) -> f64 {
+    fn part(&self, room: &RetentionBound) -> f64 {
         let part = |has: usize, of: usize| has as f64 / of.max(1) as f64;
         part(self.records, room.records).max(part(self.bytes, room.bytes))
     }
@@ -48,12 +47,12 @@ impl Retained {
 
 /// The keys of at most `most` records to remove so that the rest fits into `room`. `records` come oldest first.
 pub fn surplus<'a, K>(
-    records: impl IntoIterator<Item = Candidate<'a, K>>,
-    room: Room,
+    records: impl IntoIterator<Item = Forgettable<'a, K>>,
+    room: RetentionBound,
     most: usize,
 ) -> Vec<K> {
     let mut all = Retained::default();
-    let mut creators: BTreeMap<&str, (Retained, VecDeque<Candidate<'a, K>>)> = BTreeMap::new();
+    let mut creators: BTreeMap<&str, (Retained, VecDeque<Forgettable<'a, K>>)> = BTreeMap::new();
     for record in records {
         let (own, kept) = creators.entry(record.creator).or_default();
         own.add(record.bytes);
@@ -79,14 +78,14 @@ mod tests {
     use super::*;
     use proptest::{collection::vec, prelude::*};
 
-    fn records(of: &[(&'static str, usize)]) -> Vec<Candidate<'static, usize>> {
-        let record = |(key, &(creator, bytes))| Candidate { key, creator, bytes };
+    fn records(of: &[(&'static str, usize)]) -> Vec<Forgettable<'static, usize>> {
+        let record = |(key, &(creator, bytes))| Forgettable { key, creator, bytes };
         of.iter().enumerate().map(record).collect()
     }
 
     #[test]
     fn who_has_most_loses_the_oldest() {
-        let room = |records, bytes| Room { records, bytes };
+        let room = |records, bytes| RetentionBound { records, bytes };
         let few = [("a", 1), ("b", 1), ("b", 1), ("b", 1), ("b", 1)];
         assert_eq!(surplus(records(&few), room(5, 5), 9), [0_usize; 0]);
         assert_eq!(surplus(records(&few), room(3, 5), 9), [1, 2]);
@@ -103,7 +102,7 @@ mod tests {
             most in 1..40_usize,
             bytes in 1..1000_usize,
         ) {
-            let (all, room) = (records(&creators), Room { records: most, bytes });
+            let (all, room) = (records(&creators), RetentionBound { records: most, bytes });
             let gone = surplus(all.iter().copied(), room, usize::MAX);
             let left: Vec<_> = all.iter().filter(|record| !gone.contains(&record.key)).collect();
             prop_assert!(left.len() <= most);

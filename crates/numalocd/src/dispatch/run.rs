@@ -1,9 +1,9 @@
 //! Jobs that the engine is working on.
 
-use super::queue::Stage;
+use super::queue::JobStage;
 use crate::{
     access::Caller,
-    order::{Found, Returned, Trail},
+    order::{FoundTarget, Returned, Trail},
 };
 use numaloc_api::value::{JobProgress, QosClass};
 use numaloc_executor::Control;
@@ -39,7 +39,7 @@ pub struct Run {
     /// Since when a client has wanted the job cancelled, if one does.
     pub cancelled: Option<Instant>,
     /// Its processes and nodes; before it is planned, only those known then.
-    pub found: Option<Found>,
+    pub found: Option<FoundTarget>,
     /// Bytes that the plan is to move; 0 before it is planned.
     pub planned_bytes: u64,
     /// A note for users, also if the job goes well.
@@ -59,12 +59,10 @@ pub struct Run {
 pub struct Shown {
     /// Settled bytes, and what holds it back.
     state: (u64, String),
-    /// When that was shown.
     at: Instant,
 }
 
 impl Shown {
-    /// Nothing yet.
     pub fn new(now: Instant) -> Self {
         Self { state: (0, String::new()), at: now }
     }
@@ -89,12 +87,12 @@ impl Run {
         let is_planning = !self.is_planned && !self.is_moving();
         self.cancelled.filter(|_| is_planning).map(|since| since + GIVE_UP)
     }
-    /// How far it is.
-    pub fn stage(&self, now: Instant) -> Stage {
+    /// The stage that the queue counts it in.
+    pub fn stage(&self, now: Instant) -> JobStage {
         match (self.moving, self.is_planned) {
-            (Some(since), _) => Stage::Moving(now.saturating_duration_since(since)),
-            (None, true) => Stage::Ready,
-            (None, false) => Stage::Planning,
+            (Some(since), _) => JobStage::Moving(now.saturating_duration_since(since)),
+            (None, true) => JobStage::Ready,
+            (None, false) => JobStage::Planning,
         }
     }
     /// Ends the run after its current batches.
@@ -109,7 +107,7 @@ impl Run {
     pub fn progress_now(&self, now: SystemTime) -> JobProgress {
         JobProgress { held_back: self.control.held_back(), ..self.progress(now) }
     }
-    /// How far it is.
+    /// The progress by the counters of its control.
     pub fn progress(&self, now: SystemTime) -> JobProgress {
         JobProgress {
             planned_bytes: self.planned_bytes,

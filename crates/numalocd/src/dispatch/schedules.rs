@@ -2,7 +2,7 @@
 
 use super::{
     Made,
-    agenda::Asked,
+    agenda::RunRequest,
     command::{MadeSchedule, Reply, stopping},
     dispatcher::Dispatcher,
     owned::{check_etag, check_owner, etag},
@@ -206,7 +206,7 @@ impl Dispatcher {
         if known.state == ScheduleState::Active {
             return drop(reply.send(self.last_run(&known)));
         }
-        let asked = Asked { who: caller.name.clone(), request_id: request.request_id, reply };
+        let asked = RunRequest { who: caller.name.clone(), request_id: request.request_id, reply };
         self.agenda.ask(known.id.number().unwrap_or_default(), asked);
         // The answer to the probe sets it again.
         self.set_due(&known.id, None);

@@ -9,14 +9,14 @@ pub type JobCount = (JobState, usize);
 
 /// What the daemon is doing.
 #[derive(Clone, Debug)]
-pub struct Status {
-    /// When it started.
+pub struct DaemonStatus {
+    /// When the daemon started, by the wall clock.
     pub started: SystemTime,
     /// Number of jobs in each state; states without jobs are left out.
     pub jobs: Vec<JobCount>,
-    /// Number of schedules.
+    /// How many schedules there are, paused ones included.
     pub schedules: usize,
-    /// Number of workloads.
+    /// How many workloads are registered.
     pub workloads: usize,
     /// Bytes moved since the start.
     pub moved_bytes: u64,

@@ -2,13 +2,13 @@
 
 use super::{
     command::Command,
-    dispatcher::{Dispatcher, Probed},
+    dispatcher::{Dispatcher, ProbeAnswer},
     handle::Handle,
     measured::Measured,
     run::Run,
 };
 use crate::{
-    order::{Found, Report},
+    order::{EngineReport, FoundTarget},
     refusal::Refusal,
     store::Kept,
 };
@@ -37,12 +37,12 @@ const COMMIT_BYTES: usize = 1 << 20;
 /// The channels from the engine.
 #[derive(Debug)]
 pub struct Ears {
-    /// Reports on orders.
-    pub reports: mpsc::UnboundedReceiver<Report>,
-    /// Answers to probes.
-    pub probed: mpsc::UnboundedReceiver<Probed>,
+    /// What the engine reports on its orders.
+    pub reports: mpsc::UnboundedReceiver<EngineReport>,
+    /// What the engine has found for probes.
+    pub probed: mpsc::UnboundedReceiver<ProbeAnswer>,
     /// Answers to lookups; `None`: nothing was found.
-    pub looked_up: mpsc::UnboundedReceiver<(JobId, Option<Found>)>,
+    pub looked_up: mpsc::UnboundedReceiver<(JobId, Option<FoundTarget>)>,
 }
 
 /// Something that the dispatcher does each time `.1` has passed: feeding a watchdog.

@@ -21,12 +21,12 @@ mod tenants;
 mod workloads;
 
 use super::{
-    Dispatcher, Ears, Edges, Handle, Listed, Lookup, Measured, Probe, Probed, Records, start,
+    Dispatcher, Ears, Edges, Handle, Listed, Lookup, Measured, Probe, ProbeAnswer, Records, start,
 };
 use crate::{
     access::{Authority, Caller},
     config::{Ceilings, Config, Grant, Grantee, Role},
-    order::{Ended, Found, Order, Planned, Report, Returned, Trail},
+    order::{Ended, EngineReport, FoundTarget, JobOrder, Planned, Returned, Trail},
     refusal::Refusal,
     store::{DiskFault, Store},
 };
@@ -57,12 +57,12 @@ use tokio::{
 /// A dispatcher and both ends of its channels.
 pub struct Rig {
     pub handle: Handle,
-    pub orders: mpsc::UnboundedReceiver<Order>,
-    pub reports: mpsc::UnboundedSender<Report>,
+    pub orders: mpsc::UnboundedReceiver<JobOrder>,
+    pub reports: mpsc::UnboundedSender<EngineReport>,
     pub probes: mpsc::UnboundedReceiver<Probe>,
-    pub probed: mpsc::UnboundedSender<Probed>,
+    pub probed: mpsc::UnboundedSender<ProbeAnswer>,
     pub lookups: mpsc::UnboundedReceiver<Lookup>,
-    pub looked_up: mpsc::UnboundedSender<(JobId, Option<Found>)>,
+    pub looked_up: mpsc::UnboundedSender<(JobId, Option<FoundTarget>)>,
     pub config: watch::Sender<Arc<Config>>,
     /// How many commits there were.
     pub commits: Arc<AtomicU64>,
@@ -81,7 +81,7 @@ impl Rig {
         Self::by(dir, config, SystemTime::now)
     }
 
-    /// With another wall clock.
+    /// A dispatcher that reads another wall clock.
     pub fn by(dir: &TempDir, config: Config, clock: fn() -> SystemTime) -> Self {
         Self::telling(dir, config, clock, Vec::new())
     }
@@ -145,8 +145,8 @@ impl Rig {
         created.expect("it is taken").0.id.clone()
     }
 
-    /// The next order.
-    pub async fn order(&mut self) -> Order {
+    /// Waits for the next order.
+    pub async fn order(&mut self) -> JobOrder {
         self.orders.recv().await.expect("an order")
     }
 
@@ -165,11 +165,11 @@ impl Rig {
     }
 
     /// Plays the engine: plans an order.
-    pub fn planned(&self, order: &Order, pids: &[i32], nodes: &str) {
-        self.report(Report::Planned(order.job.clone(), Ok(planned(pids, nodes))));
+    pub fn planned(&self, order: &JobOrder, pids: &[i32], nodes: &str) {
+        self.report(EngineReport::Planned(order.job.clone(), Ok(planned(pids, nodes))));
     }
 
-    pub fn report(&self, report: Report) {
+    pub fn report(&self, report: EngineReport) {
         self.reports.send(report).expect("the dispatcher is there");
     }
 
@@ -214,7 +214,7 @@ impl Rig {
 }
 
 /// Waits until an order is ordered to move. Gives back the control that can cancel it.
-pub async fn told(order: Order) -> Arc<Control> {
+pub async fn told(order: JobOrder) -> Arc<Control> {
     order.go.await.expect("it is ordered to move");
     order.control
 }
@@ -267,10 +267,10 @@ pub fn pins(pids: &[i32]) -> Pins {
     pids.iter().map(pin).collect()
 }
 
-pub fn found(pids: &[i32], nodes: &str) -> Found {
+pub fn found(pids: &[i32], nodes: &str) -> FoundTarget {
     let nodes: NodeSet = nodes.parse().expect("nodes");
     let processes = pids.iter().map(|&pid| identity(pid)).collect();
-    Found { processes, nodes, members: Vec::new() }
+    FoundTarget { processes, nodes, members: Vec::new() }
 }
 
 pub fn planned(pids: &[i32], nodes: &str) -> Planned {
@@ -331,7 +331,6 @@ pub fn listed_jobs(listed: &Listed<ListedJob>) -> Vec<Job> {
     listed.entries.iter().map(|job| read(job).expect("a job")).collect()
 }
 
-/// A state directory.
 pub fn dir() -> TempDir {
     tempfile::tempdir().expect("a directory")
 }

@@ -2,11 +2,11 @@
 
 use super::{
     Made,
-    agenda::Asked,
-    dispatcher::{Dispatcher, Probe, Probed},
+    agenda::RunRequest,
+    dispatcher::{Dispatcher, Probe, ProbeAnswer},
     fight::Fight,
 };
-use crate::{order::Found, refusal::Refusal, store::Write};
+use crate::{order::FoundTarget, refusal::Refusal, store::Write};
 use numaloc_api::value::{EventType, Job, JobState, Schedule, ScheduleState};
 use std::{
     sync::Arc,
@@ -46,7 +46,7 @@ impl Dispatcher {
     }
 
     /// Handles the answer of the engine to a probe.
-    pub(super) fn on_answered(&mut self, probed: Probed) {
+    pub(super) fn on_answered(&mut self, probed: ProbeAnswer) {
         self.probing = self.probing.saturating_sub(1);
         self.on_probed(probed);
     }
@@ -62,7 +62,7 @@ impl Dispatcher {
         });
         let (schedule, etag) = (schedule.id.clone(), schedule.etag.clone());
         match found {
-            Err(refusal) => self.on_probed(Probed { schedule, etag, found: Err(refusal) }),
+            Err(refusal) => self.on_probed(ProbeAnswer { schedule, etag, found: Err(refusal) }),
             Ok((aim, creator)) => {
                 let options = migration.policy.options.clone();
                 self.probing += 1;
@@ -73,8 +73,8 @@ impl Dispatcher {
     }
 
     /// Handles the answer to a probe.
-    pub(super) fn on_probed(&mut self, probed: Probed) {
-        let Probed { schedule, etag, found } = probed;
+    pub(super) fn on_probed(&mut self, probed: ProbeAnswer) {
+        let ProbeAnswer { schedule, etag, found } = probed;
         let known = self.records.schedule(&schedule).cloned();
         let Some(known) = known.filter(|known| known.etag == etag) else { return };
         // There were two probes, one because the schedule was due and one for a client. The answer to the other has begun
@@ -110,7 +110,7 @@ impl Dispatcher {
     fn ran(
         &mut self,
         known: &Schedule,
-        found: Option<Found>,
+        found: Option<FoundTarget>,
         is_due: bool,
     ) -> (Result<Made, Refusal>, Result<(), Refusal>) {
         match self.run_schedule(known, found) {
@@ -127,7 +127,7 @@ impl Dispatcher {
     fn run_schedule(
         &mut self,
         known: &Schedule,
-        found: Option<Found>,
+        found: Option<FoundTarget>,
     ) -> Result<Arc<Job>, Refusal> {
         let migration = known.spec.migration.clone();
         let owner = self.creator(&known.creator, known.creator_gid)?;
@@ -140,7 +140,7 @@ impl Dispatcher {
         }
         job.labels.clone_from(&known.spec.labels);
         let asker = self.agenda.asker(known.id.number().unwrap_or_default());
-        if let Some(Asked { who, request_id, .. }) = asker {
+        if let Some(RunRequest { who, request_id, .. }) = asker {
             // Of two that were under way with the same request_id the first has it.
             let is_new = |id: &String| self.records.jobs().of_request(who, id).is_none();
             job.request_id = request_id.clone().filter(is_new);

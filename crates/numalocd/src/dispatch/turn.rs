@@ -5,14 +5,14 @@ use super::{
     limits::{limits, pacing},
     measured::Measured,
     queue::{
-        Active, SLICE, Stage, Waiting, has_place, makes_room, next, overstayed, preempted,
+        Active, JobStage, SLICE, Waiting, has_place, makes_room, next, overstayed, preempted,
         take_turns,
     },
     run::{Run, Shown},
 };
 use crate::{
     access::{Caller, Creators, Grants},
-    order::Order,
+    order::JobOrder,
     refusal::Refusal,
     store::Holds,
 };
@@ -80,7 +80,7 @@ impl Dispatcher {
 
     fn ready(&self) -> Vec<u64> {
         let now = Instant::now();
-        let ready = self.runs.iter().filter(|(_, run)| run.stage(now) == Stage::Ready);
+        let ready = self.runs.iter().filter(|(_, run)| run.stage(now) == JobStage::Ready);
         let mut ready: Vec<_> = ready.map(|(&number, run)| (run.qos_class, number)).collect();
         ready.sort_unstable();
         ready.into_iter().map(|(_, number)| number).collect()
@@ -233,7 +233,7 @@ impl Dispatcher {
         let pacing = pacing(&bounded, &self.config());
         let limits = limits(&bounded, &self.config(), shared);
         let offers = self.offers(&bounded, &owner);
-        let order = Order {
+        let order = JobOrder {
             job: job.id.clone(),
             aim,
             options: Options { pacing, ..job.spec.policy.options.clone() },

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// The kinds of record that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub enum CountedKind {
     /// A job that has not ended, of a client.
     OpenJob,
     /// A job that has not ended, of a schedule. Their number is that of schedules at most, so only their bytes are bounded.
@@ -17,9 +17,7 @@ pub enum Sort {
 /// A number of records and their weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// How many.
     pub records: usize,
-    /// Their weights together.
     pub bytes: usize,
 }
 
@@ -35,19 +33,18 @@ impl Amount {
 #[derive(Debug)]
 pub struct Counted {
     pub owner: String,
-    pub sort: Sort,
-    /// Its weight.
+    pub sort: CountedKind,
     pub bytes: usize,
 }
 
-/// What one client has: how many records of each [`Sort`], and their weights together.
+/// What one client has: how many records of each [`CountedKind`], and their weights together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Own {
     records: [usize; 4],
     bytes: usize,
 }
 
-/// What all clients have.
+/// What the records of all clients take, by client and in sum.
 #[derive(Debug, Default)]
 pub struct Used {
     clients: HashMap<String, Own>,
@@ -84,17 +81,17 @@ impl Used {
     pub fn check(
         &self,
         creator: &str,
-        sort: Sort,
+        sort: CountedKind,
         after: Amount,
         before: Amount,
         quota: &Quota,
     ) -> Result<(), Refusal> {
         let own = self.clients.get(creator).copied().unwrap_or_default();
         let (what, limit) = match sort {
-            Sort::OpenJob => ("open jobs", quota.open_jobs),
-            Sort::Run => ("runs of schedules", usize::MAX),
-            Sort::Schedule => ("schedules", quota.schedules),
-            Sort::Workload => ("workloads", quota.workloads),
+            CountedKind::OpenJob => ("open jobs", quota.open_jobs),
+            CountedKind::Run => ("runs of schedules", usize::MAX),
+            CountedKind::Schedule => ("schedules", quota.schedules),
+            CountedKind::Workload => ("workloads", quota.workloads),
         };
         let refused = |what, limit| Err(Refusal::Quota { what, limit, caller: creator.to_owned() });
         // A change that makes nothing larger is never refused.

@@ -4,10 +4,10 @@ use super::{
     command::{Registering, Replaced},
     dispatcher::Dispatcher,
     measured::Measured,
-    names::Says,
+    names::DeclaredClass,
     owned::{check_etag, check_owner, etag},
     selected::{Selected, processes, units},
-    used::{Amount, Sort},
+    used::{Amount, CountedKind},
 };
 use crate::{
     access::{Caller, Creators, Grants, audit},
@@ -131,7 +131,7 @@ impl Dispatcher {
     }
 
     /// The best of these classes. Each counts as no better than the client that says it may ask for now.
-    fn best_class<'a>(&self, said: impl Iterator<Item = &'a Says>) -> Option<QosClass> {
+    fn best_class<'a>(&self, said: impl Iterator<Item = &'a DeclaredClass>) -> Option<QosClass> {
         let config = self.config();
         let mut creators = Creators::new(Grants::from(&*config));
         let classes = said.filter_map(|says| {
@@ -321,7 +321,7 @@ impl Dispatcher {
         let dropped = removed.iter().filter_map(|id| self.records.workloads().get(id));
         dropped.for_each(|dropped| before.add(dropped.weight()));
         let quota = &config.quota;
-        self.records.used().check(&caller.name, Sort::Workload, after, before, quota)?;
+        self.records.used().check(&caller.name, CountedKind::Workload, after, before, quota)?;
         let done =
             Replaced { written: writes.len(), unchanged: unchanged.len(), removed: removed.len() };
         if validate_only {

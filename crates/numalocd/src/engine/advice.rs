@@ -3,15 +3,15 @@
 use crate::{order::Aim, refusal::Refusal};
 use numaloc_api::value::Missing;
 use numaloc_core::advise::{Finding, advise};
-use numaloc_host::{Begun, Looked, Roots, Wanted};
+use numaloc_host::{Begun, LookRequest, Looked, Roots};
 use std::time::Duration;
 
 /// What was seen, and what would help.
 #[derive(Debug)]
 pub struct Advised {
-    /// What was seen.
+    /// The nodes and subjects of the host.
     pub looked: Looked,
-    /// What would help.
+    /// The findings, with the steps that would help.
     pub findings: Vec<Finding>,
     /// Members of the target that take no part.
     pub missing: Vec<Missing>,
@@ -42,7 +42,7 @@ pub fn begin(
         return Err(Refusal::TargetNotFound { message });
     }
     let targets = members.iter().map(|member| member.target.clone()).collect();
-    let begun = Begun::new(stop, roots, &Wanted { targets, min_bytes, interval })?;
+    let begun = Begun::new(stop, roots, &LookRequest { targets, min_bytes, interval })?;
     Ok(BeforeAdvice { begun, aim, min_bytes })
 }
 

@@ -3,27 +3,26 @@
 use super::members::Members;
 use crate::{
     access::Authority,
-    order::{Aim, Found},
+    order::{Aim, FoundTarget},
     refusal::Refusal,
 };
 use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
 use numaloc_executor::{Migration, Party, identities};
 use numaloc_host::Roots;
 
-/// See [`super::Engine::find`].
 pub fn find(
     roots: &Roots,
     aim: &Aim,
     options: &Options,
     authority: &Authority,
-) -> Result<Found, Refusal> {
+) -> Result<FoundTarget, Refusal> {
     let migration = Migration::without_memory(roots)?;
     let topology = migration.topology();
     let members = Members::look(roots, aim, topology, authority)?;
     migration.check(options)?;
     let nodes = homes(topology, members.processes(), options)?;
     let (processes, members) = (identities(&members), members.found(topology, options));
-    Ok(Found { processes, nodes, members })
+    Ok(FoundTarget { processes, nodes, members })
 }
 
 /// The nodes that the memory of `processes` may be brought to.

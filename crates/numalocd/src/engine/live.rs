@@ -38,7 +38,7 @@ pub struct HostNow {
     pub snapshot: Snapshot,
     /// How long ago looking began.
     pub up: Duration,
-    /// The moment.
+    /// The wall clock at that moment.
     pub time: SystemTime,
 }
 
@@ -47,17 +47,17 @@ type Latest = Option<Result<Arc<HostNow>, Refusal>>;
 
 /// Looks while a client asks. Clones share one look.
 #[derive(Clone, Debug)]
-pub struct Sampler(Arc<Shared>);
+pub struct Sampler(Arc<SharedFeed>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedFeed {
     roots: Roots,
     lasts: Duration,
     viewers: Mutex<Viewers>,
     shown: watch::Sender<Latest>,
 }
 
-/// Those who ask.
+/// The clients that watch, and the processes that they watch closely.
 #[derive(Debug, Default)]
 struct Viewers {
     /// When a client asked last; `None` if no thread looks.
@@ -128,7 +128,7 @@ impl Sampler {
 
     fn lasting(roots: Roots, lasts: Duration) -> Self {
         let (viewers, shown) = (Mutex::default(), watch::Sender::new(None));
-        Self(Arc::new(Shared { roots, lasts, viewers, shown }))
+        Self(Arc::new(SharedFeed { roots, lasts, viewers, shown }))
     }
 
     /// What is known by now; what is known next, if the caller `of` has that already. It watches `process` closely.
@@ -176,7 +176,7 @@ impl Sampler {
     }
 }
 
-impl Shared {
+impl SharedFeed {
     /// Locks the viewers. A poisoned lock is used nevertheless: nothing panics while it holds the lock.
     fn viewers(&self) -> MutexGuard<'_, Viewers> {
         self.viewers.lock().unwrap_or_else(PoisonError::into_inner)

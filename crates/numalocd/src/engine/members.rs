@@ -5,7 +5,7 @@ use crate::{access::Authority, order::Aim, refusal::Refusal};
 use numaloc_api::value::{FailedProcess, MemberResult, MemberState, Missing, Target};
 use numaloc_core::{
     Identity, Locality, NodeSet, Options, Outcome, Plan, PlannedProcess, Process, Skip, Topology,
-    planner::{self, Seen},
+    planner::{self, Surveyed},
 };
 use numaloc_executor::Party;
 use numaloc_host::{Arrivals, Error, Roots, Survey, Surveyor, resolve_each};
@@ -24,7 +24,6 @@ pub struct Members {
     judged: Vec<Judged>,
     /// Members known to be missing before the host was looked at.
     missing: Vec<Missing>,
-    /// The processes by pid.
     processes: BTreeMap<i32, Process>,
     /// The processes that they get from now on; `None`: they get none.
     joining: Option<Arc<Joining>>,
@@ -267,7 +266,7 @@ impl Party for Members {
     ///
     /// # Errors
     /// As [`Self::look`], if no member is left. As [`Surveyor::survey`], if the error is not that of one member.
-    fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Seen), Refusal> {
+    fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Surveyed), Refusal> {
         let joining = self.joining.clone();
         let arrivals = joining.map(|joining| -> Arc<dyn Arrivals> { joining });
         loop {

@@ -1,7 +1,7 @@
 //! What the engine reports of a plan.
 
 use super::members::Members;
-use crate::order::{Found, Planned};
+use crate::order::{FoundTarget, Planned};
 use numaloc_api::value::{PlanSummary, nothing_to_move};
 use numaloc_core::{NodeSet, Plan};
 use numaloc_executor::identities;
@@ -13,7 +13,7 @@ impl Planned {
         let targets =
             plan.moves.iter().map(|planned_move| &plan.routes[planned_move.routes].targets);
         let planned_bytes = plan.planned_bytes();
-        let found = Found {
+        let found = FoundTarget {
             processes: identities(members),
             nodes: targets.fold(NodeSet::new(), |nodes, targets| nodes.or(targets)),
             members: members.planned(plan, planned_bytes == 0),

@@ -2,7 +2,7 @@
 
 use crate::order::{Returned, Trail};
 use numaloc_core::{Identity, Moved, NodeSet, Options, Topology, planner};
-use numaloc_host::{AddressSpace, Place, Precision, Roots, Scanner, Survey, movers};
+use numaloc_host::{AddressSpace, PageLocation, Precision, Roots, Scanner, Survey, movers};
 use std::collections::BTreeMap;
 
 /// Looks where the pages of `trail` are now, among the processes of `survey`. A page that is not mapped any more does not
@@ -35,8 +35,8 @@ pub fn returned(
 
 /// Whether a page is on a node where it should not be. The node that it was brought to does not count, even if that has
 /// become remote since: then the target itself has got other CPUs.
-fn is_off(place: Place, page: &Moved, home: &NodeSet) -> bool {
-    matches!(place, Place::On(node) if node != page.to && !home.contains(node))
+fn is_off(place: PageLocation, page: &Moved, home: &NodeSet) -> bool {
+    matches!(place, PageLocation::On(node) if node != page.to && !home.contains(node))
 }
 
 fn estimate(back: usize, trail: &Trail) -> Returned {
@@ -59,11 +59,11 @@ mod tests {
     fn only_what_somebody_has_moved_away_has_come_back() {
         let home: NodeSet = "0,2".parse().expect("a list");
         let off = |place, to| is_off(place, &page(to), &home);
-        assert!(off(Place::On(NodeId(1)), 0));
-        assert!(!off(Place::On(NodeId(0)), 0));
-        assert!(!off(Place::On(NodeId(2)), 0), "that is at home too");
-        assert!(!off(Place::On(NodeId(1)), 1), "it was brought there");
-        assert!(!off(Place::Absent, 0) && !off(Place::Unknown, 0));
+        assert!(off(PageLocation::On(NodeId(1)), 0));
+        assert!(!off(PageLocation::On(NodeId(0)), 0));
+        assert!(!off(PageLocation::On(NodeId(2)), 0), "that is at home too");
+        assert!(!off(PageLocation::On(NodeId(1)), 1), "it was brought there");
+        assert!(!off(PageLocation::Absent, 0) && !off(PageLocation::Unknown, 0));
     }
 
     #[test]

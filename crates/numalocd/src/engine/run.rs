@@ -5,7 +5,7 @@ use crate::{
     access::Authority,
     balancing::{Balancing, Paused},
     log,
-    order::{Ended, Offers, Order, Planned, Report, Trail},
+    order::{Ended, EngineReport, JobOrder, Offers, Planned, Trail},
     refusal::Refusal,
 };
 use numaloc_api::value;
@@ -35,8 +35,8 @@ struct PlannedRun {
 pub fn carry_out(
     roots: &Roots,
     (balancing, offloading): (&Balancing, &Offloading),
-    mut order: Order,
-    reports: &UnboundedSender<Report>,
+    mut order: JobOrder,
+    reports: &UnboundedSender<EngineReport>,
 ) {
     let job = order.job.clone();
     // Puts the job on each line that is logged from here on, also by the executor's threads.
@@ -46,12 +46,12 @@ pub fn carry_out(
         Ok((run, mut planned)) => {
             planned.note = balancing.warning(order.numa_balancing);
             let (bytes, note) = (planned.planned_bytes, planned.note.clone());
-            report(reports, Report::Planned(job.clone(), Ok(planned)));
+            report(reports, EngineReport::Planned(job.clone(), Ok(planned)));
             (run, bytes, note)
         }
         Err(refusal) => {
             tracing::info!(%refusal, "not planned");
-            return report(reports, Report::Planned(job, Err(refusal)));
+            return report(reports, EngineReport::Planned(job, Err(refusal)));
         }
     };
     if order.go.blocking_recv().is_err() {
@@ -66,19 +66,19 @@ pub fn carry_out(
         let using = offloading.begin(&order.offload, bytes)?;
         run.execute((&order.limits, &order.control, &order.authority), (paused, using))
     });
-    report(reports, Report::Ended(job, ended));
+    report(reports, EngineReport::Ended(job, ended));
 }
 
 /// Sends a report. If the dispatcher has ended, nobody gets it.
-pub fn report(reports: &UnboundedSender<Report>, report: Report) {
+pub fn report(reports: &UnboundedSender<EngineReport>, report: EngineReport) {
     if reports.send(report).is_err() {
         tracing::debug!("nobody to report to");
     }
 }
 
 impl PlannedRun {
-    fn plan(roots: &Roots, order: &Order, offers: Offers) -> Result<(Self, Planned), Refusal> {
-        let Order { aim, options, authority, control, .. } = order;
+    fn plan(roots: &Roots, order: &JobOrder, offers: Offers) -> Result<(Self, Planned), Refusal> {
+        let JobOrder { aim, options, authority, control, .. } = order;
         let cancelled = || control.cancel.load(Relaxed);
         let find = |topology: &Topology| Members::look(roots, aim, topology, authority);
         let mut run = Migration::on(roots)?.plan(options, Policies::Ask, &cancelled, find)?;

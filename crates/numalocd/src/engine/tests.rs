@@ -85,8 +85,8 @@ async fn advice_does_not_keep_others_from_looking() {
 
 /// An engine at work, with the other ends of its channels.
 struct Desk {
-    orders: mpsc::UnboundedSender<Order>,
-    reports: mpsc::UnboundedReceiver<Report>,
+    orders: mpsc::UnboundedSender<JobOrder>,
+    reports: mpsc::UnboundedReceiver<EngineReport>,
     served: tokio::task::JoinHandle<()>,
 }
 
@@ -102,7 +102,7 @@ impl Desk {
         let (go, word) = oneshot::channel();
         let control = Control::default();
         control.cancel.store(cancel, Relaxed);
-        let order = Order {
+        let order = JobOrder {
             job: JobId::numbered(1),
             aim,
             options: Options::default(),
@@ -119,19 +119,19 @@ impl Desk {
         go
     }
 
-    async fn report(&mut self) -> Option<Report> {
+    async fn report(&mut self) -> Option<EngineReport> {
         timeout(DEADLINE, self.reports.recv()).await.expect("a report in time")
     }
 
     async fn planned(&mut self) -> Result<Planned, Refusal> {
         match self.report().await {
-            Some(Report::Planned(job, planned)) if job == JobId::numbered(1) => planned,
+            Some(EngineReport::Planned(job, planned)) if job == JobId::numbered(1) => planned,
             other => panic!("{other:?}"),
         }
     }
 
     /// Ends the orders, waits for the engine to end, and gives back what it still reported.
-    async fn close(self) -> Vec<Report> {
+    async fn close(self) -> Vec<EngineReport> {
         let Self { orders, mut reports, served } = self;
         drop(orders);
         timeout(DEADLINE, served).await.expect("it ends").expect("no panic");
@@ -291,7 +291,8 @@ async fn an_order_is_planned_and_carried_out() {
     // The process may run anywhere, so it has no target node, however many nodes there are.
     assert_eq!(planned.nothing.as_deref(), Some("no target node"));
     go.send(()).expect("it waits");
-    let Some(Report::Ended(_, Ok(Ended { outcome, members, .. }))) = desk.report().await else {
+    let Some(EngineReport::Ended(_, Ok(Ended { outcome, members, .. }))) = desk.report().await
+    else {
         panic!("no outcome")
     };
     assert!(outcome.account().closes() && !outcome.is_partial(), "{outcome:?}");
@@ -310,7 +311,7 @@ async fn what_is_left_of_a_process_that_ends_meanwhile_is_an_outcome() {
     desk.planned().await.expect("a plan");
     drop(asleep);
     go.send(()).expect("it waits");
-    let Some(Report::Ended(_, Ok(Ended { outcome, .. }))) = desk.report().await else {
+    let Some(EngineReport::Ended(_, Ok(Ended { outcome, .. }))) = desk.report().await else {
         panic!("no outcome")
     };
     assert!(outcome.after.is_none() && !outcome.is_partial(), "{outcome:?}");

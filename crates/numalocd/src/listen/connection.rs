@@ -1,7 +1,7 @@
 //! A connection. It holds one of a bounded number of places, and its client has to send its first bytes soon. It can be closed from
 //! outside ([`Hangup`]).
 
-use super::places::Place;
+use super::places::ConnectionPlace;
 use crate::access::{Hangup, Via};
 use std::{
     io::{self, ErrorKind, IoSlice},
@@ -29,7 +29,7 @@ pub(super) struct Connection<T, P> {
     hung_up: oneshot::Receiver<()>,
     has_ended: bool,
     opening: Option<Opening>,
-    _place: Place,
+    _place: ConnectionPlace,
 }
 
 struct Opening {
@@ -38,7 +38,7 @@ struct Opening {
 }
 
 impl<T, P> Connection<T, P> {
-    pub(super) fn new(io: T, peer: P, place: Place) -> Self {
+    pub(super) fn new(io: T, peer: P, place: ConnectionPlace) -> Self {
         let opening = Opening { deadline: Box::pin(sleep(OPENING)), missing: OPENING_BYTES };
         let (hangup, hung_up) = Hangup::pair();
         let via = Via { peer, hangup };

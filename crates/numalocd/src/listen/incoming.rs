@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Shortest time between two log lines about refused connections.
 const WARNING: Duration = Duration::from_secs(60);
 
-/// Accepts connections.
+/// A socket that connections are accepted from.
 pub(super) trait Accept: Unpin {
     type Io;
     /// What is known about the other end.
@@ -37,7 +37,7 @@ pub(super) trait Accept: Unpin {
     fn peer(&self, io: &Self::Io) -> Self::Peer;
 }
 
-impl Accept for unix::Socket {
+impl Accept for unix::ListeningSocket {
     type Io = UnixStream;
     type Peer = UnixPeer;
 

@@ -48,19 +48,18 @@ struct TakenPlaces {
 
 /// A place. It is taken until this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     holder: Holder,
     taken: Arc<Mutex<TakenPlaces>>,
 }
 
 impl Places {
-    /// `most` places.
     pub fn new(most: usize) -> Self {
         Self { most, taken: Arc::default() }
     }
 
     /// Takes a place for `holder`; `None`: the holder has as many as it may, or none are left.
-    pub fn take(&self, holder: Holder) -> Option<Place> {
+    pub fn take(&self, holder: Holder) -> Option<ConnectionPlace> {
         let mut taken = lock(&self.taken);
         let (most, own) = match holder {
             Holder::Host => (self.most, self.most),
@@ -72,11 +71,11 @@ impl Places {
         }
         taken.all += 1;
         *taken.by.entry(holder).or_default() += 1;
-        Some(Place { holder, taken: self.taken.clone() })
+        Some(ConnectionPlace { holder, taken: self.taken.clone() })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut taken = lock(&self.taken);
         taken.all -= 1;
@@ -100,7 +99,7 @@ mod tests {
     use nix::unistd::geteuid;
 
     /// All the places that `holder` can get.
-    fn all(places: &Places, holder: Holder) -> Vec<Place> {
+    fn all(places: &Places, holder: Holder) -> Vec<ConnectionPlace> {
         std::iter::from_fn(|| places.take(holder)).collect()
     }
 
@@ -109,7 +108,8 @@ mod tests {
         let places = Places::new(64);
         let first = all(&places, Holder::User(7));
         assert_eq!(first.len(), 16);
-        let others: Vec<Place> = (8..20).flat_map(|uid| all(&places, Holder::User(uid))).collect();
+        let others: Vec<ConnectionPlace> =
+            (8..20).flat_map(|uid| all(&places, Holder::User(uid))).collect();
         assert_eq!(first.len() + others.len(), 56);
         assert!(places.take(Holder::Unknown).is_none());
         assert_eq!(all(&places, Holder::Host).len(), 8, "root is locked out");

@@ -1,4 +1,4 @@
-//! Unix sockets.
+//! Unix sockets: who may bind a path, and with which permission bits.
 
 use super::ListenError;
 use crate::config::{self, Listen};
@@ -22,7 +22,7 @@ const BACKLOG: u32 = 1024;
 
 /// A listening socket. If this daemon made it, its file is removed in the end.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct ListeningSocket {
     /// This field stands before the listener, so it is dropped first: no other daemon can take the path while this one still
     /// listens.
     made: Option<SocketFile>,
@@ -31,7 +31,7 @@ pub(super) struct Socket {
     pub(super) further: Option<Arc<config::Socket>>,
 }
 
-impl Socket {
+impl ListeningSocket {
     /// A socket of the service manager. If it has the path of an additional socket, it is that one. One with another path is the
     /// main socket, if it is the only one (`is_only`) and there are no additional ones that it could be meant for.
     ///
@@ -53,7 +53,7 @@ impl Socket {
     }
 }
 
-impl fmt::Display for Socket {
+impl fmt::Display for ListeningSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = self.listener.local_addr().ok();
         let made = self.made.as_ref().map(|made| made.path.as_path());
@@ -102,14 +102,13 @@ fn inode(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// Makes the main socket that `config` describes.
-pub(super) async fn bind(config: &Listen) -> Result<Socket, ListenError> {
+pub(super) async fn bind(config: &Listen) -> Result<ListeningSocket, ListenError> {
     make(&config.socket, config.mode, config.group.as_deref()).await
 }
 
-/// Makes an additional socket.
-pub(super) async fn bind_further(config: &config::Socket) -> Result<Socket, ListenError> {
+pub(super) async fn bind_further(config: &config::Socket) -> Result<ListeningSocket, ListenError> {
     let socket = make(&config.path, config.mode, config.group.as_deref()).await?;
-    Ok(Socket { further: Some(Arc::new(config.clone())), ..socket })
+    Ok(ListeningSocket { further: Some(Arc::new(config.clone())), ..socket })
 }
 
 /// Makes a socket with these rights.
@@ -117,7 +116,7 @@ pub(super) async fn bind_further(config: &config::Socket) -> Result<Socket, List
 /// The socket is made under a temporary name, to which only its owner may connect. It is renamed to `path` after its rights are
 /// set, so nobody can connect who is not meant to. If several daemons start at the same time, the lock lets only one of them go
 /// on.
-async fn make(path: &Path, mode: u32, owner: Option<&str>) -> Result<Socket, ListenError> {
+async fn make(path: &Path, mode: u32, owner: Option<&str>) -> Result<ListeningSocket, ListenError> {
     let group = owner.map(group).transpose()?;
     let name = path.file_name().ok_or_else(|| ListenError::NoName { path: path.into() })?;
     let directory = match path.parent() {
@@ -144,7 +143,7 @@ async fn make(path: &Path, mode: u32, owner: Option<&str>) -> Result<Socket, Lis
         .map_err(failed("set the rights"))?;
     fs::rename(&temporary, path).map_err(failed("rename the socket to its place"))?;
     made.path = path.to_owned();
-    Ok(Socket { made: Some(made), listener, further: None })
+    Ok(ListeningSocket { made: Some(made), listener, further: None })
 }
 
 /// Takes the lock that keeps other starting daemons out until it is dropped. The file stays: after removing it, two daemons could

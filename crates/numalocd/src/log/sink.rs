@@ -1,4 +1,4 @@
-//! Where to log to.
+//! Chooses between the journal and stderr.
 
 use std::{
     env,
@@ -8,13 +8,13 @@ use std::{
 };
 use tracing_journald::{Priority, PriorityMappings};
 
-/// Where to log to.
+/// Where log records are written to.
 pub enum Sink {
     /// The journal, with a field for each value: `NUMALOC_JOB=...` and so on.
     Journal(tracing_journald::Layer),
-    /// Lines on stderr.
+    /// Lines on stderr, for terminals and other service managers.
     Lines {
-        /// Whether with colours.
+        /// Whether levels are coloured by ANSI sequences.
         colour: bool,
     },
 }

@@ -14,9 +14,9 @@ use tower::{Layer, Service};
 
 /// A layer that counts the calls which pass it. A call that its client gives up is not counted.
 #[derive(Clone, Debug)]
-pub struct Counted(pub Metrics);
+pub struct CountLayer(pub Metrics);
 
-impl<S> Layer<S> for Counted {
+impl<S> Layer<S> for CountLayer {
     type Service = Counting<S>;
 
     fn layer(&self, inner: S) -> Counting<S> {
@@ -24,7 +24,7 @@ impl<S> Layer<S> for Counted {
     }
 }
 
-/// Services behind [`Counted`].
+/// A service whose calls pass through [`CountLayer`] first.
 #[derive(Clone, Debug)]
 pub struct Counting<S> {
     metrics: Metrics,

@@ -1,4 +1,4 @@
-//! Values of labels.
+//! The values that labels of metrics have.
 
 use numaloc_api::value::JobState;
 use tonic::Code;
@@ -20,7 +20,7 @@ pub(super) fn state_name(state: JobState) -> &'static str {
     }
 }
 
-/// As in google.rpc.Code.
+/// The name of a status code in upper case, as google.rpc.Code has it.
 pub(super) fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -11,9 +11,9 @@ use std::fmt;
 
 /// Reads the use of CPU, memory and files whenever the metrics are read.
 #[derive(Debug, Default)]
-pub(super) struct Process(Roots);
+pub(super) struct ProcessCollector(Roots);
 
-impl Collector for Process {
+impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         // If the values cannot be read, they are left out: the other metrics are useful without them.
         let Ok(own) = OwnProcess::read(&self.0) else { return Ok(()) };

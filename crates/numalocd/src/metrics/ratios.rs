@@ -27,7 +27,6 @@ impl Ratios {
         }
     }
 
-    /// Forgets a workload.
     pub(super) fn remove(&self, id: &WorkloadId) {
         self.lock().remove(id);
     }

@@ -1,6 +1,6 @@
 //! Names, units and descriptions of the series.
 
-use super::{Series, label::state_name, process::Process, since_epoch};
+use super::{Series, label::state_name, process::ProcessCollector, since_epoch};
 use numaloc_api::value::JobState;
 use numaloc_core::Reason;
 use prometheus_client::{
@@ -71,7 +71,7 @@ impl Default for Series {
 pub(super) fn of(series: &Series) -> Registry {
     let mut all = Registry::default();
     // Without the prefix, so that the names are those of all programs.
-    all.register_collector(Box::new(Process::default()));
+    all.register_collector(Box::new(ProcessCollector::default()));
     let registry = all.sub_registry_with_prefix("numaloc");
     let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "The daemon", version);

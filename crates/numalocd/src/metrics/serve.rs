@@ -41,7 +41,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why metrics are not served.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub enum MetricsServeError {
     /// The address can be reached from elsewhere.
     #[error(
         "metrics would be served to everybody at {0}: add [listen.tls], or listen at a loopback address such as 127.0.0.1"
@@ -72,10 +72,10 @@ pub async fn serve(
     metrics: Metrics,
     admission: Option<Admission>,
     mut stop: watch::Receiver<bool>,
-) -> Result<(), ServeError> {
+) -> Result<(), MetricsServeError> {
     let address = listener.local_addr()?;
     if admission.is_none() && !address.ip().to_canonical().is_loopback() {
-        return Err(ServeError::NotLoopback(address));
+        return Err(MetricsServeError::NotLoopback(address));
     }
     let mut connections = JoinSet::new();
     // In the order in which they came.

@@ -7,7 +7,7 @@ use numaloc_executor::RunLimits;
 /// A workload that may make room.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// The workload.
+    /// The workload, as a member that the engine can look up.
     pub member: Member,
     /// The right of the client that has registered it: whoever calls a workload best effort has to have the right to its memory.
     pub by: Authority,
@@ -16,8 +16,8 @@ pub struct Offer {
 /// Who may make room for a job, and how hard their memory may be moved.
 #[derive(Clone, Debug, Default)]
 pub struct Offers {
-    /// The workloads.
+    /// The registered workloads whose memory may be moved away.
     pub workloads: Vec<Offer>,
-    /// Their bounds.
+    /// How fast their memory may be moved.
     pub limits: RunLimits,
 }

@@ -1,6 +1,6 @@
 //! The bytes of a copy of the store.
 
-use crate::{refusal::Refusal, store::Snapshot};
+use crate::{refusal::Refusal, store::StoreSnapshot};
 use numaloc_api::v1::BackupStoreResponse;
 use std::{fs::File, io::Read};
 use tokio::{
@@ -10,7 +10,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, codegen::BoxStream};
 
-/// Bytes in one answer.
+/// Most bytes of the store in one message.
 const CHUNK: usize = 64 << 10;
 /// Answers that may wait for a slow client.
 const AHEAD: usize = 4;
@@ -19,7 +19,7 @@ const AHEAD: usize = 4;
 ///
 /// # Errors
 /// There is no room for the copy, or the store cannot be read.
-pub async fn copy(snapshot: Snapshot) -> Result<File, Refusal> {
+pub async fn copy(snapshot: StoreSnapshot) -> Result<File, Refusal> {
     let copied = spawn_blocking(move || snapshot.copy()).await;
     copied.map_err(|error| Refusal::Internal { message: error.to_string() })?.map_err(Refusal::from)
 }

@@ -50,7 +50,7 @@ pub struct Catching<S> {
     inner: S,
 }
 
-type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Infallible>> + Send>>;
+type CaughtFuture<T> = Pin<Box<dyn Future<Output = Result<T, Infallible>> + Send>>;
 
 impl<S, Q, B> Service<http::Request<Q>> for Catching<S>
 where
@@ -62,7 +62,7 @@ where
 {
     type Response = S::Response;
     type Error = Infallible;
-    type Future = Answer<S::Response>;
+    type Future = CaughtFuture<S::Response>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))

@@ -17,25 +17,25 @@ use tonic::{Request, Status};
 
 /// A change that is asked for.
 #[derive(Debug)]
-pub struct Change {
-    /// Who asks.
+pub struct ChangeRequest {
+    /// The client that requests the change.
     pub caller: Caller,
     method: &'static str,
     subject: String,
 }
 
-impl Change {
+impl ChangeRequest {
     /// Reads the request.
     ///
     /// # Errors
     /// Its fields are out of bounds.
     pub fn read<Q, V>(method: &'static str, request: Request<Q>) -> Result<(Self, V), Status>
     where
-        V: TryFrom<Q, Error = Violations> + Subject,
+        V: TryFrom<Q, Error = Violations> + LoggedSubject,
     {
         let caller = caller(&request)?;
         let read = V::try_from(request.into_inner()).map_err(Refusal::from);
-        let subject = read.as_ref().map_or_else(|_| "-".to_owned(), Subject::subject);
+        let subject = read.as_ref().map_or_else(|_| "-".to_owned(), LoggedSubject::subject);
         let change = Self { caller, method, subject };
         change.refused(read).map(|value| (change, value))
     }
@@ -57,7 +57,7 @@ impl Change {
     }
 
     /// Sets what the change is about, once that is known.
-    pub fn set_subject(&mut self, subject: &impl Subject) {
+    pub fn set_subject(&mut self, subject: &impl LoggedSubject) {
         self.subject = subject.subject();
     }
 
@@ -130,14 +130,14 @@ impl Change {
 }
 
 /// What a request is about, for the log.
-pub trait Subject {
-    /// A few words.
+pub trait LoggedSubject {
+    /// A few words that name the record, without line breaks.
     fn subject(&self) -> String;
 }
 
 macro_rules! subjects {
     ($($request:ty => |$it:ident| $subject:expr;)+) => {$(
-        impl Subject for $request {
+        impl LoggedSubject for $request {
             fn subject(&self) -> String {
                 let $it = self;
                 $subject

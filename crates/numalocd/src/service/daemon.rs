@@ -1,6 +1,6 @@
-//! DaemonService.
+//! DaemonService: status, metrics, holds and backups.
 
-use super::{Parts, backup, change::Change};
+use super::{Parts, backup, change::ChangeRequest};
 use crate::{
     access::caller,
     config::{Ceilings, Role},
@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status, codegen::BoxStream};
 
 /// Status, metrics, holds and backups of the daemon.
 #[derive(Debug)]
-pub struct Service {
+pub struct DaemonCalls {
     parts: Parts,
     /// One copy of the store at a time, because each takes as much room as the store.
     copies: Arc<Semaphore>,
@@ -51,7 +51,7 @@ fn holds(holds: Holds) -> v1::Holds {
     v1::Holds { drain_time: drained.map(timestamp), pause_time: paused.map(timestamp) }
 }
 
-impl Service {
+impl DaemonCalls {
     /// A service that uses these parts.
     pub fn new(parts: Parts) -> Self {
         Self { parts, copies: Arc::new(Semaphore::new(1)) }
@@ -65,7 +65,7 @@ impl Service {
         hold: Hold,
         on: bool,
     ) -> Result<Option<v1::Holds>, Status> {
-        let change = Change::of_daemon(method, request)?;
+        let change = ChangeRequest::of_daemon(method, request)?;
         let (handle, caller) = (self.parts.handle.clone(), change.caller.clone());
         let set = change.make(async move { handle.set_hold(caller, hold, on).await });
         Ok(Some(holds(set.await?)))
@@ -73,7 +73,7 @@ impl Service {
 }
 
 #[tonic::async_trait]
-impl DaemonService for Service {
+impl DaemonService for DaemonCalls {
     async fn get_status(
         &self,
         request: Request<v1::GetStatusRequest>,
@@ -141,7 +141,7 @@ impl DaemonService for Service {
         &self,
         request: Request<v1::BackupStoreRequest>,
     ) -> Result<Response<Self::BackupStoreStream>, Status> {
-        let change = Change::of_daemon("BackupStore", &request)?;
+        let change = ChangeRequest::of_daemon("BackupStore", &request)?;
         let (handle, copies) = (self.parts.handle.clone(), self.copies.clone());
         let copied = change.make(async move {
             let turn = copies.acquire_owned().await;

@@ -1,4 +1,4 @@
-//! EventService.
+//! EventService: stored events, and events as they happen.
 
 use super::{
     Parts,
@@ -12,12 +12,11 @@ use numaloc_api::{
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-/// Lists and streams events.
 #[derive(Debug)]
-pub struct Service(pub Parts);
+pub struct EventCalls(pub Parts);
 
 #[tonic::async_trait]
-impl EventService for Service {
+impl EventService for EventCalls {
     async fn list_events(
         &self,
         request: Request<v1::ListEventsRequest>,

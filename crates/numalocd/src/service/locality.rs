@@ -1,4 +1,4 @@
-//! LocalityService.
+//! LocalityService: topology, locality, advice and the live view.
 
 use super::{
     Parts,
@@ -16,9 +16,9 @@ use std::time::SystemTime;
 use tokio::task::{JoinError, spawn_blocking};
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-/// Tells where memory is.
+/// Answers where memory is, once or again and again.
 #[derive(Debug)]
-pub struct Service(pub Parts);
+pub struct LocalityCalls(pub Parts);
 
 async fn read(
     parts: &Parts,
@@ -33,7 +33,7 @@ async fn read(
 }
 
 #[tonic::async_trait]
-impl LocalityService for Service {
+impl LocalityService for LocalityCalls {
     async fn get_topology(
         &self,
         request: Request<v1::GetTopologyRequest>,

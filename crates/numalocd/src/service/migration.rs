@@ -1,15 +1,15 @@
-//! MigrationService.
+//! MigrationService: plans, and jobs that carry them out.
 
 use super::{
     Parts,
-    change::Change,
+    change::ChangeRequest,
     watch::{JobWatch, stream, watch_records},
 };
 use crate::{
     access::{Caller, caller},
     config::Role,
     dispatch::{Handle, Made},
-    order::{Found, Offers},
+    order::{FoundTarget, Offers},
     refusal::Refusal,
 };
 use numaloc_api::{
@@ -25,15 +25,15 @@ use tonic::{Request, Response, Status, codegen::BoxStream};
 
 /// Plans migrations, and creates and steers jobs.
 #[derive(Debug)]
-pub struct Service(pub Parts);
+pub struct MigrationCalls(pub Parts);
 
-impl Service {
+impl MigrationCalls {
     /// Finds the target of a job to be created, and fills in the job's class.
     async fn find(
         &self,
-        change: &Change,
+        change: &ChangeRequest,
         request: &mut CreateJob,
-    ) -> Result<(Pins, Found), Refusal> {
+    ) -> Result<(Pins, FoundTarget), Refusal> {
         let caller = &change.caller;
         caller.ceilings.check(&request.spec)?;
         let MigrationSpec { target, policy, .. } = &mut request.spec;
@@ -55,7 +55,7 @@ impl Service {
         JobId: TryFrom<Q, Error = Violations>,
         F: Future<Output = Result<Arc<Job>, Refusal>> + Send + 'static,
     {
-        let (change, id) = Change::read::<_, JobId>(method, request)?;
+        let (change, id) = ChangeRequest::read::<_, JobId>(method, request)?;
         let steered = steer(self.0.handle.clone(), change.caller.clone(), id);
         Ok(Some((&*change.make(steered).await?).into()))
     }
@@ -79,7 +79,7 @@ fn created((job, existing): Made, asked: &MigrationSpec) -> v1::CreateJobRespons
 }
 
 #[tonic::async_trait]
-impl MigrationService for Service {
+impl MigrationService for MigrationCalls {
     async fn plan_migration(
         &self,
         request: Request<v1::PlanMigrationRequest>,
@@ -113,7 +113,7 @@ impl MigrationService for Service {
         &self,
         request: Request<v1::CreateJobRequest>,
     ) -> Result<Response<v1::CreateJobResponse>, Status> {
-        let (change, mut request) = Change::read::<_, CreateJob>("CreateJob", request)?;
+        let (change, mut request) = ChangeRequest::read::<_, CreateJob>("CreateJob", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let name = |(job, _): &Made| Some(job.id.to_string());
         // Asked first, because the target of an earlier request may have gone meanwhile.
@@ -210,7 +210,7 @@ impl MigrationService for Service {
         &self,
         request: Request<v1::DeleteJobRequest>,
     ) -> Result<Response<v1::DeleteJobResponse>, Status> {
-        let (change, request) = Change::read::<_, DeleteJob>("DeleteJob", request)?;
+        let (change, request) = ChangeRequest::read::<_, DeleteJob>("DeleteJob", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let is_check = request.validate_only;
         let delete = async move { handle.delete_job(caller, request).await };

@@ -1,6 +1,6 @@
-//! ScheduleService.
+//! ScheduleService: migrations that the daemon repeats.
 
-use super::{Parts, allowed, change::Change, watch::watch_records};
+use super::{Parts, allowed, change::ChangeRequest, watch::watch_records};
 use crate::{
     access::{Caller, caller},
     dispatch::MadeSchedule,
@@ -16,11 +16,10 @@ use numaloc_api::{
 use std::{future::ready, sync::Arc};
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-/// Repeats migrations.
 #[derive(Debug)]
-pub struct Service(pub Parts);
+pub struct ScheduleCalls(pub Parts);
 
-impl Service {
+impl ScheduleCalls {
     /// Checks the target and the policy of a schedule to be created.
     async fn pins(&self, caller: &Caller, request: &CreateSchedule) -> Result<Pins, Refusal> {
         let migration = &request.spec.migration;
@@ -41,12 +40,13 @@ fn only_checked((schedule, existing): MadeSchedule) -> v1::CreateScheduleRespons
 }
 
 #[tonic::async_trait]
-impl ScheduleService for Service {
+impl ScheduleService for ScheduleCalls {
     async fn create_schedule(
         &self,
         request: Request<v1::CreateScheduleRequest>,
     ) -> Result<Response<v1::CreateScheduleResponse>, Status> {
-        let (change, request) = Change::read::<_, CreateSchedule>("CreateSchedule", request)?;
+        let (change, request) =
+            ChangeRequest::read::<_, CreateSchedule>("CreateSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let name = |(schedule, _): &MadeSchedule| Some(schedule.id.to_string());
         // Asked first, because the target of an earlier request may have gone meanwhile.
@@ -111,7 +111,8 @@ impl ScheduleService for Service {
         &self,
         request: Request<v1::UpdateScheduleRequest>,
     ) -> Result<Response<v1::UpdateScheduleResponse>, Status> {
-        let (change, request) = Change::read::<_, UpdateSchedule>("UpdateSchedule", request)?;
+        let (change, request) =
+            ChangeRequest::read::<_, UpdateSchedule>("UpdateSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         // Here only what the request changes is checked; the dispatcher checks the whole.
         let asked = MigrationSpec {
@@ -142,7 +143,8 @@ impl ScheduleService for Service {
         &self,
         request: Request<v1::DeleteScheduleRequest>,
     ) -> Result<Response<v1::DeleteScheduleResponse>, Status> {
-        let (change, request) = Change::read::<_, DeleteSchedule>("DeleteSchedule", request)?;
+        let (change, request) =
+            ChangeRequest::read::<_, DeleteSchedule>("DeleteSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let is_check = request.validate_only;
         let make = async move { handle.delete_schedule(caller, request).await };
@@ -154,7 +156,7 @@ impl ScheduleService for Service {
         &self,
         request: Request<v1::RunScheduleRequest>,
     ) -> Result<Response<v1::RunScheduleResponse>, Status> {
-        let (change, request) = Change::read::<_, RunSchedule>("RunSchedule", request)?;
+        let (change, request) = ChangeRequest::read::<_, RunSchedule>("RunSchedule", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let run = async move { handle.run_schedule(caller, request).await };
         let (job, existing) = change.create(run, |(job, _)| Some(job.id.to_string())).await?;

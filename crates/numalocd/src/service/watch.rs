@@ -25,7 +25,7 @@ use tonic::{Status, codegen::BoxStream};
 
 /// Something that a client watches.
 pub trait Watch: Send + 'static {
-    /// What the client gets.
+    /// The message that the stream consists of.
     type Answer: Send + 'static;
 
     /// The next answer, once there is one; `None`: no more will come. Called again after an answer, never after an error or
@@ -35,7 +35,7 @@ pub trait Watch: Send + 'static {
 
 /// The answers of `watch`, until it ends or fails. If the daemon stops, the stream ends with UNAVAILABLE.
 pub fn stream<W: Watch>(watch: W, stop: Receiver<bool>, counted: Watching) -> BoxStream<W::Answer> {
-    let open = Open { watch, stop, _counted: counted };
+    let open = OpenWatch { watch, stop, _counted: counted };
     Box::pin(Answers { turn: Some(Box::pin(turn(open))) })
 }
 
@@ -52,17 +52,20 @@ pub fn stopping() -> Refusal {
     }
 }
 
-struct Open<W> {
+struct OpenWatch<W> {
     watch: W,
     stop: Receiver<bool>,
     _counted: Watching,
 }
 
 /// The making of one answer, which gives back what the next one is made from; `None`: the end.
-type NextAnswer<W> =
-    Pin<Box<dyn Future<Output = Option<(Result<<W as Watch>::Answer, Refusal>, Open<W>)>> + Send>>;
+type NextAnswer<W> = Pin<
+    Box<dyn Future<Output = Option<(Result<<W as Watch>::Answer, Refusal>, OpenWatch<W>)>> + Send>,
+>;
 
-async fn turn<W: Watch>(mut open: Open<W>) -> Option<(Result<W::Answer, Refusal>, Open<W>)> {
+async fn turn<W: Watch>(
+    mut open: OpenWatch<W>,
+) -> Option<(Result<W::Answer, Refusal>, OpenWatch<W>)> {
     let answer = tokio::select! {
         biased;
         () = stopped(&mut open.stop) => Some(Err(stopping())),
@@ -72,7 +75,6 @@ async fn turn<W: Watch>(mut open: Open<W>) -> Option<(Result<W::Answer, Refusal>
 }
 
 struct Answers<W: Watch> {
-    /// `None` after the end.
     turn: Option<NextAnswer<W>>,
 }
 

@@ -1,8 +1,8 @@
-//! WorkloadService.
+//! WorkloadService: names, labels and leases of cgroups.
 
 mod set;
 
-use super::{Parts, allowed, change::Change, watch::watch_records};
+use super::{Parts, allowed, change::ChangeRequest, watch::watch_records};
 use crate::{
     access::{Caller, caller},
     dispatch::Registering,
@@ -19,16 +19,16 @@ use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
 /// Registers workloads: the names that clients have for cgroups.
 #[derive(Debug)]
-pub struct Service(pub Parts);
+pub struct WorkloadCalls(pub Parts);
 
 #[tonic::async_trait]
-impl WorkloadService for Service {
+impl WorkloadService for WorkloadCalls {
     async fn register_workload(
         &self,
         request: Request<v1::RegisterWorkloadRequest>,
     ) -> Result<Response<v1::RegisterWorkloadResponse>, Status> {
         let (change, mut request) =
-            Change::read::<_, RegisterWorkload>("RegisterWorkload", request)?;
+            ChangeRequest::read::<_, RegisterWorkload>("RegisterWorkload", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let is_check = request.validate_only;
         // Asked first, because the container of an earlier request may have gone meanwhile.
@@ -56,7 +56,7 @@ impl WorkloadService for Service {
         &self,
         request: Request<Streaming<v1::ReplaceWorkloadsRequest>>,
     ) -> Result<Response<v1::ReplaceWorkloadsResponse>, Status> {
-        let mut change = Change::begin("ReplaceWorkloads", &request)?;
+        let mut change = ChangeRequest::begin("ReplaceWorkloads", &request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let read = set::read(&self.0, &caller, request.into_inner()).await?;
         let mut set = change.first(ready(read)).await?;
@@ -90,7 +90,7 @@ impl WorkloadService for Service {
         request: Request<v1::UnregisterWorkloadRequest>,
     ) -> Result<Response<v1::UnregisterWorkloadResponse>, Status> {
         let (change, request) =
-            Change::read::<_, UnregisterWorkload>("UnregisterWorkload", request)?;
+            ChangeRequest::read::<_, UnregisterWorkload>("UnregisterWorkload", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let is_check = request.validate_only;
         let make = async move { handle.unregister_workload(caller, request).await };
@@ -133,7 +133,7 @@ impl WorkloadService for Service {
     }
 }
 
-impl Service {
+impl WorkloadCalls {
     /// A workload with its cgroup filled in, if `caller` may register it.
     async fn placed(&self, caller: &Caller, spec: WorkloadSpec) -> Result<WorkloadSpec, Refusal> {
         let mut specs = vec![spec];

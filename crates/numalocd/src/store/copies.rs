@@ -26,19 +26,19 @@ const ASIDE: &str = "numalocd.redb.aside";
 
 /// The contents of a store at one moment. While it exists, the room of records removed meanwhile cannot be used again: copy it
 /// soon.
-pub struct Snapshot {
+pub struct StoreSnapshot {
     read: ReadTransaction,
     id: u64,
     path: PathBuf,
 }
 
-impl fmt::Debug for Snapshot {
+impl fmt::Debug for StoreSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-impl Snapshot {
+impl StoreSnapshot {
     pub(super) fn new(read: ReadTransaction, id: u64, path: PathBuf) -> Self {
         Self { read, id, path }
     }
@@ -67,7 +67,7 @@ impl Snapshot {
 
 /// The result of replacing a store.
 #[derive(Debug)]
-pub struct Replaced {
+pub struct ReplacedStore {
     /// Where the previous store is now; `None`: there was none, or it was not kept.
     pub old: Option<PathBuf>,
     /// How many records the store has.
@@ -81,7 +81,7 @@ pub struct Replaced {
 ///
 /// # Errors
 /// `from` is not a store or damaged, the store in `dir` is in use, or the new one cannot be written. Nothing has been changed then.
-pub fn restore(dir: &Path, from: &Path) -> Result<Replaced, OpenError> {
+pub fn restore(dir: &Path, from: &Path) -> Result<ReplacedStore, OpenError> {
     let lock = opening::lock(dir)?;
     let file = Arc::new(File::open(from).map_err(|error| OpenError::of(from.into(), error))?);
     let (mut opened, contents) = opening::found(&file, from)?;
@@ -92,14 +92,14 @@ pub fn restore(dir: &Path, from: &Path) -> Result<Replaced, OpenError> {
     let new = opening::make(dir, &lock, |db, id| tables::copy(&read, db, id))?;
     let old = keep(&place, &old)?.then_some(old);
     new.put(&place, &lock)?;
-    Ok(Replaced { old, records: contents.records(), bytes: [before, size(&place)] })
+    Ok(ReplacedStore { old, records: contents.records(), bytes: [before, size(&place)] })
 }
 
 /// Writes the store in `dir` again without unused room. No process may have it open. Blocks.
 ///
 /// # Errors
 /// Those of [`restore`], and that there is no store.
-pub fn compact(dir: &Path) -> Result<Replaced, OpenError> {
+pub fn compact(dir: &Path) -> Result<ReplacedStore, OpenError> {
     let place = opening::path(dir);
     let file = opening::existing(&place)?.ok_or_else(|| none(&place))?;
     let lock = opening::lock(dir)?;
@@ -108,7 +108,7 @@ pub fn compact(dir: &Path) -> Result<Replaced, OpenError> {
     let (read, id) = (begin(&mut opened, &place)?, opened.id);
     let new = opening::make(dir, &lock, |db, _| tables::copy(&read, db, id))?;
     new.put(&place, &lock)?;
-    Ok(Replaced { old: None, records: contents.records(), bytes: [before, size(&place)] })
+    Ok(ReplacedStore { old: None, records: contents.records(), bytes: [before, size(&place)] })
 }
 
 /// The result of a repair.

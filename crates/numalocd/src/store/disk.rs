@@ -31,16 +31,16 @@ pub enum Slot {
 #[derive(Clone, Debug)]
 pub struct Disk {
     file: Arc<File>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct DiskState {
     stage: DiskStage,
     /// Why the first operation failed that did.
     error: Option<io::Error>,
     #[cfg(test)]
-    fault: Option<Fault>,
+    fault: Option<InjectedFault>,
 }
 
 #[derive(Debug)]
@@ -70,12 +70,12 @@ enum Operation<'a> {
 /// An operation that fails, for tests.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
-pub struct Fault {
+pub struct InjectedFault {
     /// How many writing operations succeed first.
     pub after: usize,
     /// Whether the failing operation takes effect all the same.
     pub takes_effect: bool,
-    /// The error.
+    /// The error that it fails with.
     pub errno: i32,
 }
 
@@ -99,7 +99,7 @@ impl Disk {
     }
 
     fn new(file: Arc<File>, stage: DiskStage) -> Self {
-        let state = State {
+        let state = DiskState {
             stage,
             error: None,
             #[cfg(test)]
@@ -147,11 +147,11 @@ impl Disk {
     }
 
     #[cfg(test)]
-    pub fn fail(&self, fault: Fault) {
+    pub fn fail(&self, fault: InjectedFault) {
         self.state().fault = Some(fault);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -169,7 +169,7 @@ impl Disk {
     }
 }
 
-impl State {
+impl DiskState {
     fn carry_out(&mut self, file: &File, operation: &Operation<'_>) -> io::Result<()> {
         #[cfg(test)]
         if let Some(fault) = &mut self.fault {

@@ -4,7 +4,7 @@ use super::{
     Contents, OpenError,
     disk::{Disk, Slot},
     quiet::quietly,
-    tables::{self, Fault, SCHEMA},
+    tables::{self, SCHEMA, TableFault},
 };
 use redb::Database;
 use std::{
@@ -36,26 +36,26 @@ pub struct Opened {
 
 impl Opened {
     /// Opens a database without reading its tables.
-    pub fn new(disk: Disk) -> Result<Self, Failure> {
+    pub fn new(disk: Disk) -> Result<Self, StoreFailure> {
         let mut builder = Database::builder();
         let builder = builder.set_cache_size(CACHE);
         let opened = quietly(|| builder.create_with_backend(disk.clone()));
         match opened.map_err(corrupted).and_then(|opened| Ok(opened?)) {
             Ok(db) => Ok(Self { db: Some(db), disk, commits: 0, id: fastrand::u64(..) }),
-            Err(fault) => Err(Failure { fault, error: disk.error() }),
+            Err(fault) => Err(StoreFailure { fault, error: disk.error() }),
         }
     }
 
     /// Runs `work` with the database. A panic in it becomes an error, after which the database must not be used any more.
     pub fn with<T>(
         &mut self,
-        work: impl FnOnce(&mut Database) -> Result<T, Fault>,
-    ) -> Result<T, Failure> {
+        work: impl FnOnce(&mut Database) -> Result<T, TableFault>,
+    ) -> Result<T, StoreFailure> {
         let Self { db: Some(db), disk, .. } = self else {
-            return Err(Failure { fault: corrupted("it is closed".to_owned()), error: None });
+            return Err(StoreFailure { fault: corrupted("it is closed".to_owned()), error: None });
         };
         let result = quietly(|| work(db)).unwrap_or_else(|panic| Err(corrupted(panic)));
-        result.map_err(|fault| Failure { fault, error: disk.error() })
+        result.map_err(|fault| StoreFailure { fault, error: disk.error() })
     }
 }
 
@@ -70,14 +70,14 @@ impl Drop for Opened {
 
 /// Why an operation on a database failed.
 #[derive(Debug)]
-pub struct Failure {
-    pub fault: Fault,
+pub struct StoreFailure {
+    pub fault: TableFault,
     /// The error of the file system, if that was the cause.
     pub error: Option<io::Error>,
 }
 
 /// The parts of an opened store.
-pub struct Parts {
+pub struct StoreParts {
     pub path: PathBuf,
     pub lock: Lock,
     pub file: Arc<File>,
@@ -97,7 +97,7 @@ impl Drop for Lock {
 }
 
 /// Opens or creates the store in `dir`.
-pub fn open(dir: &Path) -> Result<Parts, OpenError> {
+pub fn open(dir: &Path) -> Result<StoreParts, OpenError> {
     let path = path(dir);
     let lock = lock(dir)?;
     let (file, (opened, contents)) = match existing(&path)? {
@@ -112,7 +112,7 @@ pub fn open(dir: &Path) -> Result<Parts, OpenError> {
             (new.file, (new.opened, Contents::default()))
         }
     };
-    Ok(Parts { path, lock, file, opened, contents })
+    Ok(StoreParts { path, lock, file, opened, contents })
 }
 
 /// The path of the store in `dir`.
@@ -170,7 +170,7 @@ pub struct New {
 pub fn make(
     dir: &Path,
     lock: &Lock,
-    fill: impl FnOnce(&mut Database, u64) -> Result<(), Fault>,
+    fill: impl FnOnce(&mut Database, u64) -> Result<(), TableFault>,
 ) -> Result<New, OpenError> {
     let unfinished = dir.join(UNFINISHED);
     let failed = |source| OpenError::of(path(dir), source);
@@ -187,7 +187,7 @@ pub fn make(
     let source = match made.map(|opened| (opened, owned.and_then(|()| lock.0.sync_all()))) {
         Ok((opened, Ok(()))) => return Ok(New { file, opened, unfinished }),
         Ok((_, Err(error))) => error,
-        Err(Failure { fault, error }) => error.unwrap_or_else(|| io::Error::other(fault)),
+        Err(StoreFailure { fault, error }) => error.unwrap_or_else(|| io::Error::other(fault)),
     };
     // A file that is left would be overwritten the next time. It is removed to free its room.
     let _ = fs::remove_file(&unfinished);
@@ -195,7 +195,6 @@ pub fn make(
 }
 
 impl New {
-    /// Reads its contents.
     pub fn contents(&mut self) -> Result<Contents, OpenError> {
         let contents = self.opened.with(|db| tables::contents(db));
         contents.map_err(|failure| failure.into_open_error(&self.unfinished))
@@ -228,7 +227,7 @@ fn read(file: &Arc<File>, path: &Path) -> Result<(Opened, Contents), OpenError> 
 /// Reads and checks all of a file without changing it.
 pub fn found(file: &Arc<File>, path: &Path) -> Result<(Opened, Contents), OpenError> {
     let failed = |source| OpenError::of(path.to_owned(), source);
-    let refused = |failure: Failure| failure.into_open_error(path);
+    let refused = |failure: StoreFailure| failure.into_open_error(path);
     let found = hold(file, Slot::Current).and_then(verified).map_err(refused)?;
     if !Disk::other_is_later(file).map_err(failed)? {
         return Ok(found);
@@ -260,16 +259,18 @@ pub fn reopen(file: &Arc<File>, commits: u64) -> Result<Opened, String> {
     Err(reason)
 }
 
-impl Failure {
+impl StoreFailure {
     pub fn into_open_error(self, path: &Path) -> OpenError {
         let path = path.to_owned();
         let ended = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
         match (self.fault, self.error) {
             (_, Some(error)) if !ended(&error) => OpenError::of(path, error),
-            (Fault::Version(found), _) => OpenError::Version { path, found, known: SCHEMA },
-            (fault @ Fault::Foreign, _) => OpenError::Foreign { path, reason: fault.to_string() },
+            (TableFault::Version(found), _) => OpenError::Version { path, found, known: SCHEMA },
+            (fault @ TableFault::Foreign, _) => {
+                OpenError::Foreign { path, reason: fault.to_string() }
+            }
             // The database's error for a file that does not begin with its magic number.
-            (Fault::Database(redb::Error::Io(error)), _)
+            (TableFault::Database(redb::Error::Io(error)), _)
                 if error.kind() == io::ErrorKind::InvalidData =>
             {
                 OpenError::Foreign { path, reason: error.to_string() }
@@ -280,9 +281,9 @@ impl Failure {
 }
 
 /// Opens a database without changing the file.
-fn hold(file: &Arc<File>, slot: Slot) -> Result<Opened, Failure> {
+fn hold(file: &Arc<File>, slot: Slot) -> Result<Opened, StoreFailure> {
     let disk = Disk::held(file.clone(), slot)
-        .map_err(|error| Failure { fault: Fault::Foreign, error: Some(error) })?;
+        .map_err(|error| StoreFailure { fault: TableFault::Foreign, error: Some(error) })?;
     let mut opened = Opened::new(disk)?;
     opened.commits = opened.with(|db| tables::commits(db))?;
     opened.id = opened.with(|db| tables::id(db))?.unwrap_or(opened.id);
@@ -290,7 +291,7 @@ fn hold(file: &Arc<File>, slot: Slot) -> Result<Opened, Failure> {
 }
 
 /// Checks the whole database, and reads its contents.
-fn verified(mut opened: Opened) -> Result<(Opened, Contents), Failure> {
+fn verified(mut opened: Opened) -> Result<(Opened, Contents), StoreFailure> {
     let contents = opened.with(|db| {
         if !db.check_integrity()? {
             return Err(corrupted("its pages do not match their checksums".to_owned()));
@@ -301,6 +302,6 @@ fn verified(mut opened: Opened) -> Result<(Opened, Contents), Failure> {
 }
 
 /// Treats a panic of the database as damage.
-pub fn corrupted(reason: String) -> Fault {
-    Fault::Database(redb::Error::Corrupted(reason))
+pub fn corrupted(reason: String) -> TableFault {
+    TableFault::Database(redb::Error::Corrupted(reason))
 }

@@ -2,9 +2,9 @@
 
 use super::{
     StoreError,
-    opening::{Failure, corrupted},
+    opening::{StoreFailure, corrupted},
     quiet::quietly,
-    tables::{self, Fault},
+    tables::{self, TableFault},
 };
 use numaloc_api::value::{Event, Job, JobId};
 use redb::ReadTransaction;
@@ -13,18 +13,18 @@ use std::{fmt, path::PathBuf};
 /// The records of a store at one moment. While it exists, the room of records removed meanwhile cannot be used again: read at once.
 ///
 /// A failure leaves the store as it is, also where only opening it again would help. So read what has failed by [`super::Store`].
-pub struct Reader {
+pub struct StoreReader {
     read: ReadTransaction,
     path: PathBuf,
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for StoreReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reader").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-impl Reader {
+impl StoreReader {
     pub(super) fn new(read: ReadTransaction, path: PathBuf) -> Self {
         Self { read, path }
     }
@@ -48,10 +48,10 @@ impl Reader {
 
     fn with<T>(
         &self,
-        work: impl FnOnce(&ReadTransaction) -> Result<T, Fault>,
+        work: impl FnOnce(&ReadTransaction) -> Result<T, TableFault>,
     ) -> Result<T, StoreError> {
         let result = quietly(|| work(&self.read)).unwrap_or_else(|panic| Err(corrupted(panic)));
-        let failed = |fault| StoreError::of(self.path.clone(), Failure { fault, error: None });
+        let failed = |fault| StoreError::of(self.path.clone(), StoreFailure { fault, error: None });
         result.map_err(failed)
     }
 }

@@ -18,7 +18,6 @@ const BYTES: u64 = 128 << 10;
 pub struct Spare(PathBuf);
 
 impl Spare {
-    /// Keeps room in `dir`.
     pub fn new(dir: &Path) -> Self {
         let spare = Self(dir.join(NAME));
         spare.keep();

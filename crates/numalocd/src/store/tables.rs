@@ -38,7 +38,7 @@ const LAST: [&str; 3] = ["last_job", "last_schedule", "last_event"];
 
 /// Why the tables cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum TableFault {
     /// An error of the database.
     #[error(transparent)]
     Database(#[from] redb::Error),
@@ -67,7 +67,7 @@ pub enum Fault {
 
 macro_rules! from_database {
     ($($error:ty),+) => {$(
-        impl From<$error> for Fault {
+        impl From<$error> for TableFault {
             fn from(error: $error) -> Self {
                 Self::Database(error.into())
             }
@@ -83,7 +83,7 @@ from_database!(
     redb::TransactionError
 );
 
-impl From<TableError> for Fault {
+impl From<TableError> for TableFault {
     fn from(error: TableError) -> Self {
         match error {
             TableError::TableDoesNotExist(_)
@@ -135,7 +135,6 @@ trait TableRecord: Stored {
 
     /// The key that the record is stored under; `None`: it has no number.
     fn key(&self) -> Option<<Self::Key as Value>::SelfType<'_>>;
-    /// Its name, for people.
     fn name(&self) -> String;
 }
 
@@ -175,20 +174,20 @@ fn checksum(table: &str, key: &impl TableKey, record: &[u8]) -> [u8; CHECKSUM] {
 }
 
 /// Reads a record, and checks that it is the one that was stored under this key.
-fn unseal<R: TableRecord>(key: &impl TableKey, value: &[u8]) -> Result<R, Fault>
+fn unseal<R: TableRecord>(key: &impl TableKey, value: &[u8]) -> Result<R, TableFault>
 where
     for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
 {
     let table = R::TABLE;
     let name = || format!("{}/{}", table.name(), key.text());
     let (sum, record) =
-        value.split_first_chunk::<CHECKSUM>().ok_or_else(|| Fault::Checksum(name()))?;
+        value.split_first_chunk::<CHECKSUM>().ok_or_else(|| TableFault::Checksum(name()))?;
     if *sum != checksum(table.name(), key, record) {
-        return Err(Fault::Checksum(name()));
+        return Err(TableFault::Checksum(name()));
     }
-    let record = R::decode(record).map_err(|why| Fault::Record(name(), why))?;
+    let record = R::decode(record).map_err(|why| TableFault::Record(name(), why))?;
     if record.key().is_none_or(|own| own.bytes() != key.bytes()) {
-        return Err(Fault::Misplaced(record.name(), name()));
+        return Err(TableFault::Misplaced(record.name(), name()));
     }
     Ok(record)
 }
@@ -197,11 +196,11 @@ where
 fn insert<R: TableRecord>(
     table: &mut Table<'_, R::Key, &'static [u8]>,
     record: &R,
-) -> Result<u64, Fault>
+) -> Result<u64, TableFault>
 where
     for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
 {
-    let key = record.key().ok_or_else(|| Fault::Unnumbered(record.name()))?;
+    let key = record.key().ok_or_else(|| TableFault::Unnumbered(record.name()))?;
     let (number, bytes) = (key.number(), record.encode());
     let sum = checksum(R::TABLE.name(), &key, &bytes);
     table.insert(key, &[&sum[..], &bytes].concat()[..])?;
@@ -209,7 +208,7 @@ where
 }
 
 /// Makes the tables of a new store.
-pub fn create(db: &Database, id: u64) -> Result<(), Fault> {
+pub fn create(db: &Database, id: u64) -> Result<(), TableFault> {
     let mut transaction = db.begin_write()?;
     transaction.set_two_phase_commit(true);
     {
@@ -229,27 +228,26 @@ pub fn create(db: &Database, id: u64) -> Result<(), Fault> {
 }
 
 /// Checks the version, and reads the number of commits.
-pub fn commits(db: &Database) -> Result<u64, Fault> {
+pub fn commits(db: &Database) -> Result<u64, TableFault> {
     let meta = db.begin_read()?.open_table(META)?;
-    match meta.get(VERSION)?.ok_or(Fault::Foreign)?.value() {
-        SCHEMA => Ok(meta.get(COMMITS)?.ok_or(Fault::Foreign)?.value()),
-        other => Err(Fault::Version(other)),
+    match meta.get(VERSION)?.ok_or(TableFault::Foreign)?.value() {
+        SCHEMA => Ok(meta.get(COMMITS)?.ok_or(TableFault::Foreign)?.value()),
+        other => Err(TableFault::Version(other)),
     }
 }
 
 /// The id of the store; `None`: it was made before stores had ids.
-pub fn id(db: &Database) -> Result<Option<u64>, Fault> {
+pub fn id(db: &Database) -> Result<Option<u64>, TableFault> {
     let meta = db.begin_read()?.open_table(META)?;
     Ok(meta.get(ID)?.map(|id| id.value()))
 }
 
-/// Reads everything.
-pub fn contents(db: &Database) -> Result<Contents, Fault> {
+pub fn contents(db: &Database) -> Result<Contents, TableFault> {
     let transaction = db.begin_read()?;
     let meta = transaction.open_table(META)?;
-    let last = |name| Ok::<_, Fault>(meta.get(name)?.ok_or(Fault::Foreign)?.value());
+    let last = |name| Ok::<_, TableFault>(meta.get(name)?.ok_or(TableFault::Foreign)?.value());
     let last = Last { job: last(LAST[0])?, schedule: last(LAST[1])?, event: last(LAST[2])? };
-    let hold = |name| Ok::<_, Fault>(meta.get(name)?.and_then(|since| time(since.value())));
+    let hold = |name| Ok::<_, TableFault>(meta.get(name)?.and_then(|since| time(since.value())));
     let holds = Holds { drained: hold(HOLDS[0])?, paused: hold(HOLDS[1])? };
     let mut contents = Contents { last, holds, ..Contents::default() };
     let mut open = 0;
@@ -288,7 +286,7 @@ fn seconds(time: Option<SystemTime>) -> u64 {
 fn each<R: TableRecord>(
     transaction: &ReadTransaction,
     mut visit: impl FnMut(R, usize),
-) -> Result<(), Fault>
+) -> Result<(), TableFault>
 where
     for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
 {
@@ -299,13 +297,13 @@ where
     Ok(())
 }
 
-pub fn job(read: &ReadTransaction, number: u64) -> Result<Option<Job>, Fault> {
+pub fn job(read: &ReadTransaction, number: u64) -> Result<Option<Job>, TableFault> {
     let jobs = read.open_table(Job::TABLE)?;
     let value = jobs.get(number)?;
     value.map(|value| unseal(&number, value.value())).transpose()
 }
 
-pub fn events(read: &ReadTransaction, numbers: &[u64]) -> Result<Vec<Event>, Fault> {
+pub fn events(read: &ReadTransaction, numbers: &[u64]) -> Result<Vec<Event>, TableFault> {
     let events = read.open_table(Event::TABLE)?;
     let mut found = Vec::new();
     for &number in numbers {
@@ -317,12 +315,12 @@ pub fn events(read: &ReadTransaction, numbers: &[u64]) -> Result<Vec<Event>, Fau
 }
 
 /// The number that a record is stored under.
-fn number(number: Option<u64>, name: &impl ToString) -> Result<u64, Fault> {
-    number.ok_or_else(|| Fault::Unnumbered(name.to_string()))
+fn number(number: Option<u64>, name: &impl ToString) -> Result<u64, TableFault> {
+    number.ok_or_else(|| TableFault::Unnumbered(name.to_string()))
 }
 
 /// Carries out `writes` as the commit with the number `commits`, in the store with this id.
-pub fn commit(db: &Database, writes: &[Write], commits: u64, id: u64) -> Result<(), Fault> {
+pub fn commit(db: &Database, writes: &[Write], commits: u64, id: u64) -> Result<(), TableFault> {
     let mut transaction = db.begin_write()?;
     // With two phases, damage to the last commit can be told from a commit that a crash cut short.
     transaction.set_two_phase_commit(true);
@@ -354,7 +352,7 @@ pub fn commit(db: &Database, writes: &[Write], commits: u64, id: u64) -> Result<
         meta.insert(COMMITS, commits)?;
         meta.insert(ID, id)?;
         for (name, number) in LAST.into_iter().zip(last) {
-            let before = meta.get(name)?.ok_or(Fault::Foreign)?.value();
+            let before = meta.get(name)?.ok_or(TableFault::Foreign)?.value();
             if number > before {
                 meta.insert(name, number)?;
             }

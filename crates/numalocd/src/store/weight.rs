@@ -11,7 +11,7 @@ use numaloc_api::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Something that takes room.
+/// A record that takes room in the store and in memory.
 pub trait Weight {
     /// Its approximate size in bytes.
     fn weight(&self) -> usize;

@@ -59,9 +59,9 @@ const HAS_ROLE: &str = "NUMALOCD_TEST_HAS_ROLE";
 
 /// What a daemon has told its service manager, and when.
 #[derive(Clone, Debug, Default)]
-struct Told(Arc<Mutex<Vec<(Instant, String)>>>);
+struct Notifications(Arc<Mutex<Vec<(Instant, String)>>>);
 
-impl Told {
+impl Notifications {
     /// Listens at a socket, for as long as the test continues.
     fn at(path: &Path) -> Self {
         let socket = UnixDatagram::bind(path).expect("room for a socket");
@@ -94,19 +94,19 @@ impl Told {
 }
 
 /// The daemon in a mount namespace of its own; ended with this value.
-struct Daemon {
+struct NotifyingDaemon {
     child: Child,
     dir: TempDir,
-    told: Told,
+    told: Notifications,
 }
 
-impl Drop for Daemon {
+impl Drop for NotifyingDaemon {
     fn drop(&mut self) {
         self.child.kill().and_then(|()| self.child.wait()).ok();
     }
 }
 
-impl Daemon {
+impl NotifyingDaemon {
     /// One whose configuration has a user and a group by name, so that each reload looks both up.
     fn start() -> Self {
         let dir = TempDir::new().expect("room for a directory");
@@ -125,7 +125,7 @@ impl Daemon {
             mkfifo(&dir.path().join(name), Mode::S_IRUSR | Mode::S_IWUSR).expect("room");
         }
         let manager = dir.path().join("manager");
-        let told = Told::at(&manager);
+        let told = Notifications::at(&manager);
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "--"]);
         command.arg(env!("CARGO_BIN_EXE_numalocd")).arg("--config").arg(config);
@@ -313,7 +313,7 @@ fn while_lookups_hang_calls_are_answered_and_nothing_is_restarted() {
         numaloc_sys::fixture::skipped("only root can have a mount namespace");
         return;
     }
-    let mut daemon = Daemon::start();
+    let mut daemon = NotifyingDaemon::start();
     let socket = daemon.socket();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().expect("threads");

@@ -49,15 +49,15 @@ const ANSWER_MAX: usize = 16 << 20;
 const PIECE: usize = 16 << 10;
 
 /// The program. Dropping this ends it.
-struct Daemon(Child);
+struct FloodedDaemon(Child);
 
-impl Drop for Daemon {
+impl Drop for FloodedDaemon {
     fn drop(&mut self) {
         self.0.kill().and_then(|()| self.0.wait()).ok();
     }
 }
 
-impl Daemon {
+impl FloodedDaemon {
     /// Its peak memory so far, in bytes, without that of its program: how much of this there is depends on how it was built.
     fn peak(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("it runs");
@@ -101,7 +101,7 @@ fn seed(state: &Path) {
     writes.chunks(1000).for_each(|writes| store.commit(writes).expect("there is room"));
 }
 
-fn start(dir: &Path, port: u16) -> Daemon {
+fn start(dir: &Path, port: u16) -> FloodedDaemon {
     let config = dir.join("numalocd.toml");
     // All clients of this port are the same viewer.
     let text = format!("[listen]\ntcp = \"127.0.0.1:{port}\"\nplain_loopback = true\n");
@@ -113,7 +113,7 @@ fn start(dir: &Path, port: u16) -> Daemon {
     command.env("MALLOC_ARENA_MAX", "1");
     let log = fs::File::create(dir.join("log")).expect("a file");
     let child = command.stdin(Stdio::null()).stderr(log).spawn().expect("it starts");
-    let mut daemon = Daemon(child);
+    let mut daemon = FloodedDaemon(child);
     let deadline = Instant::now() + PATIENCE;
     while UnixStream::connect(dir.join("socket")).is_err() {
         let log = || fs::read_to_string(dir.join("log")).unwrap_or_default();

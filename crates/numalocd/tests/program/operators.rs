@@ -19,12 +19,12 @@ use tonic::transport::{Channel, Endpoint};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A daemon, which is killed when the test ends.
-struct Daemon {
+struct ConfiguredDaemon {
     child: Child,
     socket: PathBuf,
 }
 
-impl Daemon {
+impl ConfiguredDaemon {
     /// Starts the daemon with the configuration in a directory, and waits until it answers.
     async fn start(dir: &Path) -> (Self, DaemonServiceClient<Channel>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_numalocd"));
@@ -56,7 +56,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for ConfiguredDaemon {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();
@@ -78,14 +78,14 @@ async fn holds(client: &mut DaemonServiceClient<Channel>) -> v1::Holds {
 #[tokio::test]
 async fn it_stays_drained_over_a_restart() {
     let dir = directory();
-    let (daemon, mut client) = Daemon::start(dir.path()).await;
+    let (daemon, mut client) = ConfiguredDaemon::start(dir.path()).await;
     assert_eq!(holds(&mut client).await, v1::Holds::default());
     let drained = client.drain_daemon(v1::DrainDaemonRequest {}).await.expect("it is drained");
     let since = drained.into_inner().holds.expect("what holds").drain_time.expect("a time");
     client.pause_daemon(v1::PauseDaemonRequest {}).await.expect("it is paused");
     assert!(daemon.stop().success());
 
-    let (daemon, mut client) = Daemon::start(dir.path()).await;
+    let (daemon, mut client) = ConfiguredDaemon::start(dir.path()).await;
     let now = holds(&mut client).await;
     assert_eq!(now.drain_time.expect("it is drained").seconds, since.seconds);
     assert!(now.pause_time.is_some());
@@ -93,14 +93,14 @@ async fn it_stays_drained_over_a_restart() {
     let undrained = client.undrain_daemon(v1::UndrainDaemonRequest {}).await;
     assert_eq!(undrained.expect("it continues").into_inner().holds, Some(v1::Holds::default()));
     drop(daemon);
-    let (_daemon, mut client) = Daemon::start(dir.path()).await;
+    let (_daemon, mut client) = ConfiguredDaemon::start(dir.path()).await;
     assert_eq!(holds(&mut client).await, v1::Holds::default());
 }
 
 #[tokio::test]
 async fn a_backup_of_the_running_daemon_can_be_restored() {
     let dir = directory();
-    let (daemon, mut client) = Daemon::start(dir.path()).await;
+    let (daemon, mut client) = ConfiguredDaemon::start(dir.path()).await;
     client.drain_daemon(v1::DrainDaemonRequest {}).await.expect("it is drained");
     let mut parts =
         client.backup_store(v1::BackupStoreRequest {}).await.expect("a copy").into_inner();
@@ -120,7 +120,7 @@ async fn a_backup_of_the_running_daemon_can_be_restored() {
     assert!(daemon.stop().success());
     let output = restore();
     assert!(output.status.success(), "{output:?}");
-    let (_daemon, mut client) = Daemon::start(dir.path()).await;
+    let (_daemon, mut client) = ConfiguredDaemon::start(dir.path()).await;
     assert!(holds(&mut client).await.drain_time.is_some(), "it is not as it was then");
 }
 
@@ -145,7 +145,7 @@ async fn a_bad_certificate_keeps_the_configuration_as_it_was() {
         )
     };
     fs::write(at("numalocd.toml"), text(2)).expect("room");
-    let (daemon, mut client) = Daemon::start(dir.path()).await;
+    let (daemon, mut client) = ConfiguredDaemon::start(dir.path()).await;
     let result = async |client: &mut DaemonServiceClient<Channel>| {
         let metrics = client.get_metrics(v1::GetMetricsRequest {}).await.expect("metrics");
         let text = metrics.into_inner().text;

@@ -295,15 +295,15 @@ fn stores_of_earlier_versions_are_read() {
 }
 
 /// A daemon on a store; ended with this value.
-struct Daemon(Child);
+struct DaemonOnStore(Child);
 
-impl Drop for Daemon {
+impl Drop for DaemonOnStore {
     fn drop(&mut self) {
         self.0.kill().and_then(|()| self.0.wait()).ok();
     }
 }
 
-impl Daemon {
+impl DaemonOnStore {
     async fn start(dir: &Path) -> (Self, Channel) {
         // The records of fixtures are old: as long as this goes they are not forgotten.
         let config = dir.join("numalocd.toml");
@@ -339,7 +339,7 @@ async fn a_daemon_goes_on_with_stores_of_earlier_versions() {
         for end in ENDS {
             let (dir, known) = restored(&fixture, end);
             let of = |sort: &str| known.lines().filter(|line| line.starts_with(sort)).count();
-            let (_daemon, channel) = Daemon::start(dir.path()).await;
+            let (_daemon, channel) = DaemonOnStore::start(dir.path()).await;
             let mut daemon = DaemonServiceClient::new(channel.clone());
             let status = daemon.get_status(v1::GetStatusRequest {}).await.expect("an answer");
             let status = status.into_inner();

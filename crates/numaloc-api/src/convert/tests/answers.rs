@@ -1,4 +1,4 @@
-//! Answers of the daemon.
+//! Answers of the daemon: what they have of the values that they are made of.
 
 use crate::{
     FILE_DESCRIPTOR_SET, Known, LocalityView, timestamp, v1,

@@ -21,7 +21,7 @@ pub const WORKING_CPUS: f64 = 0.1;
 
 /// A host as it is by now, with what judges ask again and again.
 #[derive(Debug)]
-pub struct Host {
+pub struct HostState {
     pub look: HostLook,
     /// Sets of near nodes, the smallest first.
     pub sets: Vec<NodeSet>,
@@ -33,7 +33,7 @@ pub struct Host {
     floating: BTreeMap<NodeId, f64>,
 }
 
-impl Host {
+impl HostState {
     /// A host as it was seen.
     pub fn new(look: HostLook) -> Self {
         let topology = &look.topology;
@@ -46,7 +46,7 @@ impl Host {
         Self { sets, sources, farthest, floating, look }
     }
 
-    /// After CPUs have changed.
+    /// Computes again what depends on the CPUs of subjects. To be called after any of these has changed.
     pub fn refresh(&mut self) {
         self.floating = floating(&self.look);
     }

@@ -1,10 +1,10 @@
 //! Who is pinned to a node that has nothing left, while another one has.
 
 use super::{
-    capacity::{FILL, Host, WORKING_CPUS, cpus_on, outside, route},
-    finding::{Finding, Kind},
+    capacity::{FILL, HostState, WORKING_CPUS, cpus_on, outside, route},
+    finding::{Finding, FindingKind},
     look::Subject,
-    sequence::{Change, can_be_allowed, sequence},
+    sequence::{BindingChange, can_be_allowed, sequence},
     step::How,
 };
 use crate::machine::ids::{CpuSet, NodeSet};
@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 const CROWDED: f64 = 0.95;
 
 /// Work that is pinned to one node whose CPUs are all in use by those who are pinned there.
-pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     let home = subject.home(&host.look.topology);
     let [node] = home.iter().collect::<Vec<_>>()[..] else { return None };
     let cpus = host.look.topology.node(node)?.cpus.len() as f64;
@@ -25,7 +25,7 @@ pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> 
 
 /// Another node where it fits with all its memory, among those that suit. Its pin has to be changed for that, which the finding states.
 pub fn elsewhere(
-    host: &Host,
+    host: &HostState,
     subject: &Subject,
     suits: &dyn Fn(&NodeSet) -> bool,
 ) -> Option<Finding> {
@@ -56,7 +56,8 @@ pub fn elsewhere(
     let flows = route(topology, &outside(&resident, &nodes), &nodes);
     let bytes: u64 = flows.values().sum();
     let how = (bytes > 0).then_some(How::Home);
-    let change = Change { cpus: Some(&cpus), home: &nodes, how, keeps: Some(host.other_tiers()) };
+    let change =
+        BindingChange { cpus: Some(&cpus), home: &nodes, how, keeps: Some(host.other_tiers()) };
     let (steps, mems) = sequence(subject, &change);
     Some(Finding {
         from_nodes: home,
@@ -67,6 +68,6 @@ pub fn elsewhere(
         weight: subject.resident_bytes() as f64 * subject.used_cpus(),
         flows,
         steps,
-        ..Finding::of(subject, Kind::Overcommitted, bytes)
+        ..Finding::of(subject, FindingKind::Overcommitted, bytes)
     })
 }

@@ -2,7 +2,7 @@
 
 use super::{
     look::{Subject, Who},
-    step::Step,
+    step::AdviceStep,
 };
 use crate::{
     ask::pace::Pacing,
@@ -11,9 +11,9 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// What is wrong.
+/// What is wrong with the placement of a subject or of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum FindingKind {
     /// It may run on some nodes only, and has memory on others.
     PinnedRemote,
     /// It may run on several nodes, though not on all CPUs, and would fit on fewer.
@@ -38,9 +38,9 @@ pub enum Kind {
     MemsForbid,
 }
 
-impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 11] = [
+impl FindingKind {
+    /// Every kind, in the order of declaration.
+    pub const ALL: [FindingKind; 11] = [
         Self::PinnedRemote,
         Self::PinnedAcross,
         Self::UnpinnedFits,
@@ -75,15 +75,15 @@ impl Kind {
 /// A finding, with what is to be done about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What is wrong.
-    pub kind: Kind,
+    /// The problem, which also decides which steps there are.
+    pub kind: FindingKind,
     /// Whose memory it is about; `None`: the whole host.
     pub who: Option<Who>,
     /// Its name; empty for the host.
     pub name: String,
     /// Its memory as it was seen, in bytes.
     pub resident_bytes: u64,
-    /// CPUs that it uses.
+    /// CPU time that it uses, in CPUs: 1.5 is one busy all the time, and one busy half of it.
     pub used_cpus: f64,
     /// Nodes of its CPUs before.
     pub from_nodes: NodeSet,
@@ -97,7 +97,7 @@ pub struct Finding {
     pub flows: BTreeMap<(NodeId, NodeId), u64>,
     /// What moves is hugetlb memory with pages of this size.
     pub hugetlb_bytes: Option<u64>,
-    /// All that would move.
+    /// The sum of `flows`, in bytes.
     pub bytes: u64,
     /// A guess at how long the move takes at the default pace.
     pub seconds: f64,
@@ -107,12 +107,12 @@ pub struct Finding {
     /// Threads that are to be pinned as well.
     pub helpers: Vec<i32>,
     /// The commands, in this order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<AdviceStep>,
 }
 
 impl Finding {
     /// A finding about a subject, of which this many bytes would move. Where from and how is still to be said.
-    pub(super) fn of(subject: &Subject, kind: Kind, bytes: u64) -> Self {
+    pub(super) fn of(subject: &Subject, kind: FindingKind, bytes: u64) -> Self {
         Self {
             who: Some(subject.who.clone()),
             name: subject.name.clone(),
@@ -125,7 +125,7 @@ impl Finding {
     }
 
     /// A finding about the whole host.
-    pub(super) fn of_host(kind: Kind, steps: Vec<Step>) -> Self {
+    pub(super) fn of_host(kind: FindingKind, steps: Vec<AdviceStep>) -> Self {
         Self {
             kind,
             who: None,

@@ -2,7 +2,7 @@
 
 use super::{
     capacity::{FILL, after, even_shares, floats, taken},
-    finding::{Finding, Kind},
+    finding::{Finding, FindingKind},
     look::{HostLook, Subject},
     setting::NORMAL,
 };
@@ -15,11 +15,13 @@ pub fn follow(look: &HostLook, finding: &Finding) -> HostLook {
     look
 }
 
-/// Follows one finding.
+/// Changes `look` as the steps of the finding would change the host.
 pub(super) fn apply(look: &mut HostLook, finding: &Finding) {
     match finding.kind {
-        Kind::Balancing => look.numa_balancing = look.numa_balancing.map(|value| value & !NORMAL),
-        Kind::Thp => look.thp_enabled = Some("madvise".into()),
+        FindingKind::Balancing => {
+            look.numa_balancing = look.numa_balancing.map(|value| value & !NORMAL)
+        }
+        FindingKind::Thp => look.thp_enabled = Some("madvise".into()),
         _ => {}
     }
     let HostLook { topology, busy, subjects, .. } = look;

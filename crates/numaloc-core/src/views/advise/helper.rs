@@ -1,10 +1,10 @@
 //! A few threads that hardly work make nodes home that the others never run on.
 
 use super::{
-    capacity::{Host, outside, rooms, route, shares, worth},
-    finding::{Finding, Kind},
+    capacity::{HostState, outside, rooms, route, shares, worth},
+    finding::{Finding, FindingKind},
     look::{Subject, Who},
-    step::{How, Step},
+    step::{AdviceStep, How},
 };
 use crate::{
     ask::{home_rule::HomeRule, options::Options},
@@ -19,7 +19,7 @@ use crate::{
 const THREADS: usize = 16;
 
 /// The home of those threads that work, and their CPUs, if that is less than the home of all.
-pub fn core(host: &Host, subject: &Subject) -> Option<(NodeSet, CpuSet)> {
+pub fn core(host: &HostState, subject: &Subject) -> Option<(NodeSet, CpuSet)> {
     let Who::Process(identity) = subject.who else { return None };
     if subject.threads.is_empty() {
         return None;
@@ -42,7 +42,7 @@ pub fn core(host: &Host, subject: &Subject) -> Option<(NodeSet, CpuSet)> {
 }
 
 /// Memory that is not where the working threads are.
-pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     let (busy, cpus) = core(host, subject)?;
     if subject.is_spread() {
         return None;
@@ -56,9 +56,9 @@ pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> 
     }
     let flows = route(&host.look.topology, &from, &targets);
     let helpers = helpers(host, subject, &busy);
-    let pinned = helpers.iter().map(|&tid| Step::ThreadCpus { tid, cpus: cpus.clone() });
-    let migrate = Step::Migrate { who: subject.who.clone(), how: How::Busy };
-    let steps: Vec<Step> = pinned.chain([migrate]).collect();
+    let pinned = helpers.iter().map(|&tid| AdviceStep::ThreadCpus { tid, cpus: cpus.clone() });
+    let migrate = AdviceStep::Migrate { who: subject.who.clone(), how: How::Busy };
+    let steps: Vec<AdviceStep> = pinned.chain([migrate]).collect();
     let shares = shares(&host.look.topology, subject);
     Some(Finding {
         from_nodes: subject.home(&host.look.topology),
@@ -68,12 +68,12 @@ pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> 
         flows,
         helpers,
         steps,
-        ..Finding::of(subject, Kind::Helper, remote)
+        ..Finding::of(subject, FindingKind::Helper, remote)
     })
 }
 
 /// The threads to be pinned: those that may run elsewhere, if all of them are known.
-fn helpers(host: &Host, subject: &Subject, busy: &NodeSet) -> Vec<i32> {
+fn helpers(host: &HostState, subject: &Subject, busy: &NodeSet) -> Vec<i32> {
     let wide = subject.threads.iter();
     let wide: Vec<_> =
         wide.filter(|group| !host.look.topology.local_nodes(&group.cpus).is_subset(busy)).collect();

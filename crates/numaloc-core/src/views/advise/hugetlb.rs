@@ -1,10 +1,10 @@
 //! Who is pinned and has hugetlb pages elsewhere. The kernel's balancing never moves them.
 
 use super::{
-    capacity::{Host, room, shares, worth},
-    finding::{Finding, Kind},
+    capacity::{HostState, room, shares, worth},
+    finding::{Finding, FindingKind},
     look::Subject,
-    step::{How, Step},
+    step::{AdviceStep, How},
 };
 use crate::machine::{
     ids::NodeId,
@@ -13,7 +13,7 @@ use crate::machine::{
 use std::collections::BTreeMap;
 
 /// Hugetlb pages that are not on the nodes of the CPUs, if the pools there have free pages or can get them from free memory.
-pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     let topology = &host.look.topology;
     let home = subject.home(topology);
     let allowed = home.and(&subject.mems);
@@ -48,8 +48,8 @@ pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> 
             flows: from.iter().map(|(&from, &bytes)| ((from, to), bytes)).collect(),
             hugetlb_bytes: Some(size),
             weight,
-            steps: vec![Step::Migrate { who: subject.who.clone(), how }],
-            ..Finding::of(subject, Kind::Hugetlb, remote)
+            steps: vec![AdviceStep::Migrate { who: subject.who.clone(), how }],
+            ..Finding::of(subject, FindingKind::Hugetlb, remote)
         })
     })
 }

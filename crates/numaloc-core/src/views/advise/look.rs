@@ -27,18 +27,18 @@ pub struct HostLook {
     pub subjects: Vec<Subject>,
 }
 
-/// Whose memory it is.
+/// Whose memory a finding or a step is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Who {
     /// The processes of a cgroup, by its path below the mount point.
     Cgroup(String),
-    /// One process.
+    /// A process by itself, apart from its cgroup.
     Process(Identity),
 }
 
 /// By what the CPUs of a subject can be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Handle {
+pub enum CpuControl {
     /// The properties AllowedCPUs and AllowedMemoryNodes of a systemd unit (systemd.resource-control(5)).
     Unit(String),
     /// The files cpuset.cpus and cpuset.mems in this directory.
@@ -65,7 +65,7 @@ pub enum Exactness {
 /// A process, or the processes of a cgroup that may all run on the same CPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subject {
-    /// Who it is.
+    /// Its cgroup, or its pid with the start time.
     pub who: Who,
     /// Its name for people: of the process, or of the cgroup.
     pub name: String,
@@ -80,7 +80,7 @@ pub struct Subject {
     /// The directory of the cgroup whose cpuset.mems may be written for it; `None` if there is none.
     pub mems_directory: Option<String>,
     /// By what its CPUs are set.
-    pub handle: Handle,
+    pub handle: CpuControl,
     /// CPUs that it uses, by node.
     pub cpu_use: BTreeMap<NodeId, f64>,
     /// Its memory by node, without hugetlb memory.
@@ -127,7 +127,7 @@ impl Subject {
 
     /// Whether its CPUs may be set at all.
     pub fn can_be_pinned(&self) -> bool {
-        self.handle != Handle::Foreign
+        self.handle != CpuControl::Foreign
     }
 
     /// Whether it has asked for its memory to be spread, or for something that is not known.

@@ -2,22 +2,22 @@
 
 use super::{
     capacity::{
-        FILL, FILL_AGAIN, Host, WORKING_CPUS, after, cpus_on, even_shares, outside, route, shares,
-        worth,
+        FILL, FILL_AGAIN, HostState, WORKING_CPUS, after, cpus_on, even_shares, outside, route,
+        shares, worth,
     },
-    finding::{Finding, Kind},
+    finding::{Finding, FindingKind},
     look::Subject,
-    sequence::{Change, sequence},
+    sequence::{BindingChange, sequence},
     step::How,
 };
 use crate::machine::ids::{CpuSet, NodeSet};
 use std::cmp::Reverse;
 
 /// A set of nodes to run on, and the CPUs there.
-type Place = (NodeSet, CpuSet);
+type NodesAndCpus = (NodeSet, CpuSet);
 
 /// Memory that is reached from afar, though all of it and the work fit on fewer nodes.
-pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     let topology = &host.look.topology;
     let home = subject.home(topology);
     let works = subject.used_cpus() >= WORKING_CPUS && subject.resident_bytes() >= min_bytes;
@@ -35,10 +35,11 @@ pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> 
     }
     let bytes = flows.values().sum();
     let how = (bytes > 0).then_some(How::Home);
-    let change = Change { cpus: Some(&cpus), home: &nodes, how, keeps: Some(host.other_tiers()) };
+    let change =
+        BindingChange { cpus: Some(&cpus), home: &nodes, how, keeps: Some(host.other_tiers()) };
     let (steps, mems) = sequence(subject, &change);
     let is_pinned = subject.is_pinned(topology);
-    let kind = if is_pinned { Kind::PinnedAcross } else { Kind::UnpinnedFits };
+    let kind = if is_pinned { FindingKind::PinnedAcross } else { FindingKind::UnpinnedFits };
     Some(Finding {
         from_nodes: home,
         home: nodes,
@@ -52,14 +53,14 @@ pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> 
 }
 
 /// The fewest nodes that it fits on: of those with as few, where most of its memory is already, then where most CPUs are left.
-fn best(host: &Host, subject: &Subject, home: &NodeSet) -> Option<Place> {
+fn best(host: &HostState, subject: &Subject, home: &NodeSet) -> Option<NodesAndCpus> {
     let topology = &host.look.topology;
     let allowed = subject.policy.permits(&home.and(&subject.mems));
     // Within a pin that is there, less is asked of the nodes that are left out, and more of those that remain.
     let is_pinned = subject.is_pinned(topology);
     let fill = if is_pinned { FILL_AGAIN } else { FILL };
     let resident = host.movable(subject);
-    let place = |nodes: NodeSet| -> Place {
+    let place = |nodes: NodeSet| -> NodesAndCpus {
         let cpus = nodes.iter().map(|node| cpus_on(topology, &subject.cpus, node));
         (nodes.clone(), cpus.fold(CpuSet::new(), |all, cpus| all.or(&cpus)))
     };

@@ -1,17 +1,17 @@
 //! Who is pinned and has memory elsewhere. The pin is a fact: memory goes to the CPUs.
 
 use super::{
-    capacity::{Host, WORKING_CPUS, outside, rooms, route, shares, worth},
+    capacity::{HostState, WORKING_CPUS, outside, rooms, route, shares, worth},
     crowded::elsewhere,
-    finding::{Finding, Kind},
+    finding::{Finding, FindingKind},
     look::Subject,
-    sequence::{Change, can_be_allowed, sequence},
+    sequence::{BindingChange, can_be_allowed, sequence},
     step::How,
 };
 use crate::{machine::ids::NodeSet, memory::mempolicy::Mempolicy};
 
 /// Memory that is not on the nodes of the CPUs.
-pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     let topology = &host.look.topology;
     let home = subject.home(topology);
     let movable = host.movable(subject);
@@ -33,9 +33,9 @@ pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> 
     let flows = route(topology, &from, &targets);
     let bytes: u64 = flows.values().sum();
     // Where a part stays, its node stays allowed: the kernel would move that part, wherever it finds room.
-    let narrows = kind == Kind::MemsForbid && bytes == remote;
+    let narrows = kind == FindingKind::MemsForbid && bytes == remote;
     let keeps = narrows.then(|| host.other_tiers());
-    let change = Change { cpus: None, home: &targets, how: Some(how), keeps };
+    let change = BindingChange { cpus: None, home: &targets, how: Some(how), keeps };
     let (steps, mems) = sequence(subject, &change);
     let weight = host.exposed(&from, &shares(topology, subject)) * subject.used_cpus();
     Some(Finding {
@@ -50,18 +50,18 @@ pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> 
 }
 
 /// What keeps the memory away, where it may go, and how.
-fn way(subject: &Subject, home: &NodeSet) -> Option<(Kind, NodeSet, How)> {
+fn way(subject: &Subject, home: &NodeSet) -> Option<(FindingKind, NodeSet, How)> {
     let allowed = home.and(&subject.mems);
     let is_bound = matches!(subject.policy, Mempolicy::Bind(_) | Mempolicy::Preferred(_))
         && subject.policy.permits(home).is_empty();
     let how = if is_bound { How::Bound } else { How::Home };
     if allowed.is_empty() {
         let allowed = home.and(&subject.mems_above);
-        return can_be_allowed(subject, home).then_some((Kind::MemsForbid, allowed, how));
+        return can_be_allowed(subject, home).then_some((FindingKind::MemsForbid, allowed, how));
     }
     if is_bound {
-        return Some((Kind::Bound, allowed, how));
+        return Some((FindingKind::Bound, allowed, how));
     }
     let permitted = subject.policy.permits(&allowed);
-    (!permitted.is_empty()).then_some((Kind::PinnedRemote, permitted, how))
+    (!permitted.is_empty()).then_some((FindingKind::PinnedRemote, permitted, how))
 }

@@ -4,17 +4,17 @@
 //! at once and as fast as it can. Only nodes are added before, which moves nothing (mm/mempolicy.c, `do_migrate_pages`).
 
 use super::{
-    look::{Handle, Subject},
-    step::{How, Step},
+    look::{CpuControl, Subject},
+    step::{AdviceStep, How},
 };
 use crate::machine::ids::{CpuSet, NodeSet};
 
 /// What changes for a subject.
 #[derive(Clone, Debug)]
-pub struct Change<'a> {
+pub struct BindingChange<'a> {
     /// Its CPUs, if they change.
     pub cpus: Option<&'a CpuSet>,
-    /// Its home afterwards.
+    /// The nodes that its memory belongs on once its CPUs have changed.
     pub home: &'a NodeSet,
     /// How its memory is moved; `None` if it is not.
     pub how: Option<How>,
@@ -24,8 +24,8 @@ pub struct Change<'a> {
 }
 
 /// The steps, and the nodes that its cpuset allows afterwards.
-pub fn sequence(subject: &Subject, change: &Change<'_>) -> (Vec<Step>, NodeSet) {
-    let mut steps: Vec<Step> =
+pub fn sequence(subject: &Subject, change: &BindingChange<'_>) -> (Vec<AdviceStep>, NodeSet) {
+    let mut steps: Vec<AdviceStep> =
         change.cpus.and_then(|cpus| pin(subject, cpus)).into_iter().collect();
     let mut mems = subject.mems.clone();
     let set = |nodes: &NodeSet| mems_step(subject, nodes);
@@ -33,8 +33,8 @@ pub fn sequence(subject: &Subject, change: &Change<'_>) -> (Vec<Step>, NodeSet) 
         mems = mems.or(change.home);
         steps.extend(set(&mems));
     }
-    steps.extend(change.how.map(|how| Step::Migrate { who: subject.who.clone(), how }));
-    let is_own = matches!(subject.handle, Handle::Unit(_) | Handle::Cpuset(_));
+    steps.extend(change.how.map(|how| AdviceStep::Migrate { who: subject.who.clone(), how }));
+    let is_own = matches!(subject.handle, CpuControl::Unit(_) | CpuControl::Cpuset(_));
     let narrowed = change.keeps.as_ref().map(|keeps| change.home.or(&mems.and(keeps)));
     if let Some(narrowed) = narrowed.filter(|narrowed| is_own && *narrowed != mems) {
         mems = narrowed;
@@ -48,25 +48,31 @@ pub fn can_be_allowed(subject: &Subject, nodes: &NodeSet) -> bool {
     mems_step(subject, nodes).is_some() && nodes.intersects(&subject.mems_above)
 }
 
-fn pin(subject: &Subject, cpus: &CpuSet) -> Option<Step> {
+fn pin(subject: &Subject, cpus: &CpuSet) -> Option<AdviceStep> {
     let cpus = cpus.clone();
     Some(match (&subject.handle, &subject.who) {
-        (Handle::Unit(unit), _) => Step::UnitCpus { unit: unit.clone(), cpus },
-        (Handle::Cpuset(directory), _) => Step::CgroupCpus { directory: directory.clone(), cpus },
-        (Handle::Members(directory), _) => Step::MembersCpus { directory: directory.clone(), cpus },
-        (Handle::Threads, super::look::Who::Process(identity)) => {
-            Step::ProcessCpus { pid: identity.pid, cpus }
+        (CpuControl::Unit(unit), _) => AdviceStep::UnitCpus { unit: unit.clone(), cpus },
+        (CpuControl::Cpuset(directory), _) => {
+            AdviceStep::CgroupCpus { directory: directory.clone(), cpus }
+        }
+        (CpuControl::Members(directory), _) => {
+            AdviceStep::MembersCpus { directory: directory.clone(), cpus }
+        }
+        (CpuControl::Threads, super::look::Who::Process(identity)) => {
+            AdviceStep::ProcessCpus { pid: identity.pid, cpus }
         }
         _ => return None,
     })
 }
 
-fn mems_step(subject: &Subject, nodes: &NodeSet) -> Option<Step> {
+fn mems_step(subject: &Subject, nodes: &NodeSet) -> Option<AdviceStep> {
     let nodes = nodes.clone();
     match (&subject.handle, &subject.mems_directory) {
-        (Handle::Foreign, _) => None,
-        (Handle::Unit(unit), _) => Some(Step::UnitMems { unit: unit.clone(), nodes }),
-        (_, Some(directory)) => Some(Step::CgroupMems { directory: directory.clone(), nodes }),
+        (CpuControl::Foreign, _) => None,
+        (CpuControl::Unit(unit), _) => Some(AdviceStep::UnitMems { unit: unit.clone(), nodes }),
+        (_, Some(directory)) => {
+            Some(AdviceStep::CgroupMems { directory: directory.clone(), nodes })
+        }
         _ => None,
     }
 }

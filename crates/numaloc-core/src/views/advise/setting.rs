@@ -2,9 +2,9 @@
 
 use super::{
     capacity::WORKING_CPUS,
-    finding::{Finding, Kind},
+    finding::{Finding, FindingKind},
     look::{HostLook, Subject},
-    step::Step,
+    step::AdviceStep,
 };
 
 /// The kernel's balancing between nodes: bit 0 of kernel.numa_balancing (Documentation/admin-guide/sysctl/kernel.rst).
@@ -30,8 +30,8 @@ fn balancing(look: &HostLook) -> Option<Finding> {
     working.peek()?;
     let pinned = |subject: &Subject| subject.is_pinned(&look.topology);
     let path = "/proc/sys/kernel/numa_balancing";
-    let step = Step::Write { path, value: (value & !NORMAL).to_string() };
-    working.all(pinned).then(|| Finding::of_host(Kind::Balancing, vec![step]))
+    let step = AdviceStep::Write { path, value: (value & !NORMAL).to_string() };
+    working.all(pinned).then(|| Finding::of_host(FindingKind::Balancing, vec![step]))
 }
 
 /// `never` also refuses those that ask for huge pages (madvise(2), MADV_HUGEPAGE).
@@ -40,6 +40,7 @@ fn thp(look: &HostLook) -> Option<Finding> {
         |subject: &Subject| subject.resident_bytes() >= LARGE && subject.used_cpus() >= LARGE_CPUS;
     let path = "/sys/kernel/mm/transparent_hugepage/enabled";
     let is_off = look.thp_enabled.as_deref() == Some("never");
-    let step = Step::Write { path, value: "madvise".into() };
-    (is_off && look.subjects.iter().any(large)).then(|| Finding::of_host(Kind::Thp, vec![step]))
+    let step = AdviceStep::Write { path, value: "madvise".into() };
+    (is_off && look.subjects.iter().any(large))
+        .then(|| Finding::of_host(FindingKind::Thp, vec![step]))
 }

@@ -3,72 +3,28 @@
 use super::look::Who;
 use crate::machine::ids::{CpuSet, NodeId, NodeSet};
 
-/// A command.
+/// One command of an advice. The daemon and the command line print it for their user; nothing here carries it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+#[expect(missing_docs, reason = "each variant names what its fields set")]
+pub enum AdviceStep {
     /// Sets the CPUs of a systemd unit.
-    UnitCpus {
-        /// The unit.
-        unit: String,
-        /// Its CPUs.
-        cpus: CpuSet,
-    },
+    UnitCpus { unit: String, cpus: CpuSet },
     /// Sets the CPUs of a cgroup.
-    CgroupCpus {
-        /// Its directory.
-        directory: String,
-        /// Its CPUs.
-        cpus: CpuSet,
-    },
+    CgroupCpus { directory: String, cpus: CpuSet },
     /// Sets the CPUs of all threads of all processes of a cgroup.
-    MembersCpus {
-        /// Its directory.
-        directory: String,
-        /// Their CPUs.
-        cpus: CpuSet,
-    },
+    MembersCpus { directory: String, cpus: CpuSet },
     /// Sets the CPUs of all threads of a process.
-    ProcessCpus {
-        /// The process.
-        pid: i32,
-        /// Its CPUs.
-        cpus: CpuSet,
-    },
+    ProcessCpus { pid: i32, cpus: CpuSet },
     /// Sets the CPUs of one thread.
-    ThreadCpus {
-        /// The thread.
-        tid: i32,
-        /// Its CPUs.
-        cpus: CpuSet,
-    },
-    /// Brings memory home.
-    Migrate {
-        /// Whose.
-        who: Who,
-        /// How.
-        how: How,
-    },
+    ThreadCpus { tid: i32, cpus: CpuSet },
+    /// Moves memory with `numalocctl migrate`.
+    Migrate { who: Who, how: How },
     /// Sets the nodes of a systemd unit.
-    UnitMems {
-        /// The unit.
-        unit: String,
-        /// Its nodes.
-        nodes: NodeSet,
-    },
+    UnitMems { unit: String, nodes: NodeSet },
     /// Sets the nodes of a cgroup.
-    CgroupMems {
-        /// Its directory.
-        directory: String,
-        /// Its nodes.
-        nodes: NodeSet,
-    },
+    CgroupMems { directory: String, nodes: NodeSet },
     /// Writes a setting of the kernel.
-    Write {
-        /// The file.
-        path: &'static str,
-        /// Its value.
-        value: String,
-    },
+    Write { path: &'static str, value: String },
 }
 
 /// What a migration is asked for besides its target.
@@ -83,18 +39,12 @@ pub enum How {
     Bound,
     /// Hugetlb pages that the target's pool lacks come from free memory (`--hugetlb fresh`).
     Fresh,
-    /// From one node to another, until the other one has this share of what both have.
-    Part {
-        /// From here.
-        from: NodeId,
-        /// To here.
-        to: NodeId,
-        /// Percent.
-        ratio: u8,
-    },
+    /// From one node to another, until the other one has `ratio` percent of what both have.
+    #[expect(missing_docs, reason = "the variant names all three")]
+    Part { from: NodeId, to: NodeId, ratio: u8 },
 }
 
-impl Step {
+impl AdviceStep {
     /// One line for a POSIX shell, to be run as root.
     pub fn shell(&self) -> String {
         match self {
@@ -167,25 +117,26 @@ mod tests {
         let cpus: CpuSet = "0-3,8".parse().unwrap();
         let nodes: NodeSet = "1".parse().unwrap();
         let process = || Who::Process(Identity { pid: 7, start_time: 1 });
-        let migrate = |who, how| Step::Migrate { who, how }.shell();
+        let migrate = |who, how| AdviceStep::Migrate { who, how }.shell();
         for (line, expected) in [
             (
-                Step::UnitCpus { unit: "a.service".into(), cpus: cpus.clone() }.shell(),
+                AdviceStep::UnitCpus { unit: "a.service".into(), cpus: cpus.clone() }.shell(),
                 "systemctl set-property --runtime a.service AllowedCPUs=0-3,8",
             ),
             (
-                Step::UnitMems { unit: r"a\x2db.service".into(), nodes: nodes.clone() }.shell(),
+                AdviceStep::UnitMems { unit: r"a\x2db.service".into(), nodes: nodes.clone() }
+                    .shell(),
                 r"systemctl set-property --runtime 'a\x2db.service' AllowedMemoryNodes=1",
             ),
             (
-                Step::CgroupMems { directory: "/c/it's me".into(), nodes }.shell(),
+                AdviceStep::CgroupMems { directory: "/c/it's me".into(), nodes }.shell(),
                 r"echo 1 > '/c/it'\''s me/cpuset.mems'",
             ),
             (
-                Step::MembersCpus { directory: "/c/a".into(), cpus: cpus.clone() }.shell(),
+                AdviceStep::MembersCpus { directory: "/c/a".into(), cpus: cpus.clone() }.shell(),
                 "for pid in $(cat /c/a/cgroup.procs); do taskset -acp 0-3,8 $pid; done",
             ),
-            (Step::ThreadCpus { tid: 8, cpus }.shell(), "taskset -cp 0-3,8 8"),
+            (AdviceStep::ThreadCpus { tid: 8, cpus }.shell(), "taskset -cp 0-3,8 8"),
             (migrate(process(), How::Busy), "numalocctl migrate --pid 7 --home busy"),
             (
                 migrate(

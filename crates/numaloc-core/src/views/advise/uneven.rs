@@ -1,10 +1,10 @@
 //! Who is too large for one node, and whose memory is not spread as its CPUs are.
 
 use super::{
-    capacity::{FILL, Host, WORKING_CPUS, cpus_on, even_shares, room, worth},
-    finding::{Finding, Kind},
+    capacity::{FILL, HostState, WORKING_CPUS, cpus_on, even_shares, room, worth},
+    finding::{Finding, FindingKind},
     look::Subject,
-    step::{How, Step},
+    step::{AdviceStep, How},
 };
 use crate::{
     machine::ids::{NodeId, NodeSet},
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 const EXCESS: f64 = 0.2;
 
 /// Memory that is crowded on some of the home nodes. What uses it shares their bandwidth, while that of the others is idle.
-pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     let topology = &host.look.topology;
     let home = subject.home(topology);
     let is_bound = !matches!(subject.policy, Mempolicy::Default | Mempolicy::Unasked);
@@ -48,12 +48,12 @@ pub fn judge(host: &Host, subject: &Subject, min_bytes: u64) -> Option<Finding> 
         weight: bytes as f64 / 2.0 * subject.used_cpus(),
         flows,
         steps,
-        ..Finding::of(subject, Kind::Uneven, bytes)
+        ..Finding::of(subject, FindingKind::Uneven, bytes)
     })
 }
 
 /// Whether it would not fit on one node even if nobody else were there.
-fn is_wide(host: &Host, subject: &Subject, home: &NodeSet) -> bool {
+fn is_wide(host: &HostState, subject: &Subject, home: &NodeSet) -> bool {
     home.iter().all(|id| {
         let cpus = cpus_on(&host.look.topology, &subject.cpus, id).len() as f64;
         let total = host.look.topology.node(id).map_or(0, |node| node.memory.total_bytes);
@@ -61,11 +61,11 @@ fn is_wide(host: &Host, subject: &Subject, home: &NodeSet) -> bool {
     })
 }
 
-type Moves = (BTreeMap<(NodeId, NodeId), u64>, Vec<Step>);
+type Moves = (BTreeMap<(NodeId, NodeId), u64>, Vec<AdviceStep>);
 
 /// From those with too much to those with too little, one pair after the other.
 fn moves(
-    host: &Host,
+    host: &HostState,
     subject: &Subject,
     home: &NodeSet,
     (resident, wanted): (&BTreeMap<NodeId, u64>, &dyn Fn(NodeId) -> u64),
@@ -90,7 +90,7 @@ fn moves(
             now.insert(to, there + part);
             flows.insert((from, to), part);
             let how = How::Part { from, to, ratio: ratio as u8 };
-            steps.push(Step::Migrate { who: subject.who.clone(), how });
+            steps.push(AdviceStep::Migrate { who: subject.who.clone(), how });
         }
     }
     (flows, steps)

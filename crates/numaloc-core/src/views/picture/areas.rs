@@ -7,11 +7,11 @@ use std::sync::Arc;
 /// that differ in rights or policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// First address.
+    /// First address that belongs to the area.
     pub start: u64,
-    /// First address after it.
+    /// First address after the area.
     pub end: u64,
-    /// What backs it.
+    /// What backs its pages; see [`Kind`].
     pub kind: Kind,
     /// Whether it is mapped shared (MAP_SHARED).
     pub is_shared: bool,
@@ -20,7 +20,7 @@ pub struct Area {
 }
 
 impl Area {
-    /// Its length.
+    /// Length of the range of addresses in bytes.
     pub fn bytes(&self) -> u64 {
         self.end - self.start
     }

@@ -1,6 +1,6 @@
 //! From the pages of areas to rows of cells: one look at each page, and memory for the rows that are kept.
 
-use super::{Area, Cell, Other, Row, Side, sample};
+use super::{Area, AreaRow, Cell, OtherAreas, Side, sample};
 use crate::{PAGE, machine::ids::NodeId};
 use std::ops::Range;
 
@@ -21,13 +21,13 @@ pub struct Bounds {
 /// Consecutive resident pages of one node, huge or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Their addresses.
+    /// Their addresses in the process.
     pub range: Range<u64>,
     /// Their node, if it can be told.
     pub node: Option<NodeId>,
     /// Whether they are in PMD-sized or larger pages.
     pub huge: bool,
-    /// As [`Cell::shared_bytes`].
+    /// Mapped by another process as well: as [`Cell::shared_bytes`].
     pub shared: bool,
 }
 
@@ -64,7 +64,7 @@ pub fn side<E>(areas: Vec<Area>, bounds: Bounds, read: &mut Read<'_, E>) -> Resu
             fold_smallest(&mut side);
         }
     }
-    let held = |row: &Row| row.total().resident_bytes();
+    let held = |row: &AreaRow| row.total().resident_bytes();
     let least = side.rows.iter().map(held).max().unwrap_or(0) / SMALL;
     let (rows, small): (Vec<_>, Vec<_>) = side.rows.into_iter().partition(|row| held(row) >= least);
     small.iter().for_each(|row| fold(&mut side.other, row));
@@ -98,7 +98,7 @@ pub fn again<E>(
 }
 
 /// The parts of an area that lie in no row.
-fn outside(area: &Area, rows: &[Row]) -> Vec<Area> {
+fn outside(area: &Area, rows: &[AreaRow]) -> Vec<Area> {
     let (mut at, mut parts) = (area.start, Vec::new());
     let mut part = |range: Range<u64>| {
         if range.start < range.end {
@@ -114,24 +114,24 @@ fn outside(area: &Area, rows: &[Row]) -> Vec<Area> {
 }
 
 fn fold_smallest(side: &mut Side) {
-    let by_bytes = |(_, row): &(usize, &Row)| row.total().resident_bytes();
+    let by_bytes = |(_, row): &(usize, &AreaRow)| row.total().resident_bytes();
     if let Some((index, _)) = side.rows.iter().enumerate().min_by_key(by_bytes) {
         fold(&mut side.other, &side.rows.remove(index));
     }
 }
 
-fn fold(other: &mut Other, row: &Row) {
+fn fold(other: &mut OtherAreas, row: &AreaRow) {
     other.areas += 1;
     other.range_bytes += row.area.bytes();
     other.looked_bytes += row.looked_bytes;
     other.cell.add(&row.total());
 }
 
-fn row<E>(area: Area, bounds: Bounds, read: &mut Read<'_, E>) -> Result<Row, E> {
+fn row<E>(area: Area, bounds: Bounds, read: &mut Read<'_, E>) -> Result<AreaRow, E> {
     let cell_bytes = area.bytes().div_ceil(bounds.cells.max(1)).next_multiple_of(PAGE);
     let count = area.bytes().div_ceil(cell_bytes) as usize;
     let (cells, looked_bytes) = (vec![Cell::default(); count], area.bytes());
-    let mut row = Row { area, cell_bytes, cells, looked_bytes };
+    let mut row = AreaRow { area, cell_bytes, cells, looked_bytes };
     match bounds.sampled && cell_bytes > sample::WHOLE_MAX {
         true => look_at_samples(&mut row, read)?,
         false => look_at_all(&mut row, read)?,
@@ -139,12 +139,12 @@ fn row<E>(area: Area, bounds: Bounds, read: &mut Read<'_, E>) -> Result<Row, E> 
     Ok(row)
 }
 
-fn range_of(row: &Row, cell: usize) -> Range<u64> {
+fn range_of(row: &AreaRow, cell: usize) -> Range<u64> {
     let start = row.area.start + cell as u64 * row.cell_bytes;
     start..start + row.bytes_of(cell)
 }
 
-fn look_at_all<E>(row: &mut Row, read: &mut Read<'_, E>) -> Result<(), E> {
+fn look_at_all<E>(row: &mut AreaRow, read: &mut Read<'_, E>) -> Result<(), E> {
     let (start, end) = (row.area.start, row.area.end);
     read(start..end, &mut |stretch| {
         let from = stretch.range.start.max(start);
@@ -158,7 +158,7 @@ fn look_at_all<E>(row: &mut Row, read: &mut Read<'_, E>) -> Result<(), E> {
     })
 }
 
-fn look_at_samples<E>(row: &mut Row, read: &mut Read<'_, E>) -> Result<(), E> {
+fn look_at_samples<E>(row: &mut AreaRow, read: &mut Read<'_, E>) -> Result<(), E> {
     row.looked_bytes = 0;
     for cell in 0..row.cells.len() {
         let range = range_of(row, cell);

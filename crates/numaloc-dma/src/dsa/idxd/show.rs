@@ -1,7 +1,7 @@
 //! What the attributes say: the `_show` functions of drivers/dma/idxd/sysfs.c.
 
 use super::{Age, Idxd, MAX_GROUPS, MAX_SIZE, MAX_TRANSFER, name, refused};
-use crate::dsa::tree::Tree;
+use crate::dsa::tree::DsaBus;
 use nix::libc;
 use std::{io, path::Path};
 

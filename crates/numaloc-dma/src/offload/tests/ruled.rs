@@ -1,7 +1,7 @@
 //! Kernels in a directory: the files of their interfaces, and a way to write them that refuses and clamps as their code does
 //! (dcbm.c of the series and of trees that follow it; the switches of Alibaba Cloud Linux).
 
-use super::super::{Host as Edges, Offloading, session::NAME};
+use super::super::{HostAccess, Offloading, session::NAME};
 use crate::kernel::{self, Counters, Interface, Knob, Settings};
 use numaloc_host::{Error, Roots, journal};
 use std::{
@@ -13,7 +13,7 @@ use std::{
 use tempfile::TempDir;
 
 pub const BOOT: &str = "boot-1";
-/// Names that reason_mask knows.
+/// The names that dcbm's file `reason_mask` takes.
 const REASONS: [&str; 3] = ["compaction", "demotion", "syscall_or_cpuset"];
 
 /// A host in a directory.
@@ -106,10 +106,10 @@ impl Host {
 
     /// One that looks so often.
     pub fn looked_at(&self, look: Duration) -> Offloading {
-        Offloading::with(self.roots(), Edges { find, look })
+        Offloading::with(self.roots(), HostAccess { find, look })
     }
 
-    /// The journal.
+    /// Where the journal has its file.
     pub fn file(&self) -> PathBuf {
         journal::path(&self.roots(), NAME)
     }

@@ -12,7 +12,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Time that a guard may need to find the right answer after each change of the world.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Like the profile `balanced`.
+/// The bounds of the profile `balanced`, without a rate.
 fn balanced() -> AskedPace {
     AskedPace { longest: Duration::from_millis(10), duty: 0.42, most: 16 << 20, rate: None }
 }

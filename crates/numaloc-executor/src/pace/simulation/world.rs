@@ -77,7 +77,6 @@ pub struct World {
 }
 
 impl World {
-    /// Calls of even length.
     pub fn even(others: Others, caused: Caused) -> Self {
         Self { fixed: MS, per_mib: MS, noise: vec![1], others, caused }
     }

@@ -6,7 +6,7 @@
 //! leaves it alone. The same holds if one of the kernel's own users of DAMON is enabled, because the kernel then lets
 //! no other user start (mm/damon/core.c, `damon_start`).
 
-use super::watched::Watched;
+use super::watched::WatchedMemory;
 use crate::{
     Error, Roots,
     files::{read, wait::wait},
@@ -89,7 +89,6 @@ fn check_usable(roots: &Roots) -> Result<(), Error> {
     Ok(())
 }
 
-/// See [`super::recover`].
 pub fn recover(roots: &Roots) -> Result<bool, Error> {
     if !journal::is_noted(roots, NAME) {
         return Ok(false);
@@ -106,12 +105,12 @@ pub fn recover(roots: &Roots) -> Result<bool, Error> {
 /// Adds what DAMON sees to `seen`. Ends early if `stop` returns true.
 pub fn sample(
     roots: &Roots,
-    watched: &[Watched],
+    watched: &[WatchedMemory],
     stop: &dyn Fn() -> bool,
     seen: &mut Sightings,
 ) -> Result<(), Error> {
     let Some(journal) = wait_for_journal(roots, stop)? else { return Ok(()) };
-    let session = Session::begin(roots, journal, watched)?;
+    let session = DamonSession::begin(roots, journal, watched)?;
     wait(WARM_UP, stop);
     for _ in 0..SNAPSHOTS {
         // DAMON's thread ends on its own when all watched processes have ended.
@@ -177,14 +176,18 @@ fn write(path: &Path, value: impl ToString) -> Result<(), Error> {
 
 /// DAMON as set up by this run. Dropping this value takes it down.
 #[derive(Debug)]
-struct Session<'a> {
+struct DamonSession<'a> {
     roots: &'a Roots,
     journal: DamonJournal,
     is_up: bool,
 }
 
-impl<'a> Session<'a> {
-    fn begin(roots: &'a Roots, journal: DamonJournal, watched: &[Watched]) -> Result<Self, Error> {
+impl<'a> DamonSession<'a> {
+    fn begin(
+        roots: &'a Roots,
+        journal: DamonJournal,
+        watched: &[WatchedMemory],
+    ) -> Result<Self, Error> {
         check_usable(roots)?;
         if is_leftover(roots)? {
             take_down(roots)?;
@@ -198,7 +201,7 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    fn set_up(&self, watched: &[Watched]) -> Result<(), Error> {
+    fn set_up(&self, watched: &[WatchedMemory]) -> Result<(), Error> {
         let all = kdamonds(self.roots);
         write(&all.join("nr_kdamonds"), 1)?;
         write(&all.join("0/contexts/nr_contexts"), 1)?;
@@ -241,7 +244,7 @@ impl<'a> Session<'a> {
     }
 
     /// Adds one result to `seen`; `false` if DAMON no longer runs.
-    fn snapshot(&self, watched: &[Watched], seen: &mut Sightings) -> Result<bool, Error> {
+    fn snapshot(&self, watched: &[WatchedMemory], seen: &mut Sightings) -> Result<bool, Error> {
         let state = kdamonds(self.roots).join("0/state");
         // This write waits for the end of the present aggregation.
         if let Err(error) = write(&state, "update_schemes_tried_regions") {
@@ -279,7 +282,7 @@ impl<'a> Session<'a> {
     }
 }
 
-impl Drop for Session<'_> {
+impl Drop for DamonSession<'_> {
     fn drop(&mut self) {
         // If it cannot be taken down now, it stays noted, and the next run or start of the daemon takes it down.
         if self.is_up && take_down(self.roots).is_ok() {

@@ -1,7 +1,7 @@
 //! Measures by Referenced bits: they are cleared, and after a while read again for each mapping (proc_pid_smaps(5),
 //! proc_pid_clear_refs(5)).
 
-use super::{MEASURING, watched::Watched};
+use super::{MEASURING, watched::WatchedMemory};
 use crate::{
     Error, Roots,
     files::{
@@ -20,11 +20,11 @@ const ALL: u64 = 1000;
 /// are left out.
 pub fn sample(
     roots: &Roots,
-    watched: &[Watched],
+    watched: &[WatchedMemory],
     stop: &dyn Fn() -> bool,
     seen: &mut Sightings,
 ) -> Result<(), Error> {
-    let file = |watched: &Watched, name: &str| -> PathBuf {
+    let file = |watched: &WatchedMemory, name: &str| -> PathBuf {
         roots.proc.join(watched.pid.to_string()).join(name)
     };
     for watched in watched {

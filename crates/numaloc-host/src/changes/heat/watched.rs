@@ -12,7 +12,7 @@ pub const REGIONS: u64 = 500;
 
 /// Memory of one process to be watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedMemory {
     /// Its index in the plan.
     pub process: usize,
     pub pid: i32,
@@ -22,7 +22,7 @@ pub struct Watched {
 
 /// Chooses what to watch of these extents. The more remote bytes an extent has, the more regions it gets. If there are
 /// too many extents, those with the fewest remote bytes get none.
-pub fn watched(moves: &[Move], pids: &[i32]) -> Vec<Watched> {
+pub fn watched(moves: &[Move], pids: &[i32]) -> Vec<WatchedMemory> {
     let mut by_process = vec![0; pids.len()];
     for planned_move in moves {
         planned_move
@@ -56,7 +56,7 @@ pub fn watched(moves: &[Move], pids: &[i32]) -> Vec<Watched> {
     }
     let watched = |(process, mut regions): (usize, Vec<Range<u64>>)| {
         disjoin(&mut regions);
-        Watched { process, pid: pids[process], regions }
+        WatchedMemory { process, pid: pids[process], regions }
     };
     regions.into_iter().map(watched).collect()
 }
@@ -105,7 +105,9 @@ mod tests {
             planned_move(&[0], GIB + PAGE, HUGE + PAGE, HUGE),
         ];
         let watched = watched(&moves, &[7]);
-        let [Watched { process: 0, pid: 7, regions }] = &watched[..] else { panic!("{watched:?}") };
+        let [WatchedMemory { process: 0, pid: 7, regions }] = &watched[..] else {
+            panic!("{watched:?}")
+        };
         assert!(regions.windows(2).all(|pair| pair[0].end <= pair[1].start), "{regions:?}");
         let bytes: u64 = regions.iter().map(|region| region.end - region.start).sum();
         assert_eq!(bytes, 3 * GIB + PAGE + HUGE + PAGE);
@@ -119,7 +121,7 @@ mod tests {
             planned_move(&[0, 1], GIB, 64 * HUGE, 40 * HUGE),
             planned_move(&[0], GIB + HUGE / 2, 32 * HUGE, 3 * HUGE),
         ];
-        for Watched { regions, .. } in watched(&moves, &[7, 8]) {
+        for WatchedMemory { regions, .. } in watched(&moves, &[7, 8]) {
             assert!(regions.windows(2).all(|pair| pair[0].end <= pair[1].start), "{regions:?}");
             let bytes: u64 = regions.iter().map(|region| region.end - region.start).sum();
             assert_eq!(bytes, 64 * HUGE);

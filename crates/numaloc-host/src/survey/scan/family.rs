@@ -1,10 +1,10 @@
 //! Extents with several mappings: scanned one mapping after the other, part by part, each page visited once.
 //!
-//! A page that the kernel says is mapped once goes straight to the visitor. The others are joined in a [`Table`]: a frame
+//! A page that the kernel says is mapped once goes straight to the visitor. The others are joined in a [`FrameTable`]: a frame
 //! that as many mappings show as the kernel counts belongs to the target alone. Where processes share page tables, this
 //! count says nothing, and the survey has found out who maps the memory ([`Mappers`](numaloc_core::Mappers)).
 
-use super::{Halt, Ownership, PageRun, Precision, Scanned, Scanner, View, table, uncounted};
+use super::{Halt, MappedView, Ownership, PageRun, Precision, Scanned, Scanner, table, uncounted};
 use crate::files::pagemap::Entries;
 use numaloc_core::{HUGE, PAGE, Pages};
 use std::ops::Range;
@@ -24,7 +24,7 @@ const FEW: u64 = 256;
 /// How a part is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartScan {
-    /// Through all mappings.
+    /// The page maps of all mappings are compared, page by page.
     Exact,
     /// Through one mapping after the other, until each page has been seen once. Pages with several mappings are assumed
     /// to have the ownership that the last exact part has shown.
@@ -103,7 +103,7 @@ impl Scanner {
                 }
                 let space = &scanned.spaces[mapping.process];
                 let (start, mappers) = (mapping.start, scanned.mappers);
-                let view = View { space, start, lookup: false, mappers };
+                let view = MappedView { space, start, lookup: false, mappers };
                 let claim = scanned.claims.number(mapping.process);
                 let result =
                     self.scan_one(view, part.clone(), buffer, &mut |run| match run.ownership {
@@ -133,7 +133,7 @@ impl Scanner {
     fn joined_runs(
         &mut self,
         scanned: &Scanned<'_>,
-        joined: &table::Table,
+        joined: &table::FrameTable,
         begin: u64,
         part_scan: PartScan,
         visit: &mut dyn FnMut(PageRun<'_>),

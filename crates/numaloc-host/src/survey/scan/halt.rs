@@ -3,7 +3,6 @@
 use crate::{Error, files::read::is_gone, survey::space::AddressSpace};
 use std::io;
 
-/// Why a scan stopped.
 #[derive(Debug)]
 pub(super) enum Halt {
     /// The address space has ended: it has no pages any more.

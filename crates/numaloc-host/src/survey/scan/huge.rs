@@ -1,6 +1,6 @@
 //! Stretches that are empty or huge: PAGEMAP_SCAN passes over them, at the cost of one base page for each huge page.
 
-use super::{Halt, Ownership, PageRun, Precision, Scanner, View};
+use super::{Halt, MappedView, Ownership, PageRun, Precision, Scanner};
 use crate::files::pagemap::CHUNK;
 use numaloc_core::{HUGE, NodeId, PAGE};
 use numaloc_sys::{Categories, PageRegion, query_pages};
@@ -18,7 +18,7 @@ impl Scanner {
     /// pages it met.
     pub(super) fn probe(
         &mut self,
-        view: View<'_>,
+        view: MappedView<'_>,
         range: Range<u64>,
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(PageRun<'_>),
@@ -53,7 +53,7 @@ impl Scanner {
     /// Visits the huge pages of a stretch that holds nothing else.
     fn huge_runs(
         &mut self,
-        view: View<'_>,
+        view: MappedView<'_>,
         range: Range<u64>,
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(PageRun<'_>),
@@ -81,7 +81,7 @@ impl Scanner {
     /// visited, if a page of the sample is shared or the kernel does not see one of the pages.
     fn sampled_runs(
         &mut self,
-        view: View<'_>,
+        view: MappedView<'_>,
         range: &Range<u64>,
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(PageRun<'_>),

@@ -3,10 +3,10 @@
 use crate::files::pagemap::Entries;
 use numaloc_core::{ClaimSet, NodeId, PAGE};
 
-/// Who maps a page.
+/// Whether only the target maps a page, as far as that was looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ownership {
-    /// One mapping alone.
+    /// One mapping of one process alone (bit 56 of its page map entry).
     Exclusive,
     /// Several mappings, all of them the target's.
     Family,
@@ -17,12 +17,12 @@ pub enum Ownership {
     Several,
 }
 
-/// Where a page is.
+/// Where the page at one address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Nothing is mapped there.
+pub enum PageLocation {
+    /// No page is mapped at the address.
     Absent,
-    /// On this node.
+    /// The page is on this node.
     On(NodeId),
     /// A page is there, but its node is not known.
     Unknown,
@@ -35,11 +35,11 @@ pub struct PageRun<'e> {
     pub mapping: usize,
     /// Bytes from the extent's start.
     pub offset: u64,
-    /// Length in bytes.
+    /// Length in bytes, a multiple of the base page.
     pub bytes: u64,
     /// Their node, if it can be told.
     pub node: Option<NodeId>,
-    /// Who maps them.
+    /// Who else maps these pages; the same for all of them.
     pub ownership: Ownership,
     /// The claims of the processes that map them, if mappings were compared.
     pub claims: Option<&'e ClaimSet>,

@@ -2,7 +2,7 @@
 //! is empty or huge.
 
 use super::{
-    Halt, PageRun, PageRuns, Scanner, View,
+    Halt, MappedView, PageRun, PageRuns, Scanner,
     huge::{PROBE_MAX, PROBE_MIN},
 };
 use crate::files::pagemap::{CHUNK, Entries};
@@ -14,7 +14,6 @@ const READ_MIN: usize = (HUGE / PAGE) as usize;
 /// What reading a stretch of base pages has shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Texture {
-    /// Base pages: continue reading.
     Base,
     /// Empty or huge: worth a PAGEMAP_SCAN.
     Coarse,
@@ -59,7 +58,7 @@ impl ScanPace {
 impl Scanner {
     pub(super) fn scan_one(
         &mut self,
-        view: View<'_>,
+        view: MappedView<'_>,
         range: Range<u64>,
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(PageRun<'_>),
@@ -88,7 +87,7 @@ impl Scanner {
     /// Visits the page runs of entries that were read at `offset`.
     pub(super) fn page_runs(
         &mut self,
-        view: View<'_>,
+        view: MappedView<'_>,
         offset: u64,
         entries: Entries<'_>,
         visit: &mut dyn FnMut(PageRun<'_>),

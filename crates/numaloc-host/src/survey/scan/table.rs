@@ -14,7 +14,7 @@ pub(super) struct Frame {
     pub(super) mapping: u32,
     /// How many mappings show it.
     pub(super) count: u32,
-    /// The number of the claims of the processes that show it: see [`Table::claims`].
+    /// The number of the claims of the processes that show it: see [`FrameTable::claims`].
     pub(super) claims: u32,
     /// Its pagemap entry in the first of these mappings.
     pub(super) entry: Entry,
@@ -24,7 +24,7 @@ pub(super) struct Frame {
 
 /// The frames of a part. They are in the order of the first mapping that shows them, and of their addresses in it.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct FrameTable {
     frames: Vec<Frame>,
     known: HashMap<(u64, u32), u32, hash::Build>,
     /// Sets of claims, each stored once. `grown` has, for a set and a claim that is added to it, the number of the set
@@ -36,7 +36,7 @@ pub(super) struct Table {
     is_seen: Vec<bool>,
 }
 
-impl Table {
+impl FrameTable {
     /// Forgets all frames, for a new part of `pages` pages.
     pub(super) fn begin(&mut self, pages: usize) {
         self.frames.clear();
@@ -178,8 +178,8 @@ mod tests {
     const PRESENT: u64 = 1 << 63;
 
     /// Adds entries from page 0 on, as shown by one mapping after the other.
-    fn table(pages: usize, mappings: &[&[u64]]) -> Table {
-        let mut table = Table::default();
+    fn table(pages: usize, mappings: &[&[u64]]) -> FrameTable {
+        let mut table = FrameTable::default();
         table.begin(pages);
         for (mapping, entries) in mappings.iter().enumerate() {
             let bytes: Vec<u8> = entries.iter().flat_map(|entry| entry.to_ne_bytes()).collect();

@@ -7,7 +7,7 @@ use std::{fs, sync::Arc};
 
 /// What reading a page map gives.
 enum Content {
-    /// The error EISDIR.
+    /// Reading fails with EISDIR, because a directory is in its place.
     Error,
     /// Pages that no other process maps.
     Pages(usize),
@@ -68,7 +68,7 @@ fn an_address_space_that_has_ended_has_no_pages() {
     fs::write(fake.path("proc/100/pagemap"), "").expect("a file");
     let mut places = Vec::new();
     scanner(&fake).locate(&ended, 0, 2, &mut places).expect("no error");
-    assert_eq!(places, [Place::Absent; 2]);
+    assert_eq!(places, [PageLocation::Absent; 2]);
     assert_eq!(scan(&fake, &[ended]).expect("no error"), 0);
 }
 
@@ -99,8 +99,11 @@ fn memory_that_came_online_later_is_found() {
     let page_access = PageAccess { frames: Arc::new(FrameNodes::empty()), ..page_access };
     let memory = vec![1u8; 4 * PAGE as usize];
     let address = (memory.as_ptr() as u64).next_multiple_of(PAGE);
-    let mut places = vec![Place::Unknown];
+    let mut places = vec![PageLocation::Unknown];
     let mut scanner = Scanner::new(&roots, &page_access, Precision::Exact);
     scanner.locate(&space.expect("it lives"), address, 2, &mut places).expect("no error");
-    assert_eq!(places, [Place::Unknown, Place::On(NodeId(0)), Place::On(NodeId(0))]);
+    assert_eq!(
+        places,
+        [PageLocation::Unknown, PageLocation::On(NodeId(0)), PageLocation::On(NodeId(0))]
+    );
 }

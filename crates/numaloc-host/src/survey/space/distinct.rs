@@ -1,7 +1,7 @@
 //! Finds entries that are the same address space. Processes may share one without being threads of each other (vfork,
 //! CLONE_VM).
 
-use super::{AddressSpace, Holder};
+use super::{AddressSpace, SpaceOwner};
 use crate::files::read::is_gone;
 use numaloc_sys::kcmp_vm;
 use std::{
@@ -78,9 +78,9 @@ fn together(a: AddressSpace, b: AddressSpace) -> AddressSpace {
 
 /// Whether `a` was there before `b`. Start times are in ticks of 10 ms, and a child may start within the same tick as
 /// its parent; then the parent was first.
-fn is_elder(a: &Holder, b: &Holder) -> bool {
-    let key = |one: &Holder, other: &Holder| {
-        let Holder { identity, parent } = *one;
+fn is_elder(a: &SpaceOwner, b: &SpaceOwner) -> bool {
+    let key = |one: &SpaceOwner, other: &SpaceOwner| {
+        let SpaceOwner { identity, parent } = *one;
         (identity.start_time, parent == other.identity.pid, identity.pid)
     };
     key(a, b) < key(b, a)
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn the_parent_is_the_elder_whatever_its_pid() {
         let holder =
-            |pid, start_time, parent| Holder { identity: Identity { pid, start_time }, parent };
+            |pid, start_time, parent| SpaceOwner { identity: Identity { pid, start_time }, parent };
         let (parent, child) = (holder(20, 5, 1), holder(10, 5, 20));
         assert!(is_elder(&parent, &child) && !is_elder(&child, &parent));
         let late = holder(10, 6, 1);

@@ -1,6 +1,6 @@
 //! The threads of a process, with the CPUs that each may use and the CPU time that it has used.
 
-use super::{Miss, Open, PF_IO_WORKER, has_memory};
+use super::{Miss, OpenProcess, PF_IO_WORKER, has_memory};
 use crate::files::read::field;
 use numaloc_core::{CpuSet, Thread, Threads};
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
@@ -10,7 +10,7 @@ const NAMED: usize = 8;
 
 /// Reads the threads, grouped by their CPUs. CPU time is what a living thread has used since it started (utime and
 /// stime in /proc/PID/task/TID/stat). The time of threads that have ended does not count.
-pub(super) fn read(process: &Open, online: &CpuSet) -> Result<Vec<Threads>, Miss> {
+pub(super) fn read(process: &OpenProcess, online: &CpuSet) -> Result<Vec<Threads>, Miss> {
     let ticks_per_second = procfs::ticks_per_second();
     let mut groups: BTreeMap<String, Threads> = BTreeMap::new();
     let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;

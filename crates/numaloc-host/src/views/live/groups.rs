@@ -8,7 +8,7 @@ use std::{
 };
 
 #[derive(Clone, Debug, Default)]
-struct Group {
+struct GroupReading {
     at: Option<Duration>,
     nodes: Option<BTreeMap<NodeId, u64>>,
     kernel_migrated_pages: Option<u64>,
@@ -16,15 +16,15 @@ struct Group {
 
 /// What has been read of them.
 #[derive(Debug, Default)]
-pub(super) struct Groups(BTreeMap<String, Group>);
+pub(super) struct GroupReadings(BTreeMap<String, GroupReading>);
 
-impl Groups {
+impl GroupReadings {
     /// These are there now, and no others.
     pub(super) fn keep(&mut self, paths: &BTreeSet<&str>) {
         self.0.retain(|path, _| paths.contains(path.as_str()));
         for &path in paths {
             if !self.0.contains_key(path) {
-                self.0.insert(path.to_owned(), Group::default());
+                self.0.insert(path.to_owned(), GroupReading::default());
             }
         }
     }
@@ -44,12 +44,12 @@ impl Groups {
         let nodes = cgroup::numa_stat(roots, path);
         let is_gone = group.nodes.is_some() && nodes.is_none();
         let kernel_migrated_pages = migrated(roots, path);
-        *group = Group { at: Some(now), nodes, kernel_migrated_pages };
+        *group = GroupReading { at: Some(now), nodes, kernel_migrated_pages };
         is_gone
     }
 
     pub(super) fn now(&self, now: Duration) -> BTreeMap<String, GroupNow> {
-        let shown = |group: &Group| GroupNow {
+        let shown = |group: &GroupReading| GroupNow {
             nodes: group.nodes.clone(),
             kernel_migrated_pages: group.kernel_migrated_pages,
             age: group.at.map(|at| now.saturating_sub(at)),
@@ -103,7 +103,7 @@ mod tests {
         fake.write("cgroup/a/cgroup.procs", "1\n");
         fake.write("cgroup/a/memory.numa_stat", "anon N0=4096 N8=8192\nfile N0=4096 N8=0\n");
         fake.write("cgroup/a/memory.stat", "anon 1\nnuma_pages_migrated 7\n");
-        let mut groups = Groups::default();
+        let mut groups = GroupReadings::default();
         groups.keep(&["/a", "/gone"].into());
         let at = Duration::from_secs(3);
         for path in ["/a", "/gone", "/never"] {

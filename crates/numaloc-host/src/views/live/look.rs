@@ -23,9 +23,9 @@ const WINDOW: u64 = 1 << 30;
 /// Mappings that are looked at in one go.
 const MAPPINGS: usize = 256;
 
-/// A look under way.
+/// The page map of one process while it is being read, a piece at a time.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct PageLook {
     pub(super) identity: Identity,
     pub(super) home: NodeSet,
     space: [AddressSpace; 1],
@@ -46,7 +46,7 @@ pub(super) enum NoLook {
     Hidden,
 }
 
-impl Look {
+impl PageLook {
     /// Begins to look at a process.
     pub(super) fn begin(
         roots: &Arc<Roots>,
@@ -149,7 +149,7 @@ impl Look {
         }
     }
 
-    /// Resident bytes by node.
+    /// Resident bytes by node, as far as the look has come.
     pub(super) fn nodes(&self) -> BTreeMap<NodeId, u64> {
         let mut sum = BTreeMap::new();
         for (&node, &bytes) in self.mappings.iter().flat_map(|mapping| &mapping.nodes) {

@@ -6,20 +6,20 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Counters of a node at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counters {
+struct NodeCounters {
     busy: Duration,
     foreign: Option<u64>,
 }
 
 /// Reads nodes again and again.
 #[derive(Debug)]
-pub(super) struct Nodes {
+pub(super) struct NodeReader {
     memory: NodeMemoryReader,
-    before: Option<(Duration, BTreeMap<NodeId, Counters>)>,
+    before: Option<(Duration, BTreeMap<NodeId, NodeCounters>)>,
     pub(super) now: Vec<NodeNow>,
 }
 
-impl Nodes {
+impl NodeReader {
     pub(super) fn new(roots: &Roots) -> Result<Self, Error> {
         Ok(Self { memory: NodeMemoryReader::new(roots)?, before: None, now: Vec::new() })
     }
@@ -32,9 +32,9 @@ impl Nodes {
             let text = read::text(&file).unwrap_or_default();
             let foreign = text.lines().find_map(|line| line.strip_prefix("numa_foreign "));
             let foreign = foreign.and_then(|count| count.trim().parse().ok());
-            (node.id, Counters { busy: busy(&stat, &node.cpus), foreign })
+            (node.id, NodeCounters { busy: busy(&stat, &node.cpus), foreign })
         });
-        let counters: BTreeMap<NodeId, Counters> = counters.collect();
+        let counters: BTreeMap<NodeId, NodeCounters> = counters.collect();
         let before = self.before.take();
         self.now.clear();
         for node in topology.nodes() {

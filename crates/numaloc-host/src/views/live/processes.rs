@@ -22,7 +22,7 @@ const KERNEL_THREAD: Duration = Duration::from_secs(60);
 
 /// What was found at the last look at its pages.
 #[derive(Clone, Debug)]
-pub(super) struct Pages {
+pub(super) struct LastLook {
     pub(super) at: Duration,
     /// `None` if its page map may not be read.
     pub(super) nodes: Option<BTreeMap<NodeId, u64>>,
@@ -32,9 +32,9 @@ pub(super) struct Pages {
     pub(super) mappings: Vec<MappingNow>,
 }
 
-/// A process.
+/// A process that was listed at the last reading of /proc.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownProcess {
     pub(super) identity: Identity,
     comm: String,
     is_kernel_thread: bool,
@@ -44,10 +44,10 @@ pub(super) struct Known {
     at: Duration,
     pub(super) home: NodeSet,
     cgroup: Option<String>,
-    pub(super) pages: Option<Pages>,
+    pub(super) pages: Option<LastLook>,
 }
 
-impl Known {
+impl KnownProcess {
     fn has_memory(&self) -> bool {
         !self.is_kernel_thread && self.resident_bytes > 0
     }
@@ -55,7 +55,7 @@ impl Known {
 
 /// All processes, by pid; `None` for one that has not been read yet.
 #[derive(Debug, Default)]
-pub(super) struct Processes(BTreeMap<i32, Option<Known>>);
+pub(super) struct Processes(BTreeMap<i32, Option<KnownProcess>>);
 
 impl Processes {
     /// Takes over which are there now.
@@ -108,7 +108,7 @@ impl Processes {
         let identity = Identity { pid, start_time: stat.start_time };
         let before = slot.take().filter(|known| known.identity == identity);
         let used = Use::next(before.as_ref().map(|known| known.used), stat.cpu_ticks, now);
-        let fresh = Known {
+        let fresh = KnownProcess {
             identity,
             comm: stat.comm,
             is_kernel_thread: stat.is_kernel_thread,
@@ -121,14 +121,17 @@ impl Processes {
             pages: None,
         };
         let known = match before {
-            Some(before) => {
-                Known { home: before.home, cgroup: before.cgroup, pages: before.pages, ..fresh }
-            }
+            Some(before) => KnownProcess {
+                home: before.home,
+                cgroup: before.cgroup,
+                pages: before.pages,
+                ..fresh
+            },
             None if fresh.has_memory() => {
                 let status = read::text(&directory.join("status")).unwrap_or_default();
                 let list = read::field(&status, "Cpus_allowed_list").unwrap_or_default();
                 let home = topology.local_nodes(&list.parse::<CpuSet>().unwrap_or_default());
-                Known { home, cgroup: cgroup(roots, pid), ..fresh }
+                KnownProcess { home, cgroup: cgroup(roots, pid), ..fresh }
             }
             None => fresh,
         };
@@ -143,13 +146,12 @@ impl Processes {
     }
 
     /// The process, if it is still the same.
-    pub(super) fn get_mut(&mut self, identity: Identity) -> Option<&mut Known> {
+    pub(super) fn get_mut(&mut self, identity: Identity) -> Option<&mut KnownProcess> {
         let known = self.0.get_mut(&identity.pid)?.as_mut();
         known.filter(|known| known.identity == identity)
     }
 
-    /// As [`Self::get_mut`].
-    pub(super) fn get(&self, identity: Identity) -> Option<&Known> {
+    pub(super) fn get(&self, identity: Identity) -> Option<&KnownProcess> {
         self.0.get(&identity.pid)?.as_ref().filter(|known| known.identity == identity)
     }
 
@@ -166,7 +168,7 @@ impl Processes {
         within.map(|known| known.identity.pid).collect()
     }
 
-    /// Those with memory.
+    /// What the snapshot shows: the processes that have memory.
     pub(super) fn now(&self, now: Duration) -> Vec<ProcessNow> {
         let known = self.0.values().flatten().filter(|known| known.has_memory());
         known
@@ -189,18 +191,18 @@ impl Processes {
     }
 }
 
-fn seen(pages: Option<&Pages>, now: Duration) -> Seen {
+fn seen(pages: Option<&LastLook>, now: Duration) -> Seen {
     match pages {
         None => Seen::Never,
-        Some(Pages { nodes: None, .. }) => Seen::Hidden,
-        Some(Pages { nodes: Some(nodes), unplaced_bytes, kernel_migrated_pages, at, .. }) => {
-            Seen::Pages {
-                nodes: nodes.clone(),
-                unplaced_bytes: *unplaced_bytes,
-                kernel_migrated_pages: *kernel_migrated_pages,
-                age: now.saturating_sub(*at),
-            }
-        }
+        Some(LastLook { nodes: None, .. }) => Seen::Hidden,
+        Some(LastLook {
+            nodes: Some(nodes), unplaced_bytes, kernel_migrated_pages, at, ..
+        }) => Seen::Pages {
+            nodes: nodes.clone(),
+            unplaced_bytes: *unplaced_bytes,
+            kernel_migrated_pages: *kernel_migrated_pages,
+            age: now.saturating_sub(*at),
+        },
     }
 }
 

@@ -3,12 +3,12 @@
 use numaloc_core::PAGE;
 use std::time::Duration;
 
-/// A process or thread.
+/// What is taken from the `stat` file of a process or thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) comm: String,
     pub(super) is_kernel_thread: bool,
-    /// In clock ticks.
+    /// User and system time, in clock ticks.
     pub(super) cpu_ticks: u64,
     pub(super) threads: u64,
     pub(super) start_time: u64,

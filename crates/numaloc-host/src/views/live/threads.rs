@@ -10,12 +10,12 @@ const MOST: usize = 4096;
 
 /// The threads of the process that is watched closely.
 #[derive(Debug, Default)]
-pub(super) struct Threads {
+pub(super) struct ThreadUses {
     uses: BTreeMap<i32, Use>,
     pub(super) now: Vec<ThreadNow>,
 }
 
-impl Threads {
+impl ThreadUses {
     /// Reads them. Those that end meanwhile are left out.
     pub(super) fn read(&mut self, roots: &Roots, topology: &Topology, of: Identity, at: Duration) {
         let tasks = roots.proc.join(of.pid.to_string()).join("task");
@@ -71,7 +71,7 @@ mod tests {
         let fake = Fake::new();
         fake.process(100, "x", &["0-3", "4-7"]);
         let of = Identity { pid: 100, start_time: 1100 };
-        let mut threads = Threads::default();
+        let mut threads = ThreadUses::default();
         threads.read(&fake.roots(), &Crowd::topology(), of, Duration::from_secs(1));
         let homes: Vec<_> = threads.now.iter().map(|each| (each.tid, each.home.clone())).collect();
         let node = |id| [NodeId(id)].into_iter().collect();

@@ -7,7 +7,7 @@ use crate::{
     survey::{
         Surveyor,
         page_access::PageAccess,
-        scan::{Place, Precision, Scanner},
+        scan::{PageLocation, Precision, Scanner},
         space::AddressSpace,
         vmas,
     },
@@ -33,13 +33,13 @@ pub type ByNode = (BTreeMap<NodeId, u64>, Exactness);
 
 /// Reads the page maps of processes, one after the other.
 #[derive(Debug)]
-pub struct Pages {
+pub struct PageReader {
     roots: Arc<Roots>,
     scanner: Scanner,
-    places: Vec<Place>,
+    places: Vec<PageLocation>,
 }
 
-impl Pages {
+impl PageReader {
     /// For these kernel file systems.
     pub fn new(roots: &Roots, page_access: PageAccess) -> Self {
         let scanner = Scanner::new(roots, &page_access, Precision::Sampled);
@@ -67,7 +67,7 @@ impl Pages {
             self.places.clear();
             self.scanner.locate(&space, address, pages as usize, &mut self.places)?;
             for place in &self.places {
-                if let Place::On(node) = place {
+                if let PageLocation::On(node) = place {
                     *nodes.entry(*node).or_default() += PAGE;
                 }
             }
@@ -109,7 +109,7 @@ impl Pages {
         for address in pages.step_by(step as usize) {
             self.places.clear();
             self.scanner.locate(&space, address, 1, &mut self.places)?;
-            if let Some(Place::On(node)) = self.places.first() {
+            if let Some(PageLocation::On(node)) = self.places.first() {
                 *nodes.entry(*node).or_default() += size * step;
             }
         }

@@ -11,7 +11,7 @@ use crate::{
 };
 use numaloc_core::{
     CpuSet, Mempolicy, NodeId, NodeSet, Process, Topology,
-    advise::{Handle, Subject, Who},
+    advise::{CpuControl, Subject, Who},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,9 +20,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Somebody with enough memory.
+/// A cgroup or process whose memory reaches the minimum of the request.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundSubject {
     pub who: Who,
     /// Its memory, as far as that was found out for little.
     pub bytes: u64,
@@ -30,20 +30,20 @@ pub struct Found {
     pub hugetlb_bytes: u64,
     /// CPUs that it may run on.
     pub cpus: CpuSet,
-    pub member: Member,
+    pub member: SubjectMembers,
 }
 
 /// What is known of it.
 #[derive(Debug)]
-pub enum Member {
+pub enum SubjectMembers {
     Group { directory: PathBuf, processes: Vec<Process>, resident: BTreeMap<NodeId, u64> },
     Process(Process),
 }
 
-/// Everybody with enough memory.
+/// All subjects whose memory reaches the minimum of the request.
 #[derive(Debug, Default)]
 pub struct All {
-    pub subjects: Vec<Found>,
+    pub subjects: Vec<FoundSubject>,
     pub unreadable: BTreeSet<i32>,
     pub ended: usize,
 }
@@ -83,9 +83,9 @@ pub fn find(
         if let (Some(first), true, true) = (processes.first(), same, plain) {
             leave_out(&mut pids, &members);
             let cpus = first.cpus.clone();
-            let member = Member::Group { directory, processes, resident };
+            let member = SubjectMembers::Group { directory, processes, resident };
             let who = Who::Cgroup(path);
-            all.subjects.push(Found { who, bytes, hugetlb_bytes: 0, cpus, member });
+            all.subjects.push(FoundSubject { who, bytes, hugetlb_bytes: 0, cpus, member });
         }
     }
     let own = process::own_pid(roots);
@@ -99,8 +99,8 @@ pub fn find(
         }
         if let Some(process) = read_one(roots, topology, pid, &mut all) {
             let (who, cpus) = (Who::Process(process.identity), process.cpus.clone());
-            let member = Member::Process(process);
-            all.subjects.push(Found { who, bytes, hugetlb_bytes, cpus, member });
+            let member = SubjectMembers::Process(process);
+            all.subjects.push(FoundSubject { who, bytes, hugetlb_bytes, cpus, member });
         }
     }
     all
@@ -149,20 +149,20 @@ fn resident_bytes(roots: &Roots, pid: i32) -> Option<(u64, u64)> {
     Some((bytes, huge.unwrap_or(0)))
 }
 
-impl Found {
-    /// Its processes.
+impl FoundSubject {
+    /// The pids of its processes, of which there is at least one.
     pub fn pids(&self) -> impl Iterator<Item = i32> + '_ {
         self.processes().iter().map(|process| process.identity.pid)
     }
 
     fn processes(&self) -> &[Process] {
         match &self.member {
-            Member::Group { processes, .. } => processes,
-            Member::Process(process) => std::slice::from_ref(process),
+            SubjectMembers::Group { processes, .. } => processes,
+            SubjectMembers::Process(process) => std::slice::from_ref(process),
         }
     }
 
-    /// All of it together.
+    /// Joins what was found here with where its memory is and what CPU time it uses.
     pub fn subject(
         self,
         roots: &Roots,
@@ -196,8 +196,8 @@ impl Found {
                 Who::Process(_) => first.comm.clone(),
             },
             handle: match (&self.who, foreign) {
-                (_, true) => Handle::Foreign,
-                (Who::Process(_), _) => Handle::Threads,
+                (_, true) => CpuControl::Foreign,
+                (Who::Process(_), _) => CpuControl::Threads,
                 (Who::Cgroup(path), _) => {
                     group_handle(roots, path, directory.as_deref().unwrap_or(Path::new("")))
                 }
@@ -207,8 +207,8 @@ impl Found {
             mems_above: mems_above.and(&topology.ids()).or(&mems),
             mems,
             hugetlb: match &self.member {
-                Member::Group { directory, .. } => groups::hugetlb(directory),
-                Member::Process(_) => BTreeMap::new(),
+                SubjectMembers::Group { directory, .. } => groups::hugetlb(directory),
+                SubjectMembers::Process(_) => BTreeMap::new(),
             },
             policy: policy(roots, pid),
             threads: if is_group { Vec::new() } else { first.threads.clone() },
@@ -239,17 +239,17 @@ fn bounds(roots: &Roots, path: &str) -> Option<(CpuSet, NodeSet)> {
 }
 
 /// By what the CPUs of a cgroup are set. Units of users have a manager of their own, which is not asked.
-fn group_handle(roots: &Roots, path: &str, directory: &Path) -> Handle {
+fn group_handle(roots: &Roots, path: &str, directory: &Path) -> CpuControl {
     let name = path.rsplit('/').next().unwrap_or_default();
     let is_unit = name.ends_with(".service") || name.ends_with(".scope");
     let is_users = path.contains("/user@");
     let text = directory.display().to_string();
     if is_unit && !is_users && roots.run.join("systemd/system").is_dir() {
-        Handle::Unit(name.to_owned())
+        CpuControl::Unit(name.to_owned())
     } else if directory.join("cpuset.cpus").exists() {
-        Handle::Cpuset(text)
+        CpuControl::Cpuset(text)
     } else {
-        Handle::Members(text)
+        CpuControl::Members(text)
     }
 }
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::fake::{Crowd, Fake, REMOTE, open_page_maps};
 use numaloc_core::{
     HugePool, Mempolicy, Node, NodeMemory,
-    advise::{Handle, Who},
+    advise::{CpuControl, Who},
 };
 use std::{
     fs,
@@ -13,8 +13,8 @@ use std::{
 const PROCESSES: usize = 10_000;
 const OPEN: usize = 64;
 
-fn wanted(targets: &[Target]) -> Wanted {
-    Wanted { targets: targets.to_vec(), min_bytes: 4096, interval: Duration::from_millis(1) }
+fn wanted(targets: &[Target]) -> LookRequest {
+    LookRequest { targets: targets.to_vec(), min_bytes: 4096, interval: Duration::from_millis(1) }
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_cgroup_is_one_subject_by_what_the_kernel_counts() {
     let [subject] = &looked.look.subjects[..] else { panic!("{looked:?}") };
     assert_eq!(subject.who, Who::Cgroup("/a".into()));
     let directory = fake.path("cgroup/a").display().to_string();
-    assert_eq!(subject.handle, Handle::Cpuset(directory.clone()));
+    assert_eq!(subject.handle, CpuControl::Cpuset(directory.clone()));
     assert_eq!(subject.mems_directory, Some(directory));
     assert_eq!(
         (subject.cpus.to_string(), subject.cpus_above.to_string()),
@@ -121,14 +121,14 @@ fn who_sets_the_cpus_of_a_cgroup_is_seen() {
         let looked = seen(&fake, &[]);
         let [subject] = &looked.look.subjects[..] else { panic!("{looked:?}") };
         match &subject.handle {
-            Handle::Members(_) => Handle::Members(String::new()),
+            CpuControl::Members(_) => CpuControl::Members(String::new()),
             handle => handle.clone(),
         }
     };
-    assert_eq!(handle("/system.slice/redis.service"), Handle::Unit("redis.service".into()));
-    assert_eq!(handle("/kubepods.slice/pod1/crio-2.scope"), Handle::Foreign);
-    assert_eq!(handle("/user.slice/user@7.service/app.scope"), Handle::Members(String::new()));
-    assert_eq!(handle("/batch"), Handle::Members(String::new()));
+    assert_eq!(handle("/system.slice/redis.service"), CpuControl::Unit("redis.service".into()));
+    assert_eq!(handle("/kubepods.slice/pod1/crio-2.scope"), CpuControl::Foreign);
+    assert_eq!(handle("/user.slice/user@7.service/app.scope"), CpuControl::Members(String::new()));
+    assert_eq!(handle("/batch"), CpuControl::Members(String::new()));
 }
 
 #[test]

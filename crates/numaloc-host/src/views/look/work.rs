@@ -1,6 +1,6 @@
 //! CPU time: of threads, with the node where each of them ran last, and of cgroups.
 
-use super::subjects::{Found, Member};
+use super::subjects::{FoundSubject, SubjectMembers};
 use crate::{Roots, files::read, target::cpu_use};
 use numaloc_core::{CpuId, CpuSet, NodeId, Topology, advise::Who};
 use std::{collections::BTreeMap, fs, time::Duration};
@@ -10,11 +10,11 @@ const THREADS: usize = 50_000;
 
 /// CPU times at one moment.
 #[derive(Debug)]
-pub struct Work(Vec<Used>);
+pub struct CpuTimes(Vec<CpuTime>);
 
 /// The CPU time of a subject.
 #[derive(Clone, Debug, Default)]
-struct Used {
+struct CpuTime {
     /// Of all it has had, also of threads that have ended; `None` if that is not known.
     total: Option<Duration>,
     /// Of its threads, with the CPU that each ran on last.
@@ -23,15 +23,15 @@ struct Used {
     cpus: CpuSet,
 }
 
-impl Work {
+impl CpuTimes {
     /// Reads those of all subjects, in their order.
-    pub fn read(roots: &Roots, subjects: &[Found]) -> Self {
+    pub fn read(roots: &Roots, subjects: &[FoundSubject]) -> Self {
         let mut left = THREADS;
         Self(subjects.iter().map(|found| used_by(roots, found, &mut left)).collect())
     }
 }
 
-fn used_by(roots: &Roots, found: &Found, left: &mut usize) -> Used {
+fn used_by(roots: &Roots, found: &FoundSubject, left: &mut usize) -> CpuTime {
     let mut threads = BTreeMap::new();
     for pid in found.pids() {
         let tasks = fs::read_dir(roots.proc.join(format!("{pid}/task")));
@@ -47,20 +47,20 @@ fn used_by(roots: &Roots, found: &Found, left: &mut usize) -> Used {
             }
         }
     }
-    Used { total: total(roots, found), threads, cpus: found.cpus.clone() }
+    CpuTime { total: total(roots, found), threads, cpus: found.cpus.clone() }
 }
 
 /// cpu.stat of a cgroup (v2), or the times of all threads in /proc/PID/stat.
-fn total(roots: &Roots, found: &Found) -> Option<Duration> {
+fn total(roots: &Roots, found: &FoundSubject) -> Option<Duration> {
     match (&found.who, &found.member) {
-        (Who::Cgroup(_), Member::Group { directory, .. }) => {
+        (Who::Cgroup(_), SubjectMembers::Group { directory, .. }) => {
             cpu_use::used_within(&read::text(&directory.join("cpu.stat")).ok()?)
         }
         (Who::Process(identity), _) => {
             let path = roots.proc.join(format!("{}/stat", identity.pid));
             cpu_use::used(&read::text(&path).ok()?)
         }
-        (Who::Cgroup(_), Member::Process(_)) => None,
+        (Who::Cgroup(_), SubjectMembers::Process(_)) => None,
     }
 }
 
@@ -74,7 +74,7 @@ fn thread(text: &str) -> Option<(Duration, CpuId)> {
 /// The CPUs that a subject has used between two readings, by node, in `span` seconds. Each thread's time counts where it ran
 /// last; what no thread is known for is spread over the CPUs that it may run on.
 pub fn used(
-    (before, after): (&Work, &Work),
+    (before, after): (&CpuTimes, &CpuTimes),
     index: usize,
     span: f64,
     topology: &Topology,
@@ -119,14 +119,14 @@ mod tests {
     use super::*;
     use numaloc_core::{Node, NodeMemory};
 
-    fn work(total: Option<u64>, threads: &[(i32, u64, u32)]) -> Work {
+    fn work(total: Option<u64>, threads: &[(i32, u64, u32)]) -> CpuTimes {
         let ms = Duration::from_millis;
         let threads = threads.iter().map(|&(tid, time, cpu)| (tid, (ms(time), CpuId(cpu))));
         let cpus = "0-3".parse().unwrap();
-        Work(vec![Used { total: total.map(ms), threads: threads.collect(), cpus }])
+        CpuTimes(vec![CpuTime { total: total.map(ms), threads: threads.collect(), cpus }])
     }
 
-    fn by_node(before: Work, after: Work) -> Vec<(u32, f64)> {
+    fn by_node(before: CpuTimes, after: CpuTimes) -> Vec<(u32, f64)> {
         let node = |id, cpus: &str| Node {
             id: NodeId(id),
             cpus: cpus.parse().unwrap(),

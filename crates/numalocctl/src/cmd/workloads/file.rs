@@ -1,4 +1,4 @@
-//! Workloads in a file.
+//! Reads the file of workloads that `workloads set` declares.
 
 use crate::{
     args::{cgroup_path, parse_workload},

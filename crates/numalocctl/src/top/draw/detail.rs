@@ -1,7 +1,7 @@
 //! The threads and mappings of a process.
 
 use super::{bar, bold, write};
-use crate::{columns::Slot, top::state::State, units::short};
+use crate::{columns::ShownColumn, top::state::TopState, units::short};
 use numaloc_core::{
     Identity, NodeSet,
     live::{Detail, MappingNow, ThreadNow},
@@ -12,7 +12,7 @@ use ratatui::{buffer::Buffer, layout::Rect, style::Style};
 pub fn draw(
     buffer: &mut Buffer,
     area: Rect,
-    state: &State,
+    state: &TopState,
     (identity, comm): &(Identity, String),
     detail: Option<&Detail>,
 ) -> usize {
@@ -43,7 +43,7 @@ fn lines(detail: &Detail) -> Vec<(String, bool)> {
     let mut nodes = NodeSet::new();
     detail.mappings.iter().flat_map(|each| each.nodes.keys()).for_each(|&node| nodes.insert(node));
     let named: String =
-        nodes.iter().map(|node| format!("{:>5} ", Slot::Node(node.0).header())).collect();
+        nodes.iter().map(|node| format!("{:>5} ", ShownColumn::Node(node.0).header())).collect();
     lines.push((format!(" {:>14} {:>5} {named}{:<9} {}", "ADDRESS", "SIZE", "KIND", "NAME"), true));
     lines.extend(detail.mappings.iter().map(|each| (mapping(each, &nodes), false)));
     if detail.mappings.is_empty() {

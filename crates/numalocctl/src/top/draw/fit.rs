@@ -1,8 +1,8 @@
 //! Which columns fit on a screen, and where they begin.
 
 use crate::{
-    columns::{Column, Slot, slots},
-    top::{rows::List, state::State},
+    columns::{Column, ShownColumn, slots},
+    top::{rows::List, state::TopState},
 };
 
 /// Columns that appear and disappear together, the most important ones first. A share is never without its age.
@@ -24,22 +24,27 @@ const NAME: usize = 14;
 /// The least width of a job.
 const JOB: usize = 12;
 
-fn width(slot: Slot) -> usize {
+fn width(slot: ShownColumn) -> usize {
     match slot {
-        Slot::One(Column::Name) => NAME,
-        Slot::One(Column::Job) => JOB,
-        Slot::One(Column::Pid) => 7,
-        Slot::One(Column::Home | Column::Memory | Column::Remote | Column::Local) => 5,
-        Slot::One(Column::Cpu) => 5,
-        Slot::One(Column::Share | Column::Age) => 4,
-        Slot::One(Column::Migrated) => 10,
-        Slot::One(Column::Nodes) => 0,
-        Slot::Node(_) => slot.header().len().max(5),
+        ShownColumn::One(Column::Name) => NAME,
+        ShownColumn::One(Column::Job) => JOB,
+        ShownColumn::One(Column::Pid) => 7,
+        ShownColumn::One(Column::Home | Column::Memory | Column::Remote | Column::Local) => 5,
+        ShownColumn::One(Column::Cpu) => 5,
+        ShownColumn::One(Column::Share | Column::Age) => 4,
+        ShownColumn::One(Column::Migrated) => 10,
+        ShownColumn::One(Column::Nodes) => 0,
+        ShownColumn::Node(_) => slot.header().len().max(5),
     }
 }
 
 /// The columns with the cell that each begins at and its width. The first cell of a line is for the mark of the selected row.
-pub fn fit(state: &State, nodes: &[u32], wide: usize, longest: usize) -> Vec<(Slot, u16, u16)> {
+pub fn fit(
+    state: &TopState,
+    nodes: &[u32],
+    wide: usize,
+    longest: usize,
+) -> Vec<(ShownColumn, u16, u16)> {
     let columns = match &state.columns {
         Some(columns) => columns.clone(),
         None => worth(state, nodes, wide),
@@ -52,15 +57,15 @@ pub fn fit(state: &State, nodes: &[u32], wide: usize, longest: usize) -> Vec<(Sl
         spare -= more;
         least + more
     };
-    let has = |column| slots.contains(&Slot::One(column));
+    let has = |column| slots.contains(&ShownColumn::One(column));
     // A name of 300 characters must not push all numbers to the other edge.
     let name = if has(Column::Name) { grown(NAME, longest.min(wide / 3)) } else { 0 };
     let job = if has(Column::Job) { grown(JOB, usize::MAX) } else { 0 };
     let (mut x, mut fitted) = (1, Vec::new());
     for slot in slots {
         let width = match slot {
-            Slot::One(Column::Name) => name,
-            Slot::One(Column::Job) => job,
+            ShownColumn::One(Column::Name) => name,
+            ShownColumn::One(Column::Job) => job,
             slot => width(slot),
         };
         // Columns that were asked for are cut at the edge of the screen.
@@ -75,7 +80,7 @@ pub fn fit(state: &State, nodes: &[u32], wide: usize, longest: usize) -> Vec<(Sl
     fitted
 }
 
-fn worth(state: &State, nodes: &[u32], wide: usize) -> Vec<Column> {
+fn worth(state: &TopState, nodes: &[u32], wide: usize) -> Vec<Column> {
     let has_pids = state.list != List::Workloads;
     let (mut used, mut columns) = (0, Vec::new());
     let job: &[Column] = &[Column::Job];
@@ -97,11 +102,11 @@ mod tests {
     use super::*;
     use crate::columns::Sort;
 
-    fn state(list: List) -> State {
-        State::new(list, Sort { column: Column::Remote, reverse: false }, String::new(), None)
+    fn state(list: List) -> TopState {
+        TopState::new(list, Sort { column: Column::Remote, reverse: false }, String::new(), None)
     }
 
-    fn headers(state: &State, nodes: &[u32], wide: usize) -> String {
+    fn headers(state: &TopState, nodes: &[u32], wide: usize) -> String {
         let columns = fit(state, nodes, wide, 200);
         let last = columns.last().map_or(0, |&(_, x, width)| usize::from(x + width));
         assert!(last <= wide + 1, "{last} of {wide}");

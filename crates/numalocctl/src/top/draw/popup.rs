@@ -2,8 +2,8 @@
 
 use super::{bold, write};
 use crate::{
-    columns::{Column, Slot},
-    top::state::{Spots, Stage, State},
+    columns::{Column, ShownColumn},
+    top::state::{Spots, Stage, TopState},
     units::size,
 };
 use ratatui::{buffer::Buffer, layout::Rect, style::Style};
@@ -61,8 +61,8 @@ fn show(buffer: &mut Buffer, area: Rect, title: &str, lines: &[String], scroll: 
     first
 }
 
-/// The keys and columns.
-pub fn help(buffer: &mut Buffer, area: Rect, state: &State) -> usize {
+/// Draws the help: what each key does and each column shows.
+pub fn help(buffer: &mut Buffer, area: Rect, state: &TopState) -> usize {
     let keys = KEYS.iter().map(|(key, meaning)| format!("{key:<12} {meaning}"));
     let columns = Column::ALL.iter().map(|each| format!("{:<12} {}", each.name(), each.meaning()));
     let lines: Vec<String> = keys.chain(columns).collect();
@@ -73,8 +73,8 @@ pub fn help(buffer: &mut Buffer, area: Rect, state: &State) -> usize {
 pub fn columns(buffer: &mut Buffer, area: Rect, spots: &Spots, at: usize) {
     let is_shown = |column: Column| {
         spots.slots.iter().any(|(slot, ..)| match slot {
-            Slot::One(shown) => *shown == column,
-            Slot::Node(_) => column == Column::Nodes,
+            ShownColumn::One(shown) => *shown == column,
+            ShownColumn::Node(_) => column == Column::Nodes,
         })
     };
     let lines: Vec<String> = Column::ALL
@@ -89,7 +89,7 @@ pub fn columns(buffer: &mut Buffer, area: Rect, spots: &Spots, at: usize) {
     show(buffer, area, "columns: Space, d for those that fit, Enter", &lines, at.saturating_sub(5));
 }
 
-pub fn migration(buffer: &mut Buffer, area: Rect, state: &State) -> usize {
+pub fn migration(buffer: &mut Buffer, area: Rect, state: &TopState) -> usize {
     let Some(migration) = &state.migration else { return 0 };
     let target = &migration.target;
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
@@ -131,7 +131,7 @@ pub fn migration(buffer: &mut Buffer, area: Rect, state: &State) -> usize {
 }
 
 /// The migration in one line, while it is under way.
-pub fn progress_line(state: &State) -> Option<String> {
+pub fn progress_line(state: &TopState) -> Option<String> {
     let migration = state.migration.as_ref()?;
     let Stage::Running(progress) = &migration.stage else { return None };
     let percent = progress.settled_bytes * 100 / progress.planned_bytes.max(1);

@@ -1,4 +1,4 @@
-//! The calls.
+//! The services of the fake daemon.
 
 use super::{Services, Watch, broken, channel, forgotten, gone, next_watch, page, shows};
 use crate::answers;

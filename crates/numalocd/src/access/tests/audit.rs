@@ -22,7 +22,6 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber.finish()))
     }
 
-    /// The whole log.
     pub fn text(&self) -> String {
         let bytes = self.0.lock().expect("no writer panics");
         String::from_utf8_lossy(&bytes).into_owned()

@@ -4,7 +4,7 @@ use super::{client, config, server::access};
 use crate::{
     access::{
         Client, Cohort,
-        lines::{Kind, Lines},
+        lines::{CallKind, Lines},
         rules::RULES,
     },
     config::{Calls, Config},
@@ -23,16 +23,18 @@ const MOMENT: Duration = Duration::from_millis(1);
 async fn a_caller_waits_for_its_own_calls_and_nobody_elses() {
     let lines = Lines::default();
     let mut turns = Vec::new();
-    for _ in 0..Kind::List.at_once() {
-        turns.push(lines.turn(&client("a"), Kind::List).await.expect("a turn"));
+    for _ in 0..CallKind::List.at_once() {
+        turns.push(lines.turn(&client("a"), CallKind::List).await.expect("a turn"));
     }
-    timeout(MOMENT, lines.turn(&client("a"), Kind::List)).await.expect_err("one too many at once");
-    let quick = timeout(MOMENT, lines.turn(&client("a"), Kind::Read)).await;
+    timeout(MOMENT, lines.turn(&client("a"), CallKind::List))
+        .await
+        .expect_err("one too many at once");
+    let quick = timeout(MOMENT, lines.turn(&client("a"), CallKind::Read)).await;
     quick.expect("a quick call waits for a list").expect("a turn");
-    let other = timeout(MOMENT, lines.turn(&client("b"), Kind::List)).await;
+    let other = timeout(MOMENT, lines.turn(&client("b"), CallKind::List)).await;
     other.expect("another caller waits").expect("a turn");
     turns.pop();
-    let next = timeout(MOMENT, lines.turn(&client("a"), Kind::List)).await;
+    let next = timeout(MOMENT, lines.turn(&client("a"), CallKind::List)).await;
     next.expect("its turn has come").expect("a turn");
 }
 
@@ -40,30 +42,30 @@ async fn a_caller_waits_for_its_own_calls_and_nobody_elses() {
 async fn a_line_has_an_end() {
     let lines = Lines::default();
     let mut turns = Vec::new();
-    for _ in 0..Kind::List.at_once() {
-        turns.push(lines.turn(&client("a"), Kind::List).await.expect("a turn"));
+    for _ in 0..CallKind::List.at_once() {
+        turns.push(lines.turn(&client("a"), CallKind::List).await.expect("a turn"));
     }
     let waiting: Vec<_> = (0..1024)
         .map(|_| {
             let lines = lines.clone();
-            tokio::spawn(async move { drop(lines.turn(&client("a"), Kind::List).await) })
+            tokio::spawn(async move { drop(lines.turn(&client("a"), CallKind::List).await) })
         })
         .collect();
     tokio::time::sleep(MOMENT).await;
-    let refused = lines.turn(&client("a"), Kind::List).await;
+    let refused = lines.turn(&client("a"), CallKind::List).await;
     assert!(matches!(&refused, Err(Refusal::Quota { limit: 1024, .. })), "{refused:?}");
     // Calls that are given up leave the line.
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     tokio::time::sleep(MOMENT).await;
-    timeout(MOMENT, lines.turn(&client("a"), Kind::List)).await.expect_err("it may wait again");
+    timeout(MOMENT, lines.turn(&client("a"), CallKind::List)).await.expect_err("it may wait again");
 }
 
 #[tokio::test]
 async fn who_calls_no_more_is_forgotten() {
     let lines = Lines::default();
-    let _kept = lines.turn(&client("kept"), Kind::Change).await.expect("a turn");
+    let _kept = lines.turn(&client("kept"), CallKind::Change).await.expect("a turn");
     for number in 0..10_000 {
-        drop(lines.turn(&client(&number.to_string()), Kind::Read).await.expect("a turn"));
+        drop(lines.turn(&client(&number.to_string()), CallKind::Read).await.expect("a turn"));
         assert!(lines.remembered() <= 65, "{} after {number}", lines.remembered());
     }
 }
@@ -85,7 +87,7 @@ async fn an_answer_counts_until_it_is_taken() {
         Ok::<_, Infallible>(http::Response::new(body))
     }));
     let mut untaken = Vec::new();
-    for _ in 0..Kind::List.at_once() {
+    for _ in 0..CallKind::List.at_once() {
         untaken.push(service.clone().oneshot(list()).await.expect("an answer"));
     }
     let more = timeout(MOMENT, service.clone().oneshot(list())).await;
@@ -127,30 +129,41 @@ async fn a_stream_makes_the_next_message_when_the_last_is_written() {
 async fn all_callers_together_leave_some_to_root() {
     let lines = Lines::default();
     let mut turns = Vec::new();
-    for number in 0..Kind::List.over_all() {
-        let name = format!("uid:{}", 70_000 + number / Kind::List.at_once());
-        let turn = timeout(MOMENT, lines.turn(&client(&name), Kind::List)).await;
+    for number in 0..CallKind::List.over_all() {
+        let name = format!("uid:{}", 70_000 + number / CallKind::List.at_once());
+        let turn = timeout(MOMENT, lines.turn(&client(&name), CallKind::List)).await;
         turns.push(turn.expect("there is room").expect("a turn"));
     }
-    timeout(MOMENT, lines.turn(&client("cert:a"), Kind::List)).await.expect_err("all are taken");
-    timeout(MOMENT, lines.turn(&client("cert:a"), Kind::Read))
+    timeout(MOMENT, lines.turn(&client("cert:a"), CallKind::List))
+        .await
+        .expect_err("all are taken");
+    timeout(MOMENT, lines.turn(&client("cert:a"), CallKind::Read))
         .await
         .expect("others")
         .expect("a turn");
-    for _ in 0..2 * Kind::List.at_once() {
-        let turn = timeout(MOMENT, lines.turn(&client("uid:0"), Kind::List)).await;
+    for _ in 0..2 * CallKind::List.at_once() {
+        let turn = timeout(MOMENT, lines.turn(&client("uid:0"), CallKind::List)).await;
         turns.push(turn.expect("root waits for others").expect("a turn"));
     }
-    timeout(MOMENT, lines.turn(&client("uid:0"), Kind::List)).await.expect_err("it has its share");
+    timeout(MOMENT, lines.turn(&client("uid:0"), CallKind::List))
+        .await
+        .expect_err("it has its share");
     turns.remove(0);
-    let next = timeout(MOMENT, lines.turn(&client("cert:a"), Kind::List)).await;
+    let next = timeout(MOMENT, lines.turn(&client("cert:a"), CallKind::List)).await;
     next.expect("its turn has come").expect("a turn");
 }
 
 /// Who may use many user ids is as many callers with one grant. The members of a group have half of all turns together.
 #[tokio::test(start_paused = true)]
 async fn members_of_one_group_leave_turns_to_others() {
-    for kind in [Kind::Read, Kind::List, Kind::Advice, Kind::Change, Kind::Bulk, Kind::Stream] {
+    for kind in [
+        CallKind::Read,
+        CallKind::List,
+        CallKind::Advice,
+        CallKind::Change,
+        CallKind::Bulk,
+        CallKind::Stream,
+    ] {
         let lines = Lines::default();
         let member =
             |uid: usize| Client { cohort: Some(Cohort::Group(8)), ..client(&format!("uid:{uid}")) };
@@ -195,7 +208,7 @@ async fn calls_end_in_time() {
         }
     }
     assert!(seen > 10, "{seen}");
-    for kind in [Kind::Change, Kind::Bulk] {
+    for kind in [CallKind::Change, CallKind::Bulk] {
         assert!(kind.deadline(&Calls::default()).is_some(), "a change may be stuck, too");
     }
 }

@@ -1,5 +1,5 @@
 use crate::access::{
-    lines::Kind,
+    lines::CallKind,
     rules::{self, Need, RULES},
 };
 use prost::Message;
@@ -97,16 +97,16 @@ fn calls_are_of_the_kind_that_their_name_says() {
     for rule in RULES {
         let method = rule.method();
         let kind = match method {
-            "GetStatus" | "GetJob" | "GetSchedule" | "GetWorkload" | "Check" => Kind::Read,
-            "ReplaceWorkloads" => Kind::Bulk,
-            "GetAdvice" => Kind::Advice,
+            "GetStatus" | "GetJob" | "GetSchedule" | "GetWorkload" | "Check" => CallKind::Read,
+            "ReplaceWorkloads" => CallKind::Bulk,
+            "GetAdvice" => CallKind::Advice,
             "GetTopology" | "GetLocality" | "GetLiveView" | "GetMetrics" | "PlanMigration" => {
-                Kind::List
+                CallKind::List
             }
-            "Watch" | "ServerReflectionInfo" => Kind::Stream,
-            _ if method.starts_with("List") => Kind::List,
-            _ if method.starts_with("Watch") => Kind::Watch,
-            _ => Kind::Change,
+            "Watch" | "ServerReflectionInfo" => CallKind::Stream,
+            _ if method.starts_with("List") => CallKind::List,
+            _ if method.starts_with("Watch") => CallKind::Watch,
+            _ => CallKind::Change,
         };
         assert_eq!(rule.kind, kind, "{}", rule.path);
     }

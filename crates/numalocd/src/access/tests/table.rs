@@ -5,13 +5,13 @@ use super::{ceilings::asks, rules::api};
 use crate::{
     access::{
         Access, Grants, Peer, Quotas, UnixPeer,
-        lines::Kind,
+        lines::CallKind,
         rules::{self, RULES},
     },
     balancing::Balancing,
     config::{Ceilings, Config, Grant, Grantee, Role},
     dispatch::{
-        Probe, Probed,
+        Probe, ProbeAnswer,
         tests::{Rig, dir, found, pins, request},
     },
     engine::{Engine, fixture::Asleep},
@@ -58,10 +58,10 @@ enum Comes {
 
 use Comes::{Ceiling, Denied, Through, Unseen};
 
-/// Everybody with a role.
+/// Every caller that has a role gets through.
 const SEES: [Comes; 5] = [Through; 5];
 const ADMINS: [Comes; 5] = [Denied, Denied, Denied, Through, Through];
-/// Its owner, and admins.
+/// The owner of the record gets through, and admins do.
 const OWNS: [Comes; 5] = [Denied, Denied, Through, Through, Through];
 const ONLY_OWNER: [Comes; 5] = [Denied, Denied, Through, Denied, Denied];
 
@@ -71,7 +71,7 @@ struct Row {
     path: &'static str,
     what: &'static str,
     /// The kind of the call, which is bounded for each caller and for all.
-    exhausts: Kind,
+    exhausts: CallKind,
     ask: Ask,
     comes: [Comes; 5],
 }
@@ -80,7 +80,7 @@ struct Row {
 fn row<M: prost::Message + Clone + Default + 'static>(
     path: &'static str,
     what: &'static str,
-    exhausts: Kind,
+    exhausts: CallKind,
     message: M,
     comes: [Comes; 5],
 ) -> Row {
@@ -175,7 +175,7 @@ fn unregister(names: &Names) -> v1::UnregisterWorkloadRequest {
 
 #[rustfmt::skip]
 fn table(names: &Names) -> Vec<Row> {
-    use Kind::{Advice, Bulk, Change, List, Read, Stream, Watch};
+    use CallKind::{Advice, Bulk, Change, List, Read, Stream, Watch};
     let locality = |spec: v1::MigrationSpec| v1::GetLocalityRequest { target: spec.target, ..Default::default() };
     let plan = |spec| v1::PlanMigrationRequest { spec: Some(spec) };
     let watch = |spec: v1::MigrationSpec| v1::WatchLocalityRequest { target: spec.target, ..Default::default() };
@@ -352,7 +352,7 @@ async fn each_caller_may_what_the_table_says() {
     tokio::spawn(async move {
         while let Some(Probe { schedule, etag, .. }) = probes.recv().await {
             let found = Err(Refusal::TargetNotFound { message: "it has ended".to_owned() });
-            let _ = probed.send(Probed { schedule, etag, found });
+            let _ = probed.send(ProbeAnswer { schedule, etag, found });
         }
     });
     let roots = Roots::default();
@@ -396,10 +396,10 @@ fn each_call_has_a_row() {
     }
     for rule in RULES {
         // Watches are bounded by quotas.
-        let bound = rule.kind == Kind::Watch
+        let bound = rule.kind == CallKind::Watch
             || (rule.kind.at_once() <= 256 && rule.kind.over_all() <= 1024);
         assert!(bound, "{} has no bound", rule.path);
         // It takes at least four callers to use up all turns.
-        assert!(rule.kind == Kind::Watch || rule.kind.at_once() * 4 <= rule.kind.over_all());
+        assert!(rule.kind == CallKind::Watch || rule.kind.at_once() * 4 <= rule.kind.over_all());
     }
 }

@@ -5,7 +5,7 @@ use super::{
     server::{access, connect},
 };
 use crate::{
-    access::{Access, Hangup, Via, lines::Kind},
+    access::{Access, Hangup, Via, lines::CallKind},
     config::{Calls, Grantee, Listen, Role},
     listen::{Listeners, Passed, serve},
 };
@@ -72,7 +72,7 @@ async fn its_turns_come_back_when_its_connection_is_closed() {
     let begin = Instant::now();
     let mut untaken = Vec::new();
     // The daemon's own user has twice as many.
-    for _ in 0..2 * Kind::List.at_once() {
+    for _ in 0..2 * CallKind::List.at_once() {
         untaken.push(ask(&greedy).await.expect("an answer"));
     }
     timeout(MOMENT, ask(&other)).await.expect_err("all turns of this user are taken");

@@ -24,8 +24,8 @@ async fn schedule(rig: &Rig, caller: Caller, pids: i32) -> Arc<Schedule> {
 /// Plays the engine: a probe has found process 1, and these members.
 async fn answer(rig: &mut Rig, members: Vec<MemberResult>) -> ScheduleId {
     let probe = rig.probes.recv().await.expect("a probe");
-    let found = Ok(Found { members, ..found(&[1], "0") });
-    let probed = Probed { schedule: probe.schedule.clone(), etag: probe.etag, found };
+    let found = Ok(FoundTarget { members, ..found(&[1], "0") });
+    let probed = ProbeAnswer { schedule: probe.schedule.clone(), etag: probe.etag, found };
     rig.probed.send(probed).expect("the dispatcher is there");
     probe.schedule
 }
@@ -58,7 +58,7 @@ async fn runs_of_schedules_count_for_the_owner_of_the_schedules() {
     }
     assert!((1..=4).contains(&runs.len()), "{} runs, {} wait", runs.len(), waiting.len());
     // They count for their owner's other records, too, and for nobody else's.
-    let large = Found { members: members(400, MemberState::Waiting), ..found(&[1000], "1") };
+    let large = FoundTarget { members: members(400, MemberState::Waiting), ..found(&[1000], "1") };
     let create = |by| rig.handle.create_job(by, request(&[1000]), pins(&[1000]), large.clone());
     let refused = create(operator()).await.map(drop);
     assert_refused!(refused, Refusal::Quota { .. });
@@ -110,7 +110,7 @@ async fn a_job_keeps_few_of_the_members_that_are_missing() {
     let mut rig = Rig::at(&dir);
     let mut all = members(4000, MemberState::Missing);
     all.push(MemberResult { member: target(&[7]), ..MemberResult::default() });
-    let found = Found { members: all, ..found(&[7], "0") };
+    let found = FoundTarget { members: all, ..found(&[7], "0") };
     let (job, _) = rig
         .handle
         .create_job(operator(), request(&[7]), pins(&[7]), found.clone())
@@ -121,12 +121,12 @@ async fn a_job_keeps_few_of_the_members_that_are_missing() {
     assert_eq!(job.members.last().map(|last| last.state), Some(MemberState::Waiting));
     let order = rig.order().await;
     let planned = Planned { found, ..planned(&[7], "0") };
-    rig.report(Report::Planned(order.job.clone(), Ok(planned)));
+    rig.report(EngineReport::Planned(order.job.clone(), Ok(planned)));
     let _ = told(order).await;
     assert_eq!(counts(&*rig.reaches(&job.id, JobState::Running).await), counts(&job));
     let mut ended = outcome(4096, None);
     ended.members = members(4000, MemberState::Missing);
-    rig.report(Report::Ended(job.id.clone(), Ok(ended)));
+    rig.report(EngineReport::Ended(job.id.clone(), Ok(ended)));
     let job = rig.reaches(&job.id, JobState::Succeeded).await;
     assert_eq!(counts(&job), (Job::LEFT_OUT, 4000 - Job::LEFT_OUT));
     assert!(job.state_message.ends_with("3936 more take no part"), "{}", job.state_message);
@@ -157,7 +157,7 @@ async fn a_paused_job_that_has_grown_beyond_the_quota_ends() {
         let mut ended = outcome(4096, Some((Reason::Cancelled, 4096)));
         let whole = Arc::make_mut(&mut ended.outcome);
         whole.processes = vec![whole.processes[0].clone(); processes];
-        rig.report(Report::Ended(id.clone(), Ok(ended)));
+        rig.report(EngineReport::Ended(id.clone(), Ok(ended)));
         let job = rig.reaches(&id, expected).await;
         assert_eq!(job.state_message.contains("quota used up"), processes > 1, "{job:?}");
         rig.kill().await;
@@ -186,7 +186,9 @@ async fn few_probes_are_under_way_at_a_time() {
         seen += probed.len();
         for Probe { schedule, etag, .. } in probed.drain(..) {
             let found = Err(Refusal::TargetNotFound { message: "it is gone".to_owned() });
-            rig.probed.send(Probed { schedule, etag, found }).expect("the dispatcher is there");
+            rig.probed
+                .send(ProbeAnswer { schedule, etag, found })
+                .expect("the dispatcher is there");
         }
     }
     rig.kill().await;
@@ -204,7 +206,7 @@ async fn ended_jobs_are_weighed_as_they_are_stored() {
         let mut ended = outcome(4096, None);
         let whole = Arc::make_mut(&mut ended.outcome);
         whole.processes = vec![whole.processes[0].clone(); 4000];
-        rig.report(Report::Ended(id.clone(), Ok(ended)));
+        rig.report(EngineReport::Ended(id.clone(), Ok(ended)));
         rig.reaches(&id, JobState::Succeeded).await;
     }
     tokio::time::sleep(Duration::from_secs(61)).await;

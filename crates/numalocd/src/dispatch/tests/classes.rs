@@ -62,7 +62,7 @@ async fn best_effort_waits_from_the_planning_of_others_to_their_end() {
     told(order).await;
     settled(&rig).await;
     assert!(control.yielding.load(Relaxed), "while it moves");
-    rig.report(Report::Ended(other.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(other.clone(), Ok(outcome(4096, None))));
     rig.reaches(&other, JobState::Succeeded).await;
     settled(&rig).await;
     assert!(!control.yielding.load(Relaxed), "after its end");
@@ -83,7 +83,7 @@ async fn no_record_keeps_what_held_a_job_back() {
     let _other = rig.order().await;
     settled(&rig).await;
     assert!(!control.held_back().is_empty());
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
     let ended = rig.reaches(&id, JobState::Succeeded).await;
     assert_eq!(ended.progress.as_ref().unwrap().held_back, "");
     rig.kill().await;
@@ -139,19 +139,19 @@ async fn best_effort_is_put_back_for_a_job_that_waits_for_its_node() {
     assert!(control.cancel.load(Relaxed), "it continues though another waits");
     rig.assert_no_order().await;
     let left = Some((Reason::Cancelled, 4096));
-    rig.report(Report::Ended(best_effort.clone(), Ok(outcome(4096, left))));
+    rig.report(EngineReport::Ended(best_effort.clone(), Ok(outcome(4096, left))));
     let order = rig.order().await;
     assert_eq!(order.job, urgent);
     rig.reaches(&best_effort, JobState::Queued).await;
     rig.planned(&order, &[2], "0");
     order.go.await.expect("it is ordered to move");
-    rig.report(Report::Ended(urgent, Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(urgent, Ok(outcome(4096, None))));
     // The best-effort job continues where it was. Its outcome accounts for both runs.
     let order = rig.order().await;
     assert_eq!(order.job, best_effort);
     rig.planned(&order, &[1], "0");
     order.go.await.expect("it is ordered to move");
-    rig.report(Report::Ended(best_effort.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(best_effort.clone(), Ok(outcome(4096, None))));
     rig.reaches(&best_effort, JobState::Succeeded).await;
     let job = rig.handle.get_job(best_effort).await.expect("it is known");
     assert_eq!(job.outcome.as_ref().expect("an outcome").account().moved_bytes(), 8192);
@@ -171,7 +171,7 @@ async fn who_asks_for_much_does_not_keep_others_waiting() {
     let other = made.expect("it is taken").0.id.clone();
     rig.planned(&order, &[1], "1");
     order.go.await.expect("it is ordered to move");
-    rig.report(Report::Ended(order.job, Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(order.job, Ok(outcome(4096, None))));
     assert_eq!(rig.order().await.job, other, "two of the first one's come before it");
     drop(second);
     rig.kill().await;
@@ -197,7 +197,7 @@ async fn slow_jobs_take_turns_with_those_of_others() {
     settled(&rig).await;
     assert!(!second.cancel.load(Relaxed), "one of them is enough");
     let left = Some((Reason::Cancelled, 4096));
-    rig.report(Report::Ended(first.clone(), Ok(outcome(4096, left))));
+    rig.report(EngineReport::Ended(first.clone(), Ok(outcome(4096, left))));
     let order = rig.order().await;
     assert_eq!(order.job, other, "it waits for days");
     let waits = rig.reaches(&first, JobState::Queued).await;
@@ -206,7 +206,7 @@ async fn slow_jobs_take_turns_with_those_of_others() {
     told(order).await;
     rig.assert_no_order().await;
     // The first job continues once the other one is done.
-    rig.report(Report::Ended(other, Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(other, Ok(outcome(4096, None))));
     let order = rig.order().await;
     assert_eq!(order.job, first, "it does not continue");
     drop(order);
@@ -230,7 +230,7 @@ async fn a_long_look_keeps_nobody_from_moving() {
     let waits = rig.handle.get_job(slow.clone()).await.expect("it is known");
     assert_eq!(waits.state, JobState::Planning);
     assert!(waits.state_message.contains("limit of moving jobs"), "{}", waits.state_message);
-    rig.report(Report::Ended(quick, Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(quick, Ok(outcome(4096, None))));
     told(slow_order).await;
     rig.reaches(&slow, JobState::Running).await;
     rig.kill().await;
@@ -257,7 +257,7 @@ async fn what_waits_for_a_place_is_cancelled_and_held_at_once() {
         .expect("it is under way");
         rig.reaches(&other, state).await;
         assert!(waits.go.await.is_err(), "it moves all the same");
-        rig.report(Report::Ended(one, Ok(outcome(4096, None))));
+        rig.report(EngineReport::Ended(one, Ok(outcome(4096, None))));
         rig.assert_no_order().await;
     }
     rig.stop().await;
@@ -277,7 +277,7 @@ async fn a_stop_does_not_wait_for_what_waits_for_a_place() {
     rig.handle.stop().await;
     // If the end of the first job came in before the stop, the other job would move.
     settled(&rig).await;
-    rig.report(Report::Ended(one, Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(one, Ok(outcome(4096, None))));
     let begin = tokio::time::Instant::now();
     rig.task.await.expect("it ends");
     assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
@@ -304,7 +304,7 @@ async fn a_timeout_counts_all_legs() {
         let Ended { outcome, members, trail } = outcome(4096, Some((Reason::Cancelled, 4096)));
         let elapsed = Duration::from_secs(elapsed);
         let outcome = Arc::new(Outcome { elapsed, ..Outcome::clone(&outcome) });
-        rig.report(Report::Ended(id.clone(), Ok(Ended { outcome, members, trail })));
+        rig.report(EngineReport::Ended(id.clone(), Ok(Ended { outcome, members, trail })));
         rig.reaches(&id, JobState::Paused).await;
         rig.handle.resume_job(admin(), id.clone()).await.expect("it is paused");
     }

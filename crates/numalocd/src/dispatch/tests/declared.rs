@@ -81,11 +81,14 @@ async fn clients_choose_ids_that_last() {
     assert_eq!(order.job, job_id);
     rig.planned(&order, &[1], "0");
     order.go.await.expect("it is ordered to move");
-    rig.report(Report::Ended(order.job, Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(order.job, Ok(outcome(4096, None))));
     rig.reaches(&job_id, JobState::Succeeded).await;
     assert!(rig.handle.get_job(job_id).await.expect("it is known").outcome.is_some());
     let other = rig.order().await;
-    rig.report(Report::Planned(other.job, Err(Refusal::TargetEmpty { message: "gone".into() })));
+    rig.report(EngineReport::Planned(
+        other.job,
+        Err(Refusal::TargetEmpty { message: "gone".into() }),
+    ));
     let run = rig.run(outcome(4096, None)).await;
     let job = rig.reaches(&run, JobState::Succeeded).await;
     assert_eq!(job.schedule, Some(schedule_id.clone()));
@@ -174,7 +177,7 @@ async fn events_are_filtered_by_their_owner() {
         let order = rig.order().await;
         rig.planned(&order, &[pid], "0");
         told(order).await;
-        rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+        rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
         rig.reaches(&id, JobState::Succeeded).await;
     }
     let of =
@@ -201,7 +204,7 @@ async fn events_are_filtered_by_labels_of_their_jobs_and_schedules() {
     let order = rig.order().await;
     rig.planned(&order, &[1], "0");
     told(order).await;
-    rig.report(Report::Ended(job.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(job.clone(), Ok(outcome(4096, None))));
     rig.reaches(&job, JobState::Succeeded).await;
     // Two events of a schedule, between which its labels change.
     let spec = ScheduleSpec { labels: old.clone(), ..spec(MINUTE) };
@@ -372,7 +375,7 @@ async fn a_schedule_runs_now_and_never_twice_at_once() {
     assert_eq!((&job.id, existing), (&order.job, true));
     rig.planned(&order, &[1], "0");
     order.go.await.expect("it is ordered to move");
-    rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(order.job.clone(), Ok(outcome(4096, None))));
     rig.reaches(&order.job, JobState::Succeeded).await;
     assert_eq!(get(&rig, &id).await.state, ScheduleState::Paused);
     rig.assert_no_order().await;
@@ -405,7 +408,7 @@ async fn a_run_is_the_same_for_the_same_request_id() {
     let first = order.job.clone();
     rig.planned(&order, &[1], "0");
     order.go.await.expect("it is ordered to move");
-    rig.report(Report::Ended(first.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(first.clone(), Ok(outcome(4096, None))));
     rig.reaches(&first, JobState::Succeeded).await;
     for asked in [any, asked] {
         let (job, existing) = asked.await.expect("no panic").expect("it runs");

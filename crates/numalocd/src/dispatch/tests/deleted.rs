@@ -1,4 +1,4 @@
-//! Jobs that clients delete.
+//! Jobs that clients delete, and what their schedules and events keep of them.
 
 use super::*;
 use numaloc_api::value::{DeleteJob, EventFilter, RunSchedule};
@@ -28,7 +28,7 @@ async fn a_deleted_job_frees_its_id_and_its_request() {
     assert_refused!(open, Refusal::NotEnded { name, state } if name == "jobs/nightly" && state == "PLANNING");
     rig.planned(&order, &[1], "0");
     told(order).await;
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
     rig.reaches(&id, JobState::Succeeded).await;
     // Until it is deleted, the request is known and its id is taken.
     assert_eq!(make(&rig, 1).await, Ok((id.clone(), false)));
@@ -61,7 +61,10 @@ async fn others_may_not_delete_a_job() {
     let (id, _) = make(&rig, 1).await.expect("it is taken");
     rig.handle.cancel_job(operator(), id.clone()).await.expect("it has not ended");
     let order = rig.order().await;
-    rig.report(Report::Planned(order.job, Err(Refusal::TargetEmpty { message: "gone".into() })));
+    rig.report(EngineReport::Planned(
+        order.job,
+        Err(Refusal::TargetEmpty { message: "gone".into() }),
+    ));
     rig.reaches(&id, JobState::Cancelled).await;
     let stranger = caller("uid:1001", Role::Operator);
     let refused = rig.handle.delete_job(stranger, of(&id)).await;
@@ -97,7 +100,7 @@ async fn a_deletion_that_cannot_be_stored_leaves_the_job() {
     let order = rig.order().await;
     rig.planned(&order, &[1], "0");
     told(order).await;
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
     rig.reaches(&id, JobState::Succeeded).await;
     let before = rig.handle.get_job(id.clone()).await.expect("it is known");
     let listed = rig.only_listed().await;

@@ -103,7 +103,7 @@ async fn a_run_that_goes_on_does_not_look_at_its_own_work() {
     order.go.await.expect("it is ordered to move");
     rig.handle.pause_job(admin(), order.job.clone()).await.expect("it is paused");
     let left = Some((Reason::Cancelled, 4096));
-    rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, left))));
+    rig.report(EngineReport::Ended(order.job.clone(), Ok(outcome(4096, left))));
     rig.reaches(&order.job, JobState::Paused).await;
     rig.handle.resume_job(admin(), order.job).await.expect("it continues");
     assert_eq!(rig.order().await.trail, None);

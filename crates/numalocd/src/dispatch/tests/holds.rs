@@ -25,7 +25,7 @@ async fn a_drained_daemon_ends_what_moves_and_begins_nothing() {
     let late = late.expect("requests are taken").0;
     let why = (late.state, late.state_message.as_str());
     assert_eq!(why, (JobState::Queued, "waits: the daemon is drained"));
-    rig.report(Report::Ended(moving.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(moving.clone(), Ok(outcome(4096, None))));
     rig.reaches(&moving, JobState::Succeeded).await;
     rig.assert_no_order().await;
     set(&rig, Hold::Drain, false).await;
@@ -63,7 +63,7 @@ async fn paused_moves_go_on_with_the_rest_also_after_a_restart() {
     let mut watch = rig.handle.watch_job(id.clone()).await.expect("it is there");
     set(&rig, Hold::Pause, true).await;
     assert!(control.cancel.load(Relaxed), "it continues");
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
     let job =
         watch.wait_for(|job| job.state == JobState::Queued).await.expect("it is held").clone();
     assert_eq!(job.state_message, "waits: all moves are paused");
@@ -79,7 +79,7 @@ async fn paused_moves_go_on_with_the_rest_also_after_a_restart() {
     assert_eq!(order.job, id);
     rig.planned(&order, &[1], "0");
     told(order).await;
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
     let job = rig.reaches(&id, JobState::Succeeded).await;
     assert_eq!(job.outcome.as_ref().expect("it moved").account().moved_bytes(), 8192);
     rig.stop().await;
@@ -96,7 +96,7 @@ async fn a_held_job_can_be_cancelled() {
     let (id, _control) = rig.moving(&[1], "0").await;
     rig.handle.cancel_job(admin(), id.clone()).await.expect("it is ordered to end");
     set(&rig, Hold::Pause, true).await;
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
     rig.reaches(&id, JobState::Cancelled).await;
     let queued = rig.create(&[2], "0").await;
     rig.handle.cancel_job(admin(), queued.clone()).await.expect("it ends at once");

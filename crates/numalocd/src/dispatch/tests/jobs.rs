@@ -16,7 +16,7 @@ async fn a_job_goes_its_way() {
     order.go.await.expect("it is ordered to move");
     let running = rig.reaches(&id, JobState::Running).await;
     assert!(running.started.is_some() && running.plan.is_some());
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
     let done = rig.reaches(&id, JobState::Succeeded).await;
     assert!(done.ended.is_some());
     let whole = rig.handle.get_job(id.clone()).await.unwrap();
@@ -45,7 +45,7 @@ async fn ends_are_told_apart() {
         (outcome(0, gone), JobState::Failed),
     ] {
         let (id, _) = rig.moving(&[1], "0").await;
-        rig.report(Report::Ended(id.clone(), Ok(outcome)));
+        rig.report(EngineReport::Ended(id.clone(), Ok(outcome)));
         rig.reaches(&id, state).await;
     }
     let refusal = Refusal::TargetNotFound { message: "no process 1".into() };
@@ -60,7 +60,7 @@ async fn ends_are_told_apart() {
     ] {
         let id = rig.create(&[1], "0").await;
         let order = rig.order().await;
-        rig.report(Report::Planned(id.clone(), planned));
+        rig.report(EngineReport::Planned(id.clone(), planned));
         let job = rig.reaches(&id, state).await;
         assert!(!job.state_message.is_empty());
         assert!(order.go.await.is_err(), "told to move");
@@ -80,7 +80,7 @@ async fn waiting_jobs_are_cancelled_and_held_at_once() {
     assert_eq!(paused.state, JobState::Paused);
     assert_eq!(rig.handle.pause_job(admin(), id.clone()).await.unwrap().state, JobState::Paused);
     // Its turn does not come while it is paused.
-    rig.report(Report::Planned(first, Err(Refusal::TargetEmpty { message: "gone".into() })));
+    rig.report(EngineReport::Planned(first, Err(Refusal::TargetEmpty { message: "gone".into() })));
     rig.assert_no_order().await;
     assert_eq!(rig.handle.resume_job(admin(), id.clone()).await.unwrap().state, JobState::Queued);
     assert_eq!(rig.order().await.job, id);
@@ -105,7 +105,7 @@ async fn a_running_job_is_held_and_goes_on() {
     let paused = rig.handle.pause_job(admin(), id.clone()).await.unwrap();
     assert_eq!((paused.state, paused.wanted), (JobState::Running, Some(JobState::Paused)));
     assert!(control.cancel.load(std::sync::atomic::Ordering::Relaxed));
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 8192))))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 8192))))));
     let paused = rig.reaches(&id, JobState::Paused).await;
     assert_eq!(paused.outcome.as_ref().unwrap().account().moved_bytes(), 4096);
     rig.handle.resume_job(admin(), id.clone()).await.unwrap();
@@ -113,7 +113,7 @@ async fn a_running_job_is_held_and_goes_on() {
     assert!(!order.control.cancel.load(std::sync::atomic::Ordering::Relaxed));
     rig.planned(&order, &[1], "0");
     order.go.await.unwrap();
-    rig.report(Report::Ended(id.clone(), Ok(outcome(8192, None))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(8192, None))));
     rig.reaches(&id, JobState::Succeeded).await;
     let account = rig.handle.get_job(id).await.unwrap().outcome.as_ref().unwrap().account();
     assert_eq!((account.found_bytes(), account.moved_bytes()), (12288, 12288));
@@ -137,13 +137,13 @@ async fn a_job_is_cancelled_wherever_it_is() {
     rig.handle.cancel_job(admin(), id.clone()).await.unwrap();
     let still = rig.handle.pause_job(admin(), id.clone()).await.unwrap();
     assert_eq!(still.wanted, Some(JobState::Cancelled));
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
     let job = rig.reaches(&id, JobState::Cancelled).await;
     assert_eq!(job.state_message, "cancelled by uid:0");
     // A job that was finished before it could be cancelled has succeeded.
     let (id, _) = rig.moving(&[1], "0").await;
     rig.handle.cancel_job(admin(), id.clone()).await.unwrap();
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
     rig.reaches(&id, JobState::Succeeded).await;
     rig.stop().await;
 }
@@ -249,7 +249,7 @@ async fn an_end_is_logged_with_its_reason() {
     let id = rig.create(&[1], "0").await;
     let _order = rig.order().await;
     let why = Refusal::TargetEmpty { message: "it is gone".into() };
-    rig.report(Report::Planned(id.clone(), Err(why)));
+    rig.report(EngineReport::Planned(id.clone(), Err(why)));
     rig.reaches(&id, JobState::Failed).await;
     let text = log.text();
     let line = text.lines().find(|line| line.contains("job ended")).expect("it is logged");
@@ -278,7 +278,7 @@ async fn bytes_have_a_quota_and_are_given_back() {
     rig.planned(&order, &[1], "0");
     told(order).await;
     assert_refused!(create(&rig, admin(), 2).await, Refusal::Quota { .. });
-    rig.report(Report::Ended(first.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(first.clone(), Ok(outcome(4096, None))));
     rig.reaches(&first, JobState::Succeeded).await;
     create(&rig, admin(), 2).await.expect("there is room again");
     // The same after a restart.
@@ -343,7 +343,7 @@ async fn lists_show_jobs_as_they_are() {
     let shown = rig.only_listed().await;
     assert_eq!((shown.state, shown.progress.unwrap().moved_bytes), (JobState::Running, 1024));
     rig.handle.stop().await;
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
     rig.task.await.unwrap();
 
     // Interrupted by the stop, and then queued again.
@@ -352,7 +352,7 @@ async fn lists_show_jobs_as_they_are() {
     assert_eq!(rig.only_listed().await.state, JobState::Planning);
     rig.planned(&order, &[1], "0");
     rig.reaches(&id, JobState::Running).await;
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
     rig.reaches(&id, JobState::Succeeded).await;
     for _ in 0..2 {
         let shown = rig.only_listed().await;
@@ -380,7 +380,7 @@ async fn watchers_see_progress_and_the_end() {
     control.settled_bytes.store(4096, std::sync::atomic::Ordering::Relaxed);
     watch.changed().await.unwrap();
     assert_eq!(watch.borrow_and_update().progress.as_ref().unwrap().settled_bytes, 4096);
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
     while watch.changed().await.is_ok() {
         watch.borrow_and_update();
     }
@@ -401,9 +401,9 @@ async fn a_note_is_told_at_the_end() {
         let id = rig.create(&[1], "0").await;
         let order = rig.order().await;
         let note = Some("mind this".to_owned());
-        rig.report(Report::Planned(id.clone(), Ok(Planned { note, ..planned(&[1], "0") })));
+        rig.report(EngineReport::Planned(id.clone(), Ok(Planned { note, ..planned(&[1], "0") })));
         told(order).await;
-        rig.report(Report::Ended(id.clone(), Ok(outcome(4096, left))));
+        rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, left))));
         let state = if left.is_some() { JobState::Partial } else { JobState::Succeeded };
         assert_eq!(rig.reaches(&id, state).await.state_message, message);
     }
@@ -416,7 +416,7 @@ async fn ended_jobs_and_old_events_are_read_beside_the_dispatcher() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     let (ended, _) = rig.moving(&[1], "0").await;
-    rig.report(Report::Ended(ended.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(ended.clone(), Ok(outcome(4096, None))));
     rig.reaches(&ended, JobState::Succeeded).await;
     rig.stop().await;
     let rig = Rig::at(&dir);
@@ -457,7 +457,7 @@ async fn new_events_are_not_read_from_the_store() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     let (id, _) = rig.moving(&[1], "0").await;
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
     rig.reaches(&id, JobState::Succeeded).await;
     let read = || rig.handle.events_after(EventFilter::default(), 0, 10);
     let (first, _) = read().await.expect("they are there");
@@ -472,7 +472,7 @@ async fn a_failed_read_is_tried_again_by_the_dispatcher() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     let (id, _) = rig.moving(&[1], "0").await;
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
     rig.reaches(&id, JobState::Succeeded).await;
     let fault = DiskFault { after: 0, takes_effect: false, errno: nix::libc::EIO };
     (rig.fail)(fault);

@@ -44,20 +44,20 @@ async fn a_schedule_goes_on_without_the_members_that_are_gone() {
     let unknown = (unknown.member.clone(), MemberState::Missing, unknown.reason.clone());
     let unknown = MemberResult::left_out(unknown.0, unknown.1, unknown.2);
     let all = vec![unknown, missing("b"), missing("c")];
-    let seen = Found { members: all.clone(), ..found(&[1], "0") };
+    let seen = FoundTarget { members: all.clone(), ..found(&[1], "0") };
     let (schedule, etag) = (probe.schedule.clone(), probe.etag.clone());
-    let answer = Probed { schedule, etag, found: Ok(seen.clone()) };
+    let answer = ProbeAnswer { schedule, etag, found: Ok(seen.clone()) };
     rig.probed.send(answer).expect("the dispatcher is there");
     let order = rig.order().await;
     let job = rig.handle.get_job(order.job.clone()).await.expect("it is known");
     assert_eq!(job.members, all);
     // One member is back when the job is planned.
-    let seen = Found { members: all[..2].to_vec(), ..seen };
+    let seen = FoundTarget { members: all[..2].to_vec(), ..seen };
     let planned = Planned { found: seen, ..planned(&[1], "0") };
-    rig.report(Report::Planned(order.job.clone(), Ok(planned)));
+    rig.report(EngineReport::Planned(order.job.clone(), Ok(planned)));
     order.go.await.expect("it is ordered to move");
     let ended = Ended { members: all[..2].to_vec(), ..outcome(4096, None) };
-    rig.report(Report::Ended(order.job.clone(), Ok(ended)));
+    rig.report(EngineReport::Ended(order.job.clone(), Ok(ended)));
     let job = rig.reaches(&order.job, JobState::Succeeded).await;
     assert_eq!(job.members, all[..2]);
     assert_eq!(job.state_message, "not there: container c-d, container c-b");

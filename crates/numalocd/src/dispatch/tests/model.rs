@@ -36,8 +36,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// An order as the engine has it.
-struct Active {
-    order: Order,
+struct ActiveRun {
+    order: JobOrder,
     pid: i32,
     node: u32,
     qos_class: QosClass,
@@ -50,7 +50,7 @@ struct World {
     /// What was acknowledged: the pid, node and class of each job, and its last acknowledged end.
     jobs: BTreeMap<u64, (i32, u32, QosClass)>,
     ends: BTreeMap<u64, JobState>,
-    active: Vec<Active>,
+    active: Vec<ActiveRun>,
 }
 
 impl World {
@@ -60,9 +60,9 @@ impl World {
     }
 
     /// An order that the engine has not answered yet.
-    fn unplanned(&mut self, index: usize) -> Option<&mut Active> {
+    fn unplanned(&mut self, index: usize) -> Option<&mut ActiveRun> {
         let unplanned = self.active.iter_mut().filter(|active| !active.planned);
-        let mut unplanned: Vec<&mut Active> = unplanned.collect();
+        let mut unplanned: Vec<&mut ActiveRun> = unplanned.collect();
         let index = index % unplanned.len().max(1);
         (index < unplanned.len()).then(|| unplanned.swap_remove(index))
     }
@@ -89,14 +89,21 @@ impl World {
                 self.active.iter().all(|active| active.order.job != order.job),
                 "ordered twice"
             );
-            self.active.push(Active { order, pid, node, qos_class, planned: false, moving: false });
+            self.active.push(ActiveRun {
+                order,
+                pid,
+                node,
+                qos_class,
+                planned: false,
+                moving: false,
+            });
         }
         let others = self.active.iter().any(|active| active.qos_class != QosClass::Be);
         for active in &self.active {
             let yields = active.order.control.yielding.load(Relaxed);
             assert_eq!(yields, others && active.qos_class == QosClass::Be, "who makes room");
         }
-        let moving: Vec<&Active> = self.active.iter().filter(|active| active.moving).collect();
+        let moving: Vec<&ActiveRun> = self.active.iter().filter(|active| active.moving).collect();
         assert!(moving.len() <= 2);
         assert!(self.active.iter().filter(|active| !active.planned).count() <= 2);
         for (index, one) in moving.iter().enumerate() {
@@ -159,13 +166,13 @@ async fn play(steps: Vec<Step>) {
                 active.planned = true;
                 let mut plan = planned(&[active.pid], &active.node.to_string());
                 plan.nothing = nothing.then(|| "all is local".to_owned());
-                rig.report(Report::Planned(active.order.job.clone(), Ok(plan)));
+                rig.report(EngineReport::Planned(active.order.job.clone(), Ok(plan)));
             }
             Step::Fail(order) => {
                 let Some(active) = world.unplanned(order) else { continue };
                 active.planned = true;
                 let why = Refusal::TargetEmpty { message: "gone".into() };
-                rig.report(Report::Planned(active.order.job.clone(), Err(why)));
+                rig.report(EngineReport::Planned(active.order.job.clone(), Err(why)));
             }
             Step::End { order, left } => {
                 let moving: Vec<usize> =
@@ -175,7 +182,7 @@ async fn play(steps: Vec<Step>) {
                 let told = active.order.control.cancel.load(Relaxed);
                 let reason = if told { Reason::Cancelled } else { Reason::Busy };
                 let left = (left || told).then_some((reason, 4096));
-                rig.report(Report::Ended(active.order.job.clone(), Ok(outcome(4096, left))));
+                rig.report(EngineReport::Ended(active.order.job.clone(), Ok(outcome(4096, left))));
             }
             Step::Kill | Step::Stop => {
                 world.settle(&mut rig).await;

@@ -39,7 +39,7 @@ async fn an_order_says_what_is_asked_for_and_allowed() {
         let order = rig.order().await;
         assert_eq!((&order.job, order.offload.policy), (&id, offload));
         assert_eq!((order.offload.rules, order.offload.is_granted), (rules, is_granted), "{name}");
-        rig.report(Report::Planned(
+        rig.report(EngineReport::Planned(
             id.clone(),
             Err(Refusal::TargetNotFound { message: "x".into() }),
         ));
@@ -60,7 +60,7 @@ async fn an_engine_that_fails_is_an_event_and_a_refusal_is_none() {
         let (id, _) = rig.moving(&[pid], "0").await;
         let Ended { outcome, members, trail } = outcome(4096, None);
         let outcome = Arc::new(Outcome { offload, ..Outcome::clone(&outcome) });
-        rig.report(Report::Ended(id.clone(), Ok(Ended { outcome, members, trail })));
+        rig.report(EngineReport::Ended(id.clone(), Ok(Ended { outcome, members, trail })));
         rig.reaches(&id, JobState::Succeeded).await;
         failed = Some(id);
     }

@@ -1,10 +1,10 @@
-//! Which jobs come next.
+//! Which of the queued jobs are admitted next.
 
 use super::*;
 use crate::{
     config::Queue,
     dispatch::queue::{
-        Active, SLICE, Stage, Waiting, has_place, next, overstayed, preempted, take_turns,
+        Active, JobStage, SLICE, Waiting, has_place, next, overstayed, preempted, take_turns,
     },
 };
 use numaloc_api::value::QosClass;
@@ -13,15 +13,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const WIDE: Queue =
     Queue { moves: 100, plans: 100, moves_per_node: 1, rate_bytes_per_second: None };
-const BEGUN: Stage = Stage::Moving(Duration::ZERO);
-const LATE: Stage = Stage::Moving(SLICE);
+const BEGUN: JobStage = JobStage::Moving(Duration::ZERO);
+const LATE: JobStage = JobStage::Moving(SLICE);
 
-fn waiting(number: u64, qos_class: QosClass, found: Option<&Found>) -> Waiting<'_> {
+fn waiting(number: u64, qos_class: QosClass, found: Option<&FoundTarget>) -> Waiting<'_> {
     let (owner, tenant) = ("a", "");
     Waiting { number, line: number, qos_class, owner, tenant, turn: 0, tenant_turn: 0, found }
 }
 
-fn active(number: u64, qos_class: QosClass, stage: Stage, found: &Found) -> Active<'_> {
+fn active(number: u64, qos_class: QosClass, stage: JobStage, found: &FoundTarget) -> Active<'_> {
     Active { number, qos_class, owner: "a", tenant: "", stage, found: Some(found) }
 }
 
@@ -103,27 +103,29 @@ fn best_effort_goes_back_for_what_waits_for_it_and_for_nothing_else() {
 #[test]
 fn best_effort_leaves_places_to_what_is_planned_and_plans_to_what_waits() {
     let limits = Queue { moves: 2, ..Queue::default() };
-    let found: Vec<Found> = (1..=4).map(|pid| found(&[pid], &pid.to_string())).collect();
+    let found: Vec<FoundTarget> = (1..=4).map(|pid| found(&[pid], &pid.to_string())).collect();
     let (be, ls) = (QosClass::Be, QosClass::Ls);
     // Both places are taken, and a job of another class is planned: it needs one of them.
     let moving = [active(1, be, BEGUN, &found[0]), active(2, be, BEGUN, &found[1])];
     let with = |stage| [&moving[..], &[active(3, ls, stage, &found[2])]].concat();
-    assert_eq!(preempted(&[], &with(Stage::Planning), &limits), [2]);
-    assert_eq!(preempted(&[], &with(Stage::Ready), &limits), [2]);
+    assert_eq!(preempted(&[], &with(JobStage::Planning), &limits), [2]);
+    assert_eq!(preempted(&[], &with(JobStage::Ready), &limits), [2]);
     // Both places to plan are taken, so a free place to move does not help.
-    let planned = [1, 2].map(|number| active(number, be, Stage::Planning, &found[number as usize]));
+    let planned =
+        [1, 2].map(|number| active(number, be, JobStage::Planning, &found[number as usize]));
     assert_eq!(preempted(&[waiting(3, ls, None)], &planned, &limits), [2]);
     // A job that only waits for a place to move is in nobody's way.
-    let ready = [active(1, be, Stage::Ready, &found[0]), active(2, be, Stage::Ready, &found[1])];
+    let ready =
+        [active(1, be, JobStage::Ready, &found[0]), active(2, be, JobStage::Ready, &found[1])];
     assert_eq!(preempted(&[waiting(3, ls, None)], &ready, &limits), [0; 0]);
 }
 
 #[test]
 fn planning_keeps_nobody_of_its_class_from_a_place() {
     let limits = Queue { moves: 1, plans: 2, ..Queue::default() };
-    let found: Vec<Found> = (0..4).map(|pid| found(&[pid + 1], &pid.to_string())).collect();
+    let found: Vec<FoundTarget> = (0..4).map(|pid| found(&[pid + 1], &pid.to_string())).collect();
     let (be, ls, lsr) = (QosClass::Be, QosClass::Ls, QosClass::Lsr);
-    let planned = [active(1, ls, Stage::Planning, &found[0])];
+    let planned = [active(1, ls, JobStage::Planning, &found[0])];
     let others = vec![waiting(2, ls, Some(&found[1])), waiting(3, ls, Some(&found[2]))];
     assert_eq!(next(others.clone(), &planned, &limits), [2], "a long look holds all up");
     assert!(has_place(ls, &planned, &limits));
@@ -132,10 +134,10 @@ fn planning_keeps_nobody_of_its_class_from_a_place() {
     assert!(has_place(lsr, &planned, &limits));
     assert_eq!(next(vec![waiting(2, be, None)], &planned, &limits), [0; 0]);
     // No job is planned only to wait for a place.
-    for stage in [BEGUN, Stage::Ready] {
+    for stage in [BEGUN, JobStage::Ready] {
         let taken = [active(1, ls, stage, &found[0])];
         assert_eq!(next(others.clone(), &taken, &limits), [0; 0], "{stage:?}");
-        assert_eq!(has_place(ls, &taken, &limits), stage == Stage::Ready);
+        assert_eq!(has_place(ls, &taken, &limits), stage == JobStage::Ready);
     }
     // Nor is a job planned that was put behind others, while one of these is planned. The jobs after it wait, too.
     let behind = Waiting { line: 4, ..others[0] };
@@ -143,14 +145,14 @@ fn planning_keeps_nobody_of_its_class_from_a_place() {
     assert_eq!(next(rest.clone(), &planned, &limits), [0; 0]);
     assert_eq!(next(rest, &[], &limits), [2]);
     // But a job of a better class comes before a ready one.
-    let ready = [active(1, ls, Stage::Ready, &found[0])];
+    let ready = [active(1, ls, JobStage::Ready, &found[0])];
     assert_eq!(next(vec![waiting(2, lsr, None)], &ready, &limits), [2]);
 }
 
 #[test]
 fn who_has_moved_for_long_makes_room_for_others_of_its_class() {
     let limits = Queue { moves: 2, ..Queue::default() };
-    let found: Vec<Found> = (0..4).map(|pid| found(&[pid + 1], &pid.to_string())).collect();
+    let found: Vec<FoundTarget> = (0..4).map(|pid| found(&[pid + 1], &pid.to_string())).collect();
     let (ls, lsr) = (QosClass::Ls, QosClass::Lsr);
     let of = |owner, job| Active { owner, ..job };
     let waits = |owner, turn, class, found| [Waiting { owner, turn, ..waiting(9, class, found) }];
@@ -181,7 +183,7 @@ fn who_has_moved_for_long_makes_room_for_others_of_its_class() {
     // over.
     let wide = Queue { moves: 9, ..limits };
     assert_eq!(overstayed(&waits("b", 0, ls, Some(&found[1])), &both, &wide), Some(2));
-    let longer = Stage::Moving(SLICE * 2);
+    let longer = JobStage::Moving(SLICE * 2);
     let both = [both[0], active(2, ls, longer, &found[1])];
     assert_eq!(overstayed(&waits("b", 0, ls, free), &both, &limits), Some(2));
     let both = [active(1, ls, BEGUN, &found[0]), active(2, ls, BEGUN, &found[1])];
@@ -189,7 +191,7 @@ fn who_has_moved_for_long_makes_room_for_others_of_its_class() {
     // A job that can start anyway needs no place of another; a ready one does.
     let late = [active(1, ls, LATE, &found[0])];
     assert_eq!(overstayed(&waits("b", 0, ls, free), &late, &limits), None);
-    let ready = of("b", active(2, ls, Stage::Ready, &found[1]));
+    let ready = of("b", active(2, ls, JobStage::Ready, &found[1]));
     let narrow = Queue { moves: 1, ..limits };
     assert_eq!(overstayed(&[], &[late[0], ready], &narrow), Some(1));
 }
@@ -216,25 +218,25 @@ proptest! {
         moves_per_node in 1..3_usize,
     ) {
         let limits = Queue { moves, plans, moves_per_node, ..Queue::default() };
-        let stages = [Stage::Planning, Stage::Ready, BEGUN];
-        let at_work: Vec<Found> =
+        let stages = [JobStage::Planning, JobStage::Ready, BEGUN];
+        let at_work: Vec<FoundTarget> =
             under_way.iter().map(|(pid, node, _)| found(&[*pid], &node.to_string())).collect();
         let at_work: Vec<Active<'_>> = at_work.iter().zip(&under_way).zip(100..).map(|((found, job), number)| {
             active(number, QosClass::Ls, stages[job.2], found)
         }).collect();
-        let found: Vec<Found> =
+        let found: Vec<FoundTarget> =
             jobs.iter().map(|(pids, node, _)| found(pids, &node.to_string())).collect();
         let classes = [QosClass::Lsr, QosClass::Ls, QosClass::Be];
         let all: Vec<Waiting<'_>> = found.iter().zip(&jobs).zip(0..).map(|((found, job), number)| {
             waiting(number, classes[job.2], Some(found))
         }).collect();
         let started = next(all.clone(), &at_work, &limits);
-        let planned = at_work.iter().filter(|job| job.stage == Stage::Planning).count();
+        let planned = at_work.iter().filter(|job| job.stage == JobStage::Planning).count();
         prop_assert!(started.is_empty() || started.len() + planned <= plans);
         let moving = at_work.iter().filter(|job| job.stage == BEGUN).count();
         prop_assert!(started.is_empty() || moving < moves);
-        let before: Vec<&Found> = at_work.iter().filter_map(|job| job.found).collect();
-        let after: Vec<&Found> =
+        let before: Vec<&FoundTarget> = at_work.iter().filter_map(|job| job.found).collect();
+        let after: Vec<&FoundTarget> =
             before.iter().copied().chain(started.iter().map(|&number| &found[number as usize])).collect();
         for (index, one) in after.iter().enumerate() {
             for other in &after[(index + 1).max(before.len())..] {
@@ -242,7 +244,7 @@ proptest! {
             }
         }
         for node in 0..4 {
-            let on = |found: &&&Found| found.nodes.contains(NodeId(node));
+            let on = |found: &&&FoundTarget| found.nodes.contains(NodeId(node));
             let most = moves_per_node.max(before.iter().filter(on).count());
             prop_assert!(after.iter().filter(on).count() <= most);
         }
@@ -264,15 +266,15 @@ proptest! {
     ) {
         let limits = Queue { moves, plans, moves_per_node: 1, rate_bytes_per_second: None };
         let classes = [QosClass::Lsr, QosClass::Ls, QosClass::Be];
-        let found: Vec<Found> = jobs.iter().map(|(pid, nodes, _)| {
+        let found: Vec<FoundTarget> = jobs.iter().map(|(pid, nodes, _)| {
             let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
             found(&[*pid], &nodes.join(","))
         }).collect();
         let class = |number: u64| classes[jobs[number as usize].2];
         let wants = |number: u64| &found[number as usize];
         let mut queued: BTreeSet<u64> = (0..jobs.len() as u64).collect();
-        let mut under_way: BTreeMap<u64, Stage> = BTreeMap::new();
-        let all = |under_way: &BTreeMap<u64, Stage>| -> Vec<Active<'_>> {
+        let mut under_way: BTreeMap<u64, JobStage> = BTreeMap::new();
+        let all = |under_way: &BTreeMap<u64, JobStage>| -> Vec<Active<'_>> {
             under_way.iter().map(|(&number, &stage)| active(number, class(number), stage, wants(number))).collect()
         };
         // Each job is planned, moves and ends, in random order. A ready job moves as soon as it may.
@@ -280,14 +282,14 @@ proptest! {
             let all_waiting = queued.iter().map(|&number| waiting(number, class(number), Some(wants(number))));
             for number in next(all_waiting.collect(), &all(&under_way), &limits) {
                 queued.remove(&number);
-                under_way.insert(number, Stage::Planning);
+                under_way.insert(number, JobStage::Planning);
                 for &other in queued.iter().filter(|&&other| (class(other), other) < (class(number), number)) {
                     let (one, other) = (wants(number), wants(other));
                     prop_assert!(!one.nodes.intersects(&other.nodes) && one.processes.is_disjoint(&other.processes));
                 }
             }
             let mut ready: Vec<u64> =
-                under_way.iter().filter(|(_, stage)| **stage == Stage::Ready).map(|(&number, _)| number).collect();
+                under_way.iter().filter(|(_, stage)| **stage == JobStage::Ready).map(|(&number, _)| number).collect();
             ready.sort_by_key(|&number| (class(number), number));
             for number in ready {
                 if has_place(class(number), &all(&under_way), &limits) {
@@ -299,12 +301,12 @@ proptest! {
             if queued.is_empty() && under_way.is_empty() {
                 break;
             }
-            let at_work: Vec<u64> = under_way.iter().filter(|(_, stage)| **stage != Stage::Ready).map(|(&number, _)| number).collect();
+            let at_work: Vec<u64> = under_way.iter().filter(|(_, stage)| **stage != JobStage::Ready).map(|(&number, _)| number).collect();
             prop_assert!(!at_work.is_empty(), "{queued:?} wait, {under_way:?} are under way, and nothing is done");
             let number = at_work[pick.index(at_work.len())];
             let stage = under_way.remove(&number);
-            if stage == Some(Stage::Planning) {
-                under_way.insert(number, Stage::Ready);
+            if stage == Some(JobStage::Planning) {
+                under_way.insert(number, JobStage::Ready);
             }
         }
         prop_assert!(queued.is_empty() && under_way.is_empty());
@@ -345,7 +347,7 @@ async fn a_plan_that_finds_others_in_its_way_waits() {
     assert!(waits.state_message.contains("process 1"), "{}", waits.state_message);
     assert!(second.go.await.is_err());
     rig.assert_no_order().await;
-    rig.report(Report::Ended(a, Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(a, Ok(outcome(4096, None))));
     assert_eq!(rig.order().await.job, b);
     rig.kill().await;
 }

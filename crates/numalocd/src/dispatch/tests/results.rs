@@ -53,7 +53,7 @@ async fn the_results_of_members_go_on_over_a_break() {
     cancelled.left(Reason::Cancelled, 4096);
     let half = member("/a", MemberState::Waiting, cancelled).settled(100);
     let first = with(&[half, moved("/b", 4096)], outcome(8192, Some((Reason::Cancelled, 4096))));
-    rig.report(Report::Ended(id.clone(), Ok(first)));
+    rig.report(EngineReport::Ended(id.clone(), Ok(first)));
     let job = rig.reaches(&id, JobState::Paused).await;
     assert_eq!(job.members[0].state, MemberState::Partial);
     rig.handle.resume_job(admin(), id.clone()).await.expect("it is paused");
@@ -62,7 +62,7 @@ async fn the_results_of_members_go_on_over_a_break() {
     order.go.await.expect("it is ordered to move");
     let gone = MemberResult::left_out(Target::cgroup("/b"), MemberState::Missing, "gone".into());
     let second = with(&[moved("/a", 4096), gone], outcome(4096, None));
-    rig.report(Report::Ended(id.clone(), Ok(second)));
+    rig.report(EngineReport::Ended(id.clone(), Ok(second)));
     let job = rig.reaches(&id, JobState::Succeeded).await;
     let [a, b] = &job.members[..] else { panic!("{job:?}") };
     assert_eq!((a.state, a.account.moved_bytes()), (MemberState::Succeeded, 8192));
@@ -80,7 +80,7 @@ async fn no_member_waits_when_the_job_has_ended() {
     let mut rig = Rig::at(&dir);
     let waiting = member("/a", MemberState::Waiting, Account::default());
     let gone = MemberResult::left_out(Target::cgroup("/b"), MemberState::Missing, "gone".into());
-    let found = Found { members: vec![waiting, gone], ..found(&[1], "0") };
+    let found = FoundTarget { members: vec![waiting, gone], ..found(&[1], "0") };
     let make = async |rig: &Rig| {
         let made = rig.handle.create_job(admin(), request(&[1]), pins(&[1]), found.clone()).await;
         made.expect("it is taken").0.id.clone()
@@ -94,7 +94,7 @@ async fn no_member_waits_when_the_job_has_ended() {
     let order = rig.order().await;
     assert_eq!(states(&rig, id.clone()).await[0].0, MemberState::Waiting);
     let why = Refusal::TargetEmpty { message: "nobody is there".to_owned() };
-    rig.report(Report::Planned(order.job, Err(why)));
+    rig.report(EngineReport::Planned(order.job, Err(why)));
     rig.reaches(&id, JobState::Failed).await;
     let ended = states(&rig, id).await;
     assert_eq!((ended[0].0, &ended[1]), (MemberState::Failed, &missing()));
@@ -117,7 +117,7 @@ async fn the_event_of_very_many_members_is_small() {
     let mut members: Vec<_> = (0..1000).map(|number| moved(&format!("/{number}"), 4096)).collect();
     let name = Target::cgroup("/refused");
     members.push(MemberResult::left_out(name.clone(), MemberState::Refused, "no".to_owned()));
-    rig.report(Report::Ended(id.clone(), Ok(with(&members, outcome(4096, None)))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(with(&members, outcome(4096, None)))));
     let job = rig.reaches(&id, JobState::Succeeded).await;
     assert_eq!(job.members.len(), 1001);
     assert_eq!(job.state_message, "left out: cgroup /refused");

@@ -1,4 +1,4 @@
-//! Schedules as time passes.
+//! When schedules run, by a clock that the tests advance.
 
 use super::*;
 use numaloc_api::value::{
@@ -28,9 +28,9 @@ impl Rig {
         self.probes.recv().await.expect("a probe")
     }
 
-    pub(super) fn answer(&self, probe: &Probe, found: Result<Found, Refusal>) {
+    pub(super) fn answer(&self, probe: &Probe, found: Result<FoundTarget, Refusal>) {
         let (schedule, etag) = (probe.schedule.clone(), probe.etag.clone());
-        self.probed.send(Probed { schedule, etag, found }).expect("the dispatcher is there");
+        self.probed.send(ProbeAnswer { schedule, etag, found }).expect("the dispatcher is there");
     }
 
     /// Plays one run of a schedule that is due. It ends with this outcome.
@@ -42,12 +42,12 @@ impl Rig {
     pub(super) async fn run_as(&mut self, planned: Planned, outcome: Ended) -> Ordered {
         let probe = self.probe().await;
         self.answer(&probe, Ok(found(&[1], "0")));
-        let Order { job, go, trail, .. } = self.order().await;
+        let JobOrder { job, go, trail, .. } = self.order().await;
         let moves = planned.nothing.is_none();
-        self.report(Report::Planned(job.clone(), Ok(planned)));
+        self.report(EngineReport::Planned(job.clone(), Ok(planned)));
         if moves {
             go.await.expect("it is ordered to move");
-            self.report(Report::Ended(job.clone(), Ok(outcome)));
+            self.report(EngineReport::Ended(job.clone(), Ok(outcome)));
         }
         Ordered { job, trail }
     }
@@ -59,7 +59,7 @@ pub(super) struct Ordered {
     pub(super) trail: Option<Arc<Trail>>,
 }
 
-fn gone() -> Result<Found, Refusal> {
+fn gone() -> Result<FoundTarget, Refusal> {
     Err(Refusal::TargetNotFound { message: "no cgroup /a".into() })
 }
 
@@ -133,7 +133,7 @@ async fn never_two_runs_at_once() {
     assert_eq!(get(&rig, &id).await.state, ScheduleState::Active);
     let none = tokio::time::timeout(10 * MINUTE, rig.probes.recv()).await;
     assert!(none.is_err(), "looked at while it runs");
-    rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(order.job.clone(), Ok(outcome(4096, None))));
     rig.probe().await;
     rig.stop().await;
 }
@@ -375,7 +375,7 @@ async fn a_run_goes_on_without_its_schedule_as_its_owners_own() {
     assert_eq!(run.creator, operator().name);
     // Its owner can pause and cancel it.
     rig.handle.pause_job(operator(), job.clone()).await.unwrap();
-    rig.report(Report::Planned(job.clone(), Ok(planned(&[1], "0"))));
+    rig.report(EngineReport::Planned(job.clone(), Ok(planned(&[1], "0"))));
     rig.reaches(&job, JobState::Paused).await;
     rig.handle.cancel_job(operator(), job.clone()).await.unwrap();
     assert_eq!(rig.handle.get_job(job).await.unwrap().state, JobState::Cancelled);
@@ -413,7 +413,7 @@ async fn removing_a_schedule_ends_its_run_that_is_paused() {
     let order = rig.order().await;
     let job = order.job.clone();
     rig.handle.pause_job(operator(), job.clone()).await.unwrap();
-    rig.report(Report::Planned(job.clone(), Ok(planned(&[1], "0"))));
+    rig.report(EngineReport::Planned(job.clone(), Ok(planned(&[1], "0"))));
     rig.reaches(&job, JobState::Paused).await;
     rig.handle.delete_schedule(operator(), DeleteSchedule::new(id)).await.unwrap();
     assert_eq!(rig.handle.get_job(job).await.unwrap().state, JobState::Cancelled);

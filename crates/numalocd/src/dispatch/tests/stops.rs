@@ -22,7 +22,7 @@ async fn a_stop_waits_for_the_batches_in_hand() {
     assert_eq!(rig.handle.status().await.expect("an answer").jobs, [(JobState::Running, 1)]);
     assert!(control.cancel.load(std::sync::atomic::Ordering::Relaxed));
     assert!(!rig.task.is_finished());
-    rig.report(Report::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
     while watch.changed().await.is_ok() {}
     assert_eq!(watch.borrow().state, JobState::Interrupted);
     rig.task.await.unwrap();
@@ -89,7 +89,7 @@ async fn what_was_under_way_goes_on_where_it_was_asked_to() {
     let jobs: Vec<_> = again.iter().map(|order| order.job.clone()).collect();
     assert_eq!(jobs, [goes.clone(), planning]);
     rig.planned(&again[0], &[2], "0");
-    rig.report(Report::Ended(goes.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(goes.clone(), Ok(outcome(4096, None))));
     rig.reaches(&goes, JobState::Succeeded).await;
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 10).await.unwrap();
     let jobs: Vec<_> = events.iter().filter_map(|event| event.job.as_ref()?.number()).collect();
@@ -111,14 +111,14 @@ async fn the_run_of_a_schedule_is_not_doubled() {
     let id = rig.handle.create_schedule(operator(), request, pins(&[1])).await.unwrap().id.clone();
     let probe = rig.probes.recv().await.unwrap();
     let found = Ok(found(&[1], "0"));
-    rig.probed.send(Probed { schedule: probe.schedule, etag: probe.etag, found }).unwrap();
+    rig.probed.send(ProbeAnswer { schedule: probe.schedule, etag: probe.etag, found }).unwrap();
     let order = rig.order().await;
     rig.planned(&order, &[1], "0");
     order.go.await.unwrap();
     rig.handle.stop().await;
     // Once this is answered, the dispatcher has begun to stop.
     rig.handle.get_schedule(id.clone()).await.unwrap();
-    rig.report(Report::Ended(
+    rig.report(EngineReport::Ended(
         order.job.clone(),
         Ok(outcome(4096, Some((Reason::Cancelled, 4096)))),
     ));
@@ -147,7 +147,7 @@ async fn old_records_are_forgotten() {
         let id = rig.create(&[pid], "0").await;
         let _order = rig.order().await;
         let why = Refusal::TargetEmpty { message: "gone".into() };
-        rig.report(Report::Planned(id.clone(), Err(why)));
+        rig.report(EngineReport::Planned(id.clone(), Err(why)));
         rig.reaches(&id, JobState::Failed).await;
     }
     tokio::time::sleep(Duration::from_secs(200)).await;

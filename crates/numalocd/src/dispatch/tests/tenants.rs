@@ -191,14 +191,14 @@ async fn a_schedule_runs_on_its_owners_workloads_and_waits_for_no_others() {
     assert_eq!(probe.creator.authority, agent().authority);
     let (schedule, etag) = (probe.schedule.clone(), probe.etag.clone());
     let found = Ok(found(&[1], "0"));
-    rig.probed.send(Probed { schedule, etag, found }).expect("the dispatcher is there");
+    rig.probed.send(ProbeAnswer { schedule, etag, found }).expect("the dispatcher is there");
     let order = rig.order().await;
     assert_eq!(targets(&order.aim), cgroups(&["/pods/redis"]));
     let job = rig.handle.get_job(order.job.clone()).await.expect("it is known");
     assert_eq!(job.spec.policy.qos_class, Some(QosClass::Be));
     rig.planned(&order, &[1], "0");
     order.go.await.expect("it is ordered to move");
-    rig.report(Report::Ended(order.job.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(order.job.clone(), Ok(outcome(4096, None))));
     rig.reaches(&order.job, JobState::Succeeded).await;
     // Without its owner's workload the schedule waits, although the other tenant's workload has the label.
     let own = WorkloadId::new("own").expect("an id");
@@ -275,7 +275,7 @@ async fn ceilings_hold_at_each_run() {
     let id = rig.handle.create_schedule(agent(4), schedule, pins(&[2])).await;
     let id = id.expect("it is taken").id.clone();
     rig.config.send_replace(Arc::new(with(Ceilings::default())));
-    rig.report(Report::Ended(first.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(first.clone(), Ok(outcome(4096, None))));
     rig.reaches(&first, JobState::Succeeded).await;
     // They hold for a job at its turn, and for a schedule that is resumed.
     let mut asked = request(&[3]);
@@ -338,7 +338,7 @@ async fn what_is_planned_asks_again_before_it_moves() {
     rig.config.send_replace(Arc::new(config(1)));
     rig.reaches(&second, JobState::Queued).await;
     order.go.await.expect_err("it was told to move");
-    rig.report(Report::Ended(first.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(first.clone(), Ok(outcome(4096, None))));
     rig.reaches(&first, JobState::Succeeded).await;
     let failed = rig.reaches(&second, JobState::Failed).await;
     assert!(failed.state_message.contains("ceiling workers"), "{}", failed.state_message);
@@ -397,7 +397,7 @@ async fn fails(rig: &mut Rig, of: Caller, pid: i32) {
     let id = made.expect("it is taken").0.id.clone();
     let _order = rig.order().await;
     let why = Refusal::TargetEmpty { message: "gone".into() };
-    rig.report(Report::Planned(id.clone(), Err(why)));
+    rig.report(EngineReport::Planned(id.clone(), Err(why)));
     rig.reaches(&id, JobState::Failed).await;
 }
 

@@ -702,11 +702,11 @@ async fn schedules_run_soon_when_their_cpus_change() {
         of.insert(made.expect("it is taken").id.clone(), target.to_string());
         // The schedule's first run.
         let Probe { schedule, etag, .. } = rig.probes.recv().await.expect("a probe");
-        let found = Ok(Found::default());
-        rig.probed.send(Probed { schedule, etag, found }).expect("the dispatcher is there");
+        let found = Ok(FoundTarget::default());
+        rig.probed.send(ProbeAnswer { schedule, etag, found }).expect("the dispatcher is there");
         let order = rig.order().await;
         let nothing = Planned { nothing: Some("all is local".to_owned()), ..planned(&[1], "0") };
-        rig.report(Report::Planned(order.job.clone(), Ok(nothing)));
+        rig.report(EngineReport::Planned(order.job.clone(), Ok(nothing)));
         rig.reaches(&order.job, JobState::Skipped).await;
     }
     let watched = rig.handle.watched_workloads(None, 1).await.expect("an answer");

@@ -8,13 +8,13 @@ use tonic::transport::{
     server::{TcpConnectInfo, TlsConnectInfo},
 };
 
-/// A certificate authority.
-struct Authority {
+/// A certificate authority that signs for servers and clients.
+struct CertificateAuthority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
-impl Authority {
+impl CertificateAuthority {
     fn new(name: &str) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -43,8 +43,11 @@ fn certificate_only(request: Request<()>) -> Result<Request<()>, Status> {
 #[tokio::test]
 async fn only_certificates_of_the_clients_authority_get_in() {
     let directory = tempfile::tempdir().unwrap();
-    let (servers, clients, others) =
-        (Authority::new("servers"), Authority::new("clients"), Authority::new("others"));
+    let (servers, clients, others) = (
+        CertificateAuthority::new("servers"),
+        CertificateAuthority::new("clients"),
+        CertificateAuthority::new("others"),
+    );
     let (certificate, key) = servers.sign("localhost");
     let file = |name: &str, text: &str| {
         let path = directory.path().join(name);
@@ -96,8 +99,11 @@ async fn only_certificates_of_the_clients_authority_get_in() {
 #[tokio::test]
 async fn keys_are_read_again_while_connections_go_on() {
     let directory = tempfile::tempdir().unwrap();
-    let (old, new, clients) =
-        (Authority::new("old"), Authority::new("new"), Authority::new("clients"));
+    let (old, new, clients) = (
+        CertificateAuthority::new("old"),
+        CertificateAuthority::new("new"),
+        CertificateAuthority::new("clients"),
+    );
     let file = |name: &str, text: &str| {
         let path = directory.path().join(name);
         fs::write(&path, text).unwrap();
@@ -113,7 +119,7 @@ async fn keys_are_read_again_while_connections_go_on() {
     let listeners = Listeners::open(&config, Passed::default()).await.unwrap();
     let (address, keys) = (listeners.tcp_addresses()[0], listeners.keys().unwrap());
     let (stop, served) = serving(listeners, health);
-    let connect = async |authority: &Authority, (certificate, key): (String, String)| {
+    let connect = async |authority: &CertificateAuthority, (certificate, key): (String, String)| {
         let tls = ClientTlsConfig::new()
             .ca_certificate(Certificate::from_pem(&authority.pem))
             .identity(Identity::from_pem(certificate, key))

@@ -22,7 +22,7 @@ use tokio_rustls::{
 struct Server {
     address: SocketAddr,
     stop: watch::Sender<bool>,
-    serving: JoinHandle<Result<(), ServeError>>,
+    serving: JoinHandle<Result<(), MetricsServeError>>,
 }
 
 impl Server {
@@ -126,10 +126,8 @@ async fn addresses_that_others_reach_are_refused() {
     let listener = TcpListener::bind("0.0.0.0:0").await.expect("an address");
     let (_stop, stopped) = watch::channel(false);
     let refused = serve(listener, Metrics::default(), None, stopped).await;
-    assert!(matches!(refused, Err(ServeError::NotLoopback(_))), "{refused:?}");
+    assert!(matches!(refused, Err(MetricsServeError::NotLoopback(_))), "{refused:?}");
 }
-
-type Issuer = CertifiedIssuer<'static, KeyPair>;
 
 fn params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a DNS name");
@@ -138,7 +136,7 @@ fn params(name: &str) -> CertificateParams {
 }
 
 /// Asks for the metrics over TLS, with a certificate of this common name.
-async fn scrape(address: SocketAddr, ca: &Issuer, name: &str) -> String {
+async fn scrape(address: SocketAddr, ca: &CertifiedIssuer<'static, KeyPair>, name: &str) -> String {
     let key = KeyPair::generate().expect("a key");
     let certificate = params(name).signed_by(&key, ca).expect("a certificate");
     let mut roots = RootCertStore::empty();

@@ -49,7 +49,7 @@ fn told(lines: &[(&str, &str)]) -> Vec<(String, String)> {
     lines.iter().map(|&(subject, result)| (subject.to_owned(), result.to_owned())).collect()
 }
 
-fn read(name: &str) -> Result<(Change, JobId), Status> {
+fn read(name: &str) -> Result<(ChangeRequest, JobId), Status> {
     let mut request = Request::new(v1::CancelJobRequest { name: name.to_owned() });
     let name = "uid:7".to_owned();
     let caller = Caller {
@@ -60,7 +60,7 @@ fn read(name: &str) -> Result<(Change, JobId), Status> {
         ceilings: crate::config::Ceilings::NONE,
     };
     request.extensions_mut().insert(caller);
-    Change::read("CancelJob", request)
+    ChangeRequest::read("CancelJob", request)
 }
 
 fn not_found<T>() -> Result<T, Refusal> {

@@ -1,4 +1,4 @@
-//! Events as they happen.
+//! Streams events, stored ones first, from a given number on.
 
 use super::{Watch, stopping};
 use crate::refusal::Refusal;

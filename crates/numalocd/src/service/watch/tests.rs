@@ -59,9 +59,9 @@ async fn end<T>(answers: &mut BoxStream<T>) -> Code {
 }
 
 /// Counts up to the second number. Panics instead of counting on from 13.
-struct Count(u32, u32);
+struct WatchCount(u32, u32);
 
-impl Watch for Count {
+impl Watch for WatchCount {
     type Answer = u32;
 
     async fn next(&mut self) -> Option<Result<u32, Refusal>> {
@@ -74,8 +74,8 @@ impl Watch for Count {
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_ends_or_is_dropped_counts_no_more() {
     let around = Around::new();
-    let mut ends = around.stream(Count(0, 2));
-    let dropped = around.stream(Count(0, 2));
+    let mut ends = around.stream(WatchCount(0, 2));
+    let dropped = around.stream(WatchCount(0, 2));
     assert_eq!(around.quotas.watches(), 2);
     drop(dropped);
     assert_eq!(around.quotas.watches(), 1);
@@ -88,7 +88,7 @@ async fn a_stream_that_ends_or_is_dropped_counts_no_more() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_ends_its_stream_with_internal() {
     let around = Around::new();
-    let mut answers = around.stream(Count(12, 99));
+    let mut answers = around.stream(WatchCount(12, 99));
     assert_eq!(answers.next().await.unwrap().unwrap(), 13);
     assert_eq!(end(&mut answers).await, Code::Internal);
     assert_eq!(around.quotas.watches(), 0);
@@ -97,7 +97,7 @@ async fn a_panic_ends_its_stream_with_internal() {
 #[tokio::test(start_paused = true)]
 async fn all_streams_end_when_the_daemon_stops() {
     let around = Around::new();
-    let mut busy = around.stream(Count(0, u32::MAX));
+    let mut busy = around.stream(WatchCount(0, u32::MAX));
     let mut idle = around.stream(LocalityWatch::new(Duration::MAX / 4, async || Ok(1)));
     assert!(busy.next().await.unwrap().is_ok() && idle.next().await.unwrap().is_ok());
     around.stop.send(true).unwrap();

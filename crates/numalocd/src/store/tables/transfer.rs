@@ -1,6 +1,6 @@
 //! Copies one store into another: everything, or everything that can be read.
 
-use super::{Fault, ID, LAST, META, TableKey, TableRecord, unseal};
+use super::{ID, LAST, META, TableFault, TableKey, TableRecord, unseal};
 use crate::store::quiet::quietly;
 use numaloc_api::value::{Event, Job, Schedule, Workload};
 use redb::{Database, ReadTransaction, ReadableTable, TableHandle, Value, WriteTransaction};
@@ -8,17 +8,17 @@ use redb::{Database, ReadTransaction, ReadableTable, TableHandle, Value, WriteTr
 /// A record that could not be read.
 #[derive(Debug)]
 pub struct Aside {
-    /// Its table and key.
+    /// Its table and its key, for example `jobs/7`.
     pub name: String,
     /// What is wrong with it.
     pub why: String,
-    /// The stored bytes.
+    /// The bytes of the record, as the table has them.
     pub bytes: Vec<u8>,
 }
 
 /// Copies all of a store into a new one, which gets this id. The checksum of each record is verified. Fails if a record cannot be
 /// read.
-pub fn copy(from: &ReadTransaction, to: &Database, id: u64) -> Result<(), Fault> {
+pub fn copy(from: &ReadTransaction, to: &Database, id: u64) -> Result<(), TableFault> {
     let mut aside = Vec::new();
     transfer(from, to, id, &mut |wrong| aside.push(wrong))?;
     match aside.pop() {
@@ -28,7 +28,7 @@ pub fn copy(from: &ReadTransaction, to: &Database, id: u64) -> Result<(), Fault>
 }
 
 /// Copies what can be read of a store into a new one, which gets this id. Returns the records that cannot be read.
-pub fn salvage(from: &ReadTransaction, to: &Database, id: u64) -> Result<Vec<Aside>, Fault> {
+pub fn salvage(from: &ReadTransaction, to: &Database, id: u64) -> Result<Vec<Aside>, TableFault> {
     let mut aside = Vec::new();
     transfer(from, to, id, &mut |wrong| aside.push(wrong))?;
     let records = aside.into_iter().map(|(fault, bytes)| {
@@ -40,14 +40,14 @@ pub fn salvage(from: &ReadTransaction, to: &Database, id: u64) -> Result<Vec<Asi
 }
 
 /// What is wrong with a record, and its bytes.
-type Wrong = (Fault, Vec<u8>);
+type Wrong = (TableFault, Vec<u8>);
 
 fn transfer(
     from: &ReadTransaction,
     to: &Database,
     id: u64,
     wrong: &mut dyn FnMut(Wrong),
-) -> Result<(), Fault> {
+) -> Result<(), TableFault> {
     let mut transaction = to.begin_write()?;
     transaction.set_two_phase_commit(true);
     {
@@ -78,7 +78,7 @@ fn rows<R: TableRecord>(
     from: &ReadTransaction,
     to: &WriteTransaction,
     wrong: &mut dyn FnMut(Wrong),
-) -> Result<u64, Fault>
+) -> Result<u64, TableFault>
 where
     for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
 {
@@ -110,6 +110,6 @@ where
             }
         }
     }
-    wrong((Fault::Unreachable(R::TABLE.name().to_owned()), Vec::new()));
+    wrong((TableFault::Unreachable(R::TABLE.name().to_owned()), Vec::new()));
     Ok(highest)
 }

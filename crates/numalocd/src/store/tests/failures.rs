@@ -1,10 +1,10 @@
 //! A failed write changes nothing, and the next one works.
 
 use super::*;
-use crate::store::{StoreError, disk::Fault};
+use crate::store::{StoreError, disk::InjectedFault};
 
 /// Whether the commit with this fault failed. If so, checks that it left no trace, before and after opening the store again.
-fn fails(fault: Fault) -> bool {
+fn fails(fault: InjectedFault) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = Store::open(dir.path()).unwrap();
     store.commit(&[write_job(1), write_event(1)]).unwrap();
@@ -41,7 +41,7 @@ fn is_full(errno: i32) -> bool {
 fn every_operation_of_a_commit_may_fail() {
     use nix::libc::{EDQUOT, EFBIG, EIO, ENOSPC};
     for (takes_effect, errno) in [(false, ENOSPC), (true, EIO), (false, EFBIG), (true, EDQUOT)] {
-        let fault = |after| Fault { after, takes_effect, errno };
+        let fault = |after| InjectedFault { after, takes_effect, errno };
         let failed = (0..).take_while(|&after| fails(fault(after))).count();
         assert!(failed > 5, "only {failed} operations");
     }

@@ -3,7 +3,7 @@
 use crate::{
     HugePool, Identity, Node, NodeId, NodeMemory, Thread, Threads, Topology,
     memory::mempolicy::Mempolicy,
-    views::advise::look::{Exactness, Handle, HostLook, Subject, Who},
+    views::advise::look::{CpuControl, Exactness, HostLook, Subject, Who},
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -70,13 +70,11 @@ impl HostLook {
         self.subjects.push(subject);
         self
     }
-    /// Adds work of others.
-    pub fn busy(mut self, node: u32, cpus: f64) -> Self {
+    pub(crate) fn busy(mut self, node: u32, cpus: f64) -> Self {
         *self.busy.entry(NodeId(node)).or_default() += cpus;
         self
     }
-    /// Sets a node's memory.
-    pub fn memory(mut self, node: u32, set: impl FnOnce(&mut NodeMemory)) -> Self {
+    pub(crate) fn memory(mut self, node: u32, set: impl FnOnce(&mut NodeMemory)) -> Self {
         let mut memory = self.topology.node(NodeId(node)).expect("a node").memory.clone();
         set(&mut memory);
         self.topology.set_memory(NodeId(node), memory);
@@ -100,7 +98,7 @@ pub fn process(pid: i32, cpus: &str, used: &[(u32, f64)], resident: &[(u32, u64)
         mems: Default::default(),
         mems_above: Default::default(),
         mems_directory: None,
-        handle: Handle::Threads,
+        handle: CpuControl::Threads,
         cpu_use: used.iter().map(|&(node, cpus)| (NodeId(node), cpus)).collect(),
         resident: resident.iter().map(|&(node, mib)| (NodeId(node), mib * MIB)).collect(),
         hugetlb: BTreeMap::new(),
@@ -117,27 +115,25 @@ impl Subject {
         let directory = format!("/sys/fs/cgroup{path}");
         let (name, mems_directory) = (path.to_owned(), Some(directory.clone()));
         let who = Who::Cgroup(path.to_owned());
-        Self { who, name, mems_directory, handle: Handle::Cpuset(directory), ..self }
+        Self { who, name, mems_directory, handle: CpuControl::Cpuset(directory), ..self }
     }
     /// The same as a unit of systemd.
     pub fn unit(self, unit: &str) -> Self {
         let subject = self.cpuset(&format!("/system.slice/{unit}"));
-        Self { handle: Handle::Unit(unit.into()), ..subject }
+        Self { handle: CpuControl::Unit(unit.into()), ..subject }
     }
     /// The same as a container whose CPUs the kubelet sets.
     pub fn of_kubelet(self, path: &str) -> Self {
-        Self { handle: Handle::Foreign, ..self.cpuset(path) }
+        Self { handle: CpuControl::Foreign, ..self.cpuset(path) }
     }
-    /// Allows these nodes only.
-    pub fn mems(self, mems: &str) -> Self {
+    pub(crate) fn mems(self, mems: &str) -> Self {
         Self { mems: mems.parse().expect("a list"), ..self }
     }
     /// Bounds the CPUs that it may be given.
     pub fn cpus_above(self, cpus: &str) -> Self {
         Self { cpus_above: cpus.parse().expect("a list"), ..self }
     }
-    /// Has a memory policy.
-    pub fn policy(self, policy: &str) -> Self {
+    pub(crate) fn policy(self, policy: &str) -> Self {
         Self { policy: policy.parse().expect("a policy"), ..self }
     }
     /// Has hugetlb pages of 2 MiB, by node in MiB.

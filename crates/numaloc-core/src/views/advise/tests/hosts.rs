@@ -1,4 +1,4 @@
-//! Recorded hosts.
+//! Advice for recorded hosts, compared with snapshots.
 
 use super::build::{GIB, MIB, clusters, node, of, process, sockets};
 use crate::{NodeId, NodeSet, views::advise::HostLook};
@@ -70,7 +70,7 @@ fn placed() -> Vec<(&'static str, HostLook)> {
     ]
 }
 
-/// Machines of other shapes.
+/// Hosts with other shapes than two nodes with CPUs and memory each.
 fn shapes() -> Vec<(&'static str, HostLook)> {
     let offline = of([node(0, "0-7", 64, 32), node(1, "", 64, 32)], &[]);
     let offline = HostLook {
@@ -197,7 +197,7 @@ fn full() -> Vec<(&'static str, HostLook)> {
     ]
 }
 
-/// Cgroups, units, containers.
+/// Subjects whose CPUs a service manager, an administrator or the kubelet sets.
 fn owned() -> Vec<(&'static str, HostLook)> {
     let spread = || process(1, "", &[(0, 1.0), (1, 1.0)], &[(0, 6000), (1, 2000)]);
     vec![

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     NodeId,
-    views::advise::{Finding, HostLook, Kind, Who, advise},
+    views::advise::{Finding, FindingKind, HostLook, Who, advise},
 };
 
 fn of_pid(findings: &[Finding], pid: i32) -> &Finding {
@@ -26,7 +26,7 @@ fn pins_are_not_ignored() {
     let pinned = sockets(2).with(process(1, "0", &[(0, 0.9)], &[(1, 9000)]));
     let findings = advise(&pinned, MIN);
     let finding = of_pid(&findings, 1);
-    assert_eq!((finding.kind, &finding.cpus), (Kind::PinnedRemote, &None));
+    assert_eq!((finding.kind, &finding.cpus), (FindingKind::PinnedRemote, &None));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn memory_that_did_not_move_is_found_again() {
     after.subjects[0].resident = host.subjects[0].resident.clone();
     let again = advise(&after, MIN);
     let [finding] = &again[..] else { panic!("{again:#?}") };
-    assert_eq!((finding.kind, finding.bytes), (Kind::PinnedRemote, 2000 << 20));
+    assert_eq!((finding.kind, finding.bytes), (FindingKind::PinnedRemote, 2000 << 20));
     assert_eq!(finding.cpus, None, "its CPUs are right by now");
 }
 

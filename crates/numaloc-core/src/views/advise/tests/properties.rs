@@ -1,4 +1,4 @@
-//! Properties of random hosts.
+//! What advice guarantees on random hosts: see the name of each test.
 
 use super::{
     build::{GIB, MIB, MIN, clusters, node, of, process, sockets},
@@ -151,7 +151,7 @@ proptest! {
         let before: BTreeMap<_, _> =
             host.subjects.iter().map(|subject| (subject.who.clone(), subject.cpus.clone())).collect();
         for finding in advise(&host, MIN) {
-            let is_pin = finding.kind != crate::views::advise::Kind::Overcommitted;
+            let is_pin = finding.kind != crate::views::advise::FindingKind::Overcommitted;
             if let (Some(who), Some(cpus), true) = (&finding.who, &finding.cpus, is_pin) {
                 let moved_before = !cpus.is_subset(&before[who]);
                 prop_assert!(!moved_before, "{}", text(std::slice::from_ref(&finding)));

@@ -51,8 +51,12 @@ fn text(fake: &Fake, path: &str) -> String {
     fs::read_to_string(fake.path(&format!("{ALL}/{path}"))).unwrap_or_default()
 }
 
-fn watched() -> [Watched; 1] {
-    [Watched { process: 1, pid: 7, regions: Vec::from_iter([Range { start: 4096, end: 12288 }]) }]
+fn watched() -> [WatchedMemory; 1] {
+    [WatchedMemory {
+        process: 1,
+        pid: 7,
+        regions: Vec::from_iter([Range { start: 4096, end: 12288 }]),
+    }]
 }
 
 fn sampled(fake: &Fake) -> Result<Heat, Error> {

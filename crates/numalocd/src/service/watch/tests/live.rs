@@ -6,7 +6,7 @@ use crate::{
         Hold, RecordChange,
         tests::{Rig, admin, assert_refused, dir, found, operator, outcome, pins, request, target},
     },
-    order::Report,
+    order::EngineReport,
 };
 use numaloc_api::{
     encoded::ListedJob,
@@ -24,19 +24,18 @@ use tokio::time::{sleep, timeout_at};
 
 type Told<T, K> = BoxStream<(RecordChange<T, K>, String)>;
 
-/// In few words.
-trait Shown {
+trait ShownRecord {
     fn shown(&self) -> String;
 }
 
-impl Shown for ListedJob {
+impl ShownRecord for ListedJob {
     fn shown(&self) -> String {
         let job = read(self);
         format!("{} {}", job.name, job.state().as_str_name().trim_start_matches("JOB_STATE_"))
     }
 }
 
-impl Shown for Arc<Schedule> {
+impl ShownRecord for Arc<Schedule> {
     fn shown(&self) -> String {
         format!("{} {}", self.id, self.state.name())
     }
@@ -75,7 +74,7 @@ async fn schedules(
 }
 
 /// The next changes in short, and the token of the last.
-async fn told<T: Shown, K: Display>(
+async fn told<T: ShownRecord, K: Display>(
     answers: &mut Told<T, K>,
     count: usize,
 ) -> (Vec<String>, String) {
@@ -187,7 +186,7 @@ async fn a_slow_client_is_told_the_newest_state_once() {
     let settled = next_job(&mut answers).await.progress.map(|progress| progress.settled_bytes);
     assert_eq!(settled, Some(100));
     assert_quiet(&mut answers).await;
-    rig.report(Report::Ended(id, Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(id, Ok(outcome(4096, None))));
     assert_eq!(told(&mut answers, 1).await.0, ["+jobs/1 SUCCEEDED"]);
     assert_quiet(&mut answers).await;
     rig.kill().await;
