@@ -165,7 +165,10 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  numalocctl completions bash > /etc/bash_completion.d/numalocctl"
     )]
-    Completions { shell: Shell },
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
     /// Write files that packages need.
     #[command(subcommand, hide = true)]
     Generate(GenerateCommand),
