@@ -39,7 +39,7 @@ fn flag_then_environment_then_configuration() {
     // --standalone reads no configuration.
     fs::write(&file, "server = 1\n").unwrap();
     text(&asked(None, "topology --standalone"), 0);
-    refused("topology", &asked(None, "topology"), 2, "line 1: unknown field `server`");
+    refused("topology", &asked(None, "topology"), 2, ":1: server: unknown field `server`");
     text(&asked(None, "version"), 0);
     assert!(text(&asked(None, "doctor --no-headers"), 1).contains("unknown field"));
 }
