@@ -1,4 +1,4 @@
-//! Where pages really are: the kernel's numa_maps, smaps and counters, read by the suite's own parser.
+//! Where pages really are: the kernel's numa_maps, smaps and counters, by a parser that numaloc does not have.
 
 use std::{collections::BTreeMap, fs, ops::Range};
 

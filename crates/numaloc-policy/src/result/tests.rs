@@ -163,50 +163,22 @@ mod records {
     use std::time::SystemTime;
 
     fn event(kind: EventType, members: Vec<MemberResult>) -> Event {
+        let message = "the host cannot be read".to_owned();
         Event {
-            number: 1,
-            kind,
-            time: SystemTime::UNIX_EPOCH,
             job: Some(JobId::numbered(1)),
-            schedule: None,
             creator: "uid:0".to_owned(),
-            labels: Default::default(),
             target: Target::container("c"),
             from: nodes("1"),
             to: nodes("0"),
-            before_percent: None,
-            after_percent: None,
-            remote_bytes: None,
-            failed: Vec::new(),
             members,
-            more_members: 0,
-            message: "the host cannot be read".to_owned(),
+            ..Event::new(1, kind, SystemTime::UNIX_EPOCH, message)
         }
     }
 
     fn job(state: JobState, members: Vec<MemberResult>) -> Job {
-        Job {
-            id: JobId::numbered(1),
-            spec: MigrationSpec::default(),
-            state,
-            wanted: None,
-            state_message: "the host cannot be read".to_owned(),
-            schedule: None,
-            creator: "uid:0".to_owned(),
-            creator_gid: None,
-            more_members: 0,
-            requester: None,
-            request_id: None,
-            pins: BTreeMap::new(),
-            members,
-            labels: BTreeMap::new(),
-            created: SystemTime::UNIX_EPOCH,
-            started: None,
-            ended: None,
-            progress: None,
-            plan: None,
-            outcome: None,
-        }
+        let (id, spec) = (JobId::numbered(1), MigrationSpec::default());
+        let job = Job::new(id, spec, "uid:0".to_owned(), SystemTime::UNIX_EPOCH);
+        Job { state, state_message: "the host cannot be read".to_owned(), members, ..job }
     }
 
     #[test]

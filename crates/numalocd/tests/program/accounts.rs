@@ -202,27 +202,13 @@ impl NotifyingDaemon {
 fn seed(state: &Path) {
     let now = SystemTime::now();
     let job = |number| {
+        let spec = MigrationSpec { target: Target::cgroup("/a"), ..MigrationSpec::default() };
         Write::Job(Arc::new(Job {
-            id: JobId::numbered(number),
-            spec: MigrationSpec { target: Target::cgroup("/a"), ..MigrationSpec::default() },
             state: JobState::Skipped,
-            wanted: None,
             state_message: "all memory is local".to_owned(),
-            schedule: None,
-            creator: "uid:0".to_owned(),
-            creator_gid: None,
-            request_id: None,
-            more_members: 0,
-            requester: None,
-            pins: Default::default(),
-            members: Vec::new(),
-            labels: Default::default(),
-            created: now,
             started: Some(now),
             ended: Some(now),
-            progress: None,
-            plan: None,
-            outcome: None,
+            ..Job::new(JobId::numbered(number), spec, "uid:0".to_owned(), now)
         }))
     };
     let (mut store, _) = Store::open(state).expect("a new store");

@@ -1,14 +1,14 @@
 //! Records of every kind, in every state, with every field set: what a fixture is made of.
 
 use numaloc_api::{
-    samples::{self, at},
+    samples,
     value::{
         Event, EventType, Job, JobId, JobState, MemberResult, MemberState, MigrationSpec, Schedule,
         ScheduleId, ScheduleSpec, ScheduleState, Target, Workload, WorkloadId, WorkloadSpec,
     },
 };
 use numalocd::store::{Holds, Write};
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 /// The states that a schedule may be in.
 const SCHEDULE_STATES: [ScheduleState; 5] = [
@@ -32,6 +32,10 @@ pub fn all() -> Vec<Write> {
     let events = EventType::ALL.iter().zip(1..).map(|(&kind, number)| event(number, kind));
     writes.extend(events.map(|event| Write::Event(Arc::new(event))));
     writes
+}
+
+fn at(seconds: u64) -> SystemTime {
+    samples::at(1000 * seconds)
 }
 
 /// The id of the first job, which a client has chosen.
