@@ -6,6 +6,7 @@
 mod check;
 mod file;
 mod grant;
+mod load;
 mod reload;
 #[cfg(test)]
 mod tests;

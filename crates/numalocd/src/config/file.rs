@@ -1,48 +1,17 @@
 //! The file's tables, where they differ from the configuration that is made of them.
 
 use super::{
-    Calls, Ceilings, Config, Grant, Grantee, Listen, Problem, Queue, Quota, Reserved, Retention,
-    Role, Stop,
-    check::check,
+    Calls, Ceilings, Config, Grant, Grantee, Listen, Queue, Quota, Reserved, Retention, Role, Stop,
     value::{self, DAY},
 };
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
-use numaloc_config::{
-    Document, FileError, load,
-    value::{duration, size, some_count},
-};
+use numaloc_config::value::{duration, size, some_count};
 use numaloc_core::PAGE;
 use numaloc_dma::{Dma, WorkQueues, kernel::Settings};
 use numaloc_executor::Scheduling;
 use serde::{Deserialize, Deserializer};
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    str::FromStr,
-    time::Duration,
-};
-
-impl Config {
-    /// Reads the file at `path`. If there is none, the defaults hold, unless the file was asked for (`explicit`).
-    ///
-    /// # Errors
-    /// The file cannot be read, or its contents are wrong; then the error lists all problems.
-    pub fn load(path: &Path, explicit: bool) -> Result<Self, FileError> {
-        load(path, explicit, str::parse)
-    }
-}
-
-impl FromStr for Config {
-    type Err = Vec<Problem>;
-
-    /// Reads the text of a configuration file. It also looks up the accounts of this host and the TLS files that the text names.
-    fn from_str(text: &str) -> Result<Self, Vec<Problem>> {
-        let (file, mut document) = Document::read::<File>(text);
-        check(&file, &mut document);
-        document.conclude(file.into())
-    }
-}
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 /// The whole file.
 #[derive(Debug, Default, Deserialize)]
