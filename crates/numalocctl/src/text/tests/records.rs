@@ -7,6 +7,7 @@ use numaloc_api::{
     timestamp, v1,
     value::{
         Event, EventType, Job, JobId, JobState, MemberResult, MemberState, ScheduleId, Target,
+        Workload, WorkloadId, WorkloadSpec,
     },
 };
 use numaloc_core::Options;
@@ -100,15 +101,17 @@ fn events() -> v1::ListEventsResponse {
         message: "removed by uid:0".to_owned(),
         ..event.clone()
     };
-    let events = [event, removed].iter().map(Into::into).collect();
+    let unscheduled = Event { number: 14, schedule: None, ..event.clone() };
+    let events = [event, removed, unscheduled].iter().map(Into::into).collect();
     v1::ListEventsResponse { events, ..Default::default() }
 }
 
 fn workloads() -> v1::ListWorkloadsResponse {
-    v1::ListWorkloadsResponse {
-        workloads: vec![(&samples::workload()).into()],
-        ..Default::default()
-    }
+    let sample = samples::workload();
+    let id = WorkloadId::new("bare").expect("a name");
+    let bare = Workload { spec: WorkloadSpec::new(id, "/bare"), ..sample.clone() };
+    let workloads = [sample, bare].iter().map(Into::into).collect();
+    v1::ListWorkloadsResponse { workloads, ..Default::default() }
 }
 
 fn status() -> v1::GetStatusResponse {
