@@ -197,7 +197,8 @@ fn out_of_range(
 /// A number of milliseconds in the largest unit that leaves no rest.
 fn in_units(milliseconds: u64) -> String {
     let units = [("d", 24 * 3_600_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)];
-    let exact = units.into_iter().find(|(_, unit)| milliseconds > 0 && milliseconds % unit == 0);
+    let exact =
+        units.into_iter().find(|(_, unit)| milliseconds > 0 && milliseconds.is_multiple_of(*unit));
     let (name, unit) = exact.unwrap_or(("ms", 1));
     format!("{}{name}", milliseconds / unit)
 }
