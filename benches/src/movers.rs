@@ -47,7 +47,6 @@ pub fn both_nodes() -> Result<()> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mover {
-    /// Its name in figures.
     pub name: String,
     how: How,
 }
@@ -122,6 +121,15 @@ impl Mover {
         self
     }
 
+    /// Adds the same with `program`, another build of numalocctl, for each mover that is numalocctl.
+    pub fn add_another_build(movers: &mut Vec<Self>, program: Option<&Path>) {
+        let is_ours = |mover: &&Self| matches!(mover.how, How::Numalocctl { .. });
+        let ours: Vec<Self> = movers.iter().filter(is_ours).cloned().collect();
+        movers.extend(
+            program.iter().flat_map(|program| ours.iter().map(|mover| mover.clone().by(program))),
+        );
+    }
+
     /// numalocctl with a profile. If the installed numalocctl has no profiles yet, the nearest options stand for `fast`, and the
     /// defaults for the others.
     pub fn profile(profile: &str) -> Result<Self> {
@@ -149,7 +157,6 @@ impl Mover {
         words.is_empty() || words.iter().any(|word| self.name.contains(word))
     }
 
-    /// Whether it moves anything.
     pub fn moves(&self) -> bool {
         !matches!(self.how, How::Nothing(_))
     }

@@ -14,7 +14,7 @@ use crate::{
 use anyhow::Result;
 use busy::{PERCENTILES, Window};
 use numaloc_tests::settings::{NUMA_BALANCING, Setting};
-use std::{thread, time::Duration};
+use std::{path::PathBuf, thread, time::Duration};
 
 /// How much is measured.
 #[derive(Debug, clap::Args)]
@@ -34,6 +34,9 @@ pub struct Args {
     /// Further options of `numalocctl migrate` in one word; repeatable. Each becomes a subject of its own.
     #[arg(long, allow_hyphen_values = true)]
     with: Vec<String>,
+    /// Another build of numalocctl, to compare with.
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
     /// Only subjects with this word in their name; repeatable.
     #[arg(long)]
     subject: Vec<String>,
@@ -92,6 +95,7 @@ fn compare(args: &Args, pages: Pages, cache: Option<&Cache>, kernel: &str) -> Re
         movers.push(Mover::profile(profile)?);
     }
     movers.extend(args.with.iter().map(|with| Mover::numalocctl(with, with)));
+    Mover::add_another_build(&mut movers, args.beside.as_deref());
     movers.retain(|mover| mover.is_one_of(&args.subject));
     let subjects = movers.into_iter().map(|mover| Subject { mover, shown: Vec::new() });
     let mut subjects = subjects.collect::<Vec<_>>();

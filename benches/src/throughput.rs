@@ -10,8 +10,7 @@ use crate::{
 use anyhow::{Result, ensure};
 use numaloc_core::PAGE;
 use numaloc_tests::settings::Setting;
-use serde_json::Value;
-use std::fs;
+use std::{fs, path::PathBuf};
 
 /// How much is measured.
 #[derive(Debug, clap::Args)]
@@ -32,6 +31,9 @@ pub struct Args {
     /// To a node that has nothing free, but page cache that nobody uses.
     #[arg(long)]
     full: bool,
+    /// Another build of numalocctl, to compare with.
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
     /// Only subjects with this word in their name; repeatable.
     #[arg(long)]
     subject: Vec<String>,
@@ -70,6 +72,7 @@ fn subjects(args: &Args, large: bool) -> Result<Vec<Subject>> {
         movers.extend([Mover::cpuset(), Mover::all_in_one_call(), Mover::one_page_a_call()]);
     }
     movers.extend(args.with.iter().map(|with| Mover::numalocctl(with, with)));
+    Mover::add_another_build(&mut movers, args.beside.as_deref());
     movers.retain(|mover| mover.is_one_of(&args.subject));
     Ok(movers.into_iter().map(|mover| Subject { mover, turns: Vec::new() }).collect())
 }
@@ -118,8 +121,7 @@ fn compare(args: &Args, mib: usize, pages: Pages, kernel: &str) -> Result<()> {
         let wall = of(|turn| Some(turn.wall.as_secs_f64() * 1e3));
         let cpu: Vec<f64> = of(|turn| Some(turn.cpu?.as_secs_f64() * 1e3));
         let each = cpu.iter().map(|ms| moved as f64 / ms * 1e3).collect();
-        let longest =
-            of(|turn| report(turn, "/calls/longest_seconds").map(|seconds| seconds * 1e3));
+        let longest = of(longest_call_ms);
         figures.push(figure(subject, "wall", "ms", wall));
         figures.push(figure(subject, "cpu", "ms", cpu));
         figures.push(figure(subject, "moved per CPU second", "bytes per CPU second", each));
@@ -128,8 +130,10 @@ fn compare(args: &Args, mib: usize, pages: Pages, kernel: &str) -> Result<()> {
     print::figures(&figures)
 }
 
-fn report(turn: &Turn, path: &str) -> Option<f64> {
-    turn.report.as_ref()?.pointer(path).and_then(Value::as_f64)
+/// Milliseconds of the longest call, as numalocctl reports it.
+fn longest_call_ms(turn: &Turn) -> Option<f64> {
+    let longest = turn.report.as_ref()?.pointer("/outcome/calls/longest")?.as_str()?;
+    longest.strip_suffix('s')?.parse::<f64>().ok().map(|seconds| seconds * 1e3)
 }
 
 fn case(mib: usize, pages: Pages) -> String {
