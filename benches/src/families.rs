@@ -82,6 +82,5 @@ pub fn run(args: &Args) -> Result<()> {
     ])
 }
 
-/// Further subjects.
 const ALL: &str = "all of them";
 const WITHOUT: &str = "as many without the shared memory";

@@ -87,7 +87,6 @@ impl Args {
     }
 }
 
-/// The process itself.
 pub fn run(args: &Args) -> Result<()> {
     let _regions = fill(args)?;
     io::copy(&mut io::stdin(), &mut io::sink())?;
@@ -200,7 +199,6 @@ impl Holder {
         Ok(line)
     }
 
-    /// Its pid.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
@@ -212,7 +210,6 @@ impl Holder {
         Ok(line.context("Cpus_allowed_list")?.trim().to_owned())
     }
 
-    /// How it was started.
     pub fn args(&self) -> &Args {
         &self.args
     }

@@ -29,7 +29,6 @@ pub struct Args {
     rounds: usize,
 }
 
-/// One measurement.
 #[derive(Debug, clap::Args)]
 pub struct One {
     /// Number of extents to plan for.
@@ -49,7 +48,6 @@ pub struct One {
     crowd: Option<usize>,
 }
 
-/// Does all measurements.
 pub fn run(args: &Args) -> Result<()> {
     println!("planner, 1 TiB of 4 KiB pages on alternating nodes, medians of {}", args.rounds);
     let mut first = None;

@@ -19,7 +19,6 @@ pub enum Layout {
     HalfAway,
 }
 
-/// The pretended machine.
 #[derive(Debug)]
 pub struct Machine {
     /// The real procfs, and a sysfs made for this.
@@ -30,7 +29,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Makes such a machine.
     pub fn new(layout: Layout) -> Result<Self> {
         let sys = tempfile::tempdir()?;
         let devices = sys.path().join("devices/system");

@@ -44,7 +44,6 @@ pub struct Args {
 
 /// How long the reader is watched before a move.
 const BEFORE: Duration = Duration::from_secs(1);
-/// Bytes of a MiB.
 pub const MIB: f64 = (1 << 20) as f64;
 
 /// What was read between two lines of input.
@@ -60,7 +59,6 @@ impl Window {
     }
 }
 
-/// One move.
 struct Shown {
     wall: Duration,
     before: Window,

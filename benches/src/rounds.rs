@@ -3,7 +3,6 @@
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};
 
-/// Something to measure.
 pub struct Candidate<'a> {
     /// What it is called in the output.
     pub name: String,

@@ -30,7 +30,6 @@ pub struct Args {
     rounds: usize,
 }
 
-/// Does all measurements.
 pub fn run(args: &Args) -> Result<()> {
     for (maps, name) in [(Maps::Synthetic, "synthetic"), (Maps::Recorded, "recorded")] {
         let host = Host::new(maps)?;

@@ -16,7 +16,6 @@ use std::{fs::File, os::unix::fs::FileExt};
 
 /// Bytes of pagemap that are read at a time.
 const READ: usize = 32 << 10;
-/// Addresses in one query.
 const QUERY: usize = 4096;
 
 /// How much is measured.

@@ -46,7 +46,6 @@ pub struct Args {
 /// Workloads in one message: the most that the daemon takes.
 const PART: usize = 1000;
 
-/// Does all measurements.
 pub fn run(args: &Args) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;

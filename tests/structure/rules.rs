@@ -37,7 +37,6 @@ const SPEAKERS: [(&str, &str); 7] = [
     ("numaloc-nri", "daemon"),
 ];
 
-/// IO in the core.
 pub fn forbidden(krate: &Crate) -> Vec<String> {
     let modules = krate.modules.values().filter(|_| krate.name == PURE);
     let faults = modules.flat_map(|module| {

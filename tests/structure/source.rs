@@ -16,7 +16,6 @@ pub struct Crate {
     pub modules: BTreeMap<Path, Module>,
 }
 
-/// A source file.
 #[derive(Debug)]
 pub struct File {
     /// From the top of the tree.

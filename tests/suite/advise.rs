@@ -22,7 +22,6 @@ fn advise(target: &[&str]) -> Value {
     answer["advice"].clone()
 }
 
-/// The only finding.
 fn only(advice: &Value) -> &Value {
     let findings = advice["findings"].as_array().expect("a list");
     assert_eq!(findings.len(), 1, "{advice:#}");

@@ -89,7 +89,6 @@ impl Layout {
         self.load = load;
         self
     }
-    /// Runs as this user.
     pub fn owned_by(mut self, uid: u32) -> Self {
         self.user = Some(uid);
         self
@@ -207,12 +206,10 @@ impl App {
         self.child.id() as i32
     }
 
-    /// Addresses of a region.
     pub fn range(&self, name: &str) -> Range<u64> {
         self.ranges.get(name).unwrap_or_else(|| panic!("no region {name}")).clone()
     }
 
-    /// Addresses of all regions.
     pub fn ranges(&self) -> impl Iterator<Item = (&str, Range<u64>)> {
         self.ranges.iter().map(|(name, range)| (name.as_str(), range.clone()))
     }

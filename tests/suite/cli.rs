@@ -12,7 +12,6 @@ use std::{
 pub const NOBODY: u32 = 65534;
 const MIB: u64 = 1 << 20;
 
-/// The program under test.
 pub fn command() -> Command {
     Command::new(env::var_os("NUMALOCCTL").unwrap_or_else(|| "numalocctl".into()))
 }
@@ -27,7 +26,6 @@ pub fn as_nobody(arguments: &[&str]) -> Output {
     command().args(arguments).uid(NOBODY).gid(NOBODY).output().expect("it starts")
 }
 
-/// Its exit code.
 pub fn code(output: &Output) -> Option<i32> {
     output.status.code()
 }

@@ -47,12 +47,10 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// With the default configuration.
     pub fn start() -> Self {
         Self::with("")
     }
 
-    /// With this configuration.
     pub fn with(config: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

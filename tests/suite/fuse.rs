@@ -39,7 +39,6 @@ pub trait Files {
 pub enum Kind {
     Directory,
     File,
-    /// A symbolic link.
     Link,
 }
 

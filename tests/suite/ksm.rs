@@ -17,7 +17,6 @@ const MIB: u64 = 1 << 20;
 const SIZE: u64 = 8 * MIB;
 const KSM: &str = "/sys/kernel/mm/ksm";
 
-/// A counter of KSM's.
 fn counter(name: &str) -> u64 {
     let text = fs::read_to_string(format!("{KSM}/{name}")).expect("Debian's kernels have KSM");
     text.trim().parse().expect("a number")

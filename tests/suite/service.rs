@@ -40,7 +40,6 @@ impl Installed {
         installed
     }
 
-    /// With another configuration.
     pub fn with(config: &str) -> Self {
         let installed = Self::new();
         installed.configure(config);
@@ -182,7 +181,6 @@ impl Drop for SystemdLog {
     }
 }
 
-/// A field of /proc/PID/status.
 pub fn proc_status(pid: i32, name: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -22,7 +22,6 @@ use std::{
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes per second.
 const RATE: u64 = 8 * MIB;
 
 /// Seconds for which the run is held back while the test acts. The next one is used when a call happened meanwhile.

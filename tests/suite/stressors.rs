@@ -164,7 +164,6 @@ impl Stressor {
         (status, self.output())
     }
 
-    /// Its output so far.
     fn output(&self) -> String {
         fs::read_to_string(&self.output).expect("its output")
     }

@@ -14,7 +14,6 @@ subject that is named above the table. Only ratios within a column say something
 machines, whose times are not those of real ones.
 ";
 
-/// The whole report.
 pub fn report(rows: &[Row], goals: &[GoalResult], plots: &[Plot]) -> String {
     let mut text = format!("# Benchmarks of numaloc\n\n{READING}\n## Goals\n\n");
     text += &table_of_goals(goals);

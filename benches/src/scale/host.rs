@@ -9,7 +9,6 @@ use numaloc_core::{
 };
 use std::collections::BTreeMap;
 
-/// Number of processes.
 pub const PROCESSES: usize = 10_000;
 /// Number of nodes, all of the same size.
 pub const NODES: u32 = 8;
@@ -28,7 +27,6 @@ pub enum Maps {
     Recorded,
 }
 
-/// The simulated host.
 #[derive(Debug)]
 pub struct Host {
     /// Its nodes. A quarter of each is free.

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 /// of data.
 const DATA: &str = include_str!("../../data/maps.json");
 
-/// What to record.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Pids of the processes.
@@ -67,7 +66,6 @@ pub fn recordings() -> Result<Vec<Recording>> {
 }
 
 impl Recording {
-    /// Resident bytes.
     pub fn bytes(&self) -> u64 {
         let pages = self.0.iter().flat_map(|(_, _, nodes)| nodes);
         pages.map(|[owned, shared, _]| (owned + shared) * PAGE).sum()

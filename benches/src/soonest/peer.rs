@@ -28,14 +28,12 @@ pub enum Peer {
     Mover(Mover),
     /// Intel's memtierd with this many MB/s; `None`: with its own limit of 100.
     Memtierd(Option<u32>),
-    /// numad(8).
     Numad,
     Damos,
     /// The kernel's NUMA balancing.
     Balancing,
 }
 
-/// A running tool.
 pub enum Started {
     Mover(JoinHandle<Result<Turn>>),
     Memtierd(Child),
@@ -45,7 +43,6 @@ pub enum Started {
 }
 
 impl Peer {
-    /// All tools, numalocctl first.
     pub fn all() -> Result<Vec<Self>> {
         Ok(vec![
             Self::Mover(Mover::profile("fast")?),
@@ -59,7 +56,6 @@ impl Peer {
         ])
     }
 
-    /// Its name in figures.
     pub fn name(&self) -> String {
         match self {
             Self::Mover(mover) => mover.name.clone(),

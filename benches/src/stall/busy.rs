@@ -31,7 +31,6 @@ const LONGEST: Duration = Duration::from_secs(100);
 /// What happened between two lines of input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Window {
-    /// Length of the window.
     pub seconds: f64,
     /// The writer's operations.
     pub writes: Latencies,
@@ -42,7 +41,6 @@ pub struct Window {
 /// Operations, and how long they took.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Latencies {
-    /// Number of operations.
     pub operations: u64,
     /// Milliseconds at each of [`PERCENTILES`].
     pub ms: [f64; 3],

@@ -31,7 +31,7 @@ fn set(words: &[&str]) -> BTreeSet<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Labels of a record.
+/// Labels that [`selector`] selects.
 pub fn labels() -> BTreeMap<String, String> {
     [("app", "redis"), ("empty", "")].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
@@ -40,13 +40,13 @@ fn process(pid: i32) -> TargetProcess {
     TargetProcess { pid, start_time: 90_000 + pid as u64, boot_id: "b-1".to_owned() }
 }
 
-/// Each condition once.
+/// A selector with each operator once.
 pub fn selector() -> Selector {
     let labels = "app=redis,tier in (db,cache),env notin (dev,test),zone,!old";
     Selector { namespace: Some("prod".to_owned()), ..labels.parse().expect("a selector") }
 }
 
-/// Members of each sort.
+/// A target with a member of each kind.
 pub fn target() -> Target {
     Target {
         pids: [4711, 4712].into(),
@@ -60,7 +60,7 @@ pub fn target() -> Target {
     }
 }
 
-/// A policy.
+/// A policy whose fields all differ from the defaults.
 pub fn policy() -> Policy {
     Policy {
         // In requests the number of workers is one of the limits.
@@ -74,7 +74,7 @@ pub fn policy() -> Policy {
     }
 }
 
-/// Limits of an execution.
+/// Limits of which all are set.
 pub fn limits() -> Limits {
     Limits {
         batch_bytes: Some(4 * MIB),
@@ -84,7 +84,7 @@ pub fn limits() -> Limits {
     }
 }
 
-/// A migration.
+/// A migration of [`target`] by [`policy`] within [`limits`].
 pub fn migration() -> MigrationSpec {
     MigrationSpec { target: target(), policy: policy(), limits: limits() }
 }
@@ -288,7 +288,7 @@ pub fn schedule() -> Schedule {
     }
 }
 
-/// What a client registers.
+/// A workload as a client registers it, with all fields set.
 pub fn workload_spec() -> WorkloadSpec {
     WorkloadSpec {
         id: WorkloadId::new("redis.0_a-b").expect("an id"),

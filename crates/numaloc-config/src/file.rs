@@ -1,4 +1,4 @@
-//! A file on disk.
+//! Reads a file, and reports why it cannot be used.
 
 use crate::Problem;
 use std::{
@@ -12,14 +12,14 @@ use std::{
 pub enum FileError {
     /// The file cannot be read.
     Unreadable {
-        /// The file.
+        /// The file that was named, or the default one.
         path: PathBuf,
         /// The error of open(2) or read(2), or that the file is not UTF-8.
         source: io::Error,
     },
     /// The contents of the file are invalid.
     Invalid {
-        /// The file.
+        /// The file that has the mistakes.
         path: PathBuf,
         /// All mistakes in the order of their lines; at least one.
         problems: Vec<Problem>,

@@ -7,9 +7,9 @@ use std::{fmt, marker::PhantomData, ops::RangeInclusive, time::Duration};
 /// A number or a text as it was written.
 #[derive(Clone, Copy, Debug)]
 pub enum Scalar<'a> {
-    /// A whole number.
+    /// A whole number, in any base that TOML has.
     Number(i128),
-    /// A text.
+    /// A text without its quotes.
     Text(&'a str),
 }
 

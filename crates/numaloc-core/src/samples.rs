@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-/// Options of a plan.
+/// Options that all differ from the defaults.
 pub fn options() -> Options {
     Options {
         include_shared: true,
@@ -34,7 +34,7 @@ pub fn options() -> Options {
     }
 }
 
-/// An account that closes.
+/// An account with bytes of each kind, which closes.
 pub fn account() -> Account {
     let mut account = Account::default();
     account.found(600 * MIB);
@@ -66,7 +66,7 @@ pub fn process_outcome() -> ProcessOutcome {
     }
 }
 
-/// Calls of a run.
+/// Statistics of calls in which no number is zero.
 pub fn calls() -> CallStats {
     let ms = Duration::from_millis;
     CallStats {

@@ -104,7 +104,7 @@ impl<'a> Caller<'a> {
         self.hints.take(space.tid(), addresses, self.work.target_cpus(to));
     }
 
-    /// The calls so far.
+    /// What the calls of this worker have cost and returned so far.
     pub fn stats(&self) -> &CallStats {
         &self.calls
     }

@@ -100,12 +100,11 @@ impl<'a> RoomMakers<'a> {
 #[derive(Debug)]
 pub struct Need<'a> {
     work: &'a Work<'a>,
-    /// Makes room for it.
     pub maker: &'a dyn RoomMaker,
     node: NodeId,
     supply: Supply,
     pool: Pool,
-    /// Bytes of the call.
+    /// Bytes of the call that room is made for.
     call_bytes: u64,
     /// Bytes of its first folio. Less room is of no use.
     folio_bytes: u64,

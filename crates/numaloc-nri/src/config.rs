@@ -11,7 +11,7 @@ use std::{
 /// Where it is, unless the command line names another file.
 pub const PATH: &str = "/etc/numaloc/nri.toml";
 
-/// The plugin's name.
+/// The name under which the plugin registers with the runtime.
 pub const NAME: &str = "numaloc-nri";
 
 /// Which way the containers of this host are told.
@@ -20,7 +20,7 @@ pub const NAME: &str = "numaloc-nri";
 pub enum Source {
     /// NRI where the runtime has it, else containerd's events. Changes over when that changes.
     Auto,
-    /// NRI alone.
+    /// NRI alone: without it the plugin waits.
     Nri,
     /// containerd's events and its CRI alone, at containerd's own socket.
     Containerd,
@@ -34,15 +34,15 @@ pub struct Config {
     pub source: Source,
     /// The runtime's socket for plugins.
     pub nri_socket: PathBuf,
-    /// containerd's own socket.
+    /// containerd's own socket, for its events and the CRI.
     pub containerd_socket: PathBuf,
-    /// Address of numalocd.
+    /// Address of numalocd: `unix:///PATH`.
     pub endpoint: String,
     /// Two digits: runtimes call plugins in this order. One that is launched by the runtime has the index of its file's name.
     pub index: String,
     /// The account that the process changes to if it is started as root.
     pub user: String,
-    /// Who decides about policies.
+    /// Whether this plugin decides about policies.
     pub policies: Policies,
     /// Whether new containers are bound to the memory of their nodes.
     pub align_mems: AlignMems,

@@ -14,7 +14,7 @@ pub const KNOWN_MAX: usize = 24;
 pub struct Problem {
     /// Where the value is, such as `options.to_nodes[1]`; empty: all of it.
     pub path: String,
-    /// What is wrong.
+    /// What is wrong; it follows the path in messages.
     pub problem: String,
     /// What to write instead; may be empty.
     pub hint: String,

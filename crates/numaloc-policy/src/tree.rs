@@ -4,7 +4,7 @@ use crate::text::{SHOWN_MAX, shown};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::{collections::BTreeMap, fmt};
 
-/// A value.
+/// A value of JSON or TOML, as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tree {
     /// `null`, which counts as if the key were not there.

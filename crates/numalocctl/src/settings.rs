@@ -12,9 +12,9 @@ use std::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Settings {
-    /// Address of the daemon.
+    /// Address of the daemon: `unix:///PATH` or `https://HOST:PORT`.
     pub endpoint: Option<String>,
-    /// Certificates for https.
+    /// Certificates and key, which an https endpoint needs.
     pub tls: TlsSettings,
 }
 

@@ -28,7 +28,7 @@ use value::{DAY, MANY};
 /// The configuration file, unless another is named.
 pub const DEFAULT_PATH: &str = "/etc/numaloc/numalocd.toml";
 
-/// The whole configuration.
+/// The settings of the daemon. The default ones hold without a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// Where to listen. Not changed at run time.
@@ -53,22 +53,22 @@ pub struct Config {
     pub reserved: Vec<Reserved>,
     /// Where metrics are served: by plain HTTP at a loopback address, with TLS at others. Not changed at run time.
     pub metrics: Option<SocketAddr>,
-    /// What is logged.
+    /// The least severe level that is logged, also for parts of the program.
     pub log: Levels,
-    /// How the daemon ends.
+    /// How long running calls may take when the daemon stops.
     pub stop: Stop,
     /// Work queues of accelerators for the kernel. Not changed at run time.
     pub dsa: WorkQueues,
 }
 
-/// Where to listen.
+/// The sockets and addresses at which the API is served.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Listen {
-    /// A Unix socket.
+    /// The main Unix socket, also for root.
     #[serde(deserialize_with = "value::socket")]
     pub socket: PathBuf,
-    /// Its permission bits.
+    /// Permission bits of `socket`.
     #[serde(deserialize_with = "value::mode")]
     pub mode: u32,
     /// The group that owns it; `None`: that of the daemon.
@@ -107,7 +107,7 @@ pub struct Socket {
     /// Its path. No other socket is in its directory or below, so that the directory can be mounted into a container.
     #[serde(deserialize_with = "value::socket")]
     pub path: PathBuf,
-    /// Its permission bits.
+    /// Permission bits of `path`.
     #[serde(default = "value::usual_mode", deserialize_with = "value::mode")]
     pub mode: u32,
     /// The group that owns it; `None`: that of the daemon.
@@ -148,10 +148,10 @@ pub struct Quota {
     /// Jobs that have not ended.
     #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub open_jobs: usize,
-    /// Schedules.
+    /// Schedules, paused ones included.
     #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub schedules: usize,
-    /// Registered workloads.
+    /// Registered workloads whose lease has not expired.
     #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub workloads: usize,
     /// Approximate size of all of these and of the open jobs of schedules, in bytes.
@@ -216,10 +216,10 @@ pub struct Retention {
     /// Longest age of ended jobs and events.
     #[serde(deserialize_with = "duration::<60_000, { 3660 * DAY }, _, _>")]
     pub age: Duration,
-    /// Most ended jobs.
+    /// Most ended jobs; the oldest are removed first.
     #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub jobs: usize,
-    /// Most events.
+    /// Most events; the oldest are removed first.
     #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub events: usize,
     /// Most bytes, approximately, of ended jobs, and as many of events.
@@ -238,7 +238,7 @@ impl Default for Retention {
     }
 }
 
-/// How the daemon ends.
+/// Bounds for the end of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Stop {

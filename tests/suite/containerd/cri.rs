@@ -36,7 +36,6 @@ impl Pod {
         self
     }
 
-    /// With a label.
     pub fn labelled(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
         self
@@ -121,7 +120,6 @@ impl Container {
         Self { image: "numaloc.test/redis:1", command, ..Self::new(name) }
     }
 
-    /// Pinned to these CPUs.
     pub fn on_cpus(mut self, cpus: &str) -> Self {
         cpus.clone_into(&mut self.cpus);
         self
@@ -187,7 +185,6 @@ impl Cri {
         Ok(answer.into_inner().image.is_some())
     }
 
-    /// Starts a sandbox.
     pub async fn run(&self, pod: &Pod) -> Result<Sandbox, Status> {
         let request = v1::RunPodSandboxRequest { config: Some(pod.config()) };
         let id = self.client().run_pod_sandbox(request).await?.into_inner().pod_sandbox_id;
@@ -219,13 +216,11 @@ impl Cri {
         Ok(self.client().create_container(request).await?.into_inner().container_id)
     }
 
-    /// Starts a container.
     pub async fn start(&self, id: &str) -> Result<(), Status> {
         let request = v1::StartContainerRequest { container_id: id.to_owned() };
         self.client().start_container(request).await.map(|_| ())
     }
 
-    /// Kills a container.
     pub async fn stop(&self, id: &str) -> Result<(), Status> {
         let request = v1::StopContainerRequest { container_id: id.to_owned(), timeout: 0 };
         self.client().stop_container(request).await.map(|_| ())

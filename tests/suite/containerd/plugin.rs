@@ -20,7 +20,6 @@ use tokio::task::JoinSet;
 /// Containers of a pod of a crowd. A pod's shim takes care of one after the other: with hundreds it takes seconds for each.
 const IN_A_POD: usize = 10;
 
-/// A running numaloc-nri.
 #[derive(Debug)]
 pub struct Plugin {
     child: Option<Child>,
@@ -41,7 +40,6 @@ impl Plugin {
         plugin
     }
 
-    /// Starts it again.
     pub fn spawn(&mut self) {
         let log = fs::File::options().create(true).append(true).open(&self.log);
         let child = Command::new(program())
@@ -192,7 +190,6 @@ impl Watched {
         self.containerd.container(&self.sandbox, &Container::new(name)).id
     }
 
-    /// Removes a container.
     pub fn remove(&self, id: &str) {
         self.containerd.expect("it goes", self.containerd.cri().remove(id));
     }

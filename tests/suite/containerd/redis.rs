@@ -21,7 +21,6 @@ const VALUE: u64 = 16 << 10;
 /// Bytes of a server that may be anywhere: stacks, buffers of clients, what its own threads touch meanwhile.
 const SLACK: u64 = 1 << 20;
 
-/// A server with data.
 #[derive(Debug)]
 pub struct Redis {
     pub container: Running,

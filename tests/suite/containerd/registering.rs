@@ -48,7 +48,6 @@ fn register(stream: &mut UnixStream) {
     stream.write_all(&[mux, ttrpc].concat()).expect("containerd reads");
 }
 
-/// Reads a number.
 fn number(stream: &mut UnixStream) -> u32 {
     let mut bytes = [0; 4];
     stream.read_exact(&mut bytes).expect("containerd answers");

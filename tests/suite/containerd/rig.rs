@@ -22,7 +22,6 @@ pub struct Containerd {
     cri: Cri,
 }
 
-/// How it is configured.
 #[derive(Clone, Copy, Debug)]
 struct Setup {
     has_nri: bool,
@@ -124,7 +123,6 @@ impl Containerd {
         self.spawn();
     }
 
-    /// Whether it has NRI.
     pub fn has_nri(&self) -> bool {
         self.setup.has_nri
     }
@@ -165,7 +163,6 @@ impl Containerd {
         command
     }
 
-    /// Where it listens itself.
     pub fn socket(&self) -> PathBuf {
         socket(&self.dir, self.setup)
     }

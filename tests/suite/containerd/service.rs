@@ -40,7 +40,6 @@ fn prepare() {
 struct Unit;
 
 impl Unit {
-    /// Installs and starts it.
     fn install(page: &mut Page, shell: &mut Shell, numalocd: &Installed) -> Self {
         let unit = Self;
         shell.types(&page.take("install -m 755 target/release/numaloc-nri"));

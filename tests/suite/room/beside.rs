@@ -10,7 +10,6 @@ use numaloc_core::{Pacing, Profile};
 use numaloc_executor::{Control, RunLimits, SharedRooms};
 use std::{sync::Arc, thread};
 
-/// Swap in a file.
 struct Swap(OnDisk);
 
 impl Swap {

@@ -30,7 +30,7 @@ pub struct Mover<'a> {
     makers: &'a RoomMakers<'a>,
     /// What was found, moved and left.
     pub ledger: Ledger<'a>,
-    /// Keeps to the pace.
+    /// Waits between calls as the pace asks.
     pub rests: Rests<'a>,
     /// Pages to try again later.
     pub deferred: Deferred<'a>,

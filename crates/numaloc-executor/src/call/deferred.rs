@@ -49,7 +49,7 @@ impl<'p> Deferred<'p> {
         self.chunks.is_empty()
     }
 
-    /// Takes all pages out.
+    /// Takes all pages out, for the next pass over them.
     pub fn take(&mut self) -> Self {
         Self { chunks: std::mem::take(&mut self.chunks), ..*self }
     }

@@ -14,11 +14,11 @@ pub enum Fate {
     Hint,
     /// Try it again later. After its last try, leave it for this reason.
     Later(Reason),
-    /// Try its next target.
+    /// The node had no room: it goes to its next target.
     Reroute,
     /// The kernel reported a node for it, but the verification found it off its target.
     MovedBack,
-    /// It stays.
+    /// It stays, for this reason, and is not tried again.
     Leave(Reason),
     /// It stays, and the errno is reported.
     Refused(Reason, i32),

@@ -33,7 +33,7 @@ pub struct Finder<'a> {
 /// The pages of a part of an extent that are away from home.
 #[derive(Debug)]
 pub struct Found {
-    /// What to move.
+    /// The remote pages of the part, in the order of their addresses.
     pub rows: Vec<Row>,
     /// Pages that stay because strangers map them: index of the process in whose account they are, and bytes from the extent's
     /// start.

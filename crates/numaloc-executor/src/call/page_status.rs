@@ -7,7 +7,7 @@ use numaloc_sys::UNWRITTEN;
 /// The kernel's answer for one address. Only the verification tells whether the page has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageStatus {
-    /// Reported on this node.
+    /// The call reported it on this node: there already, or moved by the call.
     On(NodeId),
     /// It was queued and tried, and its page list did not succeed as a whole.
     Tried,
@@ -21,7 +21,7 @@ pub enum PageStatus {
     Unseen,
     /// -ENOMEM: the target has no page for it.
     NoMemory,
-    /// Another errno.
+    /// Another errno of the page, such as EACCES.
     Refused(i32),
 }
 

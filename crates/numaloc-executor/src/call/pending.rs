@@ -40,7 +40,7 @@ impl Pending {
         Some((key, rows))
     }
 
-    /// Bytes of all rows.
+    /// Bytes that wait, for all targets together.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub struct DroppedCache<'a> {
     roots: &'a Roots,
     nodes: Mutex<BTreeMap<NodeId, NodeDrops>>,
-    /// That of all runs.
+    /// What all runs of this process are about to put on each node.
     rooms: Arc<SharedRooms>,
 }
 

@@ -82,7 +82,7 @@ enum Answer {
     Wait,
     /// Waits as long as this number grows, which counts what has happened so far.
     Unless(u64),
-    /// Gives up.
+    /// The partner has nothing more to give on this node.
     No,
 }
 

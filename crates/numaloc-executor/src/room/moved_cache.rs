@@ -40,7 +40,7 @@ pub struct MovedCache {
 /// What has left a node, and what has come there.
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
-    /// In bytes.
+    /// Bytes that have left the node, and bytes that have come.
     balance: Balance,
     /// Why no more is available, if so.
     stop: Option<CacheStop>,

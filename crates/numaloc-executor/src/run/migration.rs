@@ -90,15 +90,15 @@ impl<'a> Migration<'a> {
 /// A planned migration, with the processes of its target held open.
 #[derive(Debug)]
 pub struct PlannedMigration<P> {
-    /// The host.
+    /// Where the host's files are read.
     pub roots: Roots,
-    /// Its nodes.
+    /// The nodes and CPUs of the host.
     pub topology: Topology,
     /// What is to be moved.
     pub plan: Plan,
     /// What the plan was made from.
     pub survey: Survey,
-    /// Whose memory it is.
+    /// The processes whose memory is moved.
     pub party: P,
     partners: Partners<P>,
 }
@@ -126,7 +126,7 @@ impl<P: Party> PlannedMigration<P> {
         }
     }
 
-    /// Those who make room.
+    /// The best-effort processes that exchange memory with the target.
     pub fn partners(&self) -> &[P] {
         &self.partners.parties
     }

@@ -13,7 +13,7 @@ use numaloc_executor::Scheduling;
 use serde::{Deserialize, Deserializer};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-/// The whole file.
+/// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct File {
@@ -64,7 +64,6 @@ impl From<File> for Config {
     }
 }
 
-/// `[mover]`.
 #[derive(Deserialize)]
 #[serde(
     remote = "Scheduling",
@@ -93,7 +92,6 @@ struct LimitsTable {
     rate_bytes_per_second: Option<u64>,
 }
 
-/// `[offload]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 struct OffloadTable {
@@ -103,7 +101,6 @@ struct OffloadTable {
     channels_max: Option<u32>,
 }
 
-/// `[metrics]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct MetricsTable {
@@ -111,7 +108,6 @@ pub(super) struct MetricsTable {
     pub(super) listen: Option<SocketAddr>,
 }
 
-/// `[log]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 struct LogTable {
@@ -119,7 +115,6 @@ struct LogTable {
     level: Levels,
 }
 
-/// `[dsa]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct DsaTable {
@@ -149,7 +144,7 @@ pub(super) struct GrantTable {
 }
 
 impl GrantTable {
-    /// How many it names.
+    /// How many users, groups and certificates it names: one, if it is valid.
     pub(super) fn grantees(&self) -> usize {
         let Self { user, group, certificate, spiffe, .. } = self;
         let named = [user.is_some(), group.is_some(), certificate.is_some(), spiffe.is_some()];
@@ -176,7 +171,6 @@ impl GrantTable {
     }
 }
 
-/// `[listen.tls]`.
 #[derive(Deserialize)]
 #[serde(remote = "Tls", deny_unknown_fields, expecting = "a table")]
 struct TlsTable {

@@ -14,9 +14,9 @@ pub const NOBODY: u32 = 65_534;
 /// A role for those it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Whom it is for.
+    /// The user, group or certificate that gets the role.
     pub to: Grantee,
-    /// What they may do.
+    /// The role of these callers.
     pub role: Role,
     /// cgroups whose processes an operator may have moved besides those of its own uid.
     pub cgroups: Vec<String>,
@@ -40,9 +40,9 @@ pub enum Grantee {
 /// Names that begin like this are for whom a grant names, and for admins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// How they begin.
+    /// The beginning of reserved names, such as `nri-`.
     pub prefix: String,
-    /// Whom they are for.
+    /// The clients that may use such names, besides admins.
     pub to: Grantee,
 }
 
@@ -50,16 +50,16 @@ pub struct Reserved {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Reads.
+    /// Reads jobs, schedules, workloads, events and the state of the host.
     Viewer,
     /// Creates and changes jobs, schedules and workloads for targets within its authority.
     Operator,
-    /// Everything.
+    /// Does everything, also what ceilings forbid to operators.
     Admin,
 }
 
 impl fmt::Display for Role {
-    /// As in the configuration.
+    /// The role as the configuration writes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Viewer => "viewer",
@@ -122,7 +122,7 @@ impl Default for Ceilings {
 }
 
 impl Ceilings {
-    /// The ceilings of admins.
+    /// The ceilings of admins: they bound nothing.
     pub const NONE: Self = Self {
         profile: Profile::Fast,
         qos_class: QosClass::Lsr,

@@ -46,7 +46,6 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Maps and fills everything.
     pub fn new(specs: &[Spec]) -> Result<Self> {
         let slot =
             |spec: &Spec| Slot::new(spec.clone()).with_context(|| format!("region {}", spec.name));
@@ -74,7 +73,6 @@ impl Memory {
         }
     }
 
-    /// Names and addresses.
     pub fn ranges(&self) -> Vec<(String, Range<u64>)> {
         let slots = self.slots();
         slots

@@ -58,7 +58,6 @@ pub enum Access {
     Touch,
 }
 
-/// A region as described.
 #[derive(Clone, Debug)]
 pub struct Spec {
     pub name: String,

@@ -57,7 +57,6 @@ fn chunk(memory: &Memory, first: usize) {
     }
 }
 
-/// Keeps the CPU busy.
 pub fn spin() {
     loop {
         hint::spin_loop();

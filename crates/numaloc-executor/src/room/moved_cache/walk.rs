@@ -25,7 +25,7 @@ const PIECES_MOST: usize = 16;
 pub struct Walk {
     /// `None`: they have not been looked for yet.
     files: Option<VecDeque<UsedFile>>,
-    /// The file in hand.
+    /// The file whose cache is looked at; kept open between calls.
     open: Option<Open>,
     /// Pages that others map, too, are left where they are: this process may not move them.
     own_only: bool,
@@ -36,9 +36,8 @@ pub struct Walk {
 /// A file that is open.
 #[derive(Debug)]
 struct Open {
-    /// For reading.
     file: File,
-    /// Its length.
+    /// Its length when it was opened.
     bytes: u64,
     /// How far it has been looked at, in bytes.
     offset: u64,
@@ -55,7 +54,7 @@ pub enum PieceEnd {
     Nothing,
     /// Another run puts memory where it was to go.
     Busy,
-    /// No more is available.
+    /// No more cache of any file may be moved, for this reason.
     End(CacheStop),
 }
 
