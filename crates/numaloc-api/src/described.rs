@@ -1,13 +1,15 @@
 //! The descriptions of the API's messages, for programs that read or write messages field by field.
 
-use crate::FILE_DESCRIPTOR_SET;
 use prost::Name;
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use std::sync::LazyLock;
 
+/// The definitions of [`crate::FILE_DESCRIPTOR_SET`] without comments, services and options.
+const MESSAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/messages.bin"));
+
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     // The build has made it; tests read it.
-    DescriptorPool::decode(FILE_DESCRIPTOR_SET).unwrap_or_default()
+    DescriptorPool::decode(MESSAGES).unwrap_or_default()
 });
 
 /// The description of a message.
