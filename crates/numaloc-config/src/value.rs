@@ -1,8 +1,15 @@
 //! Values for `#[serde(deserialize_with = "...")]`. The bounds stand at the field: `value::count::<1, 256, _, _>`.
 
 use numaloc_api::amount::{self, AmountError};
+use numaloc_core::{PAGE, Profile};
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use std::{fmt, marker::PhantomData, ops::RangeInclusive, time::Duration};
+
+/// Milliseconds in a day, for the bounds of [`duration`].
+pub const DAY_MS: u64 = 24 * 3_600_000;
+
+/// The largest number of bytes that messages of the API hold.
+const BYTES_MAX: u64 = i64::MAX as u64;
 
 /// A number or a text as it was written.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +53,15 @@ struct ScalarVisitor<'a, T, F> {
     value: PhantomData<T>,
 }
 
+impl<T, F: FnOnce(Scalar<'_>) -> Result<T, Refusal>> ScalarVisitor<'_, T, F> {
+    fn visit<E: Error>(self, value: Scalar<'_>, found: Unexpected<'_>) -> Result<T, E> {
+        (self.read)(value).map_err(|refusal| match refusal {
+            Refusal::Type => E::invalid_type(found, &self.expected),
+            Refusal::Value(message) => E::custom(message),
+        })
+    }
+}
+
 impl<'de, T, F: FnOnce(Scalar<'_>) -> Result<T, Refusal>> Visitor<'de> for ScalarVisitor<'_, T, F> {
     type Value = T;
 
@@ -62,21 +78,12 @@ impl<'de, T, F: FnOnce(Scalar<'_>) -> Result<T, Refusal>> Visitor<'de> for Scala
     }
 
     fn visit_i128<E: Error>(self, number: i128) -> Result<T, E> {
-        let found = || match i64::try_from(number) {
-            Ok(number) => Unexpected::Signed(number),
-            Err(_) => Unexpected::Other("integer"),
-        };
-        (self.read)(Scalar::Number(number)).map_err(|refusal| match refusal {
-            Refusal::Type => E::invalid_type(found(), &self.expected),
-            Refusal::Value(message) => E::custom(message),
-        })
+        let signed = i64::try_from(number).map(Unexpected::Signed);
+        self.visit(Scalar::Number(number), signed.unwrap_or(Unexpected::Other("integer")))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-        (self.read)(Scalar::Text(text)).map_err(|refusal| match refusal {
-            Refusal::Type => E::invalid_type(Unexpected::Str(text), &self.expected),
-            Refusal::Value(message) => E::custom(message),
-        })
+        self.visit(Scalar::Text(text), Unexpected::Str(text))
     }
 }
 
@@ -158,6 +165,22 @@ pub fn duration<
     })
 }
 
+/// A rate in bytes per second, as [`size`]. The bounds are those of the rate in a request.
+///
+/// # Errors
+/// Those of [`size`].
+pub fn rate<'de, T: TryFrom<u64>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    size::<PAGE, BYTES_MAX, T, D>(from)
+}
+
+/// The name of a profile.
+///
+/// # Errors
+/// Those of [`one_of`].
+pub fn profile<'de, D: Deserializer<'de>>(from: D) -> Result<Profile, D::Error> {
+    one_of(from, "profile", &Profile::ALL.map(|profile| (profile.name(), profile)))
+}
+
 /// One of several names. `kind` says what they name, such as `profile`.
 ///
 /// # Errors
@@ -196,7 +219,7 @@ fn out_of_range(
 
 /// A number of milliseconds in the largest unit that leaves no rest.
 fn in_units(milliseconds: u64) -> String {
-    let units = [("d", 24 * 3_600_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)];
+    let units = [("d", DAY_MS), ("h", 3_600_000), ("m", 60_000), ("s", 1000)];
     let exact =
         units.into_iter().find(|(_, unit)| milliseconds > 0 && milliseconds.is_multiple_of(*unit));
     let (name, unit) = exact.unwrap_or(("ms", 1));

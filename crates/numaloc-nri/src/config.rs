@@ -1,6 +1,9 @@
 //! The configuration: TOML, checked strictly.
 
-use numaloc_config::{Document, FileError, Problem, load, value::duration};
+use numaloc_config::{
+    Document, FileError, Problem, load,
+    value::{DAY_MS, duration},
+};
 use numaloc_policy::Defaults;
 use serde::Deserialize;
 use std::{
@@ -47,7 +50,7 @@ pub struct Config {
     /// Whether new containers are bound to the memory of their nodes.
     pub align_mems: AlignMems,
     /// How long numalocd keeps containers and their schedules that are not renewed.
-    #[serde(deserialize_with = "duration::<30_000, 86_400_000, _, _>")]
+    #[serde(deserialize_with = "duration::<30_000, DAY_MS, _, _>")]
     pub lease: Duration,
     /// Policies for pods that name none, and the most that pods may ask for.
     pub pods: Defaults,

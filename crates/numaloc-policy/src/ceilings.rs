@@ -1,18 +1,14 @@
 //! The most that pods may ask for.
 
-use crate::{Settings, config};
+use crate::Settings;
 use numaloc_api::value::QosClass;
-use numaloc_config::value::{count, duration, size};
-use numaloc_core::{
-    Compact, HugetlbSource, MakeRoom, NumaBalancing, Offload, PAGE, Pacing, Profile,
-};
+use numaloc_config::value::{DAY_MS, count, duration, profile, rate};
+use numaloc_core::{Compact, HugetlbSource, MakeRoom, NumaBalancing, Offload, Pacing, Profile};
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Upper bound of rates: what the API's messages hold.
-const BYTES_MAX: u64 = i64::MAX as u64;
 /// Upper bound of times in milliseconds: a year.
-const TIME_MAX: u64 = 366 * 24 * 3_600_000;
+const TIME_MAX: u64 = 366 * DAY_MS;
 
 /// The most that pods may ask for by annotations. It is the operator's: pods cannot change it. The default ceilings keep a pod from
 /// harming its neighbours. The daemon has ceilings of its own for whoever passes the request on.
@@ -20,14 +16,14 @@ const TIME_MAX: u64 = 366 * 24 * 3_600_000;
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Ceilings {
     /// The fastest profile. The longest stall and the batch size may not exceed those of this profile.
-    #[serde(deserialize_with = "config::profile")]
+    #[serde(deserialize_with = "profile")]
     pub profile: Profile,
     /// Most bytes per second, also of pods that name no rate; `None`: only the profile limits the rate.
-    #[serde(deserialize_with = "size::<PAGE, BYTES_MAX, _, _>")]
+    #[serde(deserialize_with = "rate")]
     pub rate_bytes_per_second: Option<u64>,
     /// The least rate in bytes per second that a pod may ask for: a run keeps its target node and its processes from others for
     /// as long as it moves. `rate_bytes_per_second` goes before it.
-    #[serde(deserialize_with = "size::<PAGE, BYTES_MAX, _, _>")]
+    #[serde(deserialize_with = "rate")]
     pub min_rate_bytes_per_second: u64,
     /// The longest time that a run moves, also of pods that name none.
     #[serde(deserialize_with = "duration::<1, TIME_MAX, _, _>")]

@@ -1,8 +1,6 @@
 //! The operator's defaults and ceilings in a configuration, in TOML or JSON.
 
 use crate::{Settings, fields::Problem, own, tree::Tree};
-use numaloc_config::value::one_of;
-use numaloc_core::Profile;
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// A policy in the form of the annotation `numaloc.io/policy`; `None` if it says that nothing is to be done.
@@ -17,14 +15,11 @@ pub(crate) fn settings<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Sett
     })
 }
 
-pub(crate) fn profile<'de, D: Deserializer<'de>>(from: D) -> Result<Profile, D::Error> {
-    one_of(from, "profile", &Profile::ALL.map(|profile| (profile.name(), profile)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Ceilings, Defaults};
+    use numaloc_core::Profile;
     use proptest::prelude::*;
     use std::time::Duration;
 

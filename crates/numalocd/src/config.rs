@@ -18,12 +18,12 @@ pub use reload::reload;
 
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
-use numaloc_config::value::{count, duration};
+use numaloc_config::value::{DAY_MS, count, duration, rate};
 use numaloc_dma::{Dma, WorkQueues};
 use numaloc_executor::Scheduling;
 use serde::Deserialize;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
-use value::{DAY, MANY};
+use value::MANY;
 
 /// The configuration file, unless another is named.
 pub const DEFAULT_PATH: &str = "/etc/numaloc/numalocd.toml";
@@ -131,7 +131,7 @@ pub struct Queue {
     #[serde(deserialize_with = "count::<1, 256, _, _>")]
     pub moves_per_node: usize,
     /// Most bytes per second that all jobs together move.
-    #[serde(deserialize_with = "value::rate")]
+    #[serde(deserialize_with = "rate")]
     pub rate_bytes_per_second: Option<u64>,
 }
 
@@ -214,7 +214,7 @@ impl Default for Calls {
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Retention {
     /// Longest age of ended jobs and events.
-    #[serde(deserialize_with = "duration::<60_000, { 3660 * DAY }, _, _>")]
+    #[serde(deserialize_with = "duration::<60_000, { 3660 * DAY_MS }, _, _>")]
     pub age: Duration,
     /// Most ended jobs; the oldest are removed first.
     #[serde(deserialize_with = "count::<1, MANY, _, _>")]

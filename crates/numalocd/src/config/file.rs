@@ -2,11 +2,11 @@
 
 use super::{
     Calls, Ceilings, Config, Grant, Grantee, Listen, Queue, Quota, Reserved, Retention, Role, Stop,
-    value::{self, DAY},
+    value,
 };
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
-use numaloc_config::value::{duration, size, some_count};
+use numaloc_config::value::{DAY_MS, duration, rate, size, some_count};
 use numaloc_core::PAGE;
 use numaloc_dma::{Dma, WorkQueues, kernel::Settings};
 use numaloc_executor::Scheduling;
@@ -86,9 +86,9 @@ struct LimitsTable {
     batch_bytes: Option<u64>,
     #[serde(deserialize_with = "some_count::<1, 256, _, _>")]
     workers: Option<usize>,
-    #[serde(deserialize_with = "duration::<1, { 366 * DAY }, _, _>")]
+    #[serde(deserialize_with = "duration::<1, { 366 * DAY_MS }, _, _>")]
     timeout: Option<Duration>,
-    #[serde(deserialize_with = "value::rate")]
+    #[serde(deserialize_with = "rate")]
     rate_bytes_per_second: Option<u64>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::value;
 use numaloc_api::value::QosClass;
-use numaloc_config::value::count;
+use numaloc_config::value::{count, profile, rate};
 use numaloc_core::Profile;
 use serde::Deserialize;
 use std::fmt;
@@ -75,7 +75,7 @@ impl fmt::Display for Role {
 pub struct Ceilings {
     /// The fastest profile. The longest stall and the batch size that a request names may not exceed those of this profile, and
     /// nodes are compacted only if it does that.
-    #[serde(deserialize_with = "value::profile")]
+    #[serde(deserialize_with = "profile")]
     pub profile: Profile,
     /// The best class for jobs and for workloads.
     #[serde(deserialize_with = "value::qos_class")]
@@ -92,7 +92,7 @@ pub struct Ceilings {
     /// Whether a policy may say how much stays free on a target. It may be nothing.
     pub reserve_bytes: bool,
     /// Most bytes per second of a job, also of a job that names no rate; `None`: only the profile limits the rate.
-    #[serde(deserialize_with = "value::rate")]
+    #[serde(deserialize_with = "rate")]
     pub rate_bytes_per_second: Option<u64>,
     /// Most threads of a job.
     #[serde(deserialize_with = "count::<1, 256, _, _>")]

@@ -4,7 +4,6 @@ use crate::tls::Pem;
 use nix::unistd::{Group, User};
 use numaloc_api::value::{CGROUP_MAX, QosClass, WorkloadId, is_cgroup};
 use numaloc_config::value::{Refusal, Scalar, one_of, scalar, size, text, within};
-use numaloc_core::{PAGE, Profile};
 use numaloc_dma::dsa::is_device_name;
 use serde::de::{Deserialize, Deserializer, Error};
 use std::{
@@ -25,9 +24,6 @@ const ID_MAX: u64 = u32::MAX as u64 - 1;
 
 /// Upper bound of numbers of records.
 pub(super) const MANY: u64 = 10_000_000;
-/// Milliseconds in a day.
-pub(super) const DAY: u64 = 24 * 3_600_000;
-const RATE_MAX: u64 = i64::MAX as u64;
 
 /// Permission bits of a socket that names none.
 pub(super) fn usual_mode() -> u32 {
@@ -45,18 +41,9 @@ pub(super) fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> 
     })
 }
 
-/// A rate in bytes per second. The bounds are those of the rate in a request.
-pub(super) fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    size::<PAGE, RATE_MAX, _, _>(from)
-}
-
 /// An approximate size of records. The lower bound is the size of the largest request.
 pub(super) fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     size::<{ 1 << 20 }, { 1 << 40 }, _, _>(from)
-}
-
-pub(super) fn profile<'de, D: Deserializer<'de>>(from: D) -> Result<Profile, D::Error> {
-    one_of(from, "profile", &Profile::ALL.map(|profile| (profile.name(), profile)))
 }
 
 pub(super) fn qos_class<'de, D: Deserializer<'de>>(from: D) -> Result<QosClass, D::Error> {
