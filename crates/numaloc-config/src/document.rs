@@ -78,7 +78,7 @@ impl<'t> Document<'t> {
     }
 
     /// Whether a mistake was found in `key`, or below it.
-    pub fn is_wrong(&self, key: &str) -> bool {
+    fn is_wrong(&self, key: &str) -> bool {
         let rests = self.problems.iter().filter_map(|problem| problem.key.strip_prefix(key));
         rests.into_iter().any(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     }

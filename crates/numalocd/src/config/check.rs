@@ -43,8 +43,8 @@ pub(super) fn check(file: &File, document: &mut Document<'_>) {
 /// No socket may be in or below the directory of another, so that the directory can be mounted into a container. The exception: an
 /// additional socket may be below the directory of the main one, because that directory is never mounted into a container.
 fn sockets(listen: &Listen, document: &mut Document<'_>) {
-    // Which table of the file an entry comes from is known only if all of them are valid.
-    if document.is_wrong("listen.sockets") {
+    // A table without one of its keys is no socket, and then the indices of the file are not those of the list.
+    if document.has(&format!("listen.sockets[{}]", listen.sockets.len())) {
         return;
     }
     let is_below = |path: &Path, other: &Path| {
@@ -96,22 +96,27 @@ fn tcp(listen: &Listen, document: &mut Document<'_>) {
 }
 
 fn grants(grants: &[GrantTable], document: &mut Document<'_>) {
-    // As for sockets.
-    if document.is_wrong("grants") {
+    // As for sockets, if an element is not a table at all.
+    if document.has(&format!("grants[{}]", grants.len())) {
         return;
     }
     for (index, grant) in grants.iter().enumerate() {
         let table = format!("grants[{index}]");
+        // What is there but invalid has been refused already.
+        let has = |key: &str| document.has(&format!("{table}.{key}"));
+        let grantees =
+            ["user", "group", "certificate", "spiffe"].into_iter().filter(|key| has(key));
+        let (grantees, has_role) = (grantees.count(), has("role"));
         let mut refuse =
             |key: &str, message: &str| document.refuse(&format!("{table}{key}"), message);
         let to = grant.to();
-        if grant.grantees() != 1 {
+        if grantees != 1 {
             refuse(
                 "",
                 "one of user, group, certificate and spiffe says whom a grant is for; give exactly one",
             );
         }
-        if grant.role.is_none() {
+        if !has_role {
             refuse(".role", "missing; it has to be given here");
         }
         if matches!(to, Some(Grantee::Uid(NOBODY) | Grantee::Gid(NOBODY))) {

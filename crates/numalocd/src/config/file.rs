@@ -144,13 +144,6 @@ pub(super) struct GrantTable {
 }
 
 impl GrantTable {
-    /// How many users, groups and certificates it names: one, if it is valid.
-    pub(super) fn grantees(&self) -> usize {
-        let Self { user, group, certificate, spiffe, .. } = self;
-        let named = [user.is_some(), group.is_some(), certificate.is_some(), spiffe.is_some()];
-        named.into_iter().filter(|named| *named).count()
-    }
-
     /// Whom it is for: the first one, if there are several.
     pub(super) fn to(&self) -> Option<Grantee> {
         let uid = self.user.map(Grantee::Uid);

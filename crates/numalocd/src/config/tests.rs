@@ -456,6 +456,22 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_lines() {
 }
 
 #[test]
+fn a_mistake_in_one_grant_hides_none_in_another() {
+    let text = "[[grants]]\nuser = \"no such\"\nrole = \"viewer\"\nname = 1\n\
+                [[grants]]\nuser = 1\n[[grants]]\nrole = \"root\"\n";
+    let found = problems(text);
+    let begins = [
+        "2: grants[0].user: there is no user",
+        "4: grants[0].name: unknown field",
+        "5: grants[1].role: missing",
+        "7: grants[2]: one of user, group",
+        "8: grants[2].role: unknown variant",
+    ];
+    let fits = found.iter().zip(begins).all(|(line, begin)| line.starts_with(begin));
+    assert!(found.len() == begins.len() && fits, "{found:#?}");
+}
+
+#[test]
 fn a_socket_path_leaves_room_for_the_name_while_it_is_made() {
     let path = |length: usize| format!("[listen]\nsocket = \"/{}\"", "a".repeat(length - 1));
     assert_eq!(config(&path(102)).listen.socket.as_os_str().len(), 102);
