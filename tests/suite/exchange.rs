@@ -90,7 +90,11 @@ fn memory_comes_home_in_exchange_for_best_effort() {
     assert!(gone(&others).abs_diff(exchanged) <= 2 * MIB + SLACK, "{outcome:?} {others:?}");
     let sums = [free, free_after].map(|[first, second]| first + second);
     assert!(sums[0].abs_diff(sums[1]) <= NEARLY, "{free:?} {free_after:?}");
-    assert!(free[0].abs_diff(free_after[0]) <= NEARLY, "{free:?} {free_after:?}");
+    // What is not in exchange came into free memory: what was freed before on other CPUs is in their lists for a while, and no room yet
+    // when the ballast starts.
+    let into_free = SIZE.saturating_sub(on(&there, 1));
+    let kept = free_after[0] + into_free;
+    assert!(free[0].abs_diff(kept) <= NEARLY, "{into_free} of {free:?} {free_after:?}");
     assert_eq!(distress(), before, "{DISTRESS:?}");
     other.check();
     ballast.check();
