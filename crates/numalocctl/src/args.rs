@@ -2,6 +2,7 @@
 
 mod advise;
 mod connect;
+mod deferred;
 #[cfg(test)]
 #[path = "../../../tests/docs/commands.rs"]
 mod documented;
@@ -21,13 +22,14 @@ mod workloads;
 
 pub use advise::AdviseArgs;
 pub use connect::ConnectArgs;
+pub use deferred::{Deferred, at_once};
 pub use dsa::DsaArgs;
 pub use events::EventsArgs;
 pub use exchange::ExchangeArgs;
 pub use jobs::{DeleteJobsArgs, JobsArgs, JobsCommand, ListJobsArgs};
 pub use map::{MapArgs, MoveMapArgs};
 pub use names::parse_workload;
-pub use options::PlanArgs;
+pub use options::OptionArgs;
 pub use run::{LimitArgs, QueueArgs, spec};
 pub use schedules::{
     CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand, UpdateScheduleArgs,
@@ -94,36 +96,20 @@ pub enum Format {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Show live which memory is where: nodes, workloads and processes.
-    Top(TopArgs),
+    Top(Deferred<TopArgs>),
     /// Show the NUMA nodes with their CPUs, memory and distances.
-    Topology(TopologyArgs),
+    Topology(Deferred<TopologyArgs>),
     /// Show on which nodes the memory of processes is.
-    #[command(
-        after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
-    )]
-    Locality {
-        #[command(flatten)]
-        target: TargetArgs,
-        #[command(flatten)]
-        map: MapArgs,
-    },
+    Locality(Deferred<LocalityArgs>),
     /// Show what a migration would move, what not and why; moves nothing.
-    #[command(after_help = "Examples:\n  numalocctl plan --cgroup /system.slice/redis.service")]
-    Plan {
-        #[command(flatten)]
-        target: TargetArgs,
-        #[command(flatten)]
-        options: PlanArgs,
-        #[command(flatten)]
-        exchange: ExchangeArgs,
-    },
+    Plan(Deferred<PlanArgs>),
     /// Show who on this host is badly placed, what would help, and the commands for it; changes nothing.
     #[command(
         after_help = "Examples:\n  numalocctl advise\n  numalocctl advise --unit redis-server --seconds 10"
     )]
-    Advise(AdviseArgs),
+    Advise(Deferred<AdviseArgs>),
     /// Bring the memory of processes to their local nodes.
-    Migrate(MigrateArgs),
+    Migrate(Deferred<MigrateArgs>),
     /// Show what the daemon is doing, and who you are to it.
     Status,
     /// Drain the daemon: no move begins, those under way continue to their end, and requests are queued. Lasts over restarts.
@@ -144,21 +130,21 @@ pub enum Command {
     },
     /// List, watch and control the daemon's migrations.
     #[command(subcommand)]
-    Jobs(JobsCommand),
+    Jobs(Deferred<JobsCommand>),
     /// Have migrations repeated by the daemon.
     #[command(subcommand)]
-    Schedules(SchedulesCommand),
+    Schedules(Deferred<SchedulesCommand>),
     /// Show the results of migrations and what else the daemon did.
-    Events(EventsArgs),
+    Events(Deferred<EventsArgs>),
     /// Tell the daemon which containers, pods and labels stand for which cgroups.
     #[command(subcommand)]
-    Workloads(WorkloadsCommand),
+    Workloads(Deferred<WorkloadsCommand>),
     /// Print the daemon's metrics as OpenMetrics text.
     Metrics,
     /// Check the host: kernel, rights, what is missing and what to do about it.
     Doctor,
     /// Show accelerators that can copy (Intel DSA), and whether the kernel can use them for migrations.
-    Dsa(DsaArgs),
+    Dsa(Deferred<DsaArgs>),
     /// Show the version, and that of the daemon if it can be reached.
     Version,
     /// Print a shell's completions.
@@ -171,7 +157,7 @@ pub enum Command {
     },
     /// Write files that packages need.
     #[command(subcommand, hide = true)]
-    Generate(GenerateCommand),
+    Generate(Deferred<GenerateCommand>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -191,6 +177,28 @@ pub enum GenerateCommand {
         /// An existing folder.
         directory: PathBuf,
     },
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
+)]
+pub struct LocalityArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub map: MapArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  numalocctl plan --cgroup /system.slice/redis.service")]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    pub options: OptionArgs,
+    #[command(flatten)]
+    pub exchange: ExchangeArgs,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -216,7 +224,7 @@ pub struct MigrateArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     #[command(flatten)]
-    pub options: PlanArgs,
+    pub options: OptionArgs,
     #[command(flatten)]
     pub exchange: ExchangeArgs,
     #[command(flatten)]
@@ -264,11 +272,10 @@ pub struct ProgressArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        at_once::<Cli>().debug_assert();
     }
 
     #[test]

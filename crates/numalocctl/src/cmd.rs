@@ -65,11 +65,9 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
     }
     match &cli.command {
         Command::Top(args) => top::run(cli, around, args),
-        Command::Topology(args) => topology::run(cli, around, *args),
-        Command::Locality { target, map } => locality::run(cli, around, target, map),
-        Command::Plan { target, options, exchange } => {
-            plan::run(cli, around, target, options, exchange)
-        }
+        Command::Topology(args) => topology::run(cli, around, **args),
+        Command::Locality(args) => locality::run(cli, around, args),
+        Command::Plan(args) => plan::run(cli, around, args),
         Command::Advise(args) => advise::run(cli, around, args),
         Command::Migrate(args) => migrate::run(cli, around, args),
         Command::Status => status::run(cli, &daemon("status")?),

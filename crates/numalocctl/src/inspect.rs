@@ -1,7 +1,7 @@
 //! From a target to a plan, to a run, or to a picture: what `locality`, `plan`, `migrate` and `top` share.
 
 use crate::{
-    args::{PlanArgs, TargetArgs, name_of},
+    args::{OptionArgs, TargetArgs, name_of},
     exit::Failure,
 };
 use numaloc_api::{
@@ -90,7 +90,7 @@ fn page_source(source: Source) -> v1::PageSource {
 pub fn to_move(
     roots: &Roots,
     target: &TargetArgs,
-    (options, workers): (&PlanArgs, Option<usize>),
+    (options, workers): (&OptionArgs, Option<usize>),
     policies: Policies<'_>,
 ) -> Result<PlannedMigration<Resolved>, Failure> {
     let migration = Migration::on(roots)?;

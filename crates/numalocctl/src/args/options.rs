@@ -12,7 +12,7 @@ use numaloc_core::{Compact, HomeRule, HugetlbSource, MakeRoom, NodeSet, Options,
 /// Options of a plan. An option that is not given has its default; in a change it leaves the value as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "What to move")]
-pub struct PlanArgs {
+pub struct OptionArgs {
     /// Also move pages that processes outside the target map (needs CAP_SYS_NICE).
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub include_shared: Option<bool>,
@@ -103,7 +103,7 @@ fn parse_nodes(text: &str, default: &str) -> Result<Nodes, String> {
     }
 }
 
-impl PlanArgs {
+impl OptionArgs {
     /// Whether no option is given.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
@@ -184,7 +184,7 @@ mod tests {
     use crate::fixture;
 
     fn to(text: &str) -> Option<String> {
-        let args = PlanArgs { to: Some(parse_targets(text).ok()?), ..PlanArgs::default() };
+        let args = OptionArgs { to: Some(parse_targets(text).ok()?), ..OptionArgs::default() };
         let options = args.options(&fixture::topology().with_memory()).ok()?;
         options.to.map(|nodes| nodes.to_string())
     }
@@ -199,7 +199,7 @@ mod tests {
         }
         assert_eq!(parse_targets("local"), Ok(Nodes::Default));
         assert_eq!(parse_sources("default"), Ok(Nodes::Default));
-        let from = PlanArgs { from: parse_sources("!0").ok(), ..PlanArgs::default() };
+        let from = OptionArgs { from: parse_sources("!0").ok(), ..OptionArgs::default() };
         assert!(from.needs_topology());
         let options = from.options(&fixture::topology().with_memory()).unwrap();
         assert_eq!((options.from, options.to), (Some("2,8".parse().unwrap()), None));

@@ -1,6 +1,6 @@
 //! How a migration is carried out.
 
-use super::{PlanArgs, TargetArgs};
+use super::{OptionArgs, TargetArgs};
 use crate::{
     exit::Failure,
     units::{parse_batch, parse_duration, parse_rate},
@@ -130,7 +130,7 @@ impl QueueArgs {
 /// No node is left to move to.
 pub fn spec(
     target: &TargetArgs,
-    options: &PlanArgs,
+    options: &OptionArgs,
     queue: &QueueArgs,
     limits: &LimitArgs,
     with_memory: &NodeSet,

@@ -1,7 +1,7 @@
 //! The arguments of `numalocctl schedules`.
 
 use super::{
-    LimitArgs, PlanArgs, QueueArgs, TargetArgs,
+    LimitArgs, OptionArgs, QueueArgs, TargetArgs,
     names::{parse_schedule, parse_workload},
     target::parse_label,
 };
@@ -161,7 +161,7 @@ pub struct CreateScheduleArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     #[command(flatten)]
-    pub options: PlanArgs,
+    pub options: OptionArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]
@@ -200,7 +200,7 @@ pub struct UpdateScheduleArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     #[command(flatten)]
-    pub options: PlanArgs,
+    pub options: OptionArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]

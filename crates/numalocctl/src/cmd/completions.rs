@@ -1,16 +1,15 @@
 //! Carries out `numalocctl completions`, for which no daemon is needed.
 
 use crate::{
-    args::{Cli, Shell},
+    args::{Cli, Shell, at_once},
     exit::{Code, Failure},
     output::CommandResult,
 };
-use clap::CommandFactory;
 use clap_complete::{generate, shells};
 
 pub fn run(shell: Shell) -> Result<CommandResult, Failure> {
     const NAME: &str = "numalocctl";
-    let (mut command, mut script) = (Cli::command(), Vec::new());
+    let (mut command, mut script) = (at_once::<Cli>(), Vec::new());
     match shell {
         Shell::Bash => generate(shells::Bash, &mut command, NAME, &mut script),
         Shell::Zsh => generate(shells::Zsh, &mut command, NAME, &mut script),

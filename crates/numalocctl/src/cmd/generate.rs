@@ -1,12 +1,11 @@
 //! Carries out `numalocctl generate`, which is for packagers.
 
 use crate::{
-    args::{Cli, GenerateCommand},
+    args::{Cli, GenerateCommand, at_once},
     exit::{Code, Failure},
     man,
     output::CommandResult,
 };
-use clap::CommandFactory;
 use std::{fs, path::Path};
 
 pub fn run(command: &GenerateCommand) -> Result<CommandResult, Failure> {
@@ -17,7 +16,7 @@ pub fn run(command: &GenerateCommand) -> Result<CommandResult, Failure> {
 }
 
 fn write(directory: &Path) -> Result<(), Failure> {
-    for (name, page) in man::pages(Cli::command()) {
+    for (name, page) in man::pages(at_once::<Cli>()) {
         let path = directory.join(name);
         fs::write(&path, page).map_err(|source| Failure::Write { path, source })?;
     }

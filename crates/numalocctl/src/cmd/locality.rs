@@ -2,7 +2,7 @@
 
 use super::{Surroundings, answered, daemon, map, whole};
 use crate::{
-    args::{Cli, MapArgs, TargetArgs},
+    args::{Cli, LocalityArgs, TargetArgs},
     exit::Failure,
     inspect,
     output::CommandResult,
@@ -15,8 +15,7 @@ use numaloc_host::{Roots, numa_stat};
 pub fn run(
     cli: &Cli,
     around: &Surroundings,
-    target: &TargetArgs,
-    picture: &MapArgs,
+    LocalityArgs { target, map: picture }: &LocalityArgs,
 ) -> Result<CommandResult, Failure> {
     if let Some(file) = &picture.map {
         return map::run(cli, around, target, file.as_deref(), picture.map_exact);

@@ -2,7 +2,7 @@
 
 use super::{Surroundings, answered, daemon, whole};
 use crate::{
-    args::{Cli, ExchangeArgs, LimitArgs, PlanArgs, QueueArgs, TargetArgs, spec},
+    args::{Cli, LimitArgs, PlanArgs, QueueArgs, spec},
     exit::Failure,
     inspect::{self, Inspection},
     output::CommandResult,
@@ -15,9 +15,7 @@ use numaloc_host::Policies;
 pub fn run(
     cli: &Cli,
     around: &Surroundings,
-    target: &TargetArgs,
-    options: &PlanArgs,
-    exchange: &ExchangeArgs,
+    PlanArgs { target, options, exchange }: &PlanArgs,
 ) -> Result<CommandResult, Failure> {
     let (answer, topology) = match daemon(cli, around)? {
         Some(daemon) => {

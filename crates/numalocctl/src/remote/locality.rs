@@ -1,7 +1,7 @@
 //! Where memory is, and what would help.
 
 use super::{Daemon, ask, client};
-use crate::{args::PlanArgs, exit::Failure, fields::node};
+use crate::{args::OptionArgs, exit::Failure, fields::node};
 use numaloc_api::{v1, value};
 use numaloc_core::{NodeId, NodeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ impl Daemon {
     }
 
     /// The nodes with memory, if the options cannot be read without them; else none.
-    pub fn with_memory_for(&self, options: &PlanArgs) -> Result<NodeSet, Failure> {
+    pub fn with_memory_for(&self, options: &OptionArgs) -> Result<NodeSet, Failure> {
         match options.needs_topology() {
             true => Ok(with_memory(&self.topology()?.topology.unwrap_or_default())),
             false => Ok(NodeSet::new()),

@@ -2,7 +2,7 @@
 
 use super::{Daemon, all_pages, ask, client, jobs::PAGE};
 use crate::{
-    args::{LimitArgs, PlanArgs, QueueArgs, WhenArgs},
+    args::{LimitArgs, OptionArgs, QueueArgs, WhenArgs},
     exit::Failure,
 };
 use numaloc_api::{
@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, time::Duration};
 pub struct ScheduleChanges {
     /// Whose memory; replaces the target as a whole.
     pub target: Option<Target>,
-    pub options: PlanArgs,
+    pub options: OptionArgs,
     pub queue: QueueArgs,
     pub limits: LimitArgs,
     pub when: WhenArgs,

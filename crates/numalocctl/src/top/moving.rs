@@ -6,7 +6,7 @@ use super::{
     state::{Progress, Stage},
 };
 use crate::{
-    args::{ConnectArgs, LimitArgs, PlanArgs, QueueArgs, TargetArgs, spec},
+    args::{ConnectArgs, LimitArgs, OptionArgs, QueueArgs, TargetArgs, spec},
     doc::{MovedFlows, Moving},
     endpoint::Endpoint,
     exit::Failure,
@@ -156,7 +156,7 @@ fn here(
     yes: &Receiver<()>,
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
-    let options = PlanArgs::default();
+    let options = OptionArgs::default();
     let asked = inspect::to_move(roots, target, (&options, None), Policies::AskBriefly)?;
     let asked = Inspection::from(asked);
     if !ask(&asked.plan(), &(&asked.topology).into(), tell, yes) {
@@ -205,7 +205,7 @@ fn by_daemon(
 ) -> Result<Option<String>, Failure> {
     let daemon = Daemon::connect(endpoint.clone(), connect)?;
     let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
-    let spec = spec(target, &PlanArgs::default(), &queue, &limits, &NodeSet::new())?;
+    let spec = spec(target, &OptionArgs::default(), &queue, &limits, &NodeSet::new())?;
     let topology = daemon.topology()?.topology.unwrap_or_default();
     if !ask(&daemon.plan(&spec)?, &topology, tell, yes) {
         return Ok(None);
