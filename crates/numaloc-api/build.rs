@@ -1,5 +1,8 @@
 //! Compiles the workspace's `proto` folder; no protoc is needed.
 
+#[path = "build/json.rs"]
+mod json;
+
 use protox::prost::Message;
 use std::{env, error::Error, fs, path::PathBuf};
 use tonic_prost_build::FileDescriptorSet;
@@ -22,10 +25,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let set = compiler.file_descriptor_set();
     fs::write(out.join("messages.bin"), messages(set.clone()).encode_to_vec())?;
     let generate = || tonic_prost_build::configure().emit_rerun_if_changed(false);
-    // By their names, descriptions of messages are found in the set: numalocctl writes JSON by them.
-    let mut names = tonic_prost_build::Config::new();
-    names.enable_type_names();
-    generate().btree_map(".").compile_fds_with_config(set.clone(), names)?;
+    // By their names, descriptions of messages are found in the set: policies are read by them.
+    let mut config = tonic_prost_build::Config::new();
+    config.enable_type_names();
+    fs::write(out.join("enumerations.rs"), json::derive(&set, &mut config))?;
+    generate().btree_map(".").compile_fds_with_config(set.clone(), config)?;
     // src/encoded.rs: the same servers again, except that ListJobs and WatchJobs answer with messages that are encoded already.
     let encoded = out.join("encoded");
     fs::create_dir_all(&encoded)?;

@@ -10,6 +10,7 @@
 //! | `convert` | all conversions; its first lines say which file has which |
 //! | `violation` | what is wrong with a request, field by field |
 //! | [`amount`] | sizes, durations and percentages as people write them |
+//! | `described`, `json` | descriptions of messages, and messages as JSON: each behind a feature |
 //! | [`encoded`] | lists of jobs that are encoded already |
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,8 @@ mod described;
 pub mod encoded;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
+#[cfg(any(test, feature = "json"))]
+mod json;
 #[cfg(any(test, feature = "samples"))]
 pub mod samples;
 pub mod value;

@@ -27,12 +27,11 @@ use crate::{
     args::{Cli, Command, Format},
     doc::RemovedDoc,
     exit::{Code, Failure},
-    output::{CommandResult, View, render, render_message},
+    output::{CommandResult, View, render},
     place::{self, Environment, Place},
     remote::Daemon,
 };
 use numaloc_host::{Roots, check_page_size};
-use prost::{Message, Name};
 use serde::Serialize;
 
 /// Message for a request that was only checked.
@@ -109,17 +108,7 @@ fn whole(is_whole: bool) -> Code {
     if is_whole { Code::Done } else { Code::Partly }
 }
 
-/// The report of a command that succeeded, for a message of the API.
-fn answered<M: Message + Name>(
-    cli: &Cli,
-    message: &M,
-    text: impl Fn(&M, View) -> String,
-) -> Result<CommandResult, Failure> {
-    let text = render_message(message, cli.output, !cli.no_headers, text)?;
-    Ok(CommandResult { text, code: Code::Done })
-}
-
-/// The same for a document.
+/// The report of a command that succeeded, for a message of the API or a document.
 fn shown<D: Serialize>(
     cli: &Cli,
     document: &D,

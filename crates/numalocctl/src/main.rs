@@ -1,7 +1,7 @@
 //! `numalocctl` shows where a process's memory is and where it should be, and moves it there.
 //!
 //! Each command is one file in `cmd`. It reads the host or asks the daemon (`remote`), and either way gets a message of the API.
-//! `json` prints it for programs, and a pure function in `text` for people. What only this program shows is a document of `doc`.
+//! It is printed as JSON for programs, and a pure function in `text` for people. What only this program shows is a document of `doc`.
 //! `place` decides between host and daemon.
 //!
 //! | modules | what they do |
@@ -10,7 +10,7 @@
 //! | `cmd`, `place` | one file for each subcommand; whether the daemon or this process does the work |
 //! | `inspect` | the host's side: from a target to a plan |
 //! | `remote` | the daemon's side: its calls |
-//! | `json`, `doc`, `text`, `output` | messages and documents as JSON, text for people, and how either is printed |
+//! | `doc`, `text`, `output` | messages and documents as JSON, text for people, and how either is printed |
 //! | `job`, `fields` | how a job ended, and fields of messages as values |
 //! | `check`, `container_runtime` | the checks of `doctor`, and what it asks containerd |
 //! | `captions`, `svg`, `map_file` | pictures: their words, their drawing, and the file that they go to |
@@ -35,7 +35,6 @@ mod fixture;
 mod follow;
 mod inspect;
 mod job;
-mod json;
 mod man;
 mod map_file;
 mod output;

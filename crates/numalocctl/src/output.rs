@@ -2,9 +2,8 @@
 //!
 //! Nothing here uses `println!`, because it panics when the reader has closed the pipe (`numalocctl plan ... | head`).
 
-use crate::{args::Format, clean::clean, exit::Code, exit::Failure, json::Json};
+use crate::{args::Format, clean::clean, exit::Code, exit::Failure};
 use clap::error::ErrorKind;
-use prost::{Message, Name};
 use serde::Serialize;
 use std::io::{Write, stderr, stdout};
 
@@ -24,7 +23,7 @@ pub struct View {
     pub headers: bool,
 }
 
-/// A document as one line of JSON.
+/// A document or a message of the API as one line of JSON.
 ///
 /// # Errors
 /// The document cannot be written as JSON.
@@ -32,7 +31,7 @@ pub fn json_line<D: Serialize>(document: &D) -> Result<String, Failure> {
     Ok(serde_json::to_string(document)? + "\n")
 }
 
-/// A document as JSON, or as text for people.
+/// A document or a message of the API as JSON, or as text for people.
 pub fn render<D: Serialize>(
     document: &D,
     format: Format,
@@ -46,16 +45,6 @@ pub fn render<D: Serialize>(
             Ok(text(document, View { wide: format == Format::Wide, headers }))
         }
     }
-}
-
-/// A message of the API as JSON, or as text for people.
-pub fn render_message<M: Message + Name>(
-    message: &M,
-    format: Format,
-    headers: bool,
-    text: impl Fn(&M, View) -> String,
-) -> Result<String, Failure> {
-    render(&Json(message), format, headers, |_, view| text(message, view))
 }
 
 /// Writes a report to standard output, and returns the exit code.

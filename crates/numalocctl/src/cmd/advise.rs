@@ -1,6 +1,6 @@
 //! Carries out `numalocctl advise`, by the daemon or this program itself.
 
-use super::{Surroundings, answered, daemon, whole};
+use super::{Surroundings, daemon, shown, whole};
 use crate::{
     args::{AdviseArgs, Cli, TargetArgs},
     exit::Failure,
@@ -31,7 +31,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Comman
     };
     let unreadable = answer.advice.as_ref().map_or(0, |advice| advice.unreadable_count);
     let code = whole(answer.missing.is_empty() && unreadable == 0);
-    Ok(CommandResult { code, ..answered(cli, &answer, text::advice)? })
+    Ok(CommandResult { code, ..shown(cli, &answer, text::advice)? })
 }
 
 fn here(

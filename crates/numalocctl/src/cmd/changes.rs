@@ -4,14 +4,13 @@ use crate::{
     args::{Cli, Format},
     clean::clean,
     exit::{Code, Failure},
-    json::Json,
     output::{CommandResult, View, emit, json_line},
     remote::WatchAnswer,
 };
-use prost::{Message, Name};
+use serde::Serialize;
 
 /// Shows what `watch` tells, forever. JSON is a line per change, text a row of `line`, which without a record is the header.
-pub fn follow<A: WatchAnswer + Message + Name>(
+pub fn follow<A: WatchAnswer + Serialize>(
     cli: &Cli,
     line: impl Fn(Option<&A::Record>, View) -> String,
     watch: impl FnOnce(&mut dyn FnMut(&A) -> Result<(), Failure>) -> Result<(), Failure>,
@@ -22,7 +21,7 @@ pub fn follow<A: WatchAnswer + Message + Name>(
     }
     watch(&mut |answer| {
         let shown = match (answer.present(), answer.removed()) {
-            _ if is_json => json_line(&Json(answer))?,
+            _ if is_json => json_line(answer)?,
             (Some(record), _) => line(Some(record), View { wide, headers: false }),
             (None, Some(name)) => format!("{} removed\n", clean(name)),
             // That all there is has been told: people see that it pauses.

@@ -1,10 +1,9 @@
 //! Carries out `numalocctl events` with events that the daemon has stored.
 
-use super::answered;
+use super::shown;
 use crate::{
     args::{Cli, EventsArgs, Format},
     exit::{Code, Failure},
-    json::Json,
     output::{CommandResult, View, emit, json_line},
     remote::Daemon,
     text,
@@ -13,7 +12,7 @@ use crate::{
 pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<CommandResult, Failure> {
     match args.watch {
         true => watch(cli, daemon, args),
-        false => answered(cli, &daemon.list_events(&args.filter(), args.after)?, text::events),
+        false => shown(cli, &daemon.list_events(&args.filter(), args.after)?, text::events),
     }
 }
 
@@ -26,7 +25,7 @@ fn watch(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<CommandResult,
     let after = args.after.or(args.since.map(|_| 0));
     daemon.watch_events(&args.filter(), after, |event| {
         emit(&match cli.output {
-            Format::Json => json_line(&Json(event))?,
+            Format::Json => json_line(event)?,
             Format::Table | Format::Wide | Format::Csv => text::event_line(event, view),
         })
     })?;

@@ -1,13 +1,12 @@
 //! Carries out `numalocctl jobs` with the daemon's jobs.
 
-use super::{TAKEN, answered, changes, remove_each, shown, wait};
+use super::{TAKEN, changes, remove_each, shown, wait};
 use crate::{
     args::{Cli, DeleteJobsArgs, Format, JobsArgs, JobsCommand, ListJobsArgs, ProgressArgs},
     clean::clean,
     doc::RemovedDoc,
     exit::Failure,
     job,
-    json::Json,
     output::{CommandResult, View, emit, json_line},
     progress::Wish,
     remote::{Daemon, OnCtrlC},
@@ -24,13 +23,9 @@ pub fn run(cli: &Cli, daemon: &Daemon, command: &JobsCommand) -> Result<CommandR
         JobsCommand::Ls(args) => list(cli, daemon, args),
         JobsCommand::Get(args) => get(cli, daemon, args),
         JobsCommand::Watch { job, progress } => watch(cli, daemon, job, *progress),
-        JobsCommand::Cancel(args) => {
-            answered(cli, &each(args, |id| daemon.cancel_job(id))?, states)
-        }
-        JobsCommand::Pause(args) => answered(cli, &each(args, |id| daemon.pause_job(id))?, states),
-        JobsCommand::Resume(args) => {
-            answered(cli, &each(args, |id| daemon.resume_job(id))?, states)
-        }
+        JobsCommand::Cancel(args) => shown(cli, &each(args, |id| daemon.cancel_job(id))?, states),
+        JobsCommand::Pause(args) => shown(cli, &each(args, |id| daemon.pause_job(id))?, states),
+        JobsCommand::Resume(args) => shown(cli, &each(args, |id| daemon.resume_job(id))?, states),
         JobsCommand::Delete(args) if args.validate_only => {
             shown(cli, &delete(daemon, args)?, |_, _| TAKEN.to_owned())
         }
@@ -53,7 +48,7 @@ fn get(cli: &Cli, daemon: &Daemon, args: &JobsArgs) -> Result<CommandResult, Fai
         true => daemon.topology()?.topology.unwrap_or_default(),
         false => v1::Topology::default(),
     };
-    answered(cli, &answer, |answer, view| {
+    shown(cli, &answer, |answer, view| {
         let jobs: Vec<_> = answer.jobs.iter().map(|job| text::job(job, &topology, view)).collect();
         jobs.join("\n")
     })
@@ -77,7 +72,7 @@ fn list(cli: &Cli, daemon: &Daemon, args: &ListJobsArgs) -> Result<CommandResult
         });
     }
     let answer = daemon.list_jobs(&args.filter(), args.limit)?;
-    answered(cli, &answer, |answer, view| match args.quiet {
+    shown(cli, &answer, |answer, view| match args.quiet {
         true => wait::names(&answer.jobs),
         false => text::jobs(answer, view),
     })
@@ -97,7 +92,7 @@ fn watch(
     progress: ProgressArgs,
 ) -> Result<CommandResult, Failure> {
     let json = cli.output == Format::Json;
-    let seen = |job: &v1::Job| if json { emit(&json_line(&Json(job))?) } else { Ok(()) };
+    let seen = |job: &v1::Job| if json { emit(&json_line(job)?) } else { Ok(()) };
     let ended = wait::follow(daemon, id, OnCtrlC::Default, Wish::from(progress), seen)?;
     match json {
         true => Ok(CommandResult { text: String::new(), code: job::code(&ended) }),

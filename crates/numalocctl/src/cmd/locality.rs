@@ -1,6 +1,6 @@
 //! Carries out `numalocctl locality`, by the daemon or this program itself.
 
-use super::{Surroundings, answered, daemon, map, whole};
+use super::{Surroundings, daemon, map, shown, whole};
 use crate::{
     args::{Cli, LocalityArgs, TargetArgs},
     exit::Failure,
@@ -27,7 +27,7 @@ pub fn run(
         }
         None => here(&around.roots, target)?,
     };
-    let shown = answered(cli, &answer, |answer, view| text::locality(answer, &topology, view))?;
+    let shown = shown(cli, &answer, |answer, view| text::locality(answer, &topology, view))?;
     Ok(CommandResult { code: whole(answer.missing.is_empty()), ..shown })
 }
 

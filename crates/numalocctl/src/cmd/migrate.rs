@@ -1,9 +1,9 @@
 //! Carries out `numalocctl migrate`, by the daemon or this program itself.
 
 use super::{
-    Surroundings, answered, daemon,
+    Surroundings, daemon,
     map::{self, MoveMap},
-    wait,
+    shown, wait,
 };
 use crate::{
     args::{Cli, MigrateArgs, spec},
@@ -62,14 +62,14 @@ fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<CommandRe
     };
     if args.validate_only {
         let answer = v1::ListJobsResponse { jobs: vec![job], ..Default::default() };
-        return answered(cli, &answer, |answer, view| {
+        return shown(cli, &answer, |answer, view| {
             let jobs = answer.jobs.iter().map(|job| text::job_to_be(job, view));
             jobs.collect()
         });
     }
     if args.detach {
         let answer = v1::ListJobsResponse { jobs: vec![job], ..Default::default() };
-        return answered(cli, &answer, |answer, _| wait::names(&answer.jobs));
+        return shown(cli, &answer, |answer, _| wait::names(&answer.jobs));
     }
     let on_interrupt = match existing {
         true => OnCtrlC::Leave(&mut interrupts),

@@ -1,6 +1,6 @@
 //! Carries out `numalocctl plan`, by the daemon or this program itself.
 
-use super::{Surroundings, answered, daemon, whole};
+use super::{Surroundings, daemon, shown, whole};
 use crate::{
     args::{Cli, LimitArgs, PlanArgs, QueueArgs, spec},
     exit::Failure,
@@ -37,6 +37,6 @@ pub fn run(
             (found.plan(), (&found.topology).into())
         }
     };
-    let shown = answered(cli, &answer, |answer, view| text::plan(answer, &topology, view))?;
+    let shown = shown(cli, &answer, |answer, view| text::plan(answer, &topology, view))?;
     Ok(CommandResult { code: whole(answer.missing.is_empty()), ..shown })
 }

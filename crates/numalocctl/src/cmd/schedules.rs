@@ -1,6 +1,6 @@
 //! Carries out `numalocctl schedules` with the daemon's schedules.
 
-use super::{TAKEN, answered, changes, remove_each, shown, wait};
+use super::{TAKEN, changes, remove_each, shown, wait};
 use crate::{
     args::{
         Cli, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
@@ -31,36 +31,34 @@ pub fn run(
         }
         SchedulesCommand::Ls(args) => {
             let answer = daemon.list_schedules(&args.filter())?;
-            answered(cli, &answer, |answer, view| match args.quiet {
+            shown(cli, &answer, |answer, view| match args.quiet {
                 true => names(answer, view),
                 false => text::schedules(answer, view),
             })
         }
         SchedulesCommand::Get(args) => {
-            answered(cli, &each(&args.schedules, |id| daemon.get_schedule(id))?, in_full)
+            shown(cli, &each(&args.schedules, |id| daemon.get_schedule(id))?, in_full)
         }
         SchedulesCommand::Create(args) if args.validate_only => {
-            answered(cli, &create(daemon, args)?, |_, _| TAKEN.to_owned())
+            shown(cli, &create(daemon, args)?, |_, _| TAKEN.to_owned())
         }
-        SchedulesCommand::Create(args) => answered(cli, &create(daemon, args)?, names),
+        SchedulesCommand::Create(args) => shown(cli, &create(daemon, args)?, names),
         SchedulesCommand::Update(args) if args.validate_only => {
-            answered(cli, &update(daemon, args)?, |_, _| TAKEN.to_owned())
+            shown(cli, &update(daemon, args)?, |_, _| TAKEN.to_owned())
         }
-        SchedulesCommand::Update(args) => {
-            answered(cli, &update(daemon, args)?, text::schedule_states)
-        }
+        SchedulesCommand::Update(args) => shown(cli, &update(daemon, args)?, text::schedule_states),
         SchedulesCommand::Run(args) => {
-            answered(cli, &run_now(daemon, args)?, |answer, _| wait::names(&answer.jobs))
+            shown(cli, &run_now(daemon, args)?, |answer, _| wait::names(&answer.jobs))
         }
         SchedulesCommand::Delete(args) if args.validate_only => {
             shown(cli, &delete(daemon, args)?, |_, _| TAKEN.to_owned())
         }
         SchedulesCommand::Delete(args) => shown(cli, &delete(daemon, args)?, text::removed),
         SchedulesCommand::Pause(args) => {
-            answered(cli, &hold(daemon, &args.schedules, true)?, text::schedule_states)
+            shown(cli, &hold(daemon, &args.schedules, true)?, text::schedule_states)
         }
         SchedulesCommand::Resume(args) => {
-            answered(cli, &hold(daemon, &args.schedules, false)?, text::schedule_states)
+            shown(cli, &hold(daemon, &args.schedules, false)?, text::schedule_states)
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Carries out `numalocctl status`: asks the daemon.
 
-use super::answered;
+use super::shown;
 use crate::{args::Cli, exit::Failure, output::CommandResult, remote::Daemon, text};
 use std::time::SystemTime;
 
 /// Shows what the daemon is doing.
 pub fn run(cli: &Cli, daemon: &Daemon) -> Result<CommandResult, Failure> {
     let status = daemon.status()?;
-    answered(cli, &status, |status, _| text::status(status, daemon.endpoint(), SystemTime::now()))
+    shown(cli, &status, |status, _| text::status(status, daemon.endpoint(), SystemTime::now()))
 }

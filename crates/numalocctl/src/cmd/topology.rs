@@ -1,6 +1,6 @@
 //! Carries out `numalocctl topology`, by the daemon or this program itself.
 
-use super::{Surroundings, answered, daemon};
+use super::{Surroundings, daemon, shown};
 use crate::{
     args::{Cli, TopologyArgs},
     exit::{Code, Failure},
@@ -21,6 +21,6 @@ pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<Comma
     let topology = answer.topology.clone().unwrap_or_default();
     match args.numactl {
         true => Ok(CommandResult { text: text::numactl(&topology), code: Code::Done }),
-        false => answered(cli, &answer, |_, view| text::topology(&topology, view)),
+        false => shown(cli, &answer, |_, view| text::topology(&topology, view)),
     }
 }

@@ -1,6 +1,6 @@
 //! Waits for a job's end, for `migrate` and `jobs watch`.
 
-use super::answered;
+use super::shown;
 use crate::{
     args::Cli,
     clean::clean,
@@ -41,7 +41,7 @@ pub fn follow(
 
 /// The report of a job that has ended, with its exit code.
 pub fn report(cli: &Cli, ended: &v1::Job) -> Result<CommandResult, Failure> {
-    Ok(CommandResult { code: job::code(ended), ..answered(cli, ended, text::migration)? })
+    Ok(CommandResult { code: job::code(ended), ..shown(cli, ended, text::migration)? })
 }
 
 /// The id in a job's name.

@@ -2,7 +2,7 @@
 
 mod file;
 
-use super::{TAKEN, answered, changes, remove_each, shown};
+use super::{TAKEN, changes, remove_each, shown};
 use crate::{
     args::{
         Cli, ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
@@ -38,12 +38,12 @@ pub fn run(
         }
         WorkloadsCommand::Ls(args) => {
             let answer = daemon.list_workloads(&filter(args))?;
-            answered(cli, &answer, |answer, view| match args.quiet {
+            shown(cli, &answer, |answer, view| match args.quiet {
                 true => names(answer),
                 false => text::workloads(answer, view),
             })
         }
-        WorkloadsCommand::Get { workloads } => answered(cli, &get(daemon, workloads)?, in_full),
+        WorkloadsCommand::Get { workloads } => shown(cli, &get(daemon, workloads)?, in_full),
         WorkloadsCommand::Register(args) => {
             let request = request(args);
             if request.mask.as_ref().is_some_and(BTreeSet::is_empty) {
@@ -52,16 +52,16 @@ pub fn run(
                 return Err(Failure::Usage(message.into()));
             }
             let answer = listed(vec![daemon.register(&request)?]);
-            answered(cli, &answer, |answer, _| match args.validate_only {
+            shown(cli, &answer, |answer, _| match args.validate_only {
                 true => TAKEN.to_owned(),
                 false => names(answer),
             })
         }
         WorkloadsCommand::Replace(args) => {
-            answered(cli, &daemon.replace_workloads(&set(args)?, args.ttl)?, text::replaced)
+            shown(cli, &daemon.replace_workloads(&set(args)?, args.ttl)?, text::replaced)
         }
         WorkloadsCommand::Renew { source } => {
-            answered(cli, &daemon.renew_workloads(source.as_deref())?, text::renewed)
+            shown(cli, &daemon.renew_workloads(source.as_deref())?, text::renewed)
         }
         WorkloadsCommand::Unregister(args) if args.validate_only => {
             shown(cli, &unregister(daemon, args)?, |_, _| TAKEN.to_owned())

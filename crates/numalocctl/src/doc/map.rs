@@ -1,7 +1,6 @@
 //! The document of pictures: the numbers that they are drawn from.
 
 use super::parts::{NodeBytes, ids, node_bytes};
-use crate::json;
 use numaloc_api::{v1, value::Missing};
 use numaloc_core::picture::{AreaRow, Cell, OtherAreas, Panel, Picture};
 use numaloc_host::Source;
@@ -25,7 +24,6 @@ pub struct MapDoc {
     /// How many processes ended while they were looked at.
     pub ended_processes: u64,
     /// What of the target is left out: none of the numbers include it.
-    #[serde(serialize_with = "json::list")]
     pub missing: Vec<v1::MissingMember>,
 }
 

@@ -9,7 +9,6 @@ use crate::{
     exit::Code,
     fixture,
     job::{End, Here},
-    json::Json,
     output::{View, render},
 };
 use numaloc_api::{
@@ -166,7 +165,7 @@ fn plan_with_a_ratio() {
 fn migration_in_all_forms() {
     let job = migrated(&fixture::outcome(), Options::default());
     assert_eq!(End::of(&job).code(), Code::Partly);
-    insta::assert_snapshot!(forms(&Json(&job), |_, view| migration(&job, view)));
+    insta::assert_snapshot!(forms(&job, |_, view| migration(&job, view)));
 }
 
 #[test]

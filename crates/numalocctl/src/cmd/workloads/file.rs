@@ -3,12 +3,12 @@
 use crate::{
     args::{cgroup_path, parse_workload},
     exit::Failure,
-    json,
 };
 use numaloc_api::{
-    Known, v1,
+    Known, descriptor, v1,
     value::{QosClass, WorkloadSpec},
 };
+use prost_reflect::{DeserializeOptions, DynamicMessage};
 use serde_json::{Deserializer, Value};
 use std::{
     fs, io,
@@ -53,7 +53,7 @@ fn workloads(value: Value) -> Vec<Value> {
 
 /// What a workload's message registers. Fields that only the daemon sets are ignored.
 fn spec(entry: Value) -> Result<WorkloadSpec, String> {
-    let entry: v1::Workload = json::read(entry).map_err(|error| error.to_string())?;
+    let entry = message(entry)?;
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     let ttl = entry.ttl.map(std::time::Duration::try_from).transpose();
     Ok(WorkloadSpec {
@@ -67,6 +67,15 @@ fn spec(entry: Value) -> Result<WorkloadSpec, String> {
         source: None,
         ttl: ttl.map_err(|error| format!("ttl: {error}"))?,
     })
+}
+
+/// The message that `-o json` writes.
+fn message(entry: Value) -> Result<v1::Workload, String> {
+    let options = DeserializeOptions::new().deny_unknown_fields(true);
+    let message =
+        DynamicMessage::deserialize_with_options(descriptor::<v1::Workload>()?, entry, &options);
+    let message = message.map_err(|error| error.to_string())?;
+    message.transcode_to().map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
