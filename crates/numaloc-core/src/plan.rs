@@ -233,15 +233,21 @@ pub struct Plan {
 const WORTH: u32 = 10;
 
 impl Plan {
-    /// Has the most used memory moved first, found in this way. With [`Order::Probed`] that needs to be worth it: the profile is
-    /// not `fast`, and the move takes long enough.
-    pub fn hottest_first(self, order: HeatSource) -> Self {
+    /// Has the most used memory moved first, found as `source` says. With [`Order::Probed`] it is asked only if that is worth it: the
+    /// profile is not `fast`, and the move takes long enough.
+    ///
+    /// # Errors
+    /// Those of `source`.
+    pub fn hottest_first<E>(
+        self,
+        source: impl FnOnce() -> Result<HeatSource, E>,
+    ) -> Result<Self, E> {
         let pacing = &self.options.pacing;
         let takes = f64::from(WORTH) * MEASURING.as_secs_f64();
         let is_worth_it = pacing.profile != Profile::Fast && self.paced_seconds() >= takes;
         match self.options.order {
-            Order::Probed if !is_worth_it => self,
-            _ => Self { order, ..self },
+            Order::Probed if !is_worth_it => Ok(self),
+            _ => Ok(Self { order: source()?, ..self }),
         }
     }
 

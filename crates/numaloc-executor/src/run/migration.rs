@@ -13,7 +13,7 @@ use crate::{
     },
     run::{exchange::execute_with, partners::InOrder},
 };
-use numaloc_core::{HeatSource, Options, Outcome, Plan, Topology, exchange};
+use numaloc_core::{Options, Order, Outcome, Plan, Topology, exchange};
 use numaloc_host::{Error, Policies, Roots, Survey, Surveyor, heat, topology};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -51,14 +51,17 @@ impl<'a> Migration<'a> {
     /// # Errors
     /// [`Error::BadNode`], [`Error::OneNode`], [`Error::NoDamon`].
     pub fn check(&self, options: &Options) -> Result<(), Error> {
-        self.heat_source(options)?;
+        self.check_options(options)?;
         topology::check_several(&self.topology)
     }
 
-    /// How the most used memory is found. Checks what else `options` ask of the host.
-    fn heat_source(&self, options: &Options) -> Result<HeatSource, Error> {
+    fn check_options(&self, options: &Options) -> Result<(), Error> {
         topology::check_options(self.roots, &self.topology, options)?;
-        heat::choose(self.roots, options.order)
+        // What was not asked for may be missing.
+        match options.order {
+            Order::Probed => Ok(()),
+            order => heat::choose(self.roots, order).map(drop),
+        }
     }
 
     /// Plans what `options` ask for of the party that `find` finds. `stop` ends its survey.
@@ -73,12 +76,13 @@ impl<'a> Migration<'a> {
         stop: &(dyn Fn() -> bool + Sync),
         find: impl FnOnce(&Topology) -> Result<P, P::Error>,
     ) -> Result<PlannedMigration<P>, P::Error> {
-        let order = self.heat_source(options)?;
+        self.check_options(options)?;
         let Self { roots, topology } = self;
         let mut party = find(&topology)?;
         let surveyor = Surveyor { roots, topology: &topology, options, policies, stop };
         let (survey, seen) = party.survey(surveyor)?;
-        let plan = seen.plan(&topology, options).hottest_first(order);
+        let plan = seen.plan(&topology, options);
+        let plan = plan.hottest_first(|| heat::choose(roots, options.order))?;
         if plan.processes.is_empty() {
             return Err(Error::Empty { target: party.name() }.into());
         }

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 use proptest::{collection::vec, prelude::*};
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 const MIB: u64 = 1 << 20;
 
@@ -232,6 +232,12 @@ fn what_is_remote_of_a_move_is_what_moves_and_what_is_shared() {
     assert_eq!((plan.moves[0].shared_bytes, plan.moves[0].remote_bytes()), (2 * MIB, 5 * MIB));
 }
 
+/// How the most used memory is found where DAMON can be used.
+fn order_of_heat(plan: Plan) -> HeatSource {
+    let Ok(plan) = plan.hottest_first(|| Ok::<_, Infallible>(HeatSource::Damon));
+    plan.order
+}
+
 #[test]
 fn heat_is_only_measured_where_the_move_takes_ten_times_as_long() {
     let extents = vec![extent(0, &[(1, MIB)])];
@@ -240,7 +246,7 @@ fn heat_is_only_measured_where_the_move_takes_ten_times_as_long() {
     let share = f64::from(options.pacing.pace().duty_percent) / 100.0;
     let order_of = |paced: f64| {
         let plan = Plan { expected_seconds: paced * share, ..plan.clone() };
-        plan.hottest_first(HeatSource::Damon).order
+        order_of_heat(plan)
     };
     assert_eq!(order_of(9.9), HeatSource::Address);
     assert_eq!(order_of(10.1), HeatSource::Damon);
@@ -579,7 +585,7 @@ fn unasked_only_long_moves_are_worth_a_measurement() {
         let pacing = Pacing { profile, ..Pacing::default() };
         let options = Options { order, pacing, ..Options::default() };
         let plan = plan_of(&machine(&[0, 1], &[]), process("0", "0"), vec![], &options);
-        Plan { expected_seconds, ..plan }.hottest_first(HeatSource::Damon).order
+        order_of_heat(Plan { expected_seconds, ..plan })
     };
     // `balanced` moves for 42% of the time, so a move of 4.2 s takes 10 s.
     assert_eq!(source(Order::Probed, Profile::Balanced, 4.3), HeatSource::Damon);
