@@ -1,7 +1,8 @@
 //! `numalocctl` shows where a process's memory is and where it should be, and moves it there.
 //!
 //! Each command is one file in `cmd`. It reads the host or asks the daemon (`remote`), and either way gets a message of the API.
-//! It is printed as JSON for programs, and a pure function in `text` for people. What only this program shows is a document of `doc`.
+//! `output` prints it as JSON for programs, and what a pure function in `text` makes of it for people. What only this program shows
+//! is a document of `doc`.
 //! `place` decides between host and daemon.
 //!
 //! | modules | what they do |
