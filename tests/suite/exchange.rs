@@ -93,6 +93,8 @@ fn memory_comes_home_in_exchange_for_best_effort() {
     // What is not in exchange came into free memory: what was freed before on other CPUs is in their lists for a while, and no room yet
     // when the ballast starts.
     let into_free = SIZE.saturating_sub(on(&there, 1));
+    let room = free[0].saturating_sub(RESERVE + high_watermark_bytes(0));
+    assert!(into_free <= room + NEARLY, "{into_free} of {room}, {free:?}");
     let kept = free_after[0] + into_free;
     assert!(free[0].abs_diff(kept) <= NEARLY, "{into_free} of {free:?} {free_after:?}");
     assert_eq!(distress(), before, "{DISTRESS:?}");
