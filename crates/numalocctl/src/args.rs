@@ -100,8 +100,12 @@ pub enum Command {
     /// Show the NUMA nodes with their CPUs, memory and distances.
     Topology(Deferred<TopologyArgs>),
     /// Show on which nodes the memory of processes is.
+    #[command(
+        after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
+    )]
     Locality(Deferred<LocalityArgs>),
     /// Show what a migration would move, what not and why; moves nothing.
+    #[command(after_help = "Examples:\n  numalocctl plan --cgroup /system.slice/redis.service")]
     Plan(Deferred<PlanArgs>),
     /// Show who on this host is badly placed, what would help, and the commands for it; changes nothing.
     #[command(
@@ -180,9 +184,6 @@ pub enum GenerateCommand {
 }
 
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
-)]
 pub struct LocalityArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -191,7 +192,6 @@ pub struct LocalityArgs {
 }
 
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:\n  numalocctl plan --cgroup /system.slice/redis.service")]
 pub struct PlanArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -222,11 +222,7 @@ Examples:
 #[command(after_help = MIGRATE_EXAMPLES)]
 pub struct MigrateArgs {
     #[command(flatten)]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    pub options: OptionArgs,
-    #[command(flatten)]
-    pub exchange: ExchangeArgs,
+    pub plan: PlanArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]

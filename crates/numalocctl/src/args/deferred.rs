@@ -64,10 +64,6 @@ impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         self.0.update_from_arg_matches(matches)
     }
-
-    fn update_from_arg_matches_mut(&mut self, matches: &mut ArgMatches) -> Result<(), Error> {
-        self.0.update_from_arg_matches_mut(matches)
-    }
 }
 
 impl<T: Args> Args for Deferred<T> {

@@ -42,10 +42,10 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Comma
 
 /// Creates a job of the daemon, and follows it.
 fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<CommandResult, Failure> {
-    args.exchange.check_daemon()?;
-    let with_memory = daemon.with_memory_for(&args.options)?;
+    args.plan.exchange.check_daemon()?;
+    let with_memory = daemon.with_memory_for(&args.plan.options)?;
     let request = CreateJob {
-        spec: spec(&args.target, &args.options, &args.queue, &args.limits, &with_memory)?,
+        spec: spec(&args.plan.target, &args.plan.options, &args.queue, &args.limits, &with_memory)?,
         request_id: args.request_id.clone(),
         on_conflict: if args.join { OnConflict::Join } else { OnConflict::Refuse },
         id: args.id.clone(),
@@ -95,8 +95,8 @@ fn check_here(args: &MigrateArgs) -> Result<(), Failure> {
     match only_daemon.into_iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Failure::NeedsDaemon { option }),
         None => {
-            args.exchange.check_here(args.options.make_room)?;
-            args.options.pace.check_here()
+            args.plan.exchange.check_here(args.plan.options.make_room)?;
+            args.plan.options.pace.check_here()
         }
     }
 }
@@ -105,10 +105,10 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
     check_here(args)?;
     let limits = args.limits.limits();
     let file = map::file(args.map.map.as_deref())?;
-    let options = (&args.options, args.limits.workers.map(usize::from));
-    let mut planned = inspect::to_move(roots, &args.target, options, Policies::Ask)?;
+    let options = (&args.plan.options, args.limits.workers.map(usize::from));
+    let mut planned = inspect::to_move(roots, &args.plan.target, options, Policies::Ask)?;
     let best_effort = limits.best_effort(&planned.plan.options.pacing);
-    let partners = partners::find(roots, &planned.topology, &args.exchange, best_effort)?;
+    let partners = partners::find(roots, &planned.topology, &args.plan.exchange, best_effort)?;
     planned.exchange(partners, &|| false);
     if !planned.plan.is_skipped() {
         warn(roots, args);
@@ -118,7 +118,8 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
     let (outcome, made_room) = watch(&mut planned, &limits, wish(args))?;
     let (partners, after) = (partners::moved(&planned, &made_room), locality_after(&planned));
     let with_memory = planned.topology.with_memory();
-    let spec = spec(&args.target, &args.options, &args.queue, &args.limits, &with_memory)?;
+    let spec =
+        spec(&args.plan.target, &args.plan.options, &args.queue, &args.limits, &with_memory)?;
     let offload = inspect::by_cpu(roots, spec.policy.offload, &outcome);
     if let Some(picture) = picture {
         picture.after();
@@ -130,7 +131,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
 
 /// Warns if the kernel's NUMA balancing may work against the move.
 fn warn(roots: &Roots, args: &MigrateArgs) {
-    let action = args.options.pace.numa_balancing.unwrap_or_default();
+    let action = args.plan.options.pace.numa_balancing.unwrap_or_default();
     if action == NumaBalancing::Warn && is_balancing(numa_balancing::read(roots).ok().flatten()) {
         complain(&format!(
             "warning: kernel.numa_balancing is on: {BALANCING_ADVICE} (--numa-balancing ignore keeps quiet about it)"
