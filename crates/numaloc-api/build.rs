@@ -3,9 +3,7 @@
 #[path = "build/json.rs"]
 mod json;
 
-use protox::prost::Message;
 use std::{env, error::Error, fs, path::PathBuf};
-use tonic_prost_build::FileDescriptorSet;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
@@ -23,7 +21,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     // the set, and they change nothing of what is generated.
     fs::write(out.join("numaloc.v1.bin"), compiler.encode_file_descriptor_set())?;
     let set = compiler.file_descriptor_set();
-    fs::write(out.join("messages.bin"), messages(set.clone()).encode_to_vec())?;
     let generate = || tonic_prost_build::configure().emit_rerun_if_changed(false);
     // By their names, descriptions of messages are found in the set: policies are read by them.
     let mut config = tonic_prost_build::Config::new();
@@ -41,18 +38,4 @@ fn main() -> Result<(), Box<dyn Error>> {
         .out_dir(encoded)
         .compile_fds(set)?;
     Ok(())
-}
-
-/// The definitions of messages alone. Programs that write JSON decode them at each start, and comments and options are most of the
-/// set.
-fn messages(mut set: FileDescriptorSet) -> FileDescriptorSet {
-    let is_of_options =
-        |name: &str| name.starts_with("google/api/") || name == "google/protobuf/descriptor.proto";
-    set.file.retain(|file| !is_of_options(file.name()));
-    for file in &mut set.file {
-        file.source_code_info = None;
-        file.service.clear();
-        file.dependency.retain(|name| !is_of_options(name));
-    }
-    set
 }

@@ -93,25 +93,20 @@ pub(crate) fn list<F: Form, S: Serializer>(values: &[F::Value], to: S) -> Result
 
 #[cfg(test)]
 mod tests {
-    use crate::{FILE_DESCRIPTOR_SET, samples, v1};
+    use crate::{described::dynamic, samples, v1};
     use prost::{Message, Name};
-    use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
+    use prost_reflect::SerializeOptions;
     use serde::Serialize;
     use serde_json::{Value, json};
-    use std::sync::LazyLock;
-
-    static POOL: LazyLock<DescriptorPool> =
-        LazyLock::new(|| DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("descriptors"));
 
     /// What a library writes that reads the definitions.
     fn by_definition<M: Message + Name>(message: &M) -> Value {
-        let kind = POOL.get_message_by_name(&M::full_name()).expect("a message");
-        let message = DynamicMessage::decode(kind, &*message.encode_to_vec()).expect("its bytes");
         let options = SerializeOptions::new()
             .stringify_64_bit_integers(false)
             .use_proto_field_name(true)
             .skip_default_fields(false);
-        message.serialize_with_options(serde_json::value::Serializer, &options).expect("JSON")
+        let written = dynamic(message);
+        written.serialize_with_options(serde_json::value::Serializer, &options).expect("JSON")
     }
 
     #[track_caller]

@@ -16,7 +16,7 @@
 
 pub mod amount;
 mod convert;
-#[cfg(feature = "reflect")]
+#[cfg(any(test, feature = "reflect"))]
 mod described;
 pub mod encoded;
 #[cfg(any(test, feature = "fuzz"))]

@@ -1,8 +1,8 @@
 //! The samples have a value in every field, and survive being stored.
 
-use crate::{FILE_DESCRIPTOR_SET, Stored, samples, v1};
-use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, ReflectMessage, Value};
+use crate::{Stored, described::dynamic, samples, v1};
+use prost::{Message, Name};
+use prost_reflect::{DynamicMessage, ReflectMessage, Value};
 use std::collections::BTreeSet;
 
 /// Fields that these records leave unset: the other one of a choice, and what only answers to `PlanMigration` have.
@@ -48,22 +48,19 @@ fn faults(messages: &[&DynamicMessage], path: &str, faults: &mut Vec<String>) {
 }
 
 #[track_caller]
-fn is_full<M: Message>(name: &str, message: &M) {
-    let pool = DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("descriptors");
-    let kind = pool.get_message_by_name(&format!("numaloc.v1.{name}")).expect("a message");
-    let message = DynamicMessage::decode(kind, &*message.encode_to_vec()).expect("its bytes");
+fn is_full<M: Message + Name>(message: &M) {
     let mut all = Vec::new();
-    faults(&[&message], name, &mut all);
+    faults(&[&dynamic(message)], M::NAME, &mut all);
     all.retain(|fault| !UNSET.iter().any(|unset| fault.ends_with(unset)));
     assert!(all.is_empty(), "\n{}", all.join("\n"));
 }
 
 #[test]
 fn every_field_has_a_value() {
-    is_full("Job", &v1::Job::from(&samples::job()));
-    is_full("Schedule", &v1::Schedule::from(&samples::schedule()));
-    is_full("Workload", &v1::Workload::from(&samples::workload()));
-    is_full("Event", &v1::Event::from(&samples::event()));
+    is_full(&v1::Job::from(&samples::job()));
+    is_full(&v1::Schedule::from(&samples::schedule()));
+    is_full(&v1::Workload::from(&samples::workload()));
+    is_full(&v1::Event::from(&samples::event()));
 }
 
 #[test]
