@@ -382,6 +382,11 @@ impl Store {
         self.with(|db, _| tables::job(&db.begin_read()?, number))
     }
 
+    /// Whether the database need not be opened again before it is next used.
+    pub fn is_open(&self) -> bool {
+        self.opened.is_some()
+    }
+
     /// The contents at this moment, to be read by others.
     ///
     /// # Errors

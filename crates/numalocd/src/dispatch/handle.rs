@@ -167,10 +167,9 @@ impl Handle {
     }
 
     /// A job with its plan and outcome, which is read beside the dispatcher.
-    async fn whole(&self, (job, reader): AnyJob) -> Result<Arc<Job>, Refusal> {
-        let Some(reader) = reader else { return Ok(job) };
-        let id = job.id.clone();
-        let whole = match self.reading.take(move || Ok(reader.job(&id)?)).await {
+    async fn whole(&self, (job, stored): AnyJob) -> Result<Arc<Job>, Refusal> {
+        let Some(stored) = stored else { return Ok(job) };
+        let whole = match self.reading.job(job.id.clone(), stored).await {
             Ok(whole) => whole,
             // The dispatcher can have the store opened again.
             Err(_) => {

@@ -23,10 +23,19 @@
 //! the daemon could still store that), and QUEUED again at the next start.
 
 use super::{
-    Made, command::JobAction, dispatcher::Dispatcher, ends::joined, owned::check_owner,
-    rest::AnyJob,
+    Made,
+    command::JobAction,
+    dispatcher::Dispatcher,
+    ends::joined,
+    owned::check_owner,
+    rest::{AnyJob, StoredJob},
 };
-use crate::{access::Caller, order::FoundTarget, refusal::Refusal, store::Write};
+use crate::{
+    access::Caller,
+    order::FoundTarget,
+    refusal::Refusal,
+    store::{Kept, Write},
+};
 use numaloc_api::value::{
     CreateJob, EventType, Job, JobId, JobState, MigrationSpec, OnConflict, Pins,
 };
@@ -151,9 +160,10 @@ impl Dispatcher {
 
     /// As [`Self::get_job`]; of a job that has ended, where its plan and outcome are.
     pub(super) fn get_any_job(&mut self, id: &JobId) -> Result<AnyJob, Refusal> {
-        let job = self.known(id)?;
+        let Kept { job, bytes, .. } = self.records.jobs().known(id)?;
+        let (job, bytes) = (job.clone(), *bytes);
         match job.state.is_end() {
-            true => Ok((job, Some(self.records.reader()?))),
+            true => Ok((job, Some(StoredJob { reader: self.records.reader()?, bytes }))),
             false => Ok((self.with_progress(job), None)),
         }
     }

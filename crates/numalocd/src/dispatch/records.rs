@@ -166,7 +166,11 @@ impl Records {
     /// # Errors
     /// The store cannot be read.
     pub fn reader(&mut self) -> Result<StoreReader, Refusal> {
-        Ok(blocking(|| self.store.reader())?)
+        // Beginning to read an open store takes no file, and handing this thread's tasks to another one takes longer.
+        Ok(match self.store.is_open() {
+            true => self.store.reader(),
+            false => blocking(|| self.store.reader()),
+        }?)
     }
 
     /// All records as they are now, to be copied while others change them.

@@ -1,16 +1,29 @@
-//! What the book does not keep of ended jobs and of events. The dispatcher says where it is; it is read and decoded in threads of
-//! their own, which may take some milliseconds for a job with thousands of processes.
+//! What the book does not keep of ended jobs and of events. The dispatcher says where it is, and does not wait for it. A small job is
+//! read by the task that asked for it. Events, and a job with thousands of processes, take milliseconds: these are read and decoded in
+//! threads of their own.
 
 use crate::{refusal::Refusal, store::StoreReader};
-use numaloc_api::value::{Event, Job};
+use numaloc_api::value::{Event, Job, JobId};
 use std::sync::Arc;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
 /// How many records are read at a time: each may have megabytes.
 const AT_ONCE: usize = 2;
 
+/// The largest job, in bytes of its record, that is read without a thread of its own: less work than to wake one.
+const SMALL: usize = 16 << 10;
+
 /// A job: all of it, or as the book has it and where the rest is.
-pub type AnyJob = (Arc<Job>, Option<StoreReader>);
+pub type AnyJob = (Arc<Job>, Option<StoredJob>);
+
+/// Where the whole record of an ended job is.
+#[derive(Debug)]
+pub struct StoredJob {
+    /// Reads it.
+    pub reader: StoreReader,
+    /// Its size in the store.
+    pub bytes: usize,
+}
 
 /// Events: those that the book has, and where the others are.
 #[derive(Debug, Default)]
@@ -32,6 +45,19 @@ impl Default for ReadTurns {
 }
 
 impl ReadTurns {
+    /// Reads an ended job: at once if it is small, else in a thread of its own.
+    ///
+    /// # Errors
+    /// The store cannot be read; internal, if reading panics.
+    pub async fn job(&self, id: JobId, stored: StoredJob) -> Result<Option<Job>, Refusal> {
+        let StoredJob { reader, bytes } = stored;
+        let read = move || Ok(reader.job(&id)?);
+        match bytes <= SMALL {
+            true => read(),
+            false => self.take(read).await,
+        }
+    }
+
     /// Runs `work` in a thread of its own.
     ///
     /// # Errors

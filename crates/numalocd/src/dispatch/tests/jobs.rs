@@ -415,8 +415,14 @@ async fn a_note_is_told_at_the_end() {
 async fn ended_jobs_and_old_events_are_read_beside_the_dispatcher() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
+    let (small, _) = rig.moving(&[1], "0").await;
+    let of_one = outcome(4096, None);
+    rig.report(EngineReport::Ended(small.clone(), Ok(of_one.clone())));
+    rig.reaches(&small, JobState::Succeeded).await;
     let (ended, _) = rig.moving(&[1], "0").await;
-    rig.report(EngineReport::Ended(ended.clone(), Ok(outcome(4096, None))));
+    let processes = vec![of_one.outcome.processes[0].clone(); 1000];
+    let of_many = Arc::new(Outcome { processes, ..(*of_one.outcome).clone() });
+    rig.report(EngineReport::Ended(ended.clone(), Ok(Ended { outcome: of_many, ..of_one })));
     rig.reaches(&ended, JobState::Succeeded).await;
     rig.stop().await;
     let rig = Rig::at(&dir);
@@ -438,6 +444,8 @@ async fn ended_jobs_and_old_events_are_read_beside_the_dispatcher() {
     let old = tokio::spawn(async move { old.events_after(EventFilter::default(), 0, 10).await });
     let open = rig.create(&[2], "0").await;
     assert_eq!(rig.handle.get_job(open).await.expect("it is there").creator, "uid:0");
+    let small = rig.handle.get_job(small).await.expect("it is there");
+    assert!(small.outcome.is_some(), "a small one is read at once");
     assert!(!get.is_finished() && !watch.is_finished() && !old.is_finished());
     drop(release);
     for turn in turns {
