@@ -4,6 +4,7 @@ pub(crate) mod arrivals;
 pub(crate) mod crew;
 #[cfg(test)]
 pub(crate) mod crowd_tests;
+mod early_read;
 pub(crate) mod extents;
 mod growing;
 pub(crate) mod mappers;
@@ -23,6 +24,7 @@ use crate::{
     files::{maps::Vma, read},
     survey::{
         crew::{Growth, Newcomers},
+        early_read::EarlyRead,
         extents::{Overlaps, Part},
         mappers::MapperSearch,
         page_access::PageAccess,
@@ -36,7 +38,7 @@ use numaloc_core::{
     Claims, Extent, Options, Pages, Process, Topology,
     planner::{self, Surveyed},
 };
-use std::sync::Arc;
+use std::{sync::Arc, thread};
 
 /// What the executor needs of a survey. What the planner needs is its [`Surveyed`].
 #[derive(Debug)]
@@ -147,30 +149,36 @@ fn look(
     let claims = planner::claims(topology, &processes, options);
     let scanner = || Scanner::new(roots, &page_access, Precision::Sampled);
     let threads = options.pacing.pace().workers;
-    let find = |parts: &[Part]| residency::find(parts, &spaces, &claims, threads, &scanner, stop);
-    go_on()?;
     let refused = |Overlaps { process, mappings, name }: Overlaps| {
         let Process { identity, comm, .. } = &processes[process];
         let (pid, comm, name) = (identity.pid, comm.clone(), name.to_string());
         Error::Overlaps { pid, comm, name, mappings }
     };
+    let find = |parts: &[Part]| residency::find(parts, &spaces, &claims, threads, &scanner, stop);
     let look_again = || page_access.remapped.as_ref().is_some_and(|remapped| remapped.assign());
-    let mut extents = find_extents(all, refused, find, look_again)?;
     let newcomers = match growth {
         Some(growth) => Newcomers::new(growth.clone(), &spaces, &claims),
         None => Newcomers::default(),
     };
-    growing::count(&newcomers, &mut extents, &scanner, stop)?;
     go_on()?;
-    let placing = Placing {
-        spaces: &spaces,
-        claims: &claims,
-        sources: &options.sources(topology),
-        options,
-        policies,
-        stop,
-    };
-    let placements = placing.place(&mut extents)?;
+    let (extents, placements) = thread::scope(|scope| {
+        let is_asked = matches!(policies, Policies::Ask);
+        let begin = || EarlyRead::begin(scope, &spaces, &all, threads, stop);
+        let early = is_asked.then(begin).flatten();
+        let mut extents = find_extents(all, refused, find, look_again)?;
+        growing::count(&newcomers, &mut extents, &scanner, stop)?;
+        go_on()?;
+        let placing = Placing {
+            spaces: &spaces,
+            claims: &claims,
+            sources: &options.sources(topology),
+            options,
+            policies,
+            stop,
+        };
+        let placements = placing.place(&mut extents, early)?;
+        Ok::<_, Error>((extents, placements))
+    })?;
     let caller_mems = read::mems_allowed(roots)?;
     let seen = Surveyed { processes, caller_mems, extents };
     Ok((Survey { spaces, claims, page_access, placements, newcomers }, seen))

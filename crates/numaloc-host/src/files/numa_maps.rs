@@ -41,20 +41,20 @@ impl AtOnce {
     }
 }
 
-/// Reads lines from the beginning up to that of the VMA that holds `last`. If `last` is not the start of that VMA, the
-/// line behind it is read, too. Lines that are not understood are left out.
+/// Reads lines from the beginning up to that of the VMA that holds `last`, which is asked for before each line. If `last` is not the
+/// start of that VMA, the line behind it is read, too. Lines that are not understood are left out.
 ///
 /// # Errors
 /// [`Error::Read`]; [`Error::Stopped`] if `stop` returns true between two lines.
 pub fn up_to(
     path: &Path,
-    last: u64,
+    last: &dyn Fn() -> u64,
     at_once: AtOnce,
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<Placement>, Error> {
     let mut lines = FileLines::open(path, at_once.bytes())?;
     let mut placements: Vec<Placement> = Vec::new();
-    while placements.last().is_none_or(|placement| placement.start < last) {
+    while placements.last().is_none_or(|placement| placement.start < last()) {
         if stop() {
             return Err(Error::Stopped);
         }
@@ -158,7 +158,7 @@ nonsense
         let all = parse();
         let read = |last| {
             let [one, many] = [AtOnce::One, AtOnce::Many]
-                .map(|at_once| up_to(file.path(), last, at_once, &|| false).unwrap());
+                .map(|at_once| up_to(file.path(), &|| last, at_once, &|| false).unwrap());
             assert_eq!(one, many);
             one
         };
@@ -167,7 +167,7 @@ nonsense
         assert_eq!(read(0x7f00_0041_0000), all[..4]);
         assert_eq!(read(u64::MAX), all);
         assert_eq!(first(file.path()).unwrap().as_ref(), all.first());
-        assert!(matches!(up_to(file.path(), 0, AtOnce::One, &|| true), Err(Error::Stopped)));
+        assert!(matches!(up_to(file.path(), &|| 0, AtOnce::One, &|| true), Err(Error::Stopped)));
     }
 
     #[test]

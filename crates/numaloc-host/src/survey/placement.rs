@@ -9,12 +9,16 @@
 use crate::{
     Error,
     files::numa_maps::{self, AtOnce, Placement},
-    survey::{page_access::PageAccess, space::AddressSpace},
+    survey::{
+        early_read::{EarlyRead, read_numa_maps},
+        page_access::PageAccess,
+        space::AddressSpace,
+    },
 };
 use numaloc_core::{
     Claims, Extent, Identity, Kind, Mapping, Mempolicy, NodeResidency, NodeSet, Options, Pages,
 };
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 /// A VMA with at most this many resident bytes is brief: to walk it takes a tenth of a millisecond if its pages are
 /// base pages. Huge pages take next to nothing, but which pages are huge is only guessed until they are moved
@@ -69,11 +73,15 @@ struct Questions {
 
 impl Placing<'_> {
     /// Fills in policy and hugetlb page size of the extents that have pages to be moved. Returns what has been read,
-    /// for later surveys.
+    /// for later surveys. `early`: the first process's numa_maps is being read already.
     ///
     /// # Errors
     /// [`Error::NoRights`]; [`Error::Stopped`]; errors of reading.
-    pub(crate) fn place(&self, extents: &mut [Extent]) -> Result<Placements, Error> {
+    pub(crate) fn place(
+        &self,
+        extents: &mut [Extent],
+        mut early: Option<EarlyRead<'_>>,
+    ) -> Result<Placements, Error> {
         let mut all = Placements::new();
         let mut answered = vec![false; extents.len()];
         for (space, questions) in self.spaces.iter().zip(self.questions(extents)) {
@@ -91,11 +99,10 @@ impl Placing<'_> {
                     self.guess(extents, &questions, space)?;
                     continue;
                 }
-                (Policies::Ask | Policies::AskBriefly, Some(last)) => {
-                    let at_once = questions.at_once();
-                    let read = |path: &Path| numa_maps::up_to(path, last, at_once, self.stop);
-                    space.read(FILE, read)?
-                }
+                (Policies::Ask | Policies::AskBriefly, Some(last)) => match early.take() {
+                    Some(early) => early.up_to(last)?,
+                    None => read_numa_maps(space, questions.at_once(), &|| last, self.stop)?,
+                },
             };
             let known = known.unwrap_or_default();
             for (index, start) in open {
@@ -257,7 +264,7 @@ mod tests {
             policies: Policies::Ask,
             stop: &|| false,
         };
-        placing.place(&mut extents).unwrap();
+        placing.place(&mut extents, None).unwrap();
         let [extent] = extents;
         extent.policy
     }
