@@ -54,8 +54,9 @@ pub struct Work<'a> {
     deadline: Option<Instant>,
 }
 
-/// The profile's number of threads, or fewer: never more threads than calls, because each thread has a cost of its own.
+/// The profile's number of threads, or fewer: never more threads than calls of a size that is worth one.
 fn useful_workers(plan: &Plan, call_bytes: u64) -> usize {
+    let call_bytes = call_bytes.min(windows::LEAST);
     let bytes: u64 = plan.moves.iter().map(Move::remote_bytes).sum();
     let calls = bytes.div_ceil(call_bytes.max(1)).try_into().unwrap_or(usize::MAX);
     plan.options.pacing.pace().workers.min(calls)

@@ -74,6 +74,8 @@ pub struct Cuts<'p> {
     moves: &'p [Move],
     window_bytes: u64,
     workers: u64,
+    /// Least remote bytes of a window, if there are several workers.
+    least_bytes: u64,
     move_index: usize,
     /// Bytes of the extent's chunks in which something is to be moved.
     away_bytes: u64,
@@ -82,8 +84,11 @@ pub struct Cuts<'p> {
     left_bytes: u64,
 }
 
-/// Least remote bytes of the last windows: with less, calls take longer per byte.
+/// Least remote bytes of the last windows of a large run: with less, calls take longer per byte.
 const LAST: u64 = 16 << 20;
+
+/// The same where all is little: workers share it, rather than that one of them waits for the only call of the other.
+pub const LEAST: u64 = 4 << 20;
 
 /// Largest window. Even if it consists of base pages alone, a worker needs less than 20 MiB to keep track of it.
 const WINDOW_MAX: u64 = 1 << 30;
@@ -92,10 +97,20 @@ impl<'p> Cuts<'p> {
     /// Windows have about `window_bytes` of remote memory each, according to the plan. Chunks without remote memory are left out,
     /// so the number of windows depends on an extent's remote memory and not on its touched or reserved memory.
     fn new(moves: &'p [Move], window_bytes: u64, workers: usize) -> Self {
-        let left_bytes = moves.iter().map(Move::remote_bytes).sum();
-        let (window_bytes, workers) = (window_bytes.max(HUGE), workers as u64);
-        let away_bytes = moves.first().map_or(0, away_bytes);
-        Self { moves, window_bytes, workers, move_index: 0, away_bytes, offset: 0, left_bytes }
+        let left_bytes: u64 = moves.iter().map(Move::remote_bytes).sum();
+        let (window_bytes, workers) = (window_bytes.max(HUGE), workers.max(1) as u64);
+        let least_bytes = (left_bytes / workers / 4).clamp(LEAST, LAST);
+        let (move_index, away_bytes) = (0, moves.first().map_or(0, away_bytes));
+        Self {
+            moves,
+            window_bytes,
+            workers,
+            least_bytes,
+            move_index,
+            away_bytes,
+            offset: 0,
+            left_bytes,
+        }
     }
 
     /// The rest of the current run of chunks in which something is to be moved. Continues with the next extent when the current
@@ -116,7 +131,7 @@ impl<'p> Cuts<'p> {
     fn fill(&self) -> u64 {
         match self.workers {
             ..=1 => self.window_bytes,
-            workers => (self.left_bytes / workers / 2).max(LAST).min(self.window_bytes),
+            workers => (self.left_bytes / workers / 2).max(self.least_bytes).min(self.window_bytes),
         }
     }
 }
@@ -222,8 +237,18 @@ mod tests {
             Windows::by_address(&[planned_move(0, bytes, remote, None)], 16 << 20, 2).count()
         };
         assert_eq!(count(1 << 30, 1 << 30), 64);
-        assert_eq!(count(1 << 30, 1 << 24), 1);
+        assert_eq!(count(1 << 30, 1 << 24), 4, "two workers share it");
         assert_eq!(count(100 << 30, 100 << 20), 100);
+    }
+
+    #[test]
+    fn several_workers_share_what_is_little() {
+        let sizes = |workers| {
+            let moves = [planned_move(0, 20 << 20, 20 << 20, None)];
+            let windows = Windows::by_address(&moves, 64 << 20, workers);
+            windows.map(|window| (window.range.end - window.range.start) >> 20).collect::<Vec<_>>()
+        };
+        assert_eq!((sizes(1), sizes(2)), (vec![20], vec![6, 4, 4, 4, 2]));
     }
 
     #[test]
