@@ -35,7 +35,7 @@ use crate::{
     },
 };
 use numaloc_core::{
-    Claims, Extent, Options, Pages, Process, Topology,
+    Claims, Extent, Options, Pages, Process, Profile, Topology,
     planner::{self, Surveyed},
 };
 use std::{sync::Arc, thread};
@@ -147,7 +147,13 @@ fn look(
     search.fill(&mut all)?;
     let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
     let claims = planner::claims(topology, &processes, options);
-    let scanner = || Scanner::new(roots, &page_access, Precision::Sampled);
+    // Only the fastest run is worth it that threads which map memory wait for it.
+    let is_fastest = options.pacing.profile == Profile::Fast
+        && matches!(policies, Policies::Ask | Policies::Known(_));
+    let scanner = || {
+        let scanner = Scanner::new(roots, &page_access, Precision::Sampled);
+        if is_fastest { scanner } else { scanner.with_gaps() }
+    };
     let threads = options.pacing.pace().workers;
     let refused = |Overlaps { process, mappings, name }: Overlaps| {
         let Process { identity, comm, .. } = &processes[process];

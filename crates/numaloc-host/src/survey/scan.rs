@@ -5,6 +5,7 @@
 //! pages again, the scanner continues reading pagemap.
 
 mod family;
+mod gaps;
 mod halt;
 mod huge;
 mod page_run;
@@ -29,6 +30,7 @@ use crate::{
         space::AddressSpace,
     },
 };
+use gaps::Gaps;
 use halt::Halt;
 use nix::libc::{EFAULT, EINVAL, ESRCH};
 use numaloc_core::{Claims, Mappers, Mapping, NodeId, PAGE, Pages};
@@ -53,6 +55,7 @@ pub enum Precision {
 pub struct Scanner {
     page_access: PageAccess,
     precision: Precision,
+    gaps: Gaps,
     counts: Option<FrameFile>,
     zeros: Zeros,
     merged: Option<Merged>,
@@ -89,6 +92,7 @@ impl Scanner {
         Self {
             page_access: page_access.clone(),
             precision,
+            gaps: Gaps::none(),
             counts,
             zeros: Zeros::new(roots, page_access.zero_frame),
             merged: Merged::new(roots, page_access.merged.as_ref()),
@@ -96,6 +100,11 @@ impl Scanner {
             table: FrameTable::default(),
             queried: Vec::new(),
         }
+    }
+
+    /// The same scanner, which lets threads that map memory go before it: for looks that can wait.
+    pub fn with_gaps(self) -> Self {
+        Self { gaps: Gaps::some(), ..self }
     }
 
     /// Visits all present pages of `range` (bytes from the extent's start) of an extent, each page once however many

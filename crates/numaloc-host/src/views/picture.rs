@@ -136,7 +136,8 @@ impl<'a> Viewer<'a> {
         shown: &PanelSpace,
         look: impl FnOnce(Bounds, &mut Read<'_, Error>) -> Result<Side, Error>,
     ) -> Result<Option<Side>, Error> {
-        let mut scanner = Scanner::new(self.roots, &self.page_access, Precision::Sampled);
+        let mut scanner =
+            Scanner::new(self.roots, &self.page_access, Precision::Sampled).with_gaps();
         let (claims, space) = (Claims::default(), &shown.space);
         let mut read = |range: Range<u64>, see: &mut dyn FnMut(&Stretch)| {
             let mappings = [Mapping { process: 0, start: range.start }];

@@ -39,9 +39,10 @@ impl Scanner {
                 self.huge_runs(view, huge, buffer, visit)?;
             }
             while at < end {
-                let pages = (((end - at) / PAGE) as usize).min(CHUNK);
+                let pages = self.gaps.pages(CHUNK).min(((end - at) / PAGE) as usize);
                 let entries = view.read(at, pages, buffer)?;
                 self.page_runs(view, at, entries, visit)?;
+                self.gaps.leave();
                 at += pages as u64 * PAGE;
                 base_pages += pages as u64;
             }

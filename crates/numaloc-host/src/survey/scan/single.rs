@@ -74,12 +74,14 @@ impl Scanner {
                 texture = scan_pace.has_probed(at..walked, base_pages);
                 at = walked;
             } else {
-                let pages = scan_pace.read_pages.min(((range.end - at) / PAGE) as usize);
+                let pages = self.gaps.pages(scan_pace.read_pages);
+                let pages = pages.min(((range.end - at) / PAGE) as usize);
                 let entries = view.read(at, pages, buffer)?;
                 texture = self.page_runs(view, at, entries, visit)?;
                 at += pages as u64 * PAGE;
                 scan_pace.has_read();
             }
+            self.gaps.leave();
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub struct PageReader {
 impl PageReader {
     /// For these kernel file systems.
     pub fn new(roots: &Roots, page_access: PageAccess) -> Self {
-        let scanner = Scanner::new(roots, &page_access, Precision::Sampled);
+        let scanner = Scanner::new(roots, &page_access, Precision::Sampled).with_gaps();
         Self { roots: Arc::new(roots.clone()), scanner, places: Vec::new() }
     }
 
