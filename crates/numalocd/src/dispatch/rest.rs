@@ -19,7 +19,7 @@ pub type AnyJob = (Arc<Job>, Option<StoredJob>);
 /// Where the whole record of an ended job is.
 #[derive(Debug)]
 pub struct StoredJob {
-    /// Reads it.
+    /// Reads the store as it was when the dispatcher answered.
     pub reader: StoreReader,
     /// Its size in the store.
     pub bytes: usize,
