@@ -168,9 +168,10 @@ fn look(
     };
     go_on()?;
     let (extents, placements) = thread::scope(|scope| {
-        let is_asked = matches!(policies, Policies::Ask);
-        let begin = || EarlyRead::begin(scope, &spaces, &all, threads, stop);
-        let early = is_asked.then(begin).flatten();
+        let early = match policies {
+            Policies::Ask => EarlyRead::begin(scope, &spaces, &all, threads, stop),
+            _ => None,
+        };
         let mut extents = find_extents(all, refused, find, look_again)?;
         growing::count(&newcomers, &mut extents, &scanner, stop)?;
         go_on()?;

@@ -12,6 +12,9 @@ use std::{
     path::Path,
 };
 
+/// Its name in the directory of a process.
+pub const FILE: &str = "numa_maps";
+
 /// What a line says of a VMA, beside the page counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {

@@ -5,13 +5,12 @@ use crate::{
     Error,
     files::{
         maps::Vma,
-        numa_maps::{self, AtOnce, Placement},
+        numa_maps::{self, AtOnce, FILE, Placement},
     },
     survey::space::AddressSpace,
 };
 use std::{
     panic::resume_unwind,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -19,26 +18,11 @@ use std::{
     thread::{Scope, ScopedJoinHandle},
 };
 
-const FILE: &str = "numa_maps";
-
 /// Least memory, in bytes of mappings, that is worth a thread. It is read in a few milliseconds.
 const LEAST: u64 = 64 << 20;
 
 /// What the thread has read; `None`: the process has ended.
 type Read = Result<Option<Vec<Placement>>, Error>;
-
-/// Lines of a process's numa_maps, as [`numa_maps::up_to`]. `None`: the process has ended.
-///
-/// # Errors
-/// [`Error::NoRights`]; [`Error::Stopped`]; errors of reading.
-pub fn read_numa_maps(
-    space: &AddressSpace,
-    at_once: AtOnce,
-    last: &dyn Fn() -> u64,
-    stop: &dyn Fn() -> bool,
-) -> Result<Option<Vec<Placement>>, Error> {
-    space.read(FILE, |path: &Path| numa_maps::up_to(path, last, at_once, stop))
-}
 
 /// A thread that reads the numa_maps of one process. It ends once this is dropped.
 #[derive(Debug)]
@@ -64,7 +48,9 @@ impl<'scope> EarlyRead<'scope> {
         }
         let last = Arc::new(AtomicU64::new(u64::MAX));
         let until = last.clone();
-        let read = move || read_numa_maps(space, AtOnce::One, &|| until.load(Relaxed), stop);
+        let until = move || until.load(Relaxed);
+        let read =
+            move || space.read(FILE, |path| numa_maps::up_to(path, &until, AtOnce::One, stop));
         Some(Self { thread: Some(scope.spawn(read)), last })
     }
 
@@ -81,9 +67,7 @@ impl<'scope> EarlyRead<'scope> {
 
 impl Drop for EarlyRead<'_> {
     fn drop(&mut self) {
-        if self.thread.is_some() {
-            self.last.store(0, Relaxed);
-        }
+        self.last.store(0, Relaxed);
     }
 }
 

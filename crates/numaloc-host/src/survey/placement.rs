@@ -8,12 +8,8 @@
 
 use crate::{
     Error,
-    files::numa_maps::{self, AtOnce, Placement},
-    survey::{
-        early_read::{EarlyRead, read_numa_maps},
-        page_access::PageAccess,
-        space::AddressSpace,
-    },
+    files::numa_maps::{self, AtOnce, FILE, Placement},
+    survey::{early_read::EarlyRead, page_access::PageAccess, space::AddressSpace},
 };
 use numaloc_core::{
     Claims, Extent, Identity, Kind, Mapping, Mempolicy, NodeResidency, NodeSet, Options, Pages,
@@ -24,8 +20,6 @@ use std::collections::BTreeMap;
 /// base pages. Huge pages take next to nothing, but which pages are huge is only guessed until they are moved
 /// (`residency`).
 const BRIEF_BYTES: u64 = 16 << 20;
-
-const FILE: &str = "numa_maps";
 
 /// How far memory policies are read.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +95,10 @@ impl Placing<'_> {
                 }
                 (Policies::Ask | Policies::AskBriefly, Some(last)) => match early.take() {
                     Some(early) => early.up_to(last)?,
-                    None => read_numa_maps(space, questions.at_once(), &|| last, self.stop)?,
+                    None => {
+                        let (at_once, stop) = (questions.at_once(), self.stop);
+                        space.read(FILE, |path| numa_maps::up_to(path, &|| last, at_once, stop))?
+                    }
                 },
             };
             let known = known.unwrap_or_default();
