@@ -14,7 +14,7 @@ use crate::{
     work::windows::{Window, Windows},
 };
 use numaloc_core::{CpuSet, Heat, Mappers, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
-use numaloc_host::{Error, NodeMemoryReader, Roots, probe, wait};
+use numaloc_host::{NodeMemoryReader, Roots, probe, wait};
 use std::{
     sync::{
         Arc, Mutex,
@@ -40,7 +40,7 @@ pub struct Work<'a> {
     /// Number of threads that move pages.
     pub workers: usize,
     /// Reads how much memory the nodes have.
-    pub memory: NodeMemoryReader,
+    pub memory: &'a NodeMemoryReader,
     /// Room on the targets, as far as it is taken.
     pub rooms: Arc<SharedRooms>,
     /// Whether memory may be compacted for huge pages.
@@ -70,11 +70,8 @@ pub fn targets(plan: &Plan) -> NodeSet {
 
 impl<'a> Work<'a> {
     /// Begins at the plan's first window, in address order.
-    ///
-    /// # Errors
-    /// The memory of the nodes cannot be read.
-    pub fn new(run: Assignment<'a>) -> Result<Self, Error> {
-        let Assignment { roots, topology, plan, survey, limits, control } = run;
+    pub fn new(run: Assignment<'a>) -> Self {
+        let Assignment { roots, topology, memory, plan, survey, limits, control } = run;
         let targets = targets(plan);
         let cpus = |node: &Node| targets.contains(node.id).then(|| (node.id, node.cpus.clone()));
         let nodes = topology.nodes().filter_map(cpus).collect();
@@ -82,7 +79,7 @@ impl<'a> Work<'a> {
         let rooms = limits.rooms.clone().unwrap_or_default();
         let asked = plan.options.pacing.workers;
         let workers = asked.unwrap_or_else(|| useful_workers(plan, pacer.most_bytes)).max(1);
-        Ok(Self {
+        Self {
             topology,
             plan,
             move_index: MoveIndex::new(&plan.moves, &plan.common_stays),
@@ -91,14 +88,14 @@ impl<'a> Work<'a> {
             windows: Mutex::new(Windows::by_address(&plan.moves, pacer.most_bytes, workers)),
             pacer,
             workers,
-            memory: NodeMemoryReader::new(roots)?,
+            memory,
             compacts: plan.options.compact.applies(plan.options.pacing.profile),
             rooms,
             roots,
             small_folios: probe::small_folios(roots),
             claimed_bytes: AtomicU64::new(0),
             deadline: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
-        })
+        }
     }
 
     /// Begins again at the plan's first window, in the order of `heat`: the most used memory first.

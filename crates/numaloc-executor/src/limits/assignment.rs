@@ -2,7 +2,7 @@
 
 use crate::limits::{RunLimits, control::Control};
 use numaloc_core::{Plan, Topology};
-use numaloc_host::{Roots, Survey};
+use numaloc_host::{NodeMemoryReader, Roots, Survey};
 
 /// What a run is given. It refers to all of this and owns nothing, so it is copied at no cost.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +11,8 @@ pub struct Assignment<'a> {
     pub roots: &'a Roots,
     /// The nodes that pages leave and go to.
     pub topology: &'a Topology,
+    /// Reads how much memory the nodes have.
+    pub memory: &'a NodeMemoryReader,
     /// What is to be moved.
     pub plan: &'a Plan,
     /// What the plan was made from.

@@ -9,8 +9,8 @@ use crate::{
     room::exchange::Exchange,
     run::execute::execute,
 };
-use numaloc_core::{Account, MakeRoom, NodeId, NodeSet, Outcome, Plan, Topology, exchange};
-use numaloc_host::{Error, Roots, Survey};
+use numaloc_core::{Account, MakeRoom, NodeId, NodeSet, Outcome, Plan, exchange};
+use numaloc_host::{Error, Survey};
 use std::{collections::BTreeMap, thread};
 
 /// Somebody whose memory makes room.
@@ -51,7 +51,7 @@ pub fn execute_with(
         let beside = scope.spawn(move || {
             span.in_scope(|| {
                 let _end = Closing(exchange);
-                serve(exchange, run.roots, run.topology, partners)
+                serve(exchange, run, partners)
             })
         });
         let outcome = {
@@ -66,8 +66,7 @@ pub fn execute_with(
 /// Has partners take their memory away as it is asked for, until the run has ended.
 fn serve(
     exchange: &Exchange,
-    roots: &Roots,
-    topology: &Topology,
+    of_target: Assignment<'_>,
     partners: &mut dyn PartnerQueue,
 ) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
@@ -88,7 +87,7 @@ fn serve(
         let Some(control) = exchange.begin(node) else { break };
         let Partner { plan, survey, limits } = &partner;
         let control = &control;
-        let run = Assignment { roots, topology, plan, survey, limits, control };
+        let run = Assignment { plan, survey, limits, control, ..of_target };
         let outcome = execute(run, None);
         let has_made_way = exchange.end(node);
         match outcome {

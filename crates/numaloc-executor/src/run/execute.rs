@@ -22,8 +22,8 @@ use std::{sync::atomic::Ordering, thread, time::Instant};
 /// The run could not begin. What fails later is in the outcome.
 pub fn execute(run: Assignment<'_>, exchange: Option<&Exchange>) -> Result<Outcome, Error> {
     let begin = Instant::now();
-    let Assignment { roots, topology, plan, survey, limits, control } = run;
-    let work = Work::new(run)?;
+    let Assignment { roots, topology, plan, survey, limits, control, .. } = run;
+    let work = Work::new(run);
     let makers = RoomMakers::new(&work, exchange);
     if let Some(heat) = heat(roots, &work, survey)? {
         work.hottest_first(&heat);

@@ -14,7 +14,7 @@ use crate::{
     run::{exchange::execute_with, partners::InOrder},
 };
 use numaloc_core::{Options, Order, Outcome, Plan, Topology, exchange};
-use numaloc_host::{Error, Policies, Roots, Survey, Surveyor, heat, topology};
+use numaloc_host::{Error, NodeMemoryReader, Policies, Roots, Survey, Surveyor, heat, topology};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A migration that is about to be planned.
@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct Migration<'a> {
     roots: &'a Roots,
     topology: Topology,
+    memory: Option<NodeMemoryReader>,
 }
 
 impl<'a> Migration<'a> {
@@ -30,7 +31,8 @@ impl<'a> Migration<'a> {
     /// # Errors
     /// They cannot be read.
     pub fn on(roots: &'a Roots) -> Result<Self, Error> {
-        Ok(Self { roots, topology: topology::topology(roots)? })
+        let memory = NodeMemoryReader::new(roots)?;
+        Ok(Self { roots, topology: topology::read_by(roots, &memory)?, memory: Some(memory) })
     }
 
     /// As [`Self::on`], without the memory of the nodes: for a check before a plan.
@@ -38,7 +40,7 @@ impl<'a> Migration<'a> {
     /// # Errors
     /// As [`Self::on`].
     pub fn without_memory(roots: &'a Roots) -> Result<Self, Error> {
-        Ok(Self { roots, topology: topology::places(roots)? })
+        Ok(Self { roots, topology: topology::places(roots)?, memory: None })
     }
 
     /// The nodes of the host.
@@ -77,7 +79,7 @@ impl<'a> Migration<'a> {
         find: impl FnOnce(&Topology) -> Result<P, P::Error>,
     ) -> Result<PlannedMigration<P>, P::Error> {
         self.check_options(options)?;
-        let Self { roots, topology } = self;
+        let Self { roots, topology, memory } = self;
         let mut party = find(&topology)?;
         let surveyor = Surveyor { roots, topology: &topology, options, policies, stop };
         let (survey, seen) = party.survey(surveyor)?;
@@ -86,8 +88,9 @@ impl<'a> Migration<'a> {
         if plan.processes.is_empty() {
             return Err(Error::Empty { target: party.name() }.into());
         }
+        let memory = memory.map_or_else(|| NodeMemoryReader::new(roots), Ok)?;
         let (roots, partners) = (roots.clone(), Partners::default());
-        Ok(PlannedMigration { roots, topology, plan, survey, party, partners })
+        Ok(PlannedMigration { roots, topology, plan, survey, party, memory, partners })
     }
 }
 
@@ -104,6 +107,7 @@ pub struct PlannedMigration<P> {
     pub survey: Survey,
     /// The processes whose memory is moved.
     pub party: P,
+    memory: NodeMemoryReader,
     partners: Partners<P>,
 }
 
@@ -145,11 +149,11 @@ impl<P: Party> PlannedMigration<P> {
         limits: &RunLimits,
         control: &Control,
     ) -> Result<(Outcome, Vec<Outcome>), Error> {
-        let Self { roots, topology, plan, survey, partners, .. } = self;
+        let Self { roots, topology, plan, survey, memory, partners, .. } = self;
         let stop = || control.cancel.load(Relaxed);
         let (options, policies) = (&plan.options, Policies::Ask);
         let surveyor = Surveyor { roots, topology, options, policies, stop: &stop };
-        let run = Assignment { roots, topology, plan, survey, limits, control };
+        let run = Assignment { roots, topology, memory, plan, survey, limits, control };
         execute_with(run, &mut InOrder::new(surveyor, partners))
     }
 

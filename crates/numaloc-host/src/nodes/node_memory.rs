@@ -15,26 +15,30 @@ use std::{
     io,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
-/// A sysfs file that is kept open: each read at offset 0 makes the kernel generate its text again.
+/// A sysfs file that is kept open from the first read on: each read at offset 0 makes the kernel generate its text again.
 #[derive(Debug)]
-struct OpenSysfsFile {
+struct SysfsFile {
     path: PathBuf,
-    file: File,
+    file: OnceLock<File>,
 }
 
-impl OpenSysfsFile {
-    fn open(path: PathBuf) -> Result<Self, Error> {
-        match File::open(&path) {
-            Ok(file) => Ok(Self { path, file }),
-            Err(source) => Err(Error::Read { path, source }),
+impl SysfsFile {
+    fn new(path: PathBuf) -> Self {
+        Self { path, file: OnceLock::new() }
+    }
+    fn file(&self) -> io::Result<&File> {
+        match self.file.get() {
+            Some(file) => Ok(file),
+            None => File::open(&self.path).map(|file| self.file.get_or_init(|| file)),
         }
     }
     /// The first `LENGTH` bytes of it.
     fn text<const LENGTH: usize>(&self) -> Result<String, Error> {
         let mut buffer = [0; LENGTH];
-        let read = self.file.read_at(&mut buffer, 0);
+        let read = self.file().and_then(|file| file.read_at(&mut buffer, 0));
         let length = read.map_err(|source| Error::Read { path: self.path.clone(), source })?;
         Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
     }
@@ -58,21 +62,21 @@ impl OpenSysfsFile {
 /// A node's pool of hugetlb pages of one size.
 #[derive(Debug)]
 struct KeptPool {
-    total: OpenSysfsFile,
-    free: OpenSysfsFile,
+    total: SysfsFile,
+    free: SysfsFile,
 }
 
 /// All nodes' pools of hugetlb pages of one size together.
 #[derive(Debug)]
 struct KeptPools {
-    free: OpenSysfsFile,
-    reserved: OpenSysfsFile,
+    free: SysfsFile,
+    reserved: SysfsFile,
 }
 
 impl KeptPools {
-    fn open(directory: &Path) -> Result<Self, Error> {
-        let free = OpenSysfsFile::open(directory.join("free_hugepages"))?;
-        Ok(Self { free, reserved: OpenSysfsFile::open(directory.join("resv_hugepages"))? })
+    fn new(directory: &Path) -> Self {
+        let file = |name| SysfsFile::new(directory.join(name));
+        Self { free: file("free_hugepages"), reserved: file("resv_hugepages") }
     }
     /// Pages of all nodes that the kernel may take for a migration. If there are none, it takes a fresh page, even if
     /// the node's own pool has free pages (mm/hugetlb.c, `available_huge_pages`).
@@ -83,22 +87,18 @@ impl KeptPools {
 
 #[derive(Debug)]
 struct KeptNode {
-    meminfo: OpenSysfsFile,
+    meminfo: SysfsFile,
     pools: BTreeMap<u64, KeptPool>,
 }
 
 impl KeptNode {
-    fn open(directory: &Path) -> Result<Self, Error> {
-        let meminfo = OpenSysfsFile::open(directory.join("meminfo"))?;
-        let mut pools = BTreeMap::new();
-        for (page_bytes, pool) in pool_directories(&directory.join("hugepages")) {
-            let total = OpenSysfsFile::open(pool.join("nr_hugepages"))?;
-            pools.insert(
-                page_bytes,
-                KeptPool { total, free: OpenSysfsFile::open(pool.join("free_hugepages"))? },
-            );
-        }
-        Ok(Self { meminfo, pools })
+    fn new(directory: &Path) -> Self {
+        let pool = |(page_bytes, directory): (u64, PathBuf)| {
+            let file = |name| SysfsFile::new(directory.join(name));
+            (page_bytes, KeptPool { total: file("nr_hugepages"), free: file("free_hugepages") })
+        };
+        let pools = pool_directories(&directory.join("hugepages")).into_iter().map(pool).collect();
+        Self { meminfo: SysfsFile::new(directory.join("meminfo")), pools }
     }
     /// Its memory without its pools.
     fn memory(&self, watermarks: Watermarks, protected_bytes: u64) -> Result<NodeMemory, Error> {
@@ -135,21 +135,17 @@ pub struct NodeMemoryReader {
 }
 
 impl NodeMemoryReader {
-    /// Opens the files that are read again and again.
+    /// Finds the files that are read again and again. Each is opened when it is read first.
     ///
     /// # Errors
-    /// [`Error::Read`] when /proc/zoneinfo or a node's files cannot be opened.
+    /// [`Error::Read`] when /proc/zoneinfo cannot be read.
     pub fn new(roots: &Roots) -> Result<Self, Error> {
         let nodes = roots.sys.join("devices/system/node");
         let zoneinfo = read::text(&roots.proc.join("zoneinfo"))?;
-        let mut kept = BTreeMap::new();
-        for (id, directory) in node_directories(&nodes) {
-            kept.insert(id, KeptNode::open(&directory)?);
-        }
-        let mut pools = BTreeMap::new();
-        for (page_bytes, directory) in pool_directories(&roots.sys.join("kernel/mm/hugepages")) {
-            pools.insert(page_bytes, KeptPools::open(&directory)?);
-        }
+        let kept = node_directories(&nodes).into_iter();
+        let kept = kept.map(|(id, directory)| (id, KeptNode::new(&directory))).collect();
+        let pools = pool_directories(&roots.sys.join("kernel/mm/hugepages")).into_iter();
+        let pools = pools.map(|(bytes, directory)| (bytes, KeptPools::new(&directory))).collect();
         let protected = protected::cache(roots);
         Ok(Self { nodes, watermarks: watermarks(&zoneinfo), protected, kept, pools })
     }
@@ -193,7 +189,7 @@ impl NodeMemoryReader {
     ) -> Result<T, Error> {
         match self.kept.get(&node) {
             Some(kept) => read(kept),
-            None => read(&KeptNode::open(&self.nodes.join(format!("node{node}")))?),
+            None => read(&KeptNode::new(&self.nodes.join(format!("node{node}")))),
         }
     }
 
@@ -206,12 +202,14 @@ impl NodeMemoryReader {
     }
 
     fn pool(&self, page_bytes: u64, pool: &KeptPool) -> Result<HugePool, Error> {
-        let free_pages = pool.free.number()?;
+        let total_pages = pool.total.number()?;
+        // Most hosts have no pages of most sizes, and each file takes a system call or two.
+        let free_pages = if total_pages > 0 { pool.free.number()? } else { 0 };
         let unreserved_pages = match self.pools.get(&page_bytes) {
-            Some(all) => free_pages.min(all.unreserved_pages()?),
-            None => free_pages,
+            Some(all) if free_pages > 0 => free_pages.min(all.unreserved_pages()?),
+            _ => free_pages,
         };
-        Ok(HugePool { page_bytes, total_pages: pool.total.number()?, free_pages, unreserved_pages })
+        Ok(HugePool { page_bytes, total_pages, free_pages, unreserved_pages })
     }
 }
 
@@ -221,13 +219,11 @@ impl NodeMemoryReader {
 /// [`Error::Read`], and [`Error::Parse`] when the kernel's format is not understood.
 pub(crate) fn total_bytes(roots: &Roots, node: NodeId) -> Result<u64, Error> {
     let path = roots.sys.join(format!("devices/system/node/node{node}/meminfo"));
-    let meminfo = match OpenSysfsFile::open(path) {
-        Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            return Ok(0);
-        }
-        opened => opened?,
-    };
-    meminfo.meminfo_bytes(&meminfo.text::<4096>()?, "MemTotal:")
+    let meminfo = SysfsFile::new(path);
+    match meminfo.text::<4096>() {
+        Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(0),
+        text => meminfo.meminfo_bytes(&text?, "MemTotal:"),
+    }
 }
 
 /// The hugetlb pools in a directory such as /sys/kernel/mm/hugepages, by page size in bytes; none if there is none.

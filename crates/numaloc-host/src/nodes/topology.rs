@@ -34,10 +34,18 @@ const SLIT: &str = "NUMALatency";
 /// # Errors
 /// [`Error::Read`] and [`Error::Parse`] when the kernel's lists cannot be read; as [`by_hwloc`].
 pub fn topology(roots: &Roots) -> Result<Topology, Error> {
+    read_by(roots, &NodeMemoryReader::new(roots)?)
+}
+
+/// As [`topology`], with a reader that continues to be used.
+///
+/// # Errors
+/// As of [`topology`].
+pub fn read_by(roots: &Roots, reader: &NodeMemoryReader) -> Result<Topology, Error> {
     let Some(online) = list::<NodeId>(roots, "online")? else { return by_hwloc(roots) };
     let node = |id| Node { id, cpus: CpuSet::new(), memory: NodeMemory::default() };
     let mut nodes: Vec<Node> = online.iter().map(node).collect();
-    fill(roots, &NodeMemoryReader::new(roots)?, &mut nodes)?;
+    fill(roots, reader, &mut nodes)?;
     let offline = with_cpus_offline(roots, &nodes);
     let topology = Topology::new(nodes, listed_distances(roots, &online)?);
     Ok(topology.with_tiers(tiers::read(roots)).with_cpus_offline(offline))
