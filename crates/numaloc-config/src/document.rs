@@ -1,8 +1,9 @@
-//! The text of a file. serde reports the first mistake and stops. So the part that it refuses is removed and the rest is read
-//! again, until no mistake is left.
+//! The text of a file, or the texts of several that are read as one. serde reports the first mistake and stops. So the part that it
+//! refuses is removed and the rest is read again, until no mistake is left.
 
+use crate::merge::{Replaced, merge, placed};
 use serde::de::DeserializeOwned;
-use std::{fmt, ops::Range};
+use std::{fmt, mem, ops::Range};
 use toml::{
     Spanned,
     de::{DeTable, DeValue, Deserializer},
@@ -11,9 +12,11 @@ use toml::{
 /// A mistake in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
+    /// Which of the texts it is in, from 0.
+    pub file: usize,
     /// Line in the file, from 1.
     pub line: usize,
-    /// The full key, such as `listen.tls.key`; empty if the text is not TOML.
+    /// The full key, such as `listen.tls.key`; empty if the text is not TOML. Elements of lists are counted in each file.
     pub key: String,
     /// What is wrong and what to do about it.
     pub message: String,
@@ -32,25 +35,52 @@ impl fmt::Display for Problem {
 /// A document and the mistakes found in it so far.
 #[derive(Debug)]
 pub struct Document<'t> {
-    text: &'t str,
+    texts: Vec<&'t str>,
     root: DeTable<'t>,
+    replaced: Vec<Replaced>,
     problems: Vec<Problem>,
+}
+
+/// A line of one of the texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Which of the texts, from 0.
+    pub file: usize,
+    /// The line in it, from 1.
+    pub line: usize,
 }
 
 impl<'t> Document<'t> {
     /// Reads `text`. What could not be read is the default of its field; [`Self::conclude`] returns the value only if there are no
     /// mistakes. All fields of `T` therefore need a default, except in tables of a list.
     pub fn read<T: DeserializeOwned + Default>(text: &'t str) -> (T, Self) {
-        let (root, errors) = DeTable::parse_recoverable(text);
-        let span = root.span();
-        let mut document = Self { text, root: root.into_inner(), problems: Vec::new() };
-        for error in &errors {
-            let at = error.span().unwrap_or_default();
-            document.push(at.start, String::new(), format!("not TOML: {}", error.message()));
+        Self::read_all([text])
+    }
+
+    /// Reads several texts as one: tables are joined key by key, and lists of tables one after the other. Of another value that
+    /// several texts give, the last holds ([`Self::replaced`]).
+    pub fn read_all<T: DeserializeOwned + Default>(
+        given: impl IntoIterator<Item = &'t str>,
+    ) -> (T, Self) {
+        let (texts, root) = (Vec::new(), DeTable::new());
+        let mut document = Self { texts, root, replaced: Vec::new(), problems: Vec::new() };
+        let mut is_toml = true;
+        for text in given {
+            let base = document.end();
+            document.texts.push(text);
+            let (table, errors) = DeTable::parse_recoverable(text);
+            for error in &errors {
+                let at = base + error.span().unwrap_or_default().start;
+                document.push(at, String::new(), format!("not TOML: {}", error.message()));
+            }
+            is_toml &= errors.is_empty();
+            let table = placed(table.into_inner(), base);
+            merge(&mut document.root, table, "", &mut document.replaced);
         }
-        if !errors.is_empty() {
+        if !is_toml {
             return (T::default(), document);
         }
+        let span = 0..document.end();
         let mut valid = document.root.clone();
         loop {
             let table = Spanned::new(span.clone(), valid.clone());
@@ -96,19 +126,69 @@ impl<'t> Document<'t> {
         self.push(start, key.to_owned(), message.to_string());
     }
 
+    /// The keys that several texts give, each with the place that it has first and the one that holds.
+    pub fn replaced(&self) -> impl Iterator<Item = (&str, [Place; 2])> {
+        self.replaced.iter().map(|of| (of.key.as_str(), of.starts.map(|start| self.place(start))))
+    }
+
+    /// Where `key` is; `None` if the document does not have it.
+    pub fn place_of(&self, key: &str) -> Option<Place> {
+        Some(self.place(self.offset_of(key)?))
+    }
+
     /// Returns `value`.
     ///
     /// # Errors
-    /// The mistakes in the order of their lines.
+    /// The mistakes in the order of the texts and their lines.
     pub fn conclude<T>(mut self, value: T) -> Result<T, Vec<Problem>> {
-        self.problems.sort_by_key(|problem| problem.line);
-        if self.problems.is_empty() { Ok(value) } else { Err(self.problems) }
+        if self.problems.is_empty() {
+            return Ok(value);
+        }
+        let mut problems = mem::take(&mut self.problems);
+        problems.iter_mut().for_each(|problem| problem.key = self.counted_in_file(&problem.key));
+        problems.sort_by_key(|problem| (problem.file, problem.line));
+        Err(problems)
     }
 
     fn push(&mut self, start: usize, key: String, message: String) {
-        let before = self.text.as_bytes().iter().take(start);
-        let line = 1 + before.filter(|byte| **byte == b'\n').count();
-        self.problems.push(Problem { line, key, message });
+        let Place { file, line } = self.place(start);
+        self.problems.push(Problem { file, line, key, message });
+    }
+
+    /// Where the next text begins. There is a byte between two, so that the end of a text is not the begin of the next.
+    fn end(&self) -> usize {
+        self.texts.iter().map(|text| text.len() + 1).sum()
+    }
+
+    fn place(&self, start: usize) -> Place {
+        let (mut file, mut start) = (0, start);
+        while let Some(text) = self.texts.get(file)
+            && start > text.len()
+            && file + 1 < self.texts.len()
+        {
+            start -= text.len() + 1;
+            file += 1;
+        }
+        let text = self.texts.get(file).copied().unwrap_or_default();
+        let before = text.as_bytes().iter().take(start);
+        Place { file, line: 1 + before.filter(|byte| **byte == b'\n').count() }
+    }
+
+    /// `key` with the elements of its lists counted from the first one in the file that they are in.
+    fn counted_in_file(&self, key: &str) -> String {
+        let mut counted = String::new();
+        let mut rest = key;
+        while let Some((before, after)) = rest.split_once('[') {
+            let Some((index, after)) = after.split_once(']') else { break };
+            let list = &key[..key.len() - rest.len() + before.len()];
+            let file = |index: usize| Some(self.place_of(&format!("{list}[{index}]"))?.file);
+            let index = index.parse().unwrap_or_default();
+            let own = file(index);
+            let earlier = (0..index).filter(|&other| own.is_some() && file(other) != own).count();
+            counted += &format!("{before}[{}]", index - earlier);
+            rest = after;
+        }
+        counted + rest
     }
 
     /// Where `key` begins in the text.
@@ -268,6 +348,65 @@ other = 1
             assert!(found, "{line}: {problems:#?}");
         }
         assert_eq!(problems.len(), expected.len(), "{problems:#?}");
+    }
+
+    #[test]
+    fn several_texts_are_read_as_one() {
+        let texts = [
+            "count = 1\nwords = [\"a\"]\n[[rows]]\nflag = true\n",
+            "",
+            "count = 3\nwords = []\n[inner]\ntime = \"5s\"\n[[rows]]\nflag = false",
+            "inner.innermost.flag = true\ninner.time = \"6s\"",
+        ];
+        let (file, document) = Document::read_all::<File>(texts);
+        let place = |file, line| Place { file, line };
+        let replaced: Vec<_> = document.replaced().collect();
+        let expected = [
+            ("count", [place(0, 1), place(2, 1)]),
+            ("words", [place(0, 2), place(2, 2)]),
+            ("inner.time", [place(2, 4), place(3, 2)]),
+        ];
+        assert!(
+            replaced.len() == 3 && expected.iter().all(|of| replaced.contains(of)),
+            "{replaced:?}"
+        );
+        assert_eq!(document.place_of("rows[1].flag"), Some(place(2, 6)));
+        assert_eq!(document.place_of("rows[2]"), None);
+        let file = document.conclude(file).unwrap();
+        assert_eq!((file.count, file.words.len()), (3, 0));
+        assert_eq!(file.rows, [Row { flag: true }, Row { flag: false }]);
+        let innermost = Some(Row { flag: true });
+        assert_eq!(file.inner, Inner { time: Duration::from_secs(6), innermost });
+    }
+
+    #[test]
+    fn mistakes_in_several_texts_have_their_file_and_its_count_of_elements() {
+        let rows = "[[rows]]\nflag = true\n";
+        let texts = [
+            format!("count = 0\n{rows}"),
+            format!("count = 2\n{rows}[[rows]]\nflag = 1\n"),
+            "[inner]\nother = 1".to_owned(),
+            "rows = 5".to_owned(),
+        ];
+        let of = |count: usize| {
+            let (file, document) =
+                Document::read_all::<File>(texts[..count].iter().map(String::as_str));
+            let problems = document.conclude(file).unwrap_err();
+            problems.iter().map(|of| format!("{}:{of}", of.file)).collect::<Vec<_>>()
+        };
+        let problems = of(3);
+        assert_eq!(problems.len(), 2, "the first count is replaced: {problems:#?}");
+        assert!(problems[0].starts_with("1:5: rows[1].flag: invalid type"), "{problems:#?}");
+        assert!(problems[1].starts_with("2:2: inner.other: unknown field"), "{problems:#?}");
+        let problems = of(4);
+        assert!(problems[1].starts_with("3:1: rows: invalid type"), "{problems:#?}");
+
+        let (file, mut document) = Document::read_all::<File>([rows, rows, "a = \n"]);
+        document.refuse("rows[1].other", "missing");
+        let problems = document.conclude(file).unwrap_err();
+        let shown: Vec<_> = problems.iter().map(|of| (of.file, of.to_string())).collect();
+        assert_eq!(shown[0], (1, "1: rows[0].other: missing".to_owned()));
+        assert!(shown[1].0 == 2 && shown[1].1.starts_with("1: not TOML"), "{shown:?}");
     }
 
     #[test]

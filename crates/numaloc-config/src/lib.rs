@@ -1,11 +1,12 @@
 //! Reads the configuration files of the programs: TOML, into types that derive [`serde::Deserialize`], with all mistakes of a file at
-//! once, each with its line and key. [`value`] has the values that all files write in the same way.
+//! once, each with its line and key. Several files can be read as one. [`value`] has the values that all files write in the same way.
 
 #![forbid(unsafe_code)]
 
 mod document;
 mod file;
+mod merge;
 pub mod value;
 
-pub use document::{Document, Problem};
-pub use file::{FileError, load};
+pub use document::{Document, Place, Problem};
+pub use file::{FileError, Source, load};
