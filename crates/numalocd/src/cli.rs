@@ -14,7 +14,7 @@ pub use restore::restore_settings;
 pub use store::maintain;
 
 use crate::{
-    config::{Config, DEFAULT_PATH, FileError},
+    config::{DEFAULT_PATH, DropIns, FileError, Loaded},
     log::Levels,
 };
 use clap::Parser;
@@ -54,6 +54,10 @@ pub struct Args {
     /// Configuration file, which has to exist [default: /etc/numaloc/numalocd.toml, if it exists].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Directory of the *.toml files that are read after the configuration file, which has to exist [default: conf.d beside the
+    /// configuration file, if it exists].
+    #[arg(long, value_name = "DIR")]
+    pub config_dir: Option<PathBuf>,
     /// Check the configuration and the files that it names, print a line for each problem, and exit.
     #[arg(long, group = "once")]
     pub check_config: bool,
@@ -85,20 +89,22 @@ impl Args {
         }
     }
 
-    /// Reads the configuration, at the start and for a reload. The command line overrides the file.
+    /// Reads the configuration, at the start and for a reload. The command line overrides the files.
     ///
     /// # Errors
-    /// The file cannot be read, or its contents are wrong.
-    pub fn configuration(&self) -> Result<Config, FileError> {
+    /// A file cannot be read, or the contents are wrong.
+    pub fn configuration(&self) -> Result<Loaded, FileError> {
         let (path, explicit) = self.config_path();
-        let mut config = Config::load(path, explicit)?;
+        let drop_ins = self.config_dir.as_deref().map_or(DropIns::Beside, DropIns::In);
+        let mut loaded = Loaded::read(path, explicit, drop_ins)?;
+        let config = &mut loaded.config;
         if let Some(socket) = &self.socket {
             config.listen.socket.clone_from(socket);
         }
         if let Some(levels) = &self.log_level {
             config.log.clone_from(levels);
         }
-        Ok(config)
+        Ok(loaded)
     }
 
     /// The directory of the job store.

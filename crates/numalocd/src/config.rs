@@ -1,4 +1,4 @@
-//! The configuration: plain data, how it is read from a file, and which of it a reload may change.
+//! The configuration: plain data, how it is read from files, and which of it a reload may change.
 //!
 //! `grant` has roles and ceilings, which `access` applies. `file` has the tables of the file that differ from the configuration.
 //! `check` has what makes keys invalid together. `value` parses single values, such as users and sockets.
@@ -13,6 +13,7 @@ mod tests;
 mod value;
 
 pub use grant::{Ceilings, Grant, Grantee, NOBODY, Reserved, Role};
+pub use load::{DropIns, Loaded};
 pub use numaloc_config::{FileError, Problem};
 pub use reload::reload;
 

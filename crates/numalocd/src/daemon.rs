@@ -10,7 +10,7 @@ mod writing;
 use crate::{
     access::{Access, Quotas},
     cli::Args,
-    config::Config,
+    config::{Config, Loaded},
     dispatch::{DaemonStatus, Handle},
     listen::{self, Listeners, Passed},
     log::{self, Logs},
@@ -96,8 +96,10 @@ fn tell_what_is_hidden() {
 }
 
 /// Runs until a signal or a failure ends the daemon.
-async fn run(args: Args, config: Config) -> anyhow::Result<()> {
+async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
+    let Loaded { config, notes, .. } = loaded;
     let logs = log::start(config.log.clone()).context("cannot log")?;
+    notes.iter().for_each(|note| tracing::warn!("{note}"));
     let notifier = Notifier::from_env();
     let mut signals = signals::Signals::new().context("cannot take signals")?;
     let listeners = Listeners::open(&config.listen, Passed::from_env()?).await?;
@@ -219,17 +221,18 @@ async fn end(
 
 /// Takes over a configuration that was read again, and reads the TLS files again. If anything in these is wrong, nothing changes.
 fn reload(
-    new: Config,
+    new: Loaded,
     config: &watch::Sender<Arc<Config>>,
     logs: &Logs,
     keys: Option<&Keys>,
 ) -> anyhow::Result<()> {
     let old = config.borrow().clone();
+    let Loaded { config: new, notes, .. } = new;
     let (new, later) = crate::config::reload(&old, new);
     if let (Some(keys), Some(tls)) = (keys, &new.listen.tls) {
         keys.read_again(tls)?;
     }
-    later.iter().for_each(|line| tracing::warn!("{line}"));
+    later.iter().chain(&notes).for_each(|line| tracing::warn!("{line}"));
     logs.set(new.log.clone());
     config.send_replace(Arc::new(new));
     Ok(())

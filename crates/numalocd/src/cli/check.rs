@@ -6,16 +6,23 @@ use std::{
     process::ExitCode,
 };
 
-/// Writes a line for each problem of the configuration, or one line that says there is none. Changes nothing.
+/// Writes a line for each problem of the configuration, or a line for each file that has none, and notes. Changes nothing.
 ///
 /// # Errors
 /// `out` cannot be written to.
 pub fn check_config(args: &Args, out: &mut impl Write) -> io::Result<ExitCode> {
     match args.configuration() {
-        Ok(_) => {
-            let (path, explicit) = args.config_path();
-            let note = if explicit || path.exists() { "ok" } else { "not there, so defaults hold" };
-            writeln!(out, "{}: {note}", path.display())?;
+        Ok(loaded) => {
+            let (path, _) = args.config_path();
+            if !loaded.files.iter().any(|file| **file == *path) {
+                writeln!(out, "{}: not there, so defaults hold", path.display())?;
+            }
+            for file in &loaded.files {
+                writeln!(out, "{}: ok", file.display())?;
+            }
+            for note in &loaded.notes {
+                writeln!(out, "note: {note}")?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => {

@@ -64,12 +64,12 @@ fn options_go_before_the_file() {
     )
     .unwrap();
     let file = file.to_str().unwrap();
-    let config = args(&["--config", file]).configuration().unwrap();
+    let config = args(&["--config", file]).configuration().unwrap().config;
     assert_eq!(config.listen.socket, Path::new("/run/x"));
     assert_eq!(config.log, "warn".parse().unwrap());
 
     let config = args(&["--config", file, "--socket", "y.sock", "--log-level", "debug"]);
-    let config = config.configuration().unwrap();
+    let config = config.configuration().unwrap().config;
     assert_eq!(config.listen.socket, Path::new("y.sock"));
     assert_eq!(config.log, "debug".parse().unwrap());
     assert_eq!(config.queue.moves, 7);

@@ -5,10 +5,30 @@ use super::{
     file::{File, GrantTable},
 };
 use crate::tls::Keys;
-use numaloc_config::Document;
-use std::path::Path;
+use nix::unistd::{Gid, Uid, User, getgrouplist};
+use numaloc_config::{Document, Place};
+use std::{ffi::CString, path::Path};
 
-pub(super) fn check(file: &File, document: &mut Document<'_>) {
+/// What is no mistake, but has to be known.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// Grants that an earlier one overrules.
+    pub(super) overruled: Vec<Overruled>,
+    /// Indexes of those among them that never decide.
+    pub(super) dropped: Vec<usize>,
+}
+
+/// A grant that an earlier one in another place overrules.
+#[derive(Debug)]
+pub(super) struct Overruled {
+    pub(super) grant: Place,
+    /// The earlier grant.
+    pub(super) by: Place,
+    /// The sentence that the earlier grant ends.
+    pub(super) why: String,
+}
+
+pub(super) fn check(file: &File, document: &mut Document<'_>) -> Checked {
     let listen = &file.listen;
     if let Some(Err(error)) = listen.tls.as_ref().map(Keys::read) {
         document.refuse("listen.tls", error);
@@ -38,6 +58,7 @@ pub(super) fn check(file: &File, document: &mut Document<'_>) {
         document.refuse("dsa.devices", message);
     }
     grants(&file.grants, document);
+    overruled(&file.grants, document)
 }
 
 /// No socket may be in or below the directory of another, so that the directory can be mounted into a container. The exception: an
@@ -100,6 +121,11 @@ fn grants(grants: &[GrantTable], document: &mut Document<'_>) {
     if document.has(&format!("grants[{}]", grants.len())) {
         return;
     }
+    // Packages and administrators have files of their own: a grant that another file has already is overruled, which is no mistake.
+    let file = |index: usize| document.place_of(&format!("grants[{index}]")).map(|of| of.file);
+    let doubled: Vec<usize> = (0..grants.len())
+        .filter(|&index| earlier(grants, index).is_some_and(|other| file(other) == file(index)))
+        .collect();
     for (index, grant) in grants.iter().enumerate() {
         let table = format!("grants[{index}]");
         // What is there but invalid has been refused already.
@@ -129,7 +155,7 @@ fn grants(grants: &[GrantTable], document: &mut Document<'_>) {
         if to == Some(Grantee::Uid(0)) {
             refuse("", "root is always an admin; remove this grant");
         }
-        if to.is_some() && grants[..index].iter().any(|earlier| earlier.to() == to) {
+        if doubled.contains(&index) {
             refuse("", "an earlier grant already names the same one; remove one of the two");
         }
         if matches!(grant.role, None | Some(Role::Operator)) {
@@ -155,4 +181,46 @@ fn grants(grants: &[GrantTable], document: &mut Document<'_>) {
             );
         }
     }
+}
+
+/// The first grant before this one to the same grantee.
+fn earlier(grants: &[GrantTable], index: usize) -> Option<usize> {
+    let to = grants[index].to()?;
+    grants[..index].iter().position(|earlier| earlier.to().as_ref() == Some(&to))
+}
+
+/// Grants that earlier ones overrule: of other files to the same grantee, and to a group that a user is in.
+fn overruled(grants: &[GrantTable], document: &Document<'_>) -> Checked {
+    let mut checked = Checked::default();
+    let place = |index: usize| document.place_of(&format!("grants[{index}]"));
+    for (index, grant) in grants.iter().enumerate() {
+        let same = earlier(grants, index);
+        let by = same.or_else(|| group_before(&grants[..index], grant.to()?));
+        let Some((by, grant, earlier)) = by.and_then(|by| Some((by, place(index)?, place(by)?)))
+        else {
+            continue;
+        };
+        let why = match (same, &grants[by].to()) {
+            (None, Some(Grantee::Gid(gid))) => format!(
+                "this grant has no effect while its user is in the group {gid}: the first grant that matches decides. Put this \
+                 one first, or in a file whose name sorts first. The grant to the group"
+            ),
+            _ => "this grant has no effect, because the first grant that matches decides. The grant to the same one".to_owned(),
+        };
+        checked.dropped.extend(same.map(|_| index));
+        checked.overruled.push(Overruled { grant, by: earlier, why });
+    }
+    checked
+}
+
+/// The first of `grants` that is to a group of this user.
+fn group_before(grants: &[GrantTable], to: Grantee) -> Option<usize> {
+    let Grantee::Uid(uid) = to else { return None };
+    if !grants.iter().any(|grant| matches!(grant.to(), Some(Grantee::Gid(_)))) {
+        return None;
+    }
+    let user = User::from_uid(Uid::from_raw(uid)).ok()??;
+    let groups = getgrouplist(&CString::new(user.name).ok()?, user.gid).ok()?;
+    let is_group = |grant: &GrantTable| matches!(grant.to(), Some(Grantee::Gid(gid)) if groups.contains(&Gid::from_raw(gid)));
+    grants.iter().position(is_group)
 }

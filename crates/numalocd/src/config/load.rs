@@ -1,17 +1,72 @@
-//! From a text to a configuration.
+//! From texts to a configuration.
 
 use super::{Config, Problem, check::check, file::File};
-use numaloc_config::{Document, FileError, load};
+use numaloc_config::{Document, FileError, Place, Source};
 use std::{path::Path, str::FromStr};
 
-impl Config {
-    /// Reads the file at `path`. If there is none, the defaults hold, unless the file was asked for (`explicit`).
+/// A configuration as it was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// The files that were read, in the order in which they hold.
+    pub files: Vec<Box<Path>>,
+    /// What the administrator should know and what is no mistake: keys and grants that another file overrides.
+    pub notes: Vec<String>,
+}
+
+impl Loaded {
+    /// Reads the file at `path` and those in `drop_ins` as one. If there is no file at `path`, the defaults hold, unless the file was
+    /// asked for (`explicit`).
     ///
     /// # Errors
-    /// The file cannot be read, or its contents are wrong; then the error lists all problems.
-    pub fn load(path: &Path, explicit: bool) -> Result<Self, FileError> {
-        load(path, explicit, str::parse)
+    /// A file cannot be read, or the contents are wrong; then the error lists all problems of all files.
+    pub fn read(path: &Path, explicit: bool, drop_ins: DropIns<'_>) -> Result<Self, FileError> {
+        let main = Source::read(path, explicit)?;
+        let (directory, must_exist) = match drop_ins {
+            DropIns::Beside => (&*path.with_file_name(DropIns::NAME), false),
+            DropIns::In(directory) => (directory, true),
+        };
+        let drop_ins = Source::read_drop_ins(directory, must_exist)?;
+        let sources: Vec<_> = main.into_iter().chain(drop_ins).collect();
+        Self::of(&sources).map_err(|problems| Source::invalid(&sources, problems))
     }
+
+    fn of(sources: &[Source]) -> Result<Self, Vec<Problem>> {
+        let texts = sources.iter().map(|source| source.text.as_str());
+        let (mut file, mut document) = Document::read_all::<File>(texts);
+        let checked = check(&file, &mut document);
+        let at = |Place { file, line }: Place| {
+            let path = sources.get(file).map(|source| source.path.display().to_string());
+            format!("{}:{line}", path.unwrap_or_default())
+        };
+        let replaced = document.replaced().map(|(key, [earlier, later])| {
+            format!("{}: {key}: replaces the value at {}", at(later), at(earlier))
+        });
+        let passed_over = checked
+            .overruled
+            .iter()
+            .map(|of| format!("{}: {}, which comes first: {}", at(of.grant), of.why, at(of.by)));
+        let notes = replaced.chain(passed_over).collect();
+        let mut index = 0..;
+        file.grants.retain(|_| !checked.dropped.contains(&index.next().unwrap_or_default()));
+        let files = sources.iter().map(|source| source.path.as_path().into()).collect();
+        Ok(Self { config: document.conclude(file.into())?, files, notes })
+    }
+}
+
+/// Where the files are that are read after the main one.
+#[derive(Clone, Copy, Debug)]
+pub enum DropIns<'a> {
+    /// In the directory `conf.d` beside the main file, if there is one.
+    Beside,
+    /// In this directory, which has to exist.
+    In(&'a Path),
+}
+
+impl DropIns<'_> {
+    /// The name of the directory beside the main file.
+    pub const NAME: &'static str = "conf.d";
 }
 
 impl FromStr for Config {
@@ -19,8 +74,7 @@ impl FromStr for Config {
 
     /// Reads the text of a configuration file. It also looks up the accounts of this host and the TLS files that the text names.
     fn from_str(text: &str) -> Result<Self, Vec<Problem>> {
-        let (file, mut document) = Document::read::<File>(text);
-        check(&file, &mut document);
-        document.conclude(file.into())
+        let source = Source { path: "".into(), text: text.to_owned() };
+        Loaded::of(&[source]).map(|loaded| loaded.config)
     }
 }

@@ -530,13 +530,14 @@ fn tls_files_are_looked_into() {
 fn a_missing_file_is_the_defaults_unless_it_was_asked_for() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("numalocd.toml");
-    assert_eq!(Config::load(&path, false).unwrap(), Config::default());
-    let error = Config::load(&path, true).unwrap_err().to_string();
+    let read = |path: &std::path::Path, explicit| Loaded::read(path, explicit, DropIns::Beside);
+    assert_eq!(read(&path, false).unwrap(), Loaded::default());
+    let error = read(&path, true).unwrap_err().to_string();
     assert!(error.starts_with(&format!("{}: cannot be read: ", path.display())), "{error}");
-    assert!(Config::load(directory.path(), false).is_err(), "a directory was taken for a file");
+    assert!(read(directory.path(), false).is_err(), "a directory was taken for a file");
 
     fs::write(&path, "[queue]\nmoves = 0\nfast = true\n").unwrap();
-    let error = Config::load(&path, false).unwrap_err().to_string();
+    let error = read(&path, false).unwrap_err().to_string();
     let path = path.display();
     let lines: Vec<_> = error.lines().collect();
     assert_eq!(lines.len(), 2, "{error}");

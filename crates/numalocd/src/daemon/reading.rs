@@ -3,7 +3,7 @@
 
 use crate::{
     cli::Args,
-    config::{Config, FileError},
+    config::{FileError, Loaded},
 };
 use anyhow::Context;
 use std::{future::pending, mem};
@@ -12,8 +12,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 /// The configuration as it is read, one at a time.
 #[derive(Debug, Default)]
 pub struct Reading {
-    under_way: Option<JoinHandle<Result<Config, FileError>>>,
-    /// Whether the file may have changed since that began.
+    under_way: Option<JoinHandle<Result<Loaded, FileError>>>,
+    /// Whether the files may have changed since that began.
     again: bool,
 }
 
@@ -31,8 +31,8 @@ impl Reading {
     /// What was read last. Waits forever if nothing is being read. Nothing is lost if this is dropped before it is done.
     ///
     /// # Errors
-    /// The file cannot be read, or is wrong; a bug.
-    pub async fn done(&mut self, args: &Args) -> anyhow::Result<Config> {
+    /// A file cannot be read, or is wrong; a bug.
+    pub async fn done(&mut self, args: &Args) -> anyhow::Result<Loaded> {
         loop {
             let Some(reading) = &mut self.under_way else { return pending().await };
             let read = reading.await;
