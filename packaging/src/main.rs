@@ -12,8 +12,12 @@ use std::{env, fs, io, path::PathBuf};
 /// A line of the section FILES: path and meaning.
 type File = (&'static str, &'static str);
 
-const DAEMON_FILES: [File; 4] = [
+const DAEMON_FILES: [File; 5] = [
     ("/etc/numaloc/numalocd.toml", "Configuration. Its comments say what each key is for."),
+    (
+        "/etc/numaloc/conf.d/*.toml",
+        "More of it, read after that file in the order of their names: grants and schedules of packages and administrators.",
+    ),
     ("/run/numaloc/numalocd.sock", "Where clients connect."),
     ("/var/lib/numaloc", "Jobs, schedules, workloads and events."),
     (
@@ -25,10 +29,7 @@ const DAEMON_FILES: [File; 4] = [
 const PLUGIN_FILES: [File; 3] = [
     ("/etc/numaloc/nri.toml", "Configuration. Its comments say what each key is for."),
     ("/var/run/nri/nri.sock", "The socket of the container runtime."),
-    (
-        "/usr/share/numaloc/numaloc-nri.grant.toml",
-        "The grant that numalocd has to give the plugin.",
-    ),
+    ("/etc/numaloc/conf.d/10-numaloc-nri.toml", "The grant that numalocd gives the plugin."),
 ];
 
 fn main() -> anyhow::Result<()> {

@@ -240,11 +240,7 @@ fn the_plugin_waits_until_it_is_enabled() {
     assert_eq!(state, ("inactive".into(), "disabled".into()));
     assert!(done("id", &["-nG", "numaloc-nri"]).split_whitespace().any(|group| group == "numaloc"));
     done("numaloc-nri", &["--check-config"]);
-    let grant = fs::read_to_string("/usr/share/numaloc/numaloc-nri.grant.toml").expect("shipped");
-    let config = fs::read_to_string(CONFIG).expect("a conffile") + &grant;
-    fs::write(CONFIG, config).expect("written");
     done("numalocd", &["--check-config"]);
-    systemctl(&["reload", "numalocd.service"]);
     let arguments = ["-u", "numaloc-nri", "--", "/usr/bin/numalocctl", "status"];
     until("the plugin has its grant", || {
         let output = run("runuser", &arguments);

@@ -92,6 +92,18 @@ fn check_config_prints_a_line_for_each_problem() {
     assert_eq!(code, format!("{:?}", ExitCode::SUCCESS));
     assert_eq!(out, format!("{}: ok\n", file.display()));
 
+    let drop_in = directory.path().join("conf.d/a.toml");
+    fs::create_dir(directory.path().join("conf.d")).unwrap();
+    fs::write(&drop_in, "queue.moves = 0\n").unwrap();
+    let (code, out) = check("[queue]\nmoves = 1\n");
+    assert_eq!(code, format!("{:?}", ExitCode::FAILURE));
+    assert_eq!(out, format!("{}:1: queue.moves: 0 is out of range: 1 to 256\n", drop_in.display()));
+    fs::write(&drop_in, "queue.moves = 2\n").unwrap();
+    let (file_name, drop_in) = (file.display(), drop_in.display());
+    let ok = format!("{file_name}: ok\n{drop_in}: ok\n");
+    let note = format!("note: {drop_in}:1: queue.moves: replaces the value at {file_name}:2\n");
+    assert_eq!(check("[queue]\nmoves = 1\n"), (format!("{:?}", ExitCode::SUCCESS), ok + &note));
+
     fs::remove_file(&file).unwrap();
     let args = args(&["--check-config", "--config", file.to_str().unwrap()]);
     let code = check_config(&args, &mut Vec::new()).unwrap();
