@@ -2,9 +2,8 @@
 
 use crate::FILE_DESCRIPTOR_SET;
 use prost::Name;
-#[cfg(test)]
-use prost_reflect::DynamicMessage;
-use prost_reflect::{DescriptorPool, MessageDescriptor};
+use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
+use serde::de::{Deserializer, Error};
 use std::sync::LazyLock;
 
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -19,6 +18,22 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
 pub fn descriptor<M: Name>() -> Result<MessageDescriptor, String> {
     let name = M::full_name();
     POOL.get_message_by_name(&name).ok_or_else(|| format!("{name} is not defined"))
+}
+
+/// Reads a message by protobuf's JSON mapping, from JSON or from another format with the same kinds of values. Names of fields are those
+/// of the definitions.
+///
+/// # Errors
+/// A field that the message does not have, or a value that its field cannot have.
+pub fn read_message<'de, M, D>(from: D) -> Result<M, D::Error>
+where
+    M: prost::Message + Name + Default,
+    D: Deserializer<'de>,
+{
+    let options = DeserializeOptions::new().deny_unknown_fields(true);
+    let descriptor = descriptor::<M>().map_err(D::Error::custom)?;
+    let message = DynamicMessage::deserialize_with_options(descriptor, from, &options)?;
+    message.transcode_to().map_err(D::Error::custom)
 }
 
 /// A message as its definition describes it.

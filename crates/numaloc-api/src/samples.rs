@@ -285,6 +285,7 @@ pub fn schedule() -> Schedule {
         request_digest: 0x1234_5678_9abc_def0,
         pins: [(4712, process(4712))].into(),
         etag: "e-1".to_owned(),
+        declared_in: Some("/etc/numaloc/conf.d/50-hourly.toml".to_owned()),
     }
 }
 

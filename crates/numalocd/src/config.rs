@@ -1,9 +1,10 @@
 //! The configuration: plain data, how it is read from files, and which of it a reload may change.
 //!
-//! `grant` has roles and ceilings, which `access` applies. `file` has the tables of the file that differ from the configuration.
+//! `declared` has schedules of files. `grant` has roles and ceilings, which `access` applies. `file` has the tables of the file that differ from the configuration.
 //! `check` has what makes keys invalid together. `value` parses single values, such as users and sockets.
 
 mod check;
+mod declared;
 mod file;
 mod grant;
 mod load;
@@ -12,6 +13,7 @@ mod reload;
 mod tests;
 mod value;
 
+pub use declared::Declared;
 pub use grant::{Ceilings, Grant, Grantee, NOBODY, Reserved, Role};
 pub use load::{DropIns, Loaded};
 pub use numaloc_config::{FileError, Problem};
@@ -60,6 +62,8 @@ pub struct Config {
     pub stop: Stop,
     /// Work queues of accelerators for the kernel. Not changed at run time.
     pub dsa: WorkQueues,
+    /// Schedules that files declare, each with another id.
+    pub schedules: Vec<Declared>,
 }
 
 /// The sockets and addresses at which the API is served.

@@ -40,6 +40,8 @@
 //! **What is in memory counts for its owner.** Open jobs are whole in the book. Each counts with its present weight for its owner, a
 //! schedule's job for the owner of the schedule. Ended jobs are kept encoded, as lists show them; the store has their plan and outcome.
 //!
+//! **Schedules of files are compared, too** (`declare`): at the start and at a reload, with those that the book has of files.
+//!
 //! **A schedule whose work does not last slows down.** A run leaves a trail: a sample of what it moved. The next run of the schedule looks
 //! where these pages are; a schedule that finds much of them remote again and again reports so and slows down (`fight`, pure).
 //!
@@ -53,6 +55,7 @@ mod collection;
 mod command;
 mod commits;
 mod cpusets;
+mod declare;
 mod delete;
 mod dispatcher;
 mod ends;

@@ -94,6 +94,7 @@ impl From<&Schedule> for v1::Schedule {
             request_id: schedule.request_id.clone().unwrap_or_default(),
             request_digest: schedule.request_digest.cast_signed(),
             etag: schedule.etag.clone(),
+            declared_in: schedule.declared_in.clone().unwrap_or_default(),
             ..(&schedule.spec).into()
         }
     }

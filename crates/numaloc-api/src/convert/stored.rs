@@ -176,6 +176,7 @@ impl TryFrom<v1::Schedule> for Schedule {
         let etag = std::mem::take(&mut from.etag);
         let creator_gid = from.creator_gid.take();
         let request_digest = from.request_digest.cast_unsigned();
+        let declared_in = std::mem::take(&mut from.declared_in);
         let pins = pins(std::mem::take(&mut from.pinned_processes), &mut bad);
         let spec = settings("", from, &mut bad);
         let schedule = id.zip(state).map(|(id, state)| Self {
@@ -195,6 +196,7 @@ impl TryFrom<v1::Schedule> for Schedule {
             request_id,
             request_digest,
             etag,
+            declared_in: Some(declared_in).filter(|file| !file.is_empty()),
         });
         bad.or_of(schedule)
     }

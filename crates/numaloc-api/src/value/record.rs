@@ -175,6 +175,8 @@ pub struct Schedule {
     pub pins: Pins,
     /// Changes with each update by a client.
     pub etag: String,
+    /// The file of the daemon's configuration that declares it; `None`: a client has created it.
+    pub declared_in: Option<String>,
 }
 
 impl Schedule {
@@ -197,6 +199,7 @@ impl Schedule {
             request_digest: 0,
             pins: Pins::new(),
             etag: String::new(),
+            declared_in: None,
         }
     }
 }

@@ -21,7 +21,7 @@ pub fn schedule_line(schedule: Option<&v1::Schedule>, view: View) -> String {
 
 fn table<'a>(schedules: impl IntoIterator<Item = &'a v1::Schedule>, view: View) -> Table {
     let mut table = Table::new().words("NAME").words("STATE").words("TARGET").words("INTERVAL");
-    table = table.words("LAST JOB").words("LAST RUN").words("NEXT RUN");
+    table = table.words("LAST JOB").words("LAST RUN").words("NEXT RUN").words("FROM");
     if view.wide {
         table = table.words("JITTER").words("CREATOR").words("CREATED").words("UPDATED");
         table = table.words("ETAG").words("MESSAGE");
@@ -31,6 +31,7 @@ fn table<'a>(schedules: impl IntoIterator<Item = &'a v1::Schedule>, view: View) 
         let mut row = vec![schedule.name.clone(), state(schedule), target, interval(schedule)];
         row.push(dash(&schedule.last_job));
         row.extend([schedule.last_run_time, schedule.next_run_time].map(short));
+        row.push(from(schedule));
         if view.wide {
             row.extend([seconds(values::seconds(schedule.jitter)), schedule.creator.clone()]);
             row.extend([schedule.create_time, schedule.update_time].map(short));
@@ -49,6 +50,14 @@ pub fn schedule_states(answer: &v1::ListSchedulesResponse, _: View) -> String {
 
 fn state(schedule: &v1::Schedule) -> String {
     values::word(schedule.state().as_str_name(), "SCHEDULE_STATE_")
+}
+
+/// The file that declares it, or `client`.
+fn from(schedule: &v1::Schedule) -> String {
+    match &schedule.declared_in[..] {
+        "" => "client".to_owned(),
+        file => format!("file:{file}"),
+    }
 }
 
 fn interval(schedule: &v1::Schedule) -> String {
@@ -72,6 +81,7 @@ pub fn schedule(schedule: &v1::Schedule, _: View) -> String {
         ("jitter", seconds(values::seconds(schedule.jitter))),
         ("removed", ttl),
         ("labels", labels(&schedule.labels)),
+        ("from", from(schedule)),
         ("last job", schedule.last_job.clone()),
         ("last run", time(schedule.last_run_time)),
         ("next run", time(schedule.next_run_time)),

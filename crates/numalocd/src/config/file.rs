@@ -2,7 +2,7 @@
 
 use super::{
     Calls, Ceilings, Config, Grant, Grantee, Listen, Queue, Quota, Reserved, Retention, Role, Stop,
-    value,
+    declared::ScheduleTable, value,
 };
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
@@ -32,6 +32,7 @@ pub(super) struct File {
     log: LogTable,
     stop: Stop,
     pub(super) dsa: DsaTable,
+    pub(super) schedule: Vec<ScheduleTable>,
 }
 
 impl From<File> for Config {
@@ -60,6 +61,7 @@ impl From<File> for Config {
                 true => WorkQueues::Enabled(devices),
                 false => WorkQueues::Disabled,
             },
+            schedules: Vec::new(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! From texts to a configuration.
 
-use super::{Config, Problem, check::check, file::File};
+use super::{Config, Problem, check::check, declared::declared, file::File};
 use numaloc_config::{Document, FileError, Place, Source};
-use std::{path::Path, str::FromStr};
+use std::{mem, path::Path, str::FromStr};
 
 /// A configuration as it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,8 +50,18 @@ impl Loaded {
         let notes = replaced.chain(passed_over).collect();
         let mut index = 0..;
         file.grants.retain(|_| !checked.dropped.contains(&index.next().unwrap_or_default()));
+        let places: Vec<_> = (0..file.schedule.len())
+            .map(|index| document.place_of(&format!("schedule[{index}]")))
+            .collect();
+        let path = |index: usize| {
+            let source = places.get(index).copied().flatten().and_then(|of| sources.get(of.file));
+            let path = source.map(|source| std::path::absolute(&source.path));
+            path.and_then(Result::ok).map(|path| path.display().to_string()).unwrap_or_default()
+        };
+        let schedules = declared(mem::take(&mut file.schedule), &mut document, path);
         let files = sources.iter().map(|source| source.path.as_path().into()).collect();
-        Ok(Self { config: document.conclude(file.into())?, files, notes })
+        let config = Config { schedules, ..file.into() };
+        Ok(Self { config: document.conclude(config)?, files, notes })
     }
 }
 

@@ -208,6 +208,7 @@ fn every_key_is_read() {
         reserved: ["agent-", "a.b_"]
             .map(|prefix| Reserved { prefix: prefix.into(), to: Grantee::Uid(daemon) })
             .into(),
+        schedules: Vec::new(),
         metrics: Some("127.0.0.1:9464".parse().unwrap()),
         log: "warn,numalocd=debug".parse().unwrap(),
         stop: Stop { grace: Duration::from_millis(1500) },
@@ -640,6 +641,60 @@ fn a_named_directory_of_drop_ins_has_to_exist() {
     fs::write(other.join("a.toml"), "queue.moves = 4\n").unwrap();
     assert_eq!(Loaded::read(&main, false, DropIns::In(&other)).unwrap().config.queue.moves, 4);
     assert_eq!(Loaded::read(&main, false, DropIns::Beside).unwrap(), Loaded::default());
+}
+
+#[test]
+fn schedules_are_messages_of_the_api() {
+    let text = r#"
+[[schedule]]
+name = "redis"
+interval = "600s"
+jitter = "0.5s"
+labels = { team = "db" }
+spec.target.units = ["redis-server.service"]
+spec.policy.target_ratio_percent = 95
+[[schedule]]
+name = "schedules/jvm"
+paused = true
+[schedule.spec.target]
+cgroups = ["/system.slice/jvm.service"]
+"#;
+    let config = config(text);
+    let [redis, jvm] = &config.schedules[..] else { panic!("{:?}", config.schedules) };
+    assert_eq!((redis.id.id(), jvm.id.id()), ("redis", "jvm"));
+    assert_eq!((redis.spec.interval.as_secs(), redis.spec.jitter.as_millis()), (600, 500));
+    assert_eq!(redis.spec.labels["team"], "db");
+    assert!(redis.spec.migration.target.units.contains("redis-server.service"));
+    assert!(!redis.spec.paused && jvm.spec.paused && jvm.spec.interval.is_zero());
+}
+
+#[test]
+fn wrong_schedules_are_named_with_their_lines() {
+    let whole = "[[schedule]]\nname = \"a\"\nspec.target.cgroups = [\"/a\"]\n";
+    assert_eq!(problems(whole), [""; 0]);
+    let with = |line: &str| format!("{whole}{line}\n");
+    check(&with("interval = \"5\""), "4: schedule[0].interval: ");
+    check(&with("intervals = \"5s\""), "1: schedule[0]: ");
+    check(&with("interval = \"0.5s\""), "4: schedule[0].interval: must be from 1s to ");
+    check(&with("jitter = \"5s\""), "4: schedule[0].jitter: must not be longer than interval");
+    check(&with("spec.policy.profile = \"x\""), "4: schedule[0].spec.policy.profile: ");
+    check(&with("spec.target.pids = [1]"), "4: schedule[0].spec.target.pids: a pid means another");
+    check(
+        &whole.replace("\"/a\"", "\"a\""),
+        "3: schedule[0].spec.target.cgroups[0]: must be an absolute path",
+    );
+    check(&whole.replace("name = \"a\"", "name = \"7\""), "2: schedule[0].name: expected letters");
+    check(&whole.replace("name = \"a\"\n", ""), "1: schedule[0].name: expected letters");
+    check("[[schedule]]\nname = \"a\"\n", "1: schedule[0].spec");
+    check(&whole.repeat(2), "5: schedule[1].name: ");
+    check("schedule = 5", "1: schedule: invalid type");
+
+    let files = [("conf.d/1.toml", whole), ("conf.d/2.toml", whole)];
+    let error = read_files(&files).unwrap_err();
+    assert!(error.starts_with("conf.d/2.toml:2: schedule[0].name: "), "{error}");
+    assert!(error.contains("conf.d/1.toml declares schedules/a already"), "{error}");
+    let declared = read_files(&files[..1]).unwrap().config.schedules;
+    assert!(declared[0].file.starts_with('/') && declared[0].file.ends_with("/conf.d/1.toml"));
 }
 
 /// The full names of all keys in the table that begins after `header`, as the reader lists them where it finds a key that it does not

@@ -131,6 +131,8 @@ pub struct Dispatcher {
     pub(super) cpusets: Option<Changed>,
     /// Whether the jobs that the last daemon left under way have been dealt with. `recover` sets it.
     pub(super) recovered: bool,
+    /// Whether the schedules may differ from those that the configuration declares. `declare` clears it.
+    pub(super) undeclared: bool,
     /// Whether anything has changed since jobs were last chosen to start. All set it; `task` clears it.
     pub(super) changed: bool,
     /// Total weight of the jobs that have ended since old records were last removed. `ends` adds to it, `forget` clears it.
@@ -164,6 +166,7 @@ impl Dispatcher {
             probing: 0,
             cpusets: None,
             recovered: false,
+            undeclared: true,
             changed: true,
             ended_bytes: 0,
             jumps: Jumps::default(),

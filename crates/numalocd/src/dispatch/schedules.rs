@@ -49,6 +49,17 @@ impl Dispatcher {
         request: CreateSchedule,
         pins: Pins,
     ) -> Result<MadeSchedule, Refusal> {
+        self.add_schedule(caller, request, pins, None)
+    }
+
+    /// Creates a schedule of a client, or of a file (`declared_in`), which no quota bounds.
+    pub(super) fn add_schedule(
+        &mut self,
+        caller: &Caller,
+        request: CreateSchedule,
+        pins: Pins,
+        declared_in: Option<String>,
+    ) -> Result<MadeSchedule, Refusal> {
         if let Some(known) = self.find_schedule_request(caller, &request)? {
             return Ok((known, true));
         }
@@ -70,9 +81,12 @@ impl Dispatcher {
             pins,
             request_id,
             etag: etag(),
+            declared_in,
             ..Schedule::new(id, spec, caller.name.clone(), self.wall())
         });
-        self.records.check_schedule(&schedule, &self.config().quota)?;
+        if schedule.declared_in.is_none() {
+            self.records.check_schedule(&schedule, &self.config().quota)?;
+        }
         if validate_only {
             return Ok((schedule, false));
         }
@@ -100,6 +114,23 @@ impl Dispatcher {
         if asks {
             caller.ceilings.check(&spec.migration)?;
         }
+        self.change_schedule(
+            caller,
+            &known,
+            Schedule { spec, pins, ..(*known).clone() },
+            validate_only,
+        )
+    }
+
+    /// Changes a schedule to what `wanted` has of settings, pins and the file that declares it.
+    pub(super) fn change_schedule(
+        &mut self,
+        caller: &Caller,
+        known: &Arc<Schedule>,
+        wanted: Schedule,
+        validate_only: bool,
+    ) -> Result<Arc<Schedule>, Refusal> {
+        let Schedule { spec, pins, declared_in, .. } = wanted;
         let is_active = known.state == ScheduleState::Active;
         let over = known.state == ScheduleState::Completed && spec.interval.is_zero();
         let state = match () {
@@ -128,9 +159,12 @@ impl Dispatcher {
                 true => caller.gid,
                 false => known.creator_gid,
             },
-            ..(*known).clone()
+            declared_in,
+            ..(**known).clone()
         });
-        self.records.check_schedule(&schedule, &self.config().quota)?;
+        if schedule.declared_in.is_none() {
+            self.records.check_schedule(&schedule, &self.config().quota)?;
+        }
         if validate_only {
             return Ok(schedule);
         }
@@ -161,6 +195,18 @@ impl Dispatcher {
         if validate_only {
             return Ok(());
         }
+        self.remove_schedule(&known, format!("removed by {}", caller.name))?;
+        // A file may declare one of this name, which has waited for that.
+        self.then(|dispatcher| dispatcher.undeclared = true);
+        Ok(())
+    }
+
+    /// Removes a schedule. A run under way continues.
+    pub(super) fn remove_schedule(
+        &mut self,
+        known: &Arc<Schedule>,
+        why: String,
+    ) -> Result<(), Refusal> {
         let id = known.id.clone();
         let last = known.last_job.as_ref().and_then(|job| self.records.job(job)).cloned();
         let is_under_way =
@@ -173,8 +219,7 @@ impl Dispatcher {
             ..(**job).clone()
         });
         let own = own.map(|job| Write::Job(Arc::new(job)));
-        let why = format!("removed by {}", caller.name);
-        let event = self.of_schedule(&known, EventType::ScheduleRemoved, why);
+        let event = self.of_schedule(known, EventType::ScheduleRemoved, why);
         let writes = [Write::DropSchedule(id.clone())].into_iter().chain(own);
         self.commit(writes.chain(self.tell([event])).collect())?;
         self.then(move |dispatcher| dispatcher.begin_anew(&id, None));
@@ -195,7 +240,7 @@ impl Dispatcher {
             return drop(reply.send(Err(stopping())));
         }
         let known = match self.find_run(caller, &request) {
-            Ok(None) => self.changeable(caller, &request.id, None),
+            Ok(None) => self.owned(caller, &request.id),
             Ok(Some(job)) => return drop(reply.send(Ok((job, true)))),
             Err(refusal) => Err(refusal),
         };
@@ -260,9 +305,20 @@ impl Dispatcher {
         id: &ScheduleId,
         etag: Option<&str>,
     ) -> Result<Arc<Schedule>, Refusal> {
+        let known = self.owned(caller, id)?;
+        if let Some(file) = &known.declared_in {
+            let message = format!(
+                "{id} is declared in {file}: change it there, and have numalocd read its configuration again (systemctl reload numalocd)"
+            );
+            return Err(Refusal::NotPermitted { message });
+        }
+        check_etag(id, etag, &known.etag)?;
+        Ok(known)
+    }
+
+    fn owned(&self, caller: &Caller, id: &ScheduleId) -> Result<Arc<Schedule>, Refusal> {
         let known = self.get_schedule(id)?;
         check_owner(caller, id, &known.creator)?;
-        check_etag(id, etag, &known.etag)?;
         Ok(known)
     }
 

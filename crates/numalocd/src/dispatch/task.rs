@@ -111,7 +111,7 @@ impl Dispatcher {
                 Some(probed) = ears.probed.recv() => self.on_answered(probed),
                 Some((job, found)) = ears.looked_up.recv() => self.on_looked_up(&job, found),
                 // Without a sender the configuration stays as it is.
-                Ok(()) = config.changed() => self.changed = true,
+                Ok(()) = config.changed() => (self.changed, self.undeclared) = (true, true),
                 () = sleep_until(wake) => {}
             }
             self.show_progress();
@@ -122,6 +122,7 @@ impl Dispatcher {
     fn advance(&mut self, forget: &mut Instant) -> Result<(), Refusal> {
         let now = Instant::now();
         self.recover()?;
+        let declared = self.declare();
         self.catch_up();
         self.give_up(now)?;
         self.tick_schedules(now);
@@ -144,6 +145,7 @@ impl Dispatcher {
         if *forget <= now || is_much {
             *forget = now + if self.forget()? { RETRY } else { FORGET_EVERY };
         }
+        declared?;
         if self.late.is_empty() { Ok(()) } else { Err(self.unsaved()) }
     }
 

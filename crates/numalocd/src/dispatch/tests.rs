@@ -5,6 +5,7 @@ mod classes;
 mod declared;
 mod deleted;
 mod fights;
+mod files;
 mod groups;
 mod holds;
 mod jobs;

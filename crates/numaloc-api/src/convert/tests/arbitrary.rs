@@ -427,13 +427,14 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
     let last_job = option::of(token().prop_map(|id| JobId::new(&id).unwrap()));
     let maybe = || option::of(time());
     let times = (maybe(), maybe(), maybe(), time(), time());
-    let who = (words(), any::<Option<u32>>(), option::of(token()), words(), pins());
+    let who =
+        (words(), any::<Option<u32>>(), option::of(token()), words(), pins(), option::of(path()));
     (id, spec, state, words(), last_job, times, who).prop_map(
         |(id, spec, state, state_message, last_job, times, who)| {
             let ((migration, interval, paused), percent, ttl_after_gone, labels) = spec;
             let jitter = interval * percent / 100;
             let (last_run, next_run, gone, created, updated) = times;
-            let (creator, creator_gid, request_id, etag, pins) = who;
+            let (creator, creator_gid, request_id, etag, pins, declared_in) = who;
             Schedule {
                 id,
                 spec: ScheduleSpec { migration, interval, jitter, ttl_after_gone, paused, labels },
@@ -451,6 +452,7 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
                 request_id,
                 request_digest: 0,
                 etag,
+                declared_in,
             }
         },
     )
