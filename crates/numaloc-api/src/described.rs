@@ -1,6 +1,6 @@
 //! The descriptions of the API's messages, for programs that read messages field by field.
 
-use crate::FILE_DESCRIPTOR_SET;
+use crate::{FILE_DESCRIPTOR_SET, Violations, v1, value::ScheduleSpec};
 use prost::Name;
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
 use serde::de::{Deserializer, Error};
@@ -34,6 +34,17 @@ where
     let descriptor = descriptor::<M>().map_err(D::Error::custom)?;
     let message = DynamicMessage::deserialize_with_options(descriptor, from, &options)?;
     message.transcode_to().map_err(D::Error::custom)
+}
+
+/// Reads a message Schedule as [`read_message`] does: its name, and what it sets or what is wrong with that.
+///
+/// # Errors
+/// Those of [`read_message`].
+pub fn read_schedule<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<(String, Result<ScheduleSpec, Violations>), D::Error> {
+    let mut schedule: v1::Schedule = read_message(from)?;
+    Ok((std::mem::take(&mut schedule.name), schedule.try_into()))
 }
 
 /// A message as its definition describes it.

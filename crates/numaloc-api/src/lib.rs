@@ -33,7 +33,7 @@ pub use convert::{
     STALL_MAX, STALL_MIN, SnapshotView, Stored, event_number, timestamp,
 };
 #[cfg(feature = "reflect")]
-pub use described::{descriptor, read_message};
+pub use described::{descriptor, read_message, read_schedule};
 pub use violation::{DOMAIN, Problem, Violation, Violations};
 
 /// The `source` of the workloads that numaloc-nri registers.

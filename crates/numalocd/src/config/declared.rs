@@ -1,7 +1,7 @@
 //! `[[schedule]]`: schedules that the configuration declares. A table is the API's message Schedule in protobuf's JSON mapping.
 
 use numaloc_api::{
-    read_message, v1,
+    Violations, read_schedule,
     value::{ScheduleId, ScheduleSpec},
 };
 use numaloc_config::Document;
@@ -19,19 +19,22 @@ pub struct Declared {
 }
 
 /// A table as it is written.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ScheduleTable(v1::Schedule);
+#[derive(Debug)]
+pub(super) struct ScheduleTable {
+    name: String,
+    spec: Result<ScheduleSpec, Violations>,
+}
 
 impl<'de> Deserialize<'de> for ScheduleTable {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        read_message(from).map(Self)
+        read_schedule(from).map(|(name, spec)| Self { name, spec })
     }
 }
 
 impl ScheduleTable {
     /// The id that `name` gives: `redis` or `schedules/redis`. Numbers are given by the daemon.
     fn id(&self) -> Option<ScheduleId> {
-        let name = self.0.name.as_str();
+        let name = self.name.as_str();
         let id = ScheduleId::new(name.strip_prefix(ScheduleId::PREFIX).unwrap_or(name));
         id.filter(|id| id.number().is_none())
     }
@@ -51,7 +54,7 @@ pub(super) fn declared(
     for (index, table) in tables.into_iter().enumerate() {
         let key = format!("schedule[{index}]");
         let id = table.id();
-        let spec = match ScheduleSpec::try_from(table.0) {
+        let spec = match table.spec {
             Ok(spec) => spec,
             Err(violations) => {
                 for violation in violations.iter() {
