@@ -1,5 +1,6 @@
 //! Targets: what a request names, resolved to processes.
 
+pub(crate) mod by_name;
 pub(crate) mod cgroup;
 pub(crate) mod containers;
 pub(crate) mod cpu_use;
@@ -196,6 +197,7 @@ impl Error {
         matches!(
             self,
             Self::NoProcess { .. }
+                | Self::NoProcessNamed { .. }
                 | Self::OtherProcess { .. }
                 | Self::Ended { .. }
                 | Self::NoCgroup { .. }

@@ -14,6 +14,7 @@ mod map;
 mod names;
 mod options;
 mod pace;
+mod process;
 mod run;
 mod schedules;
 mod target;
@@ -55,7 +56,7 @@ Examples:
   numalocctl migrate --cgroup /system.slice/redis.service
   numalocctl migrate --pid 4711,4712 --to 0-1 --timeout 5m
   numalocctl migrate --unit redis-server --profile gentle
-  numalocctl locality --pid $(pidof redis-server) -o json
+  numalocctl locality redis-server -o json               all processes of that name
   numalocctl doctor                                      what is missing on this host
   numalocctl status                                      what the daemon is doing
   numalocctl schedules create --selector app=redis --interval 1m
@@ -162,6 +163,24 @@ pub enum Command {
     /// Write files that packages need.
     #[command(subcommand, hide = true)]
     Generate(Deferred<GenerateCommand>),
+}
+
+impl Command {
+    /// The target of a command that takes one, and whether it needs one.
+    pub fn target_mut(&mut self) -> Option<(&mut TargetArgs, bool)> {
+        match self {
+            Self::Locality(args) => Some((&mut args.target, true)),
+            Self::Plan(args) => Some((&mut args.target, true)),
+            Self::Migrate(args) => Some((&mut args.plan.target, true)),
+            Self::Advise(args) => Some((&mut args.target, false)),
+            Self::Schedules(command) => match &mut **command {
+                SchedulesCommand::Create(args) => Some((&mut args.target, true)),
+                SchedulesCommand::Update(args) => Some((&mut args.target, false)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

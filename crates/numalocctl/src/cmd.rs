@@ -17,6 +17,7 @@ mod migrate;
 mod plan;
 mod schedules;
 mod status;
+mod target;
 mod top;
 mod topology;
 mod version;
@@ -56,7 +57,9 @@ pub struct Surroundings {
 }
 
 /// Carries out the command line.
-pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
+pub fn run(mut cli: Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
+    target::prepare(&mut cli, around)?;
+    let cli = &cli;
     let daemon = |command| reach(cli, around, command);
     if cli.output == Format::Csv && !matches!(cli.command, Command::Top(_)) {
         let message = "-o csv is for top -b alone: take table, wide or json";
@@ -136,7 +139,7 @@ mod tests {
         for command in ["topology", "locality --pid 1", "plan --pid 1", "advise", "migrate --pid 1"]
         {
             let line = format!("numalocctl --standalone {command}");
-            let refused = run(&Cli::try_parse_from(line.split(' ')).unwrap(), &around).err();
+            let refused = run(Cli::try_parse_from(line.split(' ')).unwrap(), &around).err();
             let refused = refused.expect("refused").to_string();
             assert!(refused.starts_with("this kernel has pages of 65536 bytes"), "{refused}");
         }

@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     };
     numaloc_host::allow_files();
     let surroundings = Surroundings { roots: Roots::default(), environment: Environment::read() };
-    match cmd::run(&cli, &surroundings) {
+    match cmd::run(cli, &surroundings) {
         Ok(report) => output::print(&report).into(),
         Err(failure) => {
             if !failure.is_silent() {

@@ -12,6 +12,11 @@ pub enum Error {
         "no process {pid}: check the pid, and that this process sees it (/proc mounted with hidepid hides those of others)"
     )]
     NoProcess { pid: i32 },
+    /// No process has this name.
+    #[error(
+        "no process is named {name}: see `ps -eo pid,comm` for names; a service is named with --unit, a container with --container"
+    )]
+    NoProcessNamed { name: String },
     /// The process that was meant has ended: another process has its pid now, or the machine has been rebooted since.
     #[error(
         "the process that had pid {pid} has ended, and another process may have this pid now: name the process again"
@@ -172,6 +177,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoProcess { .. }
+            | Self::NoProcessNamed { .. }
             | Self::OtherProcess { .. }
             | Self::Ended { .. }
             | Self::NoCgroup { .. }

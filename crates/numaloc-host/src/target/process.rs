@@ -19,7 +19,7 @@ mod threads;
 
 /// Flags of field 9 of /proc/PID/stat (include/linux/sched.h).
 const PF_IO_WORKER: u32 = 0x10;
-const PF_KTHREAD: u32 = 0x20_0000;
+pub(crate) const PF_KTHREAD: u32 = 0x20_0000;
 
 /// Why there is nothing to move in a process. In a cgroup all but `Failed` are normal.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! The arguments of `numalocctl advise`.
 
+use super::TargetArgs;
 use crate::units::{parse_duration, parse_size};
 use clap::Args;
 use std::time::Duration;
@@ -7,15 +8,9 @@ use std::time::Duration;
 /// Whom to look at, and how.
 #[derive(Clone, Debug, Args)]
 pub struct AdviseArgs {
-    /// Only this process; several with commas or by repeating the option [default: everybody on the host]
-    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..), allow_hyphen_values = true)]
-    pub pid: Vec<i32>,
-    /// Only this cgroup and those below it: its path as in /proc/PID/cgroup (repeatable).
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Vec<String>,
-    /// Only this systemd unit (repeatable).
-    #[arg(long, value_name = "NAME")]
-    pub unit: Vec<String>,
+    /// Only these [default: everybody on the host]
+    #[command(flatten)]
+    pub target: TargetArgs,
     /// Time between the two readings of who uses which CPUs, from 1s to 60s.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_seconds, allow_hyphen_values = true)]
     pub seconds: Duration,

@@ -5,7 +5,10 @@ use clap::{
     Arg, ArgMatches, Args, Command, CommandFactory, Error, FromArgMatches, Subcommand,
     builder::Resettable,
 };
-use std::{cell::Cell, ops::Deref};
+use std::{
+    cell::Cell,
+    ops::{Deref, DerefMut},
+};
 
 thread_local! {
     static AT_ONCE: Cell<bool> = const { Cell::new(false) };
@@ -28,6 +31,12 @@ impl<T> Deref for Deferred<T> {
 
     fn deref(&self) -> &T {
         &self.0
+    }
+}
+
+impl<T> DerefMut for Deferred<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
     }
 }
 

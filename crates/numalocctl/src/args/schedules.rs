@@ -21,7 +21,6 @@ pub enum SchedulesCommand {
     /// Create a schedule; its first run is due at once.
     Create(CreateScheduleArgs),
     /// Change the given fields of a schedule. A run under way continues as it began.
-    #[command(mut_group("TargetArgs", |group| group.required(false)))]
     Update(UpdateScheduleArgs),
     /// Have schedules run now; prints the names of their jobs.
     Run(RunSchedulesArgs),

@@ -1,20 +1,24 @@
 //! Options that name the processes whose memory is meant.
 
+use super::process::{Pids, Processes, parse_pids, parse_processes};
 use crate::exit::Failure;
 use clap::Args;
 use numaloc_api::value::{self, Selector};
 use numaloc_core::Identity;
-use numaloc_host::Target;
+use numaloc_host::{Roots, Target};
 use std::fmt;
 
-/// The options that name a target; at least one is required.
+/// What names a target. Whether one is required is decided where the command is carried out, because a message of ours names
+/// the forms.
 #[derive(Clone, Debug, Default, Args)]
-#[group(required = true, multiple = true)]
 #[command(next_help_heading = "Target")]
 pub struct TargetArgs {
-    /// A process by its pid; several with commas or by repeating the option.
-    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..), allow_hyphen_values = true)]
-    pub pid: Vec<i32>,
+    /// Processes by pid or by name: all processes of that name, as ps and pidof show it.
+    #[arg(value_name = "PROCESS", value_parser = parse_processes)]
+    pub process: Vec<Processes>,
+    /// Processes by pid; several with commas or white space, or by repeating the option.
+    #[arg(long, value_name = "PID", value_parser = parse_pids, allow_hyphen_values = true)]
+    pub pid: Vec<Pids>,
     /// All processes of a cgroup and its children: its path as in /proc/PID/cgroup (repeatable).
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<String>,
@@ -79,9 +83,30 @@ pub fn name_of(target: &Target) -> value::Target {
 }
 
 impl TargetArgs {
+    /// One process.
+    pub fn pid(pid: i32) -> Self {
+        Self { pid: vec![Pids(vec![pid])], ..Self::default() }
+    }
     /// Whether no member is named.
     pub fn is_empty(&self) -> bool {
-        self.request().is_empty()
+        self.process.is_empty() && self.request().is_empty()
+    }
+    /// Whether processes are named by name, which takes a look at this host.
+    pub fn has_names(&self) -> bool {
+        self.process.iter().any(Processes::has_names)
+    }
+    /// Replaces the processes that are named without an option by their pids. `report` gets what was found for a name.
+    ///
+    /// # Errors
+    /// No process has a name.
+    pub fn find_processes(&mut self, roots: &Roots, report: &dyn Fn(&str)) -> Result<(), Failure> {
+        for processes in self.process.drain(..) {
+            self.pid.push(processes.pids(roots, report)?);
+        }
+        Ok(())
+    }
+    fn pids(&self) -> impl Iterator<Item = i32> {
+        self.pid.iter().flat_map(|Pids(pids)| pids.iter().copied())
     }
     /// The targets as values of the host crate.
     ///
@@ -98,7 +123,7 @@ impl TargetArgs {
         if let Some((option, _)) = registered.into_iter().find(|(_, empty)| !empty) {
             return Err(Failure::NeedsDaemon { option });
         }
-        let pids = self.pid.iter().copied().map(Target::Pid);
+        let pids = self.pids().map(Target::Pid);
         let cgroups = self.cgroup.iter().cloned().map(Target::Cgroup);
         let units = self.unit.iter().cloned().map(Target::Unit);
         Ok(pids.chain(cgroups).chain(units).collect())
@@ -106,7 +131,7 @@ impl TargetArgs {
     /// The target as a value of the API.
     pub fn request(&self) -> value::Target {
         value::Target {
-            pids: self.pid.iter().copied().collect(),
+            pids: self.pids().collect(),
             cgroups: self.cgroup.iter().map(|path| cgroup_path(path)).collect(),
             units: self.unit.iter().cloned().collect(),
             container_ids: self.container.iter().cloned().collect(),

@@ -15,19 +15,14 @@ use std::time::{Duration, SystemTime};
 
 /// Looks at the host once and says what would help. Findings are no failure.
 pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<CommandResult, Failure> {
-    let target = TargetArgs {
-        pid: args.pid.clone(),
-        cgroup: args.cgroup.clone(),
-        unit: args.unit.clone(),
-        ..TargetArgs::default()
-    };
+    let target = &args.target;
     let interval = args.seconds;
     let answer = match daemon(cli, around)? {
         Some(daemon) => {
             let target = (!target.is_empty()).then(|| target.request());
             daemon.patient(interval).advice(target.as_ref(), interval, args.min_bytes)?
         }
-        None => here(&around.roots, &target, interval, args.min_bytes)?,
+        None => here(&around.roots, target, interval, args.min_bytes)?,
     };
     let unreadable = answer.advice.as_ref().map_or(0, |advice| advice.unreadable_count);
     let code = whole(answer.missing.is_empty() && unreadable == 0);

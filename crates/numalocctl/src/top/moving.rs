@@ -122,18 +122,18 @@ impl MigrationThread {
 pub fn target(key: &RowKey) -> TargetArgs {
     match key {
         RowKey::Cgroup(path) => TargetArgs { cgroup: vec![path.clone()], ..TargetArgs::default() },
-        RowKey::Process(pid, _) => TargetArgs { pid: vec![*pid], ..TargetArgs::default() },
+        RowKey::Process(pid, _) => TargetArgs::pid(*pid),
     }
 }
 
 /// As rows show a migration that this program carries out itself.
 pub fn moving(key: &RowKey) -> Moving {
-    let target = target(key);
+    let target = target(key).request();
     Moving {
         job: "here".into(),
         is_open: true,
-        pids: target.pid.into_iter().collect(),
-        cgroups: target.cgroup.into_iter().collect(),
+        pids: target.pids,
+        cgroups: target.cgroups,
         ..Moving::default()
     }
 }

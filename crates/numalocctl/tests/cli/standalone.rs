@@ -1,6 +1,6 @@
 //! Commands that need no daemon, on this host.
 
-use crate::run::{fails, json, numalocctl};
+use crate::run::{fails, json, numalocctl, program, refused};
 use std::{
     fs,
     os::unix::{
@@ -66,6 +66,50 @@ fn what_is_not_there_is_said() {
             fails(&line, 2, "node 1023 does not exist");
         }
     }
+}
+
+#[test]
+fn pids_come_as_pidof_prints_them_and_errors_say_what_is_expected() {
+    let pid = std::process::id();
+    let several = |words: [&str; 3]| program().args(words).output().unwrap();
+    for both in [format!("{pid} {pid}"), format!("{pid},{pid}")] {
+        assert!(several(["locality", "--pid", &both]).status.success(), "{both}");
+        assert!(several(["locality", "-o=json", &both]).status.success(), "{both}");
+    }
+    fails("locality --pid abc", 2, "abc is not a pid");
+    fails("locality --pid 0", 2, "0 is not a valid pid");
+    refused("--pid ''", &several(["locality", "--pid", ""]), 2, "does the process run?");
+    for command in ["locality", "plan", "migrate", "schedules create"] {
+        fails(command, 2, "no target: name processes by pid or name");
+    }
+}
+
+/// A copy of sleep under a name that no other process has, and that the kernel cuts.
+#[test]
+fn a_name_means_all_processes_of_that_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("numaloc-sleeper-{}", std::process::id());
+    let copy = folder.path().join(&name);
+    // By another process, as below.
+    assert!(Command::new("cp").arg("/bin/sleep").arg(&copy).status().unwrap().success());
+    let mut sleeping: Vec<_> =
+        (0..2).map(|_| Command::new(&copy).arg("60").spawn().unwrap()).collect();
+    let output = program().args(["locality", &name]).output().unwrap();
+    let https = program()
+        .args(["locality", &name, "--endpoint", "https://192.0.2.1:7443"])
+        .output()
+        .unwrap();
+    let mut pids: Vec<u32> = sleeping.iter().map(|child| child.id()).collect();
+    for child in &mut sleeping {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    pids.sort_unstable();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{message}");
+    assert_eq!(message, format!("numalocctl: {name}: pids {}, {}\n", pids[0], pids[1]));
+    refused("https", &https, 2, "may be on another one");
+    fails(&format!("locality {name}"), 3, "no process is named");
 }
 
 #[test]

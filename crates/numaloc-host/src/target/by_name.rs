@@ -1,0 +1,91 @@
+//! Processes by the name that ps and pidof show.
+
+use crate::{
+    Roots,
+    files::read::{self, numbered},
+    target::process::{OpenProcess, PF_KTHREAD, own_pid},
+};
+
+/// The kernel cuts the name of a thread to this number of bytes (include/linux/sched.h, `TASK_COMM_LEN` without its zero byte).
+const COMM_MAX: usize = 15;
+
+/// The processes of this name, in ascending order of pid: those whose first thread has it (/proc/PID/comm), or, where the kernel has
+/// cut that name, whose argv[0] is a path to it. Left out are kernel threads, processes that have ended, and this process.
+pub fn processes_named(roots: &Roots, name: &str) -> Vec<i32> {
+    let own_pid = own_pid(roots);
+    let pids = numbered::<i32>(&roots.proc).into_keys();
+    pids.filter(|&pid| Some(pid) != own_pid && has_name(roots, pid, name).unwrap_or(false))
+        .collect()
+}
+
+fn has_name(roots: &Roots, pid: i32, name: &str) -> Option<bool> {
+    let comm = living_comm(roots, pid)?;
+    let is_cut = || is_cut_of(&comm, name) && first_argument(roots, pid).as_deref() == Some(name);
+    Some(comm == name || is_cut())
+}
+
+/// Whether `comm` is what the kernel leaves of `name`.
+fn is_cut_of(comm: &str, name: &str) -> bool {
+    comm.len() == COMM_MAX && name.len() > COMM_MAX && name.starts_with(comm)
+}
+
+/// The name of a process that has memory of its own.
+fn living_comm(roots: &Roots, pid: i32) -> Option<String> {
+    let stat = OpenProcess::new(roots, pid).and_then(|process| process.stat()).ok()?;
+    let has_memory = stat.flags & PF_KTHREAD == 0 && !matches!(stat.state, 'Z' | 'X' | 'x');
+    has_memory.then_some(stat.comm)
+}
+
+/// The last component of argv[0].
+fn first_argument(roots: &Roots, pid: i32) -> Option<String> {
+    let text = read::text(&roots.proc.join(format!("{pid}/cmdline"))).ok()?;
+    let first = text.split('\0').next().filter(|first| !first.is_empty())?;
+    first.rsplit('/').next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn all_of_a_name_are_found_and_no_others() {
+        let fake = Fake::new();
+        for (pid, comm) in
+            [(5, "redis-server"), (9, "redis"), (30, "redis-server"), (31, "redis-server")]
+        {
+            fake.process(pid, comm, &["0"]);
+        }
+        fake.stat("proc/2", 2, "redis-server", 'S', PF_KTHREAD);
+        fake.stat("proc/3", 3, "redis-server", 'Z', 0);
+        symlink("31", fake.path("proc/self")).expect("a link");
+        let found = |name| processes_named(&fake.roots(), name);
+        assert_eq!(
+            found("redis-server"),
+            [5, 30],
+            "neither the kernel's, nor a zombie, nor itself"
+        );
+        assert_eq!(found("redis"), [9]);
+        assert!(found("redis-serve").is_empty() && found("").is_empty());
+    }
+
+    #[test]
+    fn a_name_that_the_kernel_has_cut_is_compared_as_a_whole() {
+        let fake = Fake::new();
+        let cases = [
+            (5, "memcached-worke", "/usr/bin/memcached-worker\0-m\0"),
+            (6, "memcached-worke", "memcached-worker-2\0"),
+            (7, "memcached-worke", ""),
+            (8, "short", "/usr/bin/memcached-worker\0"),
+        ];
+        for (pid, comm, cmdline) in cases {
+            fake.process(pid, comm, &["0"]);
+            fake.write(&format!("proc/{pid}/cmdline"), cmdline);
+        }
+        let found = |name| processes_named(&fake.roots(), name);
+        assert_eq!(found("memcached-worker"), [5]);
+        assert_eq!(found("memcached-worker-2"), [6]);
+        assert_eq!(found("memcached-worke"), [5, 6, 7], "as ps shows it");
+    }
+}
