@@ -15,7 +15,7 @@ use std::{
 /// Input and output of the report.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Directory with the output of benchmarks (*.log). report.md, report.json and the plots are written there.
+    /// Directory with the output of benchmarks (*.log) and a list of what they ran on (machine.md). report.md, report.json and the plots are written there.
     directory: PathBuf,
 }
 
@@ -50,7 +50,9 @@ pub fn run(args: &Args) -> Result<()> {
         let path = args.directory.join(name);
         fs::write(&path, text).with_context(|| path.display().to_string())
     };
-    write("report.md", markdown::report(&rows, &goals, &plots))?;
+    // As benches/run has described it.
+    let machine = fs::read_to_string(args.directory.join("machine.md")).unwrap_or_default();
+    write("report.md", markdown::report(&machine, &rows, &goals, &plots))?;
     let report = Report { goals, figures: &rows };
     write("report.json", serde_json::to_string_pretty(&report)? + "\n")?;
     println!("{}", args.directory.join("report.md").display());

@@ -14,8 +14,12 @@ subject that is named above the table. Only ratios within a column say something
 machines, whose times are not those of real ones.
 ";
 
-pub fn report(rows: &[Row], goals: &[GoalResult], plots: &[Plot]) -> String {
-    let mut text = format!("# Benchmarks of numaloc\n\n{READING}\n## Goals\n\n");
+pub fn report(machine: &str, rows: &[Row], goals: &[GoalResult], plots: &[Plot]) -> String {
+    let machine = match machine {
+        "" => String::new(),
+        machine => format!("## Machine\n\n{machine}\n"),
+    };
+    let mut text = format!("# Benchmarks of numaloc\n\n{machine}{READING}\n## Goals\n\n");
     text += &table_of_goals(goals);
     for bench in distinct(rows.iter().map(|row| &row.figure.bench)) {
         let rows: Vec<_> = rows.iter().filter(|row| row.figure.bench == bench).collect();

@@ -53,6 +53,7 @@ fn all_files_of_a_report_are_written() {
     let log = directory.path().join("throughput-6.1.log");
     fs::write(&log, format!("for people\n{}", lines.concat())).unwrap();
     fs::write(directory.path().join("other.txt"), "@figure {").unwrap();
+    fs::write(directory.path().join("machine.md"), "- node0: CPUs 0-3\n").unwrap();
     run(&Args { directory: directory.path().into() }).unwrap();
     let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
     let markdown = read("report.md");
@@ -61,6 +62,7 @@ fn all_files_of_a_report_are_written() {
         "{markdown}"
     );
     assert!(markdown.contains("(throughput-wall.svg)"), "{markdown}");
+    assert!(markdown.contains("## Machine\n\n- node0: CPUs 0-3\n"), "{markdown}");
     let json: serde_json::Value = serde_json::from_str(&read("report.json")).unwrap();
     assert_eq!(json["figures"][1]["spread"], serde_json::json!([202.5, 207.5]));
     assert!(read("throughput-wall.svg").contains("one page a call"));
