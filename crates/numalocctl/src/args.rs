@@ -29,12 +29,12 @@ pub use events::EventsArgs;
 pub use exchange::ExchangeArgs;
 pub use jobs::{DeleteJobsArgs, JobsArgs, JobsCommand, ListJobsArgs};
 pub use map::{MapArgs, MoveMapArgs};
-pub use names::parse_workload;
+pub use names::{parse_schedule, parse_workload};
 pub use options::OptionArgs;
 pub use run::{LimitArgs, QueueArgs, spec};
 pub use schedules::{
-    CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand, UpdateScheduleArgs,
-    WhenArgs,
+    ApplyArgs, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
+    UpdateScheduleArgs, WhenArgs,
 };
 pub use target::{TargetArgs, cgroup_path, joined, name_of};
 pub use top::TopArgs;

@@ -5,6 +5,7 @@ mod backup;
 mod changes;
 mod completions;
 mod doctor;
+mod documents;
 mod dsa;
 mod events;
 mod generate;

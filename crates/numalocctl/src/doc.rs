@@ -21,6 +21,32 @@ pub struct BackupDoc {
     pub bytes: u64,
 }
 
+/// What `schedules apply` shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct AppliedDoc {
+    /// The records that the file declares, and those that were removed, by name.
+    pub applied: Vec<AppliedRecord>,
+    /// Whether this was only checked.
+    pub dry_run: bool,
+}
+
+/// A record, and what has become different about it.
+#[derive(Clone, Debug, Serialize)]
+pub struct AppliedRecord {
+    pub name: String,
+    pub change: Change,
+}
+
+/// What a file changes about a record, in kubectl's words.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    Created,
+    Configured,
+    Unchanged,
+    Pruned,
+}
+
 /// What `jobs delete`, `schedules delete` and `workloads unregister` show.
 #[derive(Clone, Debug, Serialize)]
 pub struct RemovedDoc {

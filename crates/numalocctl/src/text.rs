@@ -40,7 +40,7 @@ pub use map::{Canvas, map};
 pub use migration::migration;
 pub use numactl::numactl;
 pub use plan::plan;
-pub use schedules::{schedule, schedule_line, schedule_states, schedules};
+pub use schedules::{applied, schedule, schedule_line, schedule_states, schedules};
 pub use status::status;
 pub use top::{cell, csv, missing, node_cells, top};
 pub use topology::topology;

@@ -8,7 +8,7 @@ use super::{
 use crate::units::parse_span;
 use clap::{Args, Subcommand, ValueEnum};
 use numaloc_api::value::{ScheduleFilter, ScheduleId, ScheduleState, WorkloadId};
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// What to do with schedules.
 #[derive(Clone, Debug, Subcommand)]
@@ -20,6 +20,8 @@ pub enum SchedulesCommand {
     Get(SchedulesArgs),
     /// Create a schedule; its first run is due at once.
     Create(CreateScheduleArgs),
+    /// Bring schedules to what a file declares: create, change, and with --prune remove.
+    Apply(ApplyArgs),
     /// Change the given fields of a schedule. A run under way continues as it began.
     Update(UpdateScheduleArgs),
     /// Have schedules run now; prints the names of their jobs.
@@ -213,6 +215,27 @@ pub struct UpdateScheduleArgs {
     /// Only check whether the daemon would accept it.
     #[arg(long, visible_alias = "dry-run")]
     pub validate_only: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "The file has schedules in YAML or JSON, with the fields of the API (docs/reference.md): one document after the other, a list, or \
+what `schedules ls -o json` prints. The daemon checks all changes before the first one is made, so that a mistake changes nothing.\n\n\
+Examples:\n  numalocctl schedules apply -f schedules.yaml --dry-run\n  numalocctl schedules apply -f schedules.yaml --prune --label team=db"
+)]
+pub struct ApplyArgs {
+    /// The file, or `-` for standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub file: PathBuf,
+    /// Remove the schedules that have all labels of --label and that the file does not declare.
+    #[arg(long, requires = "label")]
+    pub prune: bool,
+    /// With --prune: the labels of schedules that may be removed, key=value (repeatable).
+    #[arg(short = 'l', long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label, requires = "prune")]
+    pub label: Vec<(String, String)>,
+    /// Only have the daemon check the changes, and print them.
+    #[arg(long, visible_alias = "validate-only")]
+    pub dry_run: bool,
 }
 
 #[derive(Clone, Debug, Args)]

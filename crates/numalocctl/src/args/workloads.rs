@@ -112,8 +112,8 @@ pub struct RegisterArgs {
 
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "The file has workloads in JSON: one document as `workloads ls -o json` prints it, a list, or one object after the other. \
-Fields are name, cgroup, container_id, pod_uid, namespace, labels, qos_class and ttl_seconds; others are ignored.\n\n\
+    after_help = "The file has workloads in YAML or JSON: what `workloads ls -o json` prints, a list, or one document after the other. \
+Fields are name, cgroup, container_id, pod_uid, namespace, labels, qos_class and ttl; what only the daemon sets is ignored.\n\n\
 Examples:\n  numalocctl workloads replace --source node-agent --ttl 5m -f workloads.json\n  \
 numalocctl workloads ls --source a -o json | numalocctl workloads replace --source b -f -"
 )]
@@ -124,7 +124,7 @@ pub struct ReplaceArgs {
     /// Which of your sets this is; without it the set of workloads that have no source.
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// Forget workloads without a ttl_seconds of their own when nobody has renewed them for this long [default: never]
+    /// Forget workloads without a ttl of their own when nobody has renewed them for this long [default: never]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub ttl: Option<Duration>,
     /// Only check whether the daemon would accept it, and count what would change.

@@ -1,5 +1,7 @@
 //! Carries out `numalocctl schedules` with the daemon's schedules.
 
+mod apply;
+
 use super::{TAKEN, changes, remove_each, shown, wait};
 use crate::{
     args::{
@@ -43,6 +45,7 @@ pub fn run(
             shown(cli, &create(daemon, args)?, |_, _| TAKEN.to_owned())
         }
         SchedulesCommand::Create(args) => shown(cli, &create(daemon, args)?, names),
+        SchedulesCommand::Apply(args) => shown(cli, &apply::apply(daemon, args)?, text::applied),
         SchedulesCommand::Update(args) if args.validate_only => {
             shown(cli, &update(daemon, args)?, |_, _| TAKEN.to_owned())
         }

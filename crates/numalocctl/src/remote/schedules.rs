@@ -7,7 +7,10 @@ use crate::{
 };
 use numaloc_api::{
     v1,
-    value::{CreateSchedule, DeleteSchedule, Limits, Policy, ScheduleFilter, ScheduleId, Target},
+    value::{
+        CreateSchedule, DeleteSchedule, Limits, Policy, ScheduleFilter, ScheduleId, ScheduleSpec,
+        Target,
+    },
 };
 use numaloc_core::NodeSet;
 use std::{collections::BTreeMap, time::Duration};
@@ -112,6 +115,23 @@ impl Daemon {
         let (schedule_to_be, validate_only) = (Some(message), changes.validate_only);
         let message =
             v1::UpdateScheduleRequest { schedule: schedule_to_be, update_mask, validate_only };
+        let answer =
+            ask!(self, schedule_service_client::ScheduleServiceClient.update_schedule, message)?;
+        Ok(answer.schedule.unwrap_or_default())
+    }
+
+    /// Gives a schedule these settings in place of all that it has, if it still has this etag.
+    pub fn replace_schedule(
+        &self,
+        id: &ScheduleId,
+        spec: &ScheduleSpec,
+        etag: &str,
+        validate_only: bool,
+    ) -> Result<v1::Schedule, Failure> {
+        let (name, etag) = (id.to_string(), etag.to_owned());
+        let schedule = Some(v1::Schedule { name, etag, ..spec.into() });
+        let update_mask = Some(prost_types::FieldMask { paths: vec!["*".to_owned()] });
+        let message = v1::UpdateScheduleRequest { schedule, update_mask, validate_only };
         let answer =
             ask!(self, schedule_service_client::ScheduleServiceClient.update_schedule, message)?;
         Ok(answer.schedule.unwrap_or_default())

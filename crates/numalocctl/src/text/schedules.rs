@@ -7,7 +7,13 @@ use super::{
     table::Table,
     target::target,
 };
-use crate::{clean::clean, fields as values, output::View, units::seconds};
+use crate::{
+    clean::clean,
+    doc::{AppliedDoc, AppliedRecord, Change},
+    fields as values,
+    output::View,
+    units::seconds,
+};
 use numaloc_api::v1;
 
 pub fn schedules(answer: &v1::ListSchedulesResponse, view: View) -> String {
@@ -92,4 +98,19 @@ pub fn schedule(schedule: &v1::Schedule, _: View) -> String {
         ("etag", schedule.etag.clone()),
     ];
     head + &fields(spec_fields(schedule.spec.as_ref()).into_iter().chain(rest))
+}
+
+/// A line for each record that a file declares or that was removed for it.
+pub fn applied(document: &AppliedDoc, _: View) -> String {
+    let dry_run = if document.dry_run { " (dry run)" } else { "" };
+    let line = |AppliedRecord { name, change }: &AppliedRecord| {
+        let change = match change {
+            Change::Created => "created",
+            Change::Configured => "configured",
+            Change::Unchanged => "unchanged",
+            Change::Pruned => "pruned",
+        };
+        format!("{} {change}{dry_run}\n", clean(name))
+    };
+    document.applied.iter().map(line).collect()
 }

@@ -218,8 +218,35 @@ fn a_file_declares_a_set() {
     assert!(parts[0].contains("last: false") && parts[1].contains("last: true"));
     assert!(parts.iter().all(|part| part.starts_with("ReplaceWorkloadsRequest { source: \"me\"")));
     std::fs::write(&file, "{").unwrap();
-    refused("replace", &fake.run(&line), 2, "no JSON");
+    refused("replace", &fake.run(&line), 2, "not JSON");
     assert_eq!(fake.seen("ReplaceWorkloads").len(), 2, "what cannot be read is not declared");
+}
+
+#[test]
+fn a_file_declares_schedules() {
+    let fake = Fake::start(Script::default());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("schedules.yaml");
+    let spec = "spec: {target: {units: [redis-server.service]}}";
+    std::fs::write(&file, format!("name: '7'\ninterval: 5s\n{spec}\n---\nname: nightly\n{spec}\n"))
+        .unwrap();
+    let line = format!("schedules apply -f {}", file.display());
+    let checked = text(&fake.run(&format!("{line} --dry-run")), 0);
+    assert_eq!(checked, "schedules/7 configured (dry run)\nschedules/nightly created (dry run)\n");
+    let asked = || [fake.seen("CreateSchedule"), fake.seen("UpdateSchedule")].concat();
+    assert_eq!(asked().len(), 2);
+    assert!(asked().iter().all(|asked| asked.contains("validate_only: true")), "{:?}", asked());
+    let applied = text(&fake.run(&line), 0);
+    assert_eq!(applied, "schedules/7 configured\nschedules/nightly created\n");
+    let [_, checked, changed] = &fake.seen("UpdateSchedule")[..] else { panic!("{:?}", asked()) };
+    assert!(checked.contains("validate_only: true") && changed.contains("validate_only: false"));
+    for words in ["paths: [\"*\"]", "etag: \"e1\"", "\"redis-server.service\"", "seconds: 5,"] {
+        assert!(changed.contains(words), "{words} is not in {changed}");
+    }
+    std::fs::write(&file, format!("name: a\n{spec}\n---\nname: b\nspecs: 5\n")).unwrap();
+    refused("apply", &fake.run(&line), 2, "record 2: unrecognized field");
+    assert_eq!(asked().len(), 6, "a mistake changes nothing");
+    refused("apply", &fake.run(&format!("{line} --prune")), 2, "--label");
 }
 
 #[test]

@@ -2,58 +2,30 @@
 
 use crate::{
     args::{cgroup_path, parse_workload},
+    cmd::documents,
     exit::Failure,
 };
 use numaloc_api::{
-    Known, descriptor, v1,
+    Known, read_message, v1,
     value::{QosClass, WorkloadSpec},
 };
-use prost_reflect::{DeserializeOptions, DynamicMessage};
-use serde_json::{Deserializer, Value};
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use serde_json::Value;
+use std::path::Path;
 
 /// Reads the workloads of a file; `-` is standard input.
 ///
 /// # Errors
-/// The file cannot be read, is not valid JSON, or has values that no workload can have.
+/// The file cannot be read, is neither YAML nor JSON, or has values that no workload can have.
 pub fn read(path: &Path) -> Result<Vec<WorkloadSpec>, Failure> {
-    let text = match path.as_os_str() == "-" {
-        true => io::read_to_string(io::stdin()),
-        false => fs::read_to_string(path),
-    };
-    let failed = |reason: String| Failure::Config { path: PathBuf::from(path), reason };
-    let text = text.map_err(|error| failed(format!("cannot be read: {error}")))?;
-    parse(&text).map_err(failed)
+    documents::read(path, LIST, spec)
 }
 
-fn parse(text: &str) -> Result<Vec<WorkloadSpec>, String> {
-    let mut entries = Vec::new();
-    for value in Deserializer::from_str(text).into_iter::<Value>() {
-        entries.extend(workloads(value.map_err(|error| format!("no JSON: {error}"))?));
-    }
-    let numbered = entries.into_iter().zip(1..);
-    let spec = |(entry, number)| spec(entry).map_err(|why| format!("workload {number}: {why}"));
-    numbered.map(spec).collect()
-}
-
-/// The workloads in one JSON value: a document, a list, or a single workload.
-fn workloads(value: Value) -> Vec<Value> {
-    match value {
-        Value::Array(entries) => entries,
-        Value::Object(mut fields) => match fields.remove("workloads") {
-            Some(Value::Array(entries)) => entries,
-            _ => vec![Value::Object(fields)],
-        },
-        other => vec![other],
-    }
-}
+/// The field of a document that has the workloads.
+const LIST: &str = "workloads";
 
 /// What a workload's message registers. Fields that only the daemon sets are ignored.
 fn spec(entry: Value) -> Result<WorkloadSpec, String> {
-    let entry = message(entry)?;
+    let entry: v1::Workload = read_message(entry).map_err(|error| error.to_string())?;
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     let ttl = entry.ttl.map(std::time::Duration::try_from).transpose();
     Ok(WorkloadSpec {
@@ -69,39 +41,13 @@ fn spec(entry: Value) -> Result<WorkloadSpec, String> {
     })
 }
 
-/// The message that `-o json` writes.
-fn message(entry: Value) -> Result<v1::Workload, String> {
-    let options = DeserializeOptions::new().deny_unknown_fields(true);
-    let message =
-        DynamicMessage::deserialize_with_options(descriptor::<v1::Workload>()?, entry, &options);
-    let message = message.map_err(|error| error.to_string())?;
-    message.transcode_to().map_err(|error| error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn ids(text: &str) -> Result<Vec<String>, String> {
-        Ok(parse(text)?.iter().map(|spec| spec.id.id().to_owned()).collect())
-    }
-
-    #[test]
-    fn a_document_a_list_and_lines_are_read() {
-        let [a, b] =
-            ["a", "b"].map(|id| format!(r#"{{"name": "workloads/{id}", "cgroup": "/{id}"}}"#));
-        for text in [
-            format!(r#"{{"workloads": [{a}, {b}]}}"#),
-            format!("[{a}, {b}]"),
-            format!("{a}\n{b}\n"),
-            format!("{a}{b}"),
-            format!("[{a}]\n{b}"),
-        ] {
-            assert_eq!(ids(&text).as_deref(), Ok(&["a".to_owned(), "b".to_owned()][..]), "{text}");
-        }
-        assert_eq!(ids(""), Ok(Vec::new()));
-        assert_eq!(ids(r#"{"workloads": []}"#), Ok(Vec::new()));
+    fn parse(text: &str) -> Result<Vec<WorkloadSpec>, String> {
+        documents::parse(text, LIST, spec)
     }
 
     #[test]
@@ -122,16 +68,15 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         for (text, expected) in [
-            ("{", "no JSON: EOF"),
-            ("[1]", "workload 1: invalid type"),
+            ("[1]", "record 1: invalid type"),
             (
                 r#"{"name": "a"} {"cgroup": "/a"}"#,
-                "workload 2: '' is not a valid name for a workload",
+                "record 2: '' is not a valid name for a workload",
             ),
-            (r#"{"name": "a b"}"#, "workload 1: 'a b' is not a valid name for a workload"),
-            (r#"{"name": "a", "qos_class": "x"}"#, "workload 1: unrecognized enum value"),
-            (r#"{"name": "a", "ttl": "-1s"}"#, "workload 1: ttl"),
-            (r#"{"name": "a", "ttl_seconds": 1}"#, "workload 1: unrecognized field"),
+            (r#"{"name": "a b"}"#, "record 1: 'a b' is not a valid name for a workload"),
+            (r#"{"name": "a", "qos_class": "x"}"#, "record 1: unrecognized enum value"),
+            (r#"{"name": "a", "ttl": "-1s"}"#, "record 1: ttl"),
+            (r#"{"name": "a", "ttl_seconds": 1}"#, "record 1: unrecognized field"),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.starts_with(expected), "{error}");

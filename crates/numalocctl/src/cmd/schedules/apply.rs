@@ -1,0 +1,202 @@
+//! `schedules apply`: brings the daemon's schedules to what a file declares.
+
+use crate::{
+    args::{ApplyArgs, parse_schedule},
+    cmd::documents,
+    doc::{AppliedDoc, AppliedRecord, Change},
+    exit::Failure,
+    remote::Daemon,
+};
+use numaloc_api::{
+    read_schedule, v1,
+    value::{CreateSchedule, DeleteSchedule, ScheduleFilter, ScheduleId, ScheduleSpec},
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What is to be done about one schedule.
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Create(ScheduleSpec),
+    /// Gives it these settings, if it still has this etag.
+    Configure(ScheduleSpec, String),
+    Keep,
+    /// Removes it, if it still has this etag.
+    Prune(String),
+}
+
+type Steps = BTreeMap<String, (ScheduleId, Step)>;
+
+/// Reads the file, has the daemon check all changes, and carries them out unless that is all that was asked for. A schedule that
+/// somebody else changes meanwhile ends it; what was done by then stays, and the next run does the rest.
+pub fn apply(daemon: &Daemon, args: &ApplyArgs) -> Result<AppliedDoc, Failure> {
+    let declared = documents::read(&args.file, "schedules", schedule)?;
+    let existing = daemon.list_schedules(&ScheduleFilter::default())?.schedules;
+    let labels = args.prune.then(|| args.label.iter().cloned().collect());
+    let steps = steps(declared, &existing, labels.as_ref()).map_err(Failure::Usage)?;
+    for (id, step) in steps.values() {
+        carry_out(daemon, id, step, true)?;
+    }
+    if !args.dry_run {
+        for (id, step) in steps.values() {
+            carry_out(daemon, id, step, false)?;
+        }
+    }
+    let change = |(name, (_, step)): (String, (ScheduleId, Step))| {
+        let change = match step {
+            Step::Create(_) => Change::Created,
+            Step::Configure(..) => Change::Configured,
+            Step::Keep => Change::Unchanged,
+            Step::Prune(_) => Change::Pruned,
+        };
+        AppliedRecord { name, change }
+    };
+    Ok(AppliedDoc { applied: steps.into_iter().map(change).collect(), dry_run: args.dry_run })
+}
+
+/// A schedule as a file declares it. What only the daemon sets is left out, so that its own output is a valid file.
+fn schedule(record: Value) -> Result<(ScheduleId, ScheduleSpec), String> {
+    let (name, spec) = read_schedule(record).map_err(|error| error.to_string())?;
+    let id = parse_schedule(&name)?;
+    let spec = spec.map_err(|violations| format!("{id}: {violations}"))?;
+    Ok((id, spec))
+}
+
+/// What is to be done. With `pruned`, existing schedules that have all of these labels and are not declared are removed.
+fn steps(
+    declared: Vec<(ScheduleId, ScheduleSpec)>,
+    existing: &[v1::Schedule],
+    pruned: Option<&BTreeMap<String, String>>,
+) -> Result<Steps, String> {
+    let existing: BTreeMap<&str, &v1::Schedule> =
+        existing.iter().map(|schedule| (schedule.name.as_str(), schedule)).collect();
+    let mut steps = Steps::new();
+    for (id, spec) in declared {
+        let name = id.to_string();
+        let step = match existing.get(name.as_str()) {
+            None => Step::Create(spec),
+            Some(of_file) if !of_file.declared_in.is_empty() => {
+                let file = &of_file.declared_in;
+                return Err(format!(
+                    "{name} is declared in {file}: change it there, or give this one another name"
+                ));
+            }
+            Some(old) => match ScheduleSpec::try_from((*old).clone()) {
+                Ok(same) if same == spec => Step::Keep,
+                _ => Step::Configure(spec, old.etag.clone()),
+            },
+        };
+        if steps.insert(name.clone(), (id, step)).is_some() {
+            return Err(format!("{name} is declared twice: leave one out"));
+        }
+    }
+    let has_labels = |schedule: &v1::Schedule| {
+        pruned.is_some_and(|labels| {
+            labels.iter().all(|(key, value)| schedule.labels.get(key) == Some(value))
+        })
+    };
+    for (name, old) in existing {
+        let is_ours = old.declared_in.is_empty() && has_labels(old);
+        if is_ours && let Some(id) = ScheduleId::from_name(name) {
+            let prune = || (id, Step::Prune(old.etag.clone()));
+            steps.entry(name.to_owned()).or_insert_with(prune);
+        }
+    }
+    Ok(steps)
+}
+
+fn carry_out(
+    daemon: &Daemon,
+    id: &ScheduleId,
+    step: &Step,
+    validate_only: bool,
+) -> Result<(), Failure> {
+    match step {
+        Step::Create(spec) => {
+            let (id, spec) = (Some(id.clone()), spec.clone());
+            let request = CreateSchedule { id, spec, request_id: None, validate_only };
+            daemon.create_schedule(&request).map(drop)
+        }
+        Step::Configure(spec, etag) => {
+            daemon.replace_schedule(id, spec, etag, validate_only).map(drop)
+        }
+        Step::Keep => Ok(()),
+        Step::Prune(etag) => {
+            let (id, etag, allow_missing) = (id.clone(), Some(etag.clone()), true);
+            daemon.delete_schedule(&DeleteSchedule { id, etag, allow_missing, validate_only })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_api::samples;
+    use serde_json::json;
+
+    fn declared(name: &str, interval: &str) -> (ScheduleId, ScheduleSpec) {
+        schedule(json!({"name": name, "interval": interval, "spec": {"target": {"units": ["a.service"]}}}))
+            .expect("a schedule")
+    }
+
+    fn existing(name: &str, interval: &str, labels: &[(&str, &str)], file: &str) -> v1::Schedule {
+        let mut schedule = v1::Schedule::from(&declared(name, interval).1);
+        let labels = labels.iter().map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        schedule.labels = labels.collect();
+        let (name, etag) = (format!("schedules/{name}"), format!("of {name}"));
+        v1::Schedule { name, etag, declared_in: file.to_owned(), ..schedule }
+    }
+
+    #[test]
+    fn only_what_differs_is_changed_and_only_what_has_the_labels_is_pruned() {
+        let team = &[("team", "db"), ("tier", "1")];
+        let there = [
+            existing("same", "5s", &[], ""),
+            existing("other", "6s", &[], ""),
+            existing("old", "5s", team, ""),
+            existing("7", "5s", team, ""),
+            existing("others", "5s", &[("team", "web")], ""),
+            existing("of-file", "5s", team, "/etc/numaloc/conf.d/a.toml"),
+        ];
+        let declared =
+            || vec![declared("same", "5s"), declared("other", "5s"), declared("new", "5s")];
+        let labels = [("team".to_owned(), "db".to_owned())].into();
+        let found = steps(declared(), &there, Some(&labels)).expect("steps");
+        let of = |name: &str| found.get(&format!("schedules/{name}")).map(|(_, step)| step);
+        let spec = declared().remove(0).1;
+        assert_eq!(of("same"), Some(&Step::Keep));
+        assert_eq!(of("other"), Some(&Step::Configure(spec.clone(), "of other".into())));
+        assert_eq!(of("new"), Some(&Step::Create(spec)));
+        assert_eq!(of("old"), Some(&Step::Prune("of old".into())));
+        assert_eq!(of("7"), Some(&Step::Prune("of 7".into())));
+        assert_eq!((of("others"), of("of-file")), (None, None));
+        assert_eq!(steps(declared(), &there, None).expect("steps").len(), 3);
+    }
+
+    #[test]
+    fn what_would_not_be_clear_is_refused() {
+        let there = [existing("a", "5s", &[], "/etc/numaloc/conf.d/a.toml")];
+        let refused = |all: Vec<_>| steps(all, &there, None).expect_err("refused");
+        let message = refused(vec![declared("a", "5s")]);
+        assert!(message.starts_with("schedules/a is declared in /etc/numaloc/conf.d/a.toml"));
+        let twice = vec![declared("b", "5s"), declared("schedules/b", "6s")];
+        assert_eq!(refused(twice), "schedules/b is declared twice: leave one out");
+        for (record, words) in [
+            (json!({"name": "a b"}), "'a b' is not a valid schedule"),
+            (json!({"name": "a", "intervals": "5s"}), "unrecognized field"),
+            (json!({"name": "a", "interval": "5s"}), "schedules/a: spec"),
+            (json!(5), "invalid type"),
+        ] {
+            let error = schedule(record).expect_err(words);
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_the_daemon_prints_is_a_file() {
+        let stored = v1::Schedule::from(&samples::schedule());
+        let printed = serde_json::to_value(&stored).expect("JSON");
+        let (id, spec) = schedule(printed).expect("a schedule");
+        assert_eq!((id.to_string(), spec), (stored.name, samples::schedule().spec));
+    }
+}
