@@ -1,7 +1,8 @@
 //! The configuration: plain data, how it is read from files, and which of it a reload may change.
 //!
-//! `declared` has schedules of files. `grant` has roles and ceilings, which `access` applies. `file` has the tables of the file that differ from the configuration.
-//! `check` has what makes keys invalid together. `value` parses single values, such as users and sockets.
+//! `declared` has schedules of files. `grant` has roles and ceilings, which `access` applies. `file` has the tables of the file that
+//! differ from the configuration. `check` has what makes keys invalid together. `value` parses single values, such as users and
+//! sockets.
 
 mod check;
 mod declared;

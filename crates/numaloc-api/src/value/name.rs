@@ -28,6 +28,10 @@ macro_rules! id {
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::new(name.strip_prefix(Self::PREFIX)?)
             }
+            /// The id in a resource name or, as people write it, without the collection: `jobs/7` and `7`; `None` for other text.
+            pub fn named(text: &str) -> Option<Self> {
+                Self::new(text.strip_prefix(Self::PREFIX).unwrap_or(text))
+            }
             /// Reads the resource name of a stored record, whatever ids were allowed when it was written.
             pub(crate) fn from_record(name: &str) -> Option<Self> {
                 let id = name.strip_prefix(Self::PREFIX)?;

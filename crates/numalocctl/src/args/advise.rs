@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Whom to look at, and how.
 #[derive(Clone, Debug, Args)]
 pub struct AdviseArgs {
-    /// Only these [default: everybody on the host]
+    /// Whom to look at; if nobody is named, at everybody on the host.
     #[command(flatten)]
     pub target: TargetArgs,
     /// Time between the two readings of who uses which CPUs, from 1s to 60s.

@@ -5,19 +5,15 @@ use numaloc_api::value::{JobId, JobState, ScheduleId, WorkloadId};
 use prost_types::Timestamp;
 use std::time::SystemTime;
 
-fn bare<'a>(text: &'a str, prefix: &str) -> &'a str {
-    text.strip_prefix(prefix).unwrap_or(text)
-}
-
 /// Reads the name of a job: `42` or `jobs/42`.
 pub fn parse_job(text: &str) -> Result<JobId, String> {
-    let id = JobId::new(bare(text, JobId::PREFIX));
+    let id = JobId::named(text);
     id.ok_or_else(|| format!("'{text}' is not a valid job: expected for example 42 or jobs/42"))
 }
 
 /// Reads the name of a schedule: `7` or `schedules/7`.
 pub fn parse_schedule(text: &str) -> Result<ScheduleId, String> {
-    let id = ScheduleId::new(bare(text, ScheduleId::PREFIX));
+    let id = ScheduleId::named(text);
     id.ok_or_else(|| {
         format!("'{text}' is not a valid schedule: expected for example 7 or schedules/7")
     })
@@ -25,7 +21,7 @@ pub fn parse_schedule(text: &str) -> Result<ScheduleId, String> {
 
 /// Reads the name of a workload: `redis` or `workloads/redis`.
 pub fn parse_workload(text: &str) -> Result<WorkloadId, String> {
-    let id = WorkloadId::new(bare(text, WorkloadId::PREFIX));
+    let id = WorkloadId::named(text);
     id.ok_or_else(|| {
         format!("'{text}' is not a valid name for a workload: letters, digits, '.', '_', '-'")
     })
@@ -42,7 +38,7 @@ pub fn job_state() -> impl TypedValueParser<Value = JobState> {
 
 /// Reads the number of an event: `12` or `events/12`.
 pub fn parse_event(text: &str) -> Result<u64, String> {
-    let number = bare(text, "events/").parse();
+    let number = text.strip_prefix("events/").unwrap_or(text).parse();
     number
         .map_err(|_| format!("'{text}' is not a valid event: expected for example 12 or events/12"))
 }

@@ -17,7 +17,7 @@ enum Process {
     Name(String),
 }
 
-/// Reads `--pid`.
+/// Reads an argument that names processes by pid alone.
 pub fn parse_pids(text: &str) -> Result<Pids, String> {
     let separate = |c: char| c == ',' || c.is_whitespace();
     let words: Vec<&str> = text.split(separate).filter(|word| !word.is_empty()).collect();

@@ -4,8 +4,8 @@ use crate::exit::Failure;
 use serde_json::{Deserializer, Value};
 use std::{fs, io, path::Path};
 
-/// The records of a file, read by `read`, which gets each with its number from 1. `-` is standard input. `list` is the field of a document
-/// that holds the records, as `-o json` prints them; a document may also be a list, or a single record.
+/// The records of a file, each read by `read`. `-` is standard input. `list` is the field of a document that holds the records, as
+/// `-o json` prints them; a document may also be a list, or a single record.
 ///
 /// # Errors
 /// The file cannot be read or is neither YAML nor JSON; `read` refuses a record.

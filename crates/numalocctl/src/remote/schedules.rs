@@ -111,13 +111,7 @@ impl Daemon {
         let (mut message, paths) =
             update(stored.as_ref(), changes, &self.with_memory_for(&changes.options)?)?;
         message.name = id.to_string();
-        let update_mask = Some(prost_types::FieldMask { paths });
-        let (schedule_to_be, validate_only) = (Some(message), changes.validate_only);
-        let message =
-            v1::UpdateScheduleRequest { schedule: schedule_to_be, update_mask, validate_only };
-        let answer =
-            ask!(self, schedule_service_client::ScheduleServiceClient.update_schedule, message)?;
-        Ok(answer.schedule.unwrap_or_default())
+        self.set_schedule(message, paths, changes.validate_only)
     }
 
     /// Gives a schedule these settings in place of all that it has, if it still has this etag.
@@ -129,8 +123,18 @@ impl Daemon {
         validate_only: bool,
     ) -> Result<v1::Schedule, Failure> {
         let (name, etag) = (id.to_string(), etag.to_owned());
-        let schedule = Some(v1::Schedule { name, etag, ..spec.into() });
-        let update_mask = Some(prost_types::FieldMask { paths: vec!["*".to_owned()] });
+        let schedule = v1::Schedule { name, etag, ..spec.into() };
+        self.set_schedule(schedule, vec!["*".to_owned()], validate_only)
+    }
+
+    /// Sets the fields that `paths` name to those of `schedule`.
+    fn set_schedule(
+        &self,
+        schedule: v1::Schedule,
+        paths: Vec<String>,
+        validate_only: bool,
+    ) -> Result<v1::Schedule, Failure> {
+        let (schedule, update_mask) = (Some(schedule), Some(prost_types::FieldMask { paths }));
         let message = v1::UpdateScheduleRequest { schedule, update_mask, validate_only };
         let answer =
             ask!(self, schedule_service_client::ScheduleServiceClient.update_schedule, message)?;

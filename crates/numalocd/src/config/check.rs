@@ -9,7 +9,7 @@ use nix::unistd::{Gid, Uid, User, getgrouplist};
 use numaloc_config::{Document, Place};
 use std::{ffi::CString, path::Path};
 
-/// What is no mistake, but has to be known.
+/// What the check found that is valid, and that the administrator has to know.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     /// Grants that an earlier one overrules.

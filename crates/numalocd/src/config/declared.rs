@@ -34,9 +34,7 @@ impl<'de> Deserialize<'de> for ScheduleTable {
 impl ScheduleTable {
     /// The id that `name` gives: `redis` or `schedules/redis`. Numbers are given by the daemon.
     fn id(&self) -> Option<ScheduleId> {
-        let name = self.name.as_str();
-        let id = ScheduleId::new(name.strip_prefix(ScheduleId::PREFIX).unwrap_or(name));
-        id.filter(|id| id.number().is_none())
+        ScheduleId::named(&self.name).filter(|id| id.number().is_none())
     }
 }
 

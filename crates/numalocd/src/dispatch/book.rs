@@ -221,12 +221,15 @@ impl Book {
     pub fn check_job(&self, job: &Job, quota: &Quota) -> Result<(), Refusal> {
         self.jobs.check(job, self.owner(job).0, &self.used, quota)
     }
-    /// The same of a schedule.
+    /// The same of a schedule. No quota bounds what files of the configuration declare.
     ///
     /// # Errors
     /// As [`Self::check_job`].
     pub fn check_schedule(&self, schedule: &Schedule, quota: &Quota) -> Result<(), Refusal> {
-        self.schedules.check(schedule, &schedule.creator, &self.used, quota)
+        match schedule.declared_in {
+            Some(_) => Ok(()),
+            None => self.schedules.check(schedule, &schedule.creator, &self.used, quota),
+        }
     }
     /// The same of a workload.
     ///

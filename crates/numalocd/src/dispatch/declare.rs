@@ -99,7 +99,7 @@ fn is_same(known: &Schedule, declared: &Declared) -> bool {
     known.spec == declared.spec && known.declared_in.as_ref() == Some(&declared.file)
 }
 
-/// Whoever may write the configuration may have everything moved.
+/// The caller that stands for the files: anyone who can write the configuration can have all memory moved.
 fn root() -> Caller {
     Caller {
         name: "uid:0".to_owned(),

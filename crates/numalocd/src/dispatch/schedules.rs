@@ -52,7 +52,7 @@ impl Dispatcher {
         self.add_schedule(caller, request, pins, None)
     }
 
-    /// Creates a schedule of a client, or of a file (`declared_in`), which no quota bounds.
+    /// Creates a schedule of a client, or of a file (`declared_in`).
     pub(super) fn add_schedule(
         &mut self,
         caller: &Caller,
@@ -84,9 +84,7 @@ impl Dispatcher {
             declared_in,
             ..Schedule::new(id, spec, caller.name.clone(), self.wall())
         });
-        if schedule.declared_in.is_none() {
-            self.records.check_schedule(&schedule, &self.config().quota)?;
-        }
+        self.records.check_schedule(&schedule, &self.config().quota)?;
         if validate_only {
             return Ok((schedule, false));
         }
@@ -162,9 +160,7 @@ impl Dispatcher {
             declared_in,
             ..(**known).clone()
         });
-        if schedule.declared_in.is_none() {
-            self.records.check_schedule(&schedule, &self.config().quota)?;
-        }
+        self.records.check_schedule(&schedule, &self.config().quota)?;
         if validate_only {
             return Ok(schedule);
         }

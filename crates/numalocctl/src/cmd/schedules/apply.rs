@@ -25,7 +25,7 @@ enum Step {
     Prune(String),
 }
 
-type Steps = BTreeMap<String, (ScheduleId, Step)>;
+type Steps = BTreeMap<ScheduleId, Step>;
 
 /// Reads the file, has the daemon check all changes, and carries them out unless that is all that was asked for. A schedule that
 /// somebody else changes meanwhile ends it; what was done by then stays, and the next run does the rest.
@@ -34,22 +34,22 @@ pub fn apply(daemon: &Daemon, args: &ApplyArgs) -> Result<AppliedDoc, Failure> {
     let existing = daemon.list_schedules(&ScheduleFilter::default())?.schedules;
     let labels = args.prune.then(|| args.label.iter().cloned().collect());
     let steps = steps(declared, &existing, labels.as_ref()).map_err(Failure::Usage)?;
-    for (id, step) in steps.values() {
+    for (id, step) in &steps {
         carry_out(daemon, id, step, true)?;
     }
     if !args.dry_run {
-        for (id, step) in steps.values() {
+        for (id, step) in &steps {
             carry_out(daemon, id, step, false)?;
         }
     }
-    let change = |(name, (_, step)): (String, (ScheduleId, Step))| {
+    let change = |(id, step): (ScheduleId, Step)| {
         let change = match step {
             Step::Create(_) => Change::Created,
             Step::Configure(..) => Change::Configured,
             Step::Keep => Change::Unchanged,
             Step::Prune(_) => Change::Pruned,
         };
-        AppliedRecord { name, change }
+        AppliedRecord { name: id.to_string(), change }
     };
     Ok(AppliedDoc { applied: steps.into_iter().map(change).collect(), dry_run: args.dry_run })
 }
@@ -68,17 +68,19 @@ fn steps(
     existing: &[v1::Schedule],
     pruned: Option<&BTreeMap<String, String>>,
 ) -> Result<Steps, String> {
-    let existing: BTreeMap<&str, &v1::Schedule> =
-        existing.iter().map(|schedule| (schedule.name.as_str(), schedule)).collect();
+    let with_ids = existing.iter().filter_map(|it| Some((ScheduleId::from_name(&it.name)?, it)));
+    let existing: BTreeMap<ScheduleId, &v1::Schedule> = with_ids.collect();
     let mut steps = Steps::new();
     for (id, spec) in declared {
-        let name = id.to_string();
-        let step = match existing.get(name.as_str()) {
+        if steps.contains_key(&id) {
+            return Err(format!("{id} is declared twice: leave one out"));
+        }
+        let step = match existing.get(&id) {
             None => Step::Create(spec),
             Some(of_file) if !of_file.declared_in.is_empty() => {
                 let file = &of_file.declared_in;
                 return Err(format!(
-                    "{name} is declared in {file}: change it there, or give this one another name"
+                    "{id} is declared in {file}: change it there, or give this one another name"
                 ));
             }
             Some(old) => match ScheduleSpec::try_from((*old).clone()) {
@@ -86,20 +88,16 @@ fn steps(
                 _ => Step::Configure(spec, old.etag.clone()),
             },
         };
-        if steps.insert(name.clone(), (id, step)).is_some() {
-            return Err(format!("{name} is declared twice: leave one out"));
-        }
+        steps.insert(id, step);
     }
     let has_labels = |schedule: &v1::Schedule| {
         pruned.is_some_and(|labels| {
             labels.iter().all(|(key, value)| schedule.labels.get(key) == Some(value))
         })
     };
-    for (name, old) in existing {
-        let is_ours = old.declared_in.is_empty() && has_labels(old);
-        if is_ours && let Some(id) = ScheduleId::from_name(name) {
-            let prune = || (id, Step::Prune(old.etag.clone()));
-            steps.entry(name.to_owned()).or_insert_with(prune);
+    for (id, old) in existing {
+        if old.declared_in.is_empty() && has_labels(old) {
+            steps.entry(id).or_insert_with(|| Step::Prune(old.etag.clone()));
         }
     }
     Ok(steps)
@@ -162,7 +160,7 @@ mod tests {
             || vec![declared("same", "5s"), declared("other", "5s"), declared("new", "5s")];
         let labels = [("team".to_owned(), "db".to_owned())].into();
         let found = steps(declared(), &there, Some(&labels)).expect("steps");
-        let of = |name: &str| found.get(&format!("schedules/{name}")).map(|(_, step)| step);
+        let of = |name: &str| found.get(&ScheduleId::new(name)?);
         let spec = declared().remove(0).1;
         assert_eq!(of("same"), Some(&Step::Keep));
         assert_eq!(of("other"), Some(&Step::Configure(spec.clone(), "of other".into())));
