@@ -4,7 +4,7 @@
 use crate::{
     v1,
     value::{
-        Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState, Limits,
+        Emit, Event, EventType, FailedProcess, FoundAt, Job, JobId, JobProgress, JobState, Limits,
         MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Partner, PlanSummary,
         Policy, QosClass, Schedule, ScheduleId, ScheduleSpec, ScheduleState, Selector, Target,
         TargetProcess, Workload, WorkloadId, WorkloadSpec,
@@ -52,8 +52,9 @@ pub fn target() -> Target {
         pids: [4711, 4712].into(),
         cgroups: set(&["/kubepods.slice/a", "/system.slice/b.service"]),
         units: set(&["redis"]),
-        container_ids: set(&["0a1b2c"]),
-        pod_uids: set(&["6f1e-41"]),
+        containers: set(&["0a1b2c"]),
+        pods: set(&["6f1e-41"]),
+        virtual_machines: set(&["db"]),
         labels: selector(),
         workload_creators: set(&["cert:node agent", "uid:1000"]),
         processes: [process(4713)].into(),
@@ -109,6 +110,10 @@ pub fn member() -> MemberResult {
         flows: [((NodeId(2), NodeId(0)), 400 * MIB), ((NodeId(8), NodeId(2)), 160 * MIB)].into(),
         failed: vec![failed()],
         unreadable: 3,
+        found: Some(Box::new(FoundAt {
+            cgroup: Some("/docker/0a1b2c".to_owned()),
+            by: "Docker 0a1b2c".to_owned(),
+        })),
     }
 }
 

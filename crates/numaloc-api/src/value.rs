@@ -33,8 +33,8 @@ pub use request::{
 pub use schedule::{ScheduleFilter, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
 pub use selector::{Condition, NoSelector, Requirement, Selector};
 pub use spec::{
-    Emit, Limits, MigrationSpec, Missing, OnInterrupt, Pins, Policy, QosClass, Target,
-    TargetProcess,
+    Emit, FoundAt, FoundMember, Limits, MigrationSpec, Missing, OnInterrupt, Pins, Policy,
+    QosClass, Target, TargetProcess,
 };
 pub use workload::{
     RegisterWorkload, RenewWorkloads, UnregisterWorkload, WorkloadField, WorkloadFilter,

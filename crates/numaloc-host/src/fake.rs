@@ -8,7 +8,7 @@ use crate::{Roots, survey::space::AddressSpace};
 use numaloc_core::{CpuSet, Identity, Process};
 use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc};
 
-/// A tree with `proc`, `sys`, `cgroup` and `run` in it.
+/// A tree with `proc`, `sys`, `cgroup`, `run`, `var` and `etc` in it.
 pub struct Fake {
     directory: tempfile::TempDir,
 }
@@ -36,6 +36,8 @@ impl Fake {
             sys: path("sys"),
             cgroup: path("cgroup"),
             run: path("run"),
+            var: path("var"),
+            etc: path("etc"),
             ..Roots::default()
         }
     }

@@ -94,6 +94,7 @@ pub use target::{
     cpu_use::CpuUse,
     cpuset::{cpusets, exclusive_cpus},
     identify,
+    named::{Found, Meant, NamedKind},
     own_process::OwnProcess,
     owner::{Owner, owner},
     pressure::{Pressure, Resource, Scope},

@@ -5,21 +5,28 @@ pub(crate) mod cgroup;
 pub(crate) mod containers;
 pub(crate) mod cpu_use;
 pub(crate) mod cpuset;
+pub(crate) mod lookup;
+pub(crate) mod named;
 pub(crate) mod own_process;
 pub(crate) mod owner;
 pub(crate) mod pressure;
 pub(crate) mod process;
+pub(crate) mod runtimes;
 pub(crate) mod thread;
 pub(crate) mod unit;
+pub(crate) mod virtual_machines;
 
 use crate::{
     Error, Roots,
-    target::process::{Miss, OpenProcess},
+    target::{
+        named::{Found, Meant, NamedKind},
+        process::{Miss, OpenProcess},
+    },
 };
 use numaloc_core::{Identity, Process, Topology};
 use std::{collections::BTreeMap, fmt};
 
-/// What a request names: one process, cgroup or unit.
+/// What a request names: one process, cgroup, unit, container, pod or virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The process that has this pid now (or a thread with this id).
@@ -35,13 +42,35 @@ pub enum Target {
     Cgroup(String),
     /// A systemd unit; a name without a suffix is a service's.
     Unit(String),
+    /// A container, pod or virtual machine that runs.
+    Named {
+        /// Which of them.
+        kind: NamedKind,
+        /// Its name or id.
+        name: String,
+    },
 }
 
 impl Target {
+    /// Whether it can get processes after it was resolved.
+    pub fn grows(&self) -> bool {
+        match self {
+            Self::Pid(_) | Self::Process { .. } => false,
+            Self::Cgroup(_) | Self::Unit(_) | Self::Named { .. } => true,
+        }
+    }
+
     fn unit(&self) -> Option<&str> {
         match self {
             Self::Unit(name) => Some(name),
-            Self::Pid(_) | Self::Process { .. } | Self::Cgroup(_) => None,
+            _ => None,
+        }
+    }
+
+    fn named(&self) -> Option<(NamedKind, &str)> {
+        match self {
+            Self::Named { kind, name } => Some((*kind, name)),
+            _ => None,
         }
     }
 }
@@ -53,6 +82,7 @@ impl fmt::Display for Target {
             Self::Process { identity, .. } => write!(f, "process {}", identity.pid),
             Self::Cgroup(path) => write!(f, "cgroup {path}"),
             Self::Unit(name) => write!(f, "unit {name}"),
+            Self::Named { kind, name } => write!(f, "{kind} {name}"),
         }
     }
 }
@@ -77,6 +107,8 @@ pub struct Resolved {
     pub processes: Vec<Process>,
     /// Targets that take no part, and those of which some processes take none.
     pub missing: Vec<LeftOut>,
+    /// Where units, containers, pods and virtual machines were found, by the index of the target.
+    pub found: Vec<(usize, Found)>,
 }
 
 /// A target that takes no part, or not with all of its processes.
@@ -97,11 +129,13 @@ pub struct FoundProcesses {
     pub processes: Vec<Process>,
     /// How many others of its cgroup may not be read, and why the first of them may not.
     pub unreadable: Option<(usize, Error)>,
+    /// Where it was found, if a name had to be looked up.
+    pub found: Option<Found>,
 }
 
 impl FoundProcesses {
     fn one(process: Process) -> Self {
-        Self { processes: vec![process], unreadable: None }
+        Self { processes: vec![process], ..Self::default() }
     }
 }
 
@@ -115,10 +149,11 @@ impl FoundProcesses {
 /// If no target takes part: the error of the first one that exists, else of the first one. If a path leads out of the cgroups.
 pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result<Resolved, Error> {
     let mut processes = BTreeMap::new();
-    let mut missing = Vec::new();
+    let (mut missing, mut places) = (Vec::new(), Vec::new());
     for (target, found) in resolve_each(roots, targets, topology).enumerate() {
         match found {
-            Ok(FoundProcesses { processes: found, unreadable }) => {
+            Ok(FoundProcesses { processes: found, unreadable, found: place }) => {
+                places.extend(place.map(|place| (target, place)));
                 processes.extend(found.into_iter().map(|process| (process.identity.pid, process)));
                 let left = unreadable.map(|(processes, why)| LeftOut { target, processes, why });
                 missing.extend(left);
@@ -131,7 +166,7 @@ pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result
         return LeftOut::first(missing).map_or(Ok(Resolved::default()), Err);
     }
     let (targets, processes) = (targets.to_vec(), processes.into_values().collect());
-    Ok(Resolved { targets, processes, missing })
+    Ok(Resolved { targets, processes, missing, found: places })
 }
 
 impl LeftOut {
@@ -143,49 +178,48 @@ impl LeftOut {
 }
 
 /// The processes of each target by itself, in the order of targets, or why it has none: see [`Error::is_of_target`].
-/// systemd is asked for all units at once.
 pub fn resolve_each(
     roots: &Roots,
     targets: &[Target],
     topology: &Topology,
 ) -> impl Iterator<Item = Result<FoundProcesses, Error>> {
-    let units: Vec<&str> = targets.iter().filter_map(Target::unit).collect();
-    let mut control_groups = unit::control_groups(&units).into_iter();
-    targets.iter().map(move |target| {
-        let of_unit = target.unit().and_then(|_| control_groups.next());
-        find(roots, target, of_unit, topology)
+    let places = lookup::find(roots, targets).into_iter();
+    targets.iter().zip(places).map(|(target, place)| match place {
+        None => process(roots, target, topology),
+        Some(place) => {
+            let place = place?;
+            let mut found = match &place.at {
+                Meant::Cgroup(path) => members(roots, path, target, topology)?,
+                Meant::Pid(pid) => FoundProcesses::one(read(roots, *pid, topology)?),
+            };
+            found.found = Some(place).filter(|_| !matches!(target, Target::Cgroup(_)));
+            Ok(found)
+        }
     })
 }
 
-/// The processes of one target. For a unit, `of_unit` is its cgroup, which is known already.
-fn find(
-    roots: &Roots,
-    target: &Target,
-    of_unit: Option<Result<String, Error>>,
-    topology: &Topology,
-) -> Result<FoundProcesses, Error> {
-    let read = |pid| {
-        let process = process::read(roots, pid, topology);
-        process.map_err(|miss| miss.into_error(pid))
-    };
+fn read(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Error> {
+    process::read(roots, pid, topology).map_err(|miss| miss.into_error(pid))
+}
+
+/// The process that a target names by pid.
+fn process(roots: &Roots, target: &Target, topology: &Topology) -> Result<FoundProcesses, Error> {
     match target {
-        Target::Pid(pid) => Ok(FoundProcesses::one(read(*pid)?)),
+        Target::Pid(pid) => Ok(FoundProcesses::one(read(roots, *pid, topology)?)),
         Target::Process { identity, boot_id } => {
             let other = Error::OtherProcess { pid: identity.pid };
             if crate::boot_id(roots)? != *boot_id {
                 return Err(other);
             }
-            let process = read(identity.pid)?;
+            let process = read(roots, identity.pid, topology)?;
             if process.identity == *identity {
                 Ok(FoundProcesses::one(process))
             } else {
                 Err(other)
             }
         }
-        Target::Cgroup(path) => members(roots, path, target, topology),
-        Target::Unit(_) => {
-            let none = || Err(Error::Empty { target: target.to_string() });
-            members(roots, &of_unit.unwrap_or_else(none)?, target, topology)
+        Target::Cgroup(_) | Target::Unit(_) | Target::Named { .. } => {
+            Err(Error::Empty { target: target.to_string() })
         }
     }
 }
@@ -202,6 +236,7 @@ impl Error {
                 | Self::Ended { .. }
                 | Self::NoCgroup { .. }
                 | Self::NoUnit { .. }
+                | Self::NotRunning { .. }
                 | Self::Empty { .. }
         )
     }
@@ -212,7 +247,9 @@ impl Error {
             self,
             Self::CgroupOutside { .. }
                 | Self::KernelThread { .. }
+                | Self::ManyCgroups { .. }
                 | Self::NoRights { .. }
+                | Self::SeveralCgroups { .. }
                 | Self::Silent { .. }
                 | Self::Systemd { .. }
         );
@@ -273,7 +310,7 @@ fn members(
         let empty = || Error::Empty { target: target.to_string() };
         return Err(unreadable.map_or_else(empty, |(_, first)| first));
     }
-    Ok(FoundProcesses { processes, unreadable })
+    Ok(FoundProcesses { processes, unreadable, found: None })
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ fn scheduled(
     me: &str,
 ) -> Option<v1::Schedule> {
     let target = Target {
-        container_ids: [facts.id.clone()].into(),
+        containers: [facts.id.clone()].into(),
         // Only as we have registered it: others may have registered something else under this container's id.
         workload_creators: [me.to_owned()].into(),
         ..Target::default()
@@ -214,7 +214,7 @@ mod tests {
         let tenant = spec.policy.map(|policy| policy.tenant);
         assert_eq!(tenant.as_deref(), Some("0000-1"), "pods take turns");
         let target = spec.target.expect("a target");
-        assert_eq!(target.container_ids, ["c1"]);
+        assert_eq!(target.containers, ["c1"]);
         assert_eq!(target.workload_creators, ["uid:990"]);
         assert_eq!(notes, Vec::<String>::new());
     }

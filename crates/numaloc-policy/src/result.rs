@@ -91,7 +91,7 @@ impl ContainerResult {
     /// order. Containers that are no member are left out.
     pub fn of_members(containers: &[(String, String)], members: &[MemberResult]) -> Vec<Self> {
         let ids = members.iter().flat_map(|member| {
-            member.member.container_ids.iter().map(move |id| (id.as_str(), member))
+            member.member.containers.iter().map(move |id| (id.as_str(), member))
         });
         let by_id: BTreeMap<&str, &MemberResult> = ids.collect();
         let one = |(name, id): &(String, String)| {

@@ -5,7 +5,7 @@ pub mod pictures;
 use crate::inspect::Inspection;
 use numaloc_api::{
     samples,
-    value::{self, Missing, Target},
+    value::{self, FoundAt, FoundMember, Missing, Target},
 };
 use numaloc_core::{
     CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory,
@@ -135,7 +135,13 @@ pub fn inspection(options: Options) -> Inspection {
     let caller_mems: NodeSet = topology.with_memory();
     let scene = Scene { topology: &topology, processes: &processes, caller_mems: &caller_mems };
     let plan = planner::plan(scene, extents(), &options);
-    Inspection { plan, topology, source: Source::Pagemap, missing: missing() }
+    Inspection { plan, topology, source: Source::Pagemap, missing: missing(), found: found() }
+}
+
+/// A container that was looked up.
+fn found() -> Vec<FoundMember> {
+    let (cgroup, by) = (Some("/docker/0a1b2c".to_owned()), "Docker 0a1b2c".to_owned());
+    vec![FoundMember { member: Target::container("web"), at: FoundAt { cgroup, by } }]
 }
 
 /// A cgroup of which two processes may not be read, and a process that has ended.
@@ -156,7 +162,7 @@ pub fn many_extents() -> Inspection {
     let extents = (1..=25).map(|i| extent(&[(0, i << 32)], Kind::Anonymous, "", &[(2, i, 0)]));
     let options = Options::default();
     let plan = planner::plan(scene, extents, &options);
-    Inspection { plan, topology, source: Source::Query, missing: Vec::new() }
+    Inspection { plan, topology, source: Source::Query, missing: Vec::new(), found: Vec::new() }
 }
 
 /// A possible outcome for [`inspection`].

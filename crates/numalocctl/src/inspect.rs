@@ -6,12 +6,14 @@ use crate::{
 };
 use numaloc_api::{
     LocalityView, v1,
-    value::{Missing, Policy},
+    value::{FoundAt, FoundMember, Missing, Policy},
 };
 use numaloc_core::{NodeId, NodeSet, Offload, OffloadUse, Options, Plan, Topology};
 use numaloc_dma::kernel;
 use numaloc_executor::{Control, Migration, Outcome, PlannedMigration, RunLimits};
-use numaloc_host::{LeftOut, Policies, Resolved, Roots, Source, Target, Viewer, resolve, topology};
+use numaloc_host::{
+    Found, LeftOut, Meant, Policies, Resolved, Roots, Source, Target, Viewer, resolve, topology,
+};
 use std::{
     collections::BTreeMap,
     sync::{mpsc, mpsc::RecvTimeoutError},
@@ -28,6 +30,8 @@ pub struct Inspection {
     pub source: Source,
     /// What of the target is left out.
     pub missing: Vec<Missing>,
+    /// Where members of the target were found that had to be looked up.
+    pub found: Vec<FoundMember>,
 }
 
 impl From<PlannedMigration<Resolved>> for Inspection {
@@ -35,7 +39,8 @@ impl From<PlannedMigration<Resolved>> for Inspection {
         PlannedMigration { topology, plan, survey, party, .. }: PlannedMigration<Resolved>,
     ) -> Self {
         let missing = missing_of(&party.targets, &party.missing);
-        Self { topology, plan, source: survey.page_access.source, missing }
+        let found = found(&party);
+        Self { topology, plan, source: survey.page_access.source, missing, found }
     }
 }
 
@@ -51,7 +56,11 @@ impl Inspection {
             cgroups: cgroups.iter().map(cgroup).collect(),
             ..view.into()
         };
-        v1::GetLocalityResponse { locality: Some(locality), missing: self.missing() }
+        v1::GetLocalityResponse {
+            locality: Some(locality),
+            missing: self.missing(),
+            found: self.found(),
+        }
     }
 
     /// What a migration would do.
@@ -63,7 +72,12 @@ impl Inspection {
             plan: Some(plan),
             missing: self.missing(),
             policy: Some((&policy).into()),
+            found: self.found(),
         }
+    }
+
+    fn found(&self) -> Vec<v1::FoundMember> {
+        self.found.iter().map(Into::into).collect()
     }
 
     fn missing(&self) -> Vec<v1::MissingMember> {
@@ -165,6 +179,19 @@ pub fn missing_of(targets: &[Target], left_out: &[LeftOut]) -> Vec<Missing> {
         processes: left.processes,
     };
     left_out.iter().map(missing).collect()
+}
+
+/// Where the members were found that had to be looked up.
+pub fn found(party: &Resolved) -> Vec<FoundMember> {
+    let member = |(index, Found { at, how }): &(usize, Found)| {
+        let cgroup = match at {
+            Meant::Cgroup(path) => Some(path.clone()),
+            Meant::Pid(_) => None,
+        };
+        let member = name_of(&party.targets[*index]);
+        FoundMember { member, at: FoundAt { cgroup, by: how.clone() } }
+    };
+    party.found.iter().map(member).collect()
 }
 
 /// What became of offload. Only the daemon changes these settings of the host: nobody else would put them back after a crash.

@@ -68,7 +68,9 @@ fn main() -> ExitCode {
         Err(error) => return output::refuse(&error.format(definition)).into(),
     };
     numaloc_host::allow_files();
-    let surroundings = Surroundings { roots: Roots::default(), environment: Environment::read() };
+    let home = std::env::var_os("HOME").map(Into::into);
+    let roots = Roots { home, ..Roots::default() };
+    let surroundings = Surroundings { roots, environment: Environment::read() };
     match cmd::run(cli, &surroundings) {
         Ok(report) => output::print(&report).into(),
         Err(failure) => {

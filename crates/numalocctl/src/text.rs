@@ -34,7 +34,7 @@ pub use dsa::dsa;
 pub use events::{event_header, event_line, events};
 pub use holds::holds;
 pub use jobs::{job, job_line, job_to_be, jobs};
-pub use left_out::left_out;
+pub use left_out::{found_members, left_out};
 pub use locality::locality;
 pub use map::{Canvas, map};
 pub use migration::migration;

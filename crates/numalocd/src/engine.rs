@@ -33,9 +33,10 @@ use crate::{
 pub use advice::Advised;
 pub use live::HostNow;
 use live::Sampler;
+pub use members::LookedAt;
 use members::Members;
-use numaloc_api::value::{Missing, Pins, Target, TargetProcess};
-use numaloc_core::{Identity, NumaBalancing, Options, Plan, Topology};
+use numaloc_api::value::{Pins, Target, TargetProcess};
+use numaloc_core::{Identity, NumaBalancing, Options, Topology};
 use numaloc_dma::{OffloadError, Offloading};
 use numaloc_executor::{Migration, PlannedMigration};
 use numaloc_host::{Error, Policies, Roots, boot_id, containers, cpusets, identify, topology};
@@ -248,11 +249,11 @@ impl Engine {
         aim: Aim,
         options: Options,
         policies: Policies<'static>,
-    ) -> Result<(Plan, Vec<Missing>), Refusal> {
+    ) -> Result<LookedAt, Refusal> {
         let roots = self.roots.clone();
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
             let planned = look(Migration::on(&roots)?, stop, &roots, &aim, &options, policies)?;
-            Ok((planned.plan, planned.party.missing()))
+            Ok(planned.into())
         };
         self.looks.take(of, look).await
     }
@@ -310,14 +311,14 @@ impl Engine {
         options: Options,
         policies: Policies<'static>,
         offers: Offers,
-    ) -> Result<(Plan, Vec<Missing>), Refusal> {
+    ) -> Result<LookedAt, Refusal> {
         let (roots, authority) = (self.roots.clone(), caller.authority.clone());
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
             let migration = Migration::on(&roots)?;
             migration.check(&options)?;
             let mut planned = look(migration, stop, &roots, &aim, &options, policies)?;
             partners::take_in(&mut planned, offers, &authority, stop);
-            Ok((planned.plan, planned.party.missing()))
+            Ok(planned.into())
         };
         self.looks.take(&caller.name, look).await
     }

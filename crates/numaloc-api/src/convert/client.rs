@@ -14,8 +14,9 @@ impl From<&value::Target> for v1::Target {
             pids: target.pids.iter().copied().collect(),
             cgroups: target.cgroups.iter().cloned().collect(),
             units: target.units.iter().cloned().collect(),
-            container_ids: target.container_ids.iter().cloned().collect(),
-            pod_uids: target.pod_uids.iter().cloned().collect(),
+            containers: target.containers.iter().cloned().collect(),
+            pods: target.pods.iter().cloned().collect(),
+            virtual_machines: target.virtual_machines.iter().cloned().collect(),
             labels: (!target.labels.is_empty()).then(|| (&target.labels).into()),
             processes: target.processes.iter().map(Into::into).collect(),
             workload_creators: target.workload_creators.iter().cloned().collect(),
@@ -30,6 +31,19 @@ impl From<&value::TargetProcess> for v1::TargetProcess {
             start_time_ticks: int(process.start_time),
             boot_id: process.boot_id.clone(),
         }
+    }
+}
+
+impl From<&value::FoundAt> for v1::FoundMember {
+    fn from(at: &value::FoundAt) -> Self {
+        let cgroup = at.cgroup.clone().unwrap_or_default();
+        Self { member: None, cgroup, found_by: at.by.clone() }
+    }
+}
+
+impl From<&value::FoundMember> for v1::FoundMember {
+    fn from(found: &value::FoundMember) -> Self {
+        Self { member: Some((&found.member).into()), ..(&found.at).into() }
     }
 }
 

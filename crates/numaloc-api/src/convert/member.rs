@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Violations, v1,
-    value::{FailedProcess, MemberResult, MemberState},
+    value::{FailedProcess, FoundAt, MemberResult, MemberState},
 };
 use numaloc_core::Locality;
 
@@ -34,6 +34,7 @@ impl From<&MemberResult> for v1::MemberResult {
             flows: flows_of(&result.flows),
             failed_processes: result.failed.iter().map(Into::into).collect(),
             unreadable_process_count: int32(result.unreadable),
+            found: result.found.as_deref().map(Into::into),
         }
     }
 }
@@ -78,6 +79,10 @@ fn member(field: &str, from: v1::MemberResult, bad: &mut Violations) -> MemberRe
         flows: flows(&at("flows"), &from.flows, bad),
         failed: failed(&at("failed_processes"), from.failed_processes, bad),
         unreadable: usize::try_from(from.unreadable_process_count).unwrap_or(0),
+        found: from.found.map(|found| {
+            let cgroup = Some(found.cgroup).filter(|cgroup| !cgroup.is_empty());
+            Box::new(FoundAt { cgroup, by: found.found_by })
+        }),
     }
 }
 

@@ -17,6 +17,8 @@ use std::{collections::BTreeSet, mem, time::Duration};
 pub const PIDS_MAX: usize = 4096;
 /// Most names of one sort in a target.
 const NAMES_MAX: usize = 1024;
+/// Longest name of a container, pod or virtual machine in bytes: NAMESPACE/POD/CONTAINER with Kubernetes takes 381.
+const NAME_MAX: usize = 512;
 
 /// Reads a migration, which is required.
 pub fn spec(field: &str, from: Option<v1::MigrationSpec>, bad: &mut Violations) -> MigrationSpec {
@@ -33,15 +35,17 @@ pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Ta
     let Some(mut from) = required(field, from, bad) else { return Target::default() };
     // Whose workloads are meant names none.
     let creators = mem::take(&mut from.workload_creators);
-    let is_empty = from == v1::Target::default();
+    let machines = mem::take(&mut from.virtual_machines);
+    let is_empty = machines.is_empty() && from == v1::Target::default();
     let creator = |field: &str, name, bad: &mut Violations| text(field, name, CREATOR_MAX, bad);
-    let id = |field: &str, id, bad: &mut Violations| token(field, id, TOKEN_MAX, bad);
+    let name = |field: &str, name, bad: &mut Violations| text(field, name, NAME_MAX, bad);
     let target = Target {
         pids: pids(&format!("{field}.pids"), &from.pids, bad),
         cgroups: names(&format!("{field}.cgroups"), from.cgroups, cgroup, bad),
         units: names(&format!("{field}.units"), from.units, unit, bad),
-        container_ids: names(&format!("{field}.container_ids"), from.container_ids, id, bad),
-        pod_uids: names(&format!("{field}.pod_uids"), from.pod_uids, id, bad),
+        containers: names(&format!("{field}.containers"), from.containers, name, bad),
+        pods: names(&format!("{field}.pods"), from.pods, name, bad),
+        virtual_machines: names(&format!("{field}.virtual_machines"), machines, name, bad),
         labels: from.labels.map_or_else(Selector::default, |labels| {
             // An empty selector selects everything, which nobody should do by mistake.
             if labels == v1::LabelSelector::default() {

@@ -1,6 +1,6 @@
 //! Results of the members of a target.
 
-use super::{FailedProcess, Target};
+use super::{FailedProcess, FoundAt, Target};
 use numaloc_core::{Account, Flows, LATE, Locality, NodeId, NodeSet};
 use std::collections::BTreeMap;
 
@@ -70,6 +70,8 @@ pub struct MemberResult {
     pub failed: Vec<FailedProcess>,
     /// Number of further processes of it that may not be read. They are in none of the other fields.
     pub unreadable: usize,
+    /// Where it was found, if it had to be looked up. In a box, because a job may have thousands of members without it.
+    pub found: Option<Box<FoundAt>>,
 }
 
 impl MemberResult {

@@ -18,10 +18,12 @@ pub struct Target {
     pub cgroups: BTreeSet<String>,
     /// systemd units by their full names.
     pub units: BTreeSet<String>,
-    /// Registered workloads by container id.
-    pub container_ids: BTreeSet<String>,
-    /// Registered workloads by pod uid.
-    pub pod_uids: BTreeSet<String>,
+    /// Containers: registered workloads by container id, or those of the host by name or id.
+    pub containers: BTreeSet<String>,
+    /// Pods: registered workloads by pod uid, or those of the host by name or uid.
+    pub pods: BTreeSet<String>,
+    /// Virtual machines of libvirt by name.
+    pub virtual_machines: BTreeSet<String>,
     /// Registered workloads that this selects; none if it is empty.
     pub labels: Selector,
     /// Whose registered workloads are meant; all that its owner may have moved if it is empty.
@@ -44,6 +46,24 @@ pub struct TargetProcess {
 /// The processes that pids, or ids of threads, stand for, as found when the target of a record was set.
 pub type Pins = BTreeMap<i32, TargetProcess>;
 
+/// Where a unit, container, pod or virtual machine was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundAt {
+    /// The cgroup whose processes are meant; `None`: the one process that `by` names.
+    pub cgroup: Option<String>,
+    /// How it was found, for people.
+    pub by: String,
+}
+
+/// A member of a target that was looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundMember {
+    /// A target with one member.
+    pub member: Target,
+    /// Where it is.
+    pub at: FoundAt,
+}
+
 /// A member of a target that is left out, or some of its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
@@ -64,8 +84,9 @@ impl fmt::Display for Target {
             few("process", &pids),
             few("cgroup", &self.cgroups),
             few("unit", &self.units),
-            few("container", &self.container_ids),
-            few("pod", &self.pod_uids),
+            few("container", &self.containers),
+            few("pod", &self.pods),
+            few("virtual machine", &self.virtual_machines),
             self.labels.in_short(),
             few("workloads of", &self.workload_creators),
         ];
@@ -85,7 +106,7 @@ impl Target {
 
     /// A target with one container.
     pub fn container(id: &str) -> Self {
-        Self { container_ids: [id.to_owned()].into(), ..Self::default() }
+        Self { containers: [id.to_owned()].into(), ..Self::default() }
     }
 
     /// Whether a workload that this client has registered may be meant.

@@ -74,9 +74,12 @@ pub enum Error {
         "no cgroup of container {id} below {root}: give the full id while it runs, or its cgroup"
     )]
     NoContainer { id: String, root: PathBuf },
-    /// Several cgroups have the name of this container.
-    #[error("container {id} may be {} and {}: name the cgroup that is meant", cgroups[0], cgroups[1])]
-    SeveralCgroups { id: String, cgroups: [String; 2] },
+    /// Several cgroups have the name of this container, pod or virtual machine.
+    #[error("{target} may be {} and {}: name the cgroup that is meant", cgroups[0], cgroups[1])]
+    SeveralCgroups { target: String, cgroups: [String; 2] },
+    /// No container, pod or virtual machine of this name runs.
+    #[error("no running {target}: {reason}")]
+    NotRunning { target: String, reason: String },
     /// There are too many cgroups to look through.
     #[error("below {root} are more than {most} cgroups: name the cgroup of the container")]
     ManyCgroups {
@@ -182,6 +185,7 @@ impl Error {
             | Self::Ended { .. }
             | Self::NoCgroup { .. }
             | Self::NoContainer { .. }
+            | Self::NotRunning { .. }
             | Self::NoUnit { .. }
             | Self::Empty { .. } => ErrorKind::NotFound,
             Self::NoRights { .. } => ErrorKind::Permission,

@@ -14,6 +14,12 @@ pub struct Roots {
     pub cgroup: PathBuf,
     /// Where programs keep files that need not outlive a boot, normally `/run`.
     pub run: PathBuf,
+    /// Where container runtimes keep their lists, normally `/var`.
+    pub var: PathBuf,
+    /// Where programs are configured, normally `/etc`.
+    pub etc: PathBuf,
+    /// The home directory of the user whose containers without root are known by name, if any.
+    pub home: Option<PathBuf>,
     /// The bound on open page maps. Clones share it.
     pub open_files: OpenFiles,
     /// Processes whose memory cannot be read now. Clones share them.
@@ -27,6 +33,9 @@ impl Default for Roots {
             sys: "/sys".into(),
             cgroup: "/sys/fs/cgroup".into(),
             run: "/run".into(),
+            var: "/var".into(),
+            etc: "/etc".into(),
+            home: None,
             open_files: OpenFiles::default(),
             answering: Answering::default(),
         }

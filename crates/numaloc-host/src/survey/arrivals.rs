@@ -5,7 +5,11 @@
 
 use crate::{
     Roots, Target,
-    target::{cgroup, process, unit},
+    target::{
+        cgroup, lookup,
+        named::{Found, Meant},
+        process,
+    },
 };
 use numaloc_core::{Process, Topology};
 use std::{
@@ -24,13 +28,13 @@ pub trait Arrivals: Debug + Send + Sync {
     fn admits(&self, process: &Process) -> bool;
 }
 
-/// The cgroups of a target: those that it names, and those of the units that it names.
+/// The cgroups of a target.
 #[derive(Debug)]
 pub struct Groups {
     roots: Arc<Roots>,
     topology: Topology,
     targets: Vec<(usize, Target)>,
-    /// Paths of cgroups, each with the index of its target. systemd is asked only once, because that takes a process.
+    /// Paths of cgroups, each with the index of its target. They are looked up only once, because that is expensive.
     paths: OnceLock<Vec<(usize, String)>>,
 }
 
@@ -41,9 +45,8 @@ impl Groups {
         topology: &Topology,
         targets: impl IntoIterator<Item = &'t Target>,
     ) -> Option<Self> {
-        let has_others = |target: &Target| matches!(target, Target::Cgroup(_) | Target::Unit(_));
         let targets = targets.into_iter().cloned().enumerate();
-        let targets: Vec<_> = targets.filter(|(_, target)| has_others(target)).collect();
+        let targets: Vec<_> = targets.filter(|(_, target)| target.grows()).collect();
         let (roots, topology) = (Arc::new(roots.clone()), topology.clone());
         (!targets.is_empty()).then_some(Self { roots, topology, targets, paths: OnceLock::new() })
     }
@@ -63,20 +66,13 @@ impl Groups {
     }
 
     fn find_paths(&self) -> Vec<(usize, String)> {
-        let name = |target: &Target| match target {
-            Target::Unit(name) => Some(name.clone()),
+        let (indexes, targets): (Vec<usize>, Vec<Target>) = self.targets.iter().cloned().unzip();
+        let places = lookup::find(&self.roots, &targets);
+        let path = |(index, place)| match place {
+            Some(Ok(Found { at: Meant::Cgroup(path), .. })) => Some((index, path)),
             _ => None,
         };
-        let names: Vec<String> =
-            self.targets.iter().filter_map(|(_, target)| name(target)).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut of_units = unit::control_groups(&names).into_iter();
-        let path = |(index, target): &(usize, Target)| match target {
-            Target::Cgroup(path) => Some((*index, path.clone())),
-            Target::Unit(_) => Some((*index, of_units.next()?.ok()?)),
-            Target::Pid(_) | Target::Process { .. } => None,
-        };
-        self.targets.iter().filter_map(path).collect()
+        indexes.into_iter().zip(places).filter_map(path).collect()
     }
 }
 

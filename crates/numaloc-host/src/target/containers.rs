@@ -1,4 +1,4 @@
-//! Finds the cgroups of containers by the names that runtimes give to them.
+//! Finds the cgroups of containers and pods by the names that runtimes and the kubelet give to them.
 //!
 //! Users may make cgroups below those that are delegated to them, with any name. So a cgroup that root has made goes before one that
 //! somebody else may have made, except the user who asks, and one outside of all containers before one inside of another container.
@@ -40,18 +40,102 @@ pub fn containers(
     own: Option<u32>,
     stop: &dyn Fn() -> bool,
 ) -> Result<BTreeMap<String, Result<String, Error>>, Error> {
-    let mut found: BTreeMap<&str, (Origin, Vec<String>)> = BTreeMap::new();
+    let sought = Sought::containers(ids.iter().map(String::as_str));
+    let found = find(roots, &sought, own, stop)?;
+    let one = |id: &String| match found.get(&Name::Container(id)).map(Vec::as_slice) {
+        None | Some([]) => Err(Error::NoContainer { id: id.clone(), root: roots.cgroup.clone() }),
+        Some([only]) => Ok(only.clone()),
+        Some([one, other, ..]) => {
+            let target = format!("container {id}");
+            Err(Error::SeveralCgroups { target, cgroups: [one.clone(), other.clone()] })
+        }
+    };
+    Ok(ids.iter().map(|id| (id.clone(), one(id))).collect())
+}
+
+/// What the name of a cgroup may say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Name<'a> {
+    /// A container's id, or the beginning of one.
+    Container(&'a str),
+    /// A pod's uid.
+    Pod(&'a str),
+}
+
+/// The containers and pods whose cgroups are sought.
+#[derive(Debug, Default)]
+pub(crate) struct Sought<'a> {
+    containers: BTreeSet<&'a str>,
+    /// The lengths of the containers' ids. Those that are shorter than the id of a cgroup are compared with its beginning.
+    lengths: BTreeSet<usize>,
+    pods: BTreeSet<&'a str>,
+}
+
+impl<'a> Sought<'a> {
+    /// Containers by their ids.
+    pub fn containers(ids: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut sought = Self::default();
+        sought.extend(ids.into_iter().map(Name::Container));
+        sought
+    }
+
+    /// Those of the names that the directory of a cgroup has.
+    fn meant_by(&self, directory: &str) -> Vec<Name<'a>> {
+        let mut names = Vec::new();
+        if let Some(id) = container(directory) {
+            let beginnings = self.lengths.iter().filter(|_| is_id(id));
+            let beginnings = beginnings.filter_map(|&length| id.get(..length));
+            let known = beginnings.chain([id]).filter_map(|id| self.containers.get(id).copied());
+            names.extend(known.map(Name::Container));
+            names.dedup();
+        }
+        let uid = pod(directory).filter(|_| !self.pods.is_empty());
+        names.extend(uid.and_then(|uid| self.pods.get(&*uid)).copied().map(Name::Pod));
+        names
+    }
+}
+
+impl<'a> Extend<Name<'a>> for Sought<'a> {
+    fn extend<I: IntoIterator<Item = Name<'a>>>(&mut self, names: I) {
+        for name in names {
+            match name {
+                Name::Container(id) => {
+                    self.lengths.insert(id.len());
+                    self.containers.insert(id);
+                }
+                Name::Pod(uid) => {
+                    self.pods.insert(uid);
+                }
+            }
+        }
+    }
+}
+
+/// The cgroups of the best origin that have each name, in one walk of each hierarchy. Names that none has are left out.
+///
+/// # Errors
+/// [`Error::Stopped`] if `stop` returns true; [`Error::ManyCgroups`].
+pub(crate) fn find<'a>(
+    roots: &Roots,
+    sought: &Sought<'a>,
+    own: Option<u32>,
+    stop: &dyn Fn() -> bool,
+) -> Result<BTreeMap<Name<'a>, Vec<String>>, Error> {
+    let all = sought.containers.iter().map(|&id| Name::Container(id));
+    let all: BTreeSet<_> = all.chain(sought.pods.iter().map(|&uid| Name::Pod(uid))).collect();
+    let mut found: BTreeMap<Name<'a>, (Origin, Vec<String>)> = BTreeMap::new();
     for hierarchy in cgroup::hierarchies(&roots.cgroup) {
         // A name that anybody may have made in one hierarchy must not hide a better one in the next.
-        let is_sure = |id: &str| found.get(id).is_some_and(|(origin, _)| *origin == Origin::Host);
-        let sought: BTreeSet<&str> =
-            ids.iter().map(String::as_str).filter(|id| !is_sure(id)).collect();
-        if sought.is_empty() {
+        let is_open =
+            |name: &&Name<'a>| found.get(*name).is_none_or(|(origin, _)| *origin != Origin::Host);
+        let mut open = Sought::default();
+        open.extend(all.iter().filter(is_open).copied());
+        if open.containers.is_empty() && open.pods.is_empty() {
             break;
         }
-        let mut here: BTreeMap<&str, (Origin, Vec<String>)> = BTreeMap::new();
-        for (id, path, origin) in walk(&hierarchy, &sought, own, MOST, stop)? {
-            let (best, paths) = here.entry(id).or_insert((origin, Vec::new()));
+        let mut here: BTreeMap<Name<'a>, (Origin, Vec<String>)> = BTreeMap::new();
+        for (name, path, origin) in walk(&hierarchy, &open, own, MOST, stop)? {
+            let (best, paths) = here.entry(name).or_insert((origin, Vec::new()));
             if origin < *best {
                 (*best, *paths) = (origin, Vec::new());
             }
@@ -59,37 +143,29 @@ pub fn containers(
                 paths.push(path);
             }
         }
-        for (id, (origin, paths)) in here {
-            if found.get(id).is_none_or(|(best, _)| origin < *best) {
-                found.insert(id, (origin, paths));
+        for (name, (origin, paths)) in here {
+            if found.get(&name).is_none_or(|(best, _)| origin < *best) {
+                found.insert(name, (origin, paths));
             }
         }
     }
-    let mut one = |id: &String| match found.remove(id.as_str()).map(|(_, paths)| paths).as_deref() {
-        None | Some([]) => Err(Error::NoContainer { id: id.clone(), root: roots.cgroup.clone() }),
-        Some([only]) => Ok(only.clone()),
-        Some([one, other, ..]) => {
-            let cgroups = [one.clone(), other.clone()];
-            Err(Error::SeveralCgroups { id: id.clone(), cgroups })
-        }
-    };
-    Ok(ids.iter().map(|id| (id.clone(), one(id))).collect())
+    Ok(found.into_iter().map(|(name, (_, paths))| (name, paths)).collect())
 }
 
-/// All cgroups of these containers in a hierarchy, without those inside another cgroup of the same container.
+/// All cgroups of these names in a hierarchy, without those inside another cgroup of the same name.
 fn walk<'a>(
     hierarchy: &Path,
-    sought: &BTreeSet<&'a str>,
+    sought: &Sought<'a>,
     own: Option<u32>,
     most: usize,
     stop: &dyn Fn() -> bool,
-) -> Result<Vec<(&'a str, String, Origin)>, Error> {
+) -> Result<Vec<(Name<'a>, String, Origin)>, Error> {
     let mut found = Vec::new();
     let mut seen = 0;
     let owner = |directory: &Path| Some(fs::metadata(hierarchy.join(directory)).ok()?.uid());
     let root = owner(Path::new(""));
-    // Directories still to read, each with the ids of the containers that it lies within, and whether it lies within any.
-    let mut directories = vec![(PathBuf::new(), Vec::<&'a str>::new(), false)];
+    // Directories still to read, each with the names that it lies within, and whether it lies within any container.
+    let mut directories = vec![(PathBuf::new(), Vec::<Name<'a>>::new(), false)];
     while let Some((relative, within, is_within)) = directories.pop() {
         if stop() {
             return Err(Error::Stopped);
@@ -100,25 +176,27 @@ fn walk<'a>(
             .filter_map(Result::ok)
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
             .filter_map(|entry| entry.file_name().into_string().ok());
-        for name in children {
+        for directory in children {
             seen += 1;
             if seen > most {
                 return Err(Error::ManyCgroups { root: hierarchy.into(), most });
             }
-            let path = relative.join(&name);
-            let id = container(&name).and_then(|id| sought.get(id).copied());
+            let path = relative.join(&directory);
             let mut within = within.clone();
-            if let Some(id) = id.filter(|id| !within.contains(id)) {
+            for name in sought.meant_by(&directory) {
+                if within.contains(&name) {
+                    continue;
+                }
                 let origin = match owner(&relative) {
                     maker if maker.is_some() && maker == root && is_within => Origin::Container,
                     maker if maker.is_some() && maker == root => Origin::Host,
                     maker if maker.is_some() && maker == own => Origin::Own,
                     _ => Origin::User,
                 };
-                found.push((id, format!("/{}", path.display()), origin));
-                within.push(id);
+                found.push((name, format!("/{}", path.display()), origin));
+                within.push(name);
             }
-            let is_within = is_within || container(&name).is_some_and(is_id);
+            let is_within = is_within || container(&directory).is_some_and(is_id);
             directories.push((path, within, is_within));
         }
     }
@@ -140,8 +218,18 @@ fn container(name: &str) -> Option<&str> {
     }
 }
 
-/// Whether this is the full id of a container, as all runtimes make them.
-fn is_id(text: &str) -> bool {
+/// The uid in the name of a pod's cgroup: `podUID` with the kubelet's cgroupfs driver, and with that of systemd
+/// `kubepods-burstable-podUID.slice`, where the dashes of the uid are underscores (Kubernetes,
+/// pkg/kubelet/cm/cgroup_manager_linux.go, `escapeSystemdCgroupName`).
+fn pod(name: &str) -> Option<String> {
+    match name.strip_suffix(".slice") {
+        Some(slice) => Some(slice.rsplit('-').next()?.strip_prefix("pod")?.replace('_', "-")),
+        None => Some(name.strip_prefix("pod")?.to_owned()),
+    }
+}
+
+/// Whether this is the full id of a container, as Docker, Podman and the runtimes of Kubernetes make them.
+pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
@@ -288,10 +376,46 @@ mod tests {
     }
 
     #[test]
+    fn the_beginning_of_an_id_means_each_container_that_it_fits() {
+        let [one, other] = ["0123", "0124"].map(|begin| format!("{begin}{}", "e".repeat(60)));
+        let cgroups = [format!("docker/{one}"), format!("docker/{other}"), "docker/012".into()];
+        let fake = host(&[""], &cgroups);
+        let sought = Sought::containers(["012", "0123", "0124e", "9", &one]);
+        let found = super::find(&fake.roots(), &sought, None, &|| false).expect("it can be read");
+        let found = |id| found.get(&Name::Container(id)).cloned().unwrap_or_default();
+        let [one_path, other_path] = [&one, &other].map(|id| format!("/docker/{id}"));
+        assert_eq!(found("0123"), std::slice::from_ref(&one_path));
+        assert_eq!(found(&one), std::slice::from_ref(&one_path));
+        assert_eq!(found("0124e"), std::slice::from_ref(&other_path));
+        assert_eq!(found("012"), ["/docker/012".to_owned(), one_path, other_path]);
+        assert!(found("9").is_empty());
+    }
+
+    #[test]
+    fn a_pod_has_the_name_that_its_driver_gives() {
+        let uid = "1ad5-77";
+        for name in [
+            "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1ad5_77.slice",
+            "kubepods.slice/kubepods-pod1ad5_77.slice",
+            "kubepods/besteffort/pod1ad5-77",
+            "kubelet/kubepods/pod1ad5-77",
+        ] {
+            let others = ["kubepods/pod1ad5-778", "pod.slice", "podman", "machine.slice"];
+            let cgroups: Vec<_> = others.into_iter().chain([name]).map(str::to_owned).collect();
+            let fake = host(&[""], &cgroups);
+            let mut sought = Sought::default();
+            sought.extend([Name::Pod(uid), Name::Pod("77")]);
+            let found =
+                super::find(&fake.roots(), &sought, None, &|| false).expect("it can be read");
+            assert_eq!(found, [(Name::Pod(uid), vec![format!("/{name}")])].into());
+        }
+    }
+
+    #[test]
     fn it_looks_no_further_than_it_may() {
         let fake = host(&[""], &(0..9).map(|n| format!("top/c{n}")).collect::<Vec<_>>());
         let root = fake.path("cgroup");
-        let sought = BTreeSet::from(["a"]);
+        let sought = Sought::containers(["a"]);
         assert!(walk(&root, &sought, None, 10, &|| false).is_ok());
         let error = walk(&root, &sought, None, 9, &|| false).expect_err("there are ten");
         assert!(matches!(error, Error::ManyCgroups { most: 9, .. }), "{error}");

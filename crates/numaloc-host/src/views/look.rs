@@ -15,7 +15,10 @@ use crate::{
     nodes::topology,
     resolve,
     survey::page_access::PageAccess,
-    target::unit,
+    target::{
+        lookup,
+        named::{Found, Meant},
+    },
     views::facts,
 };
 use numaloc_core::{
@@ -187,14 +190,18 @@ fn scope(
         return Ok((groups::below(roots, "/")?, pids));
     }
     let (mut groups, mut pids) = (Vec::new(), BTreeSet::new());
-    for (index, target) in wanted.targets.iter().enumerate() {
-        let found = match target {
-            Target::Cgroup(path) => group(roots, path, &mut groups, &mut pids),
-            Target::Unit(name) => unit::control_groups(&[name])
-                .pop()
-                .unwrap_or_else(|| Err(Error::Empty { target: target.to_string() }))
-                .and_then(|path| group(roots, &path, &mut groups, &mut pids)),
-            Target::Pid(_) | Target::Process { .. } => {
+    let places = lookup::find(roots, &wanted.targets).into_iter();
+    for (index, (target, place)) in wanted.targets.iter().zip(places).enumerate() {
+        let found = match place {
+            Some(Ok(Found { at: Meant::Cgroup(path), .. })) => {
+                group(roots, &path, &mut groups, &mut pids)
+            }
+            Some(Ok(Found { at: Meant::Pid(pid), .. })) => {
+                pids.insert(pid);
+                Ok(())
+            }
+            Some(Err(error)) => Err(error),
+            None => {
                 let found = resolve(roots, std::slice::from_ref(target), topology);
                 found.map(|found| pids.extend(found.processes.iter().map(|one| one.identity.pid)))
             }

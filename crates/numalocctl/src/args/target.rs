@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use clap::Args;
 use numaloc_api::value::{self, Selector};
 use numaloc_core::Identity;
-use numaloc_host::{Roots, Target};
+use numaloc_host::{NamedKind, Roots, Target};
 use std::fmt;
 
 /// What names a target. Whether one is required is decided where the command is carried out, because a message of ours names
@@ -25,12 +25,16 @@ pub struct TargetArgs {
     /// All processes of a systemd unit (repeatable).
     #[arg(long, value_name = "NAME")]
     pub unit: Vec<String>,
-    /// A container that is registered with the daemon (repeatable).
-    #[arg(long, value_name = "ID")]
+    /// A container of Docker, Podman, nerdctl, containerd or Kubernetes by name or id, or one that is registered with the daemon by
+    /// its id (repeatable). With Kubernetes the name is CONTAINER or NAMESPACE/POD/CONTAINER.
+    #[arg(long, value_name = "NAME|ID")]
     pub container: Vec<String>,
-    /// A pod whose containers are registered with the daemon (repeatable).
-    #[arg(long, value_name = "UID")]
+    /// A Kubernetes pod by NAMESPACE/NAME, name or uid (repeatable).
+    #[arg(long, value_name = "NAMESPACE/NAME")]
     pub pod: Vec<String>,
+    /// A virtual machine of libvirt by name (repeatable).
+    #[arg(long, value_name = "NAME")]
+    pub vm: Vec<String>,
     /// Workloads registered with the daemon that have these labels, as Kubernetes writes it: app=redis,tier in (a,b),!old
     /// (repeatable: all have to hold).
     #[arg(long, value_name = "SELECTOR")]
@@ -79,6 +83,15 @@ pub fn name_of(target: &Target) -> value::Target {
         Target::Unit(unit) => {
             value::Target { units: [unit.clone()].into(), ..value::Target::default() }
         }
+        Target::Named { kind, name } => {
+            let (mut target, name) = (value::Target::default(), [name.clone()].into());
+            match kind {
+                NamedKind::Container => target.containers = name,
+                NamedKind::Pod => target.pods = name,
+                NamedKind::VirtualMachine => target.virtual_machines = name,
+            }
+            target
+        }
     }
 }
 
@@ -114,8 +127,6 @@ impl TargetArgs {
     /// A member is named that only the daemon knows.
     pub fn targets(&self) -> Result<Vec<Target>, Failure> {
         let registered = [
-            ("--container", self.container.is_empty()),
-            ("--pod", self.pod.is_empty()),
             ("--selector", self.selector.is_empty()),
             ("--namespace", self.namespace.is_none()),
             ("--workloads-of", self.workloads_of.is_empty()),
@@ -126,7 +137,15 @@ impl TargetArgs {
         let pids = self.pids().map(Target::Pid);
         let cgroups = self.cgroup.iter().cloned().map(Target::Cgroup);
         let units = self.unit.iter().cloned().map(Target::Unit);
-        Ok(pids.chain(cgroups).chain(units).collect())
+        let named = |kind, names: &[String]| -> Vec<Target> {
+            names.iter().map(|name| Target::Named { kind, name: name.clone() }).collect()
+        };
+        let named = [
+            named(NamedKind::Container, &self.container),
+            named(NamedKind::Pod, &self.pod),
+            named(NamedKind::VirtualMachine, &self.vm),
+        ];
+        Ok(pids.chain(cgroups).chain(units).chain(named.into_iter().flatten()).collect())
     }
     /// The target as a value of the API.
     pub fn request(&self) -> value::Target {
@@ -134,8 +153,9 @@ impl TargetArgs {
             pids: self.pids().collect(),
             cgroups: self.cgroup.iter().map(|path| cgroup_path(path)).collect(),
             units: self.unit.iter().cloned().collect(),
-            container_ids: self.container.iter().cloned().collect(),
-            pod_uids: self.pod.iter().cloned().collect(),
+            containers: self.container.iter().cloned().collect(),
+            pods: self.pod.iter().cloned().collect(),
+            virtual_machines: self.vm.iter().cloned().collect(),
             labels: joined(&self.selector, self.namespace.as_ref()),
             workload_creators: self.workloads_of.iter().cloned().collect(),
             ..value::Target::default()

@@ -110,6 +110,9 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
     let best_effort = limits.best_effort(&planned.plan.options.pacing);
     let partners = partners::find(roots, &planned.topology, &args.plan.exchange, best_effort)?;
     planned.exchange(partners, &|| false);
+    for found in inspect::found(&planned.party).iter().map(v1::FoundMember::from) {
+        complain(text::found_members(&[found]).trim_end());
+    }
     if !planned.plan.is_skipped() {
         warn(roots, args);
     }

@@ -127,7 +127,7 @@ pub fn job(job: &v1::Job, topology: &v1::Topology, view: View) -> String {
     if view.wide && job.plan.is_some() {
         let policy = job.spec.as_ref().and_then(|spec| spec.policy.clone());
         let answer =
-            v1::PlanMigrationResponse { plan: job.plan.clone(), policy, missing: Vec::new() };
+            v1::PlanMigrationResponse { plan: job.plan.clone(), policy, ..Default::default() };
         text += &format!("\nplan:\n{}", plan(&answer, topology, view));
     }
     if has_ended {

@@ -1,4 +1,4 @@
-//! What of a target is left out.
+//! What of a target is left out, and where the rest was found.
 
 use super::target::target;
 use crate::{clean::clean, units::counted};
@@ -15,4 +15,19 @@ pub fn left_out(missing: &[v1::MissingMember]) -> String {
         clean(&format!("left out: {what}: {reason}")) + "\n"
     };
     missing.iter().map(line).collect()
+}
+
+/// A line with where a member was found that had to be looked up.
+pub fn found_member(member: Option<&v1::Target>, found: &v1::FoundMember) -> String {
+    let v1::FoundMember { cgroup, found_by, .. } = found;
+    let at = match &cgroup[..] {
+        "" => found_by.clone(),
+        cgroup => format!("{found_by}, cgroup {cgroup}"),
+    };
+    clean(&format!("found: {}: {at}", target(member))) + "\n"
+}
+
+/// A line for each member of an answer that had to be looked up.
+pub fn found_members(members: &[v1::FoundMember]) -> String {
+    members.iter().map(|found| found_member(found.member.as_ref(), found)).collect()
 }

@@ -3,7 +3,7 @@
 use super::{
     cells::{skip, source},
     homes::homes,
-    left_out::left_out,
+    left_out::{found_members, left_out},
     table::{Table, list},
 };
 use crate::{
@@ -54,7 +54,11 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
         row.extend(placed(&columns, sum, view));
         table.row(row);
     }
-    let footer = footer(locality, &left_out(&answer.missing), total.movable.unwrap_or_default());
+    let footer = footer(
+        locality,
+        &(found_members(&answer.found) + &left_out(&answer.missing)),
+        total.movable.unwrap_or_default(),
+    );
     table.render(view) + &footer + &homes(&locality.processes, view)
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     cells::{process as named, why},
-    left_out::left_out,
+    left_out::{found_member, left_out},
     members::members,
     offload::offload,
     plan::{change, skips},
@@ -29,6 +29,11 @@ pub fn migration(job: &v1::Job, view: View) -> String {
         text += &processes(&outcome.processes, view);
         text.push('\n');
     }
+    let found = job
+        .members
+        .iter()
+        .filter_map(|member| Some(found_member(member.member.as_ref(), member.found.as_ref()?)));
+    text.extend(found);
     // Without the daemon there are no results of members, only what is left out.
     let members = if job.name.is_empty() { String::new() } else { members(&job.members, view) };
     match members.is_empty() {

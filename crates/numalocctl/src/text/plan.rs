@@ -3,7 +3,7 @@
 use super::{
     cells::{kind, process as named, skip, source, why},
     homes::homes,
-    left_out::left_out,
+    left_out::{found_members, left_out},
     policy::asked,
     table::{Table, list},
 };
@@ -39,6 +39,7 @@ pub fn plan(answer: &v1::PlanMigrationResponse, topology: &v1::Topology, view: V
     if !text.is_empty() {
         text.push('\n');
     }
+    text += &found_members(&answer.found);
     text += &left_out(&answer.missing);
     text += &skips(&plan.processes, view);
     text += &homes(&plan.processes, view);

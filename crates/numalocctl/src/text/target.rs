@@ -12,8 +12,9 @@ pub fn target(target: Option<&v1::Target>) -> String {
         ("pid", &pids),
         ("cgroup", &target.cgroups),
         ("unit", &target.units),
-        ("container", &target.container_ids),
-        ("pod", &target.pod_uids),
+        ("container", &target.containers),
+        ("pod", &target.pods),
+        ("vm", &target.virtual_machines),
     ];
     let mut parts: Vec<_> = named
         .into_iter()

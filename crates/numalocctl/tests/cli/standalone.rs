@@ -45,7 +45,10 @@ fn nonsense_is_refused() {
     fails("migrate --pid 1 --batch-bytes 1", 2, "at least one page");
     fails("migrate --pid 1 --workers 0", 2, "1..=256");
     fails("migrate --pid 1 --progress --no-progress", 2, "cannot be used with");
-    fails("locality --pid 1 --container abc --standalone", 2, "--container needs the daemon");
+    fails("locality --selector a=b --standalone", 2, "--selector needs the daemon");
+    fails("locality --container abc --standalone", 3, "no running container abc: ");
+    fails("locality --pod a/b --standalone", 3, "no running pod a/b: ");
+    fails("locality --vm db --standalone", 3, "no running virtual machine db: ");
     fails("topology -o yaml", 2, "yaml");
     fails("migrat --pid 1", 2, "migrat");
 }

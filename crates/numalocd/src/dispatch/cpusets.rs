@@ -60,7 +60,7 @@ impl Dispatcher {
         };
         selected.aim.members.iter().any(|member| match &member.target {
             HostTarget::Cgroup(path) => is_one(path),
-            HostTarget::Pid(_) | HostTarget::Process { .. } | HostTarget::Unit(_) => false,
+            _ => false,
         })
     }
 }

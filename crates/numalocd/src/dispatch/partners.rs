@@ -79,7 +79,7 @@ impl Dispatcher {
             cgroups.extend(selected.aim.members.into_iter().filter_map(
                 |member| match member.target {
                     HostTarget::Cgroup(path) => Some(path),
-                    HostTarget::Pid(_) | HostTarget::Process { .. } | HostTarget::Unit(_) => None,
+                    _ => None,
                 },
             ));
         }

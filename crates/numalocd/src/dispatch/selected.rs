@@ -2,7 +2,7 @@
 
 use crate::order::{Aim, Member, exactly};
 use numaloc_api::value::{QosClass, Target};
-use numaloc_host::Target as HostTarget;
+use numaloc_host::{NamedKind, Target as HostTarget};
 
 /// A target with its workloads resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,9 +15,12 @@ pub struct Selected {
 
 /// A target that names neither cgroups nor workloads, resolved: what is registered does not matter. `None`: it names some.
 pub fn plain(target: &Target) -> Option<Selected> {
-    let Target { pids, processes: exact, units: named, .. } = target;
+    let Target { pids, processes: exact, units: named, virtual_machines, .. } = target;
     let (pids, exact, named) = (pids.clone(), exact.clone(), named.clone());
-    let is_plain = *target == Target { pids, processes: exact, units: named, ..Target::default() };
+    let virtual_machines = virtual_machines.clone();
+    let rest = Target::default();
+    let is_plain =
+        *target == Target { pids, processes: exact, units: named, virtual_machines, ..rest };
     is_plain.then(|| {
         let members = processes(target).into_iter().chain(units(target)).collect();
         Selected { aim: Aim { members, missing: Vec::new() }, qos_class: None }
@@ -37,10 +40,20 @@ pub fn processes(target: &Target) -> Vec<Member> {
     pids.chain(exact).collect()
 }
 
-/// The units that a target names.
+/// The units and virtual machines that a target names.
 pub fn units(target: &Target) -> impl Iterator<Item = Member> {
-    target.units.iter().map(|unit| {
+    let units = target.units.iter().map(|unit| {
         let name = Target { units: [unit.clone()].into(), ..Target::default() };
         Member { target: HostTarget::Unit(unit.clone()), name }
-    })
+    });
+    let machines = target.virtual_machines.iter().map(|machine| {
+        let name = Target { virtual_machines: [machine.clone()].into(), ..Target::default() };
+        on_host(NamedKind::VirtualMachine, machine, name)
+    });
+    units.chain(machines)
+}
+
+/// A member that is looked up on the host. `member` is its name for clients.
+pub fn on_host(kind: NamedKind, name: &str, member: Target) -> Member {
+    Member { target: HostTarget::Named { kind, name: name.to_owned() }, name: member }
 }

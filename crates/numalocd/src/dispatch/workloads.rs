@@ -6,7 +6,7 @@ use super::{
     measured::Measured,
     names::DeclaredClass,
     owned::{check_etag, check_owner, etag},
-    selected::{Selected, processes, units},
+    selected::{Selected, on_host, processes, units},
     used::{Amount, CountedKind},
 };
 use crate::{
@@ -19,12 +19,22 @@ use numaloc_api::value::{
     Missing, Pins, QosClass, RegisterWorkload, RenewWorkloads, Target, UnregisterWorkload,
     Workload, WorkloadId, WorkloadSet, WorkloadSpec, first_few,
 };
-use numaloc_host::Target as HostTarget;
+use numaloc_host::{NamedKind, Target as HostTarget};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 use tokio::time::Instant;
+
+/// What a target means besides processes and units.
+struct Selection<'a> {
+    /// Cgroups that it names itself and those of workloads, each with its name as a member.
+    cgroups: BTreeMap<&'a str, Target>,
+    /// Containers and pods that nobody has registered: they are looked up on the host.
+    named: Vec<Member>,
+    /// Names of workloads under which nothing is registered.
+    missing: Vec<Missing>,
+}
 
 /// At most this many workloads are forgotten in one commit when their leases end.
 const AT_ONCE: usize = 1000;
@@ -44,7 +54,7 @@ impl Dispatcher {
         pins: Option<&Pins>,
     ) -> Result<Selected, Refusal> {
         of.map_or(Ok(()), |of| check_creators(target, of))?;
-        let (cgroups, missing) = self.cgroups(target, of);
+        let Selection { cgroups, named, missing } = self.meant(target, of);
         let said = cgroups.keys().flat_map(|&path| {
             let said = self.records.names().classes_of(path);
             said.filter(move |says| {
@@ -62,6 +72,7 @@ impl Dispatcher {
                 .into_iter()
                 .map(|(path, name)| Member { target: HostTarget::Cgroup(path.to_owned()), name }),
         );
+        members.extend(named);
         members.extend(units(target));
         let aim = Aim { members, missing };
         let aim = match pins {
@@ -77,39 +88,42 @@ impl Dispatcher {
         }
     }
 
-    /// The cgroups that a target names, each with its name as a member; and the names under which nothing is registered.
-    fn cgroups<'a>(
-        &'a self,
-        target: &'a Target,
-        of: Option<&Caller>,
-    ) -> (BTreeMap<&'a str, Target>, Vec<Missing>) {
+    /// What a target means besides processes and units.
+    fn meant<'a>(&'a self, target: &'a Target, of: Option<&Caller>) -> Selection<'a> {
         let names = self.records.names();
-        let mut missing = Vec::new();
+        let (mut missing, mut looked_up) = (Vec::new(), Vec::new());
         let mut cgroups: BTreeMap<&str, Target> =
             target.cgroups.iter().map(|path| (path.as_str(), Target::cgroup(path))).collect();
-        let mut add = |named: Target, ids: &mut dyn Iterator<Item = &'a WorkloadId>| {
+        let mut add = |named: Target,
+                       kind: Option<(NamedKind, &str)>,
+                       ids: &mut dyn Iterator<Item = &'a WorkloadId>| {
             let mut any = false;
             for Workload { spec, .. } in ids.filter_map(|id| self.selectable(id, target, of)) {
                 any = true;
                 cgroups.entry(&spec.cgroup).or_insert_with(|| name_of(spec));
             }
-            if !any {
-                let reason = not_registered(&named, &target.workload_creators, of);
-                missing.push(Missing { reason, member: named, processes: 0 });
+            match kind.filter(|_| target.workload_creators.is_empty()) {
+                _ if any => {}
+                Some((kind, name)) => looked_up.push(on_host(kind, name, named)),
+                None => {
+                    let reason = not_registered(&named, &target.workload_creators, of);
+                    missing.push(Missing { reason, member: named, processes: 0 });
+                }
             }
         };
-        for id in &target.container_ids {
-            add(Target::container(id), &mut names.in_container(id));
+        for id in &target.containers {
+            let kind = Some((NamedKind::Container, id.as_str()));
+            add(Target::container(id), kind, &mut names.in_container(id));
         }
-        for uid in &target.pod_uids {
-            let named = Target { pod_uids: [uid.clone()].into(), ..Target::default() };
-            add(named, &mut names.in_pod(uid));
+        for uid in &target.pods {
+            let named = Target { pods: [uid.clone()].into(), ..Target::default() };
+            add(named, Some((NamedKind::Pod, uid)), &mut names.in_pod(uid));
         }
         if !target.labels.is_empty() {
             let named = Target { labels: target.labels.clone(), ..Target::default() };
-            add(named, &mut self.labelled(target, of).into_iter());
+            add(named, None, &mut self.labelled(target, of).into_iter());
         }
-        (cgroups, missing)
+        Selection { cgroups, named: looked_up, missing }
     }
 
     /// Workloads that the labels of a target select, if they may be meant by a target of `of`: in each cgroup one of each client, the
@@ -461,8 +475,8 @@ pub(super) fn is_named_if(
     let is_among = |id: &Option<String>, ids: &BTreeSet<String>| {
         id.as_ref().is_some_and(|id| ids.contains(id))
     };
-    let is_registered_so = is_among(&spec.container_id, &target.container_ids)
-        || is_among(&spec.pod_uid, &target.pod_uids)
+    let is_registered_so = is_among(&spec.container_id, &target.containers)
+        || is_among(&spec.pod_uid, &target.pods)
         || is_selected();
     target.cgroups.contains(&spec.cgroup)
         || (is_registered_so && target.means_workloads_of(&workload.creator))

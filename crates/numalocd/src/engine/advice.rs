@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_target_of_which_nothing_is_there_does_not_mean_everybody() {
         let reason = "no workload of this container is registered".to_owned();
-        let member = Target { container_ids: ["a".to_owned()].into(), ..Target::default() };
+        let member = Target { containers: ["a".to_owned()].into(), ..Target::default() };
         let missing = vec![Missing { member, reason: reason.clone(), processes: 0 }];
         let aim = Aim { members: Vec::new(), missing };
         let roots = Roots::default();

@@ -2,13 +2,15 @@
 
 use super::{authority, joining::Joining};
 use crate::{access::Authority, order::Aim, refusal::Refusal};
-use numaloc_api::value::{FailedProcess, MemberResult, MemberState, Missing, Target};
+use numaloc_api::value::{
+    FailedProcess, FoundAt, FoundMember, MemberResult, MemberState, Missing, Target,
+};
 use numaloc_core::{
     Identity, Locality, NodeSet, Options, Outcome, Plan, PlannedProcess, Process, Skip, Topology,
     planner::{self, Surveyed},
 };
-use numaloc_executor::Party;
-use numaloc_host::{Arrivals, Error, Roots, Survey, Surveyor, resolve_each};
+use numaloc_executor::{Party, PlannedMigration};
+use numaloc_host::{Arrivals, Error, Found, Roots, Survey, Surveyor, resolve_each};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -36,6 +38,30 @@ struct Judged {
     found: Result<BTreeSet<Identity>, Refusal>,
     /// Number of its further processes, which may not be read, and why the first of them may not.
     unreadable: Option<(usize, String)>,
+    /// Where it was found, if it had to be looked up.
+    at: Option<FoundAt>,
+}
+
+/// A target that was looked at.
+#[derive(Debug)]
+pub struct LookedAt {
+    /// What would be moved.
+    pub plan: Plan,
+    /// Members that take no part, or not with all of their processes.
+    pub missing: Vec<Missing>,
+    /// Where members were found that had to be looked up.
+    pub found: Vec<FoundMember>,
+}
+
+impl From<PlannedMigration<Members>> for LookedAt {
+    fn from(PlannedMigration { plan, party, .. }: PlannedMigration<Members>) -> Self {
+        let at = |judged: &Judged| {
+            let (member, at) = (judged.name.clone(), judged.at.clone()?);
+            Some(FoundMember { member, at })
+        };
+        let found = party.judged.iter().filter_map(at).collect();
+        Self { plan, missing: party.missing(), found }
+    }
 }
 
 impl Members {
@@ -46,6 +72,7 @@ impl Members {
             name: Target { pids: [process.identity.pid].into(), ..Target::default() },
             found: Ok([process.identity].into()),
             unreadable: None,
+            at: None,
         });
         let judged = judged.collect();
         let processes = processes.into_iter().map(|process| (process.identity.pid, process));
@@ -71,9 +98,10 @@ impl Members {
         let targets: Vec<_> = aim.members.iter().map(|member| member.target.clone()).collect();
         let (mut judged, mut processes) = (Vec::new(), BTreeMap::new());
         for (member, found) in aim.members.iter().zip(resolve_each(roots, &targets, topology)) {
-            let mut unreadable = None;
+            let (mut unreadable, mut at) = (None, None);
             let found = match found {
                 Ok(found) => {
+                    at = found.found.map(found_at);
                     unreadable = found.unreadable.map(|(count, why)| (count, why.to_string()));
                     let found = found.processes;
                     own(authority::check(roots, &found, authority))?.map(|()| found)
@@ -86,7 +114,7 @@ impl Members {
                 processes.extend(found.into_iter().map(|process| (process.identity.pid, process)));
                 identities
             });
-            judged.push(Judged { name: member.name.clone(), found, unreadable });
+            judged.push(Judged { name: member.name.clone(), found, unreadable, at });
         }
         let joining = Joining::of(roots, topology, aim, authority);
         let (target, authority) = (numaloc_host::Target::several(&targets), authority.clone());
@@ -232,11 +260,12 @@ impl Members {
         let missing = self.missing.iter().map(|Missing { member, reason, .. }| {
             MemberResult::left_out(member.clone(), MemberState::Missing, reason.clone())
         });
-        let judged = self.judged.iter().map(|Judged { name, found, unreadable }| match found {
+        let judged = self.judged.iter().map(|Judged { name, found, unreadable, at }| match found {
             Ok(identities) => {
                 let (member, processes) = (name.clone(), identities.len());
                 let unreadable = unreadable.as_ref().map_or(0, |(count, _)| *count);
-                MemberResult { member, processes, unreadable, ..of(identities) }
+                let found = at.clone().map(Box::new);
+                MemberResult { member, processes, unreadable, found, ..of(identities) }
             }
             Err(refusal) => {
                 MemberResult::left_out(name.clone(), state(refusal), refusal.to_string())
@@ -301,6 +330,14 @@ fn places(plan: &Plan) -> BTreeMap<Identity, usize> {
 
 fn at(places: &BTreeMap<Identity, usize>, identities: &BTreeSet<Identity>) -> Vec<usize> {
     identities.iter().filter_map(|identity| places.get(identity).copied()).collect()
+}
+
+fn found_at(found: Found) -> FoundAt {
+    let cgroup = match found.at {
+        numaloc_host::Meant::Cgroup(path) => Some(path),
+        numaloc_host::Meant::Pid(_) => None,
+    };
+    FoundAt { cgroup, by: found.how }
 }
 
 /// What a plan says of the processes at these indexes.

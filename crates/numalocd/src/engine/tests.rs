@@ -11,7 +11,7 @@ use nix::{
     sys::wait::{Id, WaitPidFlag, waitid},
     unistd::Pid,
 };
-use numaloc_api::value::{self, JobId, MemberState};
+use numaloc_api::value::{self, JobId, MemberState, Missing};
 use numaloc_core::Offload;
 use numaloc_dma::Asked;
 use numaloc_executor::{Control, RunLimits};
@@ -240,7 +240,7 @@ async fn a_look_and_a_plan_refuse_nodes_that_do_not_exist() {
 async fn a_look_needs_no_target_node_and_moves_nothing() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
     let looked = engine.look("a", asleep.aim(), Options::default(), Policies::Ask).await;
-    let (plan, _) = looked.expect("a plan");
+    let LookedAt { plan, .. } = looked.expect("a plan");
     assert_eq!(plan.processes.len(), 1);
     assert!(plan.locality.overall.local_bytes > 0);
 }
@@ -356,7 +356,7 @@ async fn what_is_gone_is_named_and_the_rest_is_found() {
         processes: 0,
     };
     whole.missing.push(known.clone());
-    let (plan, missing) =
+    let LookedAt { plan, missing, .. } =
         engine.look("a", whole, Options::default(), Policies::Ask).await.expect("one is there");
     assert_eq!(plan.processes.len(), 1);
     let [first, second, third] = &missing[..] else { panic!("{missing:?}") };

@@ -33,7 +33,7 @@ impl Aim {
     pub fn pids(&self) -> impl Iterator<Item = i32> {
         self.members.iter().filter_map(|member| match member.target {
             Target::Pid(pid) => Some(pid),
-            Target::Process { .. } | Target::Cgroup(_) | Target::Unit(_) => None,
+            _ => None,
         })
     }
 

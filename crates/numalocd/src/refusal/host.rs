@@ -9,6 +9,7 @@ impl From<Error> for Refusal {
         match error {
             Error::NoProcess { .. }
             | Error::NoContainer { .. }
+            | Error::NotRunning { .. }
             | Error::OtherProcess { .. }
             | Error::NoCgroup { .. }
             | Error::CgroupOutside { .. }
@@ -78,7 +79,10 @@ mod tests {
             (Error::OneNode { node: "0".into() }, "NoTargetNode"),
             (Error::NoContainer { id: "c".into(), root: "/cg".into() }, "TargetNotFound"),
             (
-                Error::SeveralCgroups { id: "c".into(), cgroups: ["/a", "/b"].map(str::to_owned) },
+                Error::SeveralCgroups {
+                    target: "c".into(),
+                    cgroups: ["/a", "/b"].map(str::to_owned),
+                },
                 "HostCannot",
             ),
             (Error::ManyCgroups { root: "/cg".into(), most: 9 }, "HostCannot"),

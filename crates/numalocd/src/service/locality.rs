@@ -25,11 +25,14 @@ async fn read(
     of: &str,
     target: Target,
     options: Options,
-) -> Result<(Option<v1::Locality>, Vec<v1::MissingMember>), Refusal> {
+) -> Result<v1::GetLocalityResponse, Refusal> {
     let aim = parts.handle.select(target).await?.aim;
-    let (plan, missing) = parts.engine.look(of, aim, options, Policies::Leave).await?;
-    let locality = LocalityView { plan: &plan, time: SystemTime::now() }.into();
-    Ok((Some(locality), missing.iter().map(Into::into).collect()))
+    let looked = parts.engine.look(of, aim, options, Policies::Leave).await?;
+    Ok(v1::GetLocalityResponse {
+        locality: Some(LocalityView { plan: &looked.plan, time: SystemTime::now() }.into()),
+        missing: looked.missing.iter().map(Into::into).collect(),
+        found: looked.found.iter().map(Into::into).collect(),
+    })
 }
 
 #[tonic::async_trait]
@@ -48,8 +51,7 @@ impl LocalityService for LocalityCalls {
     ) -> Result<Response<v1::GetLocalityResponse>, Status> {
         let of = caller(&request)?.name;
         let GetLocality { target, policy } = request.into_inner().try_into()?;
-        let (locality, missing) = read(&self.0, &of, target, policy.options).await?;
-        Ok(Response::new(v1::GetLocalityResponse { locality, missing }))
+        Ok(Response::new(read(&self.0, &of, target, policy.options).await?))
     }
 
     async fn get_advice(
@@ -106,8 +108,9 @@ impl LocalityService for LocalityCalls {
             let (parts, target, options) = (parts.clone(), target.clone(), policy.options.clone());
             let of = caller.name.clone();
             async move {
-                let (locality, missing) = read(&parts, &of, target, options).await?;
-                Ok(v1::WatchLocalityResponse { locality, missing })
+                let v1::GetLocalityResponse { locality, missing, found } =
+                    read(&parts, &of, target, options).await?;
+                Ok(v1::WatchLocalityResponse { locality, missing, found })
             }
         });
         Ok(Response::new(stream(watch, self.0.stop.clone(), counted)))

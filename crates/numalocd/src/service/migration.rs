@@ -103,10 +103,13 @@ impl MigrationService for MigrationCalls {
             Role::Viewer => Offers::default(),
             Role::Operator | Role::Admin => handle.offers(caller.clone(), spec).await?,
         };
-        let (plan, missing) = engine.plan(&caller, aim, options, policies, offers).await?;
-        let missing = missing.iter().map(Into::into).collect();
-        let plan = Some((&plan).into());
-        Ok(Response::new(v1::PlanMigrationResponse { plan, missing, policy }))
+        let looked = engine.plan(&caller, aim, options, policies, offers).await?;
+        Ok(Response::new(v1::PlanMigrationResponse {
+            plan: Some((&looked.plan).into()),
+            missing: looked.missing.iter().map(Into::into).collect(),
+            policy,
+            found: looked.found.iter().map(Into::into).collect(),
+        }))
     }
 
     async fn create_job(

@@ -26,8 +26,9 @@ fn names(target: &Target) -> usize {
     let names = [
         &target.cgroups,
         &target.units,
-        &target.container_ids,
-        &target.pod_uids,
+        &target.containers,
+        &target.pods,
+        &target.virtual_machines,
         &target.workload_creators,
     ];
     let names = names.into_iter().flatten().map(|name| name.len() + 4);

@@ -83,8 +83,9 @@ fn of_target(target: &Target) -> String {
         pids,
         cgroups,
         units,
-        container_ids,
-        pod_uids,
+        containers,
+        pods,
+        virtual_machines,
         labels,
         workload_creators,
         processes,
@@ -93,7 +94,7 @@ fn of_target(target: &Target) -> String {
     let processes: Vec<_> =
         processes.iter().map(|process| (process.pid, process.start_time)).collect();
     format!(
-        "pids {pids:?} cgroups {cgroups:?} units {units:?} containers {container_ids:?} pods {pod_uids:?} labels \
+        "pids {pids:?} cgroups {cgroups:?} units {units:?} containers {containers:?} pods {pods:?} machines {virtual_machines:?} labels \
          {labels_text:?} of {:?} creators {workload_creators:?} processes {processes:?}",
         labels.namespace
     )

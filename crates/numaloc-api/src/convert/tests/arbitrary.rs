@@ -1,10 +1,11 @@
 //! Random records of every kind, for property tests.
 
 use crate::value::{
-    CallStats, Condition, Emit, Event, EventType, FailedProcess, Job, JobId, JobProgress, JobState,
-    Limits, MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Partner, Pins,
-    PlanSummary, Policy, ProcessOutcome, QosClass, Requirement, Schedule, ScheduleId, ScheduleSpec,
-    ScheduleState, Selector, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
+    CallStats, Condition, Emit, Event, EventType, FailedProcess, FoundAt, Job, JobId, JobProgress,
+    JobState, Limits, MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Partner,
+    Pins, PlanSummary, Policy, ProcessOutcome, QosClass, Requirement, Schedule, ScheduleId,
+    ScheduleSpec, ScheduleState, Selector, Target, TargetProcess, Workload, WorkloadId,
+    WorkloadSpec,
 };
 use numaloc_core::{
     Account, CacheStop, Compact, Flows, HomeRule, HugetlbSource, Identity, Locality, MakeRoom,
@@ -76,16 +77,19 @@ fn target() -> impl Strategy<Value = Target> {
     let ids = || btree_set(token(), 0..2);
     let processes = (btree_set(1..i32::MAX, 1..4), btree_set(target_process(), 0..3));
     let labels = (selector(), btree_set("uid:[0-9]{1,5}", 0..3));
-    (processes, btree_set(path(), 0..3), units, ids(), ids(), labels).prop_map(
-        |((pids, processes), cgroups, units, container_ids, pod_uids, labels)| Target {
-            pids,
-            cgroups,
-            units,
-            container_ids,
-            pod_uids,
-            labels: labels.0,
-            workload_creators: labels.1,
-            processes,
+    (processes, btree_set(path(), 0..3), units, ids(), (ids(), ids()), labels).prop_map(
+        |((pids, processes), cgroups, units, containers, (pods, virtual_machines), labels)| {
+            Target {
+                pids,
+                cgroups,
+                units,
+                containers,
+                pods,
+                virtual_machines,
+                labels: labels.0,
+                workload_creators: labels.1,
+                processes,
+            }
         },
     )
 }
@@ -117,7 +121,9 @@ fn members() -> impl Strategy<Value = Vec<MemberResult>> {
     let state = (prop::sample::select(&MemberState::ALL[..]), words(), [0..9_usize, 0..9]);
     let remote = btree_map((0..65_536_u32).prop_map(NodeId), bytes(), 0..4);
     let sides = (option::of(locality()), option::of(locality()));
-    let what = (account(), flows(), failed());
+    let found =
+        (option::of(path()), words()).prop_map(|(cgroup, by)| Box::new(FoundAt { cgroup, by }));
+    let what = (account(), flows(), failed(), option::of(found));
     let member = (target(), state, nodes(0), remote, sides, what).prop_map(
         |(
             member,
@@ -127,7 +133,7 @@ fn members() -> impl Strategy<Value = Vec<MemberResult>> {
             (before, after),
             what,
         )| {
-            let (account, flows, failed) = what;
+            let (account, flows, failed, found) = what;
             MemberResult {
                 member,
                 state,
@@ -141,6 +147,7 @@ fn members() -> impl Strategy<Value = Vec<MemberResult>> {
                 flows,
                 failed,
                 unreadable,
+                found,
             }
         },
     );

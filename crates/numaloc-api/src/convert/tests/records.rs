@@ -190,8 +190,9 @@ fn boundless() -> v1::MigrationSpec {
         pids: (1..=5000).collect(),
         cgroups: (0..1100).map(|number| format!("/{number:04}{}", "c".repeat(5000))).collect(),
         units: long_name(),
-        container_ids: long_name(),
-        pod_uids: vec!["a pod".to_owned()],
+        containers: long_name(),
+        pods: vec!["a\npod".to_owned()],
+        virtual_machines: long_name(),
         workload_creators: long_name(),
         labels: Some(v1::LabelSelector {
             match_labels: many_labels(),

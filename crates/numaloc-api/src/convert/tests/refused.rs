@@ -83,10 +83,15 @@ fn path_tricks() {
 fn names() {
     for name in ["a b", "a/b", "redis\n", "ü", &"a".repeat(300)] {
         let names = vec![name.to_owned()];
+        let target = target(v1::Target { units: names.clone(), ..Default::default() });
+        assert!(target.contains("[0] must"), "{name:?} was taken");
+    }
+    for name in ["redis\n", &"a".repeat(513)] {
+        let names = vec![name.to_owned()];
         for target in [
-            v1::Target { units: names.clone(), ..Default::default() },
-            v1::Target { container_ids: names.clone(), ..Default::default() },
-            v1::Target { pod_uids: names.clone(), ..Default::default() },
+            v1::Target { containers: names.clone(), ..Default::default() },
+            v1::Target { pods: names.clone(), ..Default::default() },
+            v1::Target { virtual_machines: names.clone(), ..Default::default() },
         ] {
             assert!(self::target(target).contains("[0] must"), "{name:?} was taken");
         }

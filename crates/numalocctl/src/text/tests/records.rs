@@ -31,7 +31,7 @@ fn what_became_of_a_set_is_told() {
 
 /// Four members: one that was moved, one without a target node, one that is gone, and one that belongs to another user.
 fn members() -> Vec<MemberResult> {
-    let container = |id| Target { container_ids: [format!("c-{id}")].into(), ..Target::default() };
+    let container = |id| Target { containers: [format!("c-{id}")].into(), ..Target::default() };
     let unpinned = MemberResult {
         state: MemberState::Skipped,
         reason: "no target node".to_owned(),

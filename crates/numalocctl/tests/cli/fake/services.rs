@@ -23,6 +23,7 @@ impl locality_service_server::LocalityService for Services {
         let (_, script) = self.asked("GetLocality", request)?;
         Ok(Response::new(GetLocalityResponse {
             locality: Some(answers::locality()),
+            found: Vec::new(),
             missing: script.missing.clone(),
         }))
     }
@@ -60,6 +61,7 @@ impl migration_service_server::MigrationService for Services {
         let (asked, script) = self.asked("PlanMigration", request)?;
         Ok(Response::new(PlanMigrationResponse {
             plan: Some(answers::plan()),
+            found: Vec::new(),
             missing: script.missing.clone(),
             policy: asked.spec.and_then(|spec| spec.policy),
         }))

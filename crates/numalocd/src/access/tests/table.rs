@@ -111,9 +111,10 @@ impl Names {
         v1::MigrationSpec { target: Some(target), ..v1::MigrationSpec::default() }
     }
 
-    fn container() -> v1::MigrationSpec {
-        let container_ids = vec!["c-own".to_owned()];
-        let target = v1::Target { container_ids, ..v1::Target::default() };
+    fn labelled() -> v1::MigrationSpec {
+        let match_labels = [("app".to_owned(), "own".to_owned())].into();
+        let labels = Some(v1::LabelSelector { match_labels, ..v1::LabelSelector::default() });
+        let target = v1::Target { labels, ..v1::Target::default() };
         v1::MigrationSpec { target: Some(target), ..v1::MigrationSpec::default() }
     }
 }
@@ -194,10 +195,10 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.DaemonService/GetMetrics", "", List, v1::GetMetricsRequest::default(), SEES),
         row("/numaloc.v1.LocalityService/GetTopology", "", List, v1::GetTopologyRequest::default(), SEES),
         row("/numaloc.v1.LocalityService/GetLocality", "process", List, locality(names.process()), SEES),
-        row("/numaloc.v1.LocalityService/GetLocality", "container", List, locality(Names::container()), SEES),
+        row("/numaloc.v1.LocalityService/GetLocality", "labels", List, locality(Names::labelled()), SEES),
         row("/numaloc.v1.LocalityService/WatchLocality", "process", Watch, watch(names.process()), SEES),
         row("/numaloc.v1.LocalityService/GetAdvice", "process", Advice, advice(names.process()), SEES),
-        row("/numaloc.v1.LocalityService/GetAdvice", "container", Advice, advice(Names::container()), SEES),
+        row("/numaloc.v1.LocalityService/GetAdvice", "labels", Advice, advice(Names::labelled()), SEES),
         row("/numaloc.v1.LocalityService/GetLiveView", "", List, v1::GetLiveViewRequest::default(), SEES),
         row("/numaloc.v1.EventService/ListEvents", "", List, v1::ListEventsRequest::default(), SEES),
         row("/numaloc.v1.EventService/WatchEvents", "", Watch, v1::WatchEventsRequest::default(), SEES),
@@ -213,14 +214,14 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.WorkloadService/WatchWorkloads", "", Watch, v1::WatchWorkloadsRequest::default(), SEES),
         // It shows what a job of the caller would find. A caller that can create no jobs sees everybody's workloads.
         row("/numaloc.v1.MigrationService/PlanMigration", "process", List, plan(names.process()), SEES),
-        row("/numaloc.v1.MigrationService/PlanMigration", "container", List, plan(Names::container()),
+        row("/numaloc.v1.MigrationService/PlanMigration", "labels", List, plan(Names::labelled()),
             [Through, Unseen, Through, Through, Through]),
         row("/numaloc.v1.MigrationService/CreateJob", "process", Change, create(names.process()), OWNS),
-        row("/numaloc.v1.MigrationService/CreateJob", "container", Change, create(Names::container()),
+        row("/numaloc.v1.MigrationService/CreateJob", "labels", Change, create(Names::labelled()),
             [Denied, Unseen, Through, Through, Through]),
         row("/numaloc.v1.ScheduleService/CreateSchedule", "process", Change, repeat(names.process()), OWNS),
         // The target may be there later. It is then looked for with the rights that the caller has then.
-        row("/numaloc.v1.ScheduleService/CreateSchedule", "container", Change, repeat(Names::container()),
+        row("/numaloc.v1.ScheduleService/CreateSchedule", "labels", Change, repeat(Names::labelled()),
             [Denied, Through, Through, Through, Through]),
         row("/numaloc.v1.ScheduleService/UpdateSchedule", "", Change, update(names, None), OWNS),
         row("/numaloc.v1.ScheduleService/RunSchedule", "", Change, run(names), OWNS),
@@ -318,7 +319,7 @@ async fn records(rig: &Rig, pid: i32) -> Names {
     let peer = Peer::User { uid: WHO[2].1, groups: Vec::new() };
     let owner = Grants::new(&config().grants).caller(&peer).expect("it has a grant");
     let spec = WorkloadSpec {
-        container_id: Some("c-own".to_owned()),
+        labels: [("app".to_owned(), "own".to_owned())].into(),
         qos_class: Some(QosClass::Be),
         ..WorkloadSpec::new(WorkloadId::new("own").expect("an id"), "/numaloc-none")
     };

@@ -277,7 +277,7 @@ async fn lists_are_filtered_by_labels_and_workload() {
     let targets = [
         Target::container("c-a"),
         Target::cgroup("/pods/a"),
-        Target { pod_uids: ["pod".to_owned()].into(), ..none() },
+        Target { pods: ["pod".to_owned()].into(), ..none() },
         Target { labels: [("app".to_owned(), "a".to_owned())].into(), ..none() },
         Target { labels: [("app".to_owned(), "b".to_owned())].into(), ..none() },
         target(&[1]),

@@ -10,7 +10,7 @@ use numaloc_api::value::{
     Selector, UnregisterWorkload, Workload, WorkloadField, WorkloadFilter, WorkloadId, WorkloadSet,
     WorkloadSpec,
 };
-use numaloc_host::Target as HostTarget;
+use numaloc_host::{NamedKind, Target as HostTarget};
 use std::collections::BTreeMap;
 
 pub(super) fn workload(id: &str) -> WorkloadSpec {
@@ -84,23 +84,12 @@ async fn targets_name_workloads() {
     let lsr = WorkloadSpec { qos_class: Some(QosClass::Lsr), ..workload("b") };
     rig.register(admin(), lsr).await.unwrap();
     let cgroups = |names: &[&str]| {
-        names
-            .iter()
-            .map(|name| numaloc_host::Target::Cgroup(format!("/pods/{name}")))
-            .collect::<Vec<_>>()
+        names.iter().map(|name| HostTarget::Cgroup(format!("/pods/{name}"))).collect::<Vec<_>>()
     };
     let none = Target::default;
     for (target, expected, class) in [
-        (
-            Target { container_ids: ["c-a".to_owned()].into(), ..none() },
-            cgroups(&["a"]),
-            QosClass::Be,
-        ),
-        (
-            Target { pod_uids: ["pod".to_owned()].into(), ..none() },
-            cgroups(&["a", "b"]),
-            QosClass::Lsr,
-        ),
+        (Target { containers: ["c-a".to_owned()].into(), ..none() }, cgroups(&["a"]), QosClass::Be),
+        (Target { pods: ["pod".to_owned()].into(), ..none() }, cgroups(&["a", "b"]), QosClass::Lsr),
         (
             Target { labels: [("app".to_owned(), "b".to_owned())].into(), ..none() },
             cgroups(&["b"]),
@@ -115,18 +104,28 @@ async fn targets_name_workloads() {
         let selected = rig.handle.select(target).await.unwrap();
         assert_eq!((targets(&selected.aim), selected.qos_class), (expected, Some(class)));
     }
-    let one = |id: &str| Target { container_ids: [id.to_owned()].into(), ..none() };
-    assert_refused!(rig.handle.select(one("x")).await, Refusal::TargetNotFound { .. });
-    // A name that is not registered is reported as missing, and the rest is found.
-    let some = Target { container_ids: ["c-a".to_owned(), "x".to_owned()].into(), ..none() };
-    let selected = rig.handle.select(some).await.unwrap();
+    let one = |id: &str| Target { containers: [id.to_owned()].into(), ..none() };
+    let on_host = |kind, name: &str| HostTarget::Named { kind, name: name.to_owned() };
+    let container = |name| on_host(NamedKind::Container, name);
+    // What nobody has registered is looked up on the host, and the rest is known.
+    let some = Target { containers: ["c-a".to_owned(), "x".to_owned()].into(), ..none() };
+    let selected = rig.handle.select(some.clone()).await.unwrap();
+    assert_eq!(targets(&selected.aim), [cgroups(&["a"]), vec![container("x")]].concat());
+    let names: Vec<_> = selected.aim.members.iter().map(|member| member.name.clone()).collect();
+    assert_eq!(names, [one("c-a"), one("x")]);
+    assert_eq!(selected.aim.missing, []);
+    let pod = Target { pods: ["prod/web".to_owned()].into(), ..none() };
+    let selected = rig.handle.select(pod).await.unwrap();
+    assert_eq!(targets(&selected.aim), [on_host(NamedKind::Pod, "prod/web")]);
+    // A client's workloads are never those of the host.
+    let of_admin = Target { workload_creators: [admin().name].into(), ..some };
+    let selected = rig.handle.select(of_admin).await.unwrap();
     assert_eq!(targets(&selected.aim), cgroups(&["a"]));
-    assert_eq!(selected.aim.members[0].name, one("c-a"));
     let missing: Vec<_> = selected.aim.missing.iter().map(|missing| &missing.member).collect();
     assert_eq!(missing, [&one("x")]);
     rig.unregister(admin(), WorkloadId::new("a").unwrap()).await.unwrap();
-    let gone = Target { container_ids: ["c-a".to_owned()].into(), ..none() };
-    assert_refused!(rig.handle.select(gone).await, Refusal::TargetNotFound { .. });
+    let gone = rig.handle.select(one("c-a")).await.unwrap();
+    assert_eq!(targets(&gone.aim), [container("c-a")]);
     rig.stop().await;
 }
 
@@ -582,7 +581,7 @@ async fn targets_select_by_conditions_and_namespace() {
     ] {
         let target = Target { labels, ..Target::default() };
         let selected = rig.handle.select(target.clone()).await.expect("found");
-        let cgroups = expected.iter().map(|&path| numaloc_host::Target::Cgroup(path.to_owned()));
+        let cgroups = expected.iter().map(|&path| HostTarget::Cgroup(path.to_owned()));
         assert_eq!(targets(&selected.aim), cgroups.collect::<Vec<_>>(), "{target}");
     }
     let none = Target { labels: selector("app=none"), ..Target::default() };
@@ -598,11 +597,13 @@ async fn a_target_of_processes_and_units_does_not_wait_for_the_dispatcher() {
     let handle = Handle::stopped();
     let none = Target::default;
     let units = ["a.service".to_owned()].into();
-    let plain = Target { pids: [7, 3].into(), units, ..none() };
+    let virtual_machines = ["db".to_owned()].into();
+    let plain = Target { pids: [7, 3].into(), units, virtual_machines, ..none() };
     for selected in [handle.select(plain.clone()).await, handle.select_for(admin(), plain).await] {
         let selected = selected.expect("nothing has to be asked");
-        let unit = numaloc_host::Target::Unit("a.service".to_owned());
-        let expected = [numaloc_host::Target::Pid(3), numaloc_host::Target::Pid(7), unit];
+        let unit = HostTarget::Unit("a.service".to_owned());
+        let machine = HostTarget::Named { kind: NamedKind::VirtualMachine, name: "db".to_owned() };
+        let expected = [HostTarget::Pid(3), HostTarget::Pid(7), unit, machine];
         assert_eq!(targets(&selected.aim), expected);
         assert!(selected.aim.missing.is_empty() && selected.qos_class.is_none());
     }
@@ -610,7 +611,7 @@ async fn a_target_of_processes_and_units_does_not_wait_for_the_dispatcher() {
     for asked in [
         Target { pids: [7].into(), ..Target::cgroup("/a") },
         Target::container("c"),
-        Target { pod_uids: ["pod".to_owned()].into(), ..none() },
+        Target { pods: ["pod".to_owned()].into(), ..none() },
         Target { labels: [("app".to_owned(), "a".to_owned())].into(), ..none() },
     ] {
         assert_refused!(handle.select(asked).await, Refusal::Unavailable { .. });

@@ -1,0 +1,179 @@
+//! Containers, pods and virtual machines as people name them, without anybody having registered them.
+
+use crate::{
+    Error, Roots,
+    target::{
+        containers::{self, Name, Sought},
+        runtimes::{self, Listed},
+        virtual_machines,
+    },
+};
+use std::{collections::BTreeMap, fmt, fs, os::unix::fs::MetadataExt};
+
+/// The shortest beginning of a container's id that names it: what `docker ps` and `podman ps` print.
+const SHORT_ID: usize = 12;
+
+/// What a name is one of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NamedKind {
+    /// A container by its name with Docker, Podman, nerdctl, containerd or Kubernetes, or by its id or at least 12 digits of it.
+    Container,
+    /// A Kubernetes pod by `NAMESPACE/NAME`, by its name or by its uid.
+    Pod,
+    /// A virtual machine of libvirt by its name.
+    VirtualMachine,
+}
+
+impl fmt::Display for NamedKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Container => "container",
+            Self::Pod => "pod",
+            Self::VirtualMachine => "virtual machine",
+        })
+    }
+}
+
+/// Where a name was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The processes that it means.
+    pub at: Meant,
+    /// How it was found, for people: `Docker 0a1b2c3d4e5f`.
+    pub how: String,
+}
+
+/// The processes that a name means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// Those of a cgroup and its children: a path below the mount point.
+    Cgroup(String),
+    /// One process, which shares its cgroup with others.
+    Pid(i32),
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.at {
+            Meant::Cgroup(path) => write!(f, "cgroup {path} ({})", self.how),
+            Meant::Pid(pid) => write!(f, "process {pid} ({})", self.how),
+        }
+    }
+}
+
+/// Where each of these names is, in their order. The cgroups are walked once for all.
+pub(crate) fn find(roots: &Roots, names: &[(NamedKind, &str)]) -> Vec<Result<Found, Error>> {
+    let candidates: Vec<Vec<Candidate>> =
+        names.iter().map(|&(kind, name)| candidates(roots, kind, name)).collect();
+    let mut sought = Sought::default();
+    sought.extend(candidates.iter().flatten().map(Candidate::name));
+    // The caller's own containers go before those of other users.
+    let own = fs::metadata(roots.proc.join("self")).ok().map(|process| process.uid());
+    let found = match candidates.iter().all(Vec::is_empty) {
+        true => Ok(BTreeMap::new()),
+        false => containers::find(roots, &sought, own, &|| false),
+    };
+    let places = names.iter().zip(&candidates).map(|(&(kind, name), candidates)| {
+        let target = || format!("{kind} {name}");
+        if kind == NamedKind::VirtualMachine {
+            return virtual_machines::find(roots, name);
+        }
+        match &found {
+            Ok(found) => choose(target(), kind, candidates, found),
+            Err(Error::ManyCgroups { root, most }) => {
+                Err(Error::ManyCgroups { root: root.clone(), most: *most })
+            }
+            Err(_) => Err(Error::Stopped),
+        }
+    });
+    places.collect()
+}
+
+/// A container or pod that a name may mean.
+enum Candidate {
+    Container(Listed),
+    /// Digits that may be the id of one, or its beginning.
+    Id(String),
+    Pod(String),
+}
+
+impl Candidate {
+    fn name(&self) -> Name<'_> {
+        match self {
+            Self::Container(Listed { id, .. }) | Self::Id(id) => Name::Container(id),
+            Self::Pod(uid) => Name::Pod(uid),
+        }
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Container(Listed { runtime, id }) => {
+                let short = id.get(..SHORT_ID).filter(|_| containers::is_id(id));
+                write!(f, "{runtime} {}", short.unwrap_or(id))
+            }
+            Self::Id(_) => f.write_str("by id"),
+            Self::Pod(uid) => write!(f, "uid {uid}"),
+        }
+    }
+}
+
+fn candidates(roots: &Roots, kind: NamedKind, name: &str) -> Vec<Candidate> {
+    match kind {
+        NamedKind::Container => {
+            let listed = runtimes::containers(roots, name).into_iter().map(Candidate::Container);
+            let is_hex = name.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let by_id = (is_hex && (SHORT_ID..=64).contains(&name.len()))
+                .then(|| Candidate::Id(name.to_ascii_lowercase()));
+            listed.chain(by_id).collect()
+        }
+        NamedKind::Pod => {
+            let listed = runtimes::pods(roots, name).into_iter().map(Candidate::Pod);
+            let by_uid = (!name.contains('/')).then(|| Candidate::Pod(name.to_owned()));
+            listed.chain(by_uid).collect()
+        }
+        NamedKind::VirtualMachine => Vec::new(),
+    }
+}
+
+/// The only cgroup that the candidates have.
+fn choose(
+    target: String,
+    kind: NamedKind,
+    candidates: &[Candidate],
+    found: &BTreeMap<Name<'_>, Vec<String>>,
+) -> Result<Found, Error> {
+    let mut places: BTreeMap<&str, &Candidate> = BTreeMap::new();
+    for candidate in candidates {
+        for path in found.get(&candidate.name()).into_iter().flatten() {
+            places.entry(path).or_insert(candidate);
+        }
+    }
+    let mut all = places.iter();
+    match (all.next(), all.next()) {
+        (Some((path, candidate)), None) => {
+            Ok(Found { at: Meant::Cgroup((*path).to_owned()), how: candidate.to_string() })
+        }
+        (Some((one, by)), Some((other, with))) => {
+            let cgroups = [(one, by), (other, with)].map(|(path, by)| format!("{path} ({by})"));
+            Err(Error::SeveralCgroups { target, cgroups })
+        }
+        (None, _) => {
+            let listed = candidates.iter().find(|one| matches!(one, Candidate::Container(_)));
+            let reason = match (listed, kind) {
+                (Some(listed), _) => format!("it is listed ({listed}), but has no cgroup"),
+                (None, NamedKind::Pod) => "no cgroup has its uid, and no directory in /var/log/pods its name; \
+                     expected NAMESPACE/NAME, a name or a uid"
+                    .to_owned(),
+                (None, _) => "Docker, Podman, nerdctl, containerd and the kubelet list no container of this name, and no cgroup has \
+                     this id; give the name or at least 12 digits of the id, or name its cgroup"
+                    .to_owned(),
+            };
+            Err(Error::NotRunning { target, reason })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

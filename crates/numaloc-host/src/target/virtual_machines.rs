@@ -1,0 +1,111 @@
+//! Virtual machines of libvirt, by the files in which its drivers note the process of each (libvirt, src/util/virpidfile.c).
+
+use crate::{
+    Error, Roots,
+    files::read,
+    target::{
+        named::{Found, Meant},
+        runtimes::is_file_name,
+    },
+};
+use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
+
+/// Where a virtual machine is: its cgroup, which holds the processes that serve its devices too, or its process, if it has no
+/// cgroup of its own (machines of a user's session).
+pub(crate) fn find(roots: &Roots, name: &str) -> Result<Found, Error> {
+    let missing = |reason: &str| Error::NotRunning {
+        target: format!("virtual machine {name}"),
+        reason: reason.to_owned(),
+    };
+    if !is_file_name(name) {
+        return Err(missing("this is not the name of a virtual machine"));
+    }
+    let files = directories(roots).into_iter().map(|dir| dir.join(format!("{name}.pid")));
+    let mut pids = files.filter_map(|file| {
+        let pid: i32 = fs::read_to_string(&file).ok()?.trim().parse().ok()?;
+        let (noted_by, runs_as) = (uid(file)?, uid(roots.proc.join(pid.to_string()))?);
+        // A user can note any pid, and the file of the host's own libvirt is root's.
+        (noted_by == 0 || noted_by == runs_as).then_some(pid)
+    });
+    let pid = pids.next().ok_or_else(|| {
+        missing("libvirt has noted no process of this name in /run/libvirt; see virsh list")
+    })?;
+    let text = read::text(&roots.proc.join(format!("{pid}/cgroup"))).unwrap_or_default();
+    let at = text.lines().find_map(machine).map_or(Meant::Pid(pid), Meant::Cgroup);
+    Ok(Found { at, how: format!("libvirt, process {pid}") })
+}
+
+/// Where libvirt notes processes: for the host, and for the session of each user.
+fn directories(roots: &Roots) -> Vec<PathBuf> {
+    let host = ["qemu", "lxc", "ch"].map(|driver| roots.run.join("libvirt").join(driver));
+    let users = read::entries(&roots.run.join("user"), |uid| uid.parse::<u32>().ok());
+    let sessions = users.into_values().map(|user| user.join("libvirt/qemu/run"));
+    host.into_iter().chain(sessions).collect()
+}
+
+fn uid(path: PathBuf) -> Option<u32> {
+    Some(fs::metadata(path).ok()?.uid())
+}
+
+/// The cgroup of a machine, in a line of /proc/PID/cgroup: `machine-qemu\x2d1\x2dNAME.scope` where systemd makes it, else
+/// `qemu-1-NAME.libvirt-qemu` (libvirt, src/util/vircgroup.c, `virCgroupNewMachine`).
+fn machine(line: &str) -> Option<String> {
+    let path = line.splitn(3, ':').nth(2).filter(|path| !path.contains("/.."))?;
+    let is_machine = |part: &str| {
+        (part.starts_with("machine-") && part.ends_with(".scope"))
+            || part.rsplit_once(".libvirt-").is_some()
+    };
+    let parts: Vec<&str> = path.split('/').collect();
+    let last = parts.iter().position(|part| is_machine(part))?;
+    Some(parts[..=last].join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    fn places(fake: &Fake, names: &[&str]) -> Vec<String> {
+        let place = |name: &&str| match find(&fake.roots(), name) {
+            Ok(place) => place.to_string(),
+            Err(error) => error.to_string(),
+        };
+        names.iter().map(place).collect()
+    }
+
+    #[test]
+    fn a_machine_is_its_cgroup_or_else_its_process() {
+        let fake = Fake::new();
+        let v2 = "0::/machine.slice/machine-qemu\\x2d3\\x2ddb.scope/libvirt/emulator\n";
+        let v1 = "5:cpuset:/machine/qemu-1-web.libvirt-qemu/emulator\n1:name=systemd:/\n";
+        for (pid, name, cgroup) in [(100, "db", v2), (101, "web", v1), (102, "own", "0::/x\n")] {
+            fake.process(pid, "qemu-system-x86", &["0"]);
+            fake.write(&format!("proc/{pid}/cgroup"), cgroup);
+            fake.write(&format!("run/libvirt/qemu/{name}.pid"), &format!("{pid}"));
+        }
+        fake.write("run/libvirt/qemu/gone.pid", "103\n");
+        fake.write("run/libvirt/qemu/odd.pid", "x\n");
+        let found = places(&fake, &["db", "web", "own"]);
+        let scope = "/machine.slice/machine-qemu\\x2d3\\x2ddb.scope";
+        assert_eq!(found[0], format!("cgroup {scope} (libvirt, process 100)"));
+        assert_eq!(found[1], "cgroup /machine/qemu-1-web.libvirt-qemu (libvirt, process 101)");
+        assert_eq!(found[2], "process 102 (libvirt, process 102)");
+        for refused in places(&fake, &["gone", "odd", "no", "../qemu/db", ""]) {
+            assert!(refused.starts_with("no running virtual machine "), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_user_notes_own_processes_alone() {
+        let fake = Fake::new();
+        fake.process(100, "qemu-system-x86", &["0"]);
+        fake.write("run/user/1000/libvirt/qemu/run/db.pid", "100");
+        let note = fake.path("run/user/1000/libvirt/qemu/run/db.pid");
+        if std::os::unix::fs::chown(&note, Some(1000), None).is_err() {
+            return println!("SKIPPED: only root may give files to others");
+        }
+        assert!(places(&fake, &["db"])[0].starts_with("no running virtual machine db"));
+        std::os::unix::fs::chown(fake.path("proc/100"), Some(1000), None).expect("it is root");
+        assert_eq!(places(&fake, &["db"])[0], "process 100 (libvirt, process 100)");
+    }
+}
