@@ -28,7 +28,7 @@ pub use dsa::DsaArgs;
 pub use events::EventsArgs;
 pub use exchange::ExchangeArgs;
 pub use jobs::{DeleteJobsArgs, JobsArgs, JobsCommand, ListJobsArgs};
-pub use map::{MapArgs, MoveMapArgs};
+pub use map::{MapArgs, MapSort, MoveMapArgs};
 pub use names::{parse_schedule, parse_workload};
 pub use options::OptionArgs;
 pub use run::{LimitArgs, QueueArgs, spec};

@@ -5,9 +5,29 @@ use crate::{
     units::{percent, size},
 };
 use numaloc_core::{
-    NodeSet,
+    NodeId, NodeSet,
     picture::{AreaRow, Cell, OtherAreas, Panel, Picture, Side},
 };
+use std::cmp::Reverse;
+
+/// Where, when and by what a picture was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    pub host: String,
+    /// The time to the second.
+    pub time: String,
+    /// The arguments of the command line.
+    pub command: String,
+}
+
+impl Origin {
+    /// `db1, 2026-11-26T08:16:33Z, numalocctl 0.1.0: locality --pid 4711 --map`.
+    pub fn words(&self) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        let Self { host, time, command } = self;
+        clean(&format!("{host}, {time}, numalocctl {version}: {command}"))
+    }
+}
 
 /// `4711 redis-server, home node 0`.
 pub fn title(panel: &Panel) -> String {
@@ -58,6 +78,26 @@ pub fn facts(row: &AreaRow) -> String {
     format!("{:x}, {}{shared}", row.area.start, size(row.area.bytes()))
 }
 
+/// `7f1000000000-7f1006000000, 96.0 MiB of addresses, mapped shared`.
+pub fn place(row: &AreaRow) -> String {
+    let shared = if row.area.is_shared { ", mapped shared" } else { "" };
+    let (start, end) = (row.area.start, row.area.end);
+    format!("{start:x}-{end:x}, {} of addresses{shared}", size(row.area.bytes()))
+}
+
+/// `node 1: 2.0 GiB remote, node 0: 1.0 GiB`: most comes first.
+pub fn amounts(cell: &Cell, home: &NodeSet) -> String {
+    let mut nodes: Vec<_> = cell.nodes.iter().filter(|(_, bytes)| **bytes > 0).collect();
+    nodes.sort_by_key(|(_, bytes)| Reverse(**bytes));
+    let words = |(node, bytes): (&NodeId, &u64)| {
+        let remote = if home.contains(*node) { "" } else { " remote" };
+        format!("node {node}: {}{remote}", size(*bytes))
+    };
+    let unplaced = (cell.unplaced_bytes > 0).then(|| size(cell.unplaced_bytes));
+    let unplaced = unplaced.map(|bytes| format!("{bytes} on no known node"));
+    nodes.into_iter().map(words).chain(unplaced).collect::<Vec<_>>().join(", ")
+}
+
 /// A text of at most `width` characters, of which the end is kept.
 pub fn shortened(text: &str, width: usize) -> String {
     let count = text.chars().count();
@@ -95,6 +135,10 @@ pub fn notes(picture: &Picture) -> Vec<String> {
             size(looked),
             size(bytes)
         ));
+    }
+    let has_shared = |panel: &&Panel| panel.sides().any(|side| side.total().shared_bytes > 0);
+    if picture.panels.iter().filter(has_shared).count() > 1 {
+        notes.push("Memory that several processes map is drawn for each of them.".to_owned());
     }
     if picture.left_out > 0 {
         let processes = if picture.left_out == 1 { "process" } else { "processes" };

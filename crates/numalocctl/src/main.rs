@@ -17,7 +17,7 @@
 //! | `captions`, `svg`, `map_file` | pictures: their words, their drawing, and the file that they go to |
 //! | `top`, `columns` | the live view: a model, what is drawn of it, and the terminal |
 //! | `follow`, `progress`, `signals` | what is shown while a job runs, and Ctrl-C |
-//! | `units`, `clean`, `exit`, `man` | sizes and times as people write them, exit codes, the manual pages |
+//! | `units`, `clean`, `wrap`, `exit`, `man` | sizes and times as people write them, texts in lines, exit codes, the manual pages |
 #![forbid(unsafe_code)]
 
 mod args;
@@ -49,6 +49,7 @@ mod svg;
 mod text;
 mod top;
 mod units;
+mod wrap;
 
 use args::Cli;
 use clap::{CommandFactory, FromArgMatches};

@@ -1,266 +1,299 @@
 //! Pictures as SVG: a panel a process, a bar a mapping, a column of it a cell.
 //!
-//! Everything is drawn on whole pixels, and equal neighbours are one rectangle, so that files are small.
+//! Everything is drawn on whole pixels, and what looks the same within a bar is one shape, so that files are small. Colours differ by
+//! node; a hatch marks what is remote; numbers and words say all of it once more.
 
 mod bar;
+mod page;
+mod scale;
 mod style;
 
-use crate::captions::{about, facts, name, notes, other, remote, sums, title};
+use crate::captions::{Origin, about, amounts, name, notes, other, place, remote, sums, title};
 use crate::units::size;
-use bar::{Bar, Mark};
-use numaloc_core::picture::{After, AreaRow, Cell, OtherAreas, Panel, Picture, Side};
-use plotters::{coord::Shift, prelude::*};
-use style::{Colours, Style};
-
-/// Why a picture could not be drawn.
-pub type DrawError = Box<dyn std::error::Error + Send + Sync>;
-
-type DrawArea<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+use bar::{Bar, Mark, Paint};
+use numaloc_core::{
+    NodeSet,
+    picture::{After, AreaRow, Cell, OtherAreas, Panel, Picture, Side},
+};
+use page::{Anchor, Page, Shape, WIDTH, fitting, width, wrapped};
+use style::Colours;
 
 /// How many cells a row is divided into.
 pub const CELLS: u64 = 256;
 
-/// All in pixels. Bars have three for each cell.
-const WIDTH: i32 = MARGIN + LABELS + BARS + AMOUNTS;
-const MARGIN: i32 = 16;
-const LABELS: i32 = 232;
+/// All in pixels. Bars have three for each cell, and begin where the words beside them end.
+const MARGIN: i32 = 12;
+const LEFT: i32 = MARGIN + 38;
 const BARS: i32 = 768;
-const AMOUNTS: i32 = 104;
-/// From the top to the first panel, without lines of nodes and notes.
-const HEAD: i32 = 88;
-const NOTE: i32 = 17;
-/// Nodes in a line of the legend, and the width of each.
-const NODES: usize = 12;
-const NODE: i32 = 88;
-/// From a panel's top to its first bar, and from its last bar to the next panel.
-const TITLE: i32 = 46;
-const GAP: i32 = 14;
-/// A bar with the marks and the scale below it.
-const BAR: i32 = 26;
-const MARKS: i32 = 10;
-const SCALE: i32 = 18;
-const BETWEEN: i32 = 5;
+const ROOM: i32 = WIDTH - 2 * MARGIN;
+/// A line of text.
+const LINE: i32 = 16;
+/// From a panel's top to what is below its title, and from its last bar to the next panel.
+const TITLE: i32 = 28;
+const GAP: i32 = 12;
+/// A bar with the marks and the words below it.
+const BAR: i32 = 24;
+const MARKS: i32 = 8;
 /// The bar of all of a process, and of what is joined.
 const SUM: i32 = 18;
+/// The line above a bar that shows the mapping's share.
+const SHARE: i32 = 3;
+const SCALE: i32 = 18;
 
-/// Draws a picture.
-///
-/// # Errors
-/// None that is known: it is drawn into memory.
-pub fn svg(picture: &Picture) -> Result<String, DrawError> {
-    let notes = notes(picture);
-    let lines = picture.nodes().len().div_ceil(NODES) as i32;
-    let head = HEAD + (NOTE + 3) * lines + NOTE * notes.len() as i32;
-    let height = head + picture.panels.iter().map(panel_height).sum::<i32>() + GAP;
-    let mut text = String::new();
-    {
-        let root = SVGBackend::with_string(&mut text, (WIDTH as u32, height as u32));
-        let root = root.into_drawing_area();
-        root.fill(&WHITE)?;
-        let colours = Colours::new(&picture.nodes());
-        draw_head(&root, picture, &colours, &notes)?;
-        let mut top = head;
-        for panel in &picture.panels {
-            draw_panel(&root, panel, &colours, top)?;
-            top += panel_height(panel);
-        }
-        root.present()?;
+const HOW: &str = "A bar is a mapping, with its addresses from left to right. All bars are equally long: the scale below a bar says how \
+    many addresses it has, and the line above it is as long as the mapping's share of the process's resident memory. The height says how \
+    much of a column's addresses is resident.";
+
+/// Draws a picture, and says where it is from.
+pub fn svg(picture: &Picture, origin: &Origin) -> String {
+    let colours = Colours::new(&picture.nodes());
+    let mut page = Page::new();
+    let mut y = draw_head(&mut page, picture, origin, &colours);
+    for panel in &picture.panels {
+        y = draw_panel(&mut page, panel, &colours, y);
     }
-    Ok(text)
+    let panels =
+        picture.panels.iter().map(|panel| format!("{}: {}.", title(panel), summary(panel)));
+    let description: Vec<String> = panels.chain(notes(picture)).collect();
+    let is_remote = |node| picture.panels.iter().any(|panel| !panel.home.contains(node));
+    let patterns = colours.patterns(is_remote);
+    page.file(y + GAP, &heading(picture, origin), &description.join(" "), &patterns)
 }
 
-fn row_height(panel: &Panel) -> i32 {
-    let sides = panel.sides().count() as i32;
-    sides * (BAR + MARKS) + SCALE + BETWEEN
-}
-
-fn sum_height(panel: &Panel) -> i32 {
-    panel.sides().count() as i32 * (SUM + 3) + 8
-}
-
-fn panel_height(panel: &Panel) -> i32 {
-    let others = if panel.before.other.areas > 0 || panel.sides().any(|side| side.other.areas > 0) {
-        1
-    } else {
-        0
+/// The name of the whole file.
+fn heading(picture: &Picture, origin: &Origin) -> String {
+    let who = match &picture.panels[..] {
+        [panel] => format!("{} {}", panel.pid, panel.comm),
+        panels => format!("{} processes", panels.len() as u64 + picture.left_out),
     };
-    TITLE
-        + sum_height(panel) * (1 + others)
-        + panel.before.rows.len() as i32 * row_height(panel)
-        + GAP
+    format!("NUMA nodes of the memory of {who}: {}", origin.words())
 }
 
-fn draw_head(
-    root: &DrawArea<'_>,
-    picture: &Picture,
-    colours: &Colours,
-    notes: &[String],
-) -> Result<(), DrawError> {
-    let what = if picture.has_after() {
-        "Where memory was before the move, and is after it"
-    } else {
-        "Where memory is"
-    };
-    Style::title().draw(root, what, (MARGIN, 24))?;
-    let mut y = 44;
-    let nodes: Vec<_> = picture.nodes().iter().collect();
-    for line in nodes.chunks(NODES) {
-        for (index, node) in line.iter().enumerate() {
-            let x = MARGIN + index as i32 * NODE;
-            colours.of(*node).fill(root, (x, y), (x + 14, y + 14))?;
-            Style::small().draw(root, &format!("node {node}"), (x + 19, y + 7))?;
+fn what(picture: &Picture) -> &'static str {
+    match picture.has_after() {
+        true => "Where memory was before the move, and is after it",
+        false => "Where memory is",
+    }
+}
+
+/// The title, where the picture is from, and the legend. Returns the height that they take.
+fn draw_head(page: &mut Page, picture: &Picture, origin: &Origin, colours: &Colours) -> i32 {
+    page.text("title", what(picture), (MARGIN, 26), Anchor::Begins);
+    page.text("faint", &fitting(&origin.words(), 12, ROOM), (MARGIN, 46), Anchor::Begins);
+    let mut y = legend(page, picture, colours, 56) + LINE;
+    for words in std::iter::once(HOW.to_owned()).chain(notes(picture)) {
+        for line in wrapped(&words, 12, ROOM) {
+            page.text("faint", &line, (MARGIN, y), Anchor::Begins);
+            y += LINE;
         }
-        y += NOTE + 3;
     }
-    let mut x = MARGIN;
-    for (words, mark) in [("huge pages", Mark::Huge), ("shared with other processes", Mark::Shared)]
-    {
-        mark.draw(root, (x, y + 6), x + 22)?;
-        Style::small().draw(root, words, (x + 28, y + 7))?;
-        x += 48 + style::width(words, 14);
-    }
-    style::fill(root, style::EMPTY, (x, y), (x + 14, y + 14))?;
-    Style::small().draw(root, "not resident", (x + 19, y + 7))?;
-    y += NOTE + 8;
-    let how = "A bar is a mapping, its addresses from left to right. Heights say how much of a column's addresses is resident, by node.";
-    Style::small().draw(root, how, (MARGIN, y))?;
-    for (line, note) in notes.iter().enumerate() {
-        Style::small().draw(root, note, (MARGIN, y + NOTE * (line as i32 + 1)))?;
-    }
-    Ok(())
+    y
 }
 
-fn draw_panel(
-    root: &DrawArea<'_>,
-    panel: &Panel,
-    colours: &Colours,
-    top: i32,
-) -> Result<(), DrawError> {
-    style::fill(root, style::RULE, (MARGIN, top), (WIDTH - MARGIN, top + 1))?;
-    Style::bold().draw(
-        root,
-        &style::fitting(&title(panel), 19, WIDTH - 2 * MARGIN),
-        (MARGIN, top + 16),
-    )?;
-    let sums: Vec<String> = panel
-        .sides()
-        .map(|side| format!("{}{}", about(side.is_sampled()), sums(side, &panel.home)))
-        .collect();
-    let mut words = sums.join("; afterwards ");
-    if panel.after == After::Ended {
-        words += "; it ended before a second look";
+/// The nodes that are home to all processes of a picture; none if they differ.
+fn common_home(picture: &Picture) -> Option<&NodeSet> {
+    let (first, others) = picture.panels.split_first()?;
+    others.iter().all(|panel| panel.home == first.home).then_some(&first.home)
+}
+
+/// Samples with their meanings, in as many lines as they take. Returns where they end.
+fn legend(page: &mut Page, picture: &Picture, colours: &Colours, top: i32) -> i32 {
+    let home = common_home(picture);
+    let (mut x, mut y) = (MARGIN, top);
+    let mut place = |page: &mut Page, words: &str, draw: &dyn Fn(&mut Page, (i32, i32))| {
+        let wide = 26 + width(words, 12) + 14;
+        if x > MARGIN && x + wide > WIDTH {
+            (x, y) = (MARGIN, y + LINE + 4);
+        }
+        draw(page, (x, y));
+        page.text("", words, (x + 26, y + 11), Anchor::Begins);
+        x += wide;
+        y
+    };
+    for node in picture.nodes().iter() {
+        let is_home = home.is_some_and(|home| home.contains(node));
+        let words = format!("node {node}{}", if is_home { ", home" } else { "" });
+        let is_remote = home.is_some_and(|home| !home.contains(node));
+        let draw = |page: &mut Page, at| page.rect(colours.of(node).paint(is_remote), at, (20, 14));
+        place(page, &words, &draw);
     }
-    Style::small().draw(root, &words, (MARGIN, top + 34))?;
+    let hatched = |page: &mut Page, (x, y)| {
+        page.rect("class=\"empty\"", (x, y), (20, 14));
+        let lines =
+            format!("M{x} {}l6-6M{} {}l12-12M{} {}l6-6", y + 7, x + 1, y + 14, x + 12, y + 14);
+        page.stroke("mark", &lines);
+    };
+    place(page, "hatched: remote, not on a home node of the process", &hatched);
+    for (words, mark) in
+        [("in huge pages", Mark::Huge), ("also mapped by other processes", Mark::Shared)]
+    {
+        let draw = |page: &mut Page, (x, y): (i32, i32)| {
+            let mut shape = Shape::default();
+            mark.add(&mut shape, (x, y + 6), x + 20);
+            page.shape("class=\"mark\"", &shape);
+        };
+        place(page, words, &draw);
+    }
+    let empty = |page: &mut Page, at| page.rect("class=\"empty\"", at, (20, 14));
+    place(page, "not resident", &empty) + 14
+}
+
+/// The sums of a panel in words, before and after.
+fn summary(panel: &Panel) -> String {
+    let sums = panel.sides().map(|side| side_words(side, &panel.home));
+    let words = sums.collect::<Vec<_>>().join("; afterwards ");
+    let ended = if panel.after == After::Ended { "; it ended before a second look" } else { "" };
+    words + ended
+}
+
+fn side_words(side: &Side, home: &NodeSet) -> String {
+    format!("{}{}", about(side.is_sampled()), sums(side, home))
+}
+
+/// Draws a process. Returns where it ends.
+fn draw_panel(page: &mut Page, panel: &Panel, colours: &Colours, top: i32) -> i32 {
+    let paint = Paint { colours, home: &panel.home };
+    page.rect("class=\"rule\"", (MARGIN, top), (ROOM, 1));
+    let name = fitting(&title(panel), 15, ROOM);
+    page.text("name", &name, (MARGIN, top + 21), Anchor::Begins);
     let mut y = top + TITLE;
-    draw_sums(root, panel, colours, y, "all", |side| (side.total(), side.is_sampled()))?;
-    y += sum_height(panel);
+    let all: Vec<_> =
+        panel.sides().map(|side| (side.total(), side_words(side, &panel.home))).collect();
+    y = draw_sums(page, panel, paint, y, &all);
+    if panel.after == After::Ended {
+        page.text("faint", "it ended before a second look", (LEFT, y + 10), Anchor::Begins);
+        y += LINE;
+    }
+    y += GAP;
     for index in 0..panel.before.rows.len() {
-        draw_row(root, panel, colours, (index, y))?;
-        y += row_height(panel);
+        y = draw_row(page, panel, paint, index, y);
     }
     let most = panel.sides().map(|side| &side.other).max_by_key(|other| other.areas);
     if let Some(words) = most.and_then(other) {
-        let cell = |side: &Side| (side.other.cell.clone(), is_sampled(&side.other));
-        draw_sums(root, panel, colours, y, &words, cell)?;
+        page.text("row", &words, (MARGIN, y + 12), Anchor::Begins);
+        let sides = panel.sides().map(|side| &side.other);
+        let words = |other: &OtherAreas| held(&other.cell, panel, is_sampled(other));
+        let sums: Vec<_> = sides.map(|other| (other.cell.clone(), words(other))).collect();
+        y = draw_sums(page, panel, paint, y + LINE + 4, &sums) + GAP;
     }
-    Ok(())
+    y
 }
 
 fn is_sampled(other: &OtherAreas) -> bool {
     other.looked_bytes < other.range_bytes
 }
 
-/// A bar for each side that shows shares of nodes from left to right.
+/// A bar for each side that shows shares of nodes from left to right, with words below it. Returns where they end.
 fn draw_sums(
-    root: &DrawArea<'_>,
+    page: &mut Page,
     panel: &Panel,
-    colours: &Colours,
+    paint: Paint<'_>,
     top: i32,
-    words: &str,
-    cell: impl Fn(&Side) -> (Cell, bool),
-) -> Result<(), DrawError> {
-    Style::label().draw(root, words, (MARGIN, top + SUM / 2))?;
-    for (index, side) in panel.sides().enumerate() {
-        let y = top + index as i32 * (SUM + 3);
-        let (cell, sampled) = cell(side);
-        bar::shares(root, &cell, colours, (MARGIN + LABELS, y), (BARS, SUM))?;
-        moment(root, panel, index, y + SUM / 2)?;
-        amounts(root, &cell, panel, sampled, y + SUM / 2, false)?;
+    sums: &[(Cell, String)],
+) -> i32 {
+    let mut y = top;
+    for (index, (cell, words)) in sums.iter().enumerate() {
+        page.group(&amounts(cell, &panel.home), |page| {
+            bar::shares(page, cell, paint, (LEFT, y), (BARS, SUM));
+        });
+        moment(page, panel, index, y + SUM / 2);
+        for line in wrapped(words, 12, BARS) {
+            page.text("", &line, (LEFT, y + SUM + 14), Anchor::Begins);
+            y += LINE;
+        }
+        y += SUM + 4;
     }
-    Ok(())
+    y
 }
 
-fn draw_row(
-    root: &DrawArea<'_>,
-    panel: &Panel,
-    colours: &Colours,
-    (index, top): (usize, i32),
-) -> Result<(), DrawError> {
+/// Draws a mapping. Returns where it ends.
+fn draw_row(page: &mut Page, panel: &Panel, paint: Paint<'_>, index: usize, top: i32) -> i32 {
     let rows: Vec<&AreaRow> = panel.sides().map(|side| &side.rows[index]).collect();
     let row = rows[0];
-    let room = LABELS - if rows.len() > 1 { 52 } else { 12 };
-    let label = name(row, style::characters(15, room));
-    Style::label().draw(root, &label, (MARGIN, top + 8))?;
-    let facts = facts(row);
-    let facts = style::fitting(&facts, 13, room);
-    Style::faint().draw(root, &facts, (MARGIN, top + 23))?;
-    for (index, row) in rows.iter().enumerate() {
-        let y = top + index as i32 * (BAR + MARKS);
-        Bar { row, at: (MARGIN + LABELS, y), size: (BARS, BAR) }.draw(root, colours)?;
-        moment(root, panel, index, y + BAR / 2)?;
-        amounts(root, &row.total(), panel, row.is_sampled(), y + BAR / 2, true)?;
+    let mut y = top + 12;
+    let place = place(row);
+    let left = ROOM - width(&place, 12) - 12;
+    let name = name(row, usize::MAX);
+    page.text("row", &fitting(&name, 13, ROOM), (MARGIN, y), Anchor::Begins);
+    match width(&name, 13) > left {
+        true => {
+            y += LINE;
+            page.text("faint", &place, (MARGIN, y), Anchor::Begins);
+        }
+        false => page.text("faint", &place, (WIDTH - MARGIN, y), Anchor::Ends),
     }
-    scale(root, row, top + rows.len() as i32 * (BAR + MARKS))
+    y += 6;
+    page.rect("class=\"mark\"", (LEFT, y), (share(row, &panel.before), SHARE));
+    y += SHARE + 2;
+    for (index, row) in rows.iter().enumerate() {
+        let cell = row.total();
+        page.group(&amounts(&cell, &panel.home), |page| {
+            Bar { row, at: (LEFT, y), size: (BARS, BAR) }.draw(page, paint);
+        });
+        moment(page, panel, index, y + BAR / 2);
+        y += BAR + MARKS;
+        if index + 1 == rows.len() {
+            scale(page, row, y);
+            y += SCALE;
+        }
+        let held = held(&cell, panel, row.is_sampled());
+        page.text("", &held, (LEFT + BARS, y + 12), Anchor::Ends);
+        let by_node = fitting_list(&amounts(&cell, &panel.home), BARS - width(&held, 12) - 16);
+        page.text("", &by_node, (LEFT, y + 12), Anchor::Begins);
+        y += LINE + 4;
+    }
+    y + GAP
+}
+
+/// As many parts of a list as have room, and how many others there are.
+fn fitting_list(list: &str, room: i32) -> String {
+    let parts: Vec<&str> = list.split(", ").collect();
+    let shown = |count: usize| match parts.len() - count {
+        0 => list.to_owned(),
+        more => format!("{}, and {more} more", parts[..count].join(", ")),
+    };
+    let fits = (1..=parts.len()).rev().map(shown).find(|text| width(text, 12) <= room);
+    fits.unwrap_or_else(|| format!("{} nodes", parts.len()))
+}
+
+/// How long the line is for a mapping's share of what is resident of its process. Little is not nothing.
+fn share(row: &AreaRow, side: &Side) -> i32 {
+    let (part, all) = (row.total().resident_bytes(), side.total().resident_bytes().max(1));
+    ((u128::from(part) * BARS as u128 / u128::from(all)) as i32).max(1)
+}
+
+/// `~4.0 GiB resident, 50.0 % remote`.
+fn held(cell: &Cell, panel: &Panel, sampled: bool) -> String {
+    let remote = remote(cell, &panel.home).map(|remote| format!(", {remote}"));
+    let bytes = size(cell.resident_bytes());
+    format!("{}{bytes} resident{}", about(sampled), remote.unwrap_or_default())
 }
 
 /// `before` or `after`, if there are both.
-fn moment(root: &DrawArea<'_>, panel: &Panel, side: usize, y: i32) -> Result<(), DrawError> {
-    match (panel.sides().count() > 1, side) {
-        (false, _) => Ok(()),
-        (true, 0) => Style::faint().right().draw(root, "before", (MARGIN + LABELS - 6, y)),
-        (true, _) => Style::faint().right().draw(root, "after", (MARGIN + LABELS - 6, y)),
-    }
-}
-
-/// How much is resident, and how much of it is remote, on two lines or one.
-fn amounts(
-    root: &DrawArea<'_>,
-    cell: &Cell,
-    panel: &Panel,
-    sampled: bool,
-    y: i32,
-    two: bool,
-) -> Result<(), DrawError> {
-    let x = MARGIN + LABELS + BARS + 8;
-    let bytes = format!("{}{}", about(sampled), size(cell.resident_bytes()));
-    Style::small().draw(root, &bytes, (x, if two { y - 7 } else { y }))?;
-    match remote(cell, &panel.home).filter(|_| two) {
-        Some(remote) => Style::faint().draw(root, &remote, (x, y + 8)),
-        None => Ok(()),
+fn moment(page: &mut Page, panel: &Panel, side: usize, middle: i32) {
+    let words = if side == 0 { "before" } else { "after" };
+    if panel.sides().count() > 1 {
+        page.text("faint", words, (LEFT - 4, middle + 4), Anchor::Ends);
     }
 }
 
 /// Ticks below a bar, with their distance from its first address.
-fn scale(root: &DrawArea<'_>, row: &AreaRow, y: i32) -> Result<(), DrawError> {
-    const PARTS: i32 = 4;
-    for part in 0..=PARTS {
-        let x = MARGIN + LABELS + BARS * part / PARTS;
-        style::fill(
-            root,
-            style::TICK,
-            (x.min(MARGIN + LABELS + BARS - 1), y),
-            (x.min(MARGIN + LABELS + BARS - 1) + 1, y + 4),
-        )?;
-        let bytes = (u128::from(row.area.bytes()) * part as u128 / PARTS as u128) as u64;
-        let words = if part == 0 { "0".to_owned() } else { format!("+{}", size(bytes)) };
-        let style = match part {
-            0 => Style::scale(),
-            PARTS => Style::scale().right(),
-            _ => Style::scale().middle(),
+fn scale(page: &mut Page, row: &AreaRow, y: i32) {
+    let bytes = row.area.bytes().max(1);
+    let mut shape = Shape::default();
+    for (at, words) in scale::ticks(bytes) {
+        let x = LEFT + (u128::from(at) * BARS as u128 / u128::from(bytes)) as i32;
+        shape.add((x.min(LEFT + BARS - 1), y), (x.min(LEFT + BARS - 1) + 1, y + 4));
+        // Words at the ends must not reach beyond the bar.
+        let half = width(&words, 12) / 2;
+        let anchor = match at {
+            0 => Anchor::Begins,
+            _ if x + half > LEFT + BARS => Anchor::Ends,
+            _ => Anchor::Middle,
         };
-        style.draw(root, &words, (x, y + 10))?;
+        page.text("faint", &words, (x, y + 14), anchor);
     }
-    Ok(())
+    page.shape("class=\"mark\"", &shape);
 }
 
 #[cfg(test)]

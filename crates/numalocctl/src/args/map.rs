@@ -1,7 +1,16 @@
 //! Options of pictures, on the terminal and as SVG.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+
+/// In which order a picture has the mappings of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum MapSort {
+    /// Most resident memory first.
+    #[default]
+    Size,
+    Address,
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Picture (without the daemon only)")]
@@ -12,6 +21,9 @@ pub struct MapArgs {
     /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture states that.
     #[arg(long, requires = "map")]
     pub map_exact: bool,
+    /// Order of the mappings in it: the largest first, or by address.
+    #[arg(long, value_name = "ORDER", requires = "map", default_value = "size")]
+    pub sort: MapSort,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -23,6 +35,9 @@ pub struct MoveMapArgs {
     /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture states that.
     #[arg(long, requires = "map")]
     pub map_exact: bool,
+    /// Order of the mappings in it: the largest first, or by address.
+    #[arg(long, value_name = "ORDER", requires = "map", default_value = "size")]
+    pub sort: MapSort,
 }
 
 /// Reads the name of a picture's file.

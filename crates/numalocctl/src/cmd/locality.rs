@@ -18,7 +18,7 @@ pub fn run(
     LocalityArgs { target, map: picture }: &LocalityArgs,
 ) -> Result<CommandResult, Failure> {
     if let Some(file) = &picture.map {
-        return map::run(cli, around, target, file.as_deref(), picture.map_exact);
+        return map::run(cli, around, target, file.as_deref(), picture);
     }
     let (answer, topology) = match daemon(cli, around)? {
         Some(daemon) => {

@@ -2,24 +2,28 @@
 
 use super::{Surroundings, shown, whole};
 use crate::{
-    args::{Cli, TargetArgs},
+    args::{Cli, MapArgs, MapSort, MoveMapArgs, TargetArgs},
+    captions::Origin,
     clean::clean,
     doc::MapDoc,
     exit::Failure,
-    inspect,
+    fields, inspect,
     map_file::MapFile,
     output::{CommandResult, complain},
     place::{self, Place},
     svg, text,
 };
-use numaloc_core::picture::Picture;
+use numaloc_api::timestamp;
+use numaloc_core::picture::{After, AreaRow, Picture};
 use numaloc_executor::PlannedMigration;
-use numaloc_host::{Error, Resolved, Roots, Viewer, check_page_size};
+use numaloc_host::{Error, Resolved, Roots, Viewer, check_page_size, read};
 use ratatui::crossterm::terminal;
 use std::{
+    cmp::Reverse,
     env,
     io::{IsTerminal, stdout},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 /// Draws where the memory of a target is: into a file, or as text.
@@ -28,19 +32,20 @@ pub fn run(
     around: &Surroundings,
     target: &TargetArgs,
     file: Option<&Path>,
-    exact: bool,
+    args: &MapArgs,
 ) -> Result<CommandResult, Failure> {
     check_place(cli, around)?;
     check_page_size(&around.roots)?;
     let file = self::file(file)?;
     let canvas = canvas();
     let cells = if file.is_some() { svg::CELLS } else { canvas.blocks() as u64 };
-    let (viewer, missing) = inspect::to_draw(&around.roots, target, cells, exact)?;
-    let picture = viewer.look()?;
+    let (viewer, missing) = inspect::to_draw(&around.roots, target, cells, args.map_exact)?;
+    let mut picture = viewer.look()?;
     if picture.panels.is_empty() {
         return Err(Error::Empty { target: target.to_string() }.into());
     }
-    let path = file.map(|file| save(file, &picture)).transpose()?;
+    arrange(&mut picture, args.sort);
+    let path = file.map(|file| save(file, &picture, &around.roots)).transpose()?;
     let name = path.as_ref().map(|path| path.display().to_string());
     let document = MapDoc::new(&picture, viewer.source(), name, &missing);
     let report = shown(cli, &document, |document, _| {
@@ -72,9 +77,44 @@ pub fn file(path: Option<&Path>) -> Result<Option<MapFile>, Failure> {
     path.map(MapFile::create).transpose()
 }
 
-fn save(file: MapFile, picture: &Picture) -> Result<PathBuf, Failure> {
-    let drawn = svg::svg(picture).map_err(|fault| file.failed(std::io::Error::other(fault)))?;
-    file.write(&drawn)
+fn save(file: MapFile, picture: &Picture, roots: &Roots) -> Result<PathBuf, Failure> {
+    file.write(&svg::svg(picture, &origin(roots)))
+}
+
+/// Where, when and by which command a picture is made.
+fn origin(roots: &Roots) -> Origin {
+    let words = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    Origin {
+        host: read::host_name(roots).unwrap_or_else(|_| "unknown host".to_owned()),
+        time: fields::short(timestamp(SystemTime::now())),
+        command: words.collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// Puts the mappings of each process into the order that was asked for; those of before and after alike.
+fn arrange(picture: &mut Picture, sort: MapSort) {
+    if sort == MapSort::Address {
+        return;
+    }
+    for panel in &mut picture.panels {
+        let bytes = |row: &AreaRow| row.total().resident_bytes();
+        let before = panel.before.rows.iter().map(|row| (bytes(row), row.area.start));
+        let after = match &panel.after {
+            After::Seen(side) => side.rows.iter().map(bytes).collect(),
+            After::None | After::Ended => Vec::new(),
+        };
+        let mut order: Vec<_> = before.enumerate().collect();
+        order.sort_by_key(|&(index, (bytes, start))| {
+            (Reverse(bytes.max(after.get(index).copied().unwrap_or(0))), start)
+        });
+        let sorted = |rows: &[AreaRow]| -> Vec<AreaRow> {
+            order.iter().filter_map(|(index, _)| rows.get(*index).cloned()).collect()
+        };
+        panel.before.rows = sorted(&panel.before.rows);
+        if let After::Seen(side) = &mut panel.after {
+            side.rows = sorted(&side.rows);
+        }
+    }
 }
 
 /// The width of the terminal, and whether it has colours. The variable COLUMNS overrides the width, as with ls(1).
@@ -91,9 +131,11 @@ fn canvas() -> text::Canvas {
 /// A picture of a move: looked at before it, and again after it.
 #[derive(Debug)]
 pub struct MoveMap<'a> {
+    roots: &'a Roots,
     viewer: Viewer<'a>,
     picture: Picture,
     file: MapFile,
+    sort: MapSort,
 }
 
 impl<'a> MoveMap<'a> {
@@ -105,20 +147,55 @@ impl<'a> MoveMap<'a> {
         roots: &'a Roots,
         planned: &PlannedMigration<Resolved>,
         file: MapFile,
-        exact: bool,
+        args: &MoveMapArgs,
     ) -> Result<Self, Failure> {
         let PlannedMigration { topology, plan, survey, .. } = planned;
         let processes = survey.processes();
-        let viewer = Viewer::open(roots, topology, processes, &plan.options, svg::CELLS, exact)?;
+        let viewer =
+            Viewer::open(roots, topology, processes, &plan.options, svg::CELLS, args.map_exact)?;
         let picture = viewer.look()?;
-        Ok(Self { viewer, picture, file })
+        Ok(Self { roots, viewer, picture, file, sort: args.sort })
     }
 
     /// Looks again, and draws. The move is done by then, so that a failure is only reported.
     pub fn after(mut self) {
         let seen = self.viewer.look_again(&mut self.picture).map_err(Failure::from);
-        if let Err(failure) = seen.and_then(|()| save(self.file, &self.picture).map(|_| ())) {
+        // The second look needs the rows by address.
+        arrange(&mut self.picture, self.sort);
+        let saved = seen.and_then(|()| save(self.file, &self.picture, self.roots));
+        if let Err(failure) = saved {
             complain(&format!("no picture of the move: {failure}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::pictures;
+
+    #[test]
+    fn the_largest_mapping_comes_first_or_the_lowest_address() {
+        let names = |sort| {
+            let mut picture = pictures::tebibyte(16);
+            arrange(&mut picture, sort);
+            let rows = picture.panels[0].before.rows.iter();
+            rows.map(|row| row.area.name.rsplit('/').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(MapSort::Size), ["", "buffer-pool", "segment.0001.dat"]);
+        assert_eq!(names(MapSort::Address), ["", "buffer-pool", "segment.0001.dat"]);
+    }
+
+    #[test]
+    fn before_and_after_have_one_order() {
+        let mut picture = pictures::moved(16);
+        picture.panels[0].before.rows.reverse();
+        let After::Seen(side) = &mut picture.panels[0].after else { panic!("it was moved") };
+        side.rows.reverse();
+        arrange(&mut picture, MapSort::Size);
+        for side in picture.panels[0].sides() {
+            let starts: Vec<_> = side.rows.iter().map(|row| row.area.start).collect();
+            assert_eq!(starts, [0x5555_5575_6000, 0x7f10_0000_0000]);
         }
     }
 }

@@ -116,7 +116,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
     if !planned.plan.is_skipped() {
         warn(roots, args);
     }
-    let look = |file| MoveMap::before(roots, &planned, file, args.map.map_exact);
+    let look = |file| MoveMap::before(roots, &planned, file, &args.map);
     let picture = file.map(look).transpose()?;
     let (outcome, made_room) = watch(&mut planned, &limits, wish(args))?;
     let (partners, after) = (partners::moved(&planned, &made_room), locality_after(&planned));

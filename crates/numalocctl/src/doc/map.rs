@@ -39,7 +39,7 @@ pub struct PanelDoc {
     pub total: CellDoc,
     /// What is on other nodes than its home.
     pub remote_bytes: u64,
-    /// The mappings that hold most, in the order of their addresses.
+    /// The mappings that hold most, in the order that was asked for.
     pub mappings: Vec<RowDoc>,
     /// All others that hold anything.
     pub other: OtherDoc,

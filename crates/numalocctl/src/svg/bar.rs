@@ -1,17 +1,18 @@
 //! One bar: cells from left to right, nodes one on the other, and marks below.
 
 use super::{
-    DrawArea, DrawError,
-    style::{self, Colours},
+    page::{Page, Shape, width},
+    style::Colours,
 };
 use crate::units::size;
 use numaloc_core::{
-    NodeId,
+    NodeId, NodeSet,
     picture::{AreaRow, Cell},
 };
+use std::collections::BTreeMap;
 
 /// Least width and height in pixels of what a node's number is written on.
-const NUMBER: (i32, i32) = (18, 13);
+const NUMBER: (i32, i32) = (20, 14);
 
 /// What is marked below a bar.
 #[derive(Clone, Copy, Debug)]
@@ -32,21 +33,40 @@ impl Mark {
     }
 
     /// A line for huge pages, dots for shared ones: told from each other without colours.
-    pub fn draw(
-        self,
-        area: &DrawArea<'_>,
-        (from, y): (i32, i32),
-        to: i32,
-    ) -> Result<(), DrawError> {
+    pub fn add(self, shape: &mut Shape, (from, y): (i32, i32), to: i32) {
         match self {
-            Self::Huge => style::fill(area, style::TICK, (from, y), (to, y + 3)),
+            Self::Huge => shape.add((from, y), (to, y + 3)),
             Self::Shared => {
                 for x in (from..to).step_by(6) {
-                    style::fill(area, style::TICK, (x, y), ((x + 3).min(to), y + 3))?;
+                    shape.add((x, y), ((x + 3).min(to), y + 3));
                 }
-                Ok(())
             }
         }
+    }
+}
+
+/// What bars are drawn with: the looks of nodes, and which nodes are home.
+#[derive(Clone, Copy, Debug)]
+pub struct Paint<'a> {
+    pub colours: &'a Colours,
+    pub home: &'a NodeSet,
+}
+
+impl Paint<'_> {
+    /// Whether memory on a node is remote.
+    fn is_remote(self, node: NodeId) -> bool {
+        !self.home.contains(node)
+    }
+
+    fn of(self, node: Option<NodeId>) -> String {
+        match node {
+            Some(node) => self.colours.of(node).paint(self.is_remote(node)),
+            None => "class=\"unplaced\"".to_owned(),
+        }
+    }
+
+    fn shapes(self, page: &mut Page, shapes: &BTreeMap<Option<NodeId>, Shape>) {
+        shapes.iter().for_each(|(node, shape)| page.shape(self.of(*node), shape));
     }
 }
 
@@ -62,26 +82,28 @@ pub struct Bar<'a> {
 
 impl Bar<'_> {
     /// Draws it, with its marks.
-    pub fn draw(&self, area: &DrawArea<'_>, colours: &Colours) -> Result<(), DrawError> {
-        let ((x, y), (width, height)) = (self.at, self.size);
-        style::fill(area, style::EMPTY, (x, y), (x + width, y + height))?;
+    pub fn draw(&self, page: &mut Page, paint: Paint<'_>) {
+        let ((_, y), (_, height)) = (self.at, self.size);
+        page.rect("class=\"empty\"", self.at, self.size);
         let cells = &self.row.cells;
         let layers: Vec<Vec<Layer>> = (0..cells.len())
             .map(|cell| layers(&cells[cell], self.row.bytes_of(cell), height))
             .collect();
+        let mut shapes: BTreeMap<Option<NodeId>, Shape> = BTreeMap::new();
         let mut from = 0;
         while from < layers.len() {
             let same = layers[from..].iter().take_while(|of| **of == layers[from]).count();
             for layer in &layers[from] {
                 let (top, bottom) = (y + height - layer.end, y + height - layer.begin);
-                let (from, to) = ((self.x(from), top), (self.x(from + same), bottom));
-                part(area, colours, layer.node, from, to)?;
+                let shape = shapes.entry(layer.node).or_default();
+                shape.add((self.x(from), top), (self.x(from + same), bottom));
             }
             from += same;
         }
-        self.numbers(area, colours, &layers)?;
-        self.marks(area, Mark::Huge, y + height + 1)?;
-        self.marks(area, Mark::Shared, y + height + 5)
+        paint.shapes(page, &shapes);
+        self.numbers(page, paint, &layers);
+        self.marks(page, Mark::Huge, y + height + 1);
+        self.marks(page, Mark::Shared, y + height + 5);
     }
 
     /// The left edge of a cell.
@@ -89,60 +111,63 @@ impl Bar<'_> {
         self.at.0 + (cell as i64 * i64::from(self.size.0) / self.row.cells.len() as i64) as i32
     }
 
-    /// Writes a node's number where it has most of several cells.
-    fn numbers(
-        &self,
-        area: &DrawArea<'_>,
-        colours: &Colours,
-        layers: &[Vec<Layer>],
-    ) -> Result<(), DrawError> {
-        let high = |cell: usize| {
-            let node = dominant(&self.row.cells[cell])?;
-            let layer = layers[cell].iter().find(|layer| layer.node == Some(node))?;
-            (layer.end - layer.begin >= NUMBER.1).then_some(node)
-        };
+    /// Writes a node's number where it has most of several cells, and fills all that is below the number.
+    fn numbers(&self, page: &mut Page, paint: Paint<'_>, layers: &[Vec<Layer>]) {
+        let node = |cell: usize| dominant(&self.row.cells[cell]);
         let mut from = 0;
         while from < layers.len() {
-            let node = high(from);
-            let same = (from..layers.len()).take_while(|&cell| high(cell) == node).count();
-            let (left, right) = (self.x(from), self.x(from + same));
-            let middle = from + same / 2;
-            let layer = layers[middle].iter().find(|layer| layer.node == node);
-            if let (Some(node), Some(layer)) = (node, layer.filter(|_| right - left >= NUMBER.0)) {
-                let y = self.at.1 + self.size.1 - (layer.begin + layer.end) / 2;
-                colours.of(node).write(area, &node.to_string(), ((left + right) / 2, y))?;
+            let same = (from..layers.len()).take_while(|&cell| node(cell) == node(from)).count();
+            if let Some(node) = node(from) {
+                self.number(page, paint, node, &layers[from..from + same], from);
             }
             from += same;
         }
-        Ok(())
     }
 
-    fn marks(&self, area: &DrawArea<'_>, mark: Mark, y: i32) -> Result<(), DrawError> {
-        let cells = &self.row.cells;
+    /// A node's number in the middle of cells that it has most of, the first of which is number `from`.
+    fn number(
+        &self,
+        page: &mut Page,
+        paint: Paint<'_>,
+        node: NodeId,
+        layers: &[Vec<Layer>],
+        from: usize,
+    ) {
+        let text = node.to_string();
+        let middle = (self.x(from) + self.x(from + layers.len())) / 2;
+        let wide = width(&text, 12).max(NUMBER.0 - 8) + 8;
+        if self.x(from + layers.len()) - self.x(from) < wide {
+            return;
+        }
+        // What the node has of each of the cells below the number.
+        let below = layers.iter().enumerate().filter(|(index, _)| {
+            let cell = from + index;
+            self.x(cell + 1) > middle - wide / 2 && self.x(cell) < middle + wide / 2
+        });
+        let held = below.map(|(_, layers)| layers.iter().find(|layer| layer.node == Some(node)));
+        let common = held.fold(Some((0, self.size.1)), |common, layer| {
+            let ((begin, end), layer) = (common?, layer?);
+            Some((begin.max(layer.begin), end.min(layer.end)))
+        });
+        if let Some((begin, end)) = common.filter(|(begin, end)| end - begin >= NUMBER.1) {
+            let y = self.at.1 + self.size.1 - (begin + end) / 2;
+            let is_remote = paint.is_remote(node);
+            paint.colours.of(node).write(page, &text, (middle, y), is_remote);
+        }
+    }
+
+    fn marks(&self, page: &mut Page, mark: Mark, y: i32) {
+        let (cells, mut shape) = (&self.row.cells, Shape::default());
         let mut from = 0;
         while from < cells.len() {
             let holds = mark.holds(&cells[from]);
             let same = cells[from..].iter().take_while(|cell| mark.holds(cell) == holds).count();
             if holds {
-                mark.draw(area, (self.x(from), y), self.x(from + same))?;
+                mark.add(&mut shape, (self.x(from), y), self.x(from + same));
             }
             from += same;
         }
-        Ok(())
-    }
-}
-
-/// A rectangle of what is on a node; `None`: on no known node.
-fn part(
-    area: &DrawArea<'_>,
-    colours: &Colours,
-    node: Option<NodeId>,
-    from: (i32, i32),
-    to: (i32, i32),
-) -> Result<(), DrawError> {
-    match node {
-        Some(node) => colours.of(node).fill(area, from, to),
-        None => style::fill(area, style::UNPLACED, from, to),
+        page.shape("class=\"mark\"", &shape);
     }
 }
 
@@ -190,26 +215,31 @@ fn layers(cell: &Cell, range_bytes: u64, height: i32) -> Vec<Layer> {
 
 /// A bar of shares by node, from left to right, with their amounts.
 pub fn shares(
-    area: &DrawArea<'_>,
+    page: &mut Page,
     cell: &Cell,
-    colours: &Colours,
+    paint: Paint<'_>,
     (x, y): (i32, i32),
-    (width, height): (i32, i32),
-) -> Result<(), DrawError> {
-    style::fill(area, style::EMPTY, (x, y), (x + width, y + height))?;
+    (wide, height): (i32, i32),
+) {
+    page.rect("class=\"empty\"", (x, y), (wide, height));
     // The same arithmetic as upwards.
-    for layer in layers(cell, cell.resident_bytes(), width) {
-        let (from, to) = (x + layer.begin, x + layer.end);
-        part(area, colours, layer.node, (from, y), (to, y + height))?;
+    let layers = layers(cell, cell.resident_bytes(), wide);
+    let mut shapes: BTreeMap<Option<NodeId>, Shape> = BTreeMap::new();
+    for layer in &layers {
+        let shape = shapes.entry(layer.node).or_default();
+        shape.add((x + layer.begin, y), (x + layer.end, y + height));
+    }
+    paint.shapes(page, &shapes);
+    for layer in layers {
         let Some(node) = layer.node else { continue };
         let bytes = cell.nodes.get(&node).copied().unwrap_or(0);
         let texts = [format!("node {node}: {}", size(bytes)), node.to_string()];
-        let fits = texts.iter().find(|text| style::width(text, 14) + 6 <= to - from);
-        if let Some(text) = fits {
-            colours.of(node).write(area, text, ((from + to) / 2, y + height / 2))?;
+        let (from, to) = (x + layer.begin, x + layer.end);
+        if let Some(text) = texts.iter().find(|text| width(text, 12) + 8 <= to - from) {
+            let middle = ((from + to) / 2, y + height / 2);
+            paint.colours.of(node).write(page, text, middle, paint.is_remote(node));
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,207 +1,132 @@
-//! Colours, fonts, and the few shapes that pictures are made of.
+//! How nodes look: colours, textures, and the hatch that marks remote memory.
 
-use super::{DrawArea, DrawError};
-use crate::clean::clean;
+use super::page::{Anchor, Page};
 use numaloc_core::{NodeId, NodeSet};
-use plotters::{
-    prelude::*,
-    style::text_anchor::{HPos, Pos, VPos},
-};
-
-/// Addresses without a resident page.
-pub const EMPTY: RGBColor = RGBColor(236, 236, 236);
-pub const RULE: RGBColor = RGBColor(150, 150, 150);
-/// Ticks of a scale, and marks.
-pub const TICK: RGBColor = RGBColor(60, 60, 60);
-/// Pages on no known node.
-pub const UNPLACED: RGBColor = RGBColor(130, 130, 130);
-
-const FAINT: RGBColor = RGBColor(95, 95, 95);
+use std::fmt::Write;
 
 /// The palette of Okabe and Ito, made for people who see colours differently; neighbours differ in lightness, too.
-const PALETTE: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(240, 173, 40),
-    RGBColor(0, 138, 102),
-    RGBColor(240, 228, 66),
-    RGBColor(160, 60, 20),
-    RGBColor(120, 195, 240),
-    RGBColor(90, 70, 120),
-    RGBColor(225, 150, 185),
+const PALETTE: [[u8; 3]; 8] = [
+    [0, 114, 178],
+    [240, 173, 40],
+    [0, 138, 102],
+    [240, 228, 66],
+    [160, 60, 20],
+    [120, 195, 240],
+    [90, 70, 120],
+    [225, 150, 185],
 ];
 
-/// Shades of each colour of the palette. A further one would be too dark to be told from the others.
+/// What lies over the colour of the 9th node and later ones, in a square of eight pixels.
+const TEXTURES: [&str; 4] = [
+    "",
+    "M1 1h2v2h-2zM5 5h2v2h-2z", // dots
+    "M0 3h8v1.5h-8z",           // lines from left to right
+    "M3 0v8h1.5v-8z",           // lines from above to below
+];
+
+/// Shades of each colour. A further one would be too dark to be told from the others.
 const SHADES: usize = 3;
 
-/// The colours of a picture's nodes.
+/// The looks of a picture's nodes.
 #[derive(Clone, Debug)]
 pub struct Colours {
     nodes: Vec<NodeId>,
 }
 
 impl Colours {
-    /// Colours for these nodes. More than eight nodes have some of the colours again, darker, and more than 24 have some again with
-    /// stripes: the first 96 look different. Beyond that, numbers say which is which.
+    /// Looks for these nodes. The first eight are plain, the next 24 have the same colours with textures, and after these come darker
+    /// ones: the first 96 look different. Beyond that, numbers say which is which.
     pub fn new(nodes: &NodeSet) -> Self {
         Self { nodes: nodes.iter().collect() }
     }
 
-    /// The colour of a node.
-    pub fn of(&self, node: NodeId) -> Colour {
+    /// The look of a node.
+    pub fn of(&self, node: NodeId) -> Look {
         let place = self.nodes.iter().position(|of| *of == node).unwrap_or(0);
-        let RGBColor(red, green, blue) = PALETTE[place % PALETTE.len()];
-        let shade = place / PALETTE.len() % SHADES;
-        let darker = |part: u8| (u32::from(part) * 2 / (2 + shade as u32)) as u8;
-        let round = place / (PALETTE.len() * SHADES);
-        let (across, down) = (round & 1 > 0, round & 2 > 0);
-        Colour { color: RGBColor(darker(red), darker(green), darker(blue)), across, down }
+        let round = place / PALETTE.len();
+        let shade = (round / TEXTURES.len() % SHADES) as u32;
+        let darker = |part: u8| (u32::from(part) * 2 / (2 + shade)) as u8;
+        let color = PALETTE[place % PALETTE.len()].map(darker);
+        Look { place, color, texture: round % TEXTURES.len() }
     }
-}
 
-/// A colour with what is readable on it, and its stripes.
-#[derive(Clone, Copy, Debug)]
-pub struct Colour {
-    color: RGBColor,
-    /// Whether it has stripes from left to right.
-    across: bool,
-    /// Whether it has stripes from above to below.
-    down: bool,
-}
-
-impl Colour {
-    pub fn fill(
-        self,
-        area: &DrawArea<'_>,
-        from: (i32, i32),
-        to: (i32, i32),
-    ) -> Result<(), DrawError> {
-        /// Pixels from one stripe to the next.
-        const STEP: usize = 4;
-        fill(area, self.color, from, to)?;
-        if self.across {
-            for y in (from.1 + 1..to.1).step_by(STEP) {
-                fill(area, self.contrast(), (from.0, y), (to.0, y + 1))?;
+    /// The patterns of nodes: those with a texture, and those that memory is remote on, which `is_remote` tells.
+    pub fn patterns(&self, is_remote: impl Fn(NodeId) -> bool) -> String {
+        let mut text = String::new();
+        for &node in &self.nodes {
+            let look = self.of(node);
+            if look.texture > 0 {
+                text += &look.pattern(false);
+            }
+            if is_remote(node) {
+                text += &look.pattern(true);
             }
         }
-        if self.down {
-            for x in (from.0 + 1..to.0).step_by(STEP) {
-                fill(area, self.contrast(), (x, from.1), (x + 1, to.1))?;
-            }
+        text
+    }
+}
+
+/// A colour, with a texture or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Which of the picture's nodes it is.
+    place: usize,
+    color: [u8; 3],
+    texture: usize,
+}
+
+impl Look {
+    /// The attribute that fills a shape with it, hatched or not.
+    pub fn paint(self, is_remote: bool) -> String {
+        match (is_remote, self.texture) {
+            (false, 0) => format!("fill=\"{}\"", self.code()),
+            (false, _) => format!("fill=\"url(#numaloc-{})\"", self.place),
+            (true, _) => format!("fill=\"url(#numaloc-{}-remote)\"", self.place),
         }
-        Ok(())
     }
 
-    /// A text in the middle of a rectangle of this colour.
-    pub fn write(self, area: &DrawArea<'_>, text: &str, at: (i32, i32)) -> Result<(), DrawError> {
-        Style { color: self.contrast(), ..Style::small() }.middle().draw(area, text, at)
+    fn code(self) -> String {
+        let [red, green, blue] = self.color;
+        format!("#{red:02x}{green:02x}{blue:02x}")
     }
 
-    /// What is readable on it.
-    fn contrast(self) -> RGBColor {
-        let RGBColor(red, green, blue) = self.color;
-        let light = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue);
-        if light > 1300 { BLACK } else { WHITE }
-    }
-}
-
-/// Fills a rectangle; `to` is just outside.
-pub fn fill(
-    area: &DrawArea<'_>,
-    color: RGBColor,
-    from: (i32, i32),
-    to: (i32, i32),
-) -> Result<(), DrawError> {
-    if from.0 < to.0 && from.1 < to.1 {
-        area.draw(&Rectangle::new([from, to], color.filled()))?;
-    }
-    Ok(())
-}
-
-/// How a text looks. Its middle is at the height where it is drawn. Its size is what plotters calls it: the font's is
-/// smaller by 1.24 (plotters-svg, `draw_text`).
-#[derive(Clone, Copy, Debug)]
-pub struct Style {
-    size: i32,
-    bold: bool,
-    color: RGBColor,
-    across: Across,
-}
-
-/// Where a text lies beside the place that it is drawn at.
-#[derive(Clone, Copy, Debug)]
-enum Across {
-    Begins,
-    Middle,
-    Ends,
-}
-
-impl Style {
-    const fn new(size: i32, bold: bool, color: RGBColor) -> Self {
-        Self { size, bold, color, across: Across::Begins }
-    }
-    pub fn title() -> Self {
-        Self::new(23, false, BLACK)
-    }
-    pub fn bold() -> Self {
-        Self::new(19, true, BLACK)
-    }
-    pub fn label() -> Self {
-        Self::new(15, false, BLACK)
-    }
-    pub fn small() -> Self {
-        Self::new(14, false, BLACK)
-    }
-    pub fn faint() -> Self {
-        Self::new(13, false, FAINT)
-    }
-    pub fn scale() -> Self {
-        Self::new(12, false, FAINT)
-    }
-    /// Ending at the place instead of beginning there.
-    pub fn right(self) -> Self {
-        Self { across: Across::Ends, ..self }
-    }
-    /// With its middle at the place.
-    pub fn middle(self) -> Self {
-        Self { across: Across::Middle, ..self }
+    fn pattern(self, is_remote: bool) -> String {
+        let (code, over) = (self.code(), if self.is_light() { "#000" } else { "#fff" });
+        let name = if is_remote { "-remote" } else { "" };
+        let mut text = format!(
+            "<pattern id=\"numaloc-{}{name}\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\">\
+             <path fill=\"{code}\" d=\"M0 0h8v8h-8z\"/>",
+            self.place
+        );
+        let texture = TEXTURES[self.texture];
+        if !texture.is_empty() {
+            let _ = write!(text, "<path fill=\"{over}\" fill-opacity=\".75\" d=\"{texture}\"/>");
+        }
+        if is_remote {
+            let _ = write!(
+                text,
+                "<path stroke=\"{over}\" stroke-opacity=\".7\" stroke-width=\"1.6\" d=\"M-2 2l4-4M-1 9l10-10M6 10l4-4\"/>"
+            );
+        }
+        text + "</pattern>\n"
     }
 
-    pub fn draw(self, area: &DrawArea<'_>, text: &str, at: (i32, i32)) -> Result<(), DrawError> {
-        let weight = if self.bold { FontStyle::Bold } else { FontStyle::Normal };
-        let font = FontDesc::new(FontFamily::SansSerif, f64::from(self.size), weight);
-        let style = TextStyle::from(font).color(&self.color);
-        let across = match self.across {
-            Across::Begins => HPos::Left,
-            Across::Middle => HPos::Center,
-            Across::Ends => HPos::Right,
-        };
-        let style = style.pos(Pos::new(across, VPos::Center));
-        area.draw(&Text::new(printable(text), at, style))?;
-        Ok(())
+    /// A text in the middle of a rectangle of this look, on a patch without textures.
+    pub fn write(self, page: &mut Page, text: &str, (x, y): (i32, i32), is_remote: bool) {
+        let wide = super::page::width(text, 12) + 4;
+        if is_remote || self.texture > 0 {
+            let paint = format!("fill=\"{}\"", self.code());
+            page.rect(paint, (x - wide / 2, y - 8), (wide, 16));
+        }
+        let class = if self.is_light() { "on-light" } else { "on-dark" };
+        page.text(class, text, (x, y + 4), Anchor::Middle);
     }
-}
 
-/// A text without what XML does not allow (Extensible Markup Language 1.0, `Char`). The backend escapes markup.
-fn printable(text: &str) -> String {
-    clean(text)
-        .chars()
-        .map(|c| if matches!(c, '\u{fffe}' | '\u{ffff}') { '?' } else { c })
-        .collect()
-}
-
-/// About how wide a text of that font size is, in pixels.
-pub fn width(text: &str, size: i32) -> i32 {
-    text.chars().count() as i32 * size / 2
-}
-
-/// About how many characters of that font size have room.
-pub fn characters(size: i32, room: i32) -> usize {
-    (room * 2 / size).max(1) as usize
-}
-
-/// As much of a text as has room.
-pub fn fitting(text: &str, size: i32, room: i32) -> String {
-    crate::captions::shortened(text, characters(size, room))
+    /// Whether black is readable on it, and white is not.
+    fn is_light(self) -> bool {
+        let [red, green, blue] = self.color.map(u32::from);
+        red * 3 + green * 6 + blue > 1300
+    }
 }
 
 #[cfg(test)]
@@ -210,18 +135,30 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn ninety_six_nodes_look_different_and_few_have_no_stripes() {
+    fn ninety_six_nodes_look_different_and_a_texture_comes_before_a_darker_colour() {
         let nodes: NodeSet = (0..96).map(|number| NodeId(number * 3)).collect();
         let colours = Colours::new(&nodes);
-        let looks: Vec<_> = nodes
-            .iter()
-            .map(|node| {
-                let Colour { color: RGBColor(red, green, blue), across, down } = colours.of(node);
-                (red, green, blue, across, down)
-            })
-            .collect();
-        assert_eq!(looks.iter().collect::<BTreeSet<_>>().len(), 96);
-        let striped = looks.iter().map(|look| look.3 || look.4);
-        assert_eq!(striped.take_while(|striped| !striped).count(), 24);
+        let looks: Vec<Look> = nodes.iter().map(|node| colours.of(node)).collect();
+        let shown: BTreeSet<_> = looks.iter().map(|look| (look.color, look.texture)).collect();
+        assert_eq!(shown.len(), 96);
+        assert!(looks[..8].iter().all(|look| look.texture == 0));
+        for (place, look) in looks[8..32].iter().enumerate() {
+            assert!(look.texture > 0 && look.color == PALETTE[place % 8], "{look:?}");
+        }
+    }
+
+    #[test]
+    fn remote_memory_does_not_look_like_local_memory() {
+        let nodes: NodeSet = (0..20).map(NodeId).collect();
+        let colours = Colours::new(&nodes);
+        let patterns = colours.patterns(|node| node != NodeId(3));
+        for node in nodes.iter() {
+            let (local, remote) = (colours.of(node).paint(false), colours.of(node).paint(true));
+            assert_ne!(local, remote);
+            let id = |paint: &str| paint.split(['#', ')']).nth(1).unwrap_or_default().to_owned();
+            let is_defined = |paint: &str| patterns.contains(&format!("id=\"{}\"", id(paint)));
+            assert_eq!(is_defined(&remote), node != NodeId(3));
+            assert_eq!(is_defined(&local), local.contains("url("));
+        }
     }
 }

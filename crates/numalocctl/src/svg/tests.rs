@@ -5,7 +5,12 @@ use crate::fixture::pictures;
 use std::{env, fs, path::PathBuf};
 
 fn drawn(name: &str, picture: &Picture) -> String {
-    let text = svg(picture).unwrap();
+    let origin = Origin {
+        host: "db1".into(),
+        time: "2026-11-26T08:16:33Z".into(),
+        command: "migrate --pid 4711 --map moved.svg".into(),
+    };
+    let text = svg(picture, &origin);
     if let Some(directory) = env::var_os("NUMALOC_PICTURES") {
         fs::write(PathBuf::from(directory).join(name), &text).unwrap();
     }
@@ -50,6 +55,38 @@ fn before_and_after_are_in_one_picture() {
 }
 
 #[test]
+fn a_picture_says_what_it_is_and_where_it_is_from() {
+    let text = drawn("moved.svg", &pictures::moved(CELLS));
+    for words in [
+        " role=\"img\" aria-labelledby=\"numaloc-title numaloc-desc\" width=\"830\"",
+        "<title id=\"numaloc-title\">NUMA nodes of the memory of 2 processes: db1, 2026-11-26T08:16:33Z, numalocctl ",
+        "<desc id=\"numaloc-desc\">4711 redis-server, home node 0: 4.1 GiB resident, 51.1 % remote",
+        "prefers-color-scheme:dark",
+        ">555555756000-555655756000, 4.0 GiB of addresses<",
+        ">7f1000000000-7f1006000000, 96.0 MiB of addresses, mapped shared<",
+        ">Memory that several processes map is drawn for each of them.<",
+    ] {
+        assert!(text.contains(words), "{words}");
+    }
+    let sizes = text.split("font-size:").skip(1);
+    let sizes = sizes.map(|rest| rest.split("px").next().unwrap().parse::<u32>().unwrap());
+    assert!(sizes.min() == Some(12), "the width is that of a README, so this is what is seen");
+}
+
+#[test]
+fn remote_memory_is_hatched_and_home_is_named() {
+    let text = drawn("moved.svg", &pictures::moved(CELLS));
+    assert!(text.contains(">node 0, home<") && text.contains(">node 1<"));
+    assert!(
+        text.contains("<pattern id=\"numaloc-1-remote\"") && !text.contains("numaloc-0-remote")
+    );
+    assert!(text.contains("<path fill=\"url(#numaloc-1-remote)\""));
+    // Its processes have homes that differ, so each is named with its process.
+    let text = drawn("tebibyte.svg", &pictures::tebibyte(CELLS));
+    assert!(text.contains("812 database, home nodes 0-1<") && !text.contains(">node 0, home<"));
+}
+
+#[test]
 fn the_picture_in_the_documentation_is_what_is_drawn() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pictures/moved.svg");
     let kept = fs::read_to_string(path).unwrap_or_default();
@@ -64,7 +101,7 @@ fn the_picture_in_the_documentation_is_what_is_drawn() {
 fn many_nodes_have_a_legend_of_several_lines() {
     let text = drawn("nodes.svg", &pictures::many_nodes(CELLS));
     for node in (0..30).map(|node| node * 3) {
-        assert!(text.contains(&format!("\nnode {node}\n")), "{node}");
+        assert!(text.contains(&format!(">node {node}")), "{node}");
     }
     assert!(text.len() < 300 << 10, "{} bytes, with the stripes of six nodes", text.len());
 }

@@ -49,6 +49,7 @@ pub fn map(picture: &Picture, canvas: Canvas) -> String {
         text += "\n";
     }
     text += "Left to right: addresses. Height: how much of them is resident on the node.\n";
+    text += "All lines are equally long, whatever a mapping's size. *: remote.\n";
     text += "Marks: h mostly huge pages, s mostly shared with other processes, b both.\n";
     notes(picture).iter().for_each(|note| text += &format!("{note}\n"));
     text
@@ -68,7 +69,8 @@ fn write_row(text: &mut String, panel: &Panel, row: &AreaRow, picture: &Picture,
         let number = colours.iter().position(|of| of == node).unwrap_or(0);
         let line = if canvas.colours { coloured(&line, number) } else { line };
         let amount = format!("{}{}", about(row.is_sampled()), size(bytes));
-        let _ = writeln!(text, "    {:<8}|{line}| {amount}", format!("node {node}"));
+        let remote = if panel.home.contains(*node) { "" } else { "*" };
+        let _ = writeln!(text, "    {:<8}|{line}| {amount}", format!("node {node}{remote}"));
     }
     let marks: String = blocks.iter().map(|(cell, _)| mark(cell)).collect();
     if !marks.trim().is_empty() {
