@@ -31,6 +31,7 @@ pub use jobs::{DeleteJobsArgs, JobsArgs, JobsCommand, ListJobsArgs};
 pub use map::{MapArgs, MapSort, MoveMapArgs};
 pub use names::{parse_schedule, parse_workload};
 pub use options::OptionArgs;
+pub use pace::PaceArgs;
 pub use run::{LimitArgs, QueueArgs, spec};
 pub use schedules::{
     ApplyArgs, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,

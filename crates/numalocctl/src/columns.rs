@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// A column. The names are those that esxtop has, where it has one.
+/// A column. It is also known by the name that esxtop has for it, where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Column {
     /// Pid; empty for a cgroup.
@@ -20,8 +20,10 @@ pub enum Column {
     Age,
     /// Memory by node, a column each.
     Nodes,
-    /// Bytes moved by numaloc and pages moved by the kernel.
-    Migrated,
+    /// Bytes moved by numaloc.
+    Moved,
+    /// Bytes moved by the kernel's NUMA balancing.
+    Balanced,
     /// CPU time in percent of one CPU.
     Cpu,
     /// The migration that works on it, and what holds that back.
@@ -30,7 +32,7 @@ pub enum Column {
 
 impl Column {
     /// All, in the order in which they are shown.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Pid,
         Self::Name,
         Self::Home,
@@ -40,44 +42,66 @@ impl Column {
         Self::Share,
         Self::Age,
         Self::Nodes,
-        Self::Migrated,
+        Self::Moved,
+        Self::Balanced,
         Self::Cpu,
         Self::Job,
     ];
 
-    /// As it is written on the command line and above the column. `ND` stands for ND0, ND1 and so on.
+    /// As it is written on the command line and above the column. `NODE` stands for NODE0, NODE1 and so on.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pid => "PID",
             Self::Name => "NAME",
-            Self::Home => "NHN",
+            Self::Home => "HOME",
             Self::Memory => "MEM",
-            Self::Remote => "NRMEM",
-            Self::Local => "NLMEM",
-            Self::Share => "N%L",
+            Self::Remote => "REMOTE",
+            Self::Local => "LOCAL",
+            Self::Share => "LOCAL%",
             Self::Age => "AGE",
-            Self::Nodes => "ND",
-            Self::Migrated => "NMIG",
+            Self::Nodes => "NODE",
+            Self::Moved => "MOVED",
+            Self::Balanced => "KERNEL",
             Self::Cpu => "CPU%",
             Self::Job => "JOB",
         }
     }
 
-    /// What it says, for the help.
+    /// esxtop's name for it, which the command line takes as well.
+    fn of_esxtop(self) -> Option<&'static str> {
+        match self {
+            Self::Home => Some("NHN"),
+            Self::Remote => Some("NRMEM"),
+            Self::Local => Some("NLMEM"),
+            Self::Share => Some("N%L"),
+            Self::Nodes => Some("ND"),
+            Self::Moved => Some("NMIG"),
+            Self::Pid
+            | Self::Name
+            | Self::Memory
+            | Self::Age
+            | Self::Balanced
+            | Self::Cpu
+            | Self::Job => None,
+        }
+    }
+
+    /// What it says, for the help: at most 28 characters.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Pid => "process id",
-            Self::Name => "cgroup, or name of the process",
-            Self::Home => "home: the nodes of its CPUs",
+            Self::Name => "cgroup, or process",
+            Self::Home => "the nodes of its CPUs",
             Self::Memory => "resident memory",
-            Self::Remote => "memory that is not on a home node",
+            Self::Remote => "memory not on a home node",
             Self::Local => "memory on home nodes",
-            Self::Share => "share of local memory; as old as AGE says",
-            Self::Age => "how long ago it was looked where the memory is",
-            Self::Nodes => "memory by node: ND0, ND1, ...",
-            Self::Migrated => "bytes moved by numaloc / pages moved by the kernel",
-            Self::Cpu => "CPU time, in percent of one CPU",
-            Self::Job => "the migration that works on it, and what holds it back",
+            Self::Share => "local memory, in percent",
+            Self::Age => "time since that was read",
+            Self::Nodes => "memory by node: NODE0, ...",
+            Self::Moved => "moved by numaloc",
+            Self::Balanced => "moved by NUMA balancing",
+            Self::Cpu => "CPU time, percent of one CPU",
+            Self::Job => "migration, what throttles it",
         }
     }
 }
@@ -86,7 +110,9 @@ impl FromStr for Column {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let same = |column: &Self| column.name().eq_ignore_ascii_case(text.trim());
+        let is_named = |name: &str| name.eq_ignore_ascii_case(text.trim());
+        let same =
+            |column: &Self| is_named(column.name()) || column.of_esxtop().is_some_and(is_named);
         Self::ALL.into_iter().find(same).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
             format!("'{}' is not a valid column: there are {names}", text.trim())
@@ -101,7 +127,7 @@ pub struct Columns(pub Vec<Column>);
 impl FromStr for Columns {
     type Err = String;
 
-    /// Names with commas. N%L comes with AGE: it is worth nothing without.
+    /// Names with commas. LOCAL% comes with AGE: it is worth nothing without.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut columns = Vec::new();
         for name in text.split(',').filter(|name| !name.trim().is_empty()) {
@@ -117,7 +143,7 @@ impl FromStr for Columns {
     }
 }
 
-/// Adds AGE beside N%L if it is missing.
+/// Adds AGE beside LOCAL% if it is missing.
 pub fn with_age(mut columns: Vec<Column>) -> Vec<Column> {
     if let (Some(at), false) =
         (columns.iter().position(|&column| column == Column::Share), columns.contains(&Column::Age))
@@ -158,7 +184,7 @@ impl ShownColumn {
     pub fn header(self) -> String {
         match self {
             Self::One(column) => column.name().to_owned(),
-            Self::Node(node) => format!("ND{node}"),
+            Self::Node(node) => format!("NODE{node}"),
         }
     }
 }
@@ -181,7 +207,10 @@ mod tests {
         let columns = |text: &str| text.parse::<Columns>().map(|columns| columns.0);
         assert_eq!(columns("mem, name,MEM"), Ok(vec![Column::Memory, Column::Name]));
         assert_eq!(columns("n%l,nd"), Ok(vec![Column::Share, Column::Age, Column::Nodes]));
-        assert_eq!(columns("age,n%l"), Ok(vec![Column::Age, Column::Share]));
+        assert_eq!(columns("age,local%"), Ok(vec![Column::Age, Column::Share]));
+        let (plain, of_esxtop) =
+            ("home,remote,local,local%,node,moved", "nhn,nrmem,NLMEM,n%l,nd,nmig");
+        assert_eq!(columns(plain), columns(of_esxtop));
         assert_eq!(columns(" , "), Err("no column is named".into()));
         let refused = columns("mem,rss").unwrap_err();
         assert!(
@@ -192,17 +221,24 @@ mod tests {
     }
 
     #[test]
+    fn meanings_fit_into_the_help_on_80_columns() {
+        for column in Column::ALL {
+            assert!(column.meaning().len() <= 28, "{column:?}");
+        }
+    }
+
+    #[test]
     fn there_is_a_column_for_each_node() {
         let headers = |columns: &[Column]| -> Vec<String> {
             slots(columns, &[0, 64]).into_iter().map(ShownColumn::header).collect()
         };
-        assert_eq!(headers(&[Column::Share, Column::Nodes]), ["N%L", "ND0", "ND64"]);
+        assert_eq!(headers(&[Column::Share, Column::Nodes]), ["LOCAL%", "NODE0", "NODE64"]);
     }
 
     #[test]
     fn the_order_may_be_reversed() {
         let sort = |column, reverse| Ok(Sort { column, reverse });
-        assert_eq!("nrmem".parse(), sort(Column::Remote, false));
+        assert_eq!("remote".parse(), sort(Column::Remote, false));
         assert_eq!("-CPU%".parse(), sort(Column::Cpu, true));
         assert!("--mem".parse::<Sort>().is_err() && "".parse::<Sort>().is_err());
     }

@@ -42,6 +42,6 @@ pub use numactl::numactl;
 pub use plan::plan;
 pub use schedules::{applied, schedule, schedule_line, schedule_states, schedules};
 pub use status::status;
-pub use top::{cell, csv, missing, node_cells, top};
+pub use top::{cell, csv, missing, node_cells, question, top};
 pub use topology::topology;
 pub use workloads::{removed, renewed, replaced, workload, workload_line, workloads};

@@ -55,7 +55,7 @@ pub struct Budget {
 }
 
 /// What a budget begins with, so that the first look at a host of ten thousand processes does not take minutes.
-const FIRST: Duration = Duration::from_millis(100);
+pub const FIRST: Duration = Duration::from_millis(100);
 
 impl Budget {
     /// A budget in percent of one CPU. Times are counted from any one moment.

@@ -12,8 +12,18 @@ const EXAMPLES: &str = "\
 Examples:
   numalocctl top                                       ? shows the keys
   numalocctl top --processes --filter redis --sort cpu%
-  numalocctl top -b -n 1 -d 10 -o csv --columns name,nhn,mem,n%l
-  numalocctl top -b -n 60 -o json                      one line each two seconds";
+  numalocctl top -b -n 1 -d 10 -o csv --columns name,home,mem,local%
+  numalocctl top -b -n 60 -o json                      one line each two seconds
+
+Columns:
+  PID     process id                    AGE     time since that was read
+  NAME    cgroup, or process            NODE    memory by node: NODE0, ...
+  HOME    the nodes of its CPUs         MOVED   moved by numaloc
+  MEM     resident memory               KERNEL  moved by NUMA balancing
+  REMOTE  memory not on a home node     CPU%    CPU time, percent of one CPU
+  LOCAL   memory on home nodes          JOB     migration, what throttles it
+  LOCAL%  local memory, in percent
+Those of esxtop are taken as well: NHN, NRMEM, NLMEM, N%L, ND, NMIG.";
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -27,11 +37,11 @@ pub struct TopArgs {
     /// Time between two scans, from 100ms to 1h.
     #[arg(short, long, value_name = "DURATION", default_value = "2s", value_parser = parse_delay, allow_hyphen_values = true)]
     pub delay: Duration,
-    /// Show these columns, in this order, such as name,nhn,mem,n%l,nd [default: what fits; all of them with -b]
+    /// Show these columns, in this order, such as name,home,mem,local%,node [default: what fits; all of them with -b]
     #[arg(long, value_name = "COLUMNS")]
     pub columns: Option<Columns>,
-    /// Sort by this column; with a minus sign before it in the reverse order.
-    #[arg(long, value_name = "COLUMN", default_value = "NRMEM", allow_hyphen_values = true)]
+    /// Sort by this column, and rows with equal figures by size; with a minus sign before it in the reverse order.
+    #[arg(long, value_name = "COLUMN", default_value = "REMOTE", allow_hyphen_values = true)]
     pub sort: Sort,
     /// Show only rows whose name, cgroup or pid contains this, in upper or lower case.
     #[arg(long, value_name = "TEXT")]
@@ -64,6 +74,15 @@ fn parse_budget(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns::Column;
+
+    #[test]
+    fn the_help_explains_all_columns() {
+        for column in Column::ALL {
+            let words = format!("{:<7} {}", column.name(), column.meaning());
+            assert!(EXAMPLES.contains(&words), "{words}");
+        }
+    }
 
     #[test]
     fn budgets_and_delays_have_bounds() {

@@ -27,7 +27,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandRe
             let views = Views::ask(endpoint.clone(), connect.clone(), args.delay);
             let jobs = Jobs::ask(endpoint.clone(), connect.clone(), args.delay);
             let (host, note) = match views {
-                Ok(views) => (Host::of_daemon(views, jobs), None),
+                Ok(views) => (Host::of_daemon(&around.roots, &endpoint, views, jobs), None),
                 Err(why) if is_this_host(&endpoint) => (here(Some(jobs))?, Some(own(&why))),
                 Err(why) => return Err(why),
             };

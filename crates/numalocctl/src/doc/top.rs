@@ -5,6 +5,7 @@ use numaloc_api::timestamp;
 use numaloc_core::{
     NodeId, NodeSet,
     live::{GroupNow, NodeNow, ProcessNow, Seen, Snapshot},
+    rotation::FIRST,
 };
 use prost_types::Timestamp;
 use serde::{Serialize, Serializer};
@@ -32,7 +33,8 @@ pub struct TopDoc {
     pub hidden_count: usize,
     /// Processes that the daemon left out, because there are too many for an answer.
     pub left_out_count: usize,
-    /// CPU time that was used for looking, in percent of one CPU, since the beginning.
+    /// CPU time that was used for looking, in percent of one CPU, since the beginning and without the first look's allowance, which is
+    /// beyond the budget.
     pub cpu_used_percent: f64,
 }
 
@@ -92,7 +94,8 @@ pub struct TopRowDoc {
     pub process_count: usize,
     /// The nodes of its CPUs.
     pub home_nodes: Vec<u32>,
-    /// Resident memory in bytes; null where the kernel does not count.
+    /// Resident memory in bytes, of the same look as its parts; before the first look by the kernel's count, and null where the
+    /// kernel does not count.
     pub resident_bytes: Option<u64>,
     /// On home nodes; null before the first look.
     pub local_bytes: Option<u64>,
@@ -183,7 +186,8 @@ impl TopDoc {
             hidden_count: snapshot.hidden,
             left_out_count: 0,
             cpu_used_percent: rounded(
-                snapshot.used.as_secs_f64() * 100.0 / up.as_secs_f64().max(1e-3),
+                snapshot.used.saturating_sub(FIRST).as_secs_f64() * 100.0
+                    / up.as_secs_f64().max(1e-3),
             ),
         }
     }
@@ -239,47 +243,60 @@ fn process(process: &ProcessNow) -> TopRowDoc {
         is_hidden: process.seen == Seen::Hidden,
         ..TopRowDoc::default()
     };
-    if let Seen::Pages { nodes, kernel_migrated_pages, age, .. } = &process.seen {
+    if let Seen::Pages { nodes, unplaced_bytes, kernel_migrated_pages, age } = &process.seen {
         place(&mut row, nodes, &process.home);
+        // Of the same look as its parts: RSS of another moment, which counts otherwise, would not be their sum.
+        row.resident_bytes = Some(nodes.values().sum::<u64>() + unplaced_bytes);
         row.age_seconds = Some(age.as_secs_f64());
         row.kernel_migrated_pages = *kernel_migrated_pages;
     }
     row
 }
 
-/// A row for each cgroup that has processes of its own. The kernel's count of its memory includes the cgroups below it, so home and
-/// CPU time include the processes of those, too.
+/// A row for each cgroup that has processes of its own. The kernel's count of its memory includes the cgroups below it. Those that have
+/// rows of their own are taken out, so that each byte is in one row, and the rows add up.
 fn workloads(snapshot: &Snapshot) -> Vec<TopRowDoc> {
-    fn placed(process: &ProcessNow) -> Option<(&str, &ProcessNow)> {
-        Some((process.cgroup.as_deref()?, process))
-    }
-    let mut members: BTreeMap<&str, (usize, Vec<&ProcessNow>)> = BTreeMap::new();
-    for (cgroup, _) in snapshot.processes.iter().filter_map(placed) {
-        members.entry(cgroup).or_default().0 += 1;
-    }
-    for (cgroup, process) in snapshot.processes.iter().filter_map(placed) {
-        for path in Path::new(cgroup).ancestors().filter_map(Path::to_str) {
-            if let Some((_, within)) = members.get_mut(path) {
-                within.push(process);
-            }
+    let mut members: BTreeMap<&str, Vec<&ProcessNow>> = BTreeMap::new();
+    for process in &snapshot.processes {
+        if let Some(cgroup) = &process.cgroup {
+            members.entry(cgroup).or_default().push(process);
         }
     }
-    let unknown = GroupNow::default();
-    let row = |(path, (process_count, within)): (&str, (usize, Vec<&ProcessNow>))| {
+    let mut below: BTreeMap<&str, BTreeMap<NodeId, u64>> = BTreeMap::new();
+    let counted = |path: &str| snapshot.groups.get(path).and_then(|group| group.nodes.as_ref());
+    for &path in members.keys() {
+        let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
+        // The nearest one: those above it have taken it out with that one.
+        let nearest = above
+            .filter(|above| members.contains_key(above))
+            .find(|above| counted(above).is_some());
+        if let (Some(nearest), Some(nodes)) = (nearest, counted(path)) {
+            let sum = below.entry(nearest).or_default();
+            nodes.iter().for_each(|(node, bytes)| *sum.entry(*node).or_default() += bytes);
+        }
+    }
+    let (unknown, nothing) = (GroupNow::default(), BTreeMap::new());
+    let row = |(path, within): (&str, Vec<&ProcessNow>)| {
         let group = snapshot.groups.get(path).unwrap_or(&unknown);
         let home = within.iter().fold(NodeSet::new(), |home, each| home.or(&each.home));
         let used: Vec<f64> = within.iter().filter_map(|each| each.cpu_percent).collect();
         let mut row = TopRowDoc {
             cgroup: Some(path.to_owned()),
-            process_count,
+            process_count: within.len(),
             home_nodes: ids(&home),
             cpu_percent: (!used.is_empty()).then(|| rounded(used.iter().sum())),
             kernel_migrated_pages: group.kernel_migrated_pages,
             ..TopRowDoc::default()
         };
         if let Some(nodes) = &group.nodes {
-            place(&mut row, nodes, &home);
-            row.resident_bytes = Some(nodes.values().sum());
+            let others = below.get(path).unwrap_or(&nothing);
+            // The counts are of different moments.
+            let own = |(node, &bytes): (&NodeId, &u64)| {
+                (*node, bytes.saturating_sub(others.get(node).copied().unwrap_or(0)))
+            };
+            let own = nodes.iter().map(own).filter(|(_, bytes)| *bytes > 0).collect();
+            place(&mut row, &own, &home);
+            row.resident_bytes = Some(own.values().sum());
             row.age_seconds = group.age.map(|age| age.as_secs_f64());
         }
         row
@@ -307,7 +324,7 @@ mod tests {
 
     /// As on hosts with cgroup v1, where `/` has processes of its own.
     #[test]
-    fn a_workload_has_the_processes_below_it() {
+    fn each_byte_and_each_process_is_in_one_workload() {
         let process = |pid, cgroup: &str, home: &str| ProcessNow {
             identity: Identity { pid, start_time: 1 },
             comm: "x".into(),
@@ -321,20 +338,63 @@ mod tests {
         let processes = vec![
             process(1, "/", "0"),
             process(2, "/a", "0"),
-            process(3, "/a/b", "1"),
-            process(4, "/ab", "2"),
+            process(3, "/a/none/b", "1"),
+            process(4, "/ab", "1"),
         ];
-        let counted = GroupNow { nodes: Some([(NodeId(1), 4096)].into()), ..GroupNow::default() };
-        let groups = [("/a".to_owned(), counted)].into();
+        let counted = |path: &str, nodes: &[(u32, u64)]| {
+            let nodes = nodes.iter().map(|&(node, pages)| (NodeId(node), pages * 4096)).collect();
+            (path.to_owned(), GroupNow { nodes: Some(nodes), ..GroupNow::default() })
+        };
+        let groups = [
+            counted("/", &[(0, 100), (1, 50)]),
+            counted("/a", &[(0, 30), (1, 20)]),
+            counted("/a/none/b", &[(1, 15)]),
+            // It has grown since `/` was counted.
+            counted("/ab", &[(0, 5), (1, 40)]),
+        ];
+        let groups = groups.into();
         let rows = workloads(&Snapshot { processes, groups, ..Snapshot::default() });
+        let pages = |bytes: Option<u64>| bytes.unwrap() / 4096;
         let shown: Vec<_> = rows
             .iter()
-            .map(|row| (row.cgroup.as_deref().unwrap(), row.process_count, row.cpu_percent))
+            .map(|row| {
+                let (all, remote) = (pages(row.resident_bytes), pages(row.remote_bytes));
+                (row.cgroup.as_deref().unwrap(), all, remote, row.process_count, row.cpu_percent)
+            })
             .collect();
-        let expected = [("/", 40.0), ("/a", 20.0), ("/a/b", 10.0), ("/ab", 10.0)];
-        assert_eq!(shown, expected.map(|(path, percent)| (path, 1, Some(percent))));
-        assert_eq!(rows[1].home_nodes, [0, 1]);
-        assert_eq!(rows[1].remote_bytes, Some(0), "it is at home where a process below it is");
+        let one = Some(10.0);
+        let expected = [
+            ("/", 65, 0, 1, one),
+            ("/a", 35, 5, 1, one),
+            ("/a/none/b", 15, 0, 1, one),
+            ("/ab", 45, 5, 1, one),
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn the_memory_of_a_process_is_the_sum_of_its_parts() {
+        let seen = Seen::Pages {
+            nodes: [(NodeId(0), 8192), (NodeId(1), 4096)].into(),
+            unplaced_bytes: 4096,
+            kernel_migrated_pages: None,
+            age: Duration::from_secs(1),
+        };
+        let now = ProcessNow {
+            identity: Identity { pid: 1, start_time: 1 },
+            comm: "x".into(),
+            cgroup: None,
+            home: "0".parse().unwrap(),
+            resident_bytes: 8192,
+            cpu_percent: None,
+            threads: 1,
+            seen,
+        };
+        let row = process(&now);
+        let parts = (row.resident_bytes, row.local_bytes, row.remote_bytes);
+        assert_eq!(parts, (Some(16384), Some(8192), Some(4096)));
+        let unseen = process(&ProcessNow { seen: Seen::Never, ..now });
+        assert_eq!(unseen.resident_bytes, Some(8192), "what the kernel counts");
     }
 
     #[test]

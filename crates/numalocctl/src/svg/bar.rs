@@ -144,9 +144,10 @@ impl Bar<'_> {
             let cell = from + index;
             self.x(cell + 1) > middle - wide / 2 && self.x(cell) < middle + wide / 2
         });
-        let held = below.map(|(_, layers)| layers.iter().find(|layer| layer.node == Some(node)));
-        let common = held.fold(Some((0, self.size.1)), |common, layer| {
-            let ((begin, end), layer) = (common?, layer?);
+        let mut held =
+            below.map(|(_, layers)| layers.iter().find(|layer| layer.node == Some(node)));
+        let common = held.try_fold((0, self.size.1), |(begin, end), layer| {
+            let layer = layer?;
             Some((begin.max(layer.begin), end.min(layer.end)))
         });
         if let Some((begin, end)) = common.filter(|(begin, end)| end - begin >= NUMBER.1) {

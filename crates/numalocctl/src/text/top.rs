@@ -1,15 +1,17 @@
 //! `top`: single cells, and what it prints with `--batch`.
 
-use super::table::Table;
+use super::{cells::why, plan::change, table::Table};
 use crate::{
     clean::clean,
     columns::{Column, ShownColumn, slots},
     doc::{TopDoc, TopNodeDoc, TopRowDoc},
     fields,
     output::View,
-    units::{age, short},
+    units::{age, short, size},
 };
-use numaloc_core::{NodeId, NodeSet};
+use numaloc_api::v1;
+use numaloc_core::{NodeId, NodeSet, PAGE};
+use std::fmt::Write;
 
 /// What a row says in a column, without control characters. A dash stands for what is not known.
 pub fn cell(row: &TopRowDoc, slot: ShownColumn) -> String {
@@ -34,7 +36,8 @@ pub fn cell(row: &TopRowDoc, slot: ShownColumn) -> String {
             None => "-".to_owned(),
         },
         Column::Nodes => String::new(),
-        Column::Migrated => migrated(row),
+        Column::Moved => short(row.moved_bytes),
+        Column::Balanced => bytes(balanced(row)),
         Column::Cpu => row.cpu_percent.map_or("-".to_owned(), |percent| format!("{percent:.0}")),
         Column::Job => {
             let job = row.job.as_deref().unwrap_or_default();
@@ -60,12 +63,30 @@ fn whole_percent(percent: f64) -> String {
     format!("{:.0}", if percent < 100.0 { percent.min(99.0) } else { percent })
 }
 
-fn migrated(row: &TopRowDoc) -> String {
-    match (row.moved_bytes, row.kernel_migrated_pages) {
-        (0, None) => "-".to_owned(),
-        (moved, None) => short(moved),
-        (moved, Some(pages)) => format!("{}/{pages}", short(moved)),
+/// Bytes that the kernel's balancing has moved.
+fn balanced(row: &TopRowDoc) -> Option<u64> {
+    row.kernel_migrated_pages.map(|pages| pages.saturating_mul(PAGE))
+}
+
+/// What a plan would do, in a few lines, before the question whether to do it; the time is that of each profile.
+pub fn question(plan: &v1::Plan) -> String {
+    let mut text = String::new();
+    let remote: i64 = plan.moves.iter().map(|sum| sum.remote_bytes).sum();
+    let _ = writeln!(text, "moves    {} of {} remote", size(plan.expected_bytes), size(remote));
+    for flow in &plan.expected_flows {
+        let (from, to, bytes) = (flow.from_node_id, flow.to_node_id, size(flow.bytes));
+        let _ = writeln!(text, "route    node {from} -> {to}: {bytes}");
     }
+    let movable = [plan.movable_before, plan.movable_after];
+    let local = change(movable, [plan.overall_before, plan.overall_after]);
+    let _ = writeln!(text, "local    {local}");
+    if plan.no_room_bytes > 0 {
+        let _ = writeln!(text, "no room  {} do not fit now", size(plan.no_room_bytes));
+    }
+    for left in &plan.left {
+        let _ = writeln!(text, "stays    {}: {}", size(left.bytes), why(left.reason));
+    }
+    text
 }
 
 /// The nodes of a document.
@@ -76,7 +97,7 @@ fn node_ids(document: &TopDoc) -> Vec<u32> {
 /// The nodes and rows as tables.
 pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: View) -> String {
     let mut nodes = Table::new();
-    for header in ["NODE", "TIER", "TOTAL", "FREE", "RECL", "CPU%", "FOREIGN/S", "IN", "OUT"] {
+    for header in ["NODE", "TIER", "TOTAL", "FREE", "CACHE", "CPU%", "SPILL/S", "IN", "OUT"] {
         nodes = nodes.numbers(header);
     }
     document.nodes.iter().for_each(|node| nodes.row(node_cells(node)));
@@ -114,17 +135,15 @@ pub fn node_cells(node: &TopNodeDoc) -> Vec<String> {
 pub fn missing(document: &TopDoc) -> String {
     let hidden = match document.hidden_count {
         0 => String::new(),
-        count => format!(
-            "page maps that may not be read: {count} (root may, or CAP_SYS_PTRACE and CAP_SYS_ADMIN)\n"
-        ),
+        count => format!("hidden: {count} (needs CAP_SYS_PTRACE and CAP_SYS_ADMIN)\n"),
     };
     let unseen = match document.unseen_count {
         0 => String::new(),
-        count => format!("processes not looked at yet: {count}\n"),
+        count => format!("not scanned yet: {count}\n"),
     };
     let left_out = match document.left_out_count {
         0 => String::new(),
-        count => format!("smaller processes that the daemon left out: {count}\n"),
+        count => format!("smaller processes left out by the daemon: {count}\n"),
     };
     hidden + &unseen + &left_out
 }
@@ -172,9 +191,8 @@ fn raw(row: &TopRowDoc, slot: ShownColumn) -> String {
         ShownColumn::One(Column::Share) => rounded(row.local_percent),
         ShownColumn::One(Column::Age) => rounded(row.age_seconds),
         ShownColumn::One(Column::Cpu) => rounded(row.cpu_percent),
-        ShownColumn::One(Column::Migrated) => {
-            format!("{}/{}", row.moved_bytes, known(row.kernel_migrated_pages))
-        }
+        ShownColumn::One(Column::Moved) => row.moved_bytes.to_string(),
+        ShownColumn::One(Column::Balanced) => known(balanced(row)),
         ShownColumn::One(Column::Home) if row.home_nodes.is_empty() => String::new(),
         ShownColumn::One(
             Column::Pid | Column::Name | Column::Home | Column::Job | Column::Nodes,

@@ -8,12 +8,13 @@ use super::state::{Popup, Spots, TopState};
 use crate::{
     clean::clean,
     columns::{Column, ShownColumn},
-    doc::{TopDoc, TopRowDoc},
+    doc::{TopDoc, TopNodeDoc, TopRowDoc},
     fields::short,
     text,
     top::rows::List,
+    wrap::wrapped,
 };
-use fit::fit;
+use fit::{Content, fit};
 use numaloc_core::live::Detail;
 use ratatui::{
     buffer::Buffer,
@@ -51,9 +52,11 @@ fn bar(buffer: &mut Buffer, area: Rect, y: u16, text: &str) {
 pub fn draw(buffer: &mut Buffer, state: &TopState, scene: DrawInput<'_>) -> Spots {
     let area = buffer.area;
     let mut y = area.y;
-    write(buffer, area, y, &title(state, scene.document), bold());
+    write(buffer, area, y, &title(state, scene.document, usize::from(area.width)), bold());
     y = nodes(buffer, area, y + 1, scene.document);
-    let rest = Rect { y, height: area.bottom().saturating_sub(y + 2), ..area };
+    let told = told(state, scene.document, area);
+    let below = u16::try_from(told.len() + 1).unwrap_or(u16::MAX);
+    let rest = Rect { y, height: area.bottom().saturating_sub(y.saturating_add(below)), ..area };
     let mut spots = match (&state.opened, scene.detail) {
         (Some(opened), detail) => {
             let scroll = detail::draw(buffer, rest, state, opened, detail);
@@ -61,7 +64,7 @@ pub fn draw(buffer: &mut Buffer, state: &TopState, scene: DrawInput<'_>) -> Spot
         }
         (None, _) => list(buffer, rest, state, scene),
     };
-    footer(buffer, area, state, scene.document);
+    footer(buffer, area, &told);
     match state.popup {
         Popup::None => {}
         Popup::Help => spots.scroll = popup::help(buffer, area, state),
@@ -75,17 +78,20 @@ fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-fn title(state: &TopState, document: &TopDoc) -> String {
-    // Without the day.
-    let time = document.time.map(short).unwrap_or_default();
-    let time = time.split_once('T').map_or("", |(_, time)| time);
-    let (order, used) = (if state.sort.reverse { "-" } else { "" }, document.cpu_used_percent);
-    format!(
-        "numalocctl top  {}  {time}  {} processes  by {order}{}  {used:.1} % of a CPU",
-        document.source.name(),
-        document.processes.len(),
-        state.sort.column.name()
-    )
+/// The parts of the title that have room, the more important ones first.
+fn title(state: &TopState, document: &TopDoc, width: usize) -> String {
+    let time = document.time.map(short).unwrap_or_default().replace('T', " ");
+    let order = if state.sort.reverse { "-" } else { "" };
+    let parts = [
+        "numalocctl top".to_owned(),
+        state.host.chars().take(width / 4).collect(),
+        time,
+        document.source.name().to_owned(),
+        format!("by {order}{}", state.sort.column.name()),
+        format!("scan {:.1} % CPU", document.cpu_used_percent),
+        format!("{} processes", document.processes.len()),
+    ];
+    fitting(parts.into_iter().filter(|part| !part.is_empty()), width)
 }
 
 /// The columns of nodes: name, width, and the place in [`text::node_cells`]. Where there is no room for all, the last ones go.
@@ -93,13 +99,29 @@ const NODES: [(&str, usize, usize); 9] = [
     ("NODE", 4, 0),
     ("TOTAL", 5, 2),
     ("FREE", 5, 3),
-    ("RECL", 5, 4),
+    ("CACHE", 5, 4),
     ("CPU%", 4, 5),
-    ("FOREIGN/S", 9, 6),
+    ("SPILL/S", 7, 6),
     ("IN", 5, 7),
     ("OUT", 5, 8),
     ("TIER", 4, 1),
 ];
+
+/// From this width on, nodes have bars.
+const WIDE: u16 = 120;
+
+/// What is used of a node, what is cache that the kernel would drop, and what is free, in `room` characters.
+fn node_bar(node: &TopNodeDoc, room: usize) -> String {
+    let cells = room.saturating_sub(2);
+    let part = |bytes: u64| {
+        let exact = u128::from(bytes) * cells as u128 / u128::from(node.total_bytes.max(1));
+        usize::try_from(exact).unwrap_or(cells).min(cells)
+    };
+    let free = part(node.free_bytes);
+    let cache = part(node.reclaimable_bytes).min(cells - free);
+    let used = cells - free - cache;
+    format!("[{}{}{}]", "#".repeat(used), "=".repeat(cache), ".".repeat(free))
+}
 
 /// A line for each node, on a third of the screen at most. Returns the line after them.
 fn nodes(buffer: &mut Buffer, area: Rect, y: u16, document: &TopDoc) -> u16 {
@@ -115,14 +137,21 @@ fn nodes(buffer: &mut Buffer, area: Rect, y: u16, document: &TopDoc) -> u16 {
             shown.iter().map(|&(name, width, index)| format!("{:>width$}", cell(name, index)));
         format!(" {}", cells.collect::<Vec<_>>().join(" "))
     };
-    bar(buffer, area, y, &line(&|name, _| name.to_owned()));
+    // The rest of a wide line shows the same sizes as a bar.
+    let room = left.saturating_sub(2).min(100);
+    let has_bars = area.width >= WIDE;
+    let header = line(&|name, _| name.to_owned());
+    let legend = if has_bars { "  # used  = cache  . free" } else { "" };
+    bar(buffer, area, y, &format!("{header}{legend}"));
     let most = usize::from((area.height / 3).max(2));
     let is_cut = document.nodes.len() > most;
     let count = if is_cut { most - 1 } else { document.nodes.len() };
     let mut y = y + 1;
     for node in document.nodes.iter().take(count) {
         let cells = text::node_cells(node);
-        write(buffer, area, y, &line(&|_, index| cells[index].clone()), Style::new());
+        let line = line(&|_, index| cells[index].clone());
+        let bar = if has_bars { format!("  {}", node_bar(node, room)) } else { String::new() };
+        write(buffer, area, y, &format!("{line}{bar}"), Style::new());
         y += 1;
     }
     if is_cut {
@@ -151,10 +180,7 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
     write(buffer, area, area.y, &heading(state, rows.len()), bold());
     let header = area.y + 1;
     let nodes: Vec<u32> = scene.document.nodes.iter().map(|node| node.node).collect();
-    let longest =
-        rows.iter().map(|row| text::cell(row, ShownColumn::One(Column::Name)).chars().count());
-    let longest = longest.max().unwrap_or(0);
-    let columns = fit(state, &nodes, usize::from(area.width).saturating_sub(1), longest);
+    let columns = fit(state, &nodes, usize::from(area.width).saturating_sub(1), &content(rows));
     bar(buffer, area, header, "");
     let style = Style::new().add_modifier(Modifier::REVERSED);
     let sorted = |slot: ShownColumn| match slot {
@@ -184,6 +210,20 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
     }
     let slots = columns.iter().map(|&(slot, x, width)| (slot, area.x + x, area.x + x + width));
     Spots { header, slots: slots.collect(), rows: (top, height), first, scroll: 0 }
+}
+
+/// What the rows need room for.
+fn content(rows: &[&TopRowDoc]) -> Content {
+    let longest =
+        rows.iter().map(|row| text::cell(row, ShownColumn::One(Column::Name)).chars().count());
+    let says = |column: Column| match column {
+        Column::Moved => rows.iter().any(|row| row.moved_bytes > 0),
+        Column::Balanced => rows.iter().any(|row| row.kernel_migrated_pages > Some(0)),
+        Column::Job => rows.iter().any(|row| row.job.is_some()),
+        _ => true,
+    };
+    let empty = Column::ALL.into_iter().filter(|&column| !says(column)).collect();
+    Content { longest: longest.max().unwrap_or(0), empty }
 }
 
 /// Why there are no rows.
@@ -219,8 +259,7 @@ fn cell(
     let is_words = matches!(slot, ShownColumn::One(Column::Name | Column::Job));
     let shown = match slot {
         ShownColumn::One(Column::Name) if length > width && text.starts_with('/') => {
-            let tail: String = text.chars().skip(length + 1 - width.max(1)).collect();
-            format!("~{tail}")
+            fit::path(text, width)
         }
         _ if is_words => text.to_owned(),
         // A number that is cut must not look like another one.
@@ -230,10 +269,10 @@ fn cell(
     buffer.set_stringn(x, y, shown, width, style);
 }
 
-/// A share of local memory below 90 % is yellow, one below 50 % is red. The number says the same.
+/// A share of local memory below 90 % is yellow, one below 50 % is red and bold. The number says the same.
 fn colour(state: &TopState, row: &TopRowDoc, slot: ShownColumn) -> Style {
     let by_share = |percent: f64| match percent {
-        p if p < 50.0 => Style::new().fg(Color::Red),
+        p if p < 50.0 => bold().fg(Color::Red),
         p if p < 90.0 => Style::new().fg(Color::Yellow),
         _ => Style::new(),
     };
@@ -241,25 +280,61 @@ fn colour(state: &TopState, row: &TopRowDoc, slot: ShownColumn) -> Style {
         (ShownColumn::One(Column::Share | Column::Remote), Some(percent)) if state.has_colour => {
             by_share(percent)
         }
+        (ShownColumn::One(Column::Share | Column::Remote), Some(percent)) if percent < 50.0 => {
+            bold()
+        }
         (ShownColumn::One(Column::Job), _) if state.has_colour => Style::new().fg(Color::Cyan),
         _ => Style::new(),
     }
 }
 
-const KEYS: &str = "?help p)rocesses Enter:open m)igrate /filter <>sort c)olumns q)uit";
+const KEYS: [&str; 8] = [
+    "? help",
+    "p processes",
+    "Enter open",
+    "m migrate",
+    "/ filter",
+    "<> sort",
+    "c columns",
+    "q quit",
+];
 
-/// What is missing or has happened, and the keys.
-fn footer(buffer: &mut Buffer, area: Rect, state: &TopState, document: &TopDoc) {
-    let Some(y) = area.bottom().checked_sub(2) else { return };
+/// Parts of a line that have room side by side, the first ones first.
+fn fitting(parts: impl IntoIterator<Item = impl AsRef<str>>, width: usize) -> String {
+    let mut line = String::new();
+    for part in parts {
+        let (part, gap) = (part.as_ref(), if line.is_empty() { "" } else { "  " });
+        if line.chars().count() + gap.len() + part.chars().count() > width && !line.is_empty() {
+            break;
+        }
+        line += gap;
+        line += part;
+    }
+    line
+}
+
+/// What is missing or has happened, in at most four lines, and a quarter of the screen.
+fn told(state: &TopState, document: &TopDoc, area: Rect) -> Vec<String> {
     let missing = text::missing(document);
-    let told = state.message.as_deref().or(state.trouble.as_deref());
-    let told = told.or_else(|| missing.lines().next()).unwrap_or_default();
+    let told = state.message.as_deref().or(state.trouble.as_deref()).map(str::to_owned);
+    let told = told.unwrap_or_else(|| missing.lines().collect::<Vec<_>>().join("; "));
     let running = popup::progress_line(state).unwrap_or_default();
-    let line = [running.as_str(), told]
-        .iter()
-        .filter(|part| !part.is_empty())
-        .copied()
-        .collect::<Vec<_>>();
-    write(buffer, area, y, &format!(" {}", line.join("; ")), Style::new());
-    bar(buffer, area, y + 1, KEYS);
+    let parts: Vec<&str> =
+        [running.as_str(), &told].into_iter().filter(|part| !part.is_empty()).collect();
+    let width = usize::from(area.width).saturating_sub(1);
+    let mut lines = wrapped(&parts.join("; "), width);
+    lines.truncate(usize::from(area.height / 4).clamp(1, 4));
+    // The list must not move when there is nothing to tell.
+    lines.resize(lines.len().max(1), String::new());
+    lines
+}
+
+/// What is told, and the keys.
+fn footer(buffer: &mut Buffer, area: Rect, told: &[String]) {
+    let lines = u16::try_from(told.len() + 1).unwrap_or(u16::MAX);
+    let Some(top) = area.bottom().checked_sub(lines) else { return };
+    for (y, line) in (top..).zip(told) {
+        write(buffer, area, y, &format!(" {line}"), Style::new());
+    }
+    bar(buffer, area, area.bottom() - 1, &fitting(KEYS, usize::from(area.width)));
 }

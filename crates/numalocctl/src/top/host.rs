@@ -5,11 +5,12 @@ use super::{jobs::Jobs, views::Views};
 use crate::{
     args::TopArgs,
     doc::{MovedFlows, Moving, TopDoc, TopSource},
+    endpoint::{Address, Endpoint},
     exit::Failure,
     remote::HostView,
 };
 use numaloc_core::{Identity, live::Snapshot};
-use numaloc_host::{Roots, live::Live, topology};
+use numaloc_host::{Roots, live::Live, read, topology};
 use std::{
     collections::VecDeque,
     time::{Duration, Instant, SystemTime},
@@ -24,8 +25,15 @@ enum Feed {
     Daemon(Box<Views>),
 }
 
+/// The name of this host.
+fn own_name(roots: &Roots) -> String {
+    read::host_name(roots).unwrap_or_else(|_| "unknown host".to_owned())
+}
+
 /// The host that the view shows, as this program or the daemon sees it.
 pub struct Host {
+    /// The name of the host that is shown.
+    name: String,
     feed: Feed,
     jobs: Option<Jobs>,
     /// Migrations that this program has carried out itself, the latest last.
@@ -42,15 +50,27 @@ impl Host {
         // What is due with each refresh was last read a little after the one before.
         let (topology, pause) = (topology::topology(roots)?, args.delay / 2);
         let live = Live::new(roots, topology, args.cpu_budget, pause, Duration::ZERO)?;
-        Ok(Self::fed(Feed::Here(Box::new(live), Instant::now()), jobs))
+        Ok(Self::fed(own_name(roots), Feed::Here(Box::new(live), Instant::now()), jobs))
     }
 
-    pub fn of_daemon(views: Views, jobs: Jobs) -> Self {
-        Self::fed(Feed::Daemon(Box::new(views)), Some(jobs))
+    /// The daemon there looks.
+    pub fn of_daemon(roots: &Roots, endpoint: &Endpoint, views: Views, jobs: Jobs) -> Self {
+        let name = match &endpoint.address {
+            Address::Unix(_) | Address::Http => own_name(roots),
+            Address::Https => {
+                let rest = endpoint.uri.trim_start_matches("https://").trim_end_matches('/');
+                rest.rsplit_once(':').map_or(rest, |(host, _)| host).to_owned()
+            }
+        };
+        Self::fed(name, Feed::Daemon(Box::new(views)), Some(jobs))
     }
 
-    fn fed(feed: Feed, jobs: Option<Jobs>) -> Self {
-        Self { feed, jobs, own: VecDeque::new(), flows: MovedFlows::new() }
+    fn fed(name: String, feed: Feed, jobs: Option<Jobs>) -> Self {
+        Self { name, feed, jobs, own: VecDeque::new(), flows: MovedFlows::new() }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Continues to look, as far as the budget allows. The daemon does so automatically.

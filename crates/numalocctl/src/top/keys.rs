@@ -8,7 +8,7 @@ use crate::{
     columns::{Column, ShownColumn, Sort, with_age},
     doc::TopRowDoc,
 };
-use numaloc_core::Identity;
+use numaloc_core::{Identity, Profile};
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
 };
@@ -22,7 +22,8 @@ pub enum Act {
     Watch,
     /// Plan a migration of this.
     Plan(RowKey),
-    Begin,
+    /// Carry it out, this gently.
+    Begin(Profile),
     /// Give up the plan, or end the migration.
     Cancel,
 }
@@ -194,7 +195,8 @@ fn migrate(state: &mut TopState, rows: &[&TopRowDoc]) -> Act {
         state.message = Some("nothing is selected to migrate".into());
         return Act::None;
     };
-    state.migration = Some(BegunMigration { target, stage: Stage::Planning });
+    let profile = Profile::default();
+    state.migration = Some(BegunMigration { target, profile, stage: Stage::Planning });
     over(state, Popup::Migration);
     Act::Plan(key)
 }
@@ -249,8 +251,11 @@ fn migration(state: &mut TopState, code: KeyCode) -> Act {
     match (&mut migration.stage, code) {
         (Stage::Asked(_), KeyCode::Char('y')) => {
             migration.stage = Stage::Running(Progress::default());
-            return Act::Begin;
+            return Act::Begin(migration.profile);
         }
+        (Stage::Asked(_), KeyCode::Char('g')) => migration.profile = Profile::Gentle,
+        (Stage::Asked(_), KeyCode::Char('b')) => migration.profile = Profile::Balanced,
+        (Stage::Asked(_), KeyCode::Char('f')) => migration.profile = Profile::Fast,
         (Stage::Asked(_) | Stage::Planning, KeyCode::Char('n') | KeyCode::Esc) => {
             state.migration = None;
             over(state, Popup::None);
@@ -306,7 +311,7 @@ fn click(state: &mut TopState, x: u16, y: u16, rows: &[&TopRowDoc]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doc::TopDoc;
+    use crate::{doc::TopDoc, top::state::Question};
 
     fn document() -> TopDoc {
         let process = |pid: i32| TopRowDoc {
@@ -398,8 +403,8 @@ mod tests {
         assert_eq!(keys(&mut state, &document, "m"), [Act::Plan(RowKey::Cgroup("/a".into()))]);
         assert_eq!(keys(&mut state, &document, "y"), [], "there is no plan yet");
         let migration = state.migration.as_mut().unwrap();
-        migration.stage = Stage::Asked("plan".into());
-        assert_eq!(keys(&mut state, &document, "y"), [Act::Begin]);
+        migration.stage = Stage::Asked(Question::default());
+        assert_eq!(keys(&mut state, &document, "fbgy"), [Act::Begin(Profile::Gentle)]);
         keys(&mut state, &document, "\x1b");
         assert_eq!(state.popup, Popup::None);
         assert_eq!(keys(&mut state, &document, "jm"), [], "it is shown again, no other begins");

@@ -42,6 +42,7 @@ pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(
         TopState::new(list, args.sort, args.filter.clone().unwrap_or_default(), columns);
     state.has_colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     state.message = note;
+    state.host = host.name().to_owned();
     let (document, snapshot) = (TopDoc::default(), Snapshot::default());
     let mut view = LiveLoop { host, by, state, document, snapshot, mover: None };
     let interrupted = signals::interrupted()?;
@@ -151,9 +152,9 @@ impl LiveLoop {
             Act::Plan(key) => {
                 self.mover = Some((MigrationThread::plan(self.by.clone(), key), key.clone()))
             }
-            Act::Begin => {
+            Act::Begin(profile) => {
                 if let Some((mover, key)) = &self.mover {
-                    mover.begin();
+                    mover.begin(*profile);
                     if matches!(self.by, By::Here(_)) {
                         self.host.begins(moving(key));
                     }

@@ -3,14 +3,14 @@
 
 use super::{
     rows::RowKey,
-    state::{Progress, Stage},
+    state::{Progress, Question, Stage},
 };
 use crate::{
-    args::{ConnectArgs, LimitArgs, OptionArgs, QueueArgs, TargetArgs, spec},
+    args::{ConnectArgs, LimitArgs, OptionArgs, PaceArgs, QueueArgs, TargetArgs, spec},
     doc::{MovedFlows, Moving},
     endpoint::Endpoint,
     exit::Failure,
-    fields::amount,
+    fields::{self, amount},
     inspect::{self, Inspection},
     job::{Here, is_end, state},
     output::View,
@@ -21,7 +21,7 @@ use numaloc_api::{
     v1,
     value::{CreateJob, JobId},
 };
-use numaloc_core::{NodeSet, Offload};
+use numaloc_core::{NodeSet, Offload, Profile};
 use numaloc_executor::RunLimits;
 use numaloc_host::{Policies, Roots};
 use std::{
@@ -60,7 +60,7 @@ pub enum By {
 /// The thread of a migration. It ends when this value is dropped before the yes; a run that is under way is ordered to end.
 pub struct MigrationThread {
     reports: Receiver<ThreadReport>,
-    go: Sender<()>,
+    go: Sender<Profile>,
     cancelled: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -90,9 +90,10 @@ impl MigrationThread {
         Self { reports, go, cancelled, thread: Some(thread) }
     }
 
-    pub fn begin(&self) {
+    /// Carries out what was planned, this gently.
+    pub fn begin(&self, profile: Profile) {
         // A thread that has failed has reported that.
-        let _ = self.go.send(());
+        let _ = self.go.send(profile);
     }
 
     /// Tells it to end after the batches in hand.
@@ -138,30 +139,36 @@ pub fn moving(key: &RowKey) -> Moving {
     }
 }
 
-/// Tells the plan and waits for a yes. `false`: there was a no.
+/// Why nothing is asked for.
+const NOTHING: &str = "nothing to move";
+
+/// Tells the plan and waits for a yes, with how gently. `None`: there was a no.
 fn ask(
-    plan: &v1::PlanMigrationResponse,
-    topology: &v1::Topology,
+    plan: &v1::Plan,
     tell: &Sender<ThreadReport>,
-    yes: &Receiver<()>,
-) -> bool {
-    let plan = text::plan(plan, topology, VIEW);
-    tell.send(ThreadReport::Stage(Stage::Asked(plan))).is_ok() && yes.recv().is_ok()
+    yes: &Receiver<Profile>,
+) -> Option<OptionArgs> {
+    let copying = fields::span(plan.expected_duration);
+    let question = Question { plan: text::question(plan), copying };
+    tell.send(ThreadReport::Stage(Stage::Asked(question))).ok()?;
+    let pace = PaceArgs { profile: Some(yes.recv().ok()?), ..PaceArgs::default() };
+    Some(OptionArgs { pace, ..OptionArgs::default() })
 }
 
 fn here(
     roots: &Roots,
     target: &TargetArgs,
     tell: &Sender<ThreadReport>,
-    yes: &Receiver<()>,
+    yes: &Receiver<Profile>,
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
     let options = OptionArgs::default();
     let asked = inspect::to_move(roots, target, (&options, None), Policies::AskBriefly)?;
-    let asked = Inspection::from(asked);
-    if !ask(&asked.plan(), &(&asked.topology).into(), tell, yes) {
-        return Ok(None);
+    let plan = Inspection::from(asked).plan().plan.unwrap_or_default();
+    if plan.moves.is_empty() {
+        return Ok(Some(NOTHING.to_owned()));
     }
+    let Some(options) = ask(&plan, tell, yes) else { return Ok(None) };
     // The plan may have waited for long, and it did not look up all policies.
     let mut planned = inspect::to_move(roots, target, (&options, None), Policies::Ask)?;
     let planned_bytes = planned.plan.planned_bytes();
@@ -200,16 +207,18 @@ fn by_daemon(
     connect: &ConnectArgs,
     target: &TargetArgs,
     tell: &Sender<ThreadReport>,
-    yes: &Receiver<()>,
+    yes: &Receiver<Profile>,
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
     let daemon = Daemon::connect(endpoint.clone(), connect)?;
     let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
-    let spec = spec(target, &OptionArgs::default(), &queue, &limits, &NodeSet::new())?;
-    let topology = daemon.topology()?.topology.unwrap_or_default();
-    if !ask(&daemon.plan(&spec)?, &topology, tell, yes) {
-        return Ok(None);
+    let to_plan = spec(target, &OptionArgs::default(), &queue, &limits, &NodeSet::new())?;
+    let plan = daemon.plan(&to_plan)?.plan.unwrap_or_default();
+    if plan.moves.is_empty() {
+        return Ok(Some(NOTHING.to_owned()));
     }
+    let Some(options) = ask(&plan, tell, yes) else { return Ok(None) };
+    let spec = spec(target, &options, &queue, &limits, &NodeSet::new())?;
     let request = CreateJob { spec, ..CreateJob::default() };
     let (job, _) = daemon.create_job(&request, &mut daemon.interrupts()?)?;
     let id = JobId::from_name(&job.name).ok_or_else(|| {

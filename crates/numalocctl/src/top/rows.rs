@@ -46,7 +46,10 @@ pub fn rows<'a>(document: &'a TopDoc, list: &List, filter: &str, sort: Sort) -> 
     rows.sort_by(|left, right| {
         let order = compare(left, right, sort.column);
         let order = if sort.reverse { order.reverse() } else { order };
-        order.then_with(|| (left.pid, &left.cgroup).cmp(&(right.pid, &right.cgroup)))
+        // Of rows with equal figures (a host without remote memory), the largest comes first.
+        let by_size = || compare(left, right, Column::Memory);
+        let by_key = || (left.pid, &left.cgroup).cmp(&(right.pid, &right.cgroup));
+        order.then_with(by_size).then_with(by_key)
     });
     rows
 }
@@ -80,9 +83,8 @@ fn compare(left: &TopRowDoc, right: &TopRowDoc, column: Column) -> Ordering {
         Column::Nodes => {
             most(|row| row.by_node.iter().map(|node| node.bytes as f64).reduce(f64::max))
         }
-        Column::Migrated => most(|row| {
-            Some(row.moved_bytes as f64 + row.kernel_migrated_pages.unwrap_or(0) as f64 * 4096.0)
-        }),
+        Column::Moved => most(|row| Some(row.moved_bytes as f64)),
+        Column::Balanced => most(|row| row.kernel_migrated_pages.map(|pages| pages as f64)),
         Column::Cpu => most(|row| row.cpu_percent),
         Column::Job => {
             right.job.is_some().cmp(&left.job.is_some()).then_with(|| left.job.cmp(&right.job))
@@ -135,6 +137,22 @@ mod tests {
         for column in Column::ALL {
             assert_eq!(pids(&List::Processes, "", column.name()).len(), 4, "{column:?}");
         }
+    }
+
+    #[test]
+    fn of_equal_rows_the_largest_comes_first() {
+        let sized = |pid, gib: u64| TopRowDoc {
+            resident_bytes: Some(gib << 30),
+            ..process(pid, "x", "/a", Some(0))
+        };
+        let processes = vec![sized(1, 1), sized(2, 3), sized(3, 2)];
+        let document = TopDoc { processes, ..TopDoc::default() };
+        let order = |sort: &str| -> Vec<i32> {
+            let rows = rows(&document, &List::Processes, "", sort.parse().unwrap());
+            rows.iter().map(|row| row.pid.unwrap()).collect()
+        };
+        assert_eq!((order("remote"), order("-remote")), (vec![2, 3, 1], vec![2, 3, 1]));
+        assert_eq!(order("-mem"), [1, 3, 2]);
     }
 
     #[test]

@@ -5,10 +5,13 @@ use crate::{
     columns::{Column, ShownColumn, Sort},
     doc::{TopDoc, TopRowDoc},
 };
-use numaloc_core::Identity;
+use numaloc_core::{Identity, Pacing, Profile};
+use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct TopState {
+    /// The host that is shown, for the title.
+    pub host: String,
     pub list: List,
     /// The list that Esc leads back to.
     pub back: Option<List>,
@@ -56,6 +59,8 @@ pub enum Popup {
 pub struct BegunMigration {
     /// The target in words, for the title of the popup.
     pub target: String,
+    /// How gently, which may be chosen until it begins.
+    pub profile: Profile,
     pub stage: Stage,
 }
 
@@ -64,10 +69,27 @@ pub struct BegunMigration {
 pub enum Stage {
     Planning,
     /// The plan waits for a yes.
-    Asked(String),
+    Asked(Question),
     Running(Progress),
     /// It has ended: the result, or why there is none.
     Ended(String),
+}
+
+/// What a migration would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// The plan in a few lines.
+    pub plan: String,
+    /// Time that copying alone takes.
+    pub copying: Duration,
+}
+
+impl Question {
+    /// About how long it takes with a profile, which copies a part of the time.
+    pub fn takes(&self, profile: Profile) -> Duration {
+        let pacing = Pacing { profile, ..Pacing::default() };
+        self.copying * 100 / u32::from(pacing.pace().duty_percent.max(1))
+    }
 }
 
 /// The progress of a migration.
@@ -104,6 +126,7 @@ impl TopState {
     /// A view of this list.
     pub fn new(list: List, sort: Sort, filter: String, columns: Option<Vec<Column>>) -> Self {
         Self {
+            host: String::new(),
             list,
             back: None,
             opened: None,

@@ -3,7 +3,7 @@
 use super::{
     draw::{DrawInput, draw},
     rows::{List, rows},
-    state::{BegunMigration, Popup, Progress, Stage, TopState},
+    state::{BegunMigration, Popup, Progress, Question, Stage, TopState},
 };
 use crate::{
     args::Cli,
@@ -14,7 +14,7 @@ use crate::{
 };
 use clap::Parser;
 use numaloc_core::{
-    Identity, Kind, NodeId, NodeMemory,
+    Identity, Kind, NodeId, NodeMemory, Profile,
     live::{Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow},
 };
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, style::Color};
@@ -153,7 +153,8 @@ fn detail() -> Detail {
 }
 
 fn state(list: List) -> TopState {
-    TopState::new(list, Sort { column: Column::Remote, reverse: false }, String::new(), None)
+    let sort = Sort { column: Column::Remote, reverse: false };
+    TopState { host: "db1".into(), ..TopState::new(list, sort, String::new(), None) }
 }
 
 /// Draws twice, as the loop does: the second time with the spots of the first.
@@ -180,7 +181,7 @@ fn lines(buffer: &Buffer) -> String {
 
 #[test]
 fn workloads_and_processes_on_narrow_and_wide_terminals() {
-    for width in [40, 80, 120, 300] {
+    for width in [40, 80, 120, 200] {
         let mut texts = Vec::new();
         for list in [List::Workloads, List::Processes] {
             let mut state = state(list);
@@ -204,7 +205,7 @@ fn what_lies_over_the_lists() {
     for popup in [Popup::Help, Popup::Columns(3)] {
         let mut state = state(List::Processes);
         state.popup = popup;
-        texts.push(lines(&picture(&mut state, 80, 34)));
+        texts.push(lines(&picture(&mut state, 80, 24)));
     }
     let progress = Progress {
         job: "jobs/42 is running".into(),
@@ -215,16 +216,43 @@ fn what_lies_over_the_lists() {
     };
     for stage in [
         Stage::Planning,
-        Stage::Asked("expected: 1.0 GiB\nroute: 1 -> 0".into()),
+        Stage::Asked(Question {
+            plan: "moves    1.0 GiB of 1.2 GiB remote\nroute    node 1 -> 0: 1.0 GiB".into(),
+            copying: Duration::from_millis(840),
+        }),
         Stage::Running(progress),
         Stage::Ended("moved: 1.0 GiB".into()),
+        Stage::Ended(
+            "not migrated: this machine has one NUMA node with memory (node 0): there is no other node that memory could come from"
+                .into(),
+        ),
     ] {
         let mut state = state(List::Processes);
         state.popup = Popup::Migration;
-        state.migration = Some(BegunMigration { target: "17 (redis\x1b-server)".into(), stage });
+        let (target, profile) = ("17 (redis\x1b-server)".into(), Profile::Balanced);
+        state.migration = Some(BegunMigration { target, profile, stage });
         texts.push(lines(&picture(&mut state, 80, 16)));
     }
     insta::assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn what_is_told_is_whole_and_the_list_stays_where_it_is() {
+    let mut state = state(List::Workloads);
+    state.message = Some("word ".repeat(40));
+    let text = lines(&picture(&mut state, 80, 24));
+    assert_eq!(text.matches("word").count(), 40, "{text}");
+    assert!(text.ends_with("q quit\n"), "{text}");
+    // A help that has no room says how much is missing.
+    state.popup = Popup::Help;
+    let text = lines(&picture(&mut state, 60, 14));
+    assert!(text.contains("0 lines above, 18 below"), "{text}");
+}
+
+#[test]
+fn the_keys_fit_80_columns() {
+    let text = lines(&picture(&mut state(List::Processes), 80, 24));
+    assert!(text.ends_with("  q quit\n"), "{text}");
 }
 
 #[test]
@@ -260,8 +288,8 @@ fn no_terminal_is_too_small_and_no_name_reaches_it_as_it_is() {
                 let mut state = state(List::Processes);
                 state.popup = popup.clone();
                 (state.scroll, state.line) = (1000, 1000);
-                state.migration =
-                    Some(BegunMigration { target: "x".into(), stage: running.clone() });
+                let (target, profile) = ("x".into(), Profile::Fast);
+                state.migration = Some(BegunMigration { target, profile, stage: running.clone() });
                 let opened = (Identity { pid: 17, start_time: 7 }, "redis".to_owned());
                 state.opened = is_open.then_some(opened);
                 let buffer = picture(&mut state, width, height);
@@ -279,7 +307,7 @@ fn a_screen_full_of_rows_follows_the_selection() {
     let shown = |state: &mut TopState, line: usize| {
         (state.line, state.selected) = (line, None);
         let text = lines(&picture(state, 80, 11));
-        ["redis", "mysqld", "?]0;evil?", "hidden", "new"].map(|name| text.contains(name))
+        ["redis", "mysqld", "?]0;evil?", "300 hidden", "new"].map(|name| text.contains(name))
     };
     // Two of five rows fit.
     assert_eq!(shown(&mut state, 0), [true, true, false, false, false]);
@@ -310,7 +338,7 @@ fn nonsense_is_refused() {
     for (line, words) in [
         (
             "top --columns name,rss",
-            "'rss' is not a valid column: there are PID, NAME, NHN, MEM, NRMEM",
+            "'rss' is not a valid column: there are PID, NAME, HOME, MEM, REMOTE",
         ),
         ("top --sort size", "'size' is not a valid column"),
         ("top --cpu-budget 0", "expected a share of a CPU above 0 %"),

@@ -38,7 +38,7 @@ pub fn draw(
 /// The lines, and whether each is a header.
 fn lines(detail: &Detail) -> Vec<(String, bool)> {
     let mut lines =
-        vec![(format!(" {:>7} {:>5} {:>4} {:>4} {}", "TID", "NHN", "ON", "CPU%", "NAME"), true)];
+        vec![(format!(" {:>7} {:>5} {:>4} {:>4} {}", "TID", "HOME", "ON", "CPU%", "NAME"), true)];
     lines.extend(detail.threads.iter().map(|each| (thread(each), false)));
     let mut nodes = NodeSet::new();
     detail.mappings.iter().flat_map(|each| each.nodes.keys()).for_each(|&node| nodes.insert(node));

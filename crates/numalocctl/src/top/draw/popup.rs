@@ -3,27 +3,35 @@
 use super::{bold, write};
 use crate::{
     columns::{Column, ShownColumn},
-    top::state::{Spots, Stage, TopState},
-    units::size,
+    top::state::{Question, Spots, Stage, TopState},
+    units::{seconds, size},
+    wrap::wrapped,
 };
+use numaloc_core::Profile;
 use ratatui::{buffer::Buffer, layout::Rect, style::Style};
 
-const KEYS: [(&str, &str); 15] = [
-    ("Up Down j k", "select a row; also PgUp, PgDn, Home, End and the wheel"),
-    ("Enter", "workload: its processes; process: its threads and mappings"),
-    ("Esc", "back; takes the filter away"),
-    ("p", "processes, or workloads (cgroups)"),
-    ("/", "filter by name, cgroup or pid; Enter ends it"),
-    ("< >", "sort by the column to the left or right; also a click on it"),
+const KEYS: [(&str, &str); 11] = [
+    ("Up Down", "select; j k PgUp PgDn, too"),
+    ("Enter", "what is in it; Esc goes back"),
+    ("p", "processes or workloads"),
+    ("/", "filter; Esc takes it away"),
+    ("< >", "sort by the next column"),
     ("r", "reverse the order"),
     ("c", "choose columns"),
-    ("m", "plan a migration of the selected row, ask, and carry it out"),
-    ("q Ctrl-C", "quit; a migration without the daemon is ended"),
-    ("?", "this help"),
+    ("m", "plan a migration, then ask"),
+    ("q", "quit"),
+    ("mouse", "select a row, sort"),
     ("", ""),
-    ("hid", "in AGE: its page map may not be read"),
-    ("FOREIGN/S", "pages a second that were meant for a node and went elsewhere"),
-    ("IN OUT", "bytes moved to and from a node by numaloc since top began"),
+];
+
+/// Words of the table of nodes, and of a cell.
+const WORDS: [(&str, &str); 6] = [
+    ("hid", "AGE of what is not readable"),
+    ("CACHE", "page cache dropped first"),
+    ("SPILL/S", "pages/s that went elsewhere"),
+    ("IN OUT", "moved by numaloc since start"),
+    ("TIER", "memory tier, lower is faster"),
+    ("workload", "a cgroup, without those below"),
 ];
 
 /// A box in the middle with a title; returns what is within.
@@ -48,24 +56,55 @@ fn window(buffer: &mut Buffer, area: Rect, title: &str, wide: u16, high: u16) ->
     Rect { y: y + 1, height: height.saturating_sub(2), ..inner }
 }
 
-/// Lines in a box, scrolled no further than their end. Returns how far.
+/// Lines in a box, wrapped to its width and scrolled no further than their end. Returns how far.
 fn show(buffer: &mut Buffer, area: Rect, title: &str, lines: &[String], scroll: usize) -> usize {
+    let room = usize::from(area.width.saturating_sub(4)).max(1);
+    let lines: Vec<String> = lines
+        .iter()
+        .flat_map(|line| match line.is_empty() {
+            true => vec![String::new()],
+            false => wrapped(line, room),
+        })
+        .collect();
     let longest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
     let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     let within =
         window(buffer, area, title, cells(longest.max(title.len() + 2)), cells(lines.len()));
-    let first = scroll.min(lines.len().saturating_sub(usize::from(within.height)));
+    let height = usize::from(within.height);
+    let first = scroll.min(lines.len().saturating_sub(height));
     for (y, line) in (within.y..within.bottom()).zip(&lines[first..]) {
         write(buffer, within, y, line, Style::new());
+    }
+    let below = lines.len().saturating_sub(first + height);
+    if first + below > 0 {
+        let mark = format!(" Up Down: {first} lines above, {below} below ");
+        let edge = Rect { height: within.height + 1, ..within };
+        write(buffer, edge, within.bottom(), &mark, bold());
     }
     first
 }
 
-/// Draws the help: what each key does and each column shows.
+/// Draws the help: what each key does and each column shows, side by side if there is room.
 pub fn help(buffer: &mut Buffer, area: Rect, state: &TopState) -> usize {
-    let keys = KEYS.iter().map(|(key, meaning)| format!("{key:<12} {meaning}"));
-    let columns = Column::ALL.iter().map(|each| format!("{:<12} {}", each.name(), each.meaning()));
-    let lines: Vec<String> = keys.chain(columns).collect();
+    const WIDE: usize = 38;
+    let entry = |(name, meaning): (&str, &str)| match name.len() > 8 {
+        true => format!("{name} {meaning}"),
+        false => format!("{name:<8} {meaning}"),
+    };
+    let left: Vec<String> = KEYS.into_iter().chain(WORDS).map(entry).collect();
+    let columns = Column::ALL.iter().map(|each| (each.name(), each.meaning()));
+    let right: Vec<String> = columns.map(entry).collect();
+    let lines = match usize::from(area.width) >= 2 * WIDE + 4 {
+        true => {
+            let nothing = String::new();
+            let pair = |line: usize| {
+                let right = right.get(line).unwrap_or(&nothing);
+                format!("{:<WIDE$}{right}", left.get(line).unwrap_or(&nothing)).trim_end().into()
+            };
+            (0..left.len().max(right.len())).map(pair).collect()
+        }
+        false => [left, right].concat(),
+    };
     show(buffer, area, "help: any other key closes it", &lines, state.scroll)
 }
 
@@ -83,10 +122,24 @@ pub fn columns(buffer: &mut Buffer, area: Rect, spots: &Spots, at: usize) {
         .map(|(index, column)| {
             let (cursor, mark) =
                 (if index == at { '>' } else { ' ' }, if is_shown(column) { 'x' } else { ' ' });
-            format!("{cursor}[{mark}] {:<6} {}", column.name(), column.meaning())
+            format!("{cursor}[{mark}] {:<6}  {}", column.name(), column.meaning())
         })
         .collect();
     show(buffer, area, "columns: Space, d for those that fit, Enter", &lines, at.saturating_sub(5));
+}
+
+const ASKED: &str = "y migrate  n cancel  g gentle  b balanced  f fast";
+
+/// How long a migration takes with each profile; the one that is chosen is in brackets.
+fn profiles(question: &Question, chosen: Profile) -> String {
+    let words = |profile: Profile| {
+        let time = seconds(question.takes(profile).as_secs_f64());
+        match profile == chosen {
+            true => format!("[{} {time}]", profile.name()),
+            false => format!(" {} {time} ", profile.name()),
+        }
+    };
+    format!("takes    about {}", Profile::ALL.map(words).join(" "))
 }
 
 pub fn migration(buffer: &mut Buffer, area: Rect, state: &TopState) -> usize {
@@ -95,9 +148,12 @@ pub fn migration(buffer: &mut Buffer, area: Rect, state: &TopState) -> usize {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     match &migration.stage {
         Stage::Planning => show(buffer, area, target, &lines("planning; Esc gives up"), 0),
-        Stage::Asked(plan) => {
-            let title = format!("migrate {target}? y or n");
-            show(buffer, area, &title, &lines(plan), state.scroll)
+        Stage::Asked(question) => {
+            let title = format!("migrate {target}?");
+            let mut text = lines(&question.plan);
+            text.push(profiles(question, migration.profile));
+            text.extend([String::new(), ASKED.to_owned()]);
+            show(buffer, area, &title, &text, state.scroll)
         }
         Stage::Running(progress) => {
             const BAR: u64 = 40;
