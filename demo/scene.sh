@@ -6,12 +6,19 @@ set -euo pipefail
 server=${REDIS_SERVER:-redis-server}
 ctl=${NUMALOCCTL:-numalocctl}
 keys=${KEYS:-110000} # in each half; with their values of 1 KiB about 130 MiB
+# STALL: the longest call, where copying is so slow that the profile's bound, made for hardware, means nothing.
 work=$(mktemp -d -t numaloc-demo.XXXXXX)
 socket=$work/redis.sock
 balancing=/proc/sys/kernel/numa_balancing
 redis='' load='' balanced=''
 
-say() { printf '\n== %s\n' "$*"; }
+say() { printf '\n# %s\n' "$*"; }
+
+# Shows a command as one would type it, and runs it.
+run() {
+    echo "\$ numalocctl $*"
+    "$ctl" "$@"
+}
 
 fail() {
     echo "demo: $*" >&2
@@ -126,7 +133,7 @@ truth() {
 show_truth() {
     local on_home on_away
     read -r on_home on_away < <(truth)
-    echo "numa_maps: $on_home MiB on node $home, $on_away MiB on node $away (without files)"
+    echo "the kernel's numa_maps: $on_home MiB on node $home, $on_away MiB on node $away (without files)"
 }
 
 # Percent of the movable memory that is local, by numalocctl's own report.
@@ -140,13 +147,13 @@ at_least() { awk -v value="$1" -v least="$2" 'BEGIN { exit !(value != "" && valu
 
 pick_nodes
 pause_balancing
-say "A Redis server, started on node $away, then pinned to node $home with half of its data loaded"
+say "A Redis server was started on node $away, and pinned to node $home when half of its data was loaded."
 start_server
 load_half before
 pin_home
 load_half after
 data=$(checksum)
-echo "pid $redis on CPUs $(</sys/devices/system/node/node"$home"/cpulist) (node $home); $data"
+echo "pid $redis, CPUs $(</sys/devices/system/node/node"$home"/cpulist) of node $home, ${data%%,*}"
 failed_before=$(errors)
 start_load
 for ((try = 0; try < 600; try++)); do
@@ -154,28 +161,28 @@ for ((try = 0; try < 600; try++)); do
     sleep 0.1
 done
 
-say "Where its memory is: numalocctl locality --pid $redis"
-"$ctl" locality --pid "$redis"
+say "Where its memory is."
+run locality "$redis"
 show_truth
 percent_before=$(local_percent)
 
-say "Bringing it home while it answers: numalocctl migrate --pid $redis"
+say "Bring it home while clients send requests, libraries that they map included."
 asked=$(requests)
 begin=${EPOCHREALTIME/[.,]/}
-# 6: a part is left. Pages of libraries stay while a client has them mapped, too, and may be movable when it has ended.
+# 6: a part is left, for example pages that a client had in hand just then. They may be movable when it has ended.
 again=''
-"$ctl" migrate --pid "$redis" -o wide --no-progress || { (($? == 6)) && again=1; } || fail "the memory cannot be moved"
+run migrate "$redis" --include-shared ${STALL:+--max-stall "$STALL"} || { (($? == 6)) && again=1; } || fail "the memory cannot be moved"
 milliseconds=$(((${EPOCHREALTIME/[.,]/} - begin) / 1000))
 answered=$(($(requests) - asked))
 
 if [[ $again ]]; then
     stop_load
-    say "Libraries that clients had mapped meanwhile: numalocctl migrate --pid $redis"
-    "$ctl" migrate --pid "$redis" --no-progress
+    say "The rest, once the clients have ended."
+    run migrate "$redis" --include-shared ${STALL:+--max-stall "$STALL"}
 fi
 
-say "Where its memory is now: numalocctl locality --pid $redis"
-"$ctl" locality --pid "$redis"
+say "Where its memory is now."
+run locality "$redis"
 show_truth
 percent_after=$(local_percent)
 
@@ -184,11 +191,9 @@ total=$(requests)
 failed=$(($(errors) - failed_before + $(wc -l <"$work/failed")))
 data_after=$(checksum)
 
-say "Result"
-echo "local:    $percent_before % -> $percent_after % of what can be moved, in $milliseconds ms with everything"
-echo "requests: $total in all, $answered of them during the migration, $failed failed"
-echo "data:     $data before"
-echo "          $data_after after"
+say "What the clients and the data say."
+echo "requests: $total in all, $answered of them during the migration of $milliseconds ms, $failed failed"
+echo "data:     $data_after, as before"
 [[ $failed == 0 ]] || fail "requests failed: $(cat "$work/failed")"
 [[ $data == "$data_after" ]] || fail "the data is not what it was"
 ((answered > 0)) || fail "no request was answered during the migration"
@@ -196,4 +201,4 @@ at_least "$percent_after" 99 || fail "not home: $percent_after % local"
 at_least "$percent_before" 75 && fail "the scene is wrong: $percent_before % were local from the start"
 read -r on_home on_away < <(truth)
 ((on_away * 99 <= on_home)) || fail "numa_maps shows $on_away MiB on node $away"
-echo "All of it is home, nothing was lost."
+echo "All of it is home, and nothing was lost."
