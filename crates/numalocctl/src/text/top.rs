@@ -1,13 +1,13 @@
 //! `top`: single cells, and what it prints with `--batch`.
 
-use super::{cells::why, plan::change, table::Table};
+use super::{cells::why, table::Table};
 use crate::{
     clean::clean,
     columns::{Column, ShownColumn, slots},
     doc::{TopDoc, TopNodeDoc, TopRowDoc},
     fields,
     output::View,
-    units::{age, short, size},
+    units::{age, percent, short, size},
 };
 use numaloc_api::v1;
 use numaloc_core::{NodeId, NodeSet, PAGE};
@@ -77,9 +77,10 @@ pub fn question(plan: &v1::Plan) -> String {
         let (from, to, bytes) = (flow.from_node_id, flow.to_node_id, size(flow.bytes));
         let _ = writeln!(text, "route    node {from} -> {to}: {bytes}");
     }
-    let movable = [plan.movable_before, plan.movable_after];
-    let local = change(movable, [plan.overall_before, plan.overall_after]);
-    let _ = writeln!(text, "local    {local}");
+    if let (Some(before), Some(after)) = (plan.movable_before, plan.movable_after) {
+        let (before, after) = (percent(before.local_percent), percent(after.local_percent));
+        let _ = writeln!(text, "local    {before} % -> {after} % of what can be moved");
+    }
     if plan.no_room_bytes > 0 {
         let _ = writeln!(text, "no room  {} do not fit now", size(plan.no_room_bytes));
     }

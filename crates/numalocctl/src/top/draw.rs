@@ -191,6 +191,14 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
         let style = if sorted(slot) { style.add_modifier(Modifier::BOLD) } else { style };
         cell(buffer, (area.x + x, header), width, slot, &slot.header(), style);
     }
+    // What is left beside the columns shows the same shares as bars.
+    let end = columns.last().map_or(0, |&(_, x, width)| x + width + 2);
+    let room = area.width.saturating_sub(end).min(BAR_MOST);
+    let has_bars = room >= BAR_LEAST;
+    if has_bars && header < area.bottom() {
+        let text = "WHERE, by node";
+        buffer.set_stringn(area.x + end, header, text, usize::from(room), style);
+    }
     let top = header + 1;
     let height = area.bottom().saturating_sub(top);
     let first = first_line(state, rows.len(), usize::from(height));
@@ -204,6 +212,9 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
             let style = style.patch(colour(state, row, slot));
             cell(buffer, (area.x + x, y), width, slot, &text::cell(row, slot), style);
         }
+        if has_bars {
+            row_bar(buffer, state, row, (area.x + end, y), usize::from(room));
+        }
     }
     if rows.is_empty() {
         write(buffer, area, top, &nothing(state, scene.document), Style::new());
@@ -212,10 +223,41 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
     Spots { header, slots: slots.collect(), rows: (top, height), first, scroll: 0 }
 }
 
+/// Least and most cells of a row's bar.
+const BAR_LEAST: u16 = 16;
+const BAR_MOST: u16 = 60;
+
+/// Where a row's memory is, in `room` cells: each has the last digit of a node, and remote ones are inverted.
+fn row_bar(buffer: &mut Buffer, state: &TopState, row: &TopRowDoc, at: (u16, u16), room: usize) {
+    let all: u64 = row.by_node.iter().map(|node| node.bytes).sum();
+    let cells = |bytes: u64| {
+        let exact = u128::from(bytes) * room as u128 / u128::from(all.max(1));
+        usize::try_from(exact).unwrap_or(room)
+    };
+    let (mut x, mut sum) = (0, 0);
+    for node in &row.by_node {
+        sum += node.bytes;
+        let end = cells(sum).min(room);
+        let remote = !row.home_nodes.is_empty() && !row.home_nodes.contains(&node.node);
+        let style = match (remote, state.has_colour) {
+            (true, true) => Style::new().fg(Color::Red).add_modifier(Modifier::REVERSED),
+            (true, false) => Style::new().add_modifier(Modifier::REVERSED),
+            (false, _) => Style::new(),
+        };
+        let digits = (node.node % 10).to_string().repeat(end - x);
+        let from = u16::try_from(x).unwrap_or(u16::MAX);
+        buffer.set_stringn(at.0.saturating_add(from), at.1, digits, end - x, style);
+        x = end;
+    }
+}
+
 /// What the rows need room for.
 fn content(rows: &[&TopRowDoc]) -> Content {
-    let longest =
-        rows.iter().map(|row| text::cell(row, ShownColumn::One(Column::Name)).chars().count());
+    let longest = |column: Column| {
+        let lengths =
+            rows.iter().map(|row| text::cell(row, ShownColumn::One(column)).chars().count());
+        lengths.max().unwrap_or(0)
+    };
     let says = |column: Column| match column {
         Column::Moved => rows.iter().any(|row| row.moved_bytes > 0),
         Column::Balanced => rows.iter().any(|row| row.kernel_migrated_pages > Some(0)),
@@ -223,7 +265,7 @@ fn content(rows: &[&TopRowDoc]) -> Content {
         _ => true,
     };
     let empty = Column::ALL.into_iter().filter(|&column| !says(column)).collect();
-    Content { longest: longest.max().unwrap_or(0), empty }
+    Content { longest: longest(Column::Name), job: longest(Column::Job), empty }
 }
 
 /// Why there are no rows.

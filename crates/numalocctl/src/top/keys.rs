@@ -121,7 +121,10 @@ fn step(state: &mut TopState, by: i64, rows: &[&TopRowDoc]) {
     match state.opened.is_some() || state.popup != Popup::None {
         // What is drawn bounds it.
         true => state.scroll = moved(state.scroll).min(1 << 20),
-        false => state.select(moved(state.line), rows),
+        false => {
+            state.is_chosen = true;
+            state.select(moved(state.line), rows);
+        }
     }
 }
 
@@ -139,7 +142,7 @@ fn open(state: &mut TopState, rows: &[&TopRowDoc]) -> Act {
         RowKey::Cgroup(path) => {
             state.back = Some(state.list.clone());
             state.list = List::Within(path);
-            (state.line, state.selected) = (0, None);
+            (state.line, state.selected, state.is_chosen) = (0, None, false);
             // It was for names of cgroups, and their processes have others.
             state.filter.clear();
             Act::None
@@ -147,7 +150,7 @@ fn open(state: &mut TopState, rows: &[&TopRowDoc]) -> Act {
         RowKey::Process(pid, start_time) => {
             let comm = row.comm.clone().unwrap_or_default();
             state.opened = Some((Identity { pid, start_time }, comm));
-            state.scroll = 0;
+            (state.scroll, state.is_chosen) = (0, true);
             Act::Watch
         }
     }
@@ -155,7 +158,7 @@ fn open(state: &mut TopState, rows: &[&TopRowDoc]) -> Act {
 
 /// Leaves the threads of the process that is opened, and begins the list at its top.
 fn close(state: &mut TopState) -> Act {
-    (state.scroll, state.line, state.selected) = (0, 0, None);
+    (state.scroll, state.line, state.selected, state.is_chosen) = (0, 0, None, false);
     if state.opened.take().is_some() { Act::Watch } else { Act::None }
 }
 
@@ -167,7 +170,7 @@ fn back(state: &mut TopState) -> Act {
     }
     match (state.back.take(), &state.list) {
         (Some(list), List::Within(path)) => {
-            state.selected = Some(RowKey::Cgroup(path.clone()));
+            (state.selected, state.is_chosen) = (Some(RowKey::Cgroup(path.clone())), true);
             state.list = list;
         }
         _ => state.filter.clear(),
@@ -196,6 +199,7 @@ fn migrate(state: &mut TopState, rows: &[&TopRowDoc]) -> Act {
         return Act::None;
     };
     let profile = Profile::default();
+    state.is_chosen = true;
     state.migration = Some(BegunMigration { target, profile, stage: Stage::Planning });
     over(state, Popup::Migration);
     Act::Plan(key)
@@ -293,6 +297,7 @@ fn click(state: &mut TopState, x: u16, y: u16, rows: &[&TopRowDoc]) {
     if (top..top.saturating_add(count)).contains(&y) {
         let line = state.spots.first + usize::from(y - top);
         if line < rows.len() {
+            state.is_chosen = true;
             state.select(line, rows);
         }
     } else if y == state.spots.header {

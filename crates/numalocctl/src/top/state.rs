@@ -29,6 +29,8 @@ pub struct TopState {
     pub selected: Option<RowKey>,
     /// Its place among the rows.
     pub line: usize,
+    /// Whether it was selected by hand. Until then the first row is, whichever that is.
+    pub is_chosen: bool,
     /// How far the threads and mappings, the help or a plan are scrolled.
     pub scroll: usize,
     /// What lies over the lists.
@@ -136,6 +138,7 @@ impl TopState {
             columns,
             selected: None,
             line: 0,
+            is_chosen: false,
             scroll: 0,
             popup: Popup::None,
             migration: None,
@@ -168,6 +171,9 @@ impl TopState {
         {
             self.message = Some(format!("process {} ({comm}) has ended", identity.pid));
             self.opened = None;
+        }
+        if !self.is_chosen {
+            self.select(0, rows);
         }
         let place = rows.iter().position(|row| Some(key(row)) == self.selected);
         if let (None, Some(gone)) = (place, self.selected.as_ref().filter(|key| !lives(key))) {

@@ -185,7 +185,7 @@ fn workloads_and_processes_on_narrow_and_wide_terminals() {
         let mut texts = Vec::new();
         for list in [List::Workloads, List::Processes] {
             let mut state = state(list);
-            state.line = 1;
+            (state.line, state.is_chosen) = (1, true);
             texts.push(lines(&picture(&mut state, width, 16)));
         }
         insta::assert_snapshot!(format!("lists_{width}"), texts.join("\n"));
@@ -246,7 +246,22 @@ fn what_is_told_is_whole_and_the_list_stays_where_it_is() {
     // A help that has no room says how much is missing.
     state.popup = Popup::Help;
     let text = lines(&picture(&mut state, 60, 14));
-    assert!(text.contains("0 lines above, 18 below"), "{text}");
+    assert!(text.contains("0 lines above, 19 below"), "{text}");
+}
+
+#[test]
+fn the_first_row_is_selected_until_another_one_is() {
+    let mut state = state(List::Processes);
+    let selected = |state: &mut TopState| {
+        let text = lines(&picture(state, 120, 16));
+        text.lines().find(|line| line.starts_with('>')).unwrap_or_default().to_owned()
+    };
+    assert!(selected(&mut state).contains("redis-server"));
+    state.sort = Sort { column: Column::Cpu, reverse: false };
+    assert!(selected(&mut state).contains("hidden"), "it uses most CPU time");
+    state.is_chosen = true;
+    state.sort = Sort { column: Column::Remote, reverse: false };
+    assert!(selected(&mut state).contains("hidden"), "the selection stays on its row");
 }
 
 #[test]
@@ -305,7 +320,7 @@ fn a_screen_full_of_rows_follows_the_selection() {
     let mut state = state(List::Processes);
     state.sort = Sort { column: Column::Pid, reverse: false };
     let shown = |state: &mut TopState, line: usize| {
-        (state.line, state.selected) = (line, None);
+        (state.line, state.selected, state.is_chosen) = (line, None, true);
         let text = lines(&picture(state, 80, 11));
         ["redis", "mysqld", "?]0;evil?", "300 hidden", "new"].map(|name| text.contains(name))
     };

@@ -46,6 +46,8 @@ fn width(slot: ShownColumn) -> usize {
 pub struct Content {
     /// The length of the longest name.
     pub longest: usize,
+    /// The length of the longest job.
+    pub job: usize,
     /// Columns in which no row says anything.
     pub empty: Vec<Column>,
 }
@@ -70,10 +72,14 @@ pub fn fit(
         least + more
     };
     let has = |column| slots.contains(&ShownColumn::One(column));
-    // A name of 300 characters must not push all numbers to the other edge of a screen that has room for two columns of words.
-    let most = if has(Column::Job) { wide / 2 } else { wide };
+    // A name of 300 characters must not push all numbers to the other edge of a wide screen.
+    let most = match has(Column::Job) {
+        true => wide / 3,
+        false if wide >= 119 => wide / 2,
+        false => wide,
+    };
     let name = if has(Column::Name) { grown(NAME, content.longest.min(most)) } else { 0 };
-    let job = if has(Column::Job) { grown(JOB, usize::MAX) } else { 0 };
+    let job = if has(Column::Job) { grown(JOB, content.job) } else { 0 };
     let (mut x, mut fitted) = (1, Vec::new());
     for slot in slots {
         let width = match slot {
@@ -170,7 +176,7 @@ mod tests {
 
     fn headers(state: &TopState, nodes: &[u32], wide: usize) -> String {
         let longest = if state.list == List::Workloads { 200 } else { 15 };
-        let columns = fit(state, nodes, wide, &Content { longest, empty: Vec::new() });
+        let columns = fit(state, nodes, wide, &Content { longest, ..Content::default() });
         let last = columns.last().map_or(0, |&(_, x, width)| usize::from(x + width));
         assert!(last <= wide + 1, "{last} of {wide}");
         columns.iter().map(|(slot, ..)| slot.header()).collect::<Vec<_>>().join(" ")
@@ -204,8 +210,8 @@ mod tests {
     fn names_get_the_room_that_empty_columns_leave() {
         let state = state(List::Workloads);
         let name = |empty: &[Column]| {
-            let content = Content { longest: 70, empty: empty.into() };
-            let columns = fit(&state, &[0, 1], 119, &content);
+            let content = Content { longest: 45, job: 30, empty: empty.into() };
+            let columns = fit(&state, &[0, 1], 109, &content);
             columns[0].2
         };
         let full = name(&[]);

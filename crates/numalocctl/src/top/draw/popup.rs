@@ -25,12 +25,13 @@ const KEYS: [(&str, &str); 11] = [
 ];
 
 /// Words of the table of nodes, and of a cell.
-const WORDS: [(&str, &str); 6] = [
+const WORDS: [(&str, &str); 7] = [
     ("hid", "AGE of what is not readable"),
     ("CACHE", "page cache dropped first"),
     ("SPILL/S", "pages/s that went elsewhere"),
     ("IN OUT", "moved by numaloc since start"),
     ("TIER", "memory tier, lower is faster"),
+    ("WHERE", "its nodes; remote is inverted"),
     ("workload", "a cgroup, without those below"),
 ];
 
