@@ -72,9 +72,9 @@ pub fn name(row: &AreaRow, width: usize) -> String {
     shortened(&clean(name), width)
 }
 
-/// `7f1000000000, 96.0 GiB, MAP_SHARED`: first address, length, and whether it is mapped shared.
+/// `7f1000000000, 96.0 GiB, mapped shared`: first address, length, and whether it is mapped shared.
 pub fn facts(row: &AreaRow) -> String {
-    let shared = if row.area.is_shared { ", MAP_SHARED" } else { "" };
+    let shared = if row.area.is_shared { ", mapped shared" } else { "" };
     format!("{:x}, {}{shared}", row.area.start, size(row.area.bytes()))
 }
 
