@@ -5,12 +5,15 @@ use super::{
     draw::{self, DrawInput},
     keys::{self, Act},
     moving::{By, MigrationThread, ThreadReport, moving},
-    rows::{List, RowKey, rows},
+    rows::{List, RowKey, key, rows},
     screen::Screen,
     state::{Popup, Stage, TopState},
 };
 use crate::{args::TopArgs, doc::TopDoc, exit::Failure, signals};
-use numaloc_core::live::{Detail, Snapshot};
+use numaloc_core::{
+    Identity,
+    live::{Detail, Snapshot},
+};
 use ratatui::crossterm::event::{self, Event};
 use std::{
     env, mem,
@@ -29,6 +32,8 @@ struct LiveLoop {
     document: TopDoc,
     snapshot: Snapshot,
     mover: Option<(MigrationThread, RowKey)>,
+    /// The process that a migration has moved, and when: its row tells what was before, until it has been scanned again.
+    moved: Option<(Identity, Instant)>,
 }
 
 /// Shows the view until it is left. `note` is shown first.
@@ -44,7 +49,7 @@ pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(
     state.message = note;
     state.host = host.name().to_owned();
     let (document, snapshot) = (TopDoc::default(), Snapshot::default());
-    let mut view = LiveLoop { host, by, state, document, snapshot, mover: None };
+    let mut view = LiveLoop { host, by, state, document, snapshot, mover: None, moved: None };
     let interrupted = signals::interrupted()?;
     let mut screen = Screen::open()?;
     let mut due = Instant::now();
@@ -93,6 +98,16 @@ pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(
     Ok(())
 }
 
+/// Whether a process has ended or was scanned less than `since` ago.
+fn is_scanned(document: &TopDoc, process: Identity, since: Duration) -> bool {
+    let row = document
+        .processes
+        .iter()
+        .find(|row| key(row) == RowKey::Process(process.pid, process.start_time));
+    let age = row.map(|row| row.age_seconds);
+    age.is_none_or(|age| age.is_some_and(|age| age < since.as_secs_f64()))
+}
+
 /// Whether CPU use is not known yet.
 fn is_first(document: &TopDoc) -> bool {
     document.nodes.iter().all(|node| node.cpu_percent.is_none())
@@ -104,6 +119,13 @@ impl LiveLoop {
         (self.document, self.snapshot) = self.host.now();
         self.state.trouble = self.host.trouble();
         self.settle();
+        if let Some((process, at)) = self.moved
+            && self.state.opened.is_none()
+            && is_scanned(&self.document, process, at.elapsed())
+        {
+            self.moved = None;
+            self.host.watch(None);
+        }
     }
 
     fn settle(&mut self) {
@@ -143,6 +165,7 @@ impl LiveLoop {
         match &act {
             Act::None | Act::Quit => {}
             Act::Watch => {
+                self.moved = None;
                 let opened = self.state.opened.as_ref().map(|(identity, _)| *identity);
                 self.host.watch(opened);
                 self.host.refresh();
@@ -193,6 +216,15 @@ impl LiveLoop {
     }
 
     fn reach(&mut self, stage: Stage) {
+        if let (Stage::Ended(_), Some((_, RowKey::Process(pid, start_time)))) =
+            (&stage, &self.mover)
+            && self.state.opened.is_none()
+        {
+            // What is watched is scanned before all others.
+            let process = Identity { pid: *pid, start_time: *start_time };
+            self.moved = Some((process, Instant::now()));
+            self.host.watch(Some(process));
+        }
         match (&stage, self.host.own()) {
             (Stage::Ended(_), Some(moving)) => moving.is_open = false,
             (Stage::Running(progress), Some(moving)) => {
@@ -210,6 +242,32 @@ impl LiveLoop {
                 self.state.scroll = 0;
             }
             migration.stage = stage;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doc::TopRowDoc;
+
+    #[test]
+    fn a_process_that_was_moved_is_watched_until_it_has_been_scanned_again() {
+        let row = |age_seconds| TopRowDoc {
+            pid: Some(7),
+            start_time_ticks: Some(1),
+            age_seconds,
+            ..TopRowDoc::default()
+        };
+        let process = Identity { pid: 7, start_time: 1 };
+        for (rows, scanned) in [
+            (vec![row(Some(5.0))], false),
+            (vec![row(Some(1.0))], true),
+            (vec![row(None)], false),
+            (vec![], true),
+        ] {
+            let document = TopDoc { processes: rows, ..TopDoc::default() };
+            assert_eq!(is_scanned(&document, process, Duration::from_secs(3)), scanned);
         }
     }
 }
