@@ -301,6 +301,18 @@ fn crowd() -> v1::LiveView {
             ..process.clone()
         });
     }
+    // One that lives: this program.
+    let drawn = i32::try_from(std::process::id()).unwrap();
+    view.processes.push(v1::LiveProcess {
+        process: Some(v1::ProcessId { pid: drawn, start_time_ticks: 1 }),
+        comm: "drawn".into(),
+        group_index: Some(3),
+        pages: Some(v1::LivePages {
+            nodes: vec![v1::NodeBytes { node_id: 2, bytes: 4 << 30 }],
+            ..process.pages.clone().unwrap()
+        }),
+        ..process
+    });
     view
 }
 

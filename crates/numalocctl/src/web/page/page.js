@@ -41,9 +41,9 @@ function size(bytes) {
   let value = Number(bytes), unit = 0;
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   while (value >= 1024 && unit < 5) { value /= 1024; unit++; }
-  return (unit ? value.toFixed(1) : value) + " " + units[unit];
+  return (unit ? value.toFixed(1) : value) + "\u00a0" + units[unit];
 }
-const percent = (value) => (value == null ? "-" : value.toFixed(1) + " %");
+const percent = (value) => (value == null ? "-" : value.toFixed(1) + "\u00a0%");
 const list = (nodes) => (nodes && nodes.length ? nodes.join(",") : "-");
 const sum = (values) => values.reduce((all, value) => all + value, 0);
 const clock = (text) => (text ? new Date(text).toLocaleTimeString([], { hour12: false }) : "");
@@ -111,6 +111,7 @@ let lost = null;
 
 function take(next) {
   view = next;
+  $("main").hidden = false;
   draw();
 }
 
@@ -118,7 +119,7 @@ function take(next) {
 
 const keyOf = (row) => (row.pid != null ? `p${row.pid}.${row.start_time_ticks}` : row.state != null ? row.name : "c" + row.cgroup);
 const tail = (path) => path.slice(path.lastIndexOf("/") + 1) || "/";
-const parent = (path) => path.slice(0, Math.max(path.lastIndexOf("/"), 0)) || "/";
+const parent = (path) => (path === "/" ? "" : path.slice(0, path.lastIndexOf("/")) || "/");
 const word = (name, prefix) => (name || "").replace(prefix, "").toLowerCase().replaceAll("_", " ");
 const isOpen = (job) => /QUEUED|PLANNING|RUNNING|PAUSED|SUSPENDED/.test(job.state);
 
@@ -130,15 +131,15 @@ function nameCell(row) {
 const shareCell = (row) => (row.is_hidden ? "hidden" : percent(row.local_percent));
 const rowColumns = [
   { id: "name", title: "Name", cell: nameCell, by: (row) => (row.comm || tail(row.cgroup || "")).toLowerCase() },
-  { id: "processes", title: "Processes", number: true, cell: (row) => row.process_count, by: (row) => -row.process_count, only: "workloads" },
+  { id: "processes", down: true, title: "Processes", number: true, cell: (row) => row.process_count, by: (row) => -row.process_count, only: "workloads" },
   { id: "home", title: "Home", cell: (row) => list(row.home_nodes), by: (row) => list(row.home_nodes) },
-  { id: "memory", title: "Memory", number: true, cell: (row) => size(row.resident_bytes), by: (row) => -(row.resident_bytes ?? -1) },
-  { id: "remote", title: "Remote", number: true, cell: (row) => size(row.remote_bytes), by: (row) => -(row.remote_bytes ?? -1) },
+  { id: "memory", down: true, title: "Memory", number: true, cell: (row) => size(row.resident_bytes), by: (row) => -(row.resident_bytes ?? -1) },
+  { id: "remote", down: true, title: "Remote", number: true, cell: (row) => size(row.remote_bytes), by: (row) => -(row.remote_bytes ?? -1) },
   { id: "share", title: "Local", number: true, cell: shareCell, by: (row) => row.local_percent ?? 101 },
   { id: "where", title: "Where", cell: (row) => [where(row.by_node, row.home_nodes)] },
-  { id: "cpu", title: "CPU", number: true, cell: (row) => percent(row.cpu_percent), by: (row) => -(row.cpu_percent ?? -1) },
-  { id: "moved", title: "Moved", number: true, cell: (row) => (row.moved_bytes ? size(row.moved_bytes) : ""), by: (row) => -row.moved_bytes },
-  { id: "job", title: "Job", cell: (row) => [row.job, row.held_back].filter(Boolean).join(": "), by: (row) => row.job || "~" },
+  { id: "cpu", down: true, title: "CPU", number: true, cell: (row) => percent(row.cpu_percent), by: (row) => -(row.cpu_percent ?? -1) },
+  { id: "moved", down: true, title: "Moved", number: true, has: (row) => row.moved_bytes, cell: (row) => (row.moved_bytes ? size(row.moved_bytes) : ""), by: (row) => -row.moved_bytes },
+  { id: "job", title: "Job", has: (row) => row.job, cell: (row) => [row.job, row.held_back].filter(Boolean).join(": "), by: (row) => row.job || "~" },
 ];
 
 function targetOf(job) {
@@ -154,16 +155,20 @@ function progressOf(job) {
   if (account) return [Number(account.moved_bytes || 0), Number(account.found_bytes || 0)];
   return progress ? [Number(progress.moved_bytes || 0), Number(progress.planned_bytes || 0)] : null;
 }
+function stateCell(job) {
+  const state = word(job.state, "JOB_STATE_"), progress = isOpen(job) && progressOf(job);
+  return progress && progress[1] ? `${state}, ${Math.floor((100 * progress[0]) / progress[1])}\u00a0%` : state;
+}
 function progressCell(job) {
   const progress = progressOf(job);
   return progress ? `${size(progress[0])} of ${size(progress[1])}` : "-";
 }
 const jobColumns = [
-  { id: "id", title: "Job", cell: (job) => job.name, by: (job) => -Number(job.name.slice(5)) || job.name },
-  { id: "state", title: "State", cell: (job) => word(job.state, "JOB_STATE_"), by: (job) => job.state },
+  { id: "id", down: true, title: "Job", cell: (job) => job.name, by: (job) => -Number(job.name.slice(5)) || job.name },
+  { id: "state", title: "State", cell: stateCell, by: (job) => job.state },
   { id: "name", title: "Target", cell: targetOf, by: targetOf },
-  { id: "progress", title: "Moved", number: true, cell: progressCell, by: (job) => -((progressOf(job) || [0])[0]) },
-  { id: "created", title: "Created", cell: (job) => (job.create_time ? new Date(job.create_time).toLocaleString() : "-"), by: (job) => -Date.parse(job.create_time) || 0 },
+  { id: "progress", down: true, title: "Moved", number: true, cell: progressCell, by: (job) => -((progressOf(job) || [0])[0]) },
+  { id: "created", down: true, title: "Created", cell: (job) => (job.create_time ? new Date(job.create_time).toLocaleString() : "-"), by: (job) => -Date.parse(job.create_time) || 0 },
   { id: "act", title: "", cell: (job) => (report || !isOpen(job) ? "" : [button("Cancel", (event) => { event.stopPropagation(); cancelJob(job.name); }, { tabindex: -1 })]) },
 ];
 
@@ -175,14 +180,19 @@ function tabs() {
   return all;
 }
 const isTable = () => tab !== "advice" && tab !== "pictures";
-const columns = () => (tab === "jobs" ? jobColumns : rowColumns.filter((column) => !column.only || column.only === tab));
+const listOf = () => (tab === "jobs" ? view.jobs || [] : tab === "workloads" ? view.top.workloads : view.top.processes);
+
+/** The columns of a list. A column that says nothing of any row leaves its room to the names. */
+function columns() {
+  const isShown = (column) => (!column.only || column.only === tab) && (!column.has || sortOf()[0] === column.id || listOf().some(column.has));
+  return tab === "jobs" ? jobColumns : rowColumns.filter(isShown);
+}
 const sortOf = () => sorts[tab] || (sorts[tab] = [tab === "jobs" ? "id" : "remote", false]);
 
 function rowsNow() {
-  const all = tab === "jobs" ? view.jobs || [] : tab === "workloads" ? view.top.workloads : view.top.processes;
   const wanted = filter.toLowerCase();
   const passes = (row) => (tab === "jobs" ? [row.name, targetOf(row), row.state] : [row.comm, row.cgroup, row.pid]).some((text) => String(text ?? "").toLowerCase().includes(wanted));
-  const rows = all.filter((row) => (tab !== "processes" || within == null || row.cgroup === within) && (!wanted || passes(row)));
+  const rows = listOf().filter((row) => (tab !== "processes" || within == null || row.cgroup === within) && (!wanted || passes(row)));
   const [id, reverse] = sortOf();
   const by = columns().find((column) => column.id === id).by;
   const keyed = rows.map((row) => [by(row), row.resident_bytes ?? 0, row]);
@@ -197,19 +207,25 @@ const rowHeight = () => parseFloat(getComputedStyle(document.documentElement).ge
 
 function drawTable() {
   rows = rowsNow();
-  const listed = columns(), kind = tab + listed.length + (within || "");
+  const listed = columns(), kind = [tab, within, ...listed.map((column) => column.id)].join(" ");
   if (!frame || frame.kind !== kind) {
     const head = el("tr", {}, ...listed.map((column) => el("th", { class: `c-${column.id}${column.number ? " n" : ""}`, scope: "col" },
       column.by ? button(column.title, () => sortBy(column.id)) : el("span", {}, column.title))));
     const body = el("tbody");
     const table = el("table", { role: "grid", tabindex: 0, id: "grid", "aria-label": tab, onkeydown: gridKey }, el("thead", {}, head), body);
-    frame = { kind, head, body, table };
+    const hadFocus = frame && document.activeElement === frame.table, isOther = !frame || frame.tab !== tab + within;
+    frame = { kind, tab: tab + within, head, body, table };
     fill($("list"), table, el("p", { class: "empty" }));
-    $("list").scrollTop = 0;
+    if (isOther) $("list").scrollTop = 0;
+    if (hadFocus) table.focus();
   }
   const [id, reverse] = sortOf();
-  listed.forEach((column, index) => frame.head.children[index].setAttribute("aria-sort", column.id !== id ? "none" : reverse ? "descending" : "ascending"));
-  listed.forEach((column, index) => { if (column.by) frame.head.children[index].firstChild.textContent = column.title + (column.id === id ? (reverse ? " ▲" : " ▼") : ""); });
+  listed.forEach((column, index) => {
+    if (!column.by) return;
+    const isSorted = column.id === id, isDown = Boolean(column.down) !== reverse, head = frame.head.children[index];
+    head.setAttribute("aria-sort", !isSorted ? "none" : isDown ? "descending" : "ascending");
+    head.firstChild.textContent = column.title + (!isSorted ? "" : isDown ? " ▼" : " ▲");
+  });
   frame.table.setAttribute("aria-rowcount", rows.length + 1);
   const empty = frame.table.nextSibling;
   empty.hidden = rows.length > 0;
@@ -289,7 +305,7 @@ async function open(key, focuses) {
   if (report || !row) return;
   if (row.pid != null) await ask("watch", { pid: row.pid, start: row.start_time_ticks }).catch(() => {});
   if (row.state != null) {
-    const answer = await tryTo("job?name=" + encodeURIComponent(row.name));
+    const answer = await tryTo("job?name=" + row.name);
     if (opened === key && answer) { jobText = answer.text; drawDetail(); }
   }
 }
@@ -322,12 +338,11 @@ function drawDetail() {
     if (row && row.pid == null && row.state == null) actions.push(button("Its processes", () => listWithin(row.cgroup)));
     if (row && row.state != null && isOpen(row) && !report) actions.push(button("Cancel job…", () => cancelJob(row.name), { class: "main" }));
     actions.push(button("Close", close, { "aria-keyshortcuts": "Escape" }));
-    fill(box, el("h2", {}), el("div", { class: "actions" }, ...actions), el("div", { class: "picture" }), el("div", { class: "facts" }));
+    fill(box, el("h2", {}), el("div", { class: "actions" }, ...actions), el("div", { class: "facts" }));
     detailKey = opened;
     box.scrollTop = 0;
   }
-  const [title, , drawn, facts] = box.children;
-  if (isNew && row && row.pid != null && pictures.has(row.pid)) drawPicture(drawn, pictures.get(row.pid));
+  const [title, , facts] = box.children;
   title.textContent = row ? (row.state != null ? row.name : row.pid != null ? `${row.comm} (${row.pid})` : row.cgroup) : "It has ended.";
   fill(facts, ...(row ? (row.state != null ? jobFacts(row) : rowFacts(row)) : []));
   if (wantsFocus) { wantsFocus = false; (box.querySelector("button") || box).focus(); }
@@ -358,8 +373,8 @@ function rowFacts(row) {
   const isRead = detail && (detail.threads.length || detail.mappings.length);
   if (row.pid != null && !report && !isRead) parts.push(el("p", { class: "quiet" }, "Reading its mappings and threads…"));
   if (isRead && row.pid === detail.pid && row.start_time_ticks === detail.start_time_ticks) {
-    const hasMore = detail.left_out_mappings ? ` and ${detail.left_out_mappings} smaller ones` : "";
-    parts.push(el("h3", {}, `Mappings: the ${detail.mappings.length} largest${hasMore}`), table(["Address", "Name", "Kind", "Resident", "Where"], detail.mappings.map((mapping) => [
+    const shown = detail.mappings.length, all = shown + detail.left_out_mappings;
+    parts.push(el("h3", {}, `Mappings: ${shown < all ? `the ${shown} largest of ` : ""}${all}`), table(["Address", "Name", "Kind", "Resident", "Where"], detail.mappings.map((mapping) => [
       mapping.address, mapping.name || "(anonymous)", mapping.kind + (mapping.map_shared ? ", shared" : ""), size(sum(mapping.by_node.map((node) => node.bytes))), where(mapping.by_node, row.home_nodes)])));
     parts.push(el("h3", {}, `Threads: ${detail.threads.length}`), table(["Id", "Name", "May run on", "Runs on", "CPU"], detail.threads.map((thread) => [
       String(thread.tid), thread.comm, list(thread.home_nodes), thread.node == null ? "-" : String(thread.node), percent(thread.cpu_percent)])));
@@ -375,23 +390,25 @@ function table(titles, lines) {
 // Pictures ------------------------------------------------------------------------------------------------------------------------
 
 async function picture(row) {
-  const box = $("detail").children[2];
+  const title = `${row.comm} (${row.pid})`, close = button("Close", dismiss, { autofocus: true });
   if (!report) {
-    fill(box, el("p", { class: "quiet", role: "status" }, "Reading the page map…"));
+    dialog(title, [el("p", { class: "quiet", role: "status" }, "Reading the page map…")], [close]);
     const drawn = await tryTo(`map?pid=${row.pid}&start=${row.start_time_ticks}`);
-    if (drawn) pictures.set(row.pid, drawn);
-    else { fill(box); return; }
-    if (opened !== keyOf(row)) return;
+    if (!drawn || !$("dialog").open) return;
+    pictures.set(row.pid, drawn);
   }
+  const box = el("div", { class: "picture", tabindex: 0 });
   drawPicture(box, pictures.get(row.pid));
-  box.scrollIntoView({ block: "nearest" });
+  dialog(title, [box], [close]);
+  $("dialog").classList.add("wide");
+  close.focus();
 }
 
 /** As an image, which can neither run a script nor load anything. */
 function drawPicture(box, drawn) {
   const source = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(drawn.svg);
   const words = `Where the memory of ${drawn.comm} (${drawn.pid}) is, by address`;
-  fill(box, el("img", { src: source, alt: words }), el("p", {}, el("a", { href: source, download: `numaloc-${drawn.pid}.svg` }, "Save the picture")));
+  fill(box, el("img", { src: source, alt: words }), el("p", { class: "save" }, el("a", { href: source, download: `numaloc-${drawn.pid}.svg` }, "Save the picture")));
 }
 
 // Advice --------------------------------------------------------------------------------------------------------------------------
@@ -422,12 +439,14 @@ async function copy(from, text) {
 function dialog(title, content, buttons) {
   const box = $("dialog");
   fill(box, el("h2", { id: "dialog-title" }, title), ...content, el("div", { class: "actions" }, ...buttons));
+  box.classList.remove("wide");
   if (!box.open) box.showModal();
 }
 const dismiss = () => $("dialog").close();
-const message = (title, text) => dialog(title, [el("pre", {}, text)], [button("Close", dismiss, { autofocus: true })]);
+const message = (title, text) => dialog(title, [el("pre", { class: "wrapped" }, text)], [button("Close", dismiss, { autofocus: true })]);
 
 async function plan(row) {
+  if (view.migration && view.migration.stage === "running") return showMigration();
   const body = row.pid != null ? { pid: row.pid, start: row.start_time_ticks } : { cgroup: row.cgroup };
   dialog("Planning…", [el("p", {}, row.comm || row.cgroup)], [button("Close", dismiss)]);
   if ((await tryTo("plan", body)) !== undefined) shownPlan = -1;
@@ -447,8 +466,8 @@ function drawMigration() {
     const end = () => { tryTo("migration/cancel", { confirmed: true }); if (view.migration && view.migration.stage !== "running") dismiss(); };
     if (migration.stage === "planning") dialog(title, [el("p", { role: "status" }, "Looking where its memory is…")], [button("Cancel", end)]);
     if (migration.stage === "asked") dialog(title, [el("pre", { tabindex: 0 }, migration.text)], [button("Move it", begin, { class: "main", autofocus: true }), button("Do not move it", end)]);
-    if (migration.stage === "running") dialog(title, [el("p", { role: "status" }), el("div")], [button("End it after the current batches", end), button("Leave it running", dismiss)]);
-    if (migration.stage === "ended") dialog(title, [el("pre", { tabindex: 0 }, migration.text)], [button("Close", dismiss, { class: "main", autofocus: true })]);
+    if (migration.stage === "running") dialog(title, [el("p", { role: "status" }), el("div")], [button("End it after the current batches", end), button("Leave it running", dismiss, { autofocus: true })]);
+    if (migration.stage === "ended") dialog(title, [el("pre", { class: "wrapped", tabindex: 0 }, migration.text)], [button("Close", dismiss, { class: "main", autofocus: true })]);
     const first = $("dialog").querySelector("[autofocus]") || $("dialog").querySelector("button");
     if (first) first.focus();
   }
@@ -458,6 +477,13 @@ function drawMigration() {
     words.textContent = `${how}: ${size(migration.settled_bytes)} of ${size(migration.planned_bytes)}${migration.held_back ? "; held back: " + migration.held_back : ""}`;
     fill(bar, meter([["local", migration.settled_bytes]], migration.planned_bytes, "progress"));
   }
+}
+
+function showMigration() {
+  shownPlan = view.migration.plan;
+  dialogStage = "";
+  $("dialog").showModal();
+  drawMigration();
 }
 
 function cancelJob(name) {
@@ -475,8 +501,9 @@ function help() {
 // The page ------------------------------------------------------------------------------------------------------------------------
 
 function banner() {
-  const trouble = lost || (view && view.trouble && "Reconnecting: " + view.trouble) || (report && report.missing.join("; "));
-  const text = trouble || (view && view.note) || "";
+  const trouble = lost || (view && view.trouble && "Reconnecting: " + view.trouble);
+  const missing = report ? report.missing : [], more = missing.length > 1 ? ` (and ${missing.length - 1} more)` : "";
+  const text = trouble || (view && view.note) || (missing.length ? `Not in this report: ${missing[0]}${more}` : "");
   $("trouble").hidden = !text;
   $("trouble").className = trouble ? "trouble" : "note";
   if ($("trouble").textContent !== text) $("trouble").textContent = text;
@@ -486,10 +513,11 @@ function drawNodes() {
   fill($("nodes"), ...view.top.nodes.map((node) => {
     const used = Math.max(0, node.total_bytes - node.free_bytes - node.reclaimable_bytes);
     const words = `used ${size(used)}, page cache that can be dropped ${size(node.reclaimable_bytes)}, free ${size(node.free_bytes)}`;
-    const flows = [node.moved_in_bytes ? `moved in ${size(node.moved_in_bytes)}` : "", node.moved_out_bytes ? `moved out ${size(node.moved_out_bytes)}` : ""].filter(Boolean);
+    const cpus = node.cpu_percent == null ? "" : `CPUs ${percent(node.cpu_percent)} busy`;
+    const flows = [`cache ${size(node.reclaimable_bytes)}`, cpus, node.moved_in_bytes ? `moved in ${size(node.moved_in_bytes)}` : "", node.moved_out_bytes ? `moved out ${size(node.moved_out_bytes)}` : ""].filter(Boolean);
     return el("div", { class: "node" }, el("b", {}, "Node " + node.node), `${size(node.free_bytes)} of ${size(node.total_bytes)} free`,
       meter([["used", used], ["cache", node.reclaimable_bytes]], node.total_bytes, words),
-      el("span", { class: "quiet" }, [node.cpu_percent == null ? "no CPU use known" : `CPUs ${percent(node.cpu_percent)} busy`, ...flows].join(", ")));
+      el("span", { class: "quiet" }, flows.join(", ")));
   }));
 }
 
@@ -500,14 +528,24 @@ function drawSummary() {
   const one = tab === "workloads" ? "workload" : "process", many = tab === "workloads" ? "workloads" : "processes";
   const remote = rows.filter((row) => row.remote_bytes > 0);
   // Cgroups contain each other, so only processes are added up.
-  const bytes = sum(view.top.processes.filter((row) => within == null || row.cgroup === within).map((row) => row.remote_bytes || 0));
+  const listed = new Set(tab === "workloads" ? rows.map((row) => row.cgroup) : []);
+  const counted = tab === "workloads" ? view.top.processes.filter((row) => listed.has(row.cgroup)) : rows;
+  const bytes = sum(counted.map((row) => row.remote_bytes || 0));
   const more = [];
   if (view.top.unseen_count) more.push(`${view.top.unseen_count} not read yet`);
   if (view.top.hidden_count) more.push(`${view.top.hidden_count} that may not be read`);
   if (view.top.left_out_count) more.push(`${view.top.left_out_count} left out by the daemon`);
   fill($("summary"), el("b", {}, `${size(bytes)} remote`), ` in ${remote.length} of ${rows.length} ${rows.length === 1 ? one : many}`,
     within != null && tab === "processes" ? ` of ${within}` : "", more.length ? el("span", { class: "quiet" }, `; processes: ${more.join(", ")}`) : null,
-    within != null && tab === "processes" ? button("All processes", () => { within = null; drawTable(); drawSummary(); }) : null);
+    within != null && tab === "processes" ? button("All processes", () => { within = null; drawTable(); drawSummary(); }) : null,
+    el("span", { class: "legend" }, el("i", { class: "local" }), "local", el("i", { class: "remote" }), "remote"));
+}
+
+/** A migration whose dialog was left. */
+function drawRunning() {
+  const migration = view.migration, isShown = migration && migration.stage === "running" && !$("dialog").open;
+  $("running").hidden = !isShown;
+  if (isShown) $("running").textContent = `Migrating ${migration.target}: ${size(migration.settled_bytes)} of ${size(migration.planned_bytes)}`;
 }
 
 function drawTabs() {
@@ -554,6 +592,7 @@ function draw(isOther) {
   drawSummary();
   drawDetail();
   drawMigration();
+  drawRunning();
 }
 
 document.addEventListener("keydown", (event) => {
@@ -581,8 +620,9 @@ document.addEventListener("keydown", (event) => {
 $("filter").addEventListener("input", () => { filter = $("filter").value; $("list").scrollTop = 0; draw(); });
 $("list").addEventListener("scroll", () => { if (isTable() && frame) requestAnimationFrame(() => frame && drawRows()); });
 window.addEventListener("resize", () => { if (view && isTable() && frame) drawRows(); });
-$("keys").addEventListener("click", help);
-$("dialog").addEventListener("close", () => { dialogStage = ""; shownPlan = 0; if (isTable() && frame && opened == null) frame.table.focus(); });
+$("keys").addEventListener("click", () => { if (view) help(); });
+$("running").addEventListener("click", showMigration);
+$("dialog").addEventListener("close", () => { dialogStage = ""; shownPlan = 0; drawRunning(); if (isTable() && frame && opened == null) frame.table.focus(); });
 
 if (report) {
   report.pictures.forEach((each) => pictures.set(each.pid, each));
