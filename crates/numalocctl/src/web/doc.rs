@@ -208,7 +208,7 @@ pub struct RefusalDoc<'a> {
 pub struct ReportDoc<'a> {
     pub view: ViewDoc<'a>,
     pub advice: Option<AdviceDoc>,
-    /// Pictures of the processes with most remote memory.
+    /// Pictures by address: of processes with most remote memory, then of the largest.
     pub pictures: Vec<PictureDoc>,
     /// What could not be found out, and why.
     pub missing: Vec<String>,

@@ -8,6 +8,7 @@ use crate::{
     top::RowKey,
 };
 use std::{
+    cmp::Reverse,
     sync::atomic::Ordering::Relaxed,
     thread,
     time::{Duration, Instant},
@@ -19,7 +20,7 @@ pub const SCRIPT: &str = include_str!("page/page.js");
 /// What the page has in the place of its style and its script.
 const HEAD: &str = "<!-- head -->";
 
-/// Processes that have a picture in a report at most: those with most remote memory.
+/// Processes that have a picture in a report at most.
 const PICTURES: usize = 5;
 /// The longest time until all processes have been looked at.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -61,7 +62,7 @@ pub fn write(mut desk: Desk, looks: &Looks) -> Result<String, Failure> {
     let advice = looks.advice().map_err(|failure| tell("advice", failure)).ok();
     let view = desk.document(1, None, None);
     let mut pictures = Vec::new();
-    for (row, name) in most_remote(&view.top).into_iter().filter(|_| looks.roots.is_some()) {
+    for (row, name) in drawn(&view.top).into_iter().filter(|_| looks.roots.is_some()) {
         match looks.picture(&row) {
             Ok(picture) => pictures.push(picture),
             Err(failure) => tell(&format!("picture of {name}"), failure),
@@ -70,10 +71,11 @@ pub fn write(mut desk: Desk, looks: &Looks) -> Result<String, Failure> {
     page(&ReportDoc { view, advice, pictures, missing })
 }
 
-fn most_remote(top: &TopDoc) -> Vec<(RowKey, String)> {
-    let remote = |row: &&TopRowDoc| row.remote_bytes.unwrap_or(0);
-    let mut rows: Vec<_> = top.processes.iter().filter(|row| remote(row) > 0).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(remote(row)));
+/// The processes that are drawn: those with most remote memory, and then the largest ones, so that a report after a migration has
+/// them, too.
+fn drawn(top: &TopDoc) -> Vec<(RowKey, String)> {
+    let mut rows: Vec<_> = top.processes.iter().filter(|row| row.local_bytes.is_some()).collect();
+    rows.sort_by_key(|row| Reverse((row.remote_bytes, row.resident_bytes)));
     let key = |row: &&TopRowDoc| {
         let pid = row.pid?;
         let name = format!("process {pid} ({})", row.comm.as_deref().unwrap_or_default());
@@ -97,4 +99,35 @@ fn page(document: &ReportDoc<'_>) -> Result<String, Failure> {
          <script type=\"module\" nonce=\"{nonce}\">\n{SCRIPT}</script>"
     );
     Ok(PAGE.replacen(HEAD, &head, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_with_remote_memory_are_drawn_first() {
+        let row = |pid, remote, resident| TopRowDoc {
+            pid: Some(pid),
+            start_time_ticks: Some(1),
+            local_bytes: remote,
+            remote_bytes: remote,
+            resident_bytes: Some(resident),
+            ..TopRowDoc::default()
+        };
+        let mut processes = vec![row(1, None, 99), row(2, Some(0), 7), row(3, Some(5), 6)];
+        processes.extend((10..20).map(|pid| row(pid, Some(0), 0)));
+        let top = TopDoc { processes, ..TopDoc::default() };
+        let keys: Vec<_> = drawn(&top).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys[..2], [RowKey::Process(3, 1), RowKey::Process(2, 1)]);
+        assert_eq!(keys.len(), PICTURES, "what could not be read is not drawn");
+    }
+
+    #[test]
+    fn the_page_has_one_place_for_its_head() {
+        assert_eq!(PAGE.matches(HEAD).count(), 1);
+        assert!(
+            !served().contains(HEAD) && !SCRIPT.contains("</script") && !STYLE.contains("</style")
+        );
+    }
 }

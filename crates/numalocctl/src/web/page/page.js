@@ -320,7 +320,6 @@ function close() {
 
 function listWithin(cgroup) {
   within = cgroup;
-  opened = null;
   choose("processes", true);
 }
 
@@ -343,6 +342,9 @@ function drawDetail() {
     box.scrollTop = 0;
   }
   const [title, , facts] = box.children;
+  // What somebody is about to copy stays as it is.
+  const marked = getSelection();
+  if (!isNew && !marked.isCollapsed && box.contains(marked.anchorNode)) return;
   title.textContent = row ? (row.state != null ? row.name : row.pid != null ? `${row.comm} (${row.pid})` : row.cgroup) : "It has ended.";
   fill(facts, ...(row ? (row.state != null ? jobFacts(row) : rowFacts(row)) : []));
   if (wantsFocus) { wantsFocus = false; (box.querySelector("button") || box).focus(); }
@@ -569,6 +571,8 @@ function tabKey(event) {
 }
 
 function choose(id, focuses) {
+  if (opened != null && !report) ask("watch", {}).catch(() => {});
+  opened = null;
   if (id !== "processes") within = null;
   tab = id;
   selected = null;
