@@ -100,7 +100,7 @@ pub use target::{
     resolve, resolve_each,
 };
 pub use views::{
-    facts::{self, HostFacts, host_name},
+    facts::{self, HostFacts},
     live,
     look::{Begun, LookRequest, Looked, look},
     movers::{PageMover, movers},

@@ -92,6 +92,14 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(nix::libc::ESRCH)
 }
 
+/// The name of this host in its UTS namespace, as hostname(1) prints it.
+///
+/// # Errors
+/// [`Error::Read`].
+pub fn host_name(roots: &Roots) -> Result<String, Error> {
+    Ok(text(&roots.proc.join("sys/kernel/hostname"))?.trim().to_owned())
+}
+
 /// Identifies this boot: each boot sets all settings again.
 ///
 /// # Errors

@@ -47,12 +47,6 @@ pub struct KernelSetting {
     pub value: Option<String>,
 }
 
-/// The name of this host (uname(2)); `None` where it cannot be read.
-pub fn host_name(roots: &Roots) -> Option<String> {
-    let name = fs::read_to_string(roots.proc.join("sys/kernel/hostname")).ok()?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
-}
-
 /// What was found. `None` means that the kernel does not have the file or does not show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFacts {

@@ -10,7 +10,7 @@ use crate::{
     top::{By, ScanPace},
     web::{self, Desk, Gate, HostDoc, Listening, Looks, Records},
 };
-use numaloc_host::{check_page_size, host_name};
+use numaloc_host::{check_page_size, read};
 use std::{sync::mpsc, time::Duration};
 use tokio::sync::watch;
 
@@ -82,5 +82,5 @@ fn is_this_host(endpoint: &Endpoint) -> bool {
 /// The name of the host that is shown.
 fn name(other: Option<&Endpoint>, around: &Surroundings) -> String {
     let name = other.map(|endpoint| endpoint.uri.clone());
-    name.or_else(|| host_name(&around.roots)).unwrap_or("this host".into())
+    name.or_else(|| read::host_name(&around.roots).ok()).unwrap_or("this host".into())
 }
