@@ -19,6 +19,7 @@ mod run;
 mod schedules;
 mod target;
 mod top;
+mod web;
 mod workloads;
 
 pub use advise::AdviseArgs;
@@ -39,6 +40,7 @@ pub use schedules::{
 };
 pub use target::{TargetArgs, cgroup_path, joined, name_of};
 pub use top::TopArgs;
+pub use web::{Listen, WebArgs};
 pub use workloads::{
     ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
 };
@@ -99,6 +101,8 @@ pub enum Format {
 pub enum Command {
     /// Show live which memory is where: nodes, workloads and processes.
     Top(Deferred<TopArgs>),
+    /// Show in a browser what top, jobs and advise show, or write it into a file.
+    Web(Deferred<WebArgs>),
     /// Show the NUMA nodes with their CPUs, memory and distances.
     Topology(Deferred<TopologyArgs>),
     /// Show on which nodes the memory of processes is.

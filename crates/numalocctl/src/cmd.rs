@@ -23,6 +23,7 @@ mod top;
 mod topology;
 mod version;
 mod wait;
+mod web;
 mod workloads;
 
 use crate::{
@@ -68,6 +69,7 @@ pub fn run(mut cli: Cli, around: &Surroundings) -> Result<CommandResult, Failure
     }
     match &cli.command {
         Command::Top(args) => top::run(cli, around, args),
+        Command::Web(args) => web::run(cli, around, args),
         Command::Topology(args) => topology::run(cli, around, **args),
         Command::Locality(args) => locality::run(cli, around, args),
         Command::Plan(args) => plan::run(cli, around, args),

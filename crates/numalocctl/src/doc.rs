@@ -10,6 +10,7 @@ mod top;
 pub use check::{Check, DoctorDoc};
 pub use dsa::{DsaDeviceDoc, DsaDoc, WorkQueueDoc};
 pub use map::MapDoc;
+pub use parts::{NodeBytes, ids, node_bytes};
 pub use top::{MovedFlows, Moving, TopDoc, TopNodeDoc, TopRowDoc, TopSource};
 
 use serde::Serialize;

@@ -72,7 +72,8 @@ fn address(text: &str) -> Result<Address, String> {
     }
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Whether a host is this machine, by `localhost` or an address of the loopback interface.
+pub fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }

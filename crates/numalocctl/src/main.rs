@@ -16,6 +16,7 @@
 //! | `check`, `container_runtime` | the checks of `doctor`, and what it asks containerd |
 //! | `captions`, `svg`, `map_file` | pictures: their words, their drawing, and the file that they go to |
 //! | `top`, `columns` | the live view: a model, what is drawn of it, and the terminal |
+//! | `web` | the page for a browser, and the server of it |
 //! | `follow`, `progress`, `signals` | what is shown while a job runs, and Ctrl-C |
 //! | `units`, `clean`, `wrap`, `exit`, `man` | sizes and times as people write them, texts in lines, exit codes, the manual pages |
 #![forbid(unsafe_code)]
@@ -49,6 +50,7 @@ mod svg;
 mod text;
 mod top;
 mod units;
+mod web;
 mod wrap;
 
 use args::Cli;

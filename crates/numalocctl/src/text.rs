@@ -28,7 +28,7 @@ mod top;
 mod topology;
 mod workloads;
 
-pub use advise::advice;
+pub use advise::{advice, advice_end, finding_lines};
 pub use doctor::doctor;
 pub use dsa::dsa;
 pub use events::{event_header, event_line, events};

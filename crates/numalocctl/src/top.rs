@@ -16,8 +16,10 @@ mod tests;
 mod views;
 
 pub use batch::run as batch;
-pub use host::Host;
+pub use host::{Host, ScanPace};
 pub use jobs::Jobs;
 pub use live::run as live;
-pub use moving::By;
+pub use moving::{By, MigrationThread, moving, target};
+pub use rows::RowKey;
+pub use state::Stage;
 pub use views::Views;

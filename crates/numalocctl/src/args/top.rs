@@ -55,7 +55,8 @@ pub struct TopArgs {
     pub cpu_budget: f64,
 }
 
-fn parse_delay(text: &str) -> Result<Duration, String> {
+/// Reads the time between two scans.
+pub(super) fn parse_delay(text: &str) -> Result<Duration, String> {
     const LEAST: Duration = Duration::from_millis(100);
     const MOST: Duration = Duration::from_secs(3600);
     match parse_span(text).map_err(|error| error.to_string())? {
@@ -64,7 +65,8 @@ fn parse_delay(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn parse_budget(text: &str) -> Result<f64, String> {
+/// Reads a share of CPU time for looking.
+pub(super) fn parse_budget(text: &str) -> Result<f64, String> {
     match amount::percent(text).map_err(|error| error.to_string())? {
         percent if percent > 0.0 => Ok(percent),
         _ => Err("expected a share of a CPU above 0 %".into()),

@@ -15,18 +15,26 @@ use std::time::{Duration, SystemTime};
 
 /// Looks at the host once and says what would help. Findings are no failure.
 pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<CommandResult, Failure> {
-    let target = &args.target;
-    let interval = args.seconds;
-    let answer = match daemon(cli, around)? {
-        Some(daemon) => {
-            let target = (!target.is_empty()).then(|| target.request());
-            daemon.patient(interval).advice(target.as_ref(), interval, args.min_bytes)?
-        }
-        None => here(&around.roots, target, interval, args.min_bytes)?,
-    };
+    let answer = answer(cli, around, args)?;
     let unreadable = answer.advice.as_ref().map_or(0, |advice| advice.unreadable_count);
     let code = whole(answer.missing.is_empty() && unreadable == 0);
     Ok(CommandResult { code, ..shown(cli, &answer, text::advice)? })
+}
+
+/// Looks, by the daemon where there is one.
+pub(super) fn answer(
+    cli: &Cli,
+    around: &Surroundings,
+    args: &AdviseArgs,
+) -> Result<v1::GetAdviceResponse, Failure> {
+    let (target, interval) = (&args.target, args.seconds);
+    match daemon(cli, around)? {
+        Some(daemon) => {
+            let target = (!target.is_empty()).then(|| target.request());
+            daemon.patient(interval).advice(target.as_ref(), interval, args.min_bytes)
+        }
+        None => here(&around.roots, target, interval, args.min_bytes),
+    }
 }
 
 fn here(

@@ -7,7 +7,7 @@ use crate::{
     exit::{Code, Failure},
     output::{CommandResult, complain},
     place::{self, Place},
-    top::{self, By, Host, Jobs, Views},
+    top::{self, By, Host, Jobs, ScanPace, Views},
 };
 use numaloc_host::check_page_size;
 
@@ -19,21 +19,8 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandRe
         let message = "-o is for what is printed: give -b, too";
         return Err(Failure::Usage(message.into()));
     }
-    let here = |jobs| Host::here(&around.roots, args, jobs);
-    let (by, host, note) = match place::choose(&cli.connect, &around.environment)? {
-        Place::Here => (By::Here(around.roots.clone()), here(None)?, None),
-        Place::Daemon(endpoint) => {
-            let connect = &cli.connect;
-            let views = Views::ask(endpoint.clone(), connect.clone(), args.delay);
-            let jobs = Jobs::ask(endpoint.clone(), connect.clone(), args.delay);
-            let (host, note) = match views {
-                Ok(views) => (Host::of_daemon(&around.roots, &endpoint, views, jobs), None),
-                Err(why) if is_this_host(&endpoint) => (here(Some(jobs))?, Some(own(&why))),
-                Err(why) => return Err(why),
-            };
-            (By::Daemon(endpoint, Box::new(connect.clone())), host, note)
-        }
-    };
+    let pace = ScanPace { delay: args.delay, cpu_budget: args.cpu_budget };
+    let (by, host, note) = feed(cli, around, pace)?;
     match args.batch {
         true => {
             note.iter().for_each(|note| complain(note));
@@ -42,6 +29,28 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandRe
         false => top::live(args, by, host, note)?,
     }
     Ok(CommandResult { text: String::new(), code: Code::Done })
+}
+
+/// Who migrates, the host that is shown, and what to say about that first.
+pub(super) fn feed(
+    cli: &Cli,
+    around: &Surroundings,
+    pace: ScanPace,
+) -> Result<(By, Host, Option<String>), Failure> {
+    let here = |jobs| Host::here(&around.roots, pace, jobs);
+    let endpoint = match place::choose(&cli.connect, &around.environment)? {
+        Place::Here => return Ok((By::Here(around.roots.clone()), here(None)?, None)),
+        Place::Daemon(endpoint) => endpoint,
+    };
+    let connect = &cli.connect;
+    let views = Views::ask(endpoint.clone(), connect.clone(), pace.delay);
+    let jobs = Jobs::ask(endpoint.clone(), connect.clone(), pace.delay);
+    let (host, note) = match views {
+        Ok(views) => (Host::of_daemon(&around.roots, &endpoint, views, jobs), None),
+        Err(why) if is_this_host(&endpoint) => (here(Some(jobs))?, Some(own(&why))),
+        Err(why) => return Err(why),
+    };
+    Ok((By::Daemon(endpoint, Box::new(connect.clone())), host, note))
 }
 
 /// Whether a daemon there is on this host. In the place of another host's daemon this program can read nothing.

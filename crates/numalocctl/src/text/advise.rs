@@ -15,8 +15,9 @@ pub fn advice(answer: &v1::GetAdviceResponse, view: View) -> String {
     let advice = answer.advice.clone().unwrap_or_default();
     let mut text = String::new();
     for (number, finding) in (1..).zip(&advice.findings) {
-        let _ = writeln!(text, "{number}. {}{}", who(finding), why(finding));
-        let _ = writeln!(text, "   {}", brings(finding));
+        let (what, brings) = finding_lines(finding);
+        let _ = writeln!(text, "{number}. {what}");
+        let _ = writeln!(text, "   {brings}");
         if view.wide {
             let _ = writeln!(text, "   {}", known(finding));
         }
@@ -25,13 +26,25 @@ pub fn advice(answer: &v1::GetAdviceResponse, view: View) -> String {
         }
         text.push('\n');
     }
+    text + &advice_end(answer)
+}
+
+/// What is wrong with whom, and what the commands would bring.
+pub fn finding_lines(finding: &v1::Finding) -> (String, String) {
+    (who(finding) + &why(finding), brings(finding))
+}
+
+/// What is said below the findings.
+pub fn advice_end(answer: &v1::GetAdviceResponse) -> String {
+    let advice = answer.advice.clone().unwrap_or_default();
     let looked = counted(advice.subject_count, "process or cgroup", "processes and cgroups");
-    let enough = "with enough memory";
-    let _ = match advice.findings.is_empty() {
-        true => writeln!(text, "nothing to advise: {looked} {enough} looked at"),
-        false => writeln!(text, "{looked} {enough} looked at; follow from the top, and ask again"),
+    let looked = match advice.findings.is_empty() {
+        true => format!("nothing to advise: {looked} with enough memory looked at\n"),
+        false => {
+            format!("{looked} with enough memory looked at; follow from the top, and ask again\n")
+        }
     };
-    text + &left_out(&answer.missing) + &unseen(&advice)
+    looked + &left_out(&answer.missing) + &unseen(&advice)
 }
 
 /// How many processes and cgroups were not looked at, and what to do about it.

@@ -1,9 +1,8 @@
 //! What feeds the view: the daemon, where one is reached, with the host as it knows it and with its jobs; else this program reads the
 //! host itself.
 
-use super::{jobs::Jobs, views::Views};
+use super::{jobs::Jobs, moving::ThreadReport, state::Stage, views::Views};
 use crate::{
-    args::TopArgs,
     doc::{MovedFlows, Moving, TopDoc, TopSource},
     endpoint::{Address, Endpoint},
     exit::Failure,
@@ -25,6 +24,15 @@ enum Feed {
     Daemon(Box<Views>),
 }
 
+/// How often it is looked, and how much CPU time looking may take.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanPace {
+    /// Time between two scans.
+    pub delay: Duration,
+    /// In percent of one CPU.
+    pub cpu_budget: f64,
+}
+
 /// The name of this host.
 fn own_name(roots: &Roots) -> String {
     read::host_name(roots).unwrap_or_else(|_| "unknown host".to_owned())
@@ -42,14 +50,14 @@ pub struct Host {
 }
 
 impl Host {
-    /// This program looks from now on.
+    /// This program looks from now on, at this pace.
     ///
     /// # Errors
     /// The host cannot be read.
-    pub fn here(roots: &Roots, args: &TopArgs, jobs: Option<Jobs>) -> Result<Self, Failure> {
+    pub fn here(roots: &Roots, pace: ScanPace, jobs: Option<Jobs>) -> Result<Self, Failure> {
         // What is due with each refresh was last read a little after the one before.
-        let (topology, pause) = (topology::topology(roots)?, args.delay / 2);
-        let live = Live::new(roots, topology, args.cpu_budget, pause, Duration::ZERO)?;
+        let (topology, pause) = (topology::topology(roots)?, pace.delay / 2);
+        let live = Live::new(roots, topology, pace.cpu_budget, pause, Duration::ZERO)?;
         Ok(Self::fed(own_name(roots), Feed::Here(Box::new(live), Instant::now()), jobs))
     }
 
@@ -135,16 +143,23 @@ impl Host {
         }
     }
 
-    /// How far that one is.
-    pub fn own(&mut self) -> Option<&mut Moving> {
-        self.own.back_mut().filter(|moving| moving.is_open)
-    }
-
-    /// What was moved by it.
-    pub fn moved(&mut self, flows: &MovedFlows) {
-        for (nodes, bytes) in flows {
-            *self.flows.entry(*nodes).or_default() += bytes;
+    /// Takes what the thread of a migration reports. Returns its new stage, if that is what it reports.
+    pub fn hear(&mut self, report: ThreadReport) -> Option<Stage> {
+        let own = self.own.back_mut().filter(|moving| moving.is_open);
+        match (report, own) {
+            (ThreadReport::Stage(stage), own) => {
+                own.into_iter().for_each(|moving| reach(moving, &stage));
+                return Some(stage);
+            }
+            (ThreadReport::Moved(bytes), Some(moving)) => moving.moved_bytes = bytes,
+            (ThreadReport::Moved(_), None) => {}
+            (ThreadReport::Flows(flows), _) => {
+                for (nodes, bytes) in flows {
+                    *self.flows.entry(nodes).or_default() += bytes;
+                }
+            }
         }
+        None
     }
 
     /// What the daemon does not tell, and why.
@@ -158,5 +173,19 @@ impl Host {
         }
         let why = self.jobs.as_ref()?.trouble.as_ref()?;
         Some(format!("the daemon's jobs are not shown: {why}"))
+    }
+}
+
+/// Shows in rows how far a migration of this program's own is.
+fn reach(moving: &mut Moving, stage: &Stage) {
+    match stage {
+        Stage::Ended(_) => moving.is_open = false,
+        Stage::Running(progress) => {
+            let percent = progress.settled_bytes * 100 / progress.planned_bytes.max(1);
+            moving.job = format!("here {percent} %");
+            let why = &progress.held_back;
+            moving.held_back = (!why.is_empty()).then(|| why.clone());
+        }
+        Stage::Planning | Stage::Asked(_) => {}
     }
 }

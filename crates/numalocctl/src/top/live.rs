@@ -4,7 +4,7 @@ use super::{
     Host,
     draw::{self, DrawInput},
     keys::{self, Act},
-    moving::{By, MigrationThread, ThreadReport, moving},
+    moving::{By, MigrationThread, moving},
     rows::{List, RowKey, key, rows},
     screen::Screen,
     state::{Popup, Stage, TopState},
@@ -202,14 +202,8 @@ impl LiveLoop {
         let reports = mover.reports();
         let is_new = !reports.is_empty();
         for report in reports {
-            match report {
-                ThreadReport::Stage(stage) => self.reach(stage),
-                ThreadReport::Moved(bytes) => {
-                    if let Some(moving) = self.host.own() {
-                        moving.moved_bytes = bytes;
-                    }
-                }
-                ThreadReport::Flows(flows) => self.host.moved(&flows),
+            if let Some(stage) = self.host.hear(report) {
+                self.reach(stage);
             }
         }
         is_new
@@ -224,16 +218,6 @@ impl LiveLoop {
             let process = Identity { pid: *pid, start_time: *start_time };
             self.moved = Some((process, Instant::now()));
             self.host.watch(Some(process));
-        }
-        match (&stage, self.host.own()) {
-            (Stage::Ended(_), Some(moving)) => moving.is_open = false,
-            (Stage::Running(progress), Some(moving)) => {
-                let percent = progress.settled_bytes * 100 / progress.planned_bytes.max(1);
-                moving.job = format!("here {percent} %");
-                let why = &progress.held_back;
-                moving.held_back = (!why.is_empty()).then(|| why.clone());
-            }
-            _ => {}
         }
         if let Some(migration) = &mut self.state.migration {
             if mem::discriminant(&migration.stage) != mem::discriminant(&stage)

@@ -112,23 +112,19 @@ impl Fake {
 
     fn on(script: Script, tls: Option<ServerTlsConfig>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("numalocd.sock");
         let (seen, cancel) = (Mutex::default(), Notify::new());
         let state = Arc::new(State { script: Mutex::new(script), seen, cancel });
-        let (stop, stopped) = oneshot::channel::<()>();
-        let (ready, listening) = std::sync::mpsc::channel();
-        let services = Services(state.clone());
-        let thread = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async {
-                tokio::select! {
-                    () = serve(services, socket, tls, ready) => {}
-                    _ = stopped => {}
-                }
-            });
-        });
-        let endpoint = listening.recv().unwrap();
+        let (endpoint, stop, thread) = listen(Services(state.clone()), folder.path(), tls);
         Self { endpoint, state, stop: Some(stop), thread: Some(thread), folder }
+    }
+
+    /// Starts it again at its socket, with another script, after [`Self::stop`].
+    pub fn start_again(&mut self, script: Script) {
+        let _ = std::fs::remove_file(self.folder.path().join(SOCKET));
+        *self.state.script.lock().unwrap() = script;
+        let services = Services(self.state.clone());
+        let (_, stop, thread) = listen(services, self.folder.path(), None);
+        (self.stop, self.thread) = (Some(stop), Some(thread));
     }
 
     /// Stops it. Its socket stays behind without a listener.
@@ -164,6 +160,29 @@ impl Drop for Fake {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+const SOCKET: &str = "numalocd.sock";
+
+/// Serves in a thread until the sender is dropped.
+fn listen(
+    services: Services,
+    folder: &std::path::Path,
+    tls: Option<ServerTlsConfig>,
+) -> (String, oneshot::Sender<()>, JoinHandle<()>) {
+    let socket = folder.join(SOCKET);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (ready, listening) = std::sync::mpsc::channel();
+    let thread = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(async {
+            tokio::select! {
+                () = serve(services, socket, tls, ready) => {}
+                _ = stopped => {}
+            }
+        });
+    });
+    (listening.recv().unwrap(), stop, thread)
 }
 
 async fn serve(

@@ -16,3 +16,4 @@ mod records;
 mod run;
 mod standalone;
 mod terminal;
+mod web;

@@ -1,0 +1,81 @@
+//! Carries out `numalocctl web`: serves the page, or writes it into a file.
+
+use super::{Surroundings, advise, top};
+use crate::{
+    args::{AdviseArgs, Cli, Format, TargetArgs, WebArgs},
+    endpoint::{Address, Endpoint},
+    exit::{Code, Failure},
+    map_file::MapFile,
+    output::{CommandResult, emit},
+    top::{By, ScanPace},
+    web::{self, Desk, Gate, HostDoc, Listening, Looks, Records},
+};
+use numaloc_host::check_page_size;
+use std::{sync::mpsc, time::Duration};
+use tokio::sync::watch;
+
+/// Share of a CPU that a report may use: it looks once.
+const REPORT_BUDGET: f64 = 100.0;
+
+/// Shows the host in a browser until Ctrl-C, as `top` does in a terminal.
+pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandResult, Failure> {
+    if cli.output != Format::Table {
+        let message = "web prints an address alone: leave out -o";
+        return Err(Failure::Usage(message.into()));
+    }
+    check_page_size(&around.roots)?;
+    // What cannot be written is said before anything is looked at.
+    let file = args.report.as_deref().map(MapFile::create).transpose()?;
+    let cpu_budget = if file.is_some() { REPORT_BUDGET } else { args.cpu_budget };
+    let (by, host, note) = top::feed(cli, around, ScanPace { delay: args.delay, cpu_budget })?;
+    let daemon = match &by {
+        By::Here(_) => None,
+        By::Daemon(endpoint, connect) => Some((endpoint.clone(), (**connect).clone())),
+    };
+    let is_own = daemon.as_ref().is_none_or(|(endpoint, _)| is_this_host(endpoint));
+    let about = HostDoc {
+        name: host.name().to_owned(),
+        version: env!("CARGO_PKG_VERSION"),
+        has_pictures: is_own,
+        has_jobs: daemon.is_some(),
+    };
+    let records =
+        daemon.clone().map(|(endpoint, connect)| Records::ask(endpoint, connect, args.delay));
+    let (for_advice, surroundings) = (cli.clone(), around.clone());
+    let looks = Looks {
+        daemon,
+        host: about.name.clone(),
+        roots: is_own.then(|| around.roots.clone()),
+        advise: Box::new(move || advise::answer(&for_advice, &surroundings, &defaults())),
+    };
+    let desk = Desk { host, by, records, about, note, delay: args.delay };
+    let text = match file {
+        Some(file) => format!("{}\n", file.write(&web::report(desk, &looks)?)?.display()),
+        None => serve(args, desk, looks)?,
+    };
+    Ok(CommandResult { text, code: Code::Done })
+}
+
+fn serve(args: &WebArgs, desk: Desk, looks: Looks) -> Result<String, Failure> {
+    let (listening, gate) = (Listening::open(&args.listen)?, Gate::new()?);
+    let address = listening.address(&gate.token)?;
+    let ((orders, ordered), (views, published)) =
+        (mpsc::channel(), watch::channel(Default::default()));
+    let _serving = web::start(listening, gate, looks, orders, published)?;
+    emit(&address)?;
+    web::run(desk, &ordered, &views)?;
+    Ok(String::new())
+}
+
+/// Everybody on the host, as `advise` does it.
+fn defaults() -> AdviseArgs {
+    AdviseArgs {
+        target: TargetArgs::default(),
+        seconds: Duration::from_secs(2),
+        min_bytes: 64 << 20,
+    }
+}
+
+fn is_this_host(endpoint: &Endpoint) -> bool {
+    matches!(endpoint.address, Address::Unix(_))
+}

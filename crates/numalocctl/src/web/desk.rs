@@ -1,0 +1,216 @@
+//! Looks at the host, as the loop of `top` does, and publishes what it sees. Carries out what was confirmed on the page.
+
+use super::{
+    doc::{DetailDoc, HostDoc, MigrationDoc, ViewDoc},
+    records::Records,
+    route::{Change, Refusal},
+};
+use crate::{
+    exit::Failure,
+    output::json_line,
+    signals,
+    top::{By, Host, MigrationThread, RowKey, Stage, moving},
+};
+use http::StatusCode;
+use hyper::body::Bytes;
+use numaloc_core::{Identity, live::Detail};
+use std::{
+    sync::{
+        atomic::Ordering::Relaxed,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::{oneshot, watch};
+
+/// The longest wait for an order. Between waits the host is looked at.
+const TURN: Duration = Duration::from_millis(100);
+/// Time between two views while a migration reports its progress.
+const PROGRESS: Duration = Duration::from_millis(500);
+
+/// A change, and where its result goes.
+pub type Order = (Change, oneshot::Sender<Result<(), Refusal>>);
+/// A view as JSON, with its number.
+pub type Published = (u64, Bytes);
+
+/// What the page is fed by.
+pub struct Desk {
+    pub host: Host,
+    pub by: By,
+    pub records: Option<Records>,
+    pub about: HostDoc,
+    /// What to say first.
+    pub note: Option<String>,
+    /// Time between two views.
+    pub delay: Duration,
+}
+
+struct Work {
+    desk: Desk,
+    migration: Option<MigrationDoc>,
+    mover: Option<(MigrationThread, RowKey)>,
+    /// The process that is opened.
+    opened: Option<Identity>,
+    serial: u64,
+    plans: u64,
+}
+
+/// Looks and carries out orders until Ctrl-C.
+///
+/// # Errors
+/// Signals cannot be caught, or a view cannot be written as JSON.
+pub fn run(
+    desk: Desk,
+    orders: &Receiver<Order>,
+    views: &watch::Sender<Published>,
+) -> Result<(), Failure> {
+    let interrupted = signals::interrupted()?;
+    let mut work = Work { desk, migration: None, mover: None, opened: None, serial: 0, plans: 0 };
+    let (mut due, mut at) = (Instant::now(), None::<Instant>);
+    let mut is_old = true;
+    while !interrupted.load(Relaxed) {
+        work.desk.host.work();
+        let now = Instant::now();
+        if now >= due {
+            work.refresh();
+            // The first views come sooner, because they have little in them.
+            due = now + if work.serial < 4 { TURN * 3 } else { work.desk.delay };
+            is_old = true;
+            at = None;
+        }
+        is_old |= work.hear();
+        if is_old && at.is_none_or(|at| at.elapsed() >= PROGRESS) {
+            views.send_replace(work.view()?);
+            (is_old, at) = (false, Some(Instant::now()));
+        }
+        match orders.recv_timeout(TURN) {
+            Ok((change, result)) => {
+                if matches!(change, Change::Watch(_)) {
+                    due = Instant::now() + TURN * 3;
+                }
+                // Who asked may have gone.
+                let _ = result.send(work.take(change));
+                (is_old, at) = (true, None);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    work.end();
+    Ok(())
+}
+
+impl Work {
+    fn refresh(&mut self) {
+        self.desk.host.refresh();
+        self.desk.host.work();
+        self.desk.records.iter_mut().for_each(Records::take);
+    }
+
+    fn view(&mut self) -> Result<Published, Failure> {
+        self.serial += 1;
+        let document = self.desk.document(self.serial, self.opened, self.migration.as_ref());
+        Ok((self.serial, json_line(&document)?.into()))
+    }
+
+    /// Takes what the migration reports. Returns whether there was anything.
+    fn hear(&mut self) -> bool {
+        let Some((mover, _)) = &self.mover else { return false };
+        let reports = mover.reports();
+        let is_new = !reports.is_empty();
+        for report in reports {
+            let stage = self.desk.host.hear(report);
+            if let (Some(stage), Some(migration)) = (stage, &mut self.migration) {
+                migration.reach(stage);
+            }
+        }
+        is_new
+    }
+
+    fn take(&mut self, change: Change) -> Result<(), Refusal> {
+        let conflict = |message: &str| Err(Refusal::new(StatusCode::CONFLICT, message));
+        let is_running = self.migration.as_ref().is_some_and(MigrationDoc::is_running);
+        match change {
+            Change::Watch(process) => {
+                self.opened = process;
+                self.desk.host.watch(process);
+            }
+            Change::Plan(_) if is_running => {
+                return conflict(
+                    "a migration of this page is under way: cancel it or wait for its end",
+                );
+            }
+            Change::Plan(row) => {
+                self.plans += 1;
+                let (plan, target) = (self.plans, words(&row));
+                let mut migration = MigrationDoc { plan, target, ..MigrationDoc::default() };
+                migration.reach(Stage::Planning);
+                self.migration = Some(migration);
+                self.mover = Some((MigrationThread::plan(self.desk.by.clone(), &row), row));
+            }
+            Change::Migrate(plan, profile) => {
+                let asked = |doc: &MigrationDoc| doc.plan == plan && doc.stage == "asked";
+                let (Some((mover, row)), Some(migration)) =
+                    (&self.mover, self.migration.as_mut().filter(|doc| asked(doc)))
+                else {
+                    return conflict(
+                        "there is no such plan that waits for a confirmation: plan again",
+                    );
+                };
+                mover.begin(profile);
+                migration.stage = "running";
+                if matches!(self.desk.by, By::Here(_)) {
+                    self.desk.host.begins(moving(row));
+                }
+            }
+            Change::CancelMigration if is_running => {
+                self.mover.iter().for_each(|(mover, _)| mover.cancel());
+                self.migration.iter_mut().for_each(|doc| doc.is_cancelled = true);
+            }
+            Change::CancelMigration => (self.mover, self.migration) = (None, None),
+            Change::CancelJob(_) => return conflict("jobs are the daemon's"),
+        }
+        Ok(())
+    }
+
+    /// A run of this program's own ends after its batches in hand; one of the daemon continues.
+    fn end(self) {
+        if let (Some((mover, _)), By::Here(_)) = (self.mover, &self.desk.by) {
+            mover.end();
+        }
+    }
+}
+
+impl Desk {
+    /// What is known by now.
+    pub fn document<'a>(
+        &'a self,
+        serial: u64,
+        opened: Option<Identity>,
+        migration: Option<&'a MigrationDoc>,
+    ) -> ViewDoc<'a> {
+        let (top, snapshot) = self.host.now();
+        let is_opened = |detail: &&Detail| Some(detail.identity) == opened;
+        let detail = snapshot.details.iter().find(is_opened).map(DetailDoc::new);
+        let records = self.records.as_ref();
+        let untold = || records?.trouble.clone();
+        ViewDoc {
+            serial,
+            host: &self.about,
+            top,
+            detail,
+            jobs: records.and_then(|records| records.jobs.as_deref()),
+            status: records.and_then(|records| records.status.as_ref()),
+            migration,
+            trouble: self.host.trouble().or_else(untold),
+            note: self.note.as_deref(),
+        }
+    }
+}
+
+fn words(row: &RowKey) -> String {
+    match row {
+        RowKey::Cgroup(path) => path.clone(),
+        RowKey::Process(pid, _) => format!("process {pid}"),
+    }
+}

@@ -1,0 +1,237 @@
+//! The documents that the page gets. What other commands show is in them as `-o json` prints it there.
+
+use crate::{
+    doc::{MapDoc, NodeBytes, TopDoc, ids, node_bytes},
+    top::Stage,
+    units::seconds,
+};
+use numaloc_api::v1;
+use numaloc_core::{
+    Profile,
+    live::{Detail, MappingNow, ThreadNow},
+};
+use serde::Serialize;
+
+/// All that changes while the page is open.
+#[derive(Serialize)]
+pub struct ViewDoc<'a> {
+    /// Counts views; the next one is asked for by this number.
+    pub serial: u64,
+    pub host: &'a HostDoc,
+    /// As `top -b -o json`.
+    pub top: TopDoc,
+    /// The process that is opened, once it has been read.
+    pub detail: Option<DetailDoc>,
+    /// As `jobs ls -o json`, without plans; null without the daemon, or before its first answer.
+    pub jobs: Option<&'a [v1::Job]>,
+    /// As `status -o json`.
+    pub status: Option<&'a v1::GetStatusResponse>,
+    pub migration: Option<&'a MigrationDoc>,
+    /// What the daemon does not tell, and why.
+    pub trouble: Option<String>,
+    pub note: Option<&'a str>,
+}
+
+/// What stays the same.
+#[derive(Clone, Serialize)]
+pub struct HostDoc {
+    /// The host's name; of another host's daemon its address.
+    pub name: String,
+    /// The version of this program.
+    pub version: &'static str,
+    /// Whether pictures by address can be drawn: only this host's pages can be read.
+    pub has_pictures: bool,
+    /// Whether there is a daemon with jobs.
+    pub has_jobs: bool,
+}
+
+/// A process that is opened.
+#[derive(Serialize)]
+pub struct DetailDoc {
+    pub pid: i32,
+    pub start_time_ticks: u64,
+    pub threads: Vec<ThreadDoc>,
+    /// Those that hold most, largest first.
+    pub mappings: Vec<MappingDoc>,
+    /// How many others there are.
+    pub left_out_mappings: usize,
+}
+
+#[derive(Serialize)]
+pub struct ThreadDoc {
+    pub tid: i32,
+    pub comm: String,
+    pub home_nodes: Vec<u32>,
+    /// The node of the CPU that it ran on last.
+    pub node: Option<u32>,
+    pub cpu_percent: Option<f64>,
+}
+
+#[derive(Serialize)]
+pub struct MappingDoc {
+    /// First address, as in /proc/PID/maps.
+    pub address: String,
+    /// Length in bytes, resident or not.
+    pub bytes: u64,
+    pub kind: &'static str,
+    pub name: String,
+    pub map_shared: bool,
+    pub by_node: Vec<NodeBytes>,
+}
+
+/// Most mappings of a process that are shown.
+const MAPPINGS: usize = 200;
+
+impl DetailDoc {
+    pub fn new(detail: &Detail) -> Self {
+        let resident = |mapping: &MappingNow| mapping.nodes.values().sum::<u64>();
+        let mut mappings: Vec<_> = detail.mappings.iter().collect();
+        mappings.sort_by_key(|mapping| std::cmp::Reverse(resident(mapping)));
+        let left_out_mappings = mappings.len().saturating_sub(MAPPINGS);
+        mappings.truncate(MAPPINGS);
+        Self {
+            pid: detail.identity.pid,
+            start_time_ticks: detail.identity.start_time,
+            threads: detail.threads.iter().map(thread).collect(),
+            mappings: mappings.into_iter().map(mapping).collect(),
+            left_out_mappings,
+        }
+    }
+}
+
+fn thread(thread: &ThreadNow) -> ThreadDoc {
+    ThreadDoc {
+        tid: thread.tid,
+        comm: thread.comm.clone(),
+        home_nodes: ids(&thread.home),
+        node: thread.node.map(|node| node.0),
+        cpu_percent: thread.cpu_percent,
+    }
+}
+
+fn mapping(mapping: &MappingNow) -> MappingDoc {
+    MappingDoc {
+        address: format!("{:x}", mapping.start),
+        bytes: mapping.bytes,
+        kind: mapping.kind.name(),
+        name: mapping.name.to_string(),
+        map_shared: mapping.shared,
+        by_node: node_bytes(&mapping.nodes),
+    }
+}
+
+/// A migration that was begun on the page.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct MigrationDoc {
+    /// Counts migrations: what is confirmed is the plan of this number.
+    pub plan: u64,
+    /// The row, in words.
+    pub target: String,
+    /// `planning`, `asked`, `running` or `ended`.
+    pub stage: &'static str,
+    /// The plan, or the result.
+    pub text: String,
+    /// How gently it may be done, and how long each takes.
+    pub profiles: Vec<ProfileDoc>,
+    /// The daemon's job and its state.
+    pub job: String,
+    pub settled_bytes: u64,
+    pub planned_bytes: u64,
+    /// What slows it down at the moment.
+    pub held_back: String,
+    pub is_cancelled: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct ProfileDoc {
+    pub name: &'static str,
+    pub takes: String,
+}
+
+impl MigrationDoc {
+    /// The same at another stage.
+    pub fn reach(&mut self, stage: Stage) {
+        let Self { plan, target, .. } = std::mem::take(self);
+        *self = match stage {
+            Stage::Planning => Self { stage: "planning", ..Self::default() },
+            Stage::Asked(question) => Self {
+                stage: "asked",
+                profiles: Profile::ALL
+                    .map(|profile| ProfileDoc {
+                        name: profile.name(),
+                        takes: seconds(question.takes(profile).as_secs_f64()),
+                    })
+                    .into(),
+                text: question.plan,
+                ..Self::default()
+            },
+            Stage::Ended(text) => Self { stage: "ended", text, ..Self::default() },
+            Stage::Running(progress) => Self {
+                stage: "running",
+                job: progress.job,
+                settled_bytes: progress.settled_bytes,
+                planned_bytes: progress.planned_bytes,
+                held_back: progress.held_back,
+                is_cancelled: progress.is_cancelled,
+                ..Self::default()
+            },
+        };
+        (self.plan, self.target) = (plan, target);
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.stage == "running"
+    }
+}
+
+/// What `advise` has found.
+#[derive(Serialize)]
+pub struct AdviceDoc {
+    pub findings: Vec<FindingDoc>,
+    /// How many were looked at, and who was not.
+    pub end: String,
+}
+
+#[derive(Serialize)]
+pub struct FindingDoc {
+    /// What is wrong with whom.
+    pub what: String,
+    /// What the commands would bring.
+    pub brings: String,
+    /// Commands of a shell, in the order in which to run them.
+    pub commands: Vec<String>,
+}
+
+/// Where the memory of a process is, by address.
+#[derive(Serialize)]
+pub struct PictureDoc {
+    pub pid: i32,
+    pub comm: String,
+    /// The picture; empty if the process has nothing to draw.
+    pub svg: String,
+    /// As `locality --map -o json`.
+    pub map: MapDoc,
+}
+
+/// A job in full, as `jobs get` prints it.
+#[derive(Serialize)]
+pub struct TextDoc {
+    pub text: String,
+}
+
+/// Why a request was not answered.
+#[derive(Serialize)]
+pub struct RefusalDoc<'a> {
+    pub error: &'a str,
+}
+
+/// All of it, as of one moment.
+#[derive(Serialize)]
+pub struct ReportDoc<'a> {
+    pub view: ViewDoc<'a>,
+    pub advice: Option<AdviceDoc>,
+    /// Pictures by address: of processes with most remote memory, then of the largest.
+    pub pictures: Vec<PictureDoc>,
+    /// What could not be found out, and why.
+    pub missing: Vec<String>,
+}

@@ -1,0 +1,146 @@
+//! Opens what the page is served over.
+
+use crate::{args::Listen, exit::Failure};
+use std::{
+    fs::{self, DirBuilder},
+    io::{self, ErrorKind},
+    net::TcpListener,
+    os::unix::{
+        fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+        net::UnixListener,
+    },
+    path::{Path, PathBuf},
+    process,
+};
+
+/// Something that listens.
+#[derive(Debug)]
+pub enum Listening {
+    Tcp(TcpListener),
+    Unix(UnixListener, SocketFile),
+}
+
+/// The file of a socket, which is removed when this is dropped.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: what takes its place is left alone.
+    inode: (u64, u64),
+}
+
+impl Listening {
+    /// Listens there. Only this user may connect to a Unix socket.
+    ///
+    /// # Errors
+    /// The address is taken, or the file exists.
+    pub fn open(listen: &Listen) -> Result<Self, Failure> {
+        let opened = match listen {
+            Listen::Tcp(address) => TcpListener::bind(address).map(Self::Tcp),
+            Listen::Unix(path) => {
+                return open(path).map_err(|source| match source.kind() {
+                    ErrorKind::AlreadyExists => Failure::Usage(format!(
+                        "{} exists: remove it if no other numalocctl web listens there",
+                        path.display()
+                    )),
+                    _ => Failure::Write { path: path.clone(), source },
+                });
+            }
+        };
+        let Listen::Tcp(address) = listen else { unreachable!("answered above") };
+        opened.map_err(|error| Failure::Usage(format!("cannot listen at {address}: {error}")))
+    }
+
+    /// What to open, with the token.
+    ///
+    /// # Errors
+    /// The kernel does not tell the port.
+    pub fn address(&self, token: &str) -> Result<String, Failure> {
+        match self {
+            Self::Tcp(listener) => {
+                let address = listener.local_addr();
+                let address =
+                    address.map_err(|error| Failure::Usage(format!("no address: {error}")))?;
+                Ok(format!("http://{address}/#token={token}\n"))
+            }
+            Self::Unix(_, file) => {
+                let path = file.path.display();
+                Ok(format!(
+                    "unix://{path}\non your machine: ssh -L 7007:{path} HOST, then open http://localhost:7007/#token={token}\n"
+                ))
+            }
+        }
+    }
+}
+
+/// The socket is made in a folder that nobody else can enter, and gets its name when its rights are set: nobody can have connected
+/// before. A link fails where the name exists.
+fn open(path: &Path) -> io::Result<Listening> {
+    let folder = path.with_file_name(format!(".numalocctl-web.{}", process::id()));
+    DirBuilder::new().mode(0o700).create(&folder)?;
+    let made = folder.join("s");
+    let linked = UnixListener::bind(&made).and_then(|listener| {
+        fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
+        fs::hard_link(&made, path)?;
+        let inode = inode(path)?;
+        Ok(Listening::Unix(listener, SocketFile { path: path.to_owned(), inode }))
+    });
+    let _ = fs::remove_file(&made);
+    let _ = fs::remove_dir(&folder);
+    linked
+}
+
+fn inode(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if inode(&self.path).is_ok_and(|inode| inode == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::{fs::FileTypeExt, net::UnixStream};
+
+    #[test]
+    fn a_socket_is_for_its_user_alone_and_goes_with_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.sock");
+        let listen = Listen::Unix(path.clone());
+        let listening = Listening::open(&listen).unwrap();
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        assert!(metadata.file_type().is_socket());
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+        UnixStream::connect(&path).unwrap();
+        assert!(listening.address("t").unwrap().contains("http://localhost:7007/#token=t"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        drop(listening);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_exists_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("precious");
+        fs::write(&path, "data").unwrap();
+        let refused = Listening::open(&Listen::Unix(path.clone())).unwrap_err().to_string();
+        assert!(refused.contains("precious exists: remove it"), "{refused}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "data");
+        let missing = folder.path().join("no/such/folder");
+        let refused = Listening::open(&Listen::Unix(missing)).unwrap_err().to_string();
+        assert!(refused.starts_with("cannot write "), "{refused}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_said() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let refused = Listening::open(&Listen::Tcp(address)).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("cannot listen at {address}: ")), "{refused}");
+    }
+}

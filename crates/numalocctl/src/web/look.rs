@@ -1,0 +1,98 @@
+//! What the page asks for once: advice, a picture, a job. Each call looks anew.
+
+use super::{
+    doc::{AdviceDoc, FindingDoc, PictureDoc, TextDoc},
+    route::Refusal,
+};
+use crate::{
+    args::ConnectArgs,
+    captions::Origin,
+    doc::MapDoc,
+    endpoint::Endpoint,
+    exit::{Code, Failure},
+    fields, inspect,
+    output::View,
+    remote::Daemon,
+    svg, text,
+    top::{RowKey, target},
+};
+use http::StatusCode;
+use numaloc_api::{timestamp, v1, value::JobId};
+use numaloc_host::{Error, Roots};
+use std::time::SystemTime;
+
+const VIEW: View = View { wide: true, headers: true };
+
+/// Looks at the host and at the daemon.
+pub struct Looks {
+    /// The daemon with how to reach it, if there is one.
+    pub daemon: Option<(Endpoint, ConnectArgs)>,
+    /// This host's files; `None`: the daemon is another host's.
+    pub roots: Option<Roots>,
+    /// The name of the host, for pictures.
+    pub host: String,
+    /// What `advise` finds.
+    pub advise: Box<dyn Fn() -> Result<v1::GetAdviceResponse, Failure> + Send + Sync>,
+}
+
+impl Looks {
+    pub fn advice(&self) -> Result<AdviceDoc, Failure> {
+        let answer = (self.advise)()?;
+        let finding = |finding: &v1::Finding| {
+            let (what, brings) = text::finding_lines(finding);
+            FindingDoc { what, brings, commands: finding.commands.clone() }
+        };
+        let findings = answer.advice.iter().flat_map(|advice| &advice.findings).map(finding);
+        Ok(AdviceDoc { findings: findings.collect(), end: text::advice_end(&answer) })
+    }
+
+    /// Draws a process with the rights of this program.
+    pub fn picture(&self, row: &RowKey) -> Result<PictureDoc, Failure> {
+        let Some(roots) = &self.roots else {
+            return Err(Failure::NeedsStandalone { option: "a picture" });
+        };
+        let target = target(row);
+        let (viewer, missing) = inspect::to_draw(roots, &target, svg::CELLS, false)?;
+        let picture = viewer.look()?;
+        let Some(panel) = picture.panels.first() else {
+            return Err(Error::Empty { target: target.to_string() }.into());
+        };
+        let origin = Origin {
+            host: self.host.clone(),
+            time: fields::short(timestamp(SystemTime::now())),
+            command: format!("locality --pid {} --map", panel.pid),
+        };
+        let svg = svg::svg(&picture, &origin);
+        let map = MapDoc::new(&picture, viewer.source(), None, &missing);
+        Ok(PictureDoc { pid: panel.pid, comm: panel.comm.clone(), svg, map })
+    }
+
+    pub fn job(&self, id: &JobId) -> Result<TextDoc, Failure> {
+        let daemon = self.connect("a job")?;
+        let (job, topology) = (daemon.get_job(id)?, daemon.topology()?);
+        let topology = topology.topology.unwrap_or_default();
+        Ok(TextDoc { text: text::job(&job, &topology, VIEW) })
+    }
+
+    pub fn cancel_job(&self, id: &JobId) -> Result<(), Failure> {
+        self.connect("a job")?.cancel_job(id).map(|_| ())
+    }
+
+    fn connect(&self, option: &'static str) -> Result<Daemon, Failure> {
+        let (endpoint, connect) = self.daemon.as_ref().ok_or(Failure::NeedsDaemon { option })?;
+        Daemon::connect(endpoint.clone(), connect)
+    }
+}
+
+/// A failure as HTTP says it.
+pub fn refusal(failure: &Failure) -> Refusal {
+    let status = match Code::from(failure) {
+        Code::Usage => StatusCode::BAD_REQUEST,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::Permission => StatusCode::FORBIDDEN,
+        Code::Unreachable => StatusCode::BAD_GATEWAY,
+        Code::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    Refusal::new(status, failure.to_string())
+}

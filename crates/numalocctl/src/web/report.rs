@@ -1,0 +1,133 @@
+//! The page as it is served, and as one file that needs no server.
+
+use super::{desk::Desk, doc::ReportDoc, gate::Gate, look::Looks, records::Records};
+use crate::{
+    doc::{TopDoc, TopRowDoc},
+    exit::Failure,
+    signals,
+    top::RowKey,
+};
+use std::{
+    cmp::Reverse,
+    sync::atomic::Ordering::Relaxed,
+    thread,
+    time::{Duration, Instant},
+};
+
+const PAGE: &str = include_str!("page/index.html");
+pub const STYLE: &str = include_str!("page/page.css");
+pub const SCRIPT: &str = include_str!("page/page.js");
+/// What the page has in the place of its style and its script.
+const HEAD: &str = "<!-- head -->";
+
+/// Processes that have a picture in a report at most.
+const PICTURES: usize = 5;
+/// The longest time until all processes have been looked at.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Time between two looks.
+const TURN: Duration = Duration::from_millis(50);
+
+/// The page as it is served.
+pub fn served() -> String {
+    let head = "<link rel=\"stylesheet\" href=\"page.css\"><script src=\"page.js\" defer></script>";
+    PAGE.replacen(HEAD, head, 1)
+}
+
+/// Looks until all that can be seen is known, and returns a page with it. What cannot be found out is named in it.
+///
+/// # Errors
+/// Ctrl-C, or the document cannot be written as JSON.
+pub fn write(mut desk: Desk, looks: &Looks) -> Result<String, Failure> {
+    let interrupted = signals::interrupted()?;
+    let begin = Instant::now();
+    // CPU use takes two looks.
+    let (mut is_known, mut due) = (false, begin + desk.delay);
+    desk.host.refresh();
+    while !is_known && begin.elapsed() < PATIENCE {
+        if interrupted.load(Relaxed) {
+            return Err(Failure::Left("interrupted: no report was written".into()));
+        }
+        desk.host.work();
+        if Instant::now() >= due {
+            desk.host.refresh();
+            desk.host.work();
+            desk.records.iter_mut().for_each(Records::take);
+            is_known = desk.host.now().0.unseen_count == 0;
+            due += desk.delay.min(Duration::from_secs(1));
+        }
+        thread::sleep(TURN);
+    }
+    let mut missing = Vec::new();
+    let mut tell = |what: &str, failure: Failure| missing.push(format!("{what}: {failure}"));
+    let advice = looks.advice().map_err(|failure| tell("advice", failure)).ok();
+    let view = desk.document(1, None, None);
+    let mut pictures = Vec::new();
+    for (row, name) in drawn(&view.top).into_iter().filter(|_| looks.roots.is_some()) {
+        match looks.picture(&row) {
+            Ok(picture) => pictures.push(picture),
+            Err(failure) => tell(&format!("picture of {name}"), failure),
+        }
+    }
+    page(&ReportDoc { view, advice, pictures, missing })
+}
+
+/// The processes that are drawn: those with most remote memory, and then the largest ones, so that a report after a migration has
+/// them, too.
+fn drawn(top: &TopDoc) -> Vec<(RowKey, String)> {
+    let mut rows: Vec<_> = top.processes.iter().filter(|row| row.local_bytes.is_some()).collect();
+    rows.sort_by_key(|row| Reverse((row.remote_bytes, row.resident_bytes)));
+    let key = |row: &&TopRowDoc| {
+        let pid = row.pid?;
+        let name = format!("process {pid} ({})", row.comm.as_deref().unwrap_or_default());
+        Some((RowKey::Process(pid, row.start_time_ticks?), name))
+    };
+    rows.iter().take(PICTURES).filter_map(key).collect()
+}
+
+/// One file. Its policy lets only its own script and style work, by a number that nobody can know beforehand; names in the data
+/// cannot end the element that they are in.
+fn page(document: &ReportDoc<'_>) -> Result<String, Failure> {
+    let nonce = Gate::new()?.token;
+    let policy = format!(
+        "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; form-action 'none'"
+    );
+    let data = serde_json::to_string(document)?.replace('<', "\\u003c");
+    let head = format!(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <style nonce=\"{nonce}\">\n{STYLE}</style>\n\
+         <script type=\"application/json\" id=\"report\">{data}</script>\n\
+         <script type=\"module\" nonce=\"{nonce}\">\n{SCRIPT}</script>"
+    );
+    Ok(PAGE.replacen(HEAD, &head, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_with_remote_memory_are_drawn_first() {
+        let row = |pid, remote, resident| TopRowDoc {
+            pid: Some(pid),
+            start_time_ticks: Some(1),
+            local_bytes: remote,
+            remote_bytes: remote,
+            resident_bytes: Some(resident),
+            ..TopRowDoc::default()
+        };
+        let mut processes = vec![row(1, None, 99), row(2, Some(0), 7), row(3, Some(5), 6)];
+        processes.extend((10..20).map(|pid| row(pid, Some(0), 0)));
+        let top = TopDoc { processes, ..TopDoc::default() };
+        let keys: Vec<_> = drawn(&top).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys[..2], [RowKey::Process(3, 1), RowKey::Process(2, 1)]);
+        assert_eq!(keys.len(), PICTURES, "what could not be read is not drawn");
+    }
+
+    #[test]
+    fn the_page_has_one_place_for_its_head() {
+        assert_eq!(PAGE.matches(HEAD).count(), 1);
+        assert!(
+            !served().contains(HEAD) && !SCRIPT.contains("</script") && !STYLE.contains("</style")
+        );
+    }
+}
