@@ -4,8 +4,11 @@
 //! Nothing but its pod's annotation says that it is to be migrated. Ground truth is numa_maps.
 
 use super::{cri::Pod, plugin::Plugin, redis::Redis, rig::Containerd};
-use crate::{daemon::Daemon, settings::Setting};
-use std::process::Command;
+use crate::{cli::numalocctl, daemon::Daemon, settings::Setting};
+use std::{
+    fs,
+    process::{Command, Output},
+};
 
 const LOCALITY: &str = "koordinator.sh/memoryLocality";
 
@@ -90,4 +93,30 @@ fn a_repeating_policy_brings_it_home_again() {
     let output = output.expect("migratepages starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     redis.comes_to(0);
+}
+
+/// Asserts that a command reports where it found this member.
+fn assert_found(output: &Output, member: &str) {
+    let [said, complained] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    let found = format!("found: {member}: ");
+    assert!(said.contains(&found) || complained.contains(&found), "{said}{complained}");
+}
+
+#[test]
+fn a_pod_and_a_container_come_home_by_name_though_nobody_registered_them() {
+    let _balancing = Setting::numa_balancing(false);
+    let (containerd, daemon) = (Containerd::start(), Daemon::start());
+    let pod = Pod::new("named");
+    let redis = Redis::on_node(&containerd, &containerd.pod(&pod), 7051, 1);
+    // The kubelet keeps a pod's logs in a directory of this name.
+    fs::create_dir_all(format!("/var/log/pods/default_named_{}", pod.uid())).expect("a directory");
+    redis.pin(&containerd, 0);
+    assert_found(&daemon.ctl(&["migrate", "--pod", "default/named"]), "pod default/named");
+    redis.comes_to(0);
+    redis.pin(&containerd, 1);
+    let id = &redis.container.id[..12];
+    let moved = numalocctl(&["--standalone", "migrate", "--container", id]);
+    assert_found(&moved, &format!("container {id}"));
+    redis.comes_to(1);
 }
