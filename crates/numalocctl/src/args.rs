@@ -88,7 +88,7 @@ pub enum Format {
     Table,
     /// A table with all columns and rows.
     Wide,
-    /// JSON as in docs/json.md.
+    /// JSON as in /usr/share/doc/numaloc/json.md.
     Json,
     /// Comma-separated values, for top -b alone.
     Csv,
