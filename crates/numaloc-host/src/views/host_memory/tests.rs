@@ -150,3 +150,29 @@ fn a_budget_that_is_too_small_shows_what_there_is() {
     // 0.1% of 25 s, what a budget begins with, and a step beyond.
     assert!(watched.shown[1].1.used < Duration::from_millis(130), "{:?}", watched.shown[1].1.used);
 }
+
+#[test]
+fn units_and_containers_are_the_outermost() {
+    let (one, two) = ("1".repeat(64), "2".repeat(64));
+    for (cgroup, unit, container) in [
+        ("/system.slice/a.service/b.scope", Some("a.service"), None),
+        (
+            "/user.slice/user-0.slice/user@0.service/app.slice/c.service",
+            Some("user@0.service"),
+            None,
+        ),
+        (&format!("/system.slice/docker-{one}.scope/init.scope"), None, Some(&one)),
+        (&format!("/docker/{one}/docker/{two}"), None, Some(&one)),
+        (
+            &format!("/system.slice/containerd.service/kubepods-pod1.slice:cri-containerd:{two}"),
+            Some("containerd.service"),
+            Some(&two),
+        ),
+        ("/user.slice", None, None),
+        ("/", None, None),
+        ("", None, None),
+    ] {
+        assert_eq!(unit_of(cgroup), unit, "{cgroup}");
+        assert_eq!(container_of(cgroup), container.map(String::as_str), "{cgroup}");
+    }
+}
