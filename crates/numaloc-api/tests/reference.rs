@@ -18,6 +18,7 @@ Services first, then messages, then enums. [api.md](api.md) says what holds for 
 
 This page is made of the comments in `proto/numaloc/v1`. After a change there,
 `NUMALOC_REFERENCE=write cargo test -p numaloc-api --test reference` writes it again.
+
 ";
 
 #[test]
@@ -46,6 +47,11 @@ fn reference() -> String {
     files.sort_by(|a, b| a.name().cmp(b.name()));
     let behaviors = behaviors();
     let mut page = BEGIN.to_owned();
+    let services = files.iter().flat_map(|file| &file.service);
+    let services: Vec<String> =
+        services.map(|item| linked(&format!(".numaloc.v1.{}", item.name()))).collect();
+    page.push_str(&format!("- [Services](#services): {}\n", services.join(", ")));
+    page.push_str("- [Messages](#messages)\n- [Enums](#enums)\n");
     page.push_str("\n## Services\n");
     for file in &files {
         let comments = Comments::of(file);

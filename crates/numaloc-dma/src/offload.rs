@@ -132,7 +132,7 @@ impl Offloading {
             Ok(using) => Ok(using),
             Err(NotUsed { reason, .. }) if requested == Offload::Require => {
                 let message = format!(
-                    "offload is required and cannot be used: {reason}; ask for auto to have CPUs copy, and see docs/dsa.md"
+                    "offload is required and cannot be used: {reason}; ask for auto to have CPUs copy, and see /usr/share/doc/numaloc/dsa.md"
                 );
                 Err(Refused(message))
             }

@@ -102,7 +102,7 @@ pub use target::{
 };
 pub use views::{
     facts::{self, HostFacts},
-    live,
+    host_memory, live,
     look::{Begun, LookRequest, Looked, look},
     movers::{PageMover, movers},
     picture::Viewer,

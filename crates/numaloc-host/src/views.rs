@@ -1,6 +1,7 @@
-//! Looks that move nothing: advice, the live view, pictures, the host's facts.
+//! Looks that move nothing: advice, the live view, the memory of the host for metrics, pictures, the host's facts.
 
 pub mod facts;
+pub mod host_memory;
 pub mod live;
 pub(crate) mod look;
 pub(crate) mod movers;

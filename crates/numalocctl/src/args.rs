@@ -55,7 +55,7 @@ Examples:
   numalocctl topology                                    nodes, their CPUs and memory
   numalocctl locality --pid 4711                         where the memory of a process is
   numalocctl plan --unit redis-server                    what would move, what not and why
-  numalocctl advise                                      who is badly placed, and what would help
+  numalocctl advise                                      what is on the wrong node, and what would help
   numalocctl migrate --cgroup /system.slice/redis.service
   numalocctl migrate --pid 4711,4712 --to 0-1 --timeout 5m
   numalocctl migrate --unit redis-server --profile gentle
@@ -91,7 +91,7 @@ pub enum Format {
     Table,
     /// A table with all columns and rows.
     Wide,
-    /// JSON as in docs/json.md.
+    /// JSON as in /usr/share/doc/numaloc/json.md.
     Json,
     /// Comma-separated values, for top -b alone.
     Csv,
@@ -99,7 +99,7 @@ pub enum Format {
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Show live which memory is where: nodes, workloads and processes.
+    /// Show memory by node, workload and process, live.
     Top(Deferred<TopArgs>),
     /// Show in a browser what top, jobs and advise show, or write it into a file.
     Web(Deferred<WebArgs>),
@@ -110,10 +110,10 @@ pub enum Command {
         after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
     )]
     Locality(Deferred<LocalityArgs>),
-    /// Show what a migration would move, what not and why; moves nothing.
+    /// Preview a migration: what would move, what would stay, and why.
     #[command(after_help = "Examples:\n  numalocctl plan --cgroup /system.slice/redis.service")]
     Plan(Deferred<PlanArgs>),
-    /// Show who on this host is badly placed, what would help, and the commands for it; changes nothing.
+    /// Find memory on the wrong node, and print the commands that fix it (read-only).
     #[command(
         after_help = "Examples:\n  numalocctl advise\n  numalocctl advise --unit redis-server --seconds 10"
     )]

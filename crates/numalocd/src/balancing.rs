@@ -37,7 +37,7 @@ impl From<BalancingError> for Refusal {
             BalancingError::Host(error) => match Self::from(error) {
                 Self::DaemonLacksRights { message } => Self::DaemonLacksRights {
                     message: format!(
-                        "{message}; for numa_balancing: pause see \"NUMA balancing\" in docs/daemon.md"
+                        "{message}; for numa_balancing: pause see \"NUMA balancing\" in /usr/share/doc/numaloc/daemon.md"
                     ),
                 },
                 refusal => refusal,

@@ -57,6 +57,8 @@ pub struct Config {
     pub reserved: Vec<Reserved>,
     /// Where metrics are served: by plain HTTP at a loopback address, with TLS at others. Not changed at run time.
     pub metrics: Option<SocketAddr>,
+    /// How the memory of the host's processes becomes metrics.
+    pub host_metrics: HostMetrics,
     /// The least severe level that is logged, also for parts of the program.
     pub log: Levels,
     /// How long running calls may take when the daemon stops.
@@ -185,6 +187,29 @@ impl Default for Quota {
             watches: 2000,
             requests_per_second: 1000,
         }
+    }
+}
+
+/// How the daemon looks at the memory of the host's processes, for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct HostMetrics {
+    /// Whether it looks at all. It looks only while somebody reads the metrics.
+    pub enable: bool,
+    /// Time between two rounds.
+    #[serde(deserialize_with = "duration::<10_000, { DAY_MS }, _, _>")]
+    pub period: Duration,
+    /// Share of one CPU that looking may use, in percent.
+    #[serde(rename = "cpu", deserialize_with = "value::cpu_percent")]
+    pub cpu_percent: f64,
+    /// Most units, containers and programs, each, that have series of their own.
+    #[serde(deserialize_with = "count::<1, 1000, _, _>")]
+    pub series: usize,
+}
+
+impl Default for HostMetrics {
+    fn default() -> Self {
+        Self { enable: true, period: Duration::from_secs(60), cpu_percent: 0.5, series: 20 }
     }
 }
 

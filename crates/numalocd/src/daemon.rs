@@ -1,6 +1,7 @@
 //! Starts the parts of the daemon, connects them, and stops them again.
 
 mod cpusets;
+mod host_memory;
 mod opening;
 mod reading;
 mod signals;
@@ -90,7 +91,7 @@ fn take_down_damon() {
 fn tell_what_is_hidden() {
     if Source::probe(&Roots::default()) == Source::Query {
         tracing::info!(
-            "page frames are hidden, so memory that several processes map stays where it is: see Rights in docs/daemon.md"
+            "page frames are hidden, so memory that several processes map stays where it is: see Rights in /usr/share/doc/numaloc/daemon.md"
         );
     }
 }
@@ -136,6 +137,7 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     let handle = parts.handle.clone();
     let admission = keys.clone().filter(|_| !is_loopback);
     let admission = admission.map(|keys| Admission { keys, config: in_force.clone() });
+    host_memory::start(in_force.clone(), metrics.clone()).context("cannot start a thread")?;
     let access = Access::new(in_force, quotas);
     let counted = metrics.clone();
     let routes = service::routes(&parts).await.context("the API's definitions cannot be read")?;

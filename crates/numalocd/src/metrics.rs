@@ -4,6 +4,7 @@
 
 mod calls;
 mod counted;
+mod host_memory;
 mod label;
 mod measured;
 mod oldest;
@@ -19,8 +20,10 @@ pub use serve::{Admission, CONTENT_TYPE, MetricsServeError, serve};
 
 use crate::{dispatch::JobCount, store::Holds};
 use calls::CallTimes;
+use host_memory::ShownHostMemory;
 use label::{code_name, state_name};
 use numaloc_api::value::{Job, JobState, Outcome, QosClass, WorkloadId};
+use numaloc_host::host_memory::HostMemory;
 use oldest::Oldest;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -30,8 +33,8 @@ use ratios::Ratios;
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, OnceLock, atomic::AtomicU64},
-    time::{Duration, SystemTime},
+    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicU64},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// Most workloads whose local ratio is shown. Workloads that come later are not shown.
@@ -50,6 +53,8 @@ struct Inner {
     registry: Registry,
     series: Series,
     watches: OnceLock<Count>,
+    /// When somebody read the metrics last.
+    read: Mutex<Option<Instant>>,
 }
 
 /// Reads a number that is kept elsewhere.
@@ -84,6 +89,7 @@ struct Series {
     calls: CallTimes,
     stalls: Counter,
     over_bound: Counter,
+    host_memory: ShownHostMemory,
     held_back: Counter<f64, AtomicU64>,
     rpcs: Family<Two<&'static str>, Counter>,
     commits: Histogram,
@@ -94,13 +100,19 @@ impl Default for Metrics {
     fn default() -> Self {
         let series = Series::default();
         let watches = OnceLock::new();
-        Self(Arc::new(Inner { registry: registry::of(&series), series, watches }))
+        Self(Arc::new(Inner {
+            registry: registry::of(&series),
+            series,
+            watches,
+            read: Mutex::default(),
+        }))
     }
 }
 
 impl Metrics {
     /// All metrics as OpenMetrics 1.0 text.
     pub fn text(&self) -> String {
+        *self.0.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         if let Some(Count(count)) = self.0.watches.get() {
             set(&self.0.series.watches, count());
         }
@@ -154,6 +166,16 @@ impl Metrics {
         series.stalls.inc_by(calls::stalls(&outcome.calls));
         series.over_bound.inc_by(outcome.calls.over_stall);
         series.held_back.inc_by(outcome.calls.held_back.as_secs_f64());
+    }
+
+    /// How long ago somebody read the metrics last; `None` if nobody has.
+    pub fn last_read(&self) -> Option<Duration> {
+        self.0.read.lock().unwrap_or_else(PoisonError::into_inner).map(|read| read.elapsed())
+    }
+
+    /// Sets what is known of the memory of the host's processes. With `None` its metrics are left out.
+    pub fn host_memory(&self, memory: Option<HostMemory>) {
+        self.0.series.host_memory.set(memory);
     }
 
     /// Sets the local share of a workload: `percent` of its memory that may be moved is local.

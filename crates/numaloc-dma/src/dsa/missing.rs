@@ -17,7 +17,7 @@ pub fn missing(found: &Found, has_interface: bool) -> Vec<MissingPart> {
     let devices = of_devices(found);
     let interface = (!has_interface).then(|| MissingPart {
         what: "no interface of the kernel by which a device copies what is migrated".into(),
-        remedy: "boot a kernel that has one: Alibaba Cloud Linux, or one with the module dcbm (see docs/dsa.md)",
+        remedy: "boot a kernel that has one: Alibaba Cloud Linux, or one with the module dcbm (see /usr/share/doc/numaloc/dsa.md)",
     });
     devices.into_iter().chain(interface).chain(of_pasid(found)).collect()
 }
@@ -38,7 +38,7 @@ fn of_devices(found: &Found) -> Option<MissingPart> {
         ),
         (false, _) => (
             "no enabled work queue of type kernel with the driver dmaengine".to_owned(),
-            "set manage_work_queue = true in [dsa] of numalocd.toml, or set one up with accel-config (see docs/dsa.md)",
+            "set manage_work_queue = true in [dsa] of numalocd.toml, or set one up with accel-config (see /usr/share/doc/numaloc/dsa.md)",
         ),
     };
     Some(MissingPart { what, remedy })

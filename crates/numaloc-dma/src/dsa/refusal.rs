@@ -29,7 +29,7 @@ pub fn write(tree: &dyn DsaBus, device: &str, file: &str, value: &str) -> Result
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EROFS) => {
-            "it takes root's user id, and a sandbox that lets /sys be written (numalocd-dsa.conf, see docs/dsa.md)"
+            "it takes root's user id, and a sandbox that lets /sys be written (numalocd-dsa.conf, see /usr/share/doc/numaloc/dsa.md)"
         }
         Some(libc::EPERM) => {
             "the device or the queue is enabled, or its configuration is fixed: see numalocctl dsa -o wide"

@@ -150,7 +150,7 @@ pub enum Error {
     )]
     Setting { path: PathBuf, source: io::Error },
     /// A file says something that this version does not understand.
-    #[error("cannot make sense of {path}: {reason}; please report it with the file's content")]
+    #[error("cannot parse {path}: {reason}; please report it with the file's content")]
     Parse { path: PathBuf, reason: String },
 }
 

@@ -228,6 +228,12 @@ fn pod(name: &str) -> Option<String> {
     }
 }
 
+/// The full id of the container that a cgroup belongs to, by the names in its path. Of containers within containers the outermost,
+/// which a runtime of the host has made.
+pub(crate) fn container_of(cgroup: &str) -> Option<&str> {
+    cgroup.split('/').filter_map(container).find(|id| is_id(id))
+}
+
 /// Whether this is the full id of a container, as Docker, Podman and the runtimes of Kubernetes make them.
 pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -1,5 +1,6 @@
 //! systemd units: their cgroup, as systemctl tells it.
 
+use super::containers::container_of;
 use crate::{Error, files::read};
 use nix::{
     errno::Errno,
@@ -39,6 +40,13 @@ const SUFFIXES: [&str; 11] = [
 
 /// The longest name that systemd takes (UNIT_NAME_MAX).
 const NAME_MAX: usize = 255;
+
+/// The unit of the system's service manager that has a cgroup, by its path: the outermost service or scope. The scope of a container
+/// is a unit, too, but [`super::containers::container_of`] names it better. None for processes of a slice itself.
+pub(crate) fn unit_of(cgroup: &str) -> Option<&str> {
+    let is_unit = |name: &&str| name.ends_with(".service") || name.ends_with(".scope");
+    cgroup.split('/').find(is_unit).filter(|name| container_of(name).is_none())
+}
 
 /// The paths of running units' cgroups below the mount point, in the order of `units`. systemd is asked once for all.
 pub(crate) fn control_groups(units: &[&str]) -> Vec<Result<String, Error>> {

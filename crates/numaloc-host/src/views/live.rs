@@ -57,6 +57,7 @@ pub struct Live {
     nodes: NodeReader,
     processes: Processes,
     groups: GroupReadings,
+    has_groups: bool,
     /// The processes that are watched closely.
     watched: BTreeMap<Identity, ThreadUses>,
     /// What is next, in order, since the last refresh.
@@ -94,6 +95,7 @@ impl Live {
             nodes: NodeReader::new(roots)?,
             processes: Processes::default(),
             groups: GroupReadings::default(),
+            has_groups: true,
             watched: BTreeMap::new(),
             stats: VecDeque::new(),
             looks: VecDeque::new(),
@@ -103,6 +105,12 @@ impl Live {
             shares: [Duration::ZERO; 4],
             used: Duration::ZERO,
         })
+    }
+
+    /// The same view without the memory that cgroups account for.
+    #[must_use]
+    pub fn without_groups(self) -> Self {
+        Self { has_groups: false, ..self }
     }
 
     /// Watches these processes closely, and no others: their threads are read after each refresh, their pages are looked at before
@@ -148,6 +156,9 @@ impl Live {
             self.looks.retain(|other| *other != watched);
             self.looks.push_front(watched);
         }
+        if !self.has_groups {
+            return;
+        }
         let cgroups = self.processes.cgroups();
         self.groups.keep(&cgroups);
         let due = order(self.groups.candidates(now), self.pause);
@@ -174,6 +185,11 @@ impl Live {
             self.spent(used);
             at = now;
         }
+    }
+
+    /// Whether all has been read that was due at the last refresh.
+    pub fn is_idle(&self) -> bool {
+        !RotationWork::ALL.into_iter().any(|work| self.has(work))
     }
 
     fn has(&self, work: RotationWork) -> bool {

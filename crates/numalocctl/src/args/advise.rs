@@ -14,7 +14,7 @@ pub struct AdviseArgs {
     /// Time between the two readings of who uses which CPUs, from 1s to 60s.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_seconds, allow_hyphen_values = true)]
     pub seconds: Duration,
-    /// Leave out who has less memory than this, and what would move less.
+    /// Ignore processes smaller than this, and moves smaller than this.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_min, allow_hyphen_values = true)]
     pub min_bytes: u64,
 }

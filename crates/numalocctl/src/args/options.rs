@@ -44,8 +44,8 @@ pub struct OptionArgs {
     /// Bring pages to these nodes instead of those of the CPUs: 0-1,8, all, or !0 for all but 0 [default: local]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true)]
     pub to: Option<Nodes>,
-    /// Whose CPUs decide where the home of a process is: those of all threads, or of busy ones (threads that together have
-    /// used at most 5% of its CPU time are left out, those first that add most nodes) [default: cpus]
+    /// Whose CPUs decide where the home of a process is: those of all threads (cpus), or of the busy ones: busy
+    /// ignores threads that together used at most 5% of the CPU time, starting with those that widen the home most [default: cpus]
     #[arg(long, value_name = "RULE", value_parser = by_name(HomeRule::ALL, HomeRule::name))]
     pub home: Option<HomeRule>,
     /// Move only pages on these nodes, written as for --to [default: all but memory-only nodes of another tier]

@@ -219,7 +219,7 @@ pub struct UpdateScheduleArgs {
 
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "The file has schedules in YAML or JSON, with the fields of the API (docs/reference.md): one document after the other, a list, or \
+    after_help = "The file has schedules in YAML or JSON, with the fields of the API (/usr/share/doc/numaloc/reference.md): one document after the other, a list, or \
 what `schedules ls -o json` prints. The daemon checks all changes before the first one is made, so that a mistake changes nothing.\n\n\
 Examples:\n  numalocctl schedules apply -f schedules.yaml --dry-run\n  numalocctl schedules apply -f schedules.yaml --prune --label team=db"
 )]

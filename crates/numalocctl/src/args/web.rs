@@ -61,7 +61,7 @@ fn parse_listen(text: &str) -> Result<Listen, String> {
     match address.ip().is_loopback() {
         true => Ok(Listen::Tcp(address)),
         false => Err(format!(
-            "{} is not an address of the loopback interface; from another machine, use ssh -L (docs/web.md)",
+            "{} is not an address of the loopback interface; from another machine, use ssh -L (/usr/share/doc/numaloc/web.md)",
             address.ip()
         )),
     }

@@ -7,7 +7,7 @@ use numaloc_host::UnixSocket;
 /// The first version of containerd that has NRI, and the first that has it switched on.
 const WITH_NRI: (u32, u32) = (1, 7);
 const BY_DEFAULT: (u32, u32) = (2, 0);
-const OTHER_WAY: &str = "until then numaloc-nri can use containerd's own events, if its drop-in numaloc-nri-containerd.conf lets it in (see docs/containerd.md)";
+const OTHER_WAY: &str = "until then numaloc-nri can use containerd's own events, if its drop-in numaloc-nri-containerd.conf lets it in (see /usr/share/doc/numaloc/containerd.md)";
 
 /// What is known of containers.
 #[derive(Clone, Debug)]

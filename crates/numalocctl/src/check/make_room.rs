@@ -30,7 +30,7 @@ pub fn make_room(found: &Findings) -> Check {
         return Check::warning(
             NAME,
             text,
-            "run as root, where /sys can be written; for the daemon there is a drop-in, numalocd-room.conf (see docs/daemon.md)",
+            "run as root, where /sys can be written; for the daemon there is a drop-in, numalocd-room.conf (see /usr/share/doc/numaloc/daemon.md)",
         );
     }
     Check::ok(NAME, text)

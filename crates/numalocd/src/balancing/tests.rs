@@ -180,7 +180,7 @@ fn without_rights_it_is_refused_with_what_to_do() {
     let error = host.balancing().check(NumaBalancing::Pause).expect_err("no CAP_SYS_ADMIN");
     let refusal = Refusal::from(error);
     assert!(matches!(refusal, Refusal::DaemonLacksRights { .. }), "{refusal:?}");
-    assert!(refusal.to_string().contains("docs/daemon.md"), "{refusal}");
+    assert!(refusal.to_string().contains("/usr/share/doc/numaloc/daemon.md"), "{refusal}");
     for asked in [NumaBalancing::Ignore, NumaBalancing::Warn] {
         host.balancing().check(asked).expect("nothing is to be changed");
     }

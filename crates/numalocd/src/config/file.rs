@@ -1,8 +1,8 @@
 //! The file's tables, where they differ from the configuration that is made of them.
 
 use super::{
-    Calls, Ceilings, Config, Grant, Grantee, Listen, Queue, Quota, Reserved, Retention, Role, Stop,
-    declared::ScheduleTable, value,
+    Calls, Ceilings, Config, Grant, Grantee, HostMetrics, Listen, Queue, Quota, Reserved,
+    Retention, Role, Stop, declared::ScheduleTable, value,
 };
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
@@ -55,6 +55,7 @@ impl From<File> for Config {
             grants: file.grants.into_iter().filter_map(GrantTable::grant).collect(),
             reserved,
             metrics: file.metrics.listen,
+            host_metrics: file.metrics.host,
             log: file.log.level,
             stop: file.stop,
             dsa: match manage_work_queue {
@@ -108,6 +109,7 @@ struct OffloadTable {
 pub(super) struct MetricsTable {
     #[serde(deserialize_with = "value::some_address")]
     pub(super) listen: Option<SocketAddr>,
+    host: HostMetrics,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -108,6 +108,7 @@ fn every_key_is_read() {
         role = "viewer"
         [metrics]
         listen = "127.0.0.1:9464"
+        host = { enable = false, period = "5m", cpu = "1.5%", series = 7 }
         [log]
         level = "warn,numalocd=debug"
         [stop]
@@ -210,6 +211,12 @@ fn every_key_is_read() {
             .into(),
         schedules: Vec::new(),
         metrics: Some("127.0.0.1:9464".parse().unwrap()),
+        host_metrics: HostMetrics {
+            enable: false,
+            period: Duration::from_secs(300),
+            cpu_percent: 1.5,
+            series: 7,
+        },
         log: "warn,numalocd=debug".parse().unwrap(),
         stop: Stop { grace: Duration::from_millis(1500) },
         dsa: WorkQueues::Enabled(vec!["dsa0".into(), "dsa12".into()]),
@@ -758,10 +765,35 @@ fn the_example_file_shows_the_defaults() {
     assert!(all.queue.rate_bytes_per_second.is_some() && all.mover.nice.is_some());
     assert_eq!(all.mover.batch, default.mover.batch);
     assert_eq!((all.retention, all.stop), (default.retention, default.stop));
-    assert_eq!(all.calls, default.calls);
+    assert_eq!((all.calls, all.host_metrics), (default.calls, default.host_metrics));
     assert_eq!(all.offload, default.offload);
     assert_eq!((all.log, all.dsa), (default.log, default.dsa));
     assert_eq!(all.grants.len(), 4);
+}
+
+#[test]
+fn the_look_at_the_host_is_bounded() {
+    check_fails(
+        "[metrics.host]\ncpu = \"0\"",
+        "2: metrics.host.cpu: 0 is out of range: 0.01% to 20%",
+    );
+    check_fails(
+        "[metrics.host]\ncpu = \"x\"",
+        "2: metrics.host.cpu: invalid value 'x': expected a percentage",
+    );
+    check_fails(
+        "[metrics.host]\nperiod = \"1s\"",
+        "2: metrics.host.period: 1s is out of range: 10s to 1d",
+    );
+    check_fails(
+        "[metrics.host]\nseries = 0",
+        "2: metrics.host.series: 0 is out of range: 1 to 1000",
+    );
+}
+
+fn check_fails(text: &str, expected: &str) {
+    let found = problems(text);
+    assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
 }
 
 #[test]

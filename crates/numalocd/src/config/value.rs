@@ -2,7 +2,10 @@
 
 use crate::tls::Pem;
 use nix::unistd::{Group, User};
-use numaloc_api::value::{CGROUP_MAX, QosClass, WorkloadId, is_cgroup};
+use numaloc_api::{
+    amount,
+    value::{CGROUP_MAX, QosClass, WorkloadId, is_cgroup},
+};
 use numaloc_config::value::{Refusal, Scalar, one_of, scalar, size, text, within};
 use numaloc_dma::dsa::is_device_name;
 use serde::de::{Deserialize, Deserializer, Error};
@@ -150,6 +153,16 @@ fn list<'de, D: Deserializer<'de>>(
         Some(text) => Err(D::Error::custom(invalid(text, expected))),
         None => Ok(list),
     }
+}
+
+/// A share of one CPU in percent, from 0.01 to 20.
+pub(super) fn cpu_percent<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    text(from, "a percentage such as \"0.5%\"", |text| {
+        let percent =
+            amount::percent(text).map_err(|error| format!("invalid value '{text}': {error}"))?;
+        let refuse = || format!("{text} is out of range: 0.01% to 20%");
+        (0.01..=20.0).contains(&percent).then_some(percent).ok_or_else(refuse)
+    })
 }
 
 /// The common name or a DNS name of a certificate.

@@ -43,6 +43,7 @@ impl Default for Series {
             calls: Default::default(),
             stalls: Default::default(),
             over_bound: Default::default(),
+            host_memory: Default::default(),
             held_back: Default::default(),
             rpcs: Default::default(),
             commits: Histogram::new(COMMIT_BOUNDS),
@@ -76,6 +77,7 @@ pub(super) fn of(series: &Series) -> Registry {
     let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "The daemon", version);
     memory(registry, series);
+    registry.register_collector(Box::new(series.host_memory.clone()));
     jobs(registry, series);
     service(registry, series);
     store(registry, series);

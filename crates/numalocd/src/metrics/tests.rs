@@ -6,6 +6,7 @@ mod http;
 use super::*;
 use numaloc_api::value::{CallStats, JobId, MigrationSpec, ProcessOutcome};
 use numaloc_core::{Account, CALL_BOUNDS_US, Identity, NodeId, Reason};
+use numaloc_host::host_memory::{PinnedBytes, Place, ProcessCounts};
 use std::{
     collections::BTreeSet,
     time::{Duration, SystemTime},
@@ -57,7 +58,58 @@ fn filled() -> Metrics {
     metrics.job_ended(&job(JobState::Partial, 3, Some(outcome())));
     metrics.workload_local(&WorkloadId::numbered(1), 75.0);
     metrics.rpc("numaloc.v1.MigrationService/GetJob", tonic::Code::NotFound);
+    metrics.host_memory(Some(host_memory()));
     metrics
+}
+
+/// A host with 1 GiB that is local, and 3 GiB that a program with an odd name has on the wrong node.
+fn host_memory() -> HostMemory {
+    let of =
+        |name: &str| [(name.to_owned(), PinnedBytes { local: 1 << 30, remote: 3 << 30 })].into();
+    HostMemory {
+        nodes: [
+            ((NodeId(0), Place::Local), 1 << 30),
+            ((NodeId(1), Place::Remote), 3 << 30),
+            ((NodeId(1), Place::Unpinned), 0),
+        ]
+        .into(),
+        units: of("redis.service"),
+        containers: of("4f5e"),
+        programs: of("a\"b\\\n<i>"),
+        processes: ProcessCounts { pinned: 1, unpinned: 40, hidden: 2, unseen: 3 },
+        oldest_look: Duration::from_secs(90),
+        used: Duration::from_millis(1500),
+    }
+}
+
+#[test]
+fn the_memory_of_the_host_is_shown_until_nobody_looks() {
+    let metrics = filled();
+    shows(
+        &metrics,
+        &[
+            r#"numaloc_host_memory_bytes{node="0",place="local"} 1073741824"#,
+            r#"numaloc_host_memory_bytes{node="1",place="remote"} 3221225472"#,
+            r#"numaloc_host_memory_bytes{node="1",place="unpinned"} 0"#,
+            r#"numaloc_host_unit_memory_bytes{unit="redis.service",place="remote"} 3221225472"#,
+            r#"numaloc_host_container_memory_bytes{container="4f5e",place="local"} 1073741824"#,
+            r#"numaloc_host_program_memory_bytes{program="a\"b\\\n<i>",place="local"} 1073741824"#,
+            r#"numaloc_host_processes{state="unpinned"} 40"#,
+            r#"numaloc_host_processes{state="unseen"} 3"#,
+            "numaloc_host_oldest_look_seconds 90.0",
+            "numaloc_host_look_seconds_total 1.5",
+        ],
+    );
+    metrics.host_memory(None);
+    assert!(!metrics.text().contains("numaloc_host_"));
+}
+
+#[test]
+fn it_is_known_when_the_metrics_were_read() {
+    let metrics = Metrics::default();
+    assert_eq!(metrics.last_read(), None);
+    drop(metrics.text());
+    assert!(metrics.last_read().is_some());
 }
 
 #[track_caller]

@@ -1,0 +1,217 @@
+//! The memory of all processes of the host in few numbers, for metrics: local and remote bytes by node, systemd unit, container and
+//! program.
+//!
+//! It is the look of the live view ([`Live`]) with a longer period and a smaller budget. Only memory of pinned processes is local or
+//! remote. For a process that may run on all nodes every node is home, so its memory is counted apart.
+
+use super::live::Live;
+use crate::{
+    Error, Roots,
+    target::{containers::container_of, unit::unit_of},
+};
+use numaloc_core::{
+    NodeId, NodeSet, Topology,
+    live::{ProcessNow, Seen, Snapshot},
+};
+use std::{collections::BTreeMap, time::Duration};
+
+/// What stands for all units, containers or programs that are not among the largest.
+pub const OTHERS: &str = "other";
+
+/// Where memory is, as seen from the process that maps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// On a home node of a pinned process.
+    Local,
+    /// On another node.
+    Remote,
+    /// Of a process that may run on all nodes with memory.
+    Unpinned,
+}
+
+impl Place {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Local, Self::Remote, Self::Unpinned];
+}
+
+/// Memory of pinned processes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PinnedBytes {
+    /// On home nodes.
+    pub local: u64,
+    /// On other nodes.
+    pub remote: u64,
+}
+
+impl PinnedBytes {
+    fn add(&mut self, other: Self) {
+        self.local += other.local;
+        self.remote += other.remote;
+    }
+}
+
+/// How many processes with memory there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessCounts {
+    /// Those that may not run on all nodes.
+    pub pinned: usize,
+    /// Those that may.
+    pub unpinned: usize,
+    /// Those whose page map may not be read.
+    pub hidden: usize,
+    /// Those that have not been looked at yet.
+    pub unseen: usize,
+}
+
+/// The memory of the host's processes. A page that several processes map counts for each of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostMemory {
+    /// Bytes by the node that they are on: every node with every place.
+    pub nodes: BTreeMap<(NodeId, Place), u64>,
+    /// Of pinned processes by systemd unit.
+    pub units: BTreeMap<String, PinnedBytes>,
+    /// Of pinned processes by the full id of their container.
+    pub containers: BTreeMap<String, PinnedBytes>,
+    /// Of pinned processes by command name.
+    pub programs: BTreeMap<String, PinnedBytes>,
+    /// The processes that were counted, and those that were not.
+    pub processes: ProcessCounts,
+    /// How long ago the oldest look at a process was.
+    pub oldest_look: Duration,
+    /// Time that was used for looking since the beginning.
+    pub used: Duration,
+}
+
+impl HostMemory {
+    /// Sums up what is known of a host. Of units, containers and programs the `most` with most remote memory are named, and the others
+    /// are [`OTHERS`].
+    fn of(snapshot: &Snapshot, topology: &Topology, most: usize) -> Self {
+        let everywhere = topology.nodes().fold(NodeSet::new(), |mut all, node| {
+            topology.local_nodes(&node.cpus).iter().for_each(|home| all.insert(home));
+            all
+        });
+        let nodes = topology.nodes().flat_map(|node| Place::ALL.map(|place| ((node.id, place), 0)));
+        let processes = ProcessCounts {
+            hidden: snapshot.hidden,
+            unseen: snapshot.unseen,
+            ..ProcessCounts::default()
+        };
+        let mut memory =
+            Self { nodes: nodes.collect(), processes, used: snapshot.used, ..Self::default() };
+        snapshot.processes.iter().for_each(|process| memory.add(process, &everywhere));
+        for named in [&mut memory.units, &mut memory.containers, &mut memory.programs] {
+            bound(named, most);
+        }
+        memory
+    }
+
+    fn add(&mut self, process: &ProcessNow, everywhere: &NodeSet) {
+        let Seen::Pages { nodes, age, .. } = &process.seen else { return };
+        self.oldest_look = self.oldest_look.max(*age);
+        let is_pinned = !everywhere.iter().all(|node| process.home.contains(node));
+        let mut bytes = PinnedBytes::default();
+        for (&node, &here) in nodes {
+            let place = match (is_pinned, process.home.contains(node)) {
+                (false, _) => Place::Unpinned,
+                (true, true) => Place::Local,
+                (true, false) => Place::Remote,
+            };
+            *self.nodes.entry((node, place)).or_default() += here;
+            match place {
+                Place::Local => bytes.local += here,
+                Place::Remote => bytes.remote += here,
+                Place::Unpinned => {}
+            }
+        }
+        if !is_pinned {
+            self.processes.unpinned += 1;
+            return;
+        }
+        self.processes.pinned += 1;
+        let cgroup = process.cgroup.as_deref().unwrap_or_default();
+        let names = [unit_of(cgroup), container_of(cgroup), Some(process.comm.as_str())];
+        let all = [&mut self.units, &mut self.containers, &mut self.programs];
+        for (named, name) in all.into_iter().zip(names) {
+            let Some(name) = name else { continue };
+            named.entry(name.to_owned()).or_default().add(bytes);
+        }
+    }
+}
+
+/// Keeps those with most remote memory, then most memory, and sums up the others.
+fn bound(named: &mut BTreeMap<String, PinnedBytes>, most: usize) {
+    if named.len() <= most {
+        return;
+    }
+    let mut all: Vec<(String, PinnedBytes)> = std::mem::take(named).into_iter().collect();
+    // Stable: those that are alike stay in the order of their names.
+    all.sort_by_key(|(_, bytes)| std::cmp::Reverse((bytes.remote, bytes.local)));
+    for (number, (name, bytes)) in all.into_iter().enumerate() {
+        let name = if number < most { name } else { OTHERS.to_owned() };
+        named.entry(name).or_default().add(bytes);
+    }
+}
+
+/// How often to look, and how much that may cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostMemoryLimits {
+    /// Time between two rounds. A round that takes longer is shown as far as it has come, and continues.
+    pub period: Duration,
+    /// Share of one CPU in percent that looking may use.
+    pub cpu_percent: f64,
+    /// Most units, containers and programs, each, that are named.
+    pub series: usize,
+}
+
+/// Looks at the host's memory in rounds. Times are counted from any one moment, by the caller's clock.
+#[derive(Debug)]
+pub struct HostMemoryLook {
+    live: Live,
+    limits: HostMemoryLimits,
+    /// When the next round begins.
+    due: Duration,
+    /// Whether the round under way has not been shown.
+    is_open: bool,
+}
+
+impl HostMemoryLook {
+    /// A look that begins with its first turn.
+    ///
+    /// # Errors
+    /// As [`Live::new`].
+    pub fn new(
+        roots: &Roots,
+        topology: Topology,
+        limits: HostMemoryLimits,
+        now: Duration,
+    ) -> Result<Self, Error> {
+        // What was looked at late in a round is due again in the next one.
+        let pause = limits.period / 2;
+        let live = Live::new(roots, topology, limits.cpu_percent, pause, now)?.without_groups();
+        Ok(Self { live, limits, due: now, is_open: false })
+    }
+
+    /// Continues as far as the budget goes. To be called every second or so. Gives back what is known when a round has ended.
+    pub fn turn(&mut self, clock: &dyn Fn() -> Duration) -> Option<HostMemory> {
+        let now = clock();
+        let mut shown = None;
+        if now >= self.due {
+            shown = self.is_open.then(|| self.memory(now));
+            self.live.refresh(clock);
+            (self.due, self.is_open) = (now + self.limits.period, true);
+        }
+        self.live.work(clock);
+        if self.is_open && self.live.is_idle() {
+            self.is_open = false;
+            shown = Some(self.memory(clock()));
+        }
+        shown
+    }
+
+    fn memory(&self, now: Duration) -> HostMemory {
+        HostMemory::of(&self.live.snapshot(now), self.live.topology(), self.limits.series)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! The memory of the host's processes, as the last round of looking has found it.
+//!
+//! The number of series is bounded where they are summed up ([`HostMemory`]). Names of programs and cgroups are chosen by users; the
+//! encoder escapes them.
+
+use numaloc_host::host_memory::{HostMemory, PinnedBytes, Place};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    registry::Unit,
+};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// What is shown; nothing before the first round. Clones share the same values.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ShownHostMemory(Arc<Mutex<Option<HostMemory>>>);
+
+impl ShownHostMemory {
+    pub(super) fn set(&self, memory: Option<HostMemory>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = memory;
+    }
+}
+
+fn place(place: Place) -> &'static str {
+    match place {
+        Place::Local => "local",
+        Place::Remote => "remote",
+        Place::Unpinned => "unpinned",
+    }
+}
+
+impl Collector for ShownHostMemory {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(memory) = shown.as_ref() else { return Ok(()) };
+        let help = "Memory of processes by the node that it is on and by place";
+        let mut family = gauge(&mut encoder, "host_memory", help, Some(&Unit::Bytes))?;
+        for ((node, at), &bytes) in &memory.nodes {
+            let labels = [("node", node.0.to_string()), ("place", place(*at).to_owned())];
+            family.encode_family(&labels)?.encode_gauge(&bytes)?;
+        }
+        let named = [
+            ("host_unit_memory", "unit", &memory.units),
+            ("host_container_memory", "container", &memory.containers),
+            ("host_program_memory", "program", &memory.programs),
+        ];
+        for (name, label, named) in named {
+            let help = format!("Memory of pinned processes by {label} and by place");
+            by_name(gauge(&mut encoder, name, &help, Some(&Unit::Bytes))?, label, named)?;
+        }
+        let counts = memory.processes;
+        let mut family =
+            gauge(&mut encoder, "host_processes", "Processes with memory by state", None)?;
+        for (state, count) in [
+            ("pinned", counts.pinned),
+            ("unpinned", counts.unpinned),
+            ("hidden", counts.hidden),
+            ("unseen", counts.unseen),
+        ] {
+            family.encode_family(&[("state", state)])?.encode_gauge(&(count as u64))?;
+        }
+        let help =
+            "Age of the oldest look at the memory of a process when the values were summed up";
+        let oldest = gauge(&mut encoder, "host_oldest_look", help, Some(&Unit::Seconds))?;
+        ConstGauge::new(memory.oldest_look.as_secs_f64()).encode(oldest)?;
+        let help = "Time that was used for looking at the memory of the processes of the host";
+        let used = ConstCounter::new(memory.used.as_secs_f64());
+        used.encode(encoder.encode_descriptor(
+            "host_look",
+            help,
+            Some(&Unit::Seconds),
+            used.metric_type(),
+        )?)
+    }
+}
+
+fn gauge<'a>(
+    encoder: &'a mut DescriptorEncoder<'_>,
+    name: &'a str,
+    help: &str,
+    unit: Option<&'a Unit>,
+) -> Result<MetricEncoder<'a>, fmt::Error> {
+    encoder.encode_descriptor(name, help, unit, MetricType::Gauge)
+}
+
+fn by_name(
+    mut family: MetricEncoder<'_>,
+    label: &str,
+    named: &BTreeMap<String, PinnedBytes>,
+) -> fmt::Result {
+    for (name, bytes) in named {
+        for (at, bytes) in [(Place::Local, bytes.local), (Place::Remote, bytes.remote)] {
+            family
+                .encode_family(&[(label, name.as_str()), ("place", place(at))])?
+                .encode_gauge(&bytes)?;
+        }
+    }
+    Ok(())
+}
