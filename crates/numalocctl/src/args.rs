@@ -11,6 +11,7 @@ mod events;
 mod exchange;
 mod jobs;
 mod map;
+mod migrate;
 mod names;
 mod options;
 mod pace;
@@ -29,6 +30,7 @@ pub use events::EventsArgs;
 pub use exchange::ExchangeArgs;
 pub use jobs::{DeleteJobsArgs, JobsArgs, JobsCommand, ListJobsArgs};
 pub use map::{MapArgs, MoveMapArgs};
+pub use migrate::{MigrateArgs, PlanArgs, PreviewArgs, ProgressArgs};
 pub use names::{parse_schedule, parse_workload};
 pub use options::OptionArgs;
 pub use run::{LimitArgs, QueueArgs, spec};
@@ -43,7 +45,6 @@ pub use workloads::{
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use numaloc_api::value::JobId;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -106,8 +107,11 @@ pub enum Command {
     )]
     Locality(Deferred<LocalityArgs>),
     /// Show what a migration would move, what not and why; moves nothing.
-    #[command(after_help = "Examples:\n  numalocctl plan --cgroup /system.slice/redis.service")]
-    Plan(Deferred<PlanArgs>),
+    #[command(
+        after_help = "It takes all options of migrate, so that a command line can be tried out before it is run.\n\n\
+Examples:\n  numalocctl plan --cgroup /system.slice/redis.service\n  numalocctl plan redis-server --rate 512M --profile gentle"
+    )]
+    Plan(Deferred<PreviewArgs>),
     /// Show who on this host is badly placed, what would help, and the commands for it; changes nothing.
     #[command(
         after_help = "Examples:\n  numalocctl advise\n  numalocctl advise --unit redis-server --seconds 10"
@@ -170,7 +174,7 @@ impl Command {
     pub fn target_mut(&mut self) -> Option<(&mut TargetArgs, bool)> {
         match self {
             Self::Locality(args) => Some((&mut args.target, true)),
-            Self::Plan(args) => Some((&mut args.target, true)),
+            Self::Plan(args) => Some((&mut args.0.target, true)),
             Self::Migrate(args) => Some((&mut args.plan.target, true)),
             Self::Advise(args) => Some((&mut args.target, false)),
             Self::Schedules(command) => match &mut **command {
@@ -210,78 +214,11 @@ pub struct LocalityArgs {
     pub map: MapArgs,
 }
 
-#[derive(Clone, Debug, Args)]
-pub struct PlanArgs {
-    #[command(flatten)]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    pub options: OptionArgs,
-    #[command(flatten)]
-    pub exchange: ExchangeArgs,
-}
-
 #[derive(Clone, Copy, Debug, Args)]
 pub struct TopologyArgs {
     /// Print in the layout of `numactl -H`, whatever --output says.
     #[arg(long)]
     pub numactl: bool,
-}
-
-const MIGRATE_EXAMPLES: &str = "\
-Ctrl-C ends the migration after its current batches and reports. \
-With the daemon a second Ctrl-C stops waiting for that. A job that existed before (--join, --request-id) is never ended: \
-Ctrl-C only stops waiting for it.
-
-Examples:
-  numalocctl migrate --pid 4711
-  numalocctl migrate --unit redis-server --profile gentle --max-stall 2ms
-  numalocctl migrate --selector app=redis --qos lsr --resume --detach";
-
-#[derive(Clone, Debug, Args)]
-#[command(after_help = MIGRATE_EXAMPLES)]
-pub struct MigrateArgs {
-    #[command(flatten)]
-    pub plan: PlanArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
-    #[command(flatten)]
-    pub queue: QueueArgs,
-    /// If another job works on the same memory, take that job instead of failing.
-    #[arg(long, help_heading = "Queue (with the daemon only)")]
-    pub join: bool,
-    /// Makes the request safe to repeat: the same id returns the same job.
-    #[arg(long, value_name = "ID", help_heading = "Queue (with the daemon only)")]
-    pub request_id: Option<String>,
-    /// Print the job's name and do not wait.
-    #[arg(long, conflicts_with = "wait", help_heading = "Queue (with the daemon only)")]
-    pub detach: bool,
-    /// The id for the job, such as nightly [default: a number]
-    #[arg(long, value_name = "ID", value_parser = names::parse_job, help_heading = "Queue (with the daemon only)")]
-    pub id: Option<JobId>,
-    /// A label for filtering lists, key=value (repeatable).
-    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = target::parse_label, help_heading = "Queue (with the daemon only)")]
-    pub label: Vec<(String, String)>,
-    /// Only check whether the daemon would accept it: the target, its owner, quotas and ceilings, and other jobs.
-    #[arg(long, visible_alias = "dry-run", help_heading = "Queue (with the daemon only)")]
-    pub validate_only: bool,
-    /// Wait for the end, which is the default.
-    #[arg(long, help_heading = "Waiting")]
-    pub wait: bool,
-    #[command(flatten)]
-    pub map: MoveMapArgs,
-    #[command(flatten)]
-    pub progress: ProgressArgs,
-}
-
-#[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = "Waiting")]
-pub struct ProgressArgs {
-    /// Show progress on standard error even if it is not a terminal.
-    #[arg(long, conflicts_with = "no_progress")]
-    pub progress: bool,
-    /// Show no progress.
-    #[arg(long)]
-    pub no_progress: bool,
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ pub fn run(mut cli: Cli, around: &Surroundings) -> Result<CommandResult, Failure
         Command::Top(args) => top::run(cli, around, args),
         Command::Topology(args) => topology::run(cli, around, **args),
         Command::Locality(args) => locality::run(cli, around, args),
-        Command::Plan(args) => plan::run(cli, around, args),
+        Command::Plan(args) => plan::run(cli, around, &args.0),
         Command::Advise(args) => advise::run(cli, around, args),
         Command::Migrate(args) => migrate::run(cli, around, args),
         Command::Status => status::run(cli, &daemon("status")?),

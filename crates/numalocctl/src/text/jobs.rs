@@ -125,10 +125,12 @@ pub fn job(job: &v1::Job, topology: &v1::Topology, view: View) -> String {
         text += &members(&job.members, view);
     }
     if view.wide && job.plan.is_some() {
-        let policy = job.spec.as_ref().and_then(|spec| spec.policy.clone());
+        let spec = job.spec.as_ref();
+        let policy = spec.and_then(|spec| spec.policy.clone());
+        let limits = spec.and_then(|spec| spec.limits).unwrap_or_default();
         let answer =
             v1::PlanMigrationResponse { plan: job.plan.clone(), policy, missing: Vec::new() };
-        text += &format!("\nplan:\n{}", plan(&answer, topology, view));
+        text += &format!("\nplan:\n{}", plan(&answer, topology, &limits, view));
     }
     if has_ended {
         text += &format!("\n{}", migration(job, view));

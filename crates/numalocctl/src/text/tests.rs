@@ -24,6 +24,9 @@ pub const NARROW: View = View { wide: false, headers: true };
 /// The same with all columns.
 pub const WIDE: View = View { wide: true, headers: true };
 
+const NO_LIMITS: v1::Limits =
+    v1::Limits { batch_bytes: None, workers: None, timeout: None, rate_bytes_per_second: None };
+
 /// One document in all three formats.
 pub fn forms<D: Serialize>(document: &D, text: impl Fn(&D, View) -> String) -> String {
     let form = |format| render(document, format, true, &text).unwrap();
@@ -105,7 +108,7 @@ fn locality_of_a_cgroup_with_one_home() {
 #[test]
 fn plan_in_all_forms() {
     let answer = planned(Options::default());
-    insta::assert_snapshot!(tables(|view| plan(&answer, &machine(), view)));
+    insta::assert_snapshot!(tables(|view| plan(&answer, &machine(), &NO_LIMITS, view)));
 }
 
 /// As the daemon gives it.
@@ -119,7 +122,7 @@ fn plan_with_sums_alone() {
         ..with_extents.plan.clone().unwrap()
     };
     let answer = v1::PlanMigrationResponse { plan: Some(sums), ..with_extents };
-    insta::assert_snapshot!(tables(|view| plan(&answer, &machine(), view)));
+    insta::assert_snapshot!(tables(|view| plan(&answer, &machine(), &NO_LIMITS, view)));
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn what_moving_page_cache_will_give_is_not_known() {
     let says = |no_room_bytes| {
         let full = v1::Plan { no_room_bytes, ..answer.plan.clone().unwrap() };
         let answer = v1::PlanMigrationResponse { plan: Some(full), ..answer.clone() };
-        plan(&answer, &machine(), NARROW).contains("shows when it moves")
+        plan(&answer, &machine(), &NO_LIMITS, NARROW).contains("shows when it moves")
     };
     assert!(says(4096) && !says(0));
 }
@@ -150,13 +153,18 @@ fn page_cache_that_did_not_move_is_told_from_what_was_not_dropped() {
 #[test]
 fn plan_with_many_extents_is_cut() {
     let view = View { wide: false, headers: false };
-    insta::assert_snapshot!(plan(&fixture::many_extents().plan(), &machine(), view));
+    insta::assert_snapshot!(plan(&fixture::many_extents().plan(), &machine(), &NO_LIMITS, view));
 }
 
 #[test]
 fn plan_with_a_ratio() {
     let text = |target_ratio| {
-        plan(&planned(Options { target_ratio, ..Options::default() }), &machine(), NARROW)
+        plan(
+            &planned(Options { target_ratio, ..Options::default() }),
+            &machine(),
+            &NO_LIMITS,
+            NARROW,
+        )
     };
     insta::assert_snapshot!(format!("90:\n{}\n0:\n{}", text(90), text(0)));
 }

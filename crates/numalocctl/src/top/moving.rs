@@ -145,7 +145,7 @@ fn ask(
     tell: &Sender<ThreadReport>,
     yes: &Receiver<()>,
 ) -> bool {
-    let plan = text::plan(plan, topology, VIEW);
+    let plan = text::plan(plan, topology, &v1::Limits::default(), VIEW);
     tell.send(ThreadReport::Stage(Stage::Asked(plan))).is_ok() && yes.recv().is_ok()
 }
 
