@@ -62,8 +62,8 @@ Examples:
   numalocctl status                                      what the daemon is doing
   numalocctl schedules create --selector app=redis --interval 1m
 
-Exit codes: 0 done, 1 failure, 2 usage, 3 not found, 4 permission,
-  5 daemon unreachable, 6 partly moved, 124 timed out, 130 left by Ctrl-C.";
+Exit codes: 0 done, 1 failure or something named is left out, 2 usage, 3 not found, 4 permission,
+  5 daemon unreachable, 6 partly moved or read, 124 timed out, 130 left by Ctrl-C.";
 
 /// Brings the memory of processes home to the NUMA nodes of their CPUs, while they run.
 #[derive(Clone, Debug, Parser)]
@@ -170,6 +170,15 @@ Examples:\n  numalocctl plan --cgroup /system.slice/redis.service\n  numalocctl 
 }
 
 impl Command {
+    /// Whether this program can carry it out itself.
+    pub fn needs_no_daemon(&self) -> bool {
+        match self {
+            Self::Top(_) | Self::Topology(_) | Self::Locality(_) | Self::Plan(_) => true,
+            Self::Advise(_) => true,
+            Self::Migrate(args) => args.plan.check_here().is_ok() && !args.validate_only,
+            _ => false,
+        }
+    }
     /// The target of a command that takes one, and whether it needs one.
     pub fn target_mut(&mut self) -> Option<(&mut TargetArgs, bool)> {
         match self {

@@ -60,7 +60,24 @@ pub struct Surroundings {
 /// Carries out the command line.
 pub fn run(mut cli: Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
     target::prepare(&mut cli, around)?;
-    let cli = &cli;
+    carry_out(&cli, around).map_err(|failure| advised(failure, &cli, around))
+}
+
+/// A failure for want of a daemon, with the advice that fits this command line.
+fn advised(failure: Failure, cli: &Cli, around: &Surroundings) -> Failure {
+    match failure {
+        Failure::NeedsDaemon { option } if !cli.connect.standalone => {
+            Failure::NoDaemon { option, socket: around.environment.socket.clone() }
+        }
+        Failure::Unreachable { endpoint, reason, advice } if cli.command.needs_no_daemon() => {
+            let advice = format!("{advice}; or work without it: --standalone");
+            Failure::Unreachable { endpoint, reason, advice }
+        }
+        other => other,
+    }
+}
+
+fn carry_out(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
     let daemon = |command| reach(cli, around, command);
     if cli.output == Format::Csv && !matches!(cli.command, Command::Top(_)) {
         let message = "-o csv is for top -b alone: take table, wide or json";
@@ -105,11 +122,6 @@ fn daemon(cli: &Cli, around: &Surroundings) -> Result<Option<Daemon>, Failure> {
 fn reach(cli: &Cli, around: &Surroundings, command: &'static str) -> Result<Daemon, Failure> {
     let endpoint = place::daemon(&cli.connect, &around.environment, command)?;
     Daemon::connect(endpoint, &cli.connect)
-}
-
-/// The exit code for an answer about a target or the host, which is not whole if something that was asked for is left out.
-fn whole(is_whole: bool) -> Code {
-    if is_whole { Code::Done } else { Code::Partly }
 }
 
 /// The report of a command that succeeded, for a message of the API or a document.

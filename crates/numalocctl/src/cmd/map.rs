@@ -1,11 +1,11 @@
 //! `numalocctl locality --map`, and the picture of `numalocctl migrate --map`.
 
-use super::{Surroundings, shown, whole};
+use super::{Surroundings, shown};
 use crate::{
     args::{Cli, TargetArgs},
     clean::clean,
     doc::MapDoc,
-    exit::Failure,
+    exit::{Code, Failure},
     inspect,
     map_file::MapFile,
     output::{CommandResult, complain},
@@ -50,7 +50,7 @@ pub fn run(
         };
         shown + &text::left_out(&document.missing)
     })?;
-    Ok(CommandResult { code: whole(missing.is_empty()), ..report })
+    Ok(CommandResult { code: Code::left_out(&document.missing), ..report })
 }
 
 /// Refuses a picture where the daemon would do the work: it may be on another host, and has no call for pictures.

@@ -1,9 +1,9 @@
 //! Carries out `numalocctl plan` and `numalocctl migrate --dry-run`, by the daemon or this program itself.
 
-use super::{Surroundings, daemon, shown, whole};
+use super::{Surroundings, daemon, shown};
 use crate::{
     args::{Cli, PlanArgs},
-    exit::Failure,
+    exit::{Code, Failure},
     inspect::{self, Inspection},
     output::CommandResult,
     partners, text,
@@ -28,7 +28,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandR
     };
     let limits = (&args.limits.change(Limits::default())).into();
     let shown = shown(cli, &answer, |answer, view| text::plan(answer, &topology, &limits, view))?;
-    Ok(CommandResult { code: whole(answer.missing.is_empty()), ..shown })
+    Ok(CommandResult { code: Code::left_out(&answer.missing), ..shown })
 }
 
 /// Plans a migration on this host.
