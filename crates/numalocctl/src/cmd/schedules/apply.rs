@@ -8,10 +8,10 @@ use crate::{
     remote::Daemon,
 };
 use numaloc_api::{
-    read_schedule, v1,
+    v1,
     value::{CreateSchedule, DeleteSchedule, ScheduleFilter, ScheduleId, ScheduleSpec},
+    written::{Tree, read_schedule},
 };
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What is to be done about one schedule.
@@ -55,7 +55,7 @@ pub fn apply(daemon: &Daemon, args: &ApplyArgs) -> Result<AppliedDoc, Failure> {
 }
 
 /// A schedule as a file declares it. What only the daemon sets is left out, so that its own output is a valid file.
-fn schedule(record: Value) -> Result<(ScheduleId, ScheduleSpec), String> {
+fn schedule(record: &Tree) -> Result<(ScheduleId, ScheduleSpec), String> {
     let (name, spec) = read_schedule(record).map_err(|error| error.to_string())?;
     let id = parse_schedule(&name)?;
     let spec = spec.map_err(|violations| format!("{id}: {violations}"))?;
@@ -130,10 +130,14 @@ fn carry_out(
 mod tests {
     use super::*;
     use numaloc_api::samples;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn read(record: Value) -> Result<(ScheduleId, ScheduleSpec), String> {
+        schedule(&serde_json::from_value(record).expect("a tree"))
+    }
 
     fn declared(name: &str, interval: &str) -> (ScheduleId, ScheduleSpec) {
-        schedule(json!({"name": name, "interval": interval, "spec": {"target": {"units": ["a.service"]}}}))
+        read(json!({"name": name, "interval": interval, "spec": {"target": {"units": ["a.service"]}}}))
             .expect("a schedule")
     }
 
@@ -181,11 +185,15 @@ mod tests {
         assert_eq!(refused(twice), "schedules/b is declared twice: leave one out");
         for (record, words) in [
             (json!({"name": "a b"}), "'a b' is not a valid schedule"),
-            (json!({"name": "a", "intervals": "5s"}), "unrecognized field"),
+            (json!({"name": "a", "intervals": "5s"}), "intervals is not known; known here: name, "),
+            (
+                json!({"name": "a", "interval": "5x"}),
+                "interval is \"5x\"; expected a duration such as",
+            ),
             (json!({"name": "a", "interval": "5s"}), "schedules/a: spec"),
-            (json!(5), "invalid type"),
+            (json!(5), "it must be an object, and is a number"),
         ] {
-            let error = schedule(record).expect_err(words);
+            let error = read(record).expect_err(words);
             assert!(error.contains(words), "{error}");
         }
     }
@@ -194,7 +202,7 @@ mod tests {
     fn what_the_daemon_prints_is_a_file() {
         let stored = v1::Schedule::from(&samples::schedule());
         let printed = serde_json::to_value(&stored).expect("JSON");
-        let (id, spec) = schedule(printed).expect("a schedule");
+        let (id, spec) = read(printed).expect("a schedule");
         assert_eq!((id.to_string(), spec), (stored.name, samples::schedule().spec));
     }
 }
