@@ -14,6 +14,7 @@ mod map;
 mod migrate;
 mod names;
 mod options;
+mod output;
 mod pace;
 mod process;
 mod run;
@@ -24,7 +25,8 @@ mod workloads;
 
 pub use advise::AdviseArgs;
 pub use connect::ConnectArgs;
-pub use deferred::{Deferred, at_once};
+pub use deferred::Deferred;
+use deferred::at_once;
 pub use dsa::DsaArgs;
 pub use events::EventsArgs;
 pub use exchange::ExchangeArgs;
@@ -33,6 +35,7 @@ pub use map::{MapArgs, MoveMapArgs};
 pub use migrate::{MigrateArgs, PlanArgs, PreviewArgs, ProgressArgs};
 pub use names::{parse_schedule, parse_workload};
 pub use options::OptionArgs;
+pub use output::{Colour, Format, check as check_output, shaped};
 pub use run::{LimitArgs, QueueArgs, spec};
 pub use schedules::{
     ApplyArgs, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
@@ -44,7 +47,7 @@ pub use workloads::{
     ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
 };
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -71,28 +74,29 @@ Exit codes: 0 done, 1 failure or something named is left out, 2 usage, 3 not fou
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-    /// Output format.
-    #[arg(short, long, global = true, value_enum, default_value_t)]
+    /// Output format; --help of a command has those that it prints.
+    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT", help_heading = output::HEADING, display_order = output::ORDER)]
     pub output: Format,
-    /// Leave out table headers.
-    #[arg(long, global = true)]
+    /// Print rows alone: no header, and no text around them.
+    #[arg(long, global = true, help_heading = output::HEADING, display_order = output::ORDER + 1)]
     pub no_headers: bool,
+    /// When output is coloured.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", help_heading = output::HEADING, display_order = output::ORDER + 2)]
+    pub color: Colour,
     #[command(flatten)]
     pub connect: ConnectArgs,
 }
 
-/// The formats that answers are printed in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A table of what matters.
-    #[default]
-    Table,
-    /// A table with all columns and rows.
-    Wide,
-    /// JSON as in docs/json.md.
-    Json,
-    /// Comma-separated values, for top -b alone.
-    Csv,
+impl Cli {
+    /// The definition of the command line. Arguments of a subcommand are built once it is chosen.
+    pub fn definition() -> clap::Command {
+        shaped(Self::command(), &[])
+    }
+
+    /// The whole definition, as manual pages and completions take it.
+    pub fn whole() -> clap::Command {
+        shaped(at_once::<Self>(), &[])
+    }
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -236,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        at_once::<Cli>().debug_assert();
+        Cli::whole().debug_assert();
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod wait;
 mod workloads;
 
 use crate::{
-    args::{Cli, Command, Format},
+    args::{Cli, Command},
     doc::RemovedDoc,
     exit::{Code, Failure},
     output::{CommandResult, View, render},
@@ -79,10 +79,6 @@ fn advised(failure: Failure, cli: &Cli, around: &Surroundings) -> Failure {
 
 fn carry_out(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
     let daemon = |command| reach(cli, around, command);
-    if cli.output == Format::Csv && !matches!(cli.command, Command::Top(_)) {
-        let message = "-o csv is for top -b alone: take table, wide or json";
-        return Err(Failure::Usage(message.into()));
-    }
     match &cli.command {
         Command::Top(args) => top::run(cli, around, args),
         Command::Topology(args) => topology::run(cli, around, **args),
@@ -130,7 +126,7 @@ fn shown<D: Serialize>(
     document: &D,
     text: impl Fn(&D, View) -> String,
 ) -> Result<CommandResult, Failure> {
-    let text = render(document, cli.output, !cli.no_headers, text)?;
+    let text = render(document, cli.output, View::of(cli), text)?;
     Ok(CommandResult { text, code: Code::Done })
 }
 

@@ -1,7 +1,7 @@
 //! Carries out `numalocctl completions`, for which no daemon is needed.
 
 use crate::{
-    args::{Cli, Shell, at_once},
+    args::{Cli, Shell},
     exit::{Code, Failure},
     output::CommandResult,
 };
@@ -9,7 +9,7 @@ use clap_complete::{generate, shells};
 
 pub fn run(shell: Shell) -> Result<CommandResult, Failure> {
     const NAME: &str = "numalocctl";
-    let (mut command, mut script) = (at_once::<Cli>(), Vec::new());
+    let (mut command, mut script) = (Cli::whole(), Vec::new());
     match shell {
         Shell::Bash => generate(shells::Bash, &mut command, NAME, &mut script),
         Shell::Zsh => generate(shells::Zsh, &mut command, NAME, &mut script),

@@ -54,6 +54,9 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
         row.extend(placed(&columns, sum, view));
         table.row(row);
     }
+    if view.rows_alone() {
+        return table.render(view);
+    }
     let footer = footer(locality, &left_out(&answer.missing), total.movable.unwrap_or_default());
     table.render(view) + &footer + &homes(&locality.processes, view)
 }

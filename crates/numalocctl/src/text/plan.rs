@@ -2,6 +2,7 @@
 
 use super::{
     cells::{kind, process as named, skip, source, why},
+    colour::{self, Style},
     homes::homes,
     left_out::left_out,
     policy::asked,
@@ -30,6 +31,9 @@ pub fn plan(
     let none = v1::Plan::default();
     let plan = answer.plan.as_ref().unwrap_or(&none);
     let options = Policy::from(answer.policy.clone().unwrap_or_default()).options;
+    if view.rows_alone() {
+        return tables(plan, view).trim_start().to_owned();
+    }
     let mut text = head(plan, &options, limits);
     text += &left_out(&answer.missing);
     text += &skips(&plan.processes, view);
@@ -43,7 +47,12 @@ pub fn plan(
     if view.wide && !asked.is_empty() {
         let _ = writeln!(text, "options: {}", asked.join(", "));
     }
-    text
+    colour::words(&text, view, |line| {
+        let named = |name| line.starts_with(name).then_some((name, Style::Warning));
+        let warning = ["left out:", "skipped:", "no room:"].into_iter().find_map(named);
+        let is_answer = line.starts_with("would move:") || line == "nothing to move";
+        warning.or(is_answer.then_some((line, Style::Heading)))
+    })
 }
 
 /// The answer: how much would move from where to where, what that changes, and how long it takes.
@@ -111,7 +120,8 @@ fn tables(plan: &v1::Plan, view: View) -> String {
     };
     let all = [moves, stays].into_iter().filter(|table| !table.is_empty());
     let all: Vec<String> = all.map(|table| format!("\n{table}")).collect();
-    if all.is_empty() { String::new() } else { all.concat() + "\n" }
+    let gap = if all.is_empty() || view.rows_alone() { "" } else { "\n" };
+    all.concat() + gap
 }
 
 fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
@@ -281,7 +291,7 @@ fn extents(moves: &[v1::ExtentMove], view: View) -> String {
         table.row(row);
     }
     let mut text = table.render(view);
-    if shown < rows.len() {
+    if shown < rows.len() && !view.rows_alone() {
         let bytes: u64 = rows[shown..].iter().map(|(_, (remote, _))| amount(remote.bytes)).sum();
         let more = rows.len() - shown;
         let _ = writeln!(text, "... and {more} more with {} (-o wide shows all)", size(bytes));

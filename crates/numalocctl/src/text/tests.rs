@@ -20,16 +20,19 @@ use numaloc_dma::kernel::Probed;
 use numaloc_executor::Outcome;
 use serde::Serialize;
 
-pub const NARROW: View = View { wide: false, headers: true };
+pub const NARROW: View = View::TABLE;
 /// The same with all columns.
-pub const WIDE: View = View { wide: true, headers: true };
+pub const WIDE: View = View { wide: true, ..View::TABLE };
 
 const NO_LIMITS: v1::Limits =
     v1::Limits { batch_bytes: None, workers: None, timeout: None, rate_bytes_per_second: None };
 
 /// One document in all three formats.
 pub fn forms<D: Serialize>(document: &D, text: impl Fn(&D, View) -> String) -> String {
-    let form = |format| render(document, format, true, &text).unwrap();
+    let form = |format| {
+        render(document, format, View { wide: format == Format::Wide, ..View::TABLE }, &text)
+            .unwrap()
+    };
     let [table, wide, json] = [Format::Table, Format::Wide, Format::Json].map(form);
     format!("table:\n{table}\nwide:\n{wide}\njson:\n{json}")
 }
@@ -152,7 +155,7 @@ fn page_cache_that_did_not_move_is_told_from_what_was_not_dropped() {
 
 #[test]
 fn plan_with_many_extents_is_cut() {
-    let view = View { wide: false, headers: false };
+    let view = View { headers: false, ..View::TABLE };
     insta::assert_snapshot!(plan(&fixture::many_extents().plan(), &machine(), &NO_LIMITS, view));
 }
 

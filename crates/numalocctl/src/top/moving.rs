@@ -38,7 +38,7 @@ use std::{
 /// Time between two looks at a run.
 const TICK: Duration = Duration::from_millis(200);
 /// How plans and results are told.
-const VIEW: View = View { wide: false, headers: true };
+const VIEW: View = View::TABLE;
 
 /// What the thread reports to the view.
 #[derive(Debug)]

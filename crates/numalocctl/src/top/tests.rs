@@ -295,7 +295,7 @@ fn batches_are_tables_csv_and_json() {
     let mut texts = Vec::new();
     for list in [List::Workloads, List::Processes] {
         let rows = rows(&document, &list, "", sort);
-        let view = View { wide: false, headers: true };
+        let view = View::TABLE;
         texts.push(text::top(&document, &rows, &Column::ALL, view));
         texts.push(text::csv(&document, &rows, &Column::ALL, true).replace('\r', "<CR>"));
     }
@@ -316,7 +316,7 @@ fn nonsense_is_refused() {
         ("top --cpu-budget 0", "expected a share of a CPU above 0 %"),
         ("top --cpu-budget 101", "expected a percentage"),
         ("top -d 0", "from 100ms to 1h"),
-        ("top -b -n 0", "0 is not in"),
+        ("top -b -n 0", "a whole number of at least 1"),
         ("top -n 1", "--batch"),
     ] {
         let refused = Cli::try_parse_from(format!("numalocctl {line}").split(' '));

@@ -179,7 +179,7 @@ fn the_daemon_is_shown() {
     let status = text(&fake.run("status"), 0);
     assert!(status.starts_with(&format!("numalocd 9.8.7 at {}\n", fake.endpoint)), "{status}");
     assert!(status.contains("jobs: 2 running\n") && status.contains("uid:0 (admin)"), "{status}");
-    assert_eq!(text(&fake.run("metrics -o json"), 0), "# EOF\n");
+    assert_eq!(text(&fake.run("metrics"), 0), "# EOF\n");
     assert!(text(&fake.run("version"), 0).ends_with("numalocd 9.8.7\n"));
     assert!(fake.run("doctor").stdout.windows(15).any(|part| part == b"numalocd 9.8.7,"));
     assert_eq!(text(&fake.run("version --standalone"), 0).lines().count(), 1);
