@@ -9,6 +9,7 @@ mod documented;
 mod dsa;
 mod events;
 mod exchange;
+mod groups;
 mod jobs;
 mod map;
 mod migrate;
@@ -30,6 +31,7 @@ use deferred::at_once;
 pub use dsa::DsaArgs;
 pub use events::EventsArgs;
 pub use exchange::ExchangeArgs;
+pub use groups::{ENVIRONMENT, FILES};
 pub use jobs::{DeleteJobsArgs, JobsArgs, JobsCommand, ListJobsArgs};
 pub use map::{MapArgs, MoveMapArgs};
 pub use migrate::{MigrateArgs, PlanArgs, PreviewArgs, ProgressArgs};
@@ -70,7 +72,7 @@ Exit codes: 0 done, 1 failure or something named is left out, 2 usage, 3 not fou
 
 /// Brings the memory of processes home to the NUMA nodes of their CPUs, while they run.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "numalocctl", version, after_help = EXAMPLES)]
+#[command(name = "numalocctl", version, after_help = EXAMPLES, after_long_help = groups::reference(EXAMPLES))]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -90,18 +92,18 @@ pub struct Cli {
 impl Cli {
     /// The definition of the command line. Arguments of a subcommand are built once it is chosen.
     pub fn definition() -> clap::Command {
-        shaped(Self::command(), &[])
+        groups::grouped(shaped(Self::command(), &[]))
     }
 
     /// The whole definition, as manual pages and completions take it.
     pub fn whole() -> clap::Command {
-        shaped(at_once::<Self>(), &[])
+        groups::grouped(shaped(at_once::<Self>(), &[]))
     }
 }
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Show live which memory is where: nodes, workloads and processes.
+    /// Show live where memory is: nodes, workloads, processes.
     Top(Deferred<TopArgs>),
     /// Show the NUMA nodes with their CPUs, memory and distances.
     Topology(Deferred<TopologyArgs>),
@@ -110,13 +112,17 @@ pub enum Command {
         after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
     )]
     Locality(Deferred<LocalityArgs>),
-    /// Show what a migration would move, what not and why; moves nothing.
+    /// Show what a migration would move, what not and why.
+    ///
+    /// It moves nothing.
     #[command(
         after_help = "It takes all options of migrate, so that a command line can be tried out before it is run.\n\n\
 Examples:\n  numalocctl plan --cgroup /system.slice/redis.service\n  numalocctl plan redis-server --rate 512M --profile gentle"
     )]
     Plan(Deferred<PreviewArgs>),
-    /// Show who on this host is badly placed, what would help, and the commands for it; changes nothing.
+    /// Name memory on the wrong node, and the commands that help.
+    ///
+    /// It changes nothing.
     #[command(
         after_help = "Examples:\n  numalocctl advise\n  numalocctl advise --unit redis-server --seconds 10"
     )]
@@ -125,16 +131,20 @@ Examples:\n  numalocctl plan --cgroup /system.slice/redis.service\n  numalocctl 
     Migrate(Deferred<MigrateArgs>),
     /// Show what the daemon is doing, and who you are to it.
     Status,
-    /// Drain the daemon: no move begins, those under way continue to their end, and requests are queued. Lasts over restarts.
+    /// Drain the daemon: no move begins, requests are queued.
+    ///
+    /// Moves under way continue to their end. It lasts over restarts.
     #[command(after_help = "Examples:\n  numalocctl drain && numalocctl jobs ls --state running")]
     Drain,
     /// Let moves begin again after drain.
     Undrain,
-    /// Pause all moves of the daemon; those under way end after their current batches. Lasts over restarts.
+    /// Pause all moves of the daemon.
+    ///
+    /// Those under way end after their current batches. It lasts over restarts.
     PauseAll,
     /// Let moves continue after pause-all.
     ResumeAll,
-    /// Copy the daemon's store into a file while it runs, for numalocd --restore.
+    /// Copy the daemon's store into a file, for numalocd --restore.
     #[command(after_help = "Examples:\n  numalocctl backup /var/backups/numaloc.redb")]
     Backup {
         /// The file to write. It must not exist.
@@ -147,18 +157,20 @@ Examples:\n  numalocctl plan --cgroup /system.slice/redis.service\n  numalocctl 
     /// Have migrations repeated by the daemon.
     #[command(subcommand)]
     Schedules(Deferred<SchedulesCommand>),
-    /// Show the results of migrations and what else the daemon did.
+    /// Show results of migrations, and what else happened.
     Events(Deferred<EventsArgs>),
-    /// Tell the daemon which containers, pods and labels stand for which cgroups.
+    /// Register cgroups under names, containers, pods and labels.
     #[command(subcommand)]
     Workloads(Deferred<WorkloadsCommand>),
     /// Print the daemon's metrics as OpenMetrics text.
     Metrics,
-    /// Check the host: kernel, rights, what is missing and what to do about it.
+    /// Check kernel, rights and daemon, and what to do about it.
     Doctor,
-    /// Show accelerators that can copy (Intel DSA), and whether the kernel can use them for migrations.
+    /// Show accelerators that can copy (Intel DSA).
+    ///
+    /// It also shows whether the kernel can use them for migrations.
     Dsa(Deferred<DsaArgs>),
-    /// Show the version, and that of the daemon if it can be reached.
+    /// Show the versions of this program and of the daemon.
     Version,
     /// Print a shell's completions.
     #[command(

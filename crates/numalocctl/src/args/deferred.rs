@@ -4,7 +4,7 @@
 use super::output::shaped;
 use clap::{
     Arg, ArgMatches, Args, Command, CommandFactory, Error, FromArgMatches, Subcommand,
-    builder::Resettable,
+    builder::{Resettable, StyledStr},
 };
 use std::{
     cell::Cell,
@@ -62,10 +62,31 @@ fn built(command: Command, build: fn(Command) -> Command) -> Command {
     command.mut_args(|placeholder| args.next().unwrap_or(placeholder))
 }
 
-/// Adds the subcommands, each with the formats that it prints.
+/// Adds the subcommands, each with the formats that it prints. To `update`, what is not given means that it stays as it is.
 fn below<T: Subcommand>(command: Command) -> Command {
     let name = command.get_name().to_owned();
-    shaped(T::augment_subcommands(command), &[&name])
+    let command = shaped(T::augment_subcommands(command), &[&name]);
+    match command.find_subcommand("update").is_some() {
+        true => command.mut_subcommand("update", |update| update.mut_args(without_default)),
+        false => command,
+    }
+}
+
+/// An argument whose help names no default.
+fn without_default(arg: Arg) -> Arg {
+    let cut = |text: &StyledStr| {
+        let text = text.to_string();
+        text.split_once(" [default: ").map(|(before, _)| before.to_owned())
+    };
+    let (short, long) = (arg.get_help().and_then(cut), arg.get_long_help().and_then(cut));
+    let arg = match short {
+        Some(text) => arg.help(text),
+        None => arg,
+    };
+    match long {
+        Some(text) => arg.long_help(text),
+        None => arg,
+    }
 }
 
 impl<T: FromArgMatches> FromArgMatches for Deferred<T> {

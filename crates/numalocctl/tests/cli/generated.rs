@@ -55,6 +55,18 @@ fn each_command_has_a_man_page() {
             assert!(source.contains(&format!("--{option}")), "{page} lacks --{option}");
         }
     }
+    let page = |name: &str| {
+        let source = fs::read_to_string(folder.path().join(format!("{name}.1"))).unwrap();
+        source.replace('\\', "")
+    };
+    assert!(page("numalocctl-pause-all").contains("fBnumalocctl pause-allfR [OPTIONS]"));
+    assert!(page("numalocctl-schedules-update").contains("[OPTIONS] <ID> [PROCESS]..."));
+    // To update, what is left out stays; what all commands have is in one page.
+    assert!(!page("numalocctl-schedules-update").contains("[default: "));
+    assert!(
+        page("numalocctl").contains("--tls-ca") && !page("numalocctl-jobs-ls").contains("--tls-ca")
+    );
+    assert!(!page("numalocctl").contains("numalocctl-help"));
     let mut pages = 0;
     for entry in fs::read_dir(folder.path()).unwrap() {
         let path = entry.unwrap().path();
