@@ -22,6 +22,7 @@ mod run;
 mod schedules;
 mod target;
 mod top;
+mod values;
 mod workloads;
 
 pub use advise::AdviseArgs;
@@ -45,6 +46,7 @@ pub use schedules::{
 };
 pub use target::{TargetArgs, cgroup_path, joined, name_of};
 pub use top::TopArgs;
+pub use values::ValueKind;
 pub use workloads::{
     ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
 };
@@ -179,6 +181,12 @@ Examples:\n  numalocctl plan --cgroup /system.slice/redis.service\n  numalocctl 
     Completions {
         /// The shell.
         shell: Shell,
+    },
+    /// Print values that a shell completes, a line each.
+    #[command(name = "__complete", hide = true)]
+    Complete {
+        /// What they are values of.
+        kind: ValueKind,
     },
     /// Write files that packages need.
     #[command(subcommand, hide = true)]

@@ -3,6 +3,7 @@
 mod advise;
 mod backup;
 mod changes;
+mod complete;
 mod completions;
 mod doctor;
 mod documents;
@@ -101,6 +102,7 @@ fn carry_out(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure>
         Command::Dsa(args) => dsa::run(cli, around, args),
         Command::Version => version::run(cli, around),
         Command::Completions { shell } => completions::run(*shell),
+        Command::Complete { kind } => Ok(complete::run(cli, around, *kind)),
         Command::Generate(command) => generate::run(command),
     }
 }
