@@ -1,6 +1,7 @@
 //! Carries out the subcommands, which have one file each.
 
 mod advise;
+mod apply;
 mod backup;
 mod changes;
 mod complete;

@@ -250,6 +250,28 @@ fn a_file_declares_schedules() {
 }
 
 #[test]
+fn a_file_declares_workloads() {
+    let fake = Fake::start(Script::default());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("workloads.yaml");
+    std::fs::write(&file, "name: w1\ncgroup: /other\n---\nname: new\ncgroup: /new\nttl: 1d 2h\n")
+        .unwrap();
+    let line = format!("workloads apply -f {}", file.display());
+    let checked = text(&fake.run(&format!("{line} --dry-run")), 0);
+    assert_eq!(checked, "workloads/new created (dry run)\nworkloads/w1 configured (dry run)\n");
+    let asked = fake.seen("RegisterWorkload");
+    assert!(asked.len() == 2 && asked.iter().all(|asked| asked.contains("validate_only: true")));
+    assert_eq!(text(&fake.run(&line), 0), "workloads/new created\nworkloads/w1 configured\n");
+    let [.., created, changed] = &fake.seen("RegisterWorkload")[..] else { panic!("calls") };
+    assert!(
+        created.contains("create_only: true") && created.contains("seconds: 93600"),
+        "{created}"
+    );
+    assert!(changed.contains("cgroup: \"/other\"") && changed.contains("validate_only: false"));
+    refused("apply", &fake.run(&format!("{line} --prune")), 2, "--label");
+}
+
+#[test]
 fn schedules_and_workloads_are_watched() {
     let fake = Fake::start(Script::default());
     let first_lines = |line: &str| {

@@ -1,4 +1,4 @@
-//! Reads the file of workloads that `workloads set` declares.
+//! Reads files of workloads, for `workloads replace` and `workloads apply`.
 
 use crate::{
     args::{cgroup_path, parse_workload},
@@ -25,7 +25,11 @@ const LIST: &str = "workloads";
 
 /// What a workload's message registers. Fields that only the daemon sets are ignored.
 fn spec(entry: &Tree) -> Result<WorkloadSpec, String> {
-    let entry: v1::Workload = read_message(entry).map_err(|error| error.to_string())?;
+    of_message(read_message(entry).map_err(|error| error.to_string())?)
+}
+
+/// What registers a workload as this one is.
+pub fn of_message(entry: v1::Workload) -> Result<WorkloadSpec, String> {
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     let ttl = entry.ttl.map(std::time::Duration::try_from).transpose();
     Ok(WorkloadSpec {
