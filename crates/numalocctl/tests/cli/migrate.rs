@@ -126,7 +126,7 @@ fn plan_and_locality_are_those_of_the_daemon() {
     assert!(shown.contains("route: node 2 -> 0 (distance 21)"), "{shown}");
     let locality = json(&fake.run("locality --pid 4711 -o json"), 0);
     assert_eq!(locality["locality"]["processes"][0]["process"]["pid"], 4711);
-    assert!(text(&fake.run("locality --pid 4711"), 0).contains("NODE2 MB"));
+    assert!(text(&fake.run("locality --pid 4711"), 0).contains("NODE2 MiB"));
 }
 
 #[test]

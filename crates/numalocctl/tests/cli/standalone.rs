@@ -216,7 +216,7 @@ fn answers_come_in_each_form() {
     let rows = shown(&format!("locality --standalone {pid} --no-headers"));
     assert!(rows.lines().count() == 1 && rows.contains(&pid.to_string()), "{rows}");
     let rows = shown(&format!("locality --standalone {pid} -o csv"));
-    assert!(rows.starts_with("PID,COMM,NODE0 MB") && rows.lines().count() == 2, "{rows}");
+    assert!(rows.starts_with("PID,COMM,NODE0 MiB") && rows.lines().count() == 2, "{rows}");
 }
 
 #[test]
