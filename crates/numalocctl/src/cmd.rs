@@ -28,13 +28,15 @@ mod wait;
 mod workloads;
 
 use crate::{
-    args::{Cli, Command},
+    args::{Cli, Command, Format},
     doc::RemovedDoc,
     exit::{Code, Failure},
-    output::{CommandResult, View, render},
+    output::{CommandResult, View, complain, render},
     place::{self, Environment, Place},
     remote::Daemon,
+    text,
 };
+use numaloc_api::v1;
 use numaloc_host::{Roots, check_page_size};
 use serde::Serialize;
 
@@ -121,6 +123,14 @@ fn daemon(cli: &Cli, around: &Surroundings) -> Result<Option<Daemon>, Failure> {
 fn reach(cli: &Cli, around: &Surroundings, command: &'static str) -> Result<Daemon, Failure> {
     let endpoint = place::daemon(&cli.connect, &around.environment, command)?;
     Daemon::connect(endpoint, &cli.connect)
+}
+
+/// Reports what is left out on standard error, where standard output has rows alone.
+fn name_left_out(cli: &Cli, missing: &[v1::MissingMember]) {
+    let is_text = matches!(cli.output, Format::Table | Format::Wide | Format::Csv);
+    if is_text && View::of(cli).rows_alone() {
+        text::left_out(missing).lines().for_each(complain);
+    }
 }
 
 /// The report of a command that succeeded, for a message of the API or a document.

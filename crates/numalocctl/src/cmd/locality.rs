@@ -1,6 +1,6 @@
 //! Carries out `numalocctl locality`, by the daemon or this program itself.
 
-use super::{Surroundings, daemon, map, shown};
+use super::{Surroundings, daemon, map, name_left_out, shown};
 use crate::{
     args::{Cli, LocalityArgs, TargetArgs},
     exit::{Code, Failure},
@@ -28,6 +28,7 @@ pub fn run(
         None => here(&around.roots, target)?,
     };
     let shown = shown(cli, &answer, |answer, view| text::locality(answer, &topology, view))?;
+    name_left_out(cli, &answer.missing);
     Ok(CommandResult { code: Code::left_out(&answer.missing), ..shown })
 }
 

@@ -1,6 +1,6 @@
 //! Carries out `numalocctl plan` and `numalocctl migrate --dry-run`, by the daemon or this program itself.
 
-use super::{Surroundings, daemon, shown};
+use super::{Surroundings, daemon, name_left_out, shown};
 use crate::{
     args::{Cli, PlanArgs},
     exit::{Code, Failure},
@@ -28,6 +28,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandR
     };
     let limits = (&args.limits.change(Limits::default())).into();
     let shown = shown(cli, &answer, |answer, view| text::plan(answer, &topology, &limits, view))?;
+    name_left_out(cli, &answer.missing);
     Ok(CommandResult { code: Code::left_out(&answer.missing), ..shown })
 }
 

@@ -49,6 +49,17 @@ fn the_daemon_says_what_is_left_out() {
     }
 }
 
+#[test]
+fn rows_alone_leave_what_is_left_out_to_standard_error() {
+    let fake = Fake::start(Script { missing: missing(), ..Script::default() });
+    for form in ["--no-headers", "-o csv"] {
+        let output = fake.run(&format!("locality --pid 4711 {form}"));
+        assert!(!text(&output, 1).contains("left out"));
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("numalocctl: left out: pid 9: no process 9\n"), "{message}");
+    }
+}
+
 /// A part of a cgroup is a part of what was asked for; a mistake in a name is a failure, as with kubectl.
 #[test]
 fn what_is_left_out_in_part_is_told_from_what_is_missing() {
