@@ -4,16 +4,17 @@ use std::time::Duration;
 
 /// Multiples of 1,024 by their letter, as powers of two.
 const SIZES: [(&str, u32); 5] = [("", 0), ("k", 10), ("m", 20), ("g", 30), ("t", 40)];
-/// Units of time in microseconds. `min` is what the programs print.
-const TIMES: [(&str, u128); 8] = [
-    ("", 1_000_000),
-    ("us", 1),
-    ("ms", 1000),
-    ("s", 1_000_000),
-    ("m", 60_000_000),
-    ("min", 60_000_000),
-    ("h", 3_600_000_000),
-    ("d", 86_400_000_000),
+/// Units of time in nanoseconds. `min` is what the programs print.
+const TIMES: [(&str, u128); 9] = [
+    ("", 1_000_000_000),
+    ("ns", 1),
+    ("us", 1000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
 ];
 /// Most digits before and behind the decimal point: no number of the programs is longer, and no product overflows.
 const DIGITS: usize = 20;
@@ -32,6 +33,17 @@ pub enum AmountError {
     Duration,
     #[error("expected a percentage such as 80 or 80%")]
     Percent,
+}
+
+impl AmountError {
+    /// What the text was to be: `size`, `duration` or `percentage`.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Size | Self::TooLarge => "size",
+            Self::Duration => "duration",
+            Self::Percent => "percentage",
+        }
+    }
 }
 
 /// Parses a size: bytes, or K, M, G, T in multiples of 1,024, also written KB or KiB, with decimals or without.
@@ -54,12 +66,21 @@ pub fn size(text: &str) -> Result<u64, AmountError> {
     u64::try_from(number.times(1 << shift)).map_err(|_| AmountError::TooLarge)
 }
 
-/// Parses a duration: seconds, or numbers with us, ms, s, m (min), h or d, such as `1h30m`. Finer than a microsecond is cut off.
+/// Parses an amount per second: a size, or a size with `/s` behind it, as the programs print it.
+///
+/// # Errors
+/// Those of [`size`].
+pub fn rate(text: &str) -> Result<u64, AmountError> {
+    let text = text.trim_end();
+    size(text.strip_suffix("/s").unwrap_or(text))
+}
+
+/// Parses a duration: seconds, or numbers with ns, us, ms, s, m (min), h or d, such as `1h30m`. Finer than a nanosecond is cut off.
 ///
 /// # Errors
 /// [`AmountError::Duration`].
 pub fn duration(text: &str) -> Result<Duration, AmountError> {
-    let (mut rest, mut total_us, mut parts) = (text.trim(), 0u128, 0);
+    let (mut rest, mut total_ns, mut parts) = (text.trim(), 0u128, 0);
     while parts == 0 || !rest.is_empty() {
         let (number, behind) = Number::split(rest).ok_or(AmountError::Duration)?;
         let behind = behind.trim_start();
@@ -68,16 +89,16 @@ pub fn duration(text: &str) -> Result<Duration, AmountError> {
         // Only a number that stands alone is in seconds.
         let is_known =
             |(name, _): &&(&str, u128)| *name == unit && (parts == 0 || !unit.is_empty());
-        let (_, unit_us) = TIMES.iter().find(is_known).ok_or(AmountError::Duration)?;
-        total_us += number.times(*unit_us);
+        let (_, unit_ns) = TIMES.iter().find(is_known).ok_or(AmountError::Duration)?;
+        total_ns += number.times(*unit_ns);
         parts += 1;
         rest = after.trim_start();
         if unit.is_empty() && !rest.is_empty() {
             return Err(AmountError::Duration);
         }
     }
-    let total_us = u64::try_from(total_us).map_err(|_| AmountError::Duration)?;
-    Ok(Duration::from_micros(total_us))
+    let total_ns = u64::try_from(total_ns).map_err(|_| AmountError::Duration)?;
+    Ok(Duration::from_nanos(total_ns))
 }
 
 /// Parses a percentage, with the sign or without.
@@ -161,6 +182,16 @@ mod tests {
     }
 
     #[test]
+    fn rates_are_sizes_a_second() {
+        for text in ["512M", "512M/s", "512.0 MiB/s", "512MB/s "] {
+            assert_eq!(rate(text), Ok(512 << 20), "{text}");
+        }
+        for text in ["/s", "512M/m", "512M/s/s"] {
+            assert_eq!(rate(text), Err(AmountError::Size), "{text}");
+        }
+    }
+
+    #[test]
     fn durations_are_parsed() {
         for (text, us) in [
             ("0", 0),
@@ -178,6 +209,7 @@ mod tests {
         ] {
             assert_eq!(duration(text), Ok(Duration::from_micros(us)), "{text}");
         }
+        assert_eq!(duration("2.000000005s"), Ok(Duration::new(2, 5)));
         for text in [
             "",
             "-1",

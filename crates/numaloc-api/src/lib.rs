@@ -11,6 +11,7 @@
 //! | `violation` | what is wrong with a request, field by field |
 //! | [`amount`] | sizes, durations and percentages as people write them |
 //! | `described`, `json` | descriptions of messages, and messages as JSON: each behind a feature |
+//! | `written` | messages as people write them, in JSON, YAML and TOML: behind the feature of their descriptions |
 //! | [`encoded`] | lists of jobs that are encoded already |
 #![forbid(unsafe_code)]
 
@@ -27,13 +28,15 @@ mod json;
 pub mod samples;
 pub mod value;
 mod violation;
+#[cfg(any(test, feature = "reflect"))]
+pub mod written;
 
 pub use convert::{
     AdviceView, Damaged, Known, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, LocalityView,
     STALL_MAX, STALL_MIN, SnapshotView, Stored, event_number, timestamp,
 };
 #[cfg(feature = "reflect")]
-pub use described::{descriptor, read_message, read_schedule};
+pub use described::descriptor;
 pub use violation::{DOMAIN, Problem, Violation, Violations};
 
 /// The `source` of the workloads that numaloc-nri registers.

@@ -94,7 +94,7 @@ impl<'t> Document<'t> {
             let missing = error.message().strip_prefix("missing field `");
             let missing = missing.and_then(|rest| rest.strip_suffix('`'));
             if !missing.is_some_and(|field| document.is_wrong(&format!("{key}.{field}"))) {
-                document.push(start, key, error.message().to_owned());
+                document.push(start, key, plain(error.message()));
             }
             if !remove(&mut valid, &at) {
                 return (T::default(), document);
@@ -217,6 +217,32 @@ impl<'t> Document<'t> {
     }
 }
 
+/// serde's message in words of TOML: `expected a list, not 3` for a value of the wrong type.
+fn plain(message: &str) -> String {
+    let Some((found, expected)) =
+        message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
+    else {
+        return message.to_owned();
+    };
+    let expected = match expected {
+        "a sequence" => "a list",
+        "a bool" | "a boolean" => "true or false",
+        "a map" => "a table",
+        "a string" => "text in quotes",
+        other => other,
+    };
+    let found = match found {
+        "sequence" => "a list",
+        "map" => "a table",
+        other => {
+            let kinds = ["integer ", "floating point ", "boolean ", "string "];
+            let value = kinds.into_iter().find_map(|kind| other.strip_prefix(kind));
+            value.unwrap_or(other).trim_matches('`')
+        }
+    };
+    format!("expected {expected}, not {found}")
+}
+
 /// The key of the entry whose name or value is at `span`, and where it begins. A table that is only named by the header of a table
 /// in it has the span of that header, so inner tables are searched first.
 fn path_of(table: &DeTable<'_>, span: &Range<usize>) -> Option<(String, usize)> {
@@ -334,13 +360,13 @@ other = 1
         let problems = read(text).unwrap_err();
         let expected = [
             "1: count: 0 is out of range: 1 to 9",
-            "2: words[1]: invalid type: integer `5`, expected a string",
+            "2: words[1]: expected text in quotes, not 5",
             "3: unknown: unknown field `unknown`, expected one of `count`, ",
-            "5: inner.time: invalid value '5w': expected a duration such as",
+            "5: inner.time: invalid duration '5w': expected a duration such as",
             "7: inner.innermost.flags: unknown field `flags`, expected `flag`",
             "6: inner.innermost: missing field `flag`",
             "8: rows[0]: missing field `flag`",
-            "10: rows[1].flag: invalid type: integer `1`, expected a boolean",
+            "10: rows[1].flag: expected true or false, not 1",
             "13: rows[2].other: unknown field `other`, expected `flag`",
         ];
         for line in expected {
@@ -396,10 +422,10 @@ other = 1
         };
         let problems = of(3);
         assert_eq!(problems.len(), 2, "the first count is replaced: {problems:#?}");
-        assert!(problems[0].starts_with("1:5: rows[1].flag: invalid type"), "{problems:#?}");
+        assert!(problems[0].starts_with("1:5: rows[1].flag: expected "), "{problems:#?}");
         assert!(problems[1].starts_with("2:2: inner.other: unknown field"), "{problems:#?}");
         let problems = of(4);
-        assert!(problems[1].starts_with("3:1: rows: invalid type"), "{problems:#?}");
+        assert!(problems[1].starts_with("3:1: rows: expected "), "{problems:#?}");
 
         let (file, mut document) = Document::read_all::<File>([rows, rows, "a = \n"]);
         document.refuse("rows[1].other", "missing");

@@ -151,10 +151,7 @@ mod tests {
         let lines: Vec<_> = error.lines().collect();
         let path = path.display();
         assert_eq!(lines.len(), 2, "{error}");
-        assert!(
-            lines[0].starts_with(&format!("{path}:2: b: invalid type: integer `1`")),
-            "{error}"
-        );
+        assert!(lines[0].starts_with(&format!("{path}:2: b: expected ")), "{error}");
         assert!(lines[1].starts_with(&format!("{path}:3: c: ")), "{error}");
     }
 

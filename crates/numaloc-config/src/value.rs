@@ -227,5 +227,5 @@ fn in_units(milliseconds: u64) -> String {
 }
 
 fn invalid(text: &str, error: AmountError) -> Refusal {
-    format!("invalid value '{text}': {error}").into()
+    format!("invalid {} '{text}': {error}", error.kind()).into()
 }

@@ -257,12 +257,7 @@ impl Plan {
         remote.min(self.limit_bytes.unwrap_or(u64::MAX))
     }
 
-    /// A guess at the time that the move takes on bare metal, in seconds: copying, and what room for it takes beyond that.
-    pub fn predicted_seconds(&self) -> f64 {
-        self.expected_seconds + self.room_seconds(1.0)
-    }
-
-    /// A guess at the time that the move takes at its pace, in seconds.
+    /// A guess at the time that the move takes on bare metal at its pace, in seconds: copying, and what room for it takes beyond that.
     pub fn paced_seconds(&self) -> f64 {
         let share = f64::from(self.options.pacing.pace().duty_percent) / 100.0;
         self.expected_seconds / share + self.room_seconds(share)

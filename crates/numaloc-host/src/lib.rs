@@ -88,7 +88,7 @@ pub use survey::{
 };
 pub use target::{
     FoundProcesses, LeftOut, Resolved, Target,
-    by_name::processes_named,
+    by_name::{NamedProcess, named_processes, processes_named},
     cgroup::numa_stat,
     containers::containers,
     cpu_use::CpuUse,

@@ -1,10 +1,7 @@
 //! Annotations that cannot be understood.
 
-use crate::{
-    EventKind, EventReason, Pod, PodEvent,
-    fields::Problem,
-    text::{SHOWN_MAX, shown},
-};
+use crate::{EventKind, EventReason, Pod, PodEvent};
+use numaloc_api::written::{Problem, SHOWN_MAX, shown};
 use std::fmt;
 
 /// Longest namespace, name and key that a message repeats, in characters: as long as Kubernetes allows.

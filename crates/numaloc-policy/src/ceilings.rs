@@ -209,7 +209,8 @@ impl Ceilings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{own, tree::Tree};
+    use crate::own;
+    use numaloc_api::written::Tree;
 
     const ALL: &str = r#"{
         "spec": {

@@ -1,11 +1,9 @@
 //! The quality-of-service class of a container: the one that Kubernetes gives it, or the one that its pod's label names, if that is no
 //! better or the operator trusts it.
 
-use crate::{
-    Ceilings, Container, Pod, Resources,
-    text::{SHOWN_MAX, shown},
-};
+use crate::{Ceilings, Container, Pod, Resources};
 use numaloc_api::value::QosClass;
+use numaloc_api::written::{SHOWN_MAX, shown};
 
 /// The label that names a pod's class.
 pub const QOS_LABEL: &str = "koordinator.sh/qosClass";

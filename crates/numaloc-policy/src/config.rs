@@ -1,6 +1,7 @@
 //! The operator's defaults and ceilings in a configuration, in TOML or JSON.
 
-use crate::{Settings, fields::Problem, own, tree::Tree};
+use crate::{Settings, own};
+use numaloc_api::written::{Problem, Tree};
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// A policy in the form of the annotation `numaloc.io/policy`; `None` if it says that nothing is to be done.

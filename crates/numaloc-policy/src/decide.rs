@@ -2,13 +2,11 @@
 
 use crate::{
     BadAnnotation, Ceilings, Container, Pod, Settings, class, config,
-    fields::Problem,
     koordinator::{self, Says},
     own,
-    text::{SHOWN_MAX, shown},
-    tree::Tree,
 };
 use numaloc_api::value::QosClass;
+use numaloc_api::written::{Problem, SHOWN_MAX, Tree, shown};
 use serde::Deserialize;
 use std::fmt;
 
@@ -141,7 +139,7 @@ fn asked(
         match policies.get(&container.name) {
             None | Some(Tree::Null) => {}
             Some(policy) => {
-                let path = crate::fields::below("", &container.name);
+                let path = numaloc_api::written::below("", &container.name);
                 let settings = own::read(&path, policy).map_err(bad)?;
                 return Ok(Some((POLICIES_KEY.to_owned(), settings)));
             }

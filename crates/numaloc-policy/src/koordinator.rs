@@ -3,11 +3,10 @@
 
 use crate::{
     Settings,
-    fields::{Fields, Problem, one_of, whole},
     own::{WANTED, Wanted},
-    tree::Tree,
 };
 use numaloc_api::value::Policy;
+use numaloc_api::written::{Fields, Problem, Tree, one_of, whole};
 use numaloc_core::Options;
 use std::time::Duration;
 

@@ -22,7 +22,9 @@
 //! | `pod_event` | an event of a pod, whatever it tells |
 //! | `event` | the events of what became of a pod, word for word as koordlet writes them |
 //! | `status` | the annotation with the last result, and which results have an event |
-//! | `tree`, `fields`, `described`, `text` | JSON and TOML as values, fields one by one with their paths, messages of the API by their descriptions, and texts made fit for messages |
+//!
+//! JSON and TOML as values, fields one by one with their paths, messages of the API by their descriptions, and texts made fit for messages
+//! are in `numaloc_api::written`.
 //!
 //! What pods bring is written by anybody who may create one. So no input makes anything here panic, sizes are bounded, and whatever
 //! is repeated in a message is escaped and cut.
@@ -33,9 +35,7 @@ mod ceilings;
 mod class;
 mod config;
 mod decide;
-mod described;
 mod event;
-mod fields;
 mod koordinator;
 mod own;
 mod pod;
@@ -43,8 +43,6 @@ mod pod_event;
 mod result;
 mod settings;
 mod status;
-mod text;
-mod tree;
 
 pub use bad::{BadAnnotation, Position};
 pub use ceilings::Ceilings;

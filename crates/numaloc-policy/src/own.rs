@@ -1,11 +1,7 @@
 //! The policy in our own form: a schedule without its target (docs/annotations.md).
 
-use crate::{
-    Settings,
-    described::message,
-    fields::{Problem, below, one_of},
-    tree::Tree,
-};
+use crate::Settings;
+use numaloc_api::written::{Problem, Rules, Tree, below, message, one_of};
 use numaloc_api::{
     Violation, Violations, v1,
     value::{MigrationSpec, ScheduleSpec},
@@ -40,13 +36,16 @@ pub fn read(path: &str, tree: &Tree) -> Result<Option<Settings>, Problem> {
         None | Some(Tree::Null) => Wanted::BestEffort,
         Some(switch) => one_of(WANTED)(&below(path, SWITCH), &switch)?,
     };
-    let schedule = message(path, &map, is_of_policies, &[SWITCH])?;
+    let schedule = message(path, &map, RULES, &[SWITCH])?;
     let settings = settings(schedule).map_err(|bad| problem(path, &bad))?;
     Ok((wanted == Wanted::BestEffort).then_some(settings))
 }
 
 /// The key that switches a policy off.
 const SWITCH: &str = "policy";
+
+/// An empty list is a mistake of who meant to name something.
+const RULES: Rules = Rules { allowed: is_of_policies, empty_lists: false };
 
 /// Whether a policy may set a field. The target is the container, and the tenant the pod.
 fn is_of_policies(field: &FieldDescriptor) -> bool {

@@ -1,9 +1,9 @@
 //! What became of a pod's containers, in the terms of the contract.
 
-use crate::text::{ERROR_MAX, shown};
 use numaloc_api::value::{
     Event, EventType, FailedProcess, Job, JobState, MemberResult, MemberState, state_and_reason,
 };
+use numaloc_api::written::{ERROR_MAX, shown};
 use numaloc_core::{NodeSet, Reason, Share, Skip};
 use std::collections::BTreeMap;
 

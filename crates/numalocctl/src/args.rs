@@ -9,29 +9,37 @@ mod documented;
 mod dsa;
 mod events;
 mod exchange;
+mod groups;
 mod jobs;
 mod map;
+mod migrate;
 mod names;
 mod options;
+mod output;
 mod pace;
 mod process;
 mod run;
 mod schedules;
 mod target;
 mod top;
+mod values;
 mod web;
 mod workloads;
 
 pub use advise::AdviseArgs;
 pub use connect::ConnectArgs;
-pub use deferred::{Deferred, at_once};
+pub use deferred::Deferred;
+use deferred::at_once;
 pub use dsa::DsaArgs;
 pub use events::EventsArgs;
 pub use exchange::ExchangeArgs;
+pub use groups::{ENVIRONMENT, FILES};
 pub use jobs::{DeleteJobsArgs, JobsArgs, JobsCommand, ListJobsArgs};
 pub use map::{MapArgs, MapSort, MoveMapArgs};
+pub use migrate::{MigrateArgs, PlanArgs, PreviewArgs, ProgressArgs};
 pub use names::{parse_schedule, parse_workload};
 pub use options::OptionArgs;
+pub use output::{Colour, Format, check as check_output, shaped};
 pub use pace::PaceArgs;
 pub use run::{LimitArgs, QueueArgs, spec};
 pub use schedules::{
@@ -40,13 +48,13 @@ pub use schedules::{
 };
 pub use target::{TargetArgs, cgroup_path, joined, name_of};
 pub use top::TopArgs;
+pub use values::ValueKind;
 pub use web::{Listen, WebArgs};
 pub use workloads::{
     ListWorkloadsArgs, RegisterArgs, ReplaceArgs, UnregisterArgs, WorkloadsCommand,
 };
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use numaloc_api::value::JobId;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -64,44 +72,45 @@ Examples:
   numalocctl status                                      what the daemon is doing
   numalocctl schedules create --selector app=redis --interval 1m
 
-Exit codes: 0 done, 1 failure, 2 usage, 3 not found, 4 permission,
-  5 daemon unreachable, 6 partly moved, 124 timed out, 130 left by Ctrl-C.";
+Exit codes: 0 done, 1 failure or something named is left out, 2 usage, 3 not found, 4 permission,
+  5 daemon unreachable, 6 partly moved or read, 124 timed out, 130 left by Ctrl-C.";
 
 /// Brings the memory of processes home to the NUMA nodes of their CPUs, while they run.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "numalocctl", version, after_help = EXAMPLES)]
+#[command(name = "numalocctl", version, after_help = EXAMPLES, after_long_help = groups::reference(EXAMPLES))]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-    /// Output format.
-    #[arg(short, long, global = true, value_enum, default_value_t)]
+    /// Output format; --help of a command has those that it prints.
+    #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT", help_heading = output::HEADING, display_order = output::ORDER)]
     pub output: Format,
-    /// Leave out table headers.
-    #[arg(long, global = true)]
+    /// Print rows alone: no header, and no text around them.
+    #[arg(long, global = true, help_heading = output::HEADING, display_order = output::ORDER + 1)]
     pub no_headers: bool,
+    /// When output is coloured.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN", help_heading = output::HEADING, display_order = output::ORDER + 2)]
+    pub color: Colour,
     #[command(flatten)]
     pub connect: ConnectArgs,
 }
 
-/// The formats that answers are printed in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A table of what matters.
-    #[default]
-    Table,
-    /// A table with all columns and rows.
-    Wide,
-    /// JSON as in /usr/share/doc/numaloc/json.md.
-    Json,
-    /// Comma-separated values, for top -b alone.
-    Csv,
+impl Cli {
+    /// The definition of the command line. Arguments of a subcommand are built once it is chosen.
+    pub fn definition() -> clap::Command {
+        groups::grouped(shaped(Self::command(), &[]))
+    }
+
+    /// The whole definition, as manual pages and completions take it.
+    pub fn whole() -> clap::Command {
+        groups::grouped(shaped(at_once::<Self>(), &[]))
+    }
 }
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Show memory by node, workload and process, live.
     Top(Deferred<TopArgs>),
-    /// Show in a browser what top, jobs and advise show, or write it into a file.
+    /// Show top, jobs and advice in a browser, or as a file.
     Web(Deferred<WebArgs>),
     /// Show the NUMA nodes with their CPUs, memory and distances.
     Topology(Deferred<TopologyArgs>),
@@ -110,10 +119,17 @@ pub enum Command {
         after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
     )]
     Locality(Deferred<LocalityArgs>),
-    /// Preview a migration: what would move, what would stay, and why.
-    #[command(after_help = "Examples:\n  numalocctl plan --cgroup /system.slice/redis.service")]
-    Plan(Deferred<PlanArgs>),
-    /// Find memory on the wrong node, and print the commands that fix it (read-only).
+    /// Show what a migration would move, what not and why.
+    ///
+    /// It moves nothing.
+    #[command(
+        after_help = "It takes all options of migrate, so that a command line can be tried out before it is run.\n\n\
+Examples:\n  numalocctl plan --cgroup /system.slice/redis.service\n  numalocctl plan redis-server --rate 512M --profile gentle"
+    )]
+    Plan(Deferred<PreviewArgs>),
+    /// Name memory on the wrong node, and the commands that help.
+    ///
+    /// It changes nothing.
     #[command(
         after_help = "Examples:\n  numalocctl advise\n  numalocctl advise --unit redis-server --seconds 10"
     )]
@@ -122,16 +138,20 @@ pub enum Command {
     Migrate(Deferred<MigrateArgs>),
     /// Show what the daemon is doing, and who you are to it.
     Status,
-    /// Drain the daemon: no move begins, those under way continue to their end, and requests are queued. Lasts over restarts.
+    /// Drain the daemon: no move begins, requests are queued.
+    ///
+    /// Moves under way continue to their end. It lasts over restarts.
     #[command(after_help = "Examples:\n  numalocctl drain && numalocctl jobs ls --state running")]
     Drain,
     /// Let moves begin again after drain.
     Undrain,
-    /// Pause all moves of the daemon; those under way end after their current batches. Lasts over restarts.
+    /// Pause all moves of the daemon.
+    ///
+    /// Those under way end after their current batches. It lasts over restarts.
     PauseAll,
     /// Let moves continue after pause-all.
     ResumeAll,
-    /// Copy the daemon's store into a file while it runs, for numalocd --restore.
+    /// Copy the daemon's store into a file, for numalocd --restore.
     #[command(after_help = "Examples:\n  numalocctl backup /var/backups/numaloc.redb")]
     Backup {
         /// The file to write. It must not exist.
@@ -144,18 +164,20 @@ pub enum Command {
     /// Have migrations repeated by the daemon.
     #[command(subcommand)]
     Schedules(Deferred<SchedulesCommand>),
-    /// Show the results of migrations and what else the daemon did.
+    /// Show results of migrations, and what else happened.
     Events(Deferred<EventsArgs>),
-    /// Tell the daemon which containers, pods and labels stand for which cgroups.
+    /// Register cgroups under names, containers, pods and labels.
     #[command(subcommand)]
     Workloads(Deferred<WorkloadsCommand>),
     /// Print the daemon's metrics as OpenMetrics text.
     Metrics,
-    /// Check the host: kernel, rights, what is missing and what to do about it.
+    /// Check kernel, rights and daemon, and what to do about it.
     Doctor,
-    /// Show accelerators that can copy (Intel DSA), and whether the kernel can use them for migrations.
+    /// Show accelerators that can copy (Intel DSA).
+    ///
+    /// It also shows whether the kernel can use them for migrations.
     Dsa(Deferred<DsaArgs>),
-    /// Show the version, and that of the daemon if it can be reached.
+    /// Show the versions of this program and of the daemon.
     Version,
     /// Print a shell's completions.
     #[command(
@@ -165,17 +187,32 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
+    /// Print values that a shell completes, a line each.
+    #[command(name = "__complete", hide = true)]
+    Complete {
+        /// What they are values of.
+        kind: ValueKind,
+    },
     /// Write files that packages need.
     #[command(subcommand, hide = true)]
     Generate(Deferred<GenerateCommand>),
 }
 
 impl Command {
+    /// Whether this program can carry it out itself.
+    pub fn needs_no_daemon(&self) -> bool {
+        match self {
+            Self::Top(_) | Self::Topology(_) | Self::Locality(_) | Self::Plan(_) => true,
+            Self::Advise(_) => true,
+            Self::Migrate(args) => args.plan.check_here().is_ok() && !args.validate_only,
+            _ => false,
+        }
+    }
     /// The target of a command that takes one, and whether it needs one.
     pub fn target_mut(&mut self) -> Option<(&mut TargetArgs, bool)> {
         match self {
             Self::Locality(args) => Some((&mut args.target, true)),
-            Self::Plan(args) => Some((&mut args.target, true)),
+            Self::Plan(args) => Some((&mut args.0.target, true)),
             Self::Migrate(args) => Some((&mut args.plan.target, true)),
             Self::Advise(args) => Some((&mut args.target, false)),
             Self::Schedules(command) => match &mut **command {
@@ -215,78 +252,11 @@ pub struct LocalityArgs {
     pub map: MapArgs,
 }
 
-#[derive(Clone, Debug, Args)]
-pub struct PlanArgs {
-    #[command(flatten)]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    pub options: OptionArgs,
-    #[command(flatten)]
-    pub exchange: ExchangeArgs,
-}
-
 #[derive(Clone, Copy, Debug, Args)]
 pub struct TopologyArgs {
     /// Print in the layout of `numactl -H`, whatever --output says.
     #[arg(long)]
     pub numactl: bool,
-}
-
-const MIGRATE_EXAMPLES: &str = "\
-Ctrl-C ends the migration after its current batches and reports. \
-With the daemon a second Ctrl-C stops waiting for that. A job that existed before (--join, --request-id) is never ended: \
-Ctrl-C only stops waiting for it.
-
-Examples:
-  numalocctl migrate --pid 4711
-  numalocctl migrate --unit redis-server --profile gentle --max-stall 2ms
-  numalocctl migrate --selector app=redis --qos lsr --resume --detach";
-
-#[derive(Clone, Debug, Args)]
-#[command(after_help = MIGRATE_EXAMPLES)]
-pub struct MigrateArgs {
-    #[command(flatten)]
-    pub plan: PlanArgs,
-    #[command(flatten)]
-    pub limits: LimitArgs,
-    #[command(flatten)]
-    pub queue: QueueArgs,
-    /// If another job works on the same memory, take that job instead of failing.
-    #[arg(long, help_heading = "Queue (with the daemon only)")]
-    pub join: bool,
-    /// Makes the request safe to repeat: the same id returns the same job.
-    #[arg(long, value_name = "ID", help_heading = "Queue (with the daemon only)")]
-    pub request_id: Option<String>,
-    /// Print the job's name and do not wait.
-    #[arg(long, conflicts_with = "wait", help_heading = "Queue (with the daemon only)")]
-    pub detach: bool,
-    /// The id for the job, such as nightly [default: a number]
-    #[arg(long, value_name = "ID", value_parser = names::parse_job, help_heading = "Queue (with the daemon only)")]
-    pub id: Option<JobId>,
-    /// A label for filtering lists, key=value (repeatable).
-    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = target::parse_label, help_heading = "Queue (with the daemon only)")]
-    pub label: Vec<(String, String)>,
-    /// Only check whether the daemon would accept it: the target, its owner, quotas and ceilings, and other jobs.
-    #[arg(long, visible_alias = "dry-run", help_heading = "Queue (with the daemon only)")]
-    pub validate_only: bool,
-    /// Wait for the end, which is the default.
-    #[arg(long, help_heading = "Waiting")]
-    pub wait: bool,
-    #[command(flatten)]
-    pub map: MoveMapArgs,
-    #[command(flatten)]
-    pub progress: ProgressArgs,
-}
-
-#[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = "Waiting")]
-pub struct ProgressArgs {
-    /// Show progress on standard error even if it is not a terminal.
-    #[arg(long, conflicts_with = "no_progress")]
-    pub progress: bool,
-    /// Show no progress.
-    #[arg(long)]
-    pub no_progress: bool,
 }
 
 #[cfg(test)]
@@ -295,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        at_once::<Cli>().debug_assert();
+        Cli::whole().debug_assert();
     }
 
     #[test]

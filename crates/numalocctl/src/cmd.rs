@@ -1,8 +1,10 @@
 //! Carries out the subcommands, which have one file each.
 
 mod advise;
+mod apply;
 mod backup;
 mod changes;
+mod complete;
 mod completions;
 mod doctor;
 mod documents;
@@ -30,10 +32,12 @@ use crate::{
     args::{Cli, Command, Format},
     doc::RemovedDoc,
     exit::{Code, Failure},
-    output::{CommandResult, View, render},
+    output::{CommandResult, View, complain, render},
     place::{self, Environment, Place},
     remote::Daemon,
+    text,
 };
+use numaloc_api::v1;
 use numaloc_host::{Roots, check_page_size};
 use serde::Serialize;
 
@@ -61,18 +65,31 @@ pub struct Surroundings {
 /// Carries out the command line.
 pub fn run(mut cli: Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
     target::prepare(&mut cli, around)?;
-    let cli = &cli;
-    let daemon = |command| reach(cli, around, command);
-    if cli.output == Format::Csv && !matches!(cli.command, Command::Top(_)) {
-        let message = "-o csv is for top -b alone: take table, wide or json";
-        return Err(Failure::Usage(message.into()));
+    carry_out(&cli, around).map_err(|failure| advised(failure, &cli, around))
+}
+
+/// A failure for want of a daemon, with the advice that fits this command line.
+fn advised(failure: Failure, cli: &Cli, around: &Surroundings) -> Failure {
+    match failure {
+        Failure::NeedsDaemon { option } if !cli.connect.standalone => {
+            Failure::NoDaemon { option, socket: around.environment.socket.clone() }
+        }
+        Failure::Unreachable { endpoint, reason, advice } if cli.command.needs_no_daemon() => {
+            let advice = format!("{advice}; or work without it: --standalone");
+            Failure::Unreachable { endpoint, reason, advice }
+        }
+        other => other,
     }
+}
+
+fn carry_out(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
+    let daemon = |command| reach(cli, around, command);
     match &cli.command {
         Command::Top(args) => top::run(cli, around, args),
         Command::Web(args) => web::run(cli, around, args),
         Command::Topology(args) => topology::run(cli, around, **args),
         Command::Locality(args) => locality::run(cli, around, args),
-        Command::Plan(args) => plan::run(cli, around, args),
+        Command::Plan(args) => plan::run(cli, around, &args.0),
         Command::Advise(args) => advise::run(cli, around, args),
         Command::Migrate(args) => migrate::run(cli, around, args),
         Command::Status => status::run(cli, &daemon("status")?),
@@ -90,6 +107,7 @@ pub fn run(mut cli: Cli, around: &Surroundings) -> Result<CommandResult, Failure
         Command::Dsa(args) => dsa::run(cli, around, args),
         Command::Version => version::run(cli, around),
         Command::Completions { shell } => completions::run(*shell),
+        Command::Complete { kind } => Ok(complete::run(cli, around, *kind)),
         Command::Generate(command) => generate::run(command),
     }
 }
@@ -109,9 +127,12 @@ fn reach(cli: &Cli, around: &Surroundings, command: &'static str) -> Result<Daem
     Daemon::connect(endpoint, &cli.connect)
 }
 
-/// The exit code for an answer about a target or the host, which is not whole if something that was asked for is left out.
-fn whole(is_whole: bool) -> Code {
-    if is_whole { Code::Done } else { Code::Partly }
+/// Reports what is left out on standard error, where standard output has rows alone.
+fn name_left_out(cli: &Cli, missing: &[v1::MissingMember]) {
+    let is_text = matches!(cli.output, Format::Table | Format::Wide | Format::Csv);
+    if is_text && View::of(cli).rows_alone() {
+        text::left_out(missing).lines().for_each(complain);
+    }
 }
 
 /// The report of a command that succeeded, for a message of the API or a document.
@@ -120,7 +141,7 @@ fn shown<D: Serialize>(
     document: &D,
     text: impl Fn(&D, View) -> String,
 ) -> Result<CommandResult, Failure> {
-    let text = render(document, cli.output, !cli.no_headers, text)?;
+    let text = render(document, cli.output, View::of(cli), text)?;
     Ok(CommandResult { text, code: Code::Done })
 }
 

@@ -1,5 +1,6 @@
 //! How a run ends: errors and exit codes.
 
+use numaloc_api::v1::MissingMember;
 use numaloc_host::{Error, ErrorKind};
 use std::{io, path::PathBuf, process::ExitCode};
 
@@ -8,6 +9,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 pub enum Code {
     /// Done, also when there was nothing to do.
     Done = 0,
+    /// It could not be done, or not for all that was named.
     Failure = 1,
     /// The command line or the request is wrong.
     Usage = 2,
@@ -17,12 +19,24 @@ pub enum Code {
     Permission = 4,
     /// The daemon cannot be reached.
     Unreachable = 5,
-    /// Some of the memory that was to move is still where it was.
+    /// Some of the memory that was to move is still where it was, or some processes of what was named are left out.
     Partly = 6,
     /// The time limit was reached.
     TimedOut = 124,
     /// Ctrl-C ended the waiting; the job continues.
     Left = 130,
+}
+
+impl Code {
+    /// The code of an answer from which this is left out: what is named and left out as a whole is as bad as a mistake in its name,
+    /// as in `kubectl get a b`.
+    pub fn left_out(missing: &[MissingMember]) -> Self {
+        match missing.iter().map(|missing| missing.process_count).min() {
+            None => Self::Done,
+            Some(0) => Self::Failure,
+            Some(_) => Self::Partly,
+        }
+    }
 }
 
 impl From<Code> for ExitCode {
@@ -40,11 +54,15 @@ pub enum Failure {
     /// Options that can be parsed, but are wrong on this machine.
     #[error("{0}")]
     Usage(String),
-    /// An option that only the daemon can carry out.
-    #[error(
-        "{option} needs the daemon: start numalocd, name it with --endpoint, or leave {option} out"
-    )]
+    /// An option that only the daemon can carry out, with --standalone.
+    #[error("{option} needs the daemon: leave out --standalone, or {option}")]
     NeedsDaemon { option: &'static str },
+    /// An option that only the daemon can carry out, where none is named and its socket does not exist.
+    #[error(
+        "{option} needs the daemon, and none listens at {}: start it (systemctl start numalocd), name another one with --endpoint, or leave {option} out",
+        socket.display()
+    )]
+    NoDaemon { option: &'static str, socket: PathBuf },
     /// An option for a picture, where the daemon would do the work.
     #[error(
         "{option} is for --standalone: a picture is drawn by numalocctl itself from the page maps of this host; add --standalone or leave {option} out"
@@ -62,7 +80,7 @@ pub enum Failure {
     },
     /// The daemon cannot be reached.
     #[error("cannot reach numalocd at {endpoint}: {reason}; {advice}")]
-    Unreachable { endpoint: String, reason: String, advice: &'static str },
+    Unreachable { endpoint: String, reason: String, advice: String },
     /// The daemon refused the request.
     #[error("{message}")]
     Refused {
@@ -106,7 +124,7 @@ impl From<&Failure> for Code {
             Failure::NeedsStandalone { .. } | Failure::Config { .. } | Failure::Settings(_) => {
                 Self::Usage
             }
-            Failure::Unreachable { .. } => Self::Unreachable,
+            Failure::Unreachable { .. } | Failure::NoDaemon { .. } => Self::Unreachable,
             Failure::Refused { code, .. } => *code,
             Failure::Left(_) => Self::Left,
             // The reader has closed the pipe, because it has seen enough.

@@ -107,6 +107,8 @@ pub fn to_move(
     (options, workers): (&OptionArgs, Option<usize>),
     policies: Policies<'_>,
 ) -> Result<PlannedMigration<Resolved>, Failure> {
+    // Before the host is looked at: whom only the daemon knows is found on no machine.
+    target.targets()?;
     let migration = Migration::on(roots)?;
     let mut options = options.options(&migration.topology().with_memory())?;
     options.pacing.workers = workers;

@@ -77,7 +77,7 @@ impl End {
 /// The exit code of a migration. What was left out was not done, however the rest ended.
 pub fn code(job: &v1::Job) -> Code {
     match End::of(job).code() {
-        Code::Done if !left_out(job).is_empty() => Code::Partly,
+        Code::Done => Code::left_out(&left_out(job)),
         code => code,
     }
 }

@@ -54,7 +54,7 @@ mod web;
 mod wrap;
 
 use args::Cli;
-use clap::{CommandFactory, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 use cmd::Surroundings;
 use exit::Code;
 use numaloc_host::Roots;
@@ -63,13 +63,28 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Never dropped: that takes a fifth of the time of parsing.
-    let definition = Box::leak(Box::new(Cli::command()));
+    let definition = Box::leak(Box::new(Cli::definition()));
     let parsed = definition.try_get_matches_from_mut(std::env::args_os());
-    let parsed = parsed.and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
+    let mut path = Vec::new();
+    let parsed = parsed.and_then(|mut matches| {
+        path = command_path(&matches);
+        Cli::from_arg_matches_mut(&mut matches)
+    });
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return output::refuse(&error.format(definition)).into(),
+        Err(error) => {
+            let error = error.format(definition);
+            let hidden = |name: &str| {
+                definition.find_subcommand(name).is_some_and(clap::Command::is_hide_set)
+            };
+            return output::refuse(&error, hidden).into();
+        }
     };
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    if let Err(why) = args::check_output(&path, cli.output, cli.no_headers) {
+        output::complain(&format!("{why} (see --help)"));
+        return Code::Usage.into();
+    }
     numaloc_host::allow_files();
     let home = std::env::var_os("HOME").map(Into::into);
     let roots = Roots { home, ..Roots::default() };
@@ -83,4 +98,15 @@ fn main() -> ExitCode {
             Code::from(&failure).into()
         }
     }
+}
+
+/// The names of the chosen command, such as `jobs` and `ls`.
+fn command_path(matches: &ArgMatches) -> Vec<String> {
+    let mut path = Vec::new();
+    let mut at = matches;
+    while let Some((name, below)) = at.subcommand() {
+        path.push(name.to_owned());
+        at = below;
+    }
+    path
 }

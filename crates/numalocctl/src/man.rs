@@ -1,5 +1,6 @@
 //! Man pages, made from the same definitions as the command line.
 
+use crate::args::{ENVIRONMENT, FILES};
 use clap::Command;
 use clap_mangen::{
     Man,
@@ -9,45 +10,42 @@ use std::io::{self, Write};
 
 const EXIT_STATUS: [(&str, &str); 9] = [
     ("0", "Done, also when there was nothing to do."),
-    ("1", "Failure."),
-    ("2", "The command line, a configuration file or the request makes no sense."),
+    ("1", "Failure, or something that was named is left out while the rest is done."),
+    ("2", "The command line, a configuration file or the request is not valid."),
     ("3", "The target, job, schedule or workload does not exist."),
     ("4", "Permission is missing."),
-    ("5", "The daemon cannot be reached."),
-    ("6", "Some of what was to move is still where it was, or the migration was cancelled."),
+    ("5", "The daemon is needed or named, and cannot be reached."),
+    (
+        "6",
+        "Some of what was to move is still where it was, the migration was cancelled, or some processes of what was named are left out.",
+    ),
     ("124", "The time given ran out."),
     ("130", "Ctrl-C ended the waiting, and the job continues."),
 ];
 
-const ENVIRONMENT: [(&str, &str); 3] = [
-    ("NUMALOC_ENDPOINT", "Address of the daemon, unless --endpoint is given."),
-    ("XDG_CONFIG_HOME", "Where the user's configuration is, instead of ~/.config."),
-    ("NO_COLOR", "Nothing is ever coloured."),
-];
-
-const FILES: [(&str, &str); 3] = [
-    (
-        "/etc/numaloc/numalocctl.toml",
-        "Configuration: endpoint = \"URI\", and a section [tls] with the files ca, certificate and key.",
-    ),
-    ("~/.config/numaloc/numalocctl.toml", "The same for a user; its values win."),
-    (
-        "/run/numaloc/numalocd.sock",
-        "The daemon's socket, used if nothing names another. If it does not exist, topology, locality, plan and migrate work without the daemon.",
-    ),
-];
-
 /// File names and contents: a page for `command` and for each of its subcommands.
-pub fn pages(mut command: Command) -> Vec<(String, Vec<u8>)> {
+pub fn pages(command: Command) -> Vec<(String, Vec<u8>)> {
+    let mut command = without_help(command);
     command.build();
     let mut pages = Vec::new();
     collect(&command, "numalocctl", &mut pages);
     pages
 }
 
+/// Without the commands `help`, which have no page.
+fn without_help(command: Command) -> Command {
+    command.disable_help_subcommand(true).mut_subcommands(without_help)
+}
+
 fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) {
     let mut page = Vec::new();
     let renamed = command.clone().name(name.to_owned()).display_name(name.to_owned());
+    // What all commands have is in the page of the program.
+    let is_part = name != "numalocctl";
+    let renamed = renamed.mut_args(|arg| {
+        let hide = arg.is_hide_set() || (is_part && arg.is_global_set());
+        arg.hide(hide)
+    });
     // Writing to memory does not fail.
     if write(&renamed, &mut page).is_ok() {
         pages.push((format!("{name}.1"), page));
@@ -67,8 +65,11 @@ fn write(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
         .title(command.get_name().to_uppercase());
     man.render_title(out)?;
     man.render_name_section(out)?;
-    man.render_synopsis_section(out)?;
-    man.render_description_section(out)?;
+    synopsis(command, out)?;
+    // Else it would repeat the name.
+    if command.get_long_about().is_some() {
+        man.render_description_section(out)?;
+    }
     man.render_options_section(out)?;
     if command.has_subcommands() {
         man.render_subcommands_section(out)?;
@@ -78,6 +79,18 @@ fn write(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
     table("FILES", &FILES, out)?;
     examples(command, out)?;
     see_also(command, out)
+}
+
+/// The usage, as --help has it: all options one after the other say nothing.
+fn synopsis(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
+    let usage = command.clone().render_usage().to_string();
+    let arguments = usage.split_whitespace().skip_while(|word| !word.starts_with(['[', '<', '-']));
+    let arguments: Vec<&str> = arguments.collect();
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    roff.text([bold(name), roman(format!(" {}", arguments.join(" ")))]);
+    roff.to_writer(out)
 }
 
 fn table(title: &str, rows: &[(&str, &str)], out: &mut Vec<u8>) -> io::Result<()> {
@@ -117,6 +130,12 @@ fn examples(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
 }
 
 fn see_also(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
+    if command.get_name() != "numalocctl" {
+        writeln!(
+            out,
+            ".SH \"OPTIONS OF ALL COMMANDS\"\nOptions of output and connection are in numalocctl(1)."
+        )?;
+    }
     let others = match command.get_name() {
         "numalocctl" => "numalocd(8), numactl(8), numastat(8), migratepages(8), move_pages(2)",
         _ => "numalocctl(1), numalocd(8)",

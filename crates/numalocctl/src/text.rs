@@ -2,6 +2,7 @@
 
 mod advise;
 mod cells;
+mod colour;
 mod doctor;
 mod dsa;
 mod events;

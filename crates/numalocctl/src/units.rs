@@ -20,12 +20,27 @@ pub fn parse_batch(text: &str) -> Result<u64, String> {
 
 /// Parses an amount per second of at least one page: `512M`, or `512M/s`.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
-    let size = text.strip_suffix("/s").unwrap_or(text);
-    match amount::size(size).map_err(|error| error.to_string())? {
+    let expected = |_| "expected an amount a second such as 512M or 1.5G/s".to_owned();
+    match amount::rate(text).map_err(expected)? {
         bytes if bytes < numaloc_core::PAGE => {
             Err("expected at least one page a second, 4K".into())
         }
         bytes => Ok(bytes),
+    }
+}
+
+/// A parser for whole numbers of a range; without a greatest one all that are at least `least`.
+pub fn whole<T: TryFrom<u64> + Clone + Send + Sync + 'static>(
+    least: u64,
+    most: Option<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number =
+            text.parse().ok().filter(|number| (least..=most.unwrap_or(u64::MAX)).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match most {
+            Some(most) => format!("expected a whole number from {least} to {most}"),
+            None => format!("expected a whole number of at least {least}"),
+        })
     }
 }
 

@@ -11,8 +11,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 impl From<&Plan> for v1::Plan {
     fn from(plan: &Plan) -> Self {
-        let expected =
-            Duration::try_from_secs_f64(plan.predicted_seconds()).unwrap_or(Duration::MAX);
+        let expected = Duration::try_from_secs_f64(plan.paced_seconds()).unwrap_or(Duration::MAX);
         Self {
             processes: plan.processes.iter().map(Into::into).collect(),
             shared: Some(resident(&plan.family_resident, &plan.family_locality)),

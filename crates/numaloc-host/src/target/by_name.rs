@@ -3,7 +3,10 @@
 use crate::{
     Roots,
     files::read::{self, numbered},
-    target::process::{OpenProcess, PF_KTHREAD, own_pid},
+    target::{
+        cgroup,
+        process::{OpenProcess, PF_KTHREAD, own_pid},
+    },
 };
 
 /// The kernel cuts the name of a thread to this number of bytes (include/linux/sched.h, `TASK_COMM_LEN` without its zero byte).
@@ -16,6 +19,28 @@ pub fn processes_named(roots: &Roots, name: &str) -> Vec<i32> {
     let pids = numbered::<i32>(&roots.proc).into_keys();
     pids.filter(|&pid| Some(pid) != own_pid && has_name(roots, pid, name).unwrap_or(false))
         .collect()
+}
+
+/// A process, for lists to choose from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedProcess {
+    /// Its pid.
+    pub pid: i32,
+    /// The name of its first thread.
+    pub comm: String,
+    /// The path of its cgroup, if it has one.
+    pub cgroup: Option<String>,
+}
+
+/// All processes in ascending order of pid, but for kernel threads, processes that have ended, and this process.
+pub fn named_processes(roots: &Roots) -> Vec<NamedProcess> {
+    let own_pid = own_pid(roots);
+    let pids = numbered::<i32>(&roots.proc).into_keys().filter(|&pid| Some(pid) != own_pid);
+    let named = |pid| {
+        let comm = living_comm(roots, pid)?;
+        Some(NamedProcess { pid, comm, cgroup: cgroup::of(roots, pid) })
+    };
+    pids.filter_map(named).collect()
 }
 
 fn has_name(roots: &Roots, pid: i32, name: &str) -> Option<bool> {
@@ -67,6 +92,14 @@ mod tests {
             "neither the kernel's, nor a zombie, nor itself"
         );
         assert_eq!(found("redis"), [9]);
+        fake.write("proc/9/cgroup", "0::/system.slice/redis.service\n");
+        let all = named_processes(&fake.roots());
+        let pids: Vec<i32> = all.iter().map(|process| process.pid).collect();
+        assert_eq!(pids, [5, 9, 30]);
+        assert_eq!(
+            (all[1].comm.as_str(), all[1].cgroup.as_deref()),
+            ("redis", Some("/system.slice/redis.service"))
+        );
         assert!(found("redis-serve").is_empty() && found("").is_empty());
     }
 

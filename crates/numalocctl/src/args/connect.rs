@@ -14,19 +14,20 @@ pub struct ConnectArgs {
     /// Address of numalocd: unix:///PATH, https://HOST:PORT, or http://HOST:PORT on this machine.
     #[arg(long, global = true, value_name = "URI")]
     pub endpoint: Option<String>,
+    // The short help has only what is used often.
     /// Certificates (PEM) for checking the certificate of an https daemon.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub tls_ca: Option<PathBuf>,
     /// Certificate (PEM) to show to an https daemon.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub tls_cert: Option<PathBuf>,
     /// Key (PEM) of that certificate.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub tls_key: Option<PathBuf>,
     /// Longest wait for one answer of the daemon; does not apply to watching.
-    #[arg(long, global = true, value_name = "DURATION", default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, global = true, value_name = "DURATION", default_value = "60s", value_parser = parse_duration, hide_short_help = true)]
     pub request_timeout: Duration,
     /// How long to retry a broken watch before giving up.
-    #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, global = true, value_name = "DURATION", default_value = "30s", value_parser = parse_duration, hide_short_help = true)]
     pub reconnect_timeout: Duration,
 }

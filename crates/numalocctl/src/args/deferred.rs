@@ -1,9 +1,10 @@
 //! Arguments of a subcommand that are built once it is chosen. All 25 subcommands have some 400 together, and building all of them was
 //! a fifth of the instructions of a short command.
 
+use super::output::shaped;
 use clap::{
     Arg, ArgMatches, Args, Command, CommandFactory, Error, FromArgMatches, Subcommand,
-    builder::Resettable,
+    builder::{Resettable, StyledStr},
 };
 use std::{
     cell::Cell,
@@ -61,6 +62,33 @@ fn built(command: Command, build: fn(Command) -> Command) -> Command {
     command.mut_args(|placeholder| args.next().unwrap_or(placeholder))
 }
 
+/// Adds the subcommands, each with the formats that it prints. To `update`, what is not given means that it stays as it is.
+fn below<T: Subcommand>(command: Command) -> Command {
+    let name = command.get_name().to_owned();
+    let command = shaped(T::augment_subcommands(command), &[&name]);
+    match command.find_subcommand("update").is_some() {
+        true => command.mut_subcommand("update", |update| update.mut_args(without_default)),
+        false => command,
+    }
+}
+
+/// An argument whose help names no default.
+fn without_default(arg: Arg) -> Arg {
+    let cut = |text: &StyledStr| {
+        let text = text.to_string();
+        text.split_once(" [default: ").map(|(before, _)| before.to_owned())
+    };
+    let (short, long) = (arg.get_help().and_then(cut), arg.get_long_help().and_then(cut));
+    let arg = match short {
+        Some(text) => arg.help(text),
+        None => arg,
+    };
+    match long {
+        Some(text) => arg.long_help(text),
+        None => arg,
+    }
+}
+
 impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         T::from_arg_matches(matches).map(Self)
@@ -87,7 +115,7 @@ impl<T: Args> Args for Deferred<T> {
 
 impl<T: Subcommand> Subcommand for Deferred<T> {
     fn augment_subcommands(command: Command) -> Command {
-        defer(command, T::augment_subcommands, |command| built(command, T::augment_subcommands))
+        defer(command, below::<T>, |command| built(command, below::<T>))
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -125,7 +153,7 @@ mod tests {
     #[test]
     fn a_deferred_command_shows_the_same_help() {
         let mut compared = 0;
-        help(&mut Cli::command(), &[], &mut at_once::<Cli>(), &mut compared);
+        help(&mut Cli::definition(), &[], &mut Cli::whole(), &mut compared);
         assert!(compared > 40, "{compared} commands");
     }
 }

@@ -5,6 +5,7 @@ use super::{
     names::{job_state, parse_job, parse_schedule, parse_since, parse_workload},
     target::parse_label,
 };
+use crate::units::whole;
 use clap::{Args, Subcommand};
 use numaloc_api::value::{JobFilter, JobId, JobState, ScheduleId, WorkloadId};
 use std::time::SystemTime;
@@ -83,7 +84,7 @@ pub struct ListJobsArgs {
     #[arg(long, value_name = "ID", value_parser = parse_workload)]
     pub workload: Option<WorkloadId>,
     /// Show at most this many jobs, the newest [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1, None))]
     pub limit: Option<u64>,
     /// Print names only.
     #[arg(short, long)]

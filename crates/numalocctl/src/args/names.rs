@@ -47,9 +47,13 @@ pub fn parse_event(text: &str) -> Result<u64, String> {
 pub fn parse_since(text: &str) -> Result<SystemTime, String> {
     let now = SystemTime::now();
     let ago = || now.checked_sub(crate::units::parse_duration(text).ok()?);
-    let time = || SystemTime::try_from(text.parse::<Timestamp>().ok()?).ok();
+    let day = format!("{text}T00:00:00Z");
+    let time = || {
+        let time = text.parse::<Timestamp>().or_else(|_| day.parse());
+        SystemTime::try_from(time.ok()?).ok()
+    };
     time().filter(|time| *time >= SystemTime::UNIX_EPOCH).or_else(ago).ok_or_else(|| {
-        format!("'{text}' is not a valid time: expected for example 2026-11-20T08:00:00Z, or a duration before now, for example 10m")
+        format!("'{text}' is not a valid time: expected for example 2026-11-20 (UTC), 2026-11-20T08:00:00Z, or a duration before now, for example 10m")
     })
 }
 
@@ -71,6 +75,8 @@ mod tests {
         assert!(parse_since("10m").unwrap() < SystemTime::now());
         let after = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         assert_eq!(parse_since("2026-11-20T08:00:00Z"), Ok(after(1_795_161_600)));
+        assert_eq!(parse_since("1970-01-02"), Ok(after(86_400)));
+        assert!(parse_since("2d").unwrap() < SystemTime::now());
         assert_eq!(parse_since("1970-01-01 01:00:00+01:00"), Ok(after(0)));
         for text in ["yesterday", "1969-12-31T23:59:59Z", "2026-02-29T00:00:00Z"] {
             assert!(parse_since(text).is_err(), "{text} was taken");

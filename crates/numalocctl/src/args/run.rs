@@ -3,7 +3,7 @@
 use super::{OptionArgs, TargetArgs};
 use crate::{
     exit::Failure,
-    units::{parse_batch, parse_duration, parse_rate},
+    units::{parse_batch, parse_duration, parse_rate, whole},
 };
 use clap::{Args, ValueEnum};
 use numaloc_api::value::{self, OnInterrupt};
@@ -21,10 +21,10 @@ pub struct LimitArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_batch, allow_hyphen_values = true)]
     pub batch_bytes: Option<u64>,
     /// Threads that move at the same time [default: 1; fast: 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1, Some(256)), allow_hyphen_values = true)]
     pub workers: Option<u16>,
-    /// Most to move in a second, averaged, such as 512M.
-    #[arg(long, value_name = "SIZE", value_parser = parse_rate, allow_hyphen_values = true)]
+    /// Most to move in a second, averaged, such as 512M or 1.5G/s.
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, allow_hyphen_values = true)]
     pub rate: Option<u64>,
 }
 

@@ -21,6 +21,11 @@ pub enum SchedulesCommand {
     /// Create a schedule; its first run is due at once.
     Create(CreateScheduleArgs),
     /// Bring schedules to what a file declares: create, change, and with --prune remove.
+    #[command(
+        after_help = "The file has schedules in YAML or JSON, with the fields of the API (/usr/share/doc/numaloc/reference.md): one document after the other, a list, or \
+what `schedules ls -o json` prints. The daemon checks all changes before the first one is made, so that a mistake changes nothing.\n\n\
+Examples:\n  numalocctl schedules apply -f schedules.yaml --dry-run\n  numalocctl schedules apply -f schedules.yaml --prune --label team=db"
+    )]
     Apply(ApplyArgs),
     /// Change the given fields of a schedule. A run under way continues as it began.
     Update(UpdateScheduleArgs),
@@ -217,20 +222,16 @@ pub struct UpdateScheduleArgs {
     pub validate_only: bool,
 }
 
+/// What a file declares, and how far the daemon's records follow it.
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "The file has schedules in YAML or JSON, with the fields of the API (/usr/share/doc/numaloc/reference.md): one document after the other, a list, or \
-what `schedules ls -o json` prints. The daemon checks all changes before the first one is made, so that a mistake changes nothing.\n\n\
-Examples:\n  numalocctl schedules apply -f schedules.yaml --dry-run\n  numalocctl schedules apply -f schedules.yaml --prune --label team=db"
-)]
 pub struct ApplyArgs {
     /// The file, or `-` for standard input.
     #[arg(short, long, value_name = "FILE")]
     pub file: PathBuf,
-    /// Remove the schedules that have all labels of --label and that the file does not declare.
+    /// Remove the records that have all labels of --label and that the file does not declare.
     #[arg(long, requires = "label")]
     pub prune: bool,
-    /// With --prune: the labels of schedules that may be removed, key=value (repeatable).
+    /// With --prune: the labels of records that may be removed, key=value (repeatable).
     #[arg(short = 'l', long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label, requires = "prune")]
     pub label: Vec<(String, String)>,
     /// Only have the daemon check the changes, and print them.

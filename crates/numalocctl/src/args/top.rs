@@ -2,7 +2,7 @@
 
 use crate::{
     columns::{Columns, Sort},
-    units::parse_span,
+    units::{parse_span, whole},
 };
 use clap::Args;
 use numaloc_api::amount;
@@ -32,7 +32,7 @@ pub struct TopArgs {
     #[arg(short, long)]
     pub batch: bool,
     /// How many times to print [default: until Ctrl-C]
-    #[arg(short = 'n', long, value_name = "COUNT", requires = "batch", value_parser = clap::value_parser!(u64).range(1..), allow_hyphen_values = true)]
+    #[arg(short = 'n', long, value_name = "COUNT", requires = "batch", value_parser = whole::<u64>(1, None), allow_hyphen_values = true)]
     pub count: Option<u64>,
     /// Time between two scans, from 100ms to 1h.
     #[arg(short, long, value_name = "DURATION", default_value = "2s", value_parser = parse_delay, allow_hyphen_values = true)]

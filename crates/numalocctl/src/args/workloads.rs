@@ -1,6 +1,6 @@
 //! The arguments of `numalocctl workloads`.
 
-use super::{names::parse_workload, run::Qos, target::parse_label};
+use super::{ApplyArgs, names::parse_workload, run::Qos, target::parse_label};
 use crate::units::parse_duration;
 use clap::{Args, Subcommand};
 use numaloc_api::value::{Selector, WorkloadId};
@@ -20,6 +20,14 @@ pub enum WorkloadsCommand {
     },
     /// Register a workload, or replace what is registered under its name.
     Register(RegisterArgs),
+    /// Bring workloads to what a file declares: register, change, and with --prune unregister.
+    #[command(
+        after_help = "The file has workloads in YAML or JSON: what `workloads ls -o json` prints, a list, or one document after the other. \
+The daemon checks all changes before the first one is made. A workload keeps the source that it has; `workloads replace` is for programs that \
+own the whole set of a source.\n\nExamples:\n  numalocctl workloads apply -f workloads.yaml --dry-run\n  \
+numalocctl workloads apply -f workloads.yaml --prune --label team=db"
+    )]
+    Apply(ApplyArgs),
     /// Declare all workloads of a source: those that are not declared are forgotten.
     Replace(ReplaceArgs),
     /// Renew the leases of all of your workloads of a source.

@@ -139,7 +139,7 @@ pub fn offload(found: &Findings) -> Check {
         })
         .collect();
     let text = match (settings.is_empty(), devices.is_empty()) {
-        (true, true) => "none: the CPU copies".to_owned(),
+        (true, true) => "no engine copies, so CPUs do".to_owned(),
         (true, false) => format!("{devices}, but this kernel cannot migrate with it"),
         (false, true) => format!("no device; kernel: {}", settings.join(" ")),
         (false, false) => format!("{devices}; kernel: {}", settings.join(" ")),

@@ -5,10 +5,16 @@ use crate::doc::Check;
 use numaloc_core::{Options, Supply};
 use numaloc_host::facts::CgroupVersion;
 
+/// `node 0`, or `nodes 0-1`.
+fn named(list: &str) -> String {
+    let is_one = list.bytes().all(|byte| byte.is_ascii_digit());
+    format!("{} {list}", if is_one { "node" } else { "nodes" })
+}
+
 /// Whether hwloc can read the machine.
 pub fn hwloc(found: &Findings) -> Check {
     match &found.topology {
-        Ok(topology) => Check::ok("hwloc", format!("nodes {}", topology.ids())),
+        Ok(topology) => Check::ok("hwloc", format!("finds {}", named(&topology.ids().to_string()))),
         Err(error) => Check::problem(
             "hwloc",
             error.to_string(),

@@ -105,7 +105,7 @@ fn bad() -> Findings {
 }
 
 fn shown(found: &Findings) -> String {
-    text::doctor(&DoctorDoc::from(checks(found)), View { wide: false, headers: true })
+    text::doctor(&DoctorDoc::from(checks(found)), View::TABLE)
 }
 
 #[test]

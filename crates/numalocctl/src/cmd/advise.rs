@@ -1,9 +1,9 @@
 //! Carries out `numalocctl advise`, by the daemon or this program itself.
 
-use super::{Surroundings, daemon, shown, whole};
+use super::{Surroundings, daemon, shown};
 use crate::{
     args::{AdviseArgs, Cli, TargetArgs},
-    exit::Failure,
+    exit::{Code, Failure},
     inspect::missing_of,
     output::CommandResult,
     text,
@@ -17,7 +17,10 @@ use std::time::{Duration, SystemTime};
 pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<CommandResult, Failure> {
     let answer = answer(cli, around, args)?;
     let unreadable = answer.advice.as_ref().map_or(0, |advice| advice.unreadable_count);
-    let code = whole(answer.missing.is_empty() && unreadable == 0);
+    let code = match Code::left_out(&answer.missing) {
+        Code::Done if unreadable > 0 => Code::Partly,
+        code => code,
+    };
     Ok(CommandResult { code, ..shown(cli, &answer, text::advice)? })
 }
 

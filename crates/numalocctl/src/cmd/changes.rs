@@ -4,28 +4,31 @@ use crate::{
     args::{Cli, Format},
     clean::clean,
     exit::{Code, Failure},
-    output::{CommandResult, View, emit, json_line},
+    output::{CommandResult, View, emit, render, stream},
     remote::WatchAnswer,
 };
 use serde::Serialize;
 
-/// Shows what `watch` tells, forever. JSON is a line per change, text a row of `line`, which without a record is the header.
+/// Shows what `watch` tells, forever. JSON is a line per change, YAML a document, text a row of `line`, which without a record is the header.
 pub fn follow<A: WatchAnswer + Serialize>(
     cli: &Cli,
     line: impl Fn(Option<&A::Record>, View) -> String,
     watch: impl FnOnce(&mut dyn FnMut(&A) -> Result<(), Failure>) -> Result<(), Failure>,
 ) -> Result<CommandResult, Failure> {
-    let (is_json, wide) = (cli.output == Format::Json, cli.output == Format::Wide);
-    if !is_json && !cli.no_headers {
-        emit(&line(None, View { wide, headers: true }))?;
+    let view = View { width: None, ..View::of(cli) };
+    let is_text = matches!(cli.output, Format::Table | Format::Wide | Format::Csv);
+    if is_text && view.headers {
+        emit(&line(None, view))?;
     }
     watch(&mut |answer| {
-        let shown = match (answer.present(), answer.removed()) {
-            _ if is_json => json_line(answer)?,
-            (Some(record), _) => line(Some(record), View { wide, headers: false }),
-            (None, Some(name)) => format!("{} removed\n", clean(name)),
+        let document = stream(answer, cli.output)?;
+        let shown = match (document, answer.present(), answer.removed()) {
+            (Some(document), ..) => document,
+            (_, Some(_), _) if !is_text => render(answer, cli.output, view, |_, _| String::new())?,
+            (_, Some(record), _) => line(Some(record), View { headers: false, ..view }),
+            (_, None, Some(name)) if is_text && !view.csv => format!("{} removed\n", clean(name)),
             // That all there is has been told: people see that it pauses.
-            (None, None) => return Ok(()),
+            _ => return Ok(()),
         };
         emit(&shown)
     })?;

@@ -7,7 +7,7 @@ use crate::{
     container_runtime,
     doc::DoctorDoc,
     exit::Failure,
-    output::{CommandResult, render},
+    output::{CommandResult, View, render},
     place::{self, Place},
     remote::Daemon,
     text,
@@ -41,7 +41,7 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
         daemon,
     };
     let document = DoctorDoc::from(checks(&found));
-    let text = render(&document, cli.output, !cli.no_headers, text::doctor)?;
+    let text = render(&document, cli.output, View::of(cli), text::doctor)?;
     Ok(CommandResult { text, code: document.code() })
 }
 

@@ -1,7 +1,8 @@
 //! Reads what a file declares: records in YAML or JSON, one document or several.
 
 use crate::exit::Failure;
-use serde_json::{Deserializer, Value};
+use numaloc_api::written::Tree;
+use serde_json::Deserializer;
 use std::{fs, io, path::Path};
 
 /// The records of a file, each read by `read`. `-` is standard input. `list` is the field of a document that holds the records, as
@@ -12,7 +13,7 @@ use std::{fs, io, path::Path};
 pub fn read<T>(
     path: &Path,
     list: &str,
-    read: impl Fn(Value) -> Result<T, String>,
+    read: impl Fn(&Tree) -> Result<T, String>,
 ) -> Result<Vec<T>, Failure> {
     let (text, name) = match path.as_os_str() == "-" {
         true => (io::read_to_string(io::stdin()), Path::new("standard input")),
@@ -27,30 +28,31 @@ pub fn read<T>(
 pub fn parse<T>(
     text: &str,
     list: &str,
-    read: impl Fn(Value) -> Result<T, String>,
+    read: impl Fn(&Tree) -> Result<T, String>,
 ) -> Result<Vec<T>, String> {
     let documents = documents(text)?;
     let records = documents.into_iter().flat_map(|document| records(document, list)).zip(1..);
-    let one = |(record, number)| read(record).map_err(|why| format!("record {number}: {why}"));
+    let one = |(record, number)| read(&record).map_err(|why| format!("record {number}: {why}"));
     records.map(one).collect()
 }
 
 /// JSON has no separator of documents, and YAML has none that JSON may have. What begins as JSON does is read as JSON.
-fn documents(text: &str) -> Result<Vec<Value>, String> {
+fn documents(text: &str) -> Result<Vec<Tree>, String> {
     if text.trim_start().starts_with(['{', '[']) {
-        let documents = Deserializer::from_str(text).into_iter::<Value>();
+        let documents = Deserializer::from_str(text).into_iter::<Tree>();
         return documents.collect::<Result<_, _>>().map_err(|error| format!("not JSON: {error}"));
     }
     serde_saphyr::from_multiple(text)
         .map_err(|error| format!("not YAML: {}", error.without_snippet()))
 }
 
-fn records(document: Value, list: &str) -> Vec<Value> {
+fn records(document: Tree, list: &str) -> Vec<Tree> {
     match document {
-        Value::Array(records) => records,
-        Value::Object(mut fields) => match fields.remove(list) {
-            Some(Value::Array(records)) => records,
-            _ => vec![Value::Object(fields)],
+        Tree::List(records) => records,
+        Tree::Map(mut fields) => match fields.remove(list) {
+            Some(Tree::List(records)) => records,
+            Some(other) => vec![Tree::Map([(list.to_owned(), other)].into())],
+            None => vec![Tree::Map(fields)],
         },
         other => vec![other],
     }
@@ -61,8 +63,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn all(text: &str) -> Result<Vec<Value>, String> {
-        parse(text, "schedules", Ok)
+    fn all(text: &str) -> Result<Vec<Tree>, String> {
+        parse(text, "schedules", |tree| Ok(tree.clone()))
     }
 
     #[test]
@@ -78,7 +80,8 @@ mod tests {
             "# the first\nname: a\ninterval: 5s\n---\nname: b\n".to_owned(),
             "---\nname: a\ninterval: 5s\n---\n# nothing\n---\nname: b\n...\n".to_owned(),
         ] {
-            assert_eq!(all(&text).as_deref(), Ok(&[a.clone(), b.clone()][..]), "{text}");
+            let both = [&a, &b].map(|value| serde_json::from_value::<Tree>(value.clone()).unwrap());
+            assert_eq!(all(&text).as_deref(), Ok(&both[..]), "{text}");
         }
         for empty in ["", "\n", "---\n", "[]", "# only this\n", r#"{"schedules": []}"#] {
             assert_eq!(all(empty), Ok(Vec::new()), "{empty:?}");
@@ -96,9 +99,9 @@ mod tests {
             let error = all(text).expect_err(text);
             assert!(error.contains(words), "{error}");
         }
-        let read = |value: Value| match value.get("name") {
-            Some(_) => Ok(()),
-            None => Err("it has no name".to_owned()),
+        let read = |tree: &Tree| match tree {
+            Tree::Map(map) if map.contains_key("name") => Ok(()),
+            _ => Err("it has no name".to_owned()),
         };
         let error = parse("name: a\n---\nlabel: b\n", "schedules", read);
         assert_eq!(error, Err("record 2: it has no name".to_owned()));

@@ -4,7 +4,7 @@ use super::shown;
 use crate::{
     args::{Cli, EventsArgs, Format},
     exit::{Code, Failure},
-    output::{CommandResult, View, emit, json_line},
+    output::{CommandResult, View, emit, stream},
     remote::Daemon,
     text,
 };
@@ -18,16 +18,14 @@ pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<CommandResul
 
 /// Shows stored events first if --since or --after asks for them, then events as they happen.
 fn watch(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<CommandResult, Failure> {
-    let view = View { wide: cli.output == Format::Wide, headers: !cli.no_headers };
-    if cli.output != Format::Json && view.headers {
+    let view = View::of(cli);
+    if matches!(cli.output, Format::Table | Format::Wide | Format::Csv) && view.headers {
         emit(&text::event_header(view))?;
     }
     let after = args.after.or(args.since.map(|_| 0));
     daemon.watch_events(&args.filter(), after, |event| {
-        emit(&match cli.output {
-            Format::Json => json_line(event)?,
-            Format::Table | Format::Wide | Format::Csv => text::event_line(event, view),
-        })
+        let document = stream(event, cli.output)?;
+        emit(&document.unwrap_or_else(|| text::event_line(event, view)))
     })?;
     Ok(CommandResult { text: String::new(), code: Code::Done })
 }

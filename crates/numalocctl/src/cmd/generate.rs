@@ -1,7 +1,7 @@
 //! Carries out `numalocctl generate`, which is for packagers.
 
 use crate::{
-    args::{Cli, GenerateCommand, at_once},
+    args::{Cli, GenerateCommand},
     exit::{Code, Failure},
     man,
     output::CommandResult,
@@ -16,7 +16,7 @@ pub fn run(command: &GenerateCommand) -> Result<CommandResult, Failure> {
 }
 
 fn write(directory: &Path) -> Result<(), Failure> {
-    for (name, page) in man::pages(at_once::<Cli>()) {
+    for (name, page) in man::pages(Cli::whole()) {
         let path = directory.join(name);
         fs::write(&path, page).map_err(|source| Failure::Write { path, source })?;
     }

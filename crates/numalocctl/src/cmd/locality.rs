@@ -1,9 +1,9 @@
 //! Carries out `numalocctl locality`, by the daemon or this program itself.
 
-use super::{Surroundings, daemon, map, shown, whole};
+use super::{Surroundings, daemon, map, name_left_out, shown};
 use crate::{
     args::{Cli, LocalityArgs, TargetArgs},
-    exit::Failure,
+    exit::{Code, Failure},
     inspect,
     output::CommandResult,
     text,
@@ -28,7 +28,8 @@ pub fn run(
         None => here(&around.roots, target)?,
     };
     let shown = shown(cli, &answer, |answer, view| text::locality(answer, &topology, view))?;
-    Ok(CommandResult { code: whole(answer.missing.is_empty()), ..shown })
+    name_left_out(cli, &answer.missing);
+    Ok(CommandResult { code: Code::left_out(&answer.missing), ..shown })
 }
 
 fn here(

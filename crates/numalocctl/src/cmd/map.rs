@@ -1,12 +1,12 @@
 //! `numalocctl locality --map`, and the picture of `numalocctl migrate --map`.
 
-use super::{Surroundings, shown, whole};
+use super::{Surroundings, shown};
 use crate::{
-    args::{Cli, MapArgs, MapSort, MoveMapArgs, TargetArgs},
+    args::{Cli, Colour, MapArgs, MapSort, MoveMapArgs, TargetArgs},
     captions::Origin,
     clean::clean,
     doc::MapDoc,
-    exit::Failure,
+    exit::{Code, Failure},
     fields, inspect,
     map_file::MapFile,
     output::{CommandResult, complain},
@@ -37,7 +37,7 @@ pub fn run(
     check_place(cli, around)?;
     check_page_size(&around.roots)?;
     let file = self::file(file)?;
-    let canvas = canvas();
+    let canvas = canvas(cli.color);
     let cells = if file.is_some() { svg::CELLS } else { canvas.blocks() as u64 };
     let (viewer, missing) = inspect::to_draw(&around.roots, target, cells, args.map_exact)?;
     let mut picture = viewer.look()?;
@@ -55,7 +55,7 @@ pub fn run(
         };
         shown + &text::left_out(&document.missing)
     })?;
-    Ok(CommandResult { code: whole(missing.is_empty()), ..report })
+    Ok(CommandResult { code: Code::left_out(&document.missing), ..report })
 }
 
 /// Refuses a picture where the daemon would do the work: it may be on another host, and has no call for pictures.
@@ -118,14 +118,12 @@ fn arrange(picture: &mut Picture, sort: MapSort) {
 }
 
 /// The width of the terminal, and whether it has colours. The variable COLUMNS overrides the width, as with ls(1).
-fn canvas() -> text::Canvas {
+fn canvas(colour: Colour) -> text::Canvas {
     let is_terminal = stdout().is_terminal();
     let asked = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let of_terminal = || Some(usize::from(terminal::size().ok()?.0)).filter(|_| is_terminal);
     let columns = asked.or_else(of_terminal).filter(|&columns| columns > 0).unwrap_or(80);
-    let plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-        || env::var_os("TERM").is_some_and(|value| value == "dumb");
-    text::Canvas { columns: columns.clamp(40, 400), colours: is_terminal && !plain }
+    text::Canvas { columns: columns.clamp(40, 400), colours: colour.is_on(is_terminal) }
 }
 
 /// A picture of a move: looked at before it, and again after it.

@@ -3,10 +3,10 @@
 use super::{
     Surroundings, daemon,
     map::{self, MoveMap},
-    shown, wait,
+    plan, shown, wait,
 };
 use crate::{
-    args::{Cli, MigrateArgs, spec},
+    args::{Cli, MigrateArgs},
     check::{BALANCING_ADVICE, is_balancing},
     exit::Failure,
     inspect::{self, Inspection},
@@ -31,6 +31,9 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Moves memory, then looks again.
 pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<CommandResult, Failure> {
+    if args.dry_run {
+        return plan::run(cli, around, &args.plan);
+    }
     if args.map.map.is_some() {
         map::check_place(cli, around)?;
     }
@@ -43,19 +46,20 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Comma
 /// Creates a job of the daemon, and follows it.
 fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<CommandResult, Failure> {
     args.plan.exchange.check_daemon()?;
-    let with_memory = daemon.with_memory_for(&args.plan.options)?;
+    let job = &args.plan.job;
     let request = CreateJob {
-        spec: spec(&args.plan.target, &args.plan.options, &args.queue, &args.limits, &with_memory)?,
-        request_id: args.request_id.clone(),
-        on_conflict: if args.join { OnConflict::Join } else { OnConflict::Refuse },
-        id: args.id.clone(),
-        labels: args.label.iter().cloned().collect(),
+        spec: args.plan.spec(&daemon.with_memory_for(&args.plan.options)?)?,
+        request_id: job.request_id.clone(),
+        on_conflict: if job.join { OnConflict::Join } else { OnConflict::Refuse },
+        id: job.id.clone(),
+        labels: job.label.iter().cloned().collect(),
         validate_only: args.validate_only,
     };
+    let detach = job.detach;
     let mut interrupts = daemon.interrupts()?;
     let (job, existing) = match daemon.create_job(&request, &mut interrupts) {
         // There is nothing to follow. What only asks for a job still fails.
-        Err(Failure::NoTargetNode(why)) if !args.detach && !args.validate_only => {
+        Err(Failure::NoTargetNode(why)) if !detach && !args.validate_only => {
             return wait::report(cli, &nowhere(why));
         }
         made => made?,
@@ -67,7 +71,7 @@ fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<CommandRe
             jobs.collect()
         });
     }
-    if args.detach {
+    if detach {
         let answer = v1::ListJobsResponse { jobs: vec![job], ..Default::default() };
         return shown(cli, &answer, |answer, _| wait::names(&answer.jobs));
     }
@@ -79,37 +83,14 @@ fn by_daemon(cli: &Cli, daemon: &Daemon, args: &MigrateArgs) -> Result<CommandRe
     wait::report(cli, &ended)
 }
 
-/// Refuses options that only the daemon can carry out.
-fn check_here(args: &MigrateArgs) -> Result<(), Failure> {
-    let only_daemon = [
-        ("--detach", args.detach),
-        ("--join", args.join),
-        ("--request-id", args.request_id.is_some()),
-        ("--qos", args.queue.qos.is_some()),
-        ("--resume", args.queue.resume.is_some()),
-        ("--emit", args.queue.emit.is_some()),
-        ("--id", args.id.is_some()),
-        ("--label", !args.label.is_empty()),
-        ("--validate-only", args.validate_only),
-    ];
-    match only_daemon.into_iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(Failure::NeedsDaemon { option }),
-        None => {
-            args.plan.exchange.check_here(args.plan.options.make_room)?;
-            args.plan.options.pace.check_here()
-        }
-    }
-}
-
 fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, Failure> {
-    check_here(args)?;
-    let limits = args.limits.limits();
+    args.plan.check_here()?;
+    if args.validate_only {
+        return Err(Failure::NeedsDaemon { option: "--validate-only" });
+    }
+    let limits = args.plan.limits.limits();
     let file = map::file(args.map.map.as_deref())?;
-    let options = (&args.plan.options, args.limits.workers.map(usize::from));
-    let mut planned = inspect::to_move(roots, &args.plan.target, options, Policies::Ask)?;
-    let best_effort = limits.best_effort(&planned.plan.options.pacing);
-    let partners = partners::find(roots, &planned.topology, &args.plan.exchange, best_effort)?;
-    planned.exchange(partners, &|| false);
+    let mut planned = plan::planned(roots, &args.plan, Policies::Ask)?;
     for found in inspect::found(&planned.party).iter().map(v1::FoundMember::from) {
         complain(text::found_members(&[found]).trim_end());
     }
@@ -120,9 +101,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
     let picture = file.map(look).transpose()?;
     let (outcome, made_room) = watch(&mut planned, &limits, wish(args))?;
     let (partners, after) = (partners::moved(&planned, &made_room), locality_after(&planned));
-    let with_memory = planned.topology.with_memory();
-    let spec =
-        spec(&args.plan.target, &args.plan.options, &args.queue, &args.limits, &with_memory)?;
+    let spec = args.plan.spec(&planned.topology.with_memory())?;
     let offload = inspect::by_cpu(roots, spec.policy.offload, &outcome);
     if let Some(picture) = picture {
         picture.after();
@@ -143,7 +122,7 @@ fn warn(roots: &Roots, args: &MigrateArgs) {
 }
 
 fn wish(args: &MigrateArgs) -> Wish {
-    Wish::from(args.progress)
+    Wish::from(args.plan.waiting.progress)
 }
 
 /// Carries the plan out, shows progress, and cancels the run on Ctrl-C.

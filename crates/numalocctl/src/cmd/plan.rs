@@ -1,42 +1,50 @@
-//! Carries out `numalocctl plan`, by the daemon or this program itself.
+//! Carries out `numalocctl plan` and `numalocctl migrate --dry-run`, by the daemon or this program itself.
 
-use super::{Surroundings, daemon, shown, whole};
+use super::{Surroundings, daemon, name_left_out, shown};
 use crate::{
-    args::{Cli, LimitArgs, PlanArgs, QueueArgs, spec},
-    exit::Failure,
+    args::{Cli, PlanArgs},
+    exit::{Code, Failure},
     inspect::{self, Inspection},
     output::CommandResult,
     partners, text,
 };
-use numaloc_executor::RunLimits;
-use numaloc_host::Policies;
+use numaloc_api::value::Limits;
+use numaloc_executor::PlannedMigration;
+use numaloc_host::{Policies, Resolved, Roots};
 
 /// Shows what a migration would do.
-pub fn run(
-    cli: &Cli,
-    around: &Surroundings,
-    PlanArgs { target, options, exchange }: &PlanArgs,
-) -> Result<CommandResult, Failure> {
+pub fn run(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandResult, Failure> {
     let (answer, topology) = match daemon(cli, around)? {
         Some(daemon) => {
-            exchange.check_daemon()?;
-            let with_memory = daemon.with_memory_for(options)?;
-            let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
-            let answer = daemon.plan(&spec(target, options, &queue, &limits, &with_memory)?)?;
-            (answer, daemon.topology()?.topology.unwrap_or_default())
+            args.exchange.check_daemon()?;
+            let spec = args.spec(&daemon.with_memory_for(&args.options)?)?;
+            (daemon.plan(&spec)?, daemon.topology()?.topology.unwrap_or_default())
         }
         None => {
-            options.pace.check_here()?;
-            exchange.check_here(options.make_room)?;
-            let (roots, policies) = (&around.roots, Policies::AskBriefly);
-            let mut planned = inspect::to_move(roots, target, (options, None), policies)?;
-            let partners =
-                partners::find(roots, &planned.topology, exchange, RunLimits::default())?;
-            planned.exchange(partners, &|| false);
-            let found = Inspection::from(planned);
+            args.check_here()?;
+            let found = Inspection::from(planned(&around.roots, args, Policies::AskBriefly)?);
             (found.plan(), (&found.topology).into())
         }
     };
-    let shown = shown(cli, &answer, |answer, view| text::plan(answer, &topology, view))?;
-    Ok(CommandResult { code: whole(answer.missing.is_empty()), ..shown })
+    let limits = (&args.limits.change(Limits::default())).into();
+    let shown = shown(cli, &answer, |answer, view| text::plan(answer, &topology, &limits, view))?;
+    name_left_out(cli, &answer.missing);
+    Ok(CommandResult { code: Code::left_out(&answer.missing), ..shown })
+}
+
+/// Plans a migration on this host.
+///
+/// # Errors
+/// The target is not found or may not be read, or nothing can move on this host.
+pub fn planned(
+    roots: &Roots,
+    args: &PlanArgs,
+    policies: Policies<'_>,
+) -> Result<PlannedMigration<Resolved>, Failure> {
+    let options = (&args.options, args.limits.workers.map(usize::from));
+    let mut planned = inspect::to_move(roots, &args.target, options, policies)?;
+    let best_effort = args.limits.limits().best_effort(&planned.plan.options.pacing);
+    let partners = partners::find(roots, &planned.topology, &args.exchange, best_effort)?;
+    planned.exchange(partners, &|| false);
+    Ok(planned)
 }

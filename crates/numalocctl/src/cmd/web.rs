@@ -2,7 +2,7 @@
 
 use super::{Surroundings, advise, top};
 use crate::{
-    args::{AdviseArgs, Cli, Format, TargetArgs, WebArgs},
+    args::{AdviseArgs, Cli, TargetArgs, WebArgs},
     endpoint::{Address, Endpoint},
     exit::{Code, Failure},
     map_file::MapFile,
@@ -19,10 +19,6 @@ const REPORT_BUDGET: f64 = 100.0;
 
 /// Shows the host in a browser until Ctrl-C, as `top` does in a terminal.
 pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandResult, Failure> {
-    if cli.output != Format::Table {
-        let message = "web prints an address alone: leave out -o";
-        return Err(Failure::Usage(message.into()));
-    }
     check_page_size(&around.roots)?;
     // What cannot be written is said before anything is looked at.
     let file = args.report.as_deref().map(MapFile::create).transpose()?;

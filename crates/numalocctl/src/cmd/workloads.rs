@@ -1,5 +1,6 @@
 //! Carries out `numalocctl workloads` with the daemon's workloads.
 
+mod apply;
 mod file;
 
 use super::{TAKEN, changes, remove_each, shown};
@@ -60,6 +61,7 @@ pub fn run(
         WorkloadsCommand::Replace(args) => {
             shown(cli, &daemon.replace_workloads(&set(args)?, args.ttl)?, text::replaced)
         }
+        WorkloadsCommand::Apply(args) => shown(cli, &apply::apply(daemon, args)?, text::applied),
         WorkloadsCommand::Renew { source } => {
             shown(cli, &daemon.renew_workloads(source.as_deref())?, text::renewed)
         }

@@ -3,6 +3,7 @@
 use crate::{
     endpoint::{Address, Endpoint, TlsFiles},
     exit::Failure,
+    place::SOCKET,
 };
 use std::{error::Error, fs, path::PathBuf, time::Duration};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint as Transport, Identity};
@@ -12,7 +13,6 @@ pub const CONNECT: Duration = Duration::from_secs(5);
 /// A connection is probed if nothing has come over it for this long. It is given up if there is no answer for as long
 /// again.
 const PROBE: Duration = Duration::from_secs(20);
-const ADVICE: &str = "start it (systemctl start numalocd) or, where the command allows it, work without it: --standalone";
 
 /// Connects within a time limit.
 pub async fn connect(endpoint: &Endpoint, within: Duration) -> Result<Channel, Failure> {
@@ -40,16 +40,25 @@ pub async fn connect(endpoint: &Endpoint, within: Duration) -> Result<Channel, F
 
 /// The error for a daemon that cannot be reached.
 pub fn unreachable(endpoint: &str, reason: String) -> Failure {
-    Failure::Unreachable { endpoint: endpoint.to_owned(), reason, advice: ADVICE }
+    let advice = match endpoint.strip_prefix("unix://") {
+        Some(SOCKET) => "start it (systemctl start numalocd)",
+        Some(_) => "start it, or correct the path of its socket",
+        None => "check the address, and that numalocd listens there",
+    };
+    Failure::Unreachable { endpoint: endpoint.to_owned(), reason, advice: advice.to_owned() }
 }
 
-/// The innermost cause: the message of the kernel or the TLS library.
+/// The innermost cause: the message of the kernel, without its number, or of the TLS library.
 pub fn reason(error: &dyn Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    innermost.to_string()
+    let text = innermost.to_string();
+    match text.split_once(" (os error ") {
+        Some((message, _)) => message.to_owned(),
+        None => text,
+    }
 }
 
 fn tls(files: &TlsFiles) -> Result<ClientTlsConfig, Failure> {

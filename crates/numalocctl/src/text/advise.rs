@@ -1,6 +1,9 @@
 //! Prints the answers of `numalocctl advise` as text.
 
-use super::left_out::left_out;
+use super::{
+    colour::{self, Style},
+    left_out::left_out,
+};
 use crate::{
     clean::clean,
     fields,
@@ -26,7 +29,16 @@ pub fn advice(answer: &v1::GetAdviceResponse, view: View) -> String {
         }
         text.push('\n');
     }
-    text + &advice_end(answer)
+    let text = text + &advice_end(answer);
+    colour::words(&text, view, |line| match line {
+        _ if line.starts_with("     ") => Some((line.trim_start(), Style::Command)),
+        _ if line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(". ") => {
+            Some((line, Style::Heading))
+        }
+        _ if line.starts_with("left out:") => Some(("left out:", Style::Warning)),
+        _ if line.starts_with("not seen:") => Some(("not seen:", Style::Warning)),
+        _ => None,
+    })
 }
 
 /// What is wrong with whom, and what the commands would bring.
@@ -195,7 +207,7 @@ mod tests {
         let advice =
             v1::Advice { findings, subject_count: 12, unreadable_count, ..Default::default() };
         let answer = v1::GetAdviceResponse { advice: Some(advice), missing: Vec::new() };
-        super::advice(&answer, View { wide: true, headers: true })
+        super::advice(&answer, View { wide: true, ..View::TABLE })
     }
 
     #[test]

@@ -1,14 +1,39 @@
 //! Single values as text, in tables and lists.
 
-use crate::fields;
+use crate::{fields, output::View, units};
 use numaloc_api::{Known, v1};
 use numaloc_core::{Reason, Skip};
 use prost_types::Timestamp;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::SystemTime};
 
 /// A time to the second; a dash if there is none.
 pub fn short(time: Option<Timestamp>) -> String {
     time.map_or("-".to_owned(), fields::short)
+}
+
+/// How long ago a time was, such as `5m`; a dash if there is none.
+pub fn age(time: Option<Timestamp>, view: View) -> String {
+    let ago = |time| units::age(fields::age(time, view.now) as f64);
+    time.map_or("-".to_owned(), ago)
+}
+
+/// How long it takes until a time, such as `in 5m`; `now` if it has passed, and a dash if there is none.
+pub fn until(time: Option<Timestamp>, view: View) -> String {
+    let Some(time) = time else { return "-".to_owned() };
+    let time = SystemTime::try_from(time).unwrap_or(SystemTime::UNIX_EPOCH);
+    match time.duration_since(view.now) {
+        Ok(rest) if rest.as_secs() > 0 => format!("in {}", units::age(rest.as_secs_f64())),
+        _ => "now".to_owned(),
+    }
+}
+
+/// The text, cut to what a table has room for, unless all is to be shown.
+pub fn bounded(text: String, view: View) -> String {
+    const MOST: usize = 40;
+    match view.wide || text.chars().count() <= MOST {
+        true => text,
+        false => text.chars().take(MOST - 3).chain("...".chars()).collect(),
+    }
 }
 
 /// A time to the second; nothing if there is none.
@@ -61,5 +86,30 @@ pub fn source(source: v1::PageSource) -> Option<&'static str> {
         v1::PageSource::MovePages => Some(
             "move_pages query, as page frame numbers are hidden without CAP_SYS_ADMIN; what is mapped by several processes counts as shared with strangers",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn ages_and_times_to_come_are_short() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+        let view = View { now, ..View::TABLE };
+        let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
+        let ages = [at(995), at(0), at(1200), None].map(|time| age(time, view));
+        assert_eq!(ages, ["5s", "17m", "0s", "-"]);
+        let times = [at(1300), at(999), None].map(|time| until(time, view));
+        assert_eq!(times, ["in 5m", "now", "-"]);
+    }
+
+    #[test]
+    fn long_cells_are_cut_but_not_where_all_is_shown() {
+        let long = "x".repeat(41);
+        assert_eq!(bounded(long.clone(), View::TABLE), "x".repeat(37) + "...");
+        assert_eq!(bounded("x".repeat(40), View::TABLE), "x".repeat(40));
+        assert_eq!(bounded(long.clone(), View { wide: true, ..View::TABLE }), long);
     }
 }

@@ -1,6 +1,9 @@
 //! Prints the findings of `numalocctl doctor` as text.
 
-use super::table::Table;
+use super::{
+    colour::{self, Style},
+    table::Table,
+};
 use crate::{doc::DoctorDoc, output::View};
 use std::fmt::Write;
 
@@ -10,11 +13,26 @@ pub fn doctor(document: &DoctorDoc, view: View) -> String {
     for check in &document.checks {
         table.row(vec![check.name.into(), check.level.name().into(), check.found.clone()]);
     }
-    let mut text = table.render(view);
+    let mut text = table.fitted(view);
+    if view.rows_alone() {
+        return levels(&text, view);
+    }
     let advised = document.checks.iter().filter_map(|c| c.advice.as_ref().map(|a| (c, a)));
     for (index, (check, advice)) in advised.enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
         let _ = writeln!(text, "{gap}{}: {}: {advice}", check.level.name(), check.name);
     }
-    text
+    levels(&text, view)
+}
+
+/// Colours the level of each check.
+fn levels(text: &str, view: View) -> String {
+    let levels = [("ok", Style::Good), ("warning", Style::Warning), ("problem", Style::Bad)];
+    colour::words(text, view, |line| {
+        let mut words = line.split_whitespace();
+        let (first, second) = (words.next()?, words.next().unwrap_or_default());
+        let of =
+            |level: &&(&str, Style)| level.0 == second || first.strip_suffix(':') == Some(level.0);
+        levels.iter().find(of).copied()
+    })
 }

@@ -24,7 +24,10 @@ pub fn dsa(document: &DsaDoc, view: View) -> String {
         }
         shown.for_each(|queue| table.row(row(device, Some(queue), view)));
     }
-    let mut text = table.render(view);
+    let mut text = table.fitted(view);
+    if view.rows_alone() {
+        return text;
+    }
     let offload = &document.kernel_offload;
     let interface = offload.interface.unwrap_or("none");
     let word = if offload.available { "available" } else { "unavailable" };

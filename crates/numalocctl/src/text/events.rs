@@ -2,7 +2,7 @@
 
 use super::{
     cells::{dash, short},
-    table::{Table, list},
+    table::{Table, csv_line, list},
     target::target,
 };
 use crate::{
@@ -55,7 +55,7 @@ fn kind(event: &v1::Event) -> String {
 
 pub fn event_header(view: View) -> String {
     let wide = ["NAME", "SCHEDULE", "TARGET", "FROM", "TO", "LOCAL %", "REMOTE", "FAILED"];
-    line(["TIME", "TYPE", "JOB"], view.wide.then_some(&wide), "MESSAGE")
+    line(["TIME", "TYPE", "JOB"], view.wide.then_some(&wide), "MESSAGE", view)
 }
 
 /// A line for an event as it happens. Columns have fixed widths, because the events that follow are not known yet.
@@ -63,10 +63,14 @@ pub fn event_line(event: &v1::Event, view: View) -> String {
     let (time, kind, job) = (short(event.create_time), kind(event), clean(&dash(&event.job)));
     let wide = wide(event).map(|cell| clean(&cell));
     let wide = wide.each_ref().map(String::as_str);
-    line([&time, &kind, &job], view.wide.then_some(&wide), &clean(&event.message))
+    line([&time, &kind, &job], view.wide.then_some(&wide), &clean(&event.message), view)
 }
 
-fn line(first: [&str; 3], wide: Option<&[&str; 8]>, message: &str) -> String {
+fn line(first: [&str; 3], wide: Option<&[&str; 8]>, message: &str, view: View) -> String {
+    if view.csv {
+        let cells = first.iter().chain(wide.into_iter().flatten()).chain([&message]);
+        return csv_line(&cells.map(|&cell| cell.to_owned()).collect::<Vec<_>>());
+    }
     let [time, kind, job] = first;
     let mut line = format!("{time:<20}  {kind:<16}  {job:<12}");
     for cell in wide.into_iter().flatten() {

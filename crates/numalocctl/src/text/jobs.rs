@@ -1,7 +1,8 @@
 //! Prints the answers of `numalocctl jobs` as text.
 
 use super::{
-    cells::{dash, labels, short, time},
+    cells::{age, bounded, dash, labels, short, time},
+    colour::{self, Style},
     fields::fields,
     members::members,
     migration::migration,
@@ -19,28 +20,43 @@ use crate::{
 use numaloc_api::v1;
 
 pub fn jobs(answer: &v1::ListJobsResponse, view: View) -> String {
-    table(&answer.jobs, view).render(view)
+    states(&table(&answer.jobs, view).render(view), view)
 }
 
 /// A job as its change is reported, or the header of that.
 pub fn job_line(job: Option<&v1::Job>, view: View) -> String {
-    table(job, view).lines(view)
+    states(&table(job, view).lines(view), view)
+}
+
+/// Colours how jobs stand.
+fn states(text: &str, view: View) -> String {
+    colour::words(text, view, |line| {
+        let state = line.split_whitespace().nth(1)?;
+        let style = match state {
+            "failed" | "interrupted" => Style::Bad,
+            "partial" | "cancelled" | "paused" => Style::Warning,
+            "running" | "succeeded" => Style::Good,
+            _ => return None,
+        };
+        Some((state, style))
+    })
 }
 
 fn table<'a>(jobs: impl IntoIterator<Item = &'a v1::Job>, view: View) -> Table {
     let mut table = Table::new().words("NAME").words("STATE").words("TARGET").words("MOVED");
-    table = table.words("CREATOR").words("CREATED");
+    table = table.words("CREATOR").numbers("AGE");
     if view.wide {
+        table = table.words("CREATED");
         table = table.words("STARTED").words("ENDED").words("SCHEDULE").words("QOS");
         table = table.words("REQUEST ID").words("MESSAGE");
     }
     for job in jobs {
         let spec = job.spec.as_ref();
-        let target = target(spec.and_then(|spec| spec.target.as_ref()));
+        let target = bounded(target(spec.and_then(|spec| spec.target.as_ref())), view);
         let mut row = vec![job.name.clone(), state(job), target, moved(job), job.creator.clone()];
-        row.push(short(job.create_time));
+        row.push(age(job.create_time, view));
         if view.wide {
-            row.extend([job.start_time, job.end_time].map(short));
+            row.extend([job.create_time, job.start_time, job.end_time].map(short));
             let policy = spec.and_then(|spec| spec.policy.as_ref());
             let qos = policy.map_or(String::new(), |policy| qos_class(policy.qos_class()));
             let message = match &job.state_message[..] {
@@ -125,10 +141,12 @@ pub fn job(job: &v1::Job, topology: &v1::Topology, view: View) -> String {
         text += &members(&job.members, view);
     }
     if view.wide && job.plan.is_some() {
-        let policy = job.spec.as_ref().and_then(|spec| spec.policy.clone());
+        let spec = job.spec.as_ref();
+        let policy = spec.and_then(|spec| spec.policy.clone());
+        let limits = spec.and_then(|spec| spec.limits).unwrap_or_default();
         let answer =
             v1::PlanMigrationResponse { plan: job.plan.clone(), policy, ..Default::default() };
-        text += &format!("\nplan:\n{}", plan(&answer, topology, view));
+        text += &format!("\nplan:\n{}", plan(&answer, topology, &limits, view));
     }
     if has_ended {
         text += &format!("\n{}", migration(job, view));

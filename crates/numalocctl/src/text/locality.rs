@@ -28,9 +28,9 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
         .collect();
     let mut table = Table::new().numbers("PID").words("COMM");
     for node in &columns {
-        table = table.numbers(format!("NODE{node} MB"));
+        table = table.numbers(format!("NODE{node} MiB"));
     }
-    table = table.numbers("TOTAL MB").numbers("LOCAL %").numbers("REMOTE PAGES");
+    table = table.numbers("TOTAL MiB").numbers("LOCAL %").numbers("REMOTE PAGES");
     if view.wide {
         table = table.numbers("MOVABLE LOCAL %").numbers("MOVABLE REMOTE PAGES");
         table = table.words("HOME").words("CPUS").words("NOTE");
@@ -53,6 +53,9 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
         let mut row = vec![String::new(), name.to_owned()];
         row.extend(placed(&columns, sum, view));
         table.row(row);
+    }
+    if view.rows_alone() {
+        return table.render(view);
     }
     let footer = footer(
         locality,

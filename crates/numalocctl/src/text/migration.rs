@@ -16,8 +16,8 @@ use crate::{
     output::View,
     units::{seconds, size},
 };
-use numaloc_api::{Known, v1};
-use numaloc_core::CacheStop;
+use numaloc_api::{Known, v1, value::Policy};
+use numaloc_core::{CacheStop, Pacing};
 use std::fmt::Write;
 
 /// What moved, what is left and why, and the locality before and after, of a job that has ended.
@@ -63,7 +63,9 @@ pub fn migration(job: &v1::Job, view: View) -> String {
     if end == End::Skipped || movable[0].is_none() {
         return text;
     }
-    totals(&mut text, &outcome, end, view.wide);
+    let policy = job.spec.as_ref().and_then(|spec| spec.policy.clone());
+    let pacing = Policy::from(policy.unwrap_or_default()).options.pacing;
+    totals(&mut text, &outcome, end, &pacing, view.wide);
     let _ = writeln!(text, "local: {}", change(movable, overall));
     if view.wide {
         details(&mut text, &outcome);
@@ -84,7 +86,7 @@ fn shares(job: &v1::Job, outcome: &v1::Outcome) -> [[Option<v1::Share>; 2]; 2] {
     [[movable, outcome.movable_after], [overall, outcome.overall_after]]
 }
 
-fn totals(text: &mut String, outcome: &v1::Outcome, end: End, is_wide: bool) {
+fn totals(text: &mut String, outcome: &v1::Outcome, end: End, pacing: &Pacing, is_wide: bool) {
     let account = outcome.account.clone().unwrap_or_default();
     if end == End::NothingToMove {
         let _ = writeln!(text, "nothing to move");
@@ -119,7 +121,7 @@ fn totals(text: &mut String, outcome: &v1::Outcome, end: End, is_wide: bool) {
         let _ = writeln!(text, "error: process {who}: {error}");
     }
     let calls = outcome.calls.unwrap_or_default();
-    pace(text, &calls, !outcome.cache_flows.is_empty());
+    pace(text, &calls, pacing, !outcome.cache_flows.is_empty());
     for flow in &outcome.cache_flows {
         let (from, to, bytes) = (flow.from_node_id, flow.to_node_id, size(flow.bytes));
         let _ = writeln!(text, "room: {bytes} of page cache went from node {from} to node {to}");
@@ -131,7 +133,7 @@ fn totals(text: &mut String, outcome: &v1::Outcome, end: End, is_wide: bool) {
 }
 
 /// What the move has cost others, and how long it has waited for their sake.
-fn pace(text: &mut String, calls: &v1::CallStats, has_moved_cache: bool) {
+fn pace(text: &mut String, calls: &v1::CallStats, pacing: &Pacing, has_moved_cache: bool) {
     let span = |duration| Some(fields::seconds(duration)).filter(|&seconds| seconds > 0.0);
     if let Some(time) = span(calls.rested) {
         let _ = writeln!(text, "rested: {}, as the profile requires", seconds(time));
@@ -142,7 +144,11 @@ fn pace(text: &mut String, calls: &v1::CallStats, has_moved_cache: bool) {
     if calls.over_stall > 0 {
         let (over, all) = (calls.over_stall, calls.calls);
         let longest = seconds(fields::seconds(calls.longest));
-        let _ = writeln!(text, "calls over the bound: {over} of {all}, the longest {longest}");
+        let bound = seconds(pacing.pace().max_stall.as_secs_f64());
+        let _ = writeln!(
+            text,
+            "calls over the bound of {bound}: {over} of {all}, the longest {longest}"
+        );
     }
     if calls.split_huge_pages > 0 {
         let _ =

@@ -2,6 +2,7 @@
 
 use super::{
     cells::{kind, process as named, skip, source, why},
+    colour::{self, Style},
     homes::homes,
     left_out::{found_members, left_out},
     policy::asked,
@@ -19,29 +20,25 @@ use std::{cmp::Reverse, fmt::Write};
 /// Rows of one table that are shown without `-o wide`.
 const ROWS: usize = 20;
 
-/// Extents, largest first, or their sums where there are only these; then routes and totals. `topology` has the distances.
-pub fn plan(answer: &v1::PlanMigrationResponse, topology: &v1::Topology, view: View) -> String {
+/// What would move, and what is left out; then where it is, largest first, and what else is known. `topology` has the distances,
+/// `limits` what bounds the move.
+pub fn plan(
+    answer: &v1::PlanMigrationResponse,
+    topology: &v1::Topology,
+    limits: &v1::Limits,
+    view: View,
+) -> String {
     let none = v1::Plan::default();
     let plan = answer.plan.as_ref().unwrap_or(&none);
     let options = Policy::from(answer.policy.clone().unwrap_or_default()).options;
-    let mut text = match &plan.extent_moves[..] {
-        [] => move_sums(plan, view),
-        moves => extents(moves, view),
-    };
-    if view.wide {
-        let skipped = match &plan.skipped_extents[..] {
-            [] => skip_sums(plan, view),
-            extents => skipped(extents, view),
-        };
-        text += if text.is_empty() || skipped.is_empty() { "" } else { "\n" };
-        text += &skipped;
+    if view.rows_alone() {
+        return tables(plan, view).trim_start().to_owned();
     }
-    if !text.is_empty() {
-        text.push('\n');
-    }
+    let mut text = head(plan, &options, limits);
     text += &found_members(&answer.found);
     text += &left_out(&answer.missing);
     text += &skips(&plan.processes, view);
+    text += &tables(plan, view);
     text += &homes(&plan.processes, view);
     for route in &plan.routes {
         let _ = writeln!(text, "route: {}", route_text(route, topology));
@@ -51,19 +48,85 @@ pub fn plan(answer: &v1::PlanMigrationResponse, topology: &v1::Topology, view: V
     if view.wide && !asked.is_empty() {
         let _ = writeln!(text, "options: {}", asked.join(", "));
     }
-    text
+    colour::words(&text, view, |line| {
+        let named = |name| line.starts_with(name).then_some((name, Style::Warning));
+        let warning = ["left out:", "skipped:", "no room:"].into_iter().find_map(named);
+        let is_answer = line.starts_with("would move:") || line == "nothing to move";
+        warning.or(is_answer.then_some((line, Style::Heading)))
+    })
+}
+
+/// The answer: how much would move from where to where, what that changes, and how long it takes.
+fn head(plan: &v1::Plan, options: &Options, limits: &v1::Limits) -> String {
+    let shares = change(
+        [plan.movable_before, plan.movable_after],
+        [plan.overall_before, plan.overall_after],
+    );
+    if plan.moves.is_empty() {
+        return format!("nothing to move\nlocal: {shares}\n");
+    }
+    let to_move: i64 = plan.moves.iter().map(|sum| sum.remote_bytes).sum();
+    let of = match plan.expected_bytes < to_move {
+        true => format!(" of {} that could", size(to_move)),
+        false => String::new(),
+    };
+    let flows = plan.expected_flows.iter();
+    let flows = flows.map(|flow| {
+        let (from, to, bytes) = (flow.from_node_id, flow.to_node_id, size(flow.bytes));
+        let bytes = if plan.expected_flows.len() > 1 { bytes + " " } else { String::new() };
+        format!("{bytes}node {from} -> {to}")
+    });
+    let flows = match flows.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => none,
+        flows => format!(": {flows}"),
+    };
+    let expected = size(plan.expected_bytes);
+    format!("would move: {expected}{of}{flows}\nlocal: {shares}\n{}", takes(plan, options, limits))
+}
+
+/// How long it takes at the profile's pace or at the rate of the limits, and whether that is longer than they allow.
+fn takes(plan: &v1::Plan, options: &Options, limits: &v1::Limits) -> String {
+    let paced = fields::seconds(plan.expected_duration);
+    let by_rate = limits
+        .rate_bytes_per_second
+        .map_or(0.0, |rate| amount(plan.expected_bytes) as f64 / amount(rate).max(1) as f64);
+    let by_cache = plan.expected_room.iter().any(|room| room.cache_bytes > 0);
+    let pace = match limits.rate_bytes_per_second {
+        Some(rate) if by_rate > paced => format!("at {}/s", size(rate)),
+        _ => {
+            let profile = options.pacing.profile.name();
+            let cache = if by_cache { ", with dropping page cache" } else { "" };
+            format!("with profile {profile}{cache}")
+        }
+    };
+    let time = paced.max(by_rate);
+    let bound = fields::seconds(limits.timeout);
+    let late = match bound > 0.0 && time > bound {
+        true => format!("; --timeout ends it after {}", seconds(bound)),
+        false => String::new(),
+    };
+    format!("takes: about {} {pace}{late}\n", seconds(time))
+}
+
+/// What would move, and with all columns what stays, with an empty line before and behind it.
+fn tables(plan: &v1::Plan, view: View) -> String {
+    let moves = match &plan.extent_moves[..] {
+        [] => move_sums(plan, view),
+        moves => extents(moves, view),
+    };
+    let stays = match &plan.skipped_extents[..] {
+        _ if !view.wide => String::new(),
+        [] => skip_sums(plan, view),
+        extents => skipped(extents, view),
+    };
+    let all = [moves, stays].into_iter().filter(|table| !table.is_empty());
+    let all: Vec<String> = all.map(|table| format!("\n{table}")).collect();
+    let gap = if all.is_empty() || view.rows_alone() { "" } else { "\n" };
+    all.concat() + gap
 }
 
 fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
-    if plan.moves.is_empty() {
-        let _ = writeln!(text, "nothing to move");
-    } else {
-        let to_move: i64 = plan.moves.iter().map(|sum| sum.remote_bytes).sum();
-        let (all, expected) = (size(to_move), size(plan.expected_bytes));
-        let time = seconds(fields::seconds(plan.expected_duration));
-        let by_cache = plan.expected_room.iter().any(|room| room.cache_bytes > 0);
-        let of = if by_cache { "copying and dropping page cache" } else { "copying" };
-        let _ = writeln!(text, "expected: {expected} of {all} move in about {time} of {of}");
+    if !plan.moves.is_empty() {
         let _ = writeln!(text, "order: {}", order(plan.order()));
     }
     if let Some(limit_bytes) = plan.limit_bytes {
@@ -91,8 +154,6 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
     if plan.unplaced_bytes > 0 {
         let _ = writeln!(text, "unplaced: {} on no known node", size(plan.unplaced_bytes));
     }
-    let movable = [plan.movable_before, plan.movable_after];
-    let _ = writeln!(text, "local: {}", change(movable, [plan.overall_before, plan.overall_after]));
     if let Some(source) = source(plan.source()) {
         let _ = writeln!(text, "locations: {source}");
     }
@@ -231,7 +292,7 @@ fn extents(moves: &[v1::ExtentMove], view: View) -> String {
         table.row(row);
     }
     let mut text = table.render(view);
-    if shown < rows.len() {
+    if shown < rows.len() && !view.rows_alone() {
         let bytes: u64 = rows[shown..].iter().map(|(_, (remote, _))| amount(remote.bytes)).sum();
         let more = rows.len() - shown;
         let _ = writeln!(text, "... and {more} more with {} (-o wide shows all)", size(bytes));

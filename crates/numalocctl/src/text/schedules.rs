@@ -1,7 +1,7 @@
 //! Prints the answers of `numalocctl schedules` as text.
 
 use super::{
-    cells::{dash, labels, short, time},
+    cells::{age, bounded, dash, labels, short, time, until},
     fields::fields,
     policy::spec_fields,
     table::Table,
@@ -27,18 +27,22 @@ pub fn schedule_line(schedule: Option<&v1::Schedule>, view: View) -> String {
 
 fn table<'a>(schedules: impl IntoIterator<Item = &'a v1::Schedule>, view: View) -> Table {
     let mut table = Table::new().words("NAME").words("STATE").words("TARGET").words("INTERVAL");
-    table = table.words("LAST JOB").words("LAST RUN").words("NEXT RUN").words("FROM");
+    table = table.words("LAST JOB").numbers("LAST RUN").numbers("NEXT RUN").numbers("AGE");
+    table = table.words("FROM");
     if view.wide {
-        table = table.words("JITTER").words("CREATOR").words("CREATED").words("UPDATED");
+        table = table.words("LAST TIME").words("NEXT TIME").words("JITTER").words("CREATOR");
+        table = table.words("CREATED").words("UPDATED");
         table = table.words("ETAG").words("MESSAGE");
     }
     for schedule in schedules {
         let target = target(schedule.spec.as_ref().and_then(|spec| spec.target.as_ref()));
+        let target = bounded(target, view);
         let mut row = vec![schedule.name.clone(), state(schedule), target, interval(schedule)];
         row.push(dash(&schedule.last_job));
-        row.extend([schedule.last_run_time, schedule.next_run_time].map(short));
-        row.push(from(schedule));
+        row.extend([age(schedule.last_run_time, view), until(schedule.next_run_time, view)]);
+        row.extend([age(schedule.create_time, view), from(schedule)]);
         if view.wide {
+            row.extend([schedule.last_run_time, schedule.next_run_time].map(short));
             row.extend([seconds(values::seconds(schedule.jitter)), schedule.creator.clone()]);
             row.extend([schedule.create_time, schedule.update_time].map(short));
             row.extend([schedule.etag.clone(), dash(&schedule.state_message)]);

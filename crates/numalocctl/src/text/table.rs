@@ -3,7 +3,7 @@
 pub use crate::units::list;
 
 use crate::{clean::clean, output::View};
-use comfy_table::{CellAlignment, presets};
+use comfy_table::{CellAlignment, ContentArrangement, presets};
 
 /// A table whose columns are as wide as their longest cell.
 #[derive(Debug)]
@@ -33,15 +33,32 @@ impl Table {
     pub fn lines(self, view: View) -> String {
         let headers = self.columns.into_iter().map(|(header, _)| header).collect();
         let headers: Option<Vec<String>> = view.headers.then_some(headers);
+        let line = if view.csv { csv_line } else { line };
         headers.into_iter().chain(self.rows).map(|cells| line(&cells)).collect()
+    }
+    /// As [`Self::render`], no wider than the terminal: cells that do not fit have several lines.
+    pub fn fitted(self, view: View) -> String {
+        match view.width {
+            Some(width) if !view.wide => self.rendered(view, Some(width)),
+            _ => self.render(view),
+        }
     }
     /// The table as text, each line ended by a newline; empty if it has no rows.
     pub fn render(self, view: View) -> String {
+        self.rendered(view, None)
+    }
+    fn rendered(self, view: View, width: Option<u16>) -> String {
+        if view.csv {
+            return self.lines(view);
+        }
         if self.rows.is_empty() {
             return String::new();
         }
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING);
+        if let Some(width) = width {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        }
         let (headers, alignments): (Vec<_>, Vec<_>) = self.columns.into_iter().unzip();
         if view.headers {
             table.set_header(headers);
@@ -59,4 +76,13 @@ impl Table {
 fn line(cells: &[String]) -> String {
     let cells: Vec<_> = cells.iter().map(|cell| format!("{:<12}", clean(cell))).collect();
     format!("{}\n", cells.join("  ").trim_end())
+}
+
+/// A line of comma-separated values (RFC 4180).
+pub fn csv_line(cells: &[String]) -> String {
+    let quoted = |cell: &String| match cell.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell.clone(),
+    };
+    cells.iter().map(quoted).collect::<Vec<_>>().join(",") + "\r\n"
 }

@@ -20,13 +20,19 @@ use numaloc_dma::kernel::Probed;
 use numaloc_executor::Outcome;
 use serde::Serialize;
 
-pub const NARROW: View = View { wide: false, headers: true };
+pub const NARROW: View = View::TABLE;
 /// The same with all columns.
-pub const WIDE: View = View { wide: true, headers: true };
+pub const WIDE: View = View { wide: true, ..View::TABLE };
+
+const NO_LIMITS: v1::Limits =
+    v1::Limits { batch_bytes: None, workers: None, timeout: None, rate_bytes_per_second: None };
 
 /// One document in all three formats.
 pub fn forms<D: Serialize>(document: &D, text: impl Fn(&D, View) -> String) -> String {
-    let form = |format| render(document, format, true, &text).unwrap();
+    let form = |format| {
+        render(document, format, View { wide: format == Format::Wide, ..View::TABLE }, &text)
+            .unwrap()
+    };
     let [table, wide, json] = [Format::Table, Format::Wide, Format::Json].map(form);
     format!("table:\n{table}\nwide:\n{wide}\njson:\n{json}")
 }
@@ -105,7 +111,7 @@ fn locality_of_a_cgroup_with_one_home() {
 #[test]
 fn plan_in_all_forms() {
     let answer = planned(Options::default());
-    insta::assert_snapshot!(tables(|view| plan(&answer, &machine(), view)));
+    insta::assert_snapshot!(tables(|view| plan(&answer, &machine(), &NO_LIMITS, view)));
 }
 
 /// As the daemon gives it.
@@ -119,7 +125,7 @@ fn plan_with_sums_alone() {
         ..with_extents.plan.clone().unwrap()
     };
     let answer = v1::PlanMigrationResponse { plan: Some(sums), ..with_extents };
-    insta::assert_snapshot!(tables(|view| plan(&answer, &machine(), view)));
+    insta::assert_snapshot!(tables(|view| plan(&answer, &machine(), &NO_LIMITS, view)));
 }
 
 #[test]
@@ -129,7 +135,7 @@ fn what_moving_page_cache_will_give_is_not_known() {
     let says = |no_room_bytes| {
         let full = v1::Plan { no_room_bytes, ..answer.plan.clone().unwrap() };
         let answer = v1::PlanMigrationResponse { plan: Some(full), ..answer.clone() };
-        plan(&answer, &machine(), NARROW).contains("shows when it moves")
+        plan(&answer, &machine(), &NO_LIMITS, NARROW).contains("shows when it moves")
     };
     assert!(says(4096) && !says(0));
 }
@@ -149,14 +155,19 @@ fn page_cache_that_did_not_move_is_told_from_what_was_not_dropped() {
 
 #[test]
 fn plan_with_many_extents_is_cut() {
-    let view = View { wide: false, headers: false };
-    insta::assert_snapshot!(plan(&fixture::many_extents().plan(), &machine(), view));
+    let view = View { headers: false, ..View::TABLE };
+    insta::assert_snapshot!(plan(&fixture::many_extents().plan(), &machine(), &NO_LIMITS, view));
 }
 
 #[test]
 fn plan_with_a_ratio() {
     let text = |target_ratio| {
-        plan(&planned(Options { target_ratio, ..Options::default() }), &machine(), NARROW)
+        plan(
+            &planned(Options { target_ratio, ..Options::default() }),
+            &machine(),
+            &NO_LIMITS,
+            NARROW,
+        )
     };
     insta::assert_snapshot!(format!("90:\n{}\n0:\n{}", text(90), text(0)));
 }

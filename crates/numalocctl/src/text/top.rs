@@ -1,6 +1,9 @@
 //! `top`: single cells, and what it prints with `--batch`.
 
-use super::{cells::why, table::Table};
+use super::{
+    cells::why,
+    table::{Table, csv_line},
+};
 use crate::{
     clean::clean,
     columns::{Column, ShownColumn, slots},
@@ -157,22 +160,14 @@ pub fn csv(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], headers: 
     if headers {
         let names = slots.iter().map(|slot| slot.header());
         let names: Vec<String> = std::iter::once("TIME".to_owned()).chain(names).collect();
-        text += &line(&names);
+        text += &csv_line(&names);
     }
     for row in rows {
         let cells = slots.iter().map(|&slot| raw(row, slot));
         let cells: Vec<String> = std::iter::once(time.clone()).chain(cells).collect();
-        text += &line(&cells);
+        text += &csv_line(&cells);
     }
     text
-}
-
-fn line(cells: &[String]) -> String {
-    let quoted = |cell: &String| match cell.contains(['"', ',', '\n', '\r']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell.clone(),
-    };
-    cells.iter().map(quoted).collect::<Vec<_>>().join(",") + "\r\n"
 }
 
 /// A value as programs read it.

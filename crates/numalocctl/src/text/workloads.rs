@@ -1,7 +1,7 @@
 //! Prints the answers of `numalocctl workloads` as text.
 
 use super::{
-    cells::{dash, labels, short, time},
+    cells::{age, dash, labels, short, time},
     fields::fields,
     policy::qos_class,
     table::Table,
@@ -20,6 +20,7 @@ pub fn workload_line(workload: Option<&v1::Workload>, view: View) -> String {
 
 fn table<'a>(workloads: impl IntoIterator<Item = &'a v1::Workload>, view: View) -> Table {
     let mut table = Table::new().words("NAME").words("CGROUP").words("QOS").words("LABELS");
+    table = table.numbers("AGE");
     if view.wide {
         table = table.words("NAMESPACE").words("CONTAINER").words("POD").words("SOURCE");
         table = table.words("CREATOR").words("CREATED").words("EXPIRES");
@@ -29,6 +30,7 @@ fn table<'a>(workloads: impl IntoIterator<Item = &'a v1::Workload>, view: View) 
         row.extend(
             [qos_class(workload.qos_class()), labels(&workload.labels)].map(|text| dash(&text)),
         );
+        row.push(age(workload.create_time, view));
         if view.wide {
             let v1::Workload { namespace, container_id, pod_uid, source, .. } = workload;
             row.extend([namespace, container_id, pod_uid, source].map(|text| dash(text)));

@@ -71,8 +71,8 @@ fn shown(cli: &Cli, args: &TopArgs, document: &TopDoc, is_first: bool) -> Result
             let (workloads, processes) = (both(List::Workloads), both(List::Processes));
             json_line(&TopDoc { workloads, processes, ..document.clone() })?
         }
-        Format::Table | Format::Wide => {
-            let view = View { wide: cli.output == Format::Wide, headers: !cli.no_headers };
+        Format::Table | Format::Wide | Format::Yaml | Format::Name => {
+            let view = View::of(cli);
             text::top(document, &listed, &columns, view)
         }
     })

@@ -38,7 +38,7 @@ use std::{
 /// Time between two looks at a run.
 const TICK: Duration = Duration::from_millis(200);
 /// How plans and results are told.
-const VIEW: View = View { wide: false, headers: true };
+const VIEW: View = View::TABLE;
 
 /// What the thread reports to the view.
 #[derive(Debug)]
@@ -148,8 +148,8 @@ fn ask(
     tell: &Sender<ThreadReport>,
     yes: &Receiver<Profile>,
 ) -> Option<OptionArgs> {
-    let copying = fields::span(plan.expected_duration);
-    let question = Question { plan: text::question(plan), copying };
+    let takes = fields::span(plan.expected_duration);
+    let question = Question { plan: text::question(plan), takes };
     tell.send(ThreadReport::Stage(Stage::Asked(question))).ok()?;
     let pace = PaceArgs { profile: Some(yes.recv().ok()?), ..PaceArgs::default() };
     Some(OptionArgs { pace, ..OptionArgs::default() })

@@ -82,15 +82,16 @@ pub enum Stage {
 pub struct Question {
     /// The plan in a few lines.
     pub plan: String,
-    /// Time that copying alone takes.
-    pub copying: Duration,
+    /// About how long it takes with the default profile, for which it was planned.
+    pub takes: Duration,
 }
 
 impl Question {
-    /// About how long it takes with a profile, which copies a part of the time.
+    /// About how long it takes with a profile, which copies another part of the time.
     pub fn takes(&self, profile: Profile) -> Duration {
-        let pacing = Pacing { profile, ..Pacing::default() };
-        self.copying * 100 / u32::from(pacing.pace().duty_percent.max(1))
+        let share = |pacing: &Pacing| u32::from(pacing.pace().duty_percent.max(1));
+        let planned = share(&Pacing::default());
+        self.takes * planned / share(&Pacing { profile, ..Pacing::default() })
     }
 }
 

@@ -218,7 +218,7 @@ fn what_lies_over_the_lists() {
         Stage::Planning,
         Stage::Asked(Question {
             plan: "moves    1.0 GiB of 1.2 GiB remote\nroute    node 1 -> 0: 1.0 GiB".into(),
-            copying: Duration::from_millis(840),
+            takes: Duration::from_secs(2),
         }),
         Stage::Running(progress),
         Stage::Ended("moved: 1.0 GiB".into()),
@@ -338,7 +338,7 @@ fn batches_are_tables_csv_and_json() {
     let mut texts = Vec::new();
     for list in [List::Workloads, List::Processes] {
         let rows = rows(&document, &list, "", sort);
-        let view = View { wide: false, headers: true };
+        let view = View::TABLE;
         texts.push(text::top(&document, &rows, &Column::ALL, view));
         texts.push(text::csv(&document, &rows, &Column::ALL, true).replace('\r', "<CR>"));
     }
@@ -359,7 +359,7 @@ fn nonsense_is_refused() {
         ("top --cpu-budget 0", "expected a share of a CPU above 0 %"),
         ("top --cpu-budget 101", "expected a percentage"),
         ("top -d 0", "from 100ms to 1h"),
-        ("top -b -n 0", "0 is not in"),
+        ("top -b -n 0", "a whole number of at least 1"),
         ("top -n 1", "--batch"),
     ] {
         let refused = Cli::try_parse_from(format!("numalocctl {line}").split(' '));

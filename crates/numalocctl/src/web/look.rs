@@ -21,7 +21,7 @@ use numaloc_api::{timestamp, v1, value::JobId};
 use numaloc_host::{Error, Roots};
 use std::time::SystemTime;
 
-const VIEW: View = View { wide: true, headers: true };
+const VIEW: View = View { wide: true, ..View::TABLE };
 
 /// Looks at the host and at the daemon.
 pub struct Looks {

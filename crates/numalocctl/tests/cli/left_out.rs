@@ -44,8 +44,29 @@ fn check(shown: &Value, words: &str) {
 fn the_daemon_says_what_is_left_out() {
     let fake = Fake::start(Script { missing: missing(), ..Script::default() });
     for line in ["locality --cgroup /a --pid 9", "plan --cgroup /a --pid 9", "advise --pid 9"] {
-        let shown = json(&fake.run(&format!("{line} -o json")), 6);
-        check(&shown, &text(&fake.run(line), 6));
+        let shown = json(&fake.run(&format!("{line} -o json")), 1);
+        check(&shown, &text(&fake.run(line), 1));
+    }
+}
+
+#[test]
+fn rows_alone_leave_what_is_left_out_to_standard_error() {
+    let fake = Fake::start(Script { missing: missing(), ..Script::default() });
+    for form in ["--no-headers", "-o csv"] {
+        let output = fake.run(&format!("locality --pid 4711 {form}"));
+        assert!(!text(&output, 1).contains("left out"));
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("numalocctl: left out: pid 9: no process 9\n"), "{message}");
+    }
+}
+
+/// A part of a cgroup is a part of what was asked for; a mistake in a name is a failure, as with kubectl.
+#[test]
+fn what_is_left_out_in_part_is_told_from_what_is_missing() {
+    let missing = vec![missing().remove(0)];
+    let fake = Fake::start(Script { missing, ..Script::default() });
+    for line in ["locality --cgroup /a", "plan --cgroup /a", "advise --cgroup /a"] {
+        assert!(text(&fake.run(line), 6).contains("left out: 2 processes of cgroup /a"));
     }
 }
 
@@ -60,20 +81,20 @@ fn a_job_that_was_done_in_part_does_not_end_with_0() {
     };
     let done = ended(JobState::Succeeded, 600, LeftReason::Busy);
     let cases = [
-        (member("/b", MemberState::Missing, 0), 0),
-        (member("/b", MemberState::Refused, 0), 0),
-        (member("/b", MemberState::Partial, 3), 3),
+        (member("/b", MemberState::Missing, 0), 0, 1),
+        (member("/b", MemberState::Refused, 0), 0, 1),
+        (member("/b", MemberState::Partial, 3), 3, 6),
     ];
-    for (left, count) in cases {
+    for (left, count, code) in cases {
         let members = vec![member("/a", MemberState::Succeeded, 0), left];
         let job = numaloc_api::v1::Job { members, ..done.clone() };
         let fake = Fake::start(Script { watch: vec![vec![job]], ..Script::default() });
-        let shown = json(&fake.run("migrate --cgroup /a --cgroup /b -o json"), 6);
+        let shown = json(&fake.run("migrate --cgroup /a --cgroup /b -o json"), code);
         assert_eq!(shown["state"], "JOB_STATE_SUCCEEDED");
         let left = &shown["members"][1];
         assert_eq!((&left["member"]["cgroups"], &left["reason"]), (&json!(["/b"]), &json!("why")));
         assert_eq!(left["unreadable_process_count"], count);
-        let words = text(&fake.run("migrate --cgroup /a --cgroup /b"), 6);
+        let words = text(&fake.run("migrate --cgroup /a --cgroup /b"), code);
         assert!(words.contains("cgroup /b") && words.contains("why"), "{words}");
     }
 }
@@ -126,9 +147,9 @@ fn a_process_that_is_gone_is_left_out() {
     let asleep = Asleep::new(None);
     for command in ["locality", "advise --seconds 1"] {
         let line = format!("{command} --standalone --pid {},999999999", asleep.0.id());
-        let shown = json(&numalocctl(&format!("{line} -o json")), 6);
+        let shown = json(&numalocctl(&format!("{line} -o json")), 1);
         assert_eq!(shown["missing"][0]["member"]["pids"], json!([999_999_999]));
-        let words = text(&numalocctl(&line), 6);
+        let words = text(&numalocctl(&line), 1);
         assert!(words.contains("left out: pid 999999999: no process"), "{words}");
     }
 }

@@ -104,11 +104,9 @@ fn what_is_asked_for_arrives() {
         assert!(asked.contains(words), "{words} is not in {asked}");
     }
     assert!(fake.seen("WatchJob").is_empty());
-    for flag in ["--validate-only", "--dry-run"] {
-        let said = text(&fake.run(&format!("migrate --pid 4711 {flag}")), 0);
-        assert!(said.contains("nothing has changed"), "{said}");
-        assert!(fake.seen("CreateJob").pop().expect("a call").contains("validate_only: true"));
-    }
+    let said = text(&fake.run("migrate --pid 4711 --validate-only"), 0);
+    assert!(said.contains("nothing has changed"), "{said}");
+    assert!(fake.seen("CreateJob").pop().expect("a call").contains("validate_only: true"));
     assert!(fake.seen("WatchJob").is_empty());
     let detached = json(&fake.run("migrate --pid 4711 --detach -o json"), 0);
     assert_eq!(detached["jobs"][0]["state"], "JOB_STATE_QUEUED");
@@ -121,11 +119,42 @@ fn plan_and_locality_are_those_of_the_daemon() {
     assert_eq!(plan["plan"]["moves"][0]["kind"], "MEMORY_KIND_HEAP");
     assert_eq!(plan["plan"]["extent_moves"], serde_json::json!([]));
     let shown = text(&fake.run("plan --pid 4711"), 0);
-    assert!(shown.contains("expected: 600.0 MiB of 600.0 MiB"), "{shown}");
+    assert!(
+        shown.contains("would move: 600.0 MiB\nlocal: 40.0 % -> 100.0 % of what can be moved"),
+        "{shown}"
+    );
     assert!(shown.contains("route: node 2 -> 0 (distance 21)"), "{shown}");
     let locality = json(&fake.run("locality --pid 4711 -o json"), 0);
     assert_eq!(locality["locality"]["processes"][0]["process"]["pid"], 4711);
-    assert!(text(&fake.run("locality --pid 4711"), 0).contains("NODE2 MB"));
+    assert!(text(&fake.run("locality --pid 4711"), 0).contains("NODE2 MiB"));
+}
+
+#[test]
+fn a_dry_run_is_the_plan() {
+    let fake = daemon(Vec::new());
+    let options = "--container c1 --profile gentle --rate 100M --timeout 5s --qos lsr --id nightly --label a=b --join \
+        --request-id r1 --detach --no-progress --workers 2";
+    let lines = ["migrate --dry-run", "plan"].map(|command| format!("{command} {options}"));
+    let [dry, plan] = lines.map(|line| text(&fake.run(&line), 0));
+    assert_eq!(dry, plan);
+    assert!(
+        plan.contains("takes: about 6.0 s at 100.0 MiB/s; --timeout ends it after 5.0 s\n"),
+        "{plan}"
+    );
+    assert!(fake.seen("CreateJob").is_empty());
+    let asked = fake.seen("PlanMigration");
+    assert_eq!(asked[0], asked[1]);
+    for words in ["profile: Gentle", "workers: Some(2)", "qos_class: Lsr", "seconds: 5"] {
+        assert!(asked[0].contains(words), "{words} is not in {}", asked[0]);
+    }
+    for other in ["--validate-only", "--map a.svg"] {
+        refused(
+            other,
+            &fake.run(&format!("migrate --pid 1 --dry-run {other}")),
+            2,
+            "cannot be used with",
+        );
+    }
 }
 
 #[test]

@@ -54,7 +54,11 @@ fn a_daemon_that_is_not_there_is_said() {
         for command in ["status", "jobs ls", "topology", "locality --pid 1", "migrate --pid 1"] {
             let line = format!("{command} --endpoint unix://{}", socket.display());
             fails(&line, 5, why);
-            fails(&line, 5, "start it (systemctl start numalocd)");
+            fails(&line, 5, "start it, or correct the path of its socket");
+            let offers = !["status", "jobs ls"].contains(&command);
+            let message = String::from_utf8(numalocctl(&line).stderr).unwrap();
+            assert_eq!(message.contains("--standalone"), offers, "{message}");
+            assert!(!message.contains("os error"), "{message}");
         }
         let line = format!("version -o json --endpoint unix://{}", socket.display());
         assert!(json(&numalocctl(&line), 0)["daemon_version"].is_null());
@@ -65,8 +69,37 @@ fn a_daemon_that_is_not_there_is_said() {
         assert_eq!(check.unwrap()["level"], "warning");
     }
     if !Path::new("/run/numaloc/numalocd.sock").exists() {
-        fails("status", 5, "/run/numaloc/numalocd.sock");
+        fails(
+            "status",
+            5,
+            "numalocd.sock: No such file or directory; start it (systemctl start numalocd)",
+        );
+        for option in [
+            "--detach",
+            "--validate-only",
+            "--qos be",
+            "--namespace prod",
+            "--selector a=b",
+            "--id x",
+        ] {
+            let word = option.split(' ').next().unwrap();
+            let line = format!("migrate --pid 1 {option}");
+            fails(&line, 5, &format!("{word} needs the daemon, and none listens at /run/numaloc"));
+            let alone = format!("{line} --standalone");
+            fails(
+                &alone,
+                2,
+                &format!("{word} needs the daemon: leave out --standalone, or {word}"),
+            );
+        }
+        fails("plan --selector a=b", 5, "--selector needs the daemon, and none listens");
+        fails(
+            "migrate --pid 1 --detach --dry-run",
+            5,
+            "--detach needs the daemon, and none listens",
+        );
     }
+    fails("status --endpoint http://127.0.0.1:1", 5, "check the address");
     fails("status --standalone", 2, "leave out --standalone");
     fails("topology --standalone --endpoint unix:///x", 2, "exclude each other");
     fails("status --endpoint http://node1.example:7000", 2, "this machine only");
@@ -146,7 +179,7 @@ fn the_daemon_is_shown() {
     let status = text(&fake.run("status"), 0);
     assert!(status.starts_with(&format!("numalocd 9.8.7 at {}\n", fake.endpoint)), "{status}");
     assert!(status.contains("jobs: 2 running\n") && status.contains("uid:0 (admin)"), "{status}");
-    assert_eq!(text(&fake.run("metrics -o json"), 0), "# EOF\n");
+    assert_eq!(text(&fake.run("metrics"), 0), "# EOF\n");
     assert!(text(&fake.run("version"), 0).ends_with("numalocd 9.8.7\n"));
     assert!(fake.run("doctor").stdout.windows(15).any(|part| part == b"numalocd 9.8.7,"));
     assert_eq!(text(&fake.run("version --standalone"), 0).lines().count(), 1);

@@ -244,8 +244,30 @@ fn a_file_declares_schedules() {
         assert!(changed.contains(words), "{words} is not in {changed}");
     }
     std::fs::write(&file, format!("name: a\n{spec}\n---\nname: b\nspecs: 5\n")).unwrap();
-    refused("apply", &fake.run(&line), 2, "record 2: unrecognized field");
+    refused("apply", &fake.run(&line), 2, "record 2: ");
     assert_eq!(asked().len(), 6, "a mistake changes nothing");
+    refused("apply", &fake.run(&format!("{line} --prune")), 2, "--label");
+}
+
+#[test]
+fn a_file_declares_workloads() {
+    let fake = Fake::start(Script::default());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("workloads.yaml");
+    std::fs::write(&file, "name: w1\ncgroup: /other\n---\nname: new\ncgroup: /new\nttl: 1d 2h\n")
+        .unwrap();
+    let line = format!("workloads apply -f {}", file.display());
+    let checked = text(&fake.run(&format!("{line} --dry-run")), 0);
+    assert_eq!(checked, "workloads/new created (dry run)\nworkloads/w1 configured (dry run)\n");
+    let asked = fake.seen("RegisterWorkload");
+    assert!(asked.len() == 2 && asked.iter().all(|asked| asked.contains("validate_only: true")));
+    assert_eq!(text(&fake.run(&line), 0), "workloads/new created\nworkloads/w1 configured\n");
+    let [.., created, changed] = &fake.seen("RegisterWorkload")[..] else { panic!("calls") };
+    assert!(
+        created.contains("create_only: true") && created.contains("seconds: 93600"),
+        "{created}"
+    );
+    assert!(changed.contains("cgroup: \"/other\"") && changed.contains("validate_only: false"));
     refused("apply", &fake.run(&format!("{line} --prune")), 2, "--label");
 }
 

@@ -1,6 +1,6 @@
 //! Commands that need no daemon, on this host.
 
-use crate::run::{fails, json, numalocctl, program, refused};
+use crate::run::{fails, json, numalocctl, program, refused, text};
 use std::{
     fs,
     os::unix::{
@@ -14,7 +14,7 @@ use std::{
 fn nonsense_is_refused() {
     for command in ["locality", "plan", "migrate"] {
         fails(command, 2, "--pid");
-        fails(&format!("{command} --pid x"), 2, "'x'");
+        fails(&format!("{command} --pid x"), 2, "--pid: x is not a pid");
         fails(&format!("{command} --pid -1"), 2, "-1");
         fails(&format!("{command} --pid 0"), 2, "0");
     }
@@ -43,14 +43,69 @@ fn nonsense_is_refused() {
     fails("migrate --pid 1 --timeout -5s", 2, "expected a duration");
     fails("migrate --pid 1 --timeout 0", 2, "above 0");
     fails("migrate --pid 1 --batch-bytes 1", 2, "at least one page");
-    fails("migrate --pid 1 --workers 0", 2, "1..=256");
+    fails(
+        "migrate --pid 1 --workers 0",
+        2,
+        "--workers: invalid value '0': expected a whole number from 1 to 256",
+    );
     fails("migrate --pid 1 --progress --no-progress", 2, "cannot be used with");
     fails("locality --selector a=b --standalone", 2, "--selector needs the daemon");
     fails("locality --container abc --standalone", 3, "no running container abc: ");
     fails("locality --pod a/b --standalone", 3, "no running pod a/b: ");
     fails("locality --vm db --standalone", 3, "no running virtual machine db: ");
-    fails("topology -o yaml", 2, "yaml");
-    fails("migrat --pid 1", 2, "migrat");
+    fails(
+        "topology -o xml",
+        2,
+        "--output: invalid value 'xml': expected one of table, wide, json, yaml, csv",
+    );
+    fails("-o csv status", 2, "status has no output 'csv': expected one of table, json, yaml");
+    fails("--no-headers drain", 2, "drain prints no table");
+    fails("completions bash -o json", 2, "-o");
+    fails(
+        "migrat --pid 1",
+        2,
+        "numalocctl: there is no command 'migrat': did you mean 'migrate'? (see --help)",
+    );
+}
+
+/// One parser and one form of words, whatever the option.
+#[test]
+fn amounts_are_refused_in_our_words() {
+    for (line, words) in [
+        (
+            "migrate 1 --timeout 5x",
+            "--timeout: invalid duration '5x': expected a duration such as 500ms",
+        ),
+        ("migrate 1 --rate 5x", "--rate: invalid rate '5x': expected an amount a second such as"),
+        ("migrate 1 --reserve 5x", "--reserve: invalid size '5x': expected a size such as"),
+        (
+            "migrate 1 --target-ratio 5x",
+            "--target-ratio: invalid percentage '5x': expected a percentage",
+        ),
+        ("top -d 5x", "--delay: invalid duration '5x'"),
+        ("advise --seconds 5x", "--seconds: invalid duration '5x'"),
+        ("jobs ls --since 5x", "--since: '5x' is not a valid time"),
+        ("jobs ls --limit 0", "--limit: invalid value '0': expected a whole number of at least 1"),
+        ("schedules create 1 --interval 5x", "--interval: invalid duration '5x'"),
+        (
+            "migrate 1 --profile slow",
+            "--profile: invalid value 'slow': expected one of gentle, balanced, fast",
+        ),
+        (
+            "migrate 1 --include-shared=x",
+            "--include-shared: invalid value 'x': expected one of true, false",
+        ),
+    ] {
+        fails(line, 2, words);
+    }
+    // Without a daemon these come as far as to ask for it.
+    if !fs::exists("/run/numaloc/numalocd.sock").unwrap() {
+        for amounts in
+            ["--rate 1.5G/s --timeout 1d --max-stall 0.5ms --target-ratio 80%", "--reserve 1.5GiB"]
+        {
+            fails(&format!("migrate --pid 1 --detach {amounts}"), 5, "--detach needs the daemon");
+        }
+    }
 }
 
 #[test]
@@ -148,6 +203,31 @@ fn help_and_version_are_no_errors() {
         assert_eq!(output.status.code(), Some(0), "{line}");
         assert!(!output.stdout.is_empty() && output.stderr.is_empty(), "{line}");
     }
+}
+
+#[test]
+fn answers_come_in_each_form() {
+    let shown = |line: &str| text(&numalocctl(line), 0);
+    let nodes = json(&numalocctl("topology --standalone -o json"), 0);
+    let yaml = shown("topology --standalone -o yaml");
+    let read: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
+    let count = |answer: &serde_json::Value| answer["topology"]["nodes"].as_array().map(Vec::len);
+    assert_eq!(count(&read), count(&nodes));
+    let csv = shown("topology --standalone -o csv");
+    assert!(csv.starts_with("NODE,CPUS,SIZE,") && csv.lines().count() > 1, "{csv}");
+    let pid = std::process::id();
+    let rows = shown(&format!("locality --standalone {pid} --no-headers"));
+    assert!(rows.lines().count() == 1 && rows.contains(&pid.to_string()), "{rows}");
+    let rows = shown(&format!("locality --standalone {pid} -o csv"));
+    assert!(rows.starts_with("PID,COMM,NODE0 MiB") && rows.lines().count() == 2, "{rows}");
+}
+
+#[test]
+fn colours_are_for_terminals_unless_they_are_asked_for() {
+    let shown = |line: &str| String::from_utf8(numalocctl(line).stdout).unwrap();
+    let plain = ["doctor --standalone", "doctor --standalone --color never"];
+    assert!(plain.iter().all(|line| !shown(line).contains('\x1b')));
+    assert!(shown("doctor --standalone --color always").contains("\x1b[32mok\x1b[0m"));
 }
 
 #[test]

@@ -248,7 +248,6 @@ fn colours_may_be_unwanted() {
 fn without_a_terminal_it_says_what_to_do() {
     fails("top --standalone", 2, "-b prints");
     fails("top --standalone -o json", 2, "give -b, too");
-    fails("topology -o csv", 2, "top -b alone");
     fails("top --columns name,rss", 2, "there are PID, NAME, HOME, MEM");
     fails("top --cpu-budget 0", 2, "expected a share of a CPU above 0 %");
 }

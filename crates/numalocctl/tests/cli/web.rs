@@ -237,7 +237,7 @@ fn a_socket_is_for_its_user_and_is_removed() {
 #[test]
 fn what_cannot_be_is_refused_first() {
     fails("web --listen 0.0.0.0:80", 2, "not an address of the loopback interface");
-    fails("web -o json", 2, "leave out -o");
+    fails("web -o json", 2, "one form of output");
     fails("web --report a.pdf", 2, "expected an HTML file");
     fails("web --report /no/such/a.html --standalone", 1, "cannot write /no/such/a.html");
     fails("web --report a.html --listen 127.0.0.1:0", 2, "cannot be used with");

@@ -1,11 +1,11 @@
-//! `[[schedule]]`: schedules that the configuration declares. A table is the API's message Schedule in protobuf's JSON mapping.
+//! `[[schedule]]`: schedules that the configuration declares. A table is the API's message Schedule as people write it.
 
 use numaloc_api::{
-    Violations, read_schedule,
     value::{ScheduleId, ScheduleSpec},
+    written::{Problem, Tree, read_schedule},
 };
 use numaloc_config::Document;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 /// A schedule of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,23 +19,13 @@ pub struct Declared {
 }
 
 /// A table as it is written.
-#[derive(Debug)]
-pub(super) struct ScheduleTable {
-    name: String,
-    spec: Result<ScheduleSpec, Violations>,
-}
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct ScheduleTable(Tree);
 
-impl<'de> Deserialize<'de> for ScheduleTable {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        read_schedule(from).map(|(name, spec)| Self { name, spec })
-    }
-}
-
-impl ScheduleTable {
-    /// The id that `name` gives: `redis` or `schedules/redis`. Numbers are given by the daemon.
-    fn id(&self) -> Option<ScheduleId> {
-        ScheduleId::named(&self.name).filter(|id| id.number().is_none())
-    }
+/// The id that a name gives: `redis` or `schedules/redis`. Numbers are given by the daemon.
+fn id(name: &str) -> Option<ScheduleId> {
+    ScheduleId::named(name).filter(|id| id.number().is_none())
 }
 
 /// Checks schedules as a request that creates them is checked. `file` is where the schedule with this index stands.
@@ -44,15 +34,19 @@ pub(super) fn declared(
     document: &mut Document<'_>,
     file: impl Fn(usize) -> String,
 ) -> Vec<Declared> {
-    // A table that is no schedule at all has been removed, and then the indexes of the file are not those of the list.
-    if document.has(&format!("schedule[{}]", tables.len())) {
-        return Vec::new();
-    }
     let mut all: Vec<Declared> = Vec::new();
     for (index, table) in tables.into_iter().enumerate() {
         let key = format!("schedule[{index}]");
-        let id = table.id();
-        let spec = match table.spec {
+        let (name, spec) = match read_schedule(&table.0) {
+            Ok(read) => read,
+            Err(Problem { path, problem, hint }) => {
+                let key = if path.is_empty() { key } else { format!("{key}.{path}") };
+                let hint = if hint.is_empty() { hint } else { format!("; {hint}") };
+                document.refuse(&key, format!("{problem}{hint}"));
+                continue;
+            }
+        };
+        let spec = match spec {
             Ok(spec) => spec,
             Err(violations) => {
                 for violation in violations.iter() {
@@ -61,7 +55,7 @@ pub(super) fn declared(
                 continue;
             }
         };
-        let Some(id) = id else {
+        let Some(id) = id(&name) else {
             document.refuse(
                 &format!("{key}.name"),
                 "expected letters, digits, '.', '_' or '-', and not only digits, for example \"redis\"",

@@ -232,37 +232,28 @@ fn each_mistake_is_told_with_its_line_and_key() {
             "2: queue.move: unknown field `move`, expected one of `moves`, `plans`,",
         ),
         ("\n[que]", "2: que: unknown field `que`, expected one of `listen`, `queue`,"),
-        ("queue = 3", "1: queue: invalid type: integer `3`, expected a table"),
+        ("queue = 3", "1: queue: expected a table"),
         ("[queue]\nmoves = 0", "2: queue.moves: 0 is out of range: 1 to 256"),
         ("[queue]\nmoves = -1", "2: queue.moves: -1 is out of range"),
         ("[queue]\nmoves = 99999999999999999999", "2: queue.moves: 99999999999999999999 is out"),
-        (
-            "[queue]\nmoves = \"2\"",
-            "2: queue.moves: invalid type: string \"2\", expected a whole number from 1 to",
-        ),
+        ("[queue]\nmoves = \"2\"", "2: queue.moves: expected a whole number from 1 to"),
         ("[queue]\nrate_bytes_per_second = 0", "2: queue.rate_bytes_per_second: 0 is out of range"),
         (
             "[mover]\nscheduling = \"fifo\"",
             "2: mover.scheduling: unknown policy of sched(7) 'fifo', expected one of",
         ),
         ("[mover]\nnice = -1", "2: mover.nice: -1 is out of range: 0 to 19"),
-        (
-            "[queue]\nmoves = 1.5",
-            "2: queue.moves: invalid type: floating point `1.5`, expected a whole number",
-        ),
+        ("[queue]\nmoves = 1.5", "2: queue.moves: expected a whole number"),
         ("[queue]\nmoves = 1\nmoves = 2", "3: not TOML: duplicate key"),
         ("[queue\nmoves = 1", "1: not TOML: "),
         ("[limits]\nbatch_bytes = \"1K\"", "2: limits.batch_bytes: 1K is out of range: 4096 to"),
         ("[limits]\nbatch_bytes = \"2G\"", "2: limits.batch_bytes: 2G is out of range"),
         (
             "[limits]\nbatch_bytes = \"16X\"",
-            "2: limits.batch_bytes: invalid value '16X': expected a size such as",
+            "2: limits.batch_bytes: invalid size '16X': expected a size such as",
         ),
         ("[limits]\ntimeout = \"0s\"", "2: limits.timeout: 0s is out of range"),
-        (
-            "[limits]\ntimeout = 30",
-            "2: limits.timeout: invalid type: integer `30`, expected a duration such as",
-        ),
+        ("[limits]\ntimeout = 30", "2: limits.timeout: expected a duration such as"),
         ("[limits]\nworkers = 257", "2: limits.workers: 257 is out of range: 1 to 256"),
         ("[quota]\nwatches = 0", "2: quota.watches: 0 is out of range"),
         ("[calls]\ntimeout = \"0s\"", "2: calls.timeout: 0s is out of range: 1s to 1h"),
@@ -270,13 +261,10 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[calls]\ntake_timeout = \"999ms\"", "2: calls.take_timeout: 999ms is out of range"),
         (
             "[retention]\nage = \"1w\"",
-            "2: retention.age: invalid value '1w': expected a duration such as",
+            "2: retention.age: invalid duration '1w': expected a duration such as",
         ),
         ("[retention]\njobs = 0", "2: retention.jobs: 0 is out of range"),
-        (
-            "[listen]\nmode = 660",
-            "2: listen.mode: invalid type: integer `660`, expected a mode in octal such as \"0660\"",
-        ),
+        ("[listen]\nmode = 660", "2: listen.mode: expected a mode in octal such as \"0660\""),
         ("[listen]\nmode = \"0999\"", "2: listen.mode: '0999' is not a valid mode"),
         ("[listen]\nmode = \"1660\"", "2: listen.mode: '1660' is not a valid mode"),
         ("[listen]\nmode = \"0440\"", "2: listen.mode: mode 0440 keeps the daemon itself out"),
@@ -300,14 +288,8 @@ fn each_mistake_is_told_with_its_line_and_key() {
             "2: metrics.listen: 0.0.0.0:9464 is not a loopback",
         ),
         ("[log]\nlevel = \"inof\"", "2: log.level: 'inof' is not a valid log level"),
-        (
-            "[dsa]\nmanage_work_queue = 1",
-            "2: dsa.manage_work_queue: invalid type: integer `1`, expected a bool",
-        ),
-        (
-            "[dsa]\ndevices = \"dsa0\"",
-            "2: dsa.devices: invalid type: string \"dsa0\", expected a sequence",
-        ),
+        ("[dsa]\nmanage_work_queue = 1", "2: dsa.manage_work_queue: expected true or false"),
+        ("[dsa]\ndevices = \"dsa0\"", "2: dsa.devices: expected a list"),
         (
             "[dsa]\ndevices = [\"iax1\"]",
             "2: dsa.devices: 'iax1' is not a valid DSA device: expected for example dsa0",
@@ -318,8 +300,8 @@ fn each_mistake_is_told_with_its_line_and_key() {
             "2: dsa.manage: unknown field `manage`, expected `manage_work_queue` or `devices`",
         ),
         ("[stop]\ngrace = \"1h\"", "2: stop.grace: 1h is out of range"),
-        ("grants = 1", "1: grants: invalid type: integer `1`, expected a sequence"),
-        ("grants = [1]", "1: grants[0]: invalid type: integer `1`, expected a table"),
+        ("grants = 1", "1: grants: expected a list"),
+        ("grants = [1]", "1: grants[0]: expected a table"),
         ("[[grants]]\nuser = 1", "1: grants[0].role: missing"),
         (
             "[[grants]]\nrole = \"viewer\"",
@@ -528,10 +510,7 @@ fn tls_files_are_looked_into() {
         &whole.replace("[listen.tls]", "plain_loopback = true\n[listen.tls]"),
         "3: listen.plain_loopback: contradicts",
     );
-    check(
-        "[listen]\ntcp = \"0.0.0.0:1\"\ntls = 1",
-        "3: listen.tls: invalid type: integer `1`, expected a table",
-    );
+    check("[listen]\ntcp = \"0.0.0.0:1\"\ntls = 1", "3: listen.tls: expected a table");
 }
 
 #[test]
@@ -655,11 +634,12 @@ fn schedules_are_messages_of_the_api() {
     let text = r#"
 [[schedule]]
 name = "redis"
-interval = "600s"
-jitter = "0.5s"
+interval = "10m"
+jitter = "500ms"
 labels = { team = "db" }
 spec.target.units = ["redis-server.service"]
-spec.policy.target_ratio_percent = 95
+spec.policy.target_ratio_percent = "95%"
+spec.limits.rate_bytes_per_second = "1.5G/s"
 [[schedule]]
 name = "schedules/jvm"
 paused = true
@@ -670,6 +650,7 @@ cgroups = ["/system.slice/jvm.service"]
     let [redis, jvm] = &config.schedules[..] else { panic!("{:?}", config.schedules) };
     assert_eq!((redis.id.id(), jvm.id.id()), ("redis", "jvm"));
     assert_eq!((redis.spec.interval.as_secs(), redis.spec.jitter.as_millis()), (600, 500));
+    assert_eq!(redis.spec.migration.limits.rate_bytes_per_second, Some(3 << 29));
     assert_eq!(redis.spec.labels["team"], "db");
     assert!(redis.spec.migration.target.units.contains("redis-server.service"));
     assert!(!redis.spec.paused && jvm.spec.paused && jvm.spec.interval.is_zero());
@@ -680,8 +661,16 @@ fn wrong_schedules_are_named_with_their_lines() {
     let whole = "[[schedule]]\nname = \"a\"\nspec.target.cgroups = [\"/a\"]\n";
     assert_eq!(problems(whole), [""; 0]);
     let with = |line: &str| format!("{whole}{line}\n");
-    check(&with("interval = \"5\""), "4: schedule[0].interval: ");
-    check(&with("intervals = \"5s\""), "1: schedule[0]: ");
+    check(
+        &with("interval = \"5x\""),
+        "4: schedule[0].interval: is \"5x\"; expected a duration such",
+    );
+    check(&with("intervals = \"5s\""), "4: schedule[0].intervals: is not known; known here: name,");
+    check(&with("spec.policy.x = 1"), "4: schedule[0].spec.policy.x: is not known; known here: ");
+    check(
+        &with("spec.limits.timeout = 5"),
+        "4: schedule[0].spec.limits.timeout: must be a duration such as \"10m\", and is a number",
+    );
     check(&with("interval = \"0.5s\""), "4: schedule[0].interval: must be from 1s to ");
     check(&with("jitter = \"5s\""), "4: schedule[0].jitter: must not be longer than interval");
     check(&with("spec.policy.profile = \"x\""), "4: schedule[0].spec.policy.profile: ");
@@ -694,7 +683,7 @@ fn wrong_schedules_are_named_with_their_lines() {
     check(&whole.replace("name = \"a\"\n", ""), "1: schedule[0].name: expected letters");
     check("[[schedule]]\nname = \"a\"\n", "1: schedule[0].spec");
     check(&whole.repeat(2), "5: schedule[1].name: ");
-    check("schedule = 5", "1: schedule: invalid type");
+    check("schedule = 5", "1: schedule: expected ");
 
     let files = [("conf.d/1.toml", whole), ("conf.d/2.toml", whole)];
     let error = read_files(&files).unwrap_err();

@@ -1,127 +1,86 @@
-//! `schedules apply`: brings the daemon's schedules to what a file declares.
+//! `schedules apply`: what a file declares of schedules, and how they come to that.
 
 use crate::{
     args::{ApplyArgs, parse_schedule},
-    cmd::documents,
-    doc::{AppliedDoc, AppliedRecord, Change},
+    cmd::{
+        apply::{Declared, Step, apply as apply_all},
+        documents,
+    },
+    doc::AppliedDoc,
     exit::Failure,
     remote::Daemon,
 };
 use numaloc_api::{
-    read_schedule, v1,
+    v1,
     value::{CreateSchedule, DeleteSchedule, ScheduleFilter, ScheduleId, ScheduleSpec},
+    written::{Tree, read_schedule},
 };
-use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What is to be done about one schedule.
-#[derive(Clone, Debug, PartialEq)]
-enum Step {
-    Create(ScheduleSpec),
-    /// Gives it these settings, if it still has this etag.
-    Configure(ScheduleSpec, String),
-    Keep,
-    /// Removes it, if it still has this etag.
-    Prune(String),
-}
+/// Schedules.
+struct Schedules;
 
-type Steps = BTreeMap<ScheduleId, Step>;
-
-/// Reads the file, has the daemon check all changes, and carries them out unless that is all that was asked for. A schedule that
-/// somebody else changes meanwhile ends it; what was done by then stays, and the next run does the rest.
+/// Brings the daemon's schedules to what a file declares.
 pub fn apply(daemon: &Daemon, args: &ApplyArgs) -> Result<AppliedDoc, Failure> {
     let declared = documents::read(&args.file, "schedules", schedule)?;
     let existing = daemon.list_schedules(&ScheduleFilter::default())?.schedules;
-    let labels = args.prune.then(|| args.label.iter().cloned().collect());
-    let steps = steps(declared, &existing, labels.as_ref()).map_err(Failure::Usage)?;
-    for (id, step) in &steps {
-        carry_out(daemon, id, step, true)?;
-    }
-    if !args.dry_run {
-        for (id, step) in &steps {
-            carry_out(daemon, id, step, false)?;
-        }
-    }
-    let change = |(id, step): (ScheduleId, Step)| {
-        let change = match step {
-            Step::Create(_) => Change::Created,
-            Step::Configure(..) => Change::Configured,
-            Step::Keep => Change::Unchanged,
-            Step::Prune(_) => Change::Pruned,
-        };
-        AppliedRecord { name: id.to_string(), change }
-    };
-    Ok(AppliedDoc { applied: steps.into_iter().map(change).collect(), dry_run: args.dry_run })
+    apply_all::<Schedules>(daemon, args, declared, &existing)
 }
 
 /// A schedule as a file declares it. What only the daemon sets is left out, so that its own output is a valid file.
-fn schedule(record: Value) -> Result<(ScheduleId, ScheduleSpec), String> {
+fn schedule(record: &Tree) -> Result<(ScheduleId, ScheduleSpec), String> {
     let (name, spec) = read_schedule(record).map_err(|error| error.to_string())?;
     let id = parse_schedule(&name)?;
     let spec = spec.map_err(|violations| format!("{id}: {violations}"))?;
     Ok((id, spec))
 }
 
-/// What is to be done. With `pruned`, existing schedules that have all of these labels and are not declared are removed.
-fn steps(
-    declared: Vec<(ScheduleId, ScheduleSpec)>,
-    existing: &[v1::Schedule],
-    pruned: Option<&BTreeMap<String, String>>,
-) -> Result<Steps, String> {
-    let with_ids = existing.iter().filter_map(|it| Some((ScheduleId::from_name(&it.name)?, it)));
-    let existing: BTreeMap<ScheduleId, &v1::Schedule> = with_ids.collect();
-    let mut steps = Steps::new();
-    for (id, spec) in declared {
-        if steps.contains_key(&id) {
-            return Err(format!("{id} is declared twice: leave one out"));
-        }
-        let step = match existing.get(&id) {
-            None => Step::Create(spec),
-            Some(of_file) if !of_file.declared_in.is_empty() => {
-                let file = &of_file.declared_in;
-                return Err(format!(
-                    "{id} is declared in {file}: change it there, or give this one another name"
-                ));
-            }
-            Some(old) => match ScheduleSpec::try_from((*old).clone()) {
-                Ok(same) if same == spec => Step::Keep,
-                _ => Step::Configure(spec, old.etag.clone()),
-            },
-        };
-        steps.insert(id, step);
-    }
-    let has_labels = |schedule: &v1::Schedule| {
-        pruned.is_some_and(|labels| {
-            labels.iter().all(|(key, value)| schedule.labels.get(key) == Some(value))
-        })
-    };
-    for (id, old) in existing {
-        if old.declared_in.is_empty() && has_labels(old) {
-            steps.entry(id).or_insert_with(|| Step::Prune(old.etag.clone()));
-        }
-    }
-    Ok(steps)
-}
+impl Declared for Schedules {
+    type Id = ScheduleId;
+    type Spec = ScheduleSpec;
+    type Record = v1::Schedule;
 
-fn carry_out(
-    daemon: &Daemon,
-    id: &ScheduleId,
-    step: &Step,
-    validate_only: bool,
-) -> Result<(), Failure> {
-    match step {
-        Step::Create(spec) => {
-            let (id, spec) = (Some(id.clone()), spec.clone());
-            let request = CreateSchedule { id, spec, request_id: None, validate_only };
-            daemon.create_schedule(&request).map(drop)
-        }
-        Step::Configure(spec, etag) => {
-            daemon.replace_schedule(id, spec, etag, validate_only).map(drop)
-        }
-        Step::Keep => Ok(()),
-        Step::Prune(etag) => {
-            let (id, etag, allow_missing) = (id.clone(), Some(etag.clone()), true);
-            daemon.delete_schedule(&DeleteSchedule { id, etag, allow_missing, validate_only })
+    fn id(record: &v1::Schedule) -> Option<ScheduleId> {
+        ScheduleId::from_name(&record.name)
+    }
+
+    fn etag(record: &v1::Schedule) -> &str {
+        &record.etag
+    }
+
+    fn labels(record: &v1::Schedule) -> &BTreeMap<String, String> {
+        &record.labels
+    }
+
+    fn declared_in(record: &v1::Schedule) -> &str {
+        &record.declared_in
+    }
+
+    fn changed(spec: ScheduleSpec, record: &v1::Schedule) -> Option<ScheduleSpec> {
+        let is_same = ScheduleSpec::try_from(record.clone()).is_ok_and(|same| same == spec);
+        (!is_same).then_some(spec)
+    }
+
+    fn carry_out(
+        daemon: &Daemon,
+        id: &ScheduleId,
+        step: &Step<ScheduleSpec>,
+        validate_only: bool,
+    ) -> Result<(), Failure> {
+        match step {
+            Step::Create(spec) => {
+                let (id, spec) = (Some(id.clone()), spec.clone());
+                let request = CreateSchedule { id, spec, request_id: None, validate_only };
+                daemon.create_schedule(&request).map(drop)
+            }
+            Step::Configure(spec, etag) => {
+                daemon.replace_schedule(id, spec, etag, validate_only).map(drop)
+            }
+            Step::Keep => Ok(()),
+            Step::Prune(etag) => {
+                let (id, etag, allow_missing) = (id.clone(), Some(etag.clone()), true);
+                daemon.delete_schedule(&DeleteSchedule { id, etag, allow_missing, validate_only })
+            }
         }
     }
 }
@@ -129,11 +88,24 @@ fn carry_out(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cmd::apply::steps as steps_of;
+
+    fn steps(
+        declared: Vec<(ScheduleId, ScheduleSpec)>,
+        existing: &[v1::Schedule],
+        pruned: Option<&BTreeMap<String, String>>,
+    ) -> Result<BTreeMap<ScheduleId, Step<ScheduleSpec>>, String> {
+        steps_of::<Schedules>(declared, existing, pruned)
+    }
     use numaloc_api::samples;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    fn read(record: Value) -> Result<(ScheduleId, ScheduleSpec), String> {
+        schedule(&serde_json::from_value(record).expect("a tree"))
+    }
 
     fn declared(name: &str, interval: &str) -> (ScheduleId, ScheduleSpec) {
-        schedule(json!({"name": name, "interval": interval, "spec": {"target": {"units": ["a.service"]}}}))
+        read(json!({"name": name, "interval": interval, "spec": {"target": {"units": ["a.service"]}}}))
             .expect("a schedule")
     }
 
@@ -181,11 +153,15 @@ mod tests {
         assert_eq!(refused(twice), "schedules/b is declared twice: leave one out");
         for (record, words) in [
             (json!({"name": "a b"}), "'a b' is not a valid schedule"),
-            (json!({"name": "a", "intervals": "5s"}), "unrecognized field"),
+            (json!({"name": "a", "intervals": "5s"}), "intervals is not known; known here: name, "),
+            (
+                json!({"name": "a", "interval": "5x"}),
+                "interval is \"5x\"; expected a duration such as",
+            ),
             (json!({"name": "a", "interval": "5s"}), "schedules/a: spec"),
-            (json!(5), "invalid type"),
+            (json!(5), "it must be an object, and is a number"),
         ] {
-            let error = schedule(record).expect_err(words);
+            let error = read(record).expect_err(words);
             assert!(error.contains(words), "{error}");
         }
     }
@@ -194,7 +170,7 @@ mod tests {
     fn what_the_daemon_prints_is_a_file() {
         let stored = v1::Schedule::from(&samples::schedule());
         let printed = serde_json::to_value(&stored).expect("JSON");
-        let (id, spec) = schedule(printed).expect("a schedule");
+        let (id, spec) = read(printed).expect("a schedule");
         assert_eq!((id.to_string(), spec), (stored.name, samples::schedule().spec));
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the file of workloads that `workloads set` declares.
+//! Reads files of workloads, for `workloads replace` and `workloads apply`.
 
 use crate::{
     args::{cgroup_path, parse_workload},
@@ -6,10 +6,10 @@ use crate::{
     exit::Failure,
 };
 use numaloc_api::{
-    Known, read_message, v1,
+    Known, v1,
     value::{QosClass, WorkloadSpec},
+    written::{Tree, read_message},
 };
-use serde_json::Value;
 use std::path::Path;
 
 /// Reads the workloads of a file; `-` is standard input.
@@ -24,8 +24,12 @@ pub fn read(path: &Path) -> Result<Vec<WorkloadSpec>, Failure> {
 const LIST: &str = "workloads";
 
 /// What a workload's message registers. Fields that only the daemon sets are ignored.
-fn spec(entry: Value) -> Result<WorkloadSpec, String> {
-    let entry: v1::Workload = read_message(entry).map_err(|error| error.to_string())?;
+fn spec(entry: &Tree) -> Result<WorkloadSpec, String> {
+    of_message(read_message(entry).map_err(|error| error.to_string())?)
+}
+
+/// What registers a workload as this one is.
+pub fn of_message(entry: v1::Workload) -> Result<WorkloadSpec, String> {
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     let ttl = entry.ttl.map(std::time::Duration::try_from).transpose();
     Ok(WorkloadSpec {
@@ -68,15 +72,21 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         for (text, expected) in [
-            ("[1]", "record 1: invalid type"),
+            ("[1]", "record 1: it must be an object, and is a number"),
             (
                 r#"{"name": "a"} {"cgroup": "/a"}"#,
                 "record 2: '' is not a valid name for a workload",
             ),
             (r#"{"name": "a b"}"#, "record 1: 'a b' is not a valid name for a workload"),
-            (r#"{"name": "a", "qos_class": "x"}"#, "record 1: unrecognized enum value"),
+            (
+                r#"{"name": "a", "qos_class": "x"}"#,
+                "record 1: qos_class is \"x\", which is not known; write \"lsr\" or",
+            ),
             (r#"{"name": "a", "ttl": "-1s"}"#, "record 1: ttl"),
-            (r#"{"name": "a", "ttl_seconds": 1}"#, "record 1: unrecognized field"),
+            (
+                r#"{"name": "a", "ttl_seconds": 1}"#,
+                "record 1: ttl_seconds is not known; known here: name",
+            ),
         ] {
             let error = parse(text).expect_err(text);
             assert!(error.starts_with(expected), "{error}");

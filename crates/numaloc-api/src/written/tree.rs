@@ -1,10 +1,10 @@
-//! JSON and TOML as trees of values, in which no key is there twice.
+//! JSON, YAML and TOML as trees of values, in which no key is there twice.
 
-use crate::text::{SHOWN_MAX, shown};
+use super::text::{SHOWN_MAX, shown};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use std::{collections::BTreeMap, fmt};
 
-/// A value of JSON or TOML, as it was written.
+/// A value of JSON, YAML or TOML, as it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tree {
     /// `null`, which counts as if the key were not there.
@@ -15,7 +15,9 @@ pub enum Tree {
     Whole(i128),
     /// Any other number.
     Number(f64),
+    /// Text, without its quotes.
     Text(String),
+    /// A list, in its order.
     List(Vec<Tree>),
     /// An object.
     Map(BTreeMap<String, Tree>),
@@ -47,6 +49,12 @@ impl<'de> Visitor<'de> for Reader {
     fn visit_unit<E>(self) -> Result<Tree, E> {
         Ok(Tree::Null)
     }
+    fn visit_none<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Null)
+    }
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Tree, D::Error> {
+        Tree::deserialize(from)
+    }
     fn visit_bool<E>(self, flag: bool) -> Result<Tree, E> {
         Ok(Tree::Flag(flag))
     }
@@ -55,6 +63,9 @@ impl<'de> Visitor<'de> for Reader {
     }
     fn visit_u64<E>(self, number: u64) -> Result<Tree, E> {
         Ok(Tree::Whole(number.into()))
+    }
+    fn visit_i128<E>(self, number: i128) -> Result<Tree, E> {
+        Ok(Tree::Whole(number))
     }
     fn visit_f64<E>(self, number: f64) -> Result<Tree, E> {
         Ok(Tree::Number(number))

@@ -1,10 +1,10 @@
 //! Reads the fields of an object one by one. The first one that is wrong is the error, with its path and what to write.
 
-use crate::{
+use super::{
     text::{SHOWN_MAX, shown},
     tree::Tree,
 };
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
 /// Most keys that a hint names.
 pub const KNOWN_MAX: usize = 24;
@@ -28,6 +28,14 @@ impl Problem {
     /// A value of the wrong sort.
     pub fn sort(path: &str, wanted: &str, found: &Tree) -> Self {
         Self::new(path, format!("must be {wanted}, and is {}", found.sort()), "")
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, problem, hint } = self;
+        write!(f, "{path}{}{problem}", if path.is_empty() { "it " } else { " " })?;
+        if hint.is_empty() { Ok(()) } else { write!(f, "; {hint}") }
     }
 }
 
@@ -82,6 +90,9 @@ pub fn unknown_name<S: AsRef<str>>(path: &str, known: &[S]) -> Problem {
 }
 
 /// `true` or `false`.
+///
+/// # Errors
+/// Another value.
 pub fn flag(path: &str, tree: &Tree) -> Result<bool, Problem> {
     match tree {
         Tree::Flag(flag) => Ok(*flag),
@@ -89,6 +100,10 @@ pub fn flag(path: &str, tree: &Tree) -> Result<bool, Problem> {
     }
 }
 
+/// A text.
+///
+/// # Errors
+/// Another value.
 pub fn text<'t>(path: &str, tree: &'t Tree) -> Result<&'t str, Problem> {
     match tree {
         Tree::Text(text) => Ok(text),
@@ -96,7 +111,7 @@ pub fn text<'t>(path: &str, tree: &'t Tree) -> Result<&'t str, Problem> {
     }
 }
 
-/// A whole number within a range.
+/// Reads a whole number within a range.
 pub fn whole<T: TryFrom<i128>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str, &Tree) -> Result<T, Problem> {
@@ -115,7 +130,7 @@ pub fn whole<T: TryFrom<i128>>(
     }
 }
 
-/// One of several names, in any case.
+/// Reads one of several names, in any case.
 pub fn one_of<T: Copy, const N: usize>(
     names: [(&'static str, T); N],
 ) -> impl Fn(&str, &Tree) -> Result<T, Problem> {
