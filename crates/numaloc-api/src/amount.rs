@@ -46,6 +46,22 @@ impl AmountError {
     }
 }
 
+/// A size for people: `512.0 MiB`. [`size`] reads it.
+pub fn shown_size(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.95 would be printed as 1024.0.
+    while value >= 1023.95 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", units[unit])
+}
+
 /// Parses a size: bytes, or K, M, G, T in multiples of 1,024, also written KB or KiB, with decimals or without.
 ///
 /// # Errors

@@ -84,19 +84,7 @@ pub fn parse_some_percent(text: &str) -> Result<u8, String> {
 
 /// A size for people: `512.0 MiB`. The daemon sends none below 0.
 pub fn size(bytes: impl TryInto<u64>) -> String {
-    let bytes = bytes.try_into().unwrap_or(0);
-    let units = ["KiB", "MiB", "GiB", "TiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64 / 1024.0;
-    let mut unit = 0;
-    // 1023.95 would be printed as 1024.0.
-    while value >= 1023.95 && unit + 1 < units.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", units[unit])
+    amount::shown_size(bytes.try_into().unwrap_or(0))
 }
 
 /// A size in five characters at most, for narrow columns: `512M`, `1.5G`.

@@ -1,6 +1,7 @@
 //! Results of the members of a target.
 
 use super::{FailedProcess, FoundAt, Target};
+use crate::amount::shown_size;
 use numaloc_core::{Account, Flows, LATE, Locality, NodeId, NodeSet};
 use std::collections::BTreeMap;
 
@@ -161,8 +162,8 @@ pub fn state_and_reason(account: &Account, late_bytes: u64) -> (MemberState, Str
         let reasons = account.left_bytes().iter().filter(|(reason, _)| reason.is_shortfall());
         let late = Some(late_bytes).filter(|&bytes| bytes > 0);
         let reasons: Vec<String> = reasons
-            .map(|(reason, bytes)| format!("{bytes} bytes {reason}"))
-            .chain(late.map(|bytes| format!("{bytes} bytes {LATE}")))
+            .map(|(reason, bytes)| format!("{} {reason}", shown_size(*bytes)))
+            .chain(late.map(|bytes| format!("{} {LATE}", shown_size(bytes))))
             .collect();
         (MemberState::Partial, format!("left: {}", reasons.join(", ")))
     } else if account.moved_bytes() > 0 {
@@ -172,7 +173,7 @@ pub fn state_and_reason(account: &Account, late_bytes: u64) -> (MemberState, Str
     } else {
         let reasons = account.left_bytes().iter();
         let reasons: Vec<_> =
-            reasons.map(|(reason, bytes)| format!("{bytes} bytes {reason}")).collect();
+            reasons.map(|(reason, bytes)| format!("{} {reason}", shown_size(*bytes))).collect();
         (MemberState::Skipped, format!("what is remote stays: {}", reasons.join(", ")))
     }
 }
@@ -198,13 +199,13 @@ mod tests {
         for (moved, left, state, reason) in [
             (7, &[][..], Succeeded, ""),
             (7, &[(Reason::Shared, 3)], Succeeded, ""),
-            (7, &[(Reason::Busy, 3)], Partial, "left: 3 bytes busy in the kernel"),
+            (7, &[(Reason::Busy, 3)], Partial, "left: 3 B busy in the kernel"),
             (0, &[], Skipped, "all memory is local"),
             (
                 0,
                 &[(Reason::Bound, 3)],
                 Skipped,
-                "what is remote stays: 3 bytes bound by the application's own memory policy",
+                "what is remote stays: 3 B bound by the application's own memory policy",
             ),
             (
                 0,

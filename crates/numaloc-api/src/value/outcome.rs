@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(state, JobState::Failed);
         assert!(why.contains("ended before any of their memory was moved"), "{why}");
         assert_eq!(end(7, (Reason::ProcessGone, 3)), succeeded);
-        let late = (JobState::Partial, "left: 3 bytes out of time".to_owned());
+        let late = (JobState::Partial, "left: 3 B out of time".to_owned());
         assert_eq!(end(7, (Reason::OutOfTime, 3)), late);
         assert_eq!(end(7, (Reason::Cancelled, 3)), (JobState::Cancelled, "cancelled".to_owned()));
         // It was finished before it noticed that it was to stop.

@@ -55,7 +55,7 @@ fn each_state_of_a_member_has_its_verdict() {
     let esrch = || vec![process(111_111, "No such process (os error 3)")];
     let failed_pid = vec![(111_111, "No such process".to_owned())];
     let settled = |member: MemberResult| member.settled(100);
-    let why = "left: 12288 bytes busy in the kernel".to_owned();
+    let why = "left: 12.0 KiB busy in the kernel".to_owned();
     for (what, member, expected) in [
         ("all moved", settled(member(7, &[])), moved(Vec::new())),
         ("some moved", settled(member(7, &[(Reason::Busy, 3)])), moved(Vec::new())),
@@ -84,14 +84,14 @@ fn each_state_of_a_member_has_its_verdict() {
                 ..member(0, &[(Reason::Bound, 3)])
             }),
             Verdict::Skipped(
-                "what is remote stays: 12288 bytes bound by the application's own memory policy"
+                "what is remote stays: 12.0 KiB bound by the application's own memory policy"
                     .to_owned(),
             ),
         ),
         (
             "the rest did not have to stay any more when the run was over",
             settled(member(0, &[(Reason::Shared, 3)])),
-            Verdict::Skipped(format!("left: 12288 bytes {}", numaloc_core::LATE)),
+            Verdict::Skipped(format!("left: 12.0 KiB {}", numaloc_core::LATE)),
         ),
         (
             "it may run everywhere",

@@ -35,7 +35,7 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub job: JobArgs,
     #[command(flatten)]
-    pub waiting: WaitArgs,
+    pub progress: ProgressArgs,
 }
 
 /// Options of the daemon's job, which change nothing about what it moves.
@@ -57,17 +57,6 @@ pub struct JobArgs {
     /// A label for filtering lists, key=value (repeatable).
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
     pub label: Vec<(String, String)>,
-}
-
-/// How the end is waited for.
-#[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = "Waiting")]
-pub struct WaitArgs {
-    /// Wait for the end, which is the default.
-    #[arg(long, conflicts_with = "detach")]
-    pub wait: bool,
-    #[command(flatten)]
-    pub progress: ProgressArgs,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -136,7 +125,7 @@ pub struct PreviewArgs(pub PlanArgs);
 
 impl PreviewArgs {
     fn of_plan(command: Command) -> Command {
-        let hidden = WaitArgs::augment_args(JobArgs::augment_args(Command::new("")));
+        let hidden = ProgressArgs::augment_args(JobArgs::augment_args(Command::new("")));
         let hidden: Vec<_> = hidden.get_arguments().map(|arg| arg.get_id().clone()).collect();
         command.mut_args(|arg| {
             let hide = hidden.contains(arg.get_id()) || arg.is_hide_set();

@@ -37,7 +37,7 @@ pub struct TargetArgs {
     pub vm: Vec<String>,
     /// Workloads registered with the daemon that have these labels, as Kubernetes writes it: app=redis,tier in (a,b),!old
     /// (repeatable: all have to hold).
-    #[arg(long, value_name = "SELECTOR")]
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub selector: Vec<Selector>,
     /// Only workloads in this namespace; without --selector all of them.
     #[arg(long, value_name = "NAME")]

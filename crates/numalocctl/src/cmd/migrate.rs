@@ -122,7 +122,7 @@ fn warn(roots: &Roots, args: &MigrateArgs) {
 }
 
 fn wish(args: &MigrateArgs) -> Wish {
-    Wish::from(args.plan.waiting.progress)
+    Wish::from(args.plan.progress)
 }
 
 /// Carries the plan out, shows progress, and cancels the run on Ctrl-C.

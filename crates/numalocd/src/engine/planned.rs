@@ -82,7 +82,7 @@ mod tests {
         let shared = nothing("0-3", 0, MIB, 100).expect("a reason");
         assert_eq!(
             shared,
-            "what is remote stays: 1048576 bytes shared with processes outside the target"
+            "what is remote stays: 1.0 MiB shared with processes outside the target"
         );
     }
 }

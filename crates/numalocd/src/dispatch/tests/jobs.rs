@@ -396,7 +396,7 @@ async fn a_note_is_told_at_the_end() {
     let mut rig = Rig::at(&dir);
     for (left, message) in [
         (None, "mind this"),
-        (Some((Reason::Busy, 4096)), "left: 4096 bytes busy in the kernel; mind this"),
+        (Some((Reason::Busy, 4096)), "left: 4.0 KiB busy in the kernel; mind this"),
     ] {
         let id = rig.create(&[1], "0").await;
         let order = rig.order().await;
