@@ -35,7 +35,10 @@ fn the_sandbox_does_not_let_it_and_it_says_what_to_do() {
     let request = asking(app.pid(), slow(4 * MIB), v1::NumaBalancingAction::Pause);
     let answer = installed.client().try_create(request);
     let message = answer.as_ref().expect_err("refused").message().to_owned();
-    assert!(message.contains(SYSCTL) && message.contains("docs/daemon.md"), "{message}");
+    assert!(
+        message.contains(SYSCTL) && message.contains("/usr/share/doc/numaloc/daemon.md"),
+        "{message}"
+    );
     assert_eq!(reason(answer), (Code::FailedPrecondition, "DAEMON_LACKS_RIGHTS".into()));
 }
 

@@ -1,6 +1,7 @@
 //! The result of a migration, as clients see it.
 
 use super::{JobState, MemberState, Partner, member::state_and_reason};
+use crate::amount::shown_size;
 use numaloc_core::{
     Account, CallStats, Locality, NodeId, OffloadUse, Plan, ProcessOutcome, Reason,
 };
@@ -137,7 +138,9 @@ pub fn nothing_to_move(plan: &Plan) -> Option<String> {
     }
     let reasons: Vec<String> = match stays.contains_key(&Reason::RatioReached) {
         true => vec![format!("{}% is local already", plan.options.target_ratio)],
-        false => stays.iter().map(|(reason, bytes)| format!("{bytes} bytes {reason}")).collect(),
+        false => {
+            stays.iter().map(|(reason, bytes)| format!("{} {reason}", shown_size(*bytes))).collect()
+        }
     };
     Some(format!("what is remote stays: {}", reasons.join(", ")))
 }

@@ -93,8 +93,13 @@ fn of_target(target: &Target) -> String {
     let labels_text: Vec<_> = labels.requirements.iter().map(Requirement::to_string).collect();
     let processes: Vec<_> =
         processes.iter().map(|process| (process.pid, process.start_time)).collect();
+    // The texts of stores of earlier versions have none.
+    let machines = match virtual_machines.is_empty() {
+        true => String::new(),
+        false => format!(" machines {virtual_machines:?}"),
+    };
     format!(
-        "pids {pids:?} cgroups {cgroups:?} units {units:?} containers {containers:?} pods {pods:?} machines {virtual_machines:?} labels \
+        "pids {pids:?} cgroups {cgroups:?} units {units:?} containers {containers:?} pods {pods:?}{machines} labels \
          {labels_text:?} of {:?} creators {workload_creators:?} processes {processes:?}",
         labels.namespace
     )
