@@ -38,6 +38,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
+    /// Whether the daemon is surely this host's. What is reached by TCP may be another's.
+    pub fn is_this_host(&self) -> bool {
+        matches!(self.address, Address::Unix(_))
+    }
+
     /// Reads an address.
     ///
     /// # Errors

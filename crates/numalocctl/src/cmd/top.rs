@@ -3,7 +3,6 @@
 use super::Surroundings;
 use crate::{
     args::{Cli, Format, TopArgs},
-    endpoint::{Address, Endpoint},
     exit::{Code, Failure},
     output::{CommandResult, complain},
     place::{self, Place},
@@ -47,15 +46,10 @@ pub(super) fn feed(
     let jobs = Jobs::ask(endpoint.clone(), connect.clone(), pace.delay);
     let (host, note) = match views {
         Ok(views) => (Host::of_daemon(&around.roots, &endpoint, views, jobs), None),
-        Err(why) if is_this_host(&endpoint) => (here(Some(jobs))?, Some(own(&why))),
+        Err(why) if endpoint.is_this_host() => (here(Some(jobs))?, Some(own(&why))),
         Err(why) => return Err(why),
     };
     Ok((By::Daemon(endpoint, Box::new(connect.clone())), host, note))
-}
-
-/// Whether a daemon there is on this host. In the place of another host's daemon this program can read nothing.
-fn is_this_host(endpoint: &Endpoint) -> bool {
-    matches!(endpoint.address, Address::Unix(_))
 }
 
 fn own(why: &Failure) -> String {

@@ -3,7 +3,6 @@
 use super::{Surroundings, advise, top};
 use crate::{
     args::{AdviseArgs, Cli, TargetArgs, WebArgs},
-    endpoint::{Address, Endpoint},
     exit::{Code, Failure},
     map_file::MapFile,
     output::{CommandResult, emit},
@@ -28,7 +27,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandRe
         By::Here(_) => None,
         By::Daemon(endpoint, connect) => Some((endpoint.clone(), (**connect).clone())),
     };
-    let is_own = daemon.as_ref().is_none_or(|(endpoint, _)| is_this_host(endpoint));
+    let is_own = daemon.as_ref().is_none_or(|(endpoint, _)| endpoint.is_this_host());
     let about = HostDoc {
         name: host.name().to_owned(),
         version: env!("CARGO_PKG_VERSION"),
@@ -70,8 +69,4 @@ fn defaults() -> AdviseArgs {
         seconds: Duration::from_secs(2),
         min_bytes: 64 << 20,
     }
-}
-
-fn is_this_host(endpoint: &Endpoint) -> bool {
-    matches!(endpoint.address, Address::Unix(_))
 }
