@@ -87,6 +87,16 @@ impl fmt::Display for Target {
     }
 }
 
+impl From<&Found> for Target {
+    /// What was found under a name, as a target that means the same later, and that nothing has to be looked up for.
+    fn from(found: &Found) -> Self {
+        match &found.at {
+            Meant::Cgroup(path) => Self::Cgroup(path.clone()),
+            Meant::Pid(pid) => Self::Pid(*pid),
+        }
+    }
+}
+
 impl Target {
     /// Several targets for people: the first, and how many more there are.
     pub fn several(targets: &[Self]) -> String {
@@ -109,6 +119,17 @@ pub struct Resolved {
     pub missing: Vec<LeftOut>,
     /// Where units, containers, pods and virtual machines were found, by the index of the target.
     pub found: Vec<(usize, Found)>,
+}
+
+impl Resolved {
+    /// The targets, with what was found in place of the names that were looked up.
+    pub fn found_targets(&self) -> Vec<Target> {
+        let mut targets = self.targets.clone();
+        for (index, found) in &self.found {
+            targets[*index] = found.into();
+        }
+        targets
+    }
 }
 
 /// A target that takes no part, or not with all of its processes.

@@ -12,7 +12,7 @@ use numaloc_core::{NodeId, NodeSet, Offload, OffloadUse, Options, Plan, Topology
 use numaloc_dma::kernel;
 use numaloc_executor::{Control, Migration, Outcome, PlannedMigration, RunLimits};
 use numaloc_host::{
-    Found, LeftOut, Meant, Policies, Resolved, Roots, Source, Target, Viewer, resolve, topology,
+    Found, LeftOut, Policies, Resolved, Roots, Source, Target, Viewer, resolve, topology,
 };
 use std::{
     collections::BTreeMap,
@@ -185,13 +185,9 @@ pub fn missing_of(targets: &[Target], left_out: &[LeftOut]) -> Vec<Missing> {
 
 /// Where the members were found that had to be looked up.
 pub fn found(party: &Resolved) -> Vec<FoundMember> {
-    let member = |(index, Found { at, how }): &(usize, Found)| {
-        let cgroup = match at {
-            Meant::Cgroup(path) => Some(path.clone()),
-            Meant::Pid(_) => None,
-        };
-        let member = name_of(&party.targets[*index]);
-        FoundMember { member, at: FoundAt { cgroup, by: how.clone() } }
+    let member = |(index, found): &(usize, Found)| {
+        let (cgroup, by) = (found.cgroup().map(str::to_owned), found.how.clone());
+        FoundMember { member: name_of(&party.targets[*index]), at: FoundAt { cgroup, by } }
     };
     party.found.iter().map(member).collect()
 }

@@ -36,7 +36,7 @@ impl Party for Resolved {
     }
 
     fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Surveyed), Error> {
-        let groups = Groups::of(surveyor.roots, surveyor.topology, &self.targets);
+        let groups = Groups::of(surveyor.roots, surveyor.topology, &self.found_targets());
         let arrivals = groups.map(|groups| -> Arc<dyn Arrivals> { Arc::new(groups) });
         surveyor.survey(self.processes.clone(), arrivals)
     }

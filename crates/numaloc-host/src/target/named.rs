@@ -52,6 +52,16 @@ pub enum Meant {
     Pid(i32),
 }
 
+impl Found {
+    /// The cgroup whose processes are meant; `None`: one process is.
+    pub fn cgroup(&self) -> Option<&str> {
+        match &self.at {
+            Meant::Cgroup(path) => Some(path),
+            Meant::Pid(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.at {

@@ -1,9 +1,9 @@
 //! Processes that members of a target get while a job looks at them and moves their memory.
 
 use super::authority;
-use crate::{access::Authority, order::Aim};
+use crate::access::Authority;
 use numaloc_core::{Identity, Process, Topology};
-use numaloc_host::{Arrivals, Groups, Roots};
+use numaloc_host::{Arrivals, Groups, Roots, Target};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -20,14 +20,13 @@ pub struct Joining {
 }
 
 impl Joining {
-    /// Those of the members of `aim`; `None`: no member gets processes.
+    /// Those of the members of an aim, by their targets in its order; `None`: no member gets processes.
     pub fn of(
         roots: &Roots,
         topology: &Topology,
-        aim: &Aim,
+        targets: &[Target],
         authority: &Authority,
     ) -> Option<Arc<Self>> {
-        let targets = aim.members.iter().map(|member| &member.target);
         let groups = Groups::of(roots, topology, targets)?;
         let (roots, authority) = (roots.clone(), authority.clone());
         Some(Arc::new(Self { roots, groups, authority, found: Mutex::default() }))

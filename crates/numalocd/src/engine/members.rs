@@ -97,8 +97,12 @@ impl Members {
         }
         let targets: Vec<_> = aim.members.iter().map(|member| member.target.clone()).collect();
         let (mut judged, mut processes) = (Vec::new(), BTreeMap::new());
+        // Names that are looked up mean what was found from then on.
+        let mut found_targets = Vec::new();
         for (member, found) in aim.members.iter().zip(resolve_each(roots, &targets, topology)) {
             let (mut unreadable, mut at) = (None, None);
+            let place = found.as_ref().ok().and_then(|found| found.found.as_ref());
+            found_targets.push(place.map_or_else(|| member.target.clone(), Into::into));
             let found = match found {
                 Ok(found) => {
                     at = found.found.map(found_at);
@@ -116,7 +120,7 @@ impl Members {
             });
             judged.push(Judged { name: member.name.clone(), found, unreadable, at });
         }
-        let joining = Joining::of(roots, topology, aim, authority);
+        let joining = Joining::of(roots, topology, &found_targets, authority);
         let (target, authority) = (numaloc_host::Target::several(&targets), authority.clone());
         let missing = aim.missing.clone();
         let members = Self { target, authority, judged, missing, processes, joining };
@@ -333,11 +337,7 @@ fn at(places: &BTreeMap<Identity, usize>, identities: &BTreeSet<Identity>) -> Ve
 }
 
 fn found_at(found: Found) -> FoundAt {
-    let cgroup = match found.at {
-        numaloc_host::Meant::Cgroup(path) => Some(path),
-        numaloc_host::Meant::Pid(_) => None,
-    };
-    FoundAt { cgroup, by: found.how }
+    FoundAt { cgroup: found.cgroup().map(str::to_owned), by: found.how }
 }
 
 /// What a plan says of the processes at these indexes.

@@ -107,4 +107,8 @@ fn what_one_name_lacks_does_not_hide_the_others() {
     assert_eq!(resolved.missing.iter().map(|left| left.target).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(resolved.found.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [2]);
     assert_eq!(resolved.processes.len(), 1);
+    // Later looks mean what was found, even if another container has the name by then.
+    let cgroup = Target::Cgroup(format!("/docker/{a}"));
+    let found = [&targets[..2], &[cgroup, Target::Pid(100)]].concat();
+    assert_eq!(resolved.found_targets(), found);
 }
