@@ -98,10 +98,10 @@ pub fn shaped(command: Command, path: &[&str]) -> Command {
     names.into_iter().fold(command, |command, name| {
         let below = [path, &[name.as_str()]].concat();
         let Outputs { formats, has_headers } = outputs(&below);
-        // Its subcommands have their own.
+        // Its subcommands have their own. zsh completes a value by the outermost command that has the option, so this one has all.
         let has_own = matches!(&below[..], ["jobs" | "schedules" | "workloads" | "generate"]);
         command.mut_subcommand(&name, |sub| match has_own {
-            true => sub.arg(output(&[Format::Table]).hide(true)).arg(headers().hide(true)),
+            true => sub.arg(output(Format::value_variants()).hide(true)).arg(headers().hide(true)),
             false => {
                 sub.arg(output(formats).hide(formats.is_empty())).arg(headers().hide(!has_headers))
             }

@@ -117,7 +117,8 @@ impl Known {
         };
         let lines =
             script.lines().map(|line| action(line).unwrap_or_else(|| line.to_owned()) + "\n");
-        let function = "\n_numalocctl_known() {\n    local -a values\n    values=(${(f)\"$(numalocctl __complete $1 2>/dev/null)\"})\n    compadd -a values\n}\n\n";
+        // _arguments puts the options of compadd before the words of an action (zshcompsys(1)), so the kind comes last.
+        let function = "\n_numalocctl_known() {\n    local -a values\n    values=(${(f)\"$(numalocctl __complete $@[-1] 2>/dev/null)\"})\n    compadd \"${(@)@[1,-2]}\" -a values\n}\n\n";
         let text: String = lines.collect();
         // What follows calls the completion.
         match text.rfind("\nif [ \"$funcstack[1]\"") {
