@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// Commands by what they are for. Those that no group has come last.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Look", &["top", "web", "topology", "locality", "plan", "advise", "doctor", "dsa"]),
+    ("Look", &["top", "web", "topology", "locality", "plan", "advise", "explain", "doctor", "dsa"]),
     ("Move", &["migrate", "jobs", "schedules", "workloads", "events"]),
     ("Daemon", &["status", "drain", "undrain", "pause-all", "resume-all", "backup", "metrics"]),
     ("Other", &[]),
