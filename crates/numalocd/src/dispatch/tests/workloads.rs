@@ -706,7 +706,10 @@ async fn schedules_run_soon_when_their_cpus_change() {
         let found = Ok(FoundTarget::default());
         rig.probed.send(ProbeAnswer { schedule, etag, found }).expect("the dispatcher is there");
         let order = rig.order().await;
-        let nothing = Planned { nothing: Some("all is local".to_owned()), ..planned(&[1], "0") };
+        let nothing = Planned {
+            nothing: Some((JobState::Skipped, "all is local".to_owned())),
+            ..planned(&[1], "0")
+        };
         rig.report(EngineReport::Planned(order.job.clone(), Ok(nothing)));
         rig.reaches(&order.job, JobState::Skipped).await;
     }
