@@ -62,7 +62,7 @@ Examples:
   numalocctl top                                         what is where, live
   numalocctl topology                                    nodes, their CPUs and memory
   numalocctl locality --pid 4711                         where the memory of a process is
-  numalocctl plan --unit redis-server                    what would move, what not and why
+  numalocctl plan --unit redis-server                    what would move or stay, and why
   numalocctl advise                                      what is on the wrong node, and what would help
   numalocctl explain redis-server                        why the daemon moves it, or not
   numalocctl migrate --cgroup /system.slice/redis.service
@@ -120,7 +120,7 @@ pub enum Command {
         after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
     )]
     Locality(Deferred<LocalityArgs>),
-    /// Show what a migration would move, what not and why.
+    /// Preview a migration: what would move or stay, and why.
     ///
     /// It moves nothing.
     #[command(

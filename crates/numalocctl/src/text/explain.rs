@@ -154,3 +154,32 @@ fn hint(reason: Reason) -> Option<&'static str> {
         Reason::NotMovable | Reason::ProcessGone | Reason::Cancelled | Reason::NotNeeded => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_allows_no_move_is_an_answer() {
+        let refused = "this machine has one NUMA node".to_owned();
+        let document = ExplainDoc { refused, ..ExplainDoc::default() };
+        let text = explain(&document, &v1::Topology::default(), View::TABLE);
+        assert!(text.ends_with("\nno plan: this machine has one NUMA node\n"), "{text}");
+    }
+
+    #[test]
+    fn members_that_the_last_run_left_out_have_their_reason() {
+        let member = v1::MemberResult {
+            member: Some(v1::Target { pids: vec![7], ..Default::default() }),
+            state: v1::MemberState::Refused.into(),
+            reason: "process 7 (a) is not yours".to_owned(),
+            ..Default::default()
+        };
+        let state = v1::JobState::Failed.into();
+        let job = v1::Job { state, members: vec![member], ..Default::default() };
+        let explained = ExplainedSchedule { last_job: Some(job), ..Default::default() };
+        let document = ExplainDoc { schedules: vec![explained], ..ExplainDoc::default() };
+        let text = explain(&document, &v1::Topology::default(), View::TABLE);
+        assert!(text.contains("last run left out: pid 7: process 7 (a) is not yours\n"), "{text}");
+    }
+}
