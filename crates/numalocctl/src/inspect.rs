@@ -109,7 +109,7 @@ pub fn to_move(
     (options, workers): (&OptionArgs, Option<usize>),
     policies: Policies<'_>,
 ) -> Result<PlannedMigration<Resolved>, Failure> {
-    // Before the host is looked at: whom only the daemon knows is found on no machine.
+    // Before the host is scanned: members that only the daemon knows are found on no machine.
     target.targets()?;
     let migration = Migration::on(roots)?;
     let mut options = options.options(&migration.topology().with_memory())?;

@@ -1,4 +1,4 @@
-//! The help of the program itself: its commands in groups, and what it reads besides the command line.
+//! The help of the program itself: its commands in groups, its environment variables and its files.
 
 use clap::Command;
 use std::fmt::Write;
@@ -32,7 +32,7 @@ pub const FILES: [(&str, &str); 3] = [
     ),
 ];
 
-/// `examples`, and what stands in the environment and in files.
+/// `examples`, followed by the environment variables and files.
 pub fn reference(examples: &str) -> String {
     let mut text = examples.to_owned();
     for (title, rows) in [("Environment", &ENVIRONMENT[..]), ("Files", &FILES)] {

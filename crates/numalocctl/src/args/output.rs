@@ -59,7 +59,7 @@ impl Colour {
 /// What a command prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outputs {
-    /// The formats of its answer; empty: what it prints has one form.
+    /// The formats of its answer; empty: its output has one form.
     pub formats: &'static [Format],
     /// Whether there are tables, whose header can be left out.
     pub has_headers: bool,

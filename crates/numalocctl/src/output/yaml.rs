@@ -90,7 +90,7 @@ mod tests {
         check(&awkward());
     }
 
-    /// PyYAML, and with it Ansible, reads YAML 1.1, where `no` and `1:30` are no texts.
+    /// PyYAML, and with it Ansible, reads YAML 1.1, where `no` and `1:30` are not texts.
     #[test]
     fn pyyaml_reads_the_same() {
         const MISSING: i32 = 77;
