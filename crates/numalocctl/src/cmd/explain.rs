@@ -30,7 +30,7 @@ fn explain(daemon: &Daemon, target: &TargetArgs) -> Result<ExplainDoc, Failure> 
         limits: Limits::default(),
     };
     let (mut plan, refused) = planned(daemon, &default)?;
-    let sought = Sought::new((&default.target).into(), plan.as_ref());
+    let sought = sought(daemon, &default, plan.as_ref())?;
     let (mut schedules, mut unknown) = (Vec::new(), Vec::new());
     for schedule in daemon.list_schedules(&ScheduleFilter::default())?.schedules {
         let last_job = last_job(daemon, &schedule)?;
@@ -75,6 +75,25 @@ fn planned(
         ) => Ok((None, why)),
         Err(failure) => Err(failure),
     }
+}
+
+/// The target as a plan has found it; without a plan, a look at its memory.
+fn sought(
+    daemon: &Daemon,
+    spec: &MigrationSpec,
+    plan: Option<&v1::PlanMigrationResponse>,
+) -> Result<Sought, Failure> {
+    let target = (&spec.target).into();
+    Ok(match plan {
+        Some(v1::PlanMigrationResponse { plan, found, .. }) => {
+            let processes = plan.as_ref().map_or(&[][..], |plan| &plan.processes);
+            Sought::new(target, found, processes)
+        }
+        None => {
+            let v1::GetLocalityResponse { locality, found, .. } = daemon.locality(&spec.target)?;
+            Sought::new(target, &found, &locality.unwrap_or_default().processes)
+        }
+    })
 }
 
 /// The job of a schedule's last run, with its plan.

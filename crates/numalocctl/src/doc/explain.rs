@@ -42,12 +42,15 @@ pub struct Sought {
 }
 
 impl Sought {
-    /// What a request names, and what a plan for it has found.
-    pub fn new(mut target: v1::Target, plan: Option<&v1::PlanMigrationResponse>) -> Self {
-        let found = plan.iter().flat_map(|plan| &plan.found);
-        target.cgroups.extend(found.map(|found| found.cgroup.clone()).filter(|it| !it.is_empty()));
-        let plan = plan.and_then(|answer| answer.plan.as_ref());
-        Self { target, processes: processes(plan).collect() }
+    /// What a request names, where its members were found, and their processes.
+    pub fn new(
+        mut target: v1::Target,
+        found: &[v1::FoundMember],
+        processes: &[v1::ProcessLocality],
+    ) -> Self {
+        let cgroups = found.iter().map(|found| found.cgroup.clone());
+        target.cgroups.extend(cgroups.filter(|cgroup| !cgroup.is_empty()));
+        Self { target, processes: ids(processes).collect() }
     }
 
     /// Whether a migration of `target` with these pinned processes concerns it. `plan` is that of its last run.
@@ -61,7 +64,7 @@ impl Sought {
         let mut pinned = pinned.map(|process| (process.pid, process.start_time_ticks));
         let is_known = |id: &(i32, i64)| self.processes.contains(id);
         pinned.any(|id| is_known(&id))
-            || processes(plan).any(|id| is_known(&id))
+            || plan.is_some_and(|plan| ids(&plan.processes).any(|id| is_known(&id)))
             || target.is_some_and(|target| self.names(target))
     }
 
@@ -97,9 +100,9 @@ impl Sought {
     }
 }
 
-fn processes(plan: Option<&v1::Plan>) -> impl Iterator<Item = (i32, i64)> {
-    let processes = plan.into_iter().flat_map(|plan| &plan.processes);
-    let ids = processes.filter_map(|each| each.process.as_ref());
+/// Pid and start time of processes.
+fn ids(processes: &[v1::ProcessLocality]) -> impl Iterator<Item = (i32, i64)> {
+    let ids = processes.iter().filter_map(|each| each.process.as_ref());
     ids.map(|id| (id.pid, id.start_time_ticks))
 }
 
@@ -125,12 +128,7 @@ mod tests {
     fn redis() -> Sought {
         let cgroup = "/system.slice/redis.service".to_owned();
         let found = v1::FoundMember { cgroup, ..Default::default() };
-        let answer = v1::PlanMigrationResponse {
-            plan: Some(plan(7, 90)),
-            found: vec![found],
-            ..Default::default()
-        };
-        Sought::new(units("redis"), Some(&answer))
+        Sought::new(units("redis"), &[found], &plan(7, 90).processes)
     }
 
     #[test]
