@@ -38,7 +38,7 @@ fn explain(daemon: &Daemon, target: &TargetArgs) -> Result<ExplainDoc, Failure> 
         let named = schedule.spec.as_ref().and_then(|spec| spec.target.as_ref());
         if sought.is_in(named, &schedule.pinned_processes, last_plan) {
             schedules.push(ExplainedSchedule { schedule, last_job });
-        } else if last_plan.is_none() && schedule.pinned_processes.is_empty() {
+        } else if is_unknown(&schedule, last_plan) {
             unknown.push(schedule.name);
         }
     }
@@ -61,6 +61,12 @@ fn explain(daemon: &Daemon, target: &TargetArgs) -> Result<ExplainDoc, Failure> 
     workloads.retain(|workload| sought.is_of(workload));
     let holds = daemon.status()?.holds.unwrap_or_default();
     Ok(ExplainDoc { holds, schedules, unknown, jobs, workloads, policy_of, plan, refused })
+}
+
+/// Whether the processes of a schedule are not known: it has not run yet, and its target may exist.
+fn is_unknown(schedule: &v1::Schedule, last_plan: Option<&v1::Plan>) -> bool {
+    let is_gone = schedule.state() == v1::ScheduleState::TargetGone;
+    last_plan.is_none() && schedule.pinned_processes.is_empty() && !is_gone
 }
 
 /// What a migration would do, or why the host allows none: that is an answer, too.

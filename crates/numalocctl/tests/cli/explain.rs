@@ -5,7 +5,7 @@ use crate::{
     fake::{Fake, Script},
     run::{json, refused, text},
 };
-use numaloc_api::v1::{Job, JobState, LeftReason, MigrationSpec, Schedule, Target};
+use numaloc_api::v1::{Job, JobState, LeftReason, MigrationSpec, Schedule, ScheduleState, Target};
 
 /// A schedule for a unit, whose last run has left pinned memory.
 fn redis() -> (Schedule, Job) {
@@ -64,10 +64,12 @@ fn a_schedule_is_shown_with_its_last_run_and_what_to_do() {
 #[test]
 fn a_job_under_way_is_shown_by_its_processes() {
     let jobs = vec![job(JobState::Queued, 0)];
-    let fake = Fake::start(Script { schedules: Vec::new(), jobs, ..Script::default() });
+    // A target that is gone has no processes, so none of this one.
+    let gone = Schedule { state: ScheduleState::TargetGone.into(), ..schedule() };
+    let fake = Fake::start(Script { schedules: vec![gone], jobs, ..Script::default() });
     let shown = text(&fake.run("explain --pid 4711"), 0);
     assert!(shown.contains("job: jobs/42 queued\n"), "{shown}");
-    assert!(!shown.contains("no schedule"), "{shown}");
+    assert!(!shown.contains("no schedule") && !shown.contains("not known"), "{shown}");
     let asked = fake.seen("ListJobs").pop().unwrap();
     assert!(asked.contains("Queued") && !asked.contains("Succeeded"), "{asked}");
 }
