@@ -117,10 +117,11 @@ fn fresh_hugetlb_pages_come_after_those_of_the_pool_and_leave_the_reserve() {
     let ((home, home_free), (remote, _)) = (pool(0), pool(1));
     assert!(home_free == 0 && home + remote == 36, "{outcome:?}");
     assert_eq!(scene.nodes("hugetlb"), [(0, home * HUGE), (1, (16 - home) * HUGE)].into());
-    // Memory that others freed meanwhile may be used. What counts is that the reserve is left, give or take two pages.
+    // Memory that earlier tests give back meanwhile may be used, so that all 16 pages may come home. What counts is that the reserve is
+    // left, give or take two pages.
     let left = free_bytes(0) - high_watermark_bytes(0);
     assert!(left + 2 * HUGE >= free - 9 * MIB, "{left} bytes are left: {outcome:?}");
-    assert!((5..16).contains(&home), "{home} pages at home: {outcome:?}");
+    assert!(home > 4, "fresh pages come after the pool's four: {home} at home: {outcome:?}");
     scene.finish();
 }
 

@@ -62,7 +62,7 @@ pub struct Notice {
     pub container: Option<Container>,
 }
 
-/// A plugin. While one of its functions runs, the runtime waits, and so does whoever wants to start a container: they have to
+/// A plugin. While one of its functions runs, the runtime waits, and so do all clients that start a container: they have to
 /// return at once.
 pub trait Plugin {
     /// The runtime says who it is, and asks which events the plugin wants. An empty set means all of them.

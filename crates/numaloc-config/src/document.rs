@@ -43,7 +43,7 @@ pub struct Document<'t> {
 
 /// A line of one of the texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct FileLine {
     /// Which of the texts, from 0.
     pub file: usize,
     /// The line in it, from 1.
@@ -127,12 +127,12 @@ impl<'t> Document<'t> {
     }
 
     /// The keys that several texts give, each with the place that it has first and the one that holds.
-    pub fn replaced(&self) -> impl Iterator<Item = (&str, [Place; 2])> {
+    pub fn replaced(&self) -> impl Iterator<Item = (&str, [FileLine; 2])> {
         self.replaced.iter().map(|of| (of.key.as_str(), of.starts.map(|start| self.place(start))))
     }
 
     /// Where `key` is; `None` if the document does not have it.
-    pub fn place_of(&self, key: &str) -> Option<Place> {
+    pub fn place_of(&self, key: &str) -> Option<FileLine> {
         Some(self.place(self.offset_of(key)?))
     }
 
@@ -151,7 +151,7 @@ impl<'t> Document<'t> {
     }
 
     fn push(&mut self, start: usize, key: String, message: String) {
-        let Place { file, line } = self.place(start);
+        let FileLine { file, line } = self.place(start);
         self.problems.push(Problem { file, line, key, message });
     }
 
@@ -160,7 +160,7 @@ impl<'t> Document<'t> {
         self.texts.iter().map(|text| text.len() + 1).sum()
     }
 
-    fn place(&self, start: usize) -> Place {
+    fn place(&self, start: usize) -> FileLine {
         let (mut file, mut start) = (0, start);
         while let Some(text) = self.texts.get(file)
             && start > text.len()
@@ -171,7 +171,7 @@ impl<'t> Document<'t> {
         }
         let text = self.texts.get(file).copied().unwrap_or_default();
         let before = text.as_bytes().iter().take(start);
-        Place { file, line: 1 + before.filter(|byte| **byte == b'\n').count() }
+        FileLine { file, line: 1 + before.filter(|byte| **byte == b'\n').count() }
     }
 
     /// `key` with the elements of its lists counted from the first one in the file that they are in.
@@ -385,7 +385,7 @@ other = 1
             "inner.innermost.flag = true\ninner.time = \"6s\"",
         ];
         let (file, document) = Document::read_all::<File>(texts);
-        let place = |file, line| Place { file, line };
+        let place = |file, line| FileLine { file, line };
         let replaced: Vec<_> = document.replaced().collect();
         let expected = [
             ("count", [place(0, 1), place(2, 1)]),

@@ -8,5 +8,5 @@ mod file;
 mod merge;
 pub mod value;
 
-pub use document::{Document, Place, Problem};
+pub use document::{Document, FileLine, Problem};
 pub use file::{FileError, Source, load};

@@ -19,6 +19,7 @@ pub(crate) mod virtual_machines;
 use crate::{
     Error, Roots,
     target::{
+        lookup::Whereabouts,
         named::{Found, Meant, NamedKind},
         process::{Miss, OpenProcess},
     },
@@ -57,20 +58,6 @@ impl Target {
         match self {
             Self::Pid(_) | Self::Process { .. } => false,
             Self::Cgroup(_) | Self::Unit(_) | Self::Named { .. } => true,
-        }
-    }
-
-    fn unit(&self) -> Option<&str> {
-        match self {
-            Self::Unit(name) => Some(name),
-            _ => None,
-        }
-    }
-
-    fn named(&self) -> Option<(NamedKind, &str)> {
-        match self {
-            Self::Named { kind, name } => Some((*kind, name)),
-            _ => None,
         }
     }
 }
@@ -206,8 +193,11 @@ pub fn resolve_each(
 ) -> impl Iterator<Item = Result<FoundProcesses, Error>> {
     let places = lookup::find(roots, targets).into_iter();
     targets.iter().zip(places).map(|(target, place)| match place {
-        None => process(roots, target, topology),
-        Some(place) => {
+        Whereabouts::Pid(pid) => Ok(FoundProcesses::one(read(roots, pid, topology)?)),
+        Whereabouts::Process { identity, boot_id } => {
+            Ok(FoundProcesses::one(read_same(roots, identity, boot_id, topology)?))
+        }
+        Whereabouts::Found(place) => {
             let place = place?;
             let mut found = match &place.at {
                 Meant::Cgroup(path) => members(roots, path, target, topology)?,
@@ -223,26 +213,19 @@ fn read(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Error> 
     process::read(roots, pid, topology).map_err(|miss| miss.into_error(pid))
 }
 
-/// The process that a target names by pid.
-fn process(roots: &Roots, target: &Target, topology: &Topology) -> Result<FoundProcesses, Error> {
-    match target {
-        Target::Pid(pid) => Ok(FoundProcesses::one(read(roots, *pid, topology)?)),
-        Target::Process { identity, boot_id } => {
-            let other = Error::OtherProcess { pid: identity.pid };
-            if crate::boot_id(roots)? != *boot_id {
-                return Err(other);
-            }
-            let process = read(roots, identity.pid, topology)?;
-            if process.identity == *identity {
-                Ok(FoundProcesses::one(process))
-            } else {
-                Err(other)
-            }
-        }
-        Target::Cgroup(_) | Target::Unit(_) | Target::Named { .. } => {
-            Err(Error::Empty { target: target.to_string() })
-        }
+/// The process that has this identity, and no other one with its pid.
+fn read_same(
+    roots: &Roots,
+    identity: Identity,
+    boot_id: &str,
+    topology: &Topology,
+) -> Result<Process, Error> {
+    let other = || Error::OtherProcess { pid: identity.pid };
+    if crate::boot_id(roots)? != boot_id {
+        return Err(other());
     }
+    let process = read(roots, identity.pid, topology)?;
+    if process.identity == identity { Ok(process) } else { Err(other()) }
 }
 
 impl Error {

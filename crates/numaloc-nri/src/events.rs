@@ -1,8 +1,7 @@
-//! Containers as containerd's own events and its CRI tell them, on hosts without NRI.
+//! Containers by containerd's own events and its CRI, on hosts without NRI.
 //!
-//! Events say that something has happened to a container, and the CRI what it is like then. All containers are listed at the begin of
-//! each connection, and again in intervals: an event could be missed between the begin of the subscription, of which containerd gives
-//! no sign, and the first list.
+//! An event names a container that has changed, and the CRI has its state. All containers are listed at the start of each connection, and
+//! again at intervals: an event could be missed between the first list and the start of the subscription, which containerd does not report.
 
 use crate::{
     answer::innermost, back_off::BackOff, config::Config, containers::Containers, inbox::Inbox,
@@ -139,7 +138,7 @@ async fn listen(channel: Channel, events: mpsc::Sender<Envelope>) -> anyhow::Res
     Err(anyhow::anyhow!("containerd has ended its events"))
 }
 
-/// Tells what there is, and then what changes.
+/// Reports all containers that exist, and then each change.
 async fn follow(
     mut containers: Containers,
     envelopes: &mut mpsc::Receiver<Envelope>,

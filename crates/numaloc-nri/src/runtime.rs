@@ -54,7 +54,7 @@ where
         let begin = Instant::now();
         let ended = match connect().await {
             Ok(stream) => session(stream, &identity, &mut handlers, inbox).await,
-            // Whoever starts this process may be able to change that, but only when it starts it again.
+            // The process that starts this one may be able to change that, but only at its next start.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let why = format!(
                     "cannot connect to {}: {error}. The runtime makes its socket for root alone: start this by numaloc-nri.service, which lets its group in",

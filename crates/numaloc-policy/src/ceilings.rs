@@ -11,7 +11,7 @@ use std::time::Duration;
 const TIME_MAX: u64 = 366 * DAY_MS;
 
 /// The most that pods may ask for by annotations. It is the operator's: pods cannot change it. The default ceilings keep a pod from
-/// harming its neighbours. The daemon has ceilings of its own for whoever passes the request on.
+/// harming its neighbours. The daemon has ceilings of its own for the client that passes the request on.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Ceilings {

@@ -82,7 +82,7 @@ impl KubeClass {
     /// if somebody else made the pod.
     fn of(cgroup_parent: &str) -> Option<Self> {
         // kubepods/burstable/pod..., or kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod....slice, or the last of these
-        // alone. Some distributions put a slice of their own before them, which is no word of these.
+        // alone. Some distributions put a slice of their own before them, which is none of these words.
         let words = || cgroup_parent.split(['/', '-', '.']).take_while(|word| !is_pod(word));
         if words().any(|word| word == "besteffort") {
             return Some(Self::BestEffort);

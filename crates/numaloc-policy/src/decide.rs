@@ -22,7 +22,7 @@ pub const CONTAINER_KEY: &str = "numaloc.io/policy.container.";
 /// Longest value of an annotation in bytes: far more than a policy for each of some hundred containers. A pod may have 256 KiB.
 pub const VALUE_MAX: usize = 16 << 10;
 
-/// Keys of ours that are no policies.
+/// Keys of ours that do not hold policies.
 const OTHER_KEYS: [&str; 2] = ["numaloc.io/status", "numaloc.io/run-now"];
 /// Most keys that are not known and are named.
 const UNKNOWN_MAX: usize = 4;

@@ -88,7 +88,7 @@ impl ContainerResult {
     }
 
     /// What became of the containers of a pod by the members of one target: `containers` has their names and ids in the pod's
-    /// order. Containers that are no member are left out.
+    /// order. Containers that are not members are left out.
     pub fn of_members(containers: &[(String, String)], members: &[MemberResult]) -> Vec<Self> {
         let ids = members.iter().flat_map(|member| {
             member.member.containers.iter().map(move |id| (id.as_str(), member))
@@ -114,7 +114,7 @@ fn judge(member: &MemberResult) -> Verdict {
     let is_completed = member.account.moved_bytes() > 0 || !member.failed.is_empty();
     match member.state {
         MemberState::Succeeded => completed(member),
-        // For the contract, processes that end meanwhile are no failure of the container.
+        // For the contract, a container does not fail because processes end meanwhile.
         MemberState::Partial | MemberState::Failed if is_completed => completed(member),
         MemberState::Skipped => skipped(member),
         // Nothing was left of what the run came to: it may be moved only since then.

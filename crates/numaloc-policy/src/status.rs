@@ -45,7 +45,7 @@ pub struct LastResult {
     pub remote_pages: u64,
 }
 
-/// Why the annotation's value is no status.
+/// Why the annotation's value is not a valid status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum BadStatus {
@@ -119,7 +119,7 @@ impl PodStatus {
     /// Reads the annotation's value, also one that koordlet wrote. Keys that are not known are ignored.
     ///
     /// # Errors
-    /// It is no status. The next run writes a new one.
+    /// It is not a valid status. The next run writes a new one.
     pub fn read(text: &str) -> Result<Self, BadStatus> {
         if text.len() > STATUS_MAX {
             return Err(BadStatus::TooLong { bytes: text.len() });

@@ -62,8 +62,9 @@ Examples:
   numalocctl top                                         what is where, live
   numalocctl topology                                    nodes, their CPUs and memory
   numalocctl locality --pid 4711                         where the memory of a process is
-  numalocctl plan --unit redis-server                    what would move, what not and why
+  numalocctl plan --unit redis-server                    what would move or stay, and why
   numalocctl advise                                      what is on the wrong node, and what would help
+  numalocctl explain redis-server                        why the daemon moves it, or not
   numalocctl migrate --cgroup /system.slice/redis.service
   numalocctl migrate --pid 4711,4712 --to 0-1 --timeout 5m
   numalocctl migrate --unit redis-server --profile gentle
@@ -119,7 +120,7 @@ pub enum Command {
         after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
     )]
     Locality(Deferred<LocalityArgs>),
-    /// Show what a migration would move, what not and why.
+    /// Preview a migration: what would move or stay, and why.
     ///
     /// It moves nothing.
     #[command(
@@ -134,6 +135,14 @@ Examples:\n  numalocctl plan --cgroup /system.slice/redis.service\n  numalocctl 
         after_help = "Examples:\n  numalocctl advise\n  numalocctl advise --unit redis-server --seconds 10"
     )]
     Advise(Deferred<AdviseArgs>),
+    /// Show why the daemon moves the memory of processes, or not.
+    ///
+    /// It names the schedules and jobs that move it, with their last results, and why memory stays, with what to do about it. It
+    /// changes nothing.
+    #[command(
+        after_help = "Examples:\n  numalocctl explain redis-server\n  numalocctl explain --unit redis-server"
+    )]
+    Explain(Deferred<TargetArgs>),
     /// Bring the memory of processes to their local nodes.
     Migrate(Deferred<MigrateArgs>),
     /// Show what the daemon is doing, and who you are to it.
@@ -213,6 +222,7 @@ impl Command {
         match self {
             Self::Locality(args) => Some((&mut args.target, true)),
             Self::Plan(args) => Some((&mut args.0.target, true)),
+            Self::Explain(target) => Some((target, true)),
             Self::Migrate(args) => Some((&mut args.plan.target, true)),
             Self::Advise(args) => Some((&mut args.target, false)),
             Self::Schedules(command) => match &mut **command {

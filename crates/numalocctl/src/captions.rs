@@ -61,7 +61,7 @@ pub fn sums(side: &Side, home: &NodeSet) -> String {
 pub fn remote(cell: &Cell, home: &NodeSet) -> Option<String> {
     let placed: u64 = cell.nodes.values().sum();
     let share = cell.remote_bytes(home) as f64 * 100.0 / placed as f64;
-    // Little is not nothing.
+    // A small share still has a line.
     let share = if share > 0.0 { share.max(0.1) } else { share };
     (placed > 0).then(|| format!("{} % remote", percent(share)))
 }

@@ -10,6 +10,7 @@ mod doctor;
 mod documents;
 mod dsa;
 mod events;
+mod explain;
 mod generate;
 mod holds;
 mod jobs;
@@ -91,6 +92,7 @@ fn carry_out(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure>
         Command::Locality(args) => locality::run(cli, around, args),
         Command::Plan(args) => plan::run(cli, around, &args.0),
         Command::Advise(args) => advise::run(cli, around, args),
+        Command::Explain(args) => explain::run(cli, &daemon("explain")?, args),
         Command::Migrate(args) => migrate::run(cli, around, args),
         Command::Status => status::run(cli, &daemon("status")?),
         Command::Drain => holds::drain(cli, &daemon("drain")?, true),

@@ -127,7 +127,7 @@ pub struct Columns(pub Vec<Column>);
 impl FromStr for Columns {
     type Err = String;
 
-    /// Names with commas. LOCAL% comes with AGE: it is worth nothing without.
+    /// Names with commas. LOCAL% implies AGE: without it, the share may be arbitrarily old.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut columns = Vec::new();
         for name in text.split(',').filter(|name| !name.trim().is_empty()) {

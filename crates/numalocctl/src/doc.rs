@@ -3,12 +3,14 @@
 
 mod check;
 mod dsa;
+mod explain;
 mod map;
 mod parts;
 mod top;
 
 pub use check::{Check, DoctorDoc};
 pub use dsa::{DsaDeviceDoc, DsaDoc, WorkQueueDoc};
+pub use explain::{ExplainDoc, ExplainedSchedule, Sought};
 pub use map::MapDoc;
 pub use parts::{NodeBytes, ids, node_bytes};
 pub use top::{MovedFlows, Moving, TopDoc, TopNodeDoc, TopRowDoc, TopSource};

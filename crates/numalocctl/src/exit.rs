@@ -100,6 +100,9 @@ pub enum Failure {
     /// A document could not be written as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// A document could not be written as YAML.
+    #[error("cannot write YAML: {0}")]
+    Yaml(#[from] serde_saphyr::SerializeError),
     /// Standard output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
@@ -129,7 +132,9 @@ impl From<&Failure> for Code {
             Failure::Left(_) => Self::Left,
             // The reader has closed the pipe, because it has seen enough.
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Self::Done,
-            Failure::Signals(_) | Failure::Json(_) | Failure::Output(_) => Self::Failure,
+            Failure::Signals(_) | Failure::Json(_) | Failure::Yaml(_) | Failure::Output(_) => {
+                Self::Failure
+            }
             Failure::NoTargetNode(_) | Failure::Write { .. } | Failure::Runtime(_) => Self::Failure,
         }
     }

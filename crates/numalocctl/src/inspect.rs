@@ -12,7 +12,7 @@ use numaloc_core::{NodeId, NodeSet, Offload, OffloadUse, Options, Plan, Topology
 use numaloc_dma::kernel;
 use numaloc_executor::{Control, Migration, Outcome, PlannedMigration, RunLimits};
 use numaloc_host::{
-    Found, LeftOut, Policies, Resolved, Roots, Source, Target, Viewer, resolve, topology,
+    Error, Found, LeftOut, Policies, Resolved, Roots, Source, Target, Viewer, resolve, topology,
 };
 use std::{
     collections::BTreeMap,
@@ -99,38 +99,44 @@ fn page_source(source: Source) -> v1::PageSource {
     }
 }
 
-/// Plans to move a target, with at most `workers` threads if there is a number. Fails on a machine where memory cannot move
-/// anywhere.
+/// Plans to move a target, with at most `workers` threads if there is a number.
+///
+/// # Errors
+/// The target is not found or may not be read. If it is: the memory of this machine cannot move anywhere.
 pub fn to_move(
     roots: &Roots,
     target: &TargetArgs,
     (options, workers): (&OptionArgs, Option<usize>),
     policies: Policies<'_>,
 ) -> Result<PlannedMigration<Resolved>, Failure> {
-    // Before the host is looked at: whom only the daemon knows is found on no machine.
+    // Before the host is scanned: members that only the daemon knows are found on no machine.
     target.targets()?;
     let migration = Migration::on(roots)?;
     let mut options = options.options(&migration.topology().with_memory())?;
     options.pacing.workers = workers;
-    migration.check(&options)?;
-    plan(migration, roots, target, &options, policies)
+    plan(migration, roots, target, &options, policies, topology::check_several)
 }
 
 /// Inspects a target on any machine, without a plan to move it.
 pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Inspection, Failure> {
     let (migration, options) = (Migration::on(roots)?, Options::default());
-    Ok(plan(migration, roots, target, &options, Policies::Leave)?.into())
+    Ok(plan(migration, roots, target, &options, Policies::Leave, |_| Ok(()))?.into())
 }
 
+/// Plans for a target. Once that is found, `check` says whether the machine is fit for it.
 fn plan(
     migration: Migration<'_>,
     roots: &Roots,
     target: &TargetArgs,
     options: &Options,
     policies: Policies<'_>,
+    check: impl FnOnce(&Topology) -> Result<(), Error>,
 ) -> Result<PlannedMigration<Resolved>, Failure> {
     let targets = target.targets()?;
-    let find = |topology: &Topology| resolve(roots, &targets, topology);
+    let find = |topology: &Topology| {
+        let found = resolve(roots, &targets, topology)?;
+        check(topology).map(|()| found)
+    };
     Ok(migration.plan(options, policies, &|| false, find)?)
 }
 

@@ -116,11 +116,8 @@ impl From<Here<'_>> for v1::Job {
             offload: Some(offload),
             ..value::Outcome::new(run, plan.locality, after)
         };
-        // What is not moved for want of rights or room is a result of its own, also if nothing can be moved at all.
-        let (state, state_message) = match nothing_to_move(plan) {
-            Some(why) if plan.is_skipped() || !outcome.is_partial() => (JobState::Skipped, why),
-            _ => outcome.end(plan.options.target_ratio),
-        };
+        let (state, state_message) =
+            nothing_to_move(plan).unwrap_or_else(|| outcome.end(plan.options.target_ratio));
         Self {
             spec: Some(spec.into()),
             state: v1::JobState::from(state).into(),

@@ -83,7 +83,7 @@ pub fn json_line<D: Serialize>(document: &D) -> Result<String, Failure> {
 /// A document or a message of the API in the format that a command line asks for; as text for people by `text`.
 ///
 /// # Errors
-/// The document cannot be written as JSON.
+/// The document cannot be written in that format.
 pub fn render<D: Serialize>(
     document: &D,
     format: Format,
@@ -92,7 +92,7 @@ pub fn render<D: Serialize>(
 ) -> Result<String, Failure> {
     match format {
         Format::Json => Ok(serde_json::to_string_pretty(document)? + "\n"),
-        Format::Yaml => Ok(yaml(&serde_json::to_value(document)?)),
+        Format::Yaml => yaml(document),
         Format::Name => Ok(names(&serde_json::to_value(document)?)),
         Format::Table | Format::Wide | Format::Csv => Ok(text(document, view)),
     }
@@ -101,11 +101,11 @@ pub fn render<D: Serialize>(
 /// The document of a watch, for a program that reads one after the other; `None`: the format is for people.
 ///
 /// # Errors
-/// The document cannot be written as JSON.
+/// The document cannot be written in that format.
 pub fn stream<D: Serialize>(document: &D, format: Format) -> Result<Option<String>, Failure> {
     match format {
         Format::Json => json_line(document).map(Some),
-        Format::Yaml => Ok(Some(format!("---\n{}", yaml(&serde_json::to_value(document)?)))),
+        Format::Yaml => Ok(Some(format!("---\n{}", yaml(document)?))),
         Format::Table | Format::Wide | Format::Csv | Format::Name => Ok(None),
     }
 }

@@ -1,7 +1,7 @@
 //! Pictures as SVG: a panel a process, a bar a mapping, a column of it a cell.
 //!
 //! Everything is drawn on whole pixels, and what looks the same within a bar is one shape, so that files are small. Colours differ by
-//! node; a hatch marks what is remote; numbers and words say all of it once more.
+//! node; a hatch marks remote memory; numbers and words repeat all of it.
 
 mod bar;
 mod page;
@@ -256,7 +256,7 @@ fn fitting_list(list: &str, room: i32) -> String {
     fits.unwrap_or_else(|| format!("{} nodes", parts.len()))
 }
 
-/// How long the line is for a mapping's share of what is resident of its process. Little is not nothing.
+/// How long the line is for a mapping's share of what is resident of its process. A small share still has a line.
 fn share(row: &AreaRow, side: &Side) -> i32 {
     let (part, all) = (row.total().resident_bytes(), side.total().resident_bytes().max(1));
     ((u128::from(part) * BARS as u128 / u128::from(all)) as i32).max(1)

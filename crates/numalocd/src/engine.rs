@@ -252,7 +252,8 @@ impl Engine {
     ) -> Result<LookedAt, Refusal> {
         let roots = self.roots.clone();
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
-            let planned = look(Migration::on(&roots)?, stop, &roots, &aim, &options, policies)?;
+            let (migration, check) = (Migration::on(&roots)?, |_: &Topology| Ok(()));
+            let planned = look(migration, stop, &roots, &aim, &options, policies, check)?;
             Ok(planned.into())
         };
         self.looks.take(of, look).await
@@ -315,8 +316,8 @@ impl Engine {
         let (roots, authority) = (self.roots.clone(), caller.authority.clone());
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
             let migration = Migration::on(&roots)?;
-            migration.check(&options)?;
-            let mut planned = look(migration, stop, &roots, &aim, &options, policies)?;
+            let check = topology::check_several;
+            let mut planned = look(migration, stop, &roots, &aim, &options, policies, check)?;
             partners::take_in(&mut planned, offers, &authority, stop);
             Ok(planned.into())
         };
@@ -356,7 +357,7 @@ impl Engine {
     }
 }
 
-/// Plans for members of any owner: a plan moves nothing.
+/// Plans for members of any owner: a plan moves nothing. Once they are found, `check` says whether the host is fit for it.
 fn look(
     migration: Migration<'_>,
     stop: &(dyn Fn() -> bool + Sync),
@@ -364,8 +365,12 @@ fn look(
     aim: &Aim,
     options: &Options,
     policies: Policies<'_>,
+    check: impl FnOnce(&Topology) -> Result<(), Error>,
 ) -> Result<PlannedMigration<Members>, Refusal> {
-    let find = |topology: &Topology| Members::look(roots, aim, topology, &Authority::All);
+    let find = |topology: &Topology| {
+        let members = Members::look(roots, aim, topology, &Authority::All)?;
+        Ok(check(topology).map(|()| members)?)
+    };
     migration.plan(options, policies, stop, find)
 }
 

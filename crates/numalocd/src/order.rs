@@ -7,7 +7,7 @@ pub use aim::{Aim, Member, exactly};
 pub use offers::{Offer, Offers};
 
 use crate::{access::Authority, refusal::Refusal};
-use numaloc_api::value::{JobId, MemberResult, Outcome, PlanSummary};
+use numaloc_api::value::{JobId, JobState, MemberResult, Outcome, PlanSummary};
 use numaloc_core::{Identity, Moved, NodeSet, NumaBalancing, Options};
 use numaloc_dma::Asked;
 use numaloc_executor::{Control, RunLimits};
@@ -74,9 +74,9 @@ pub struct Planned {
     pub planned_bytes: u64,
     /// The local share of the memory that may be moved, in percent, before the move.
     pub local_percent: f64,
-    /// Why nothing is to be done, for people: no target node, or nothing is remote, the ratio is reached, or all that is
-    /// remote has to stay.
-    pub nothing: Option<String>,
+    /// How the job ends without a move, and why, for people: no target node, or nothing is remote, the ratio is reached, or all that is
+    /// remote stays.
+    pub nothing: Option<(JobState, String)>,
     /// A note for users, also if the job goes well.
     pub note: Option<String>,
     /// How much of the order's trail was remote again.

@@ -122,19 +122,21 @@ impl Outcome {
     }
 }
 
-/// Why a plan moves nothing; `None` if it moves something. A job with such a plan is skipped.
-pub fn nothing_to_move(plan: &Plan) -> Option<String> {
+/// How a job ends whose plan moves nothing, and why; `None` if it moves something. It is skipped, unless memory stays that was to be
+/// moved: a job that falls short is partial, also if it falls short of everything.
+pub fn nothing_to_move(plan: &Plan) -> Option<(JobState, String)> {
     if plan.planned_bytes() > 0 {
         return None;
     }
+    let skipped = |why: String| Some((JobState::Skipped, why));
     if let Some(skip) = plan.processes.iter().find_map(|process| process.skip)
         && plan.is_skipped()
     {
-        return Some(skip.message().to_owned());
+        return skipped(skip.message().to_owned());
     }
     let stays = plan.skipped_bytes();
     if stays.is_empty() {
-        return Some("all memory is local".to_owned());
+        return skipped("all memory is local".to_owned());
     }
     let reasons: Vec<String> = match stays.contains_key(&Reason::RatioReached) {
         true => vec![format!("{}% is local already", plan.options.target_ratio)],
@@ -142,7 +144,12 @@ pub fn nothing_to_move(plan: &Plan) -> Option<String> {
             stays.iter().map(|(reason, bytes)| format!("{} {reason}", shown_size(*bytes))).collect()
         }
     };
-    Some(format!("what is remote stays: {}", reasons.join(", ")))
+    let is_short = |&reason: &Reason| reason.is_shortfall() && reason != Reason::ProcessGone;
+    let state = match stays.keys().any(is_short) {
+        true => JobState::Partial,
+        false => JobState::Skipped,
+    };
+    Some((state, format!("what is remote stays: {}", reasons.join(", "))))
 }
 
 #[cfg(test)]

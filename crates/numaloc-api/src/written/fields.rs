@@ -92,7 +92,7 @@ pub fn unknown_name<S: AsRef<str>>(path: &str, known: &[S]) -> Problem {
 /// `true` or `false`.
 ///
 /// # Errors
-/// Another value.
+/// The value is not a boolean.
 pub fn flag(path: &str, tree: &Tree) -> Result<bool, Problem> {
     match tree {
         Tree::Flag(flag) => Ok(*flag),
@@ -103,7 +103,7 @@ pub fn flag(path: &str, tree: &Tree) -> Result<bool, Problem> {
 /// A text.
 ///
 /// # Errors
-/// Another value.
+/// The value is not a text.
 pub fn text<'t>(path: &str, tree: &'t Tree) -> Result<&'t str, Problem> {
     match tree {
         Tree::Text(text) => Ok(text),

@@ -30,7 +30,7 @@ pub fn read_message<M: Message + Name + Default>(tree: &Tree) -> Result<M, Probl
     message("", map, Rules { allowed: |_| true, empty_lists: true }, &[])
 }
 
-/// Reads a message Schedule as [`read_message`] does: its name, and what it sets or what is wrong with that.
+/// Reads a message Schedule as [`read_message`] does: its name, and its contents or the mistakes in them.
 ///
 /// # Errors
 /// Those of [`read_message`].

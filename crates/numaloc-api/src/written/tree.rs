@@ -1,4 +1,4 @@
-//! JSON, YAML and TOML as trees of values, in which no key is there twice.
+//! JSON, YAML and TOML as trees of values without duplicate keys.
 
 use super::text::{SHOWN_MAX, shown};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};

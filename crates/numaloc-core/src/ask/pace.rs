@@ -124,7 +124,7 @@ pub struct Pace {
     pub guard: Option<GuardBounds>,
     /// Whether the run holds back for some time when huge pages are split because the target has no free huge pages.
     pub waits_for_huge_pages: bool,
-    /// Most bytes of page cache per second that are dropped for room on the targets. Whoever used that cache reads it from its
+    /// Most bytes of page cache per second that are dropped for room on the targets. The processes that used that cache read it from its
     /// disk again, and whether much of it was in use shows only afterwards. `None`: as fast as the kernel drops it.
     pub drop_bytes_per_second: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Page cache that cgroups protect from reclaim (memory.min, memory.low), and that is no room for that reason.
+//! Page cache that cgroups protect from reclaim (memory.min, memory.low), and that is therefore not counted as room.
 
 /// A cgroup that protects memory, with what it has. In bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

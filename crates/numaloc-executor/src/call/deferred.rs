@@ -21,7 +21,7 @@ pub const MOST: usize = 1 << 17;
 
 /// The key of a chunk. It is sorted by place first, so that neighbouring chunks follow each other, whatever their accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct ChunkKey {
     move_index: u32,
     chunk: u64,
     account: u32,
@@ -35,7 +35,7 @@ type Bits = [u64; (CHUNK / PAGE / 64) as usize];
 pub struct Deferred<'p> {
     moves: &'p [Move],
     most: usize,
-    chunks: BTreeMap<Place, Bits>,
+    chunks: BTreeMap<ChunkKey, Bits>,
 }
 
 impl<'p> Deferred<'p> {
@@ -112,7 +112,7 @@ pub struct Marks {
     /// Bytes from the extent's start.
     pub range: Range<u64>,
     skew: u64,
-    chunks: BTreeMap<Place, Bits>,
+    chunks: BTreeMap<ChunkKey, Bits>,
 }
 
 impl Marks {
@@ -154,8 +154,8 @@ impl Marks {
     }
 }
 
-fn place(move_index: usize, chunk: u64, account: usize) -> Place {
-    Place { move_index: move_index as u32, chunk, account: account as u32 }
+fn place(move_index: usize, chunk: u64, account: usize) -> ChunkKey {
+    ChunkKey { move_index: move_index as u32, chunk, account: account as u32 }
 }
 
 /// The chunks in which `bytes` lie, each with a bit for each page of `bytes` there.
@@ -294,7 +294,7 @@ mod tests {
         const GIB: u64 = 1 << 30;
         const FOLIO: u64 = 16 * PAGE;
         // A node of std's BTreeMap has 5 to 11 entries, a parent and its number of entries; an inner node has 12 children too.
-        let node = 11 * size_of::<(Place, Bits)>() + 16;
+        let node = 11 * size_of::<(ChunkKey, Bits)>() + 16;
         let bound =
             |chunks: usize| chunks.div_ceil(5) * node + chunks.div_ceil(25) * (node + 12 * 8);
         assert!(bound(MOST) < 32 << 20, "{}", bound(MOST));

@@ -109,7 +109,7 @@ pub struct RunWatch {
     nodes: Option<NodeCpuUse>,
     /// Whether the time of calls stands for pressure, because no pressure file can be read.
     by_calls: bool,
-    /// The brake for what has a bound whoever causes it.
+    /// The brake for loads that are bounded whatever causes them.
     bounds: Brake,
     bounds_at: Instant,
     begin: Instant,

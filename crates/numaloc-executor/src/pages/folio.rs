@@ -82,7 +82,7 @@ impl Folio {
 }
 
 /// Index of the process in whose account the pages are that `mapping` shows of a move. Memory that is mapped shared is in
-/// the account of the first process, whoever shows it: it outlives each of them.
+/// the account of the first process, whichever process shows it: it outlives each of them.
 pub fn account(planned_move: &Move, mapping: Mapping) -> usize {
     match planned_move.pages {
         Pages::All => planned_move.mappings[0].process,

@@ -6,7 +6,8 @@
 use crate::{
     Roots, Target,
     target::{
-        cgroup, lookup,
+        cgroup,
+        lookup::{self, Whereabouts},
         named::{Found, Meant},
         process,
     },
@@ -69,7 +70,7 @@ impl Groups {
         let (indexes, targets): (Vec<usize>, Vec<Target>) = self.targets.iter().cloned().unzip();
         let places = lookup::find(&self.roots, &targets);
         let path = |(index, place)| match place {
-            Some(Ok(Found { at: Meant::Cgroup(path), .. })) => Some((index, path)),
+            Whereabouts::Found(Ok(Found { at: Meant::Cgroup(path), .. })) => Some((index, path)),
             _ => None,
         };
         indexes.into_iter().zip(places).filter_map(path).collect()

@@ -14,7 +14,7 @@ use std::{
 /// How many cgroups of a hierarchy are looked at, at most. A host with very many pods has some ten thousand.
 const MOST: usize = 200_000;
 
-/// How far the name of a cgroup can be believed; the first is best. A cgroup was made by whoever may write to the one above it.
+/// How far the name of a cgroup can be believed; the first is best. Any process that may write to the cgroup above it can make one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Origin {
     /// Made by the owner of the hierarchy, which is root.

@@ -15,12 +15,12 @@ use numaloc_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// What stands for all units, containers or programs that are not among the largest.
+/// The name for all units, containers or programs that are not among the largest.
 pub const OTHERS: &str = "other";
 
 /// Where memory is, as seen from the process that maps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum Nearness {
     /// On a home node of a pinned process.
     Local,
     /// On another node.
@@ -29,7 +29,7 @@ pub enum Place {
     Unpinned,
 }
 
-impl Place {
+impl Nearness {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Local, Self::Remote, Self::Unpinned];
 }
@@ -67,7 +67,7 @@ pub struct ProcessCounts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostMemory {
     /// Bytes by the node that they are on: every node with every place.
-    pub nodes: BTreeMap<(NodeId, Place), u64>,
+    pub nodes: BTreeMap<(NodeId, Nearness), u64>,
     /// Of pinned processes by systemd unit.
     pub units: BTreeMap<String, PinnedBytes>,
     /// Of pinned processes by the full id of their container.
@@ -90,7 +90,8 @@ impl HostMemory {
             topology.local_nodes(&node.cpus).iter().for_each(|home| all.insert(home));
             all
         });
-        let nodes = topology.nodes().flat_map(|node| Place::ALL.map(|place| ((node.id, place), 0)));
+        let nodes =
+            topology.nodes().flat_map(|node| Nearness::ALL.map(|place| ((node.id, place), 0)));
         let processes = ProcessCounts {
             hidden: snapshot.hidden,
             unseen: snapshot.unseen,
@@ -112,15 +113,15 @@ impl HostMemory {
         let mut bytes = PinnedBytes::default();
         for (&node, &here) in nodes {
             let place = match (is_pinned, process.home.contains(node)) {
-                (false, _) => Place::Unpinned,
-                (true, true) => Place::Local,
-                (true, false) => Place::Remote,
+                (false, _) => Nearness::Unpinned,
+                (true, true) => Nearness::Local,
+                (true, false) => Nearness::Remote,
             };
             *self.nodes.entry((node, place)).or_default() += here;
             match place {
-                Place::Local => bytes.local += here,
-                Place::Remote => bytes.remote += here,
-                Place::Unpinned => {}
+                Nearness::Local => bytes.local += here,
+                Nearness::Remote => bytes.remote += here,
+                Nearness::Unpinned => {}
             }
         }
         if !is_pinned {

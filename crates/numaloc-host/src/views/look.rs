@@ -16,7 +16,7 @@ use crate::{
     resolve,
     survey::page_access::PageAccess,
     target::{
-        lookup,
+        lookup::{self, Whereabouts},
         named::{Found, Meant},
     },
     views::facts,
@@ -193,15 +193,15 @@ fn scope(
     let places = lookup::find(roots, &wanted.targets).into_iter();
     for (index, (target, place)) in wanted.targets.iter().zip(places).enumerate() {
         let found = match place {
-            Some(Ok(Found { at: Meant::Cgroup(path), .. })) => {
+            Whereabouts::Found(Ok(Found { at: Meant::Cgroup(path), .. })) => {
                 group(roots, &path, &mut groups, &mut pids)
             }
-            Some(Ok(Found { at: Meant::Pid(pid), .. })) => {
+            Whereabouts::Found(Ok(Found { at: Meant::Pid(pid), .. })) => {
                 pids.insert(pid);
                 Ok(())
             }
-            Some(Err(error)) => Err(error),
-            None => {
+            Whereabouts::Found(Err(error)) => Err(error),
+            Whereabouts::Pid(_) | Whereabouts::Process { .. } => {
                 let found = resolve(roots, std::slice::from_ref(target), topology);
                 found.map(|found| pids.extend(found.processes.iter().map(|one| one.identity.pid)))
             }

@@ -62,7 +62,7 @@ fn built(command: Command, build: fn(Command) -> Command) -> Command {
     command.mut_args(|placeholder| args.next().unwrap_or(placeholder))
 }
 
-/// Adds the subcommands, each with the formats that it prints. To `update`, what is not given means that it stays as it is.
+/// Adds the subcommands, each with the formats that it prints. An option that `update` does not get leaves its field unchanged.
 fn below<T: Subcommand>(command: Command) -> Command {
     let name = command.get_name().to_owned();
     let command = shaped(T::augment_subcommands(command), &[&name]);

@@ -1,11 +1,11 @@
-//! The help of the program itself: its commands in groups, and what it reads besides the command line.
+//! The help of the program itself: its commands in groups, its environment variables and its files.
 
 use clap::Command;
 use std::fmt::Write;
 
 /// Commands by what they are for. Those that no group has come last.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Look", &["top", "web", "topology", "locality", "plan", "advise", "doctor", "dsa"]),
+    ("Look", &["top", "web", "topology", "locality", "plan", "advise", "explain", "doctor", "dsa"]),
     ("Move", &["migrate", "jobs", "schedules", "workloads", "events"]),
     ("Daemon", &["status", "drain", "undrain", "pause-all", "resume-all", "backup", "metrics"]),
     ("Other", &[]),
@@ -32,7 +32,7 @@ pub const FILES: [(&str, &str); 3] = [
     ),
 ];
 
-/// `examples`, and what stands in the environment and in files.
+/// `examples`, followed by the environment variables and files.
 pub fn reference(examples: &str) -> String {
     let mut text = examples.to_owned();
     for (title, rows) in [("Environment", &ENVIRONMENT[..]), ("Files", &FILES)] {

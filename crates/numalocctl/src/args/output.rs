@@ -59,7 +59,7 @@ impl Colour {
 /// What a command prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outputs {
-    /// The formats of its answer; empty: what it prints has one form.
+    /// The formats of its answer; empty: its output has one form.
     pub formats: &'static [Format],
     /// Whether there are tables, whose header can be left out.
     pub has_headers: bool,
@@ -75,7 +75,7 @@ pub fn outputs(path: &[&str]) -> Outputs {
         ["plan"] => (&[Table, Wide, Json, Yaml], true),
         ["doctor"] => (&[Table, Json, Yaml, Csv], true),
         ["jobs", "watch"] => (&[Table, Wide, Json], false),
-        ["migrate" | "advise"] => (&[Table, Wide, Json, Yaml], false),
+        ["migrate" | "advise" | "explain"] => (&[Table, Wide, Json, Yaml], false),
         ["jobs", "get"] => (&[Table, Wide, Json, Yaml, Name], false),
         ["jobs", "delete"] | ["schedules", "delete" | "apply"] => (&[Table, Json, Yaml], false),
         ["workloads", "unregister" | "replace" | "renew" | "apply"] => {

@@ -9,7 +9,7 @@ use std::{
 };
 
 const EXAMPLES: &str = "\
-The address that is printed has a token, which lets whoever has it do what you may do. The page shows what top, jobs, advise and \
+The address that is printed has a token, which gives your rights to every client that has it. The page shows what top, jobs, advise and \
 locality --map show; it changes something only where you confirm it.
 
 Examples:

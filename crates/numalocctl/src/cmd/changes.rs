@@ -9,7 +9,7 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Shows what `watch` tells, forever. JSON is a line per change, YAML a document, text a row of `line`, which without a record is the header.
+/// Shows the changes that `watch` reports, forever. JSON is a line per change, YAML a document, text a row of `line`, which without a record is the header.
 pub fn follow<A: WatchAnswer + Serialize>(
     cli: &Cli,
     line: impl Fn(Option<&A::Record>, View) -> String,

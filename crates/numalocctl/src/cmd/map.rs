@@ -61,7 +61,7 @@ pub fn run(
 /// Refuses a picture where the daemon would do the work: it may be on another host, and has no call for pictures.
 ///
 /// # Errors
-/// A daemon is named or there.
+/// A daemon is configured or running.
 pub fn check_place(cli: &Cli, around: &Surroundings) -> Result<(), Failure> {
     match place::choose(&cli.connect, &around.environment)? {
         Place::Daemon(_) => Err(Failure::NeedsStandalone { option: "--map" }),

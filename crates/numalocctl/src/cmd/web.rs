@@ -2,15 +2,16 @@
 
 use super::{Surroundings, advise, top};
 use crate::{
-    args::{AdviseArgs, Cli, TargetArgs, WebArgs},
+    args::{AdviseArgs, Cli, WebArgs},
     exit::{Code, Failure},
     map_file::MapFile,
     output::{CommandResult, emit},
     top::{By, ScanPace},
     web::{self, Desk, Gate, HostDoc, Listening, Looks, Records},
 };
+use clap::Parser;
 use numaloc_host::check_page_size;
-use std::{sync::mpsc, time::Duration};
+use std::sync::mpsc;
 use tokio::sync::watch;
 
 /// Share of a CPU that a report may use: it looks once.
@@ -19,7 +20,7 @@ const REPORT_BUDGET: f64 = 100.0;
 /// Shows the host in a browser until Ctrl-C, as `top` does in a terminal.
 pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandResult, Failure> {
     check_page_size(&around.roots)?;
-    // What cannot be written is said before anything is looked at.
+    // A file that cannot be written is an error before the host is scanned.
     let file = args.report.as_deref().map(MapFile::create).transpose()?;
     let cpu_budget = if file.is_some() { REPORT_BUDGET } else { args.cpu_budget };
     let (by, host, note) = top::feed(cli, around, ScanPace { delay: args.delay, cpu_budget })?;
@@ -37,11 +38,12 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandRe
     let records =
         daemon.clone().map(|(endpoint, connect)| Records::ask(endpoint, connect, args.delay));
     let (for_advice, surroundings) = (cli.clone(), around.clone());
+    let Defaults { advise } = Defaults::parse_from(["advise"]);
     let looks = Looks {
         daemon,
         host: about.name.clone(),
         roots: is_own.then(|| around.roots.clone()),
-        advise: Box::new(move || advise::answer(&for_advice, &surroundings, &defaults())),
+        advise: Box::new(move || advise::answer(&for_advice, &surroundings, &advise)),
     };
     let desk = Desk { host, by, records, about, note, delay: args.delay };
     let text = match file {
@@ -62,11 +64,9 @@ fn serve(args: &WebArgs, desk: Desk, looks: Looks) -> Result<String, Failure> {
     Ok(String::new())
 }
 
-/// Everybody on the host, as `advise` does it.
-fn defaults() -> AdviseArgs {
-    AdviseArgs {
-        target: TargetArgs::default(),
-        seconds: Duration::from_secs(2),
-        min_bytes: 64 << 20,
-    }
+/// `advise` without an option.
+#[derive(Parser)]
+struct Defaults {
+    #[command(flatten)]
+    advise: AdviseArgs,
 }

@@ -37,7 +37,7 @@ const STYLE: &str = "\
 }
 ";
 
-/// Where a text lies beside the place that it is written at.
+/// Where a text is relative to its position.
 #[derive(Clone, Copy, Debug)]
 pub enum Anchor {
     Begins,
@@ -155,7 +155,7 @@ pub fn width(text: &str, size: i32) -> i32 {
     text.chars().count() as i32 * size * 3 / 5
 }
 
-/// As much of a text as has room: of what is too long the end is kept.
+/// As much of a text as fits; if it is too long, its end is kept.
 pub fn fitting(text: &str, size: i32, room: i32) -> String {
     shortened(text, (room * 5 / (size * 3)).max(1) as usize)
 }

@@ -16,7 +16,7 @@ const PALETTE: [[u8; 3]; 8] = [
     [225, 150, 185],
 ];
 
-/// What lies over the colour of the 9th node and later ones, in a square of eight pixels.
+/// The texture over the colour of the 9th node and later ones, in a square of eight pixels.
 const TEXTURES: [&str; 4] = [
     "",
     "M1 1h2v2h-2zM5 5h2v2h-2z", // dots
@@ -24,7 +24,7 @@ const TEXTURES: [&str; 4] = [
     "M3 0v8h1.5v-8z",           // lines from above to below
 ];
 
-/// Shades of each colour. A further one would be too dark to be told from the others.
+/// Shades of each colour. A further one would be too dark to be distinguished from the others.
 const SHADES: usize = 3;
 
 /// The looks of a picture's nodes.
@@ -50,7 +50,7 @@ impl Colours {
         Look { place, color, texture: round % TEXTURES.len() }
     }
 
-    /// The patterns of nodes: those with a texture, and those that memory is remote on, which `is_remote` tells.
+    /// The patterns of nodes: those with a texture, and those of remote memory (`is_remote`).
     pub fn patterns(&self, is_remote: impl Fn(NodeId) -> bool) -> String {
         let mut text = String::new();
         for &node in &self.nodes {

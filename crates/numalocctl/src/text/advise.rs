@@ -41,12 +41,12 @@ pub fn advice(answer: &v1::GetAdviceResponse, view: View) -> String {
     })
 }
 
-/// What is wrong with whom, and what the commands would bring.
+/// The findings, each with its subject, and the effect of the commands.
 pub fn finding_lines(finding: &v1::Finding) -> (String, String) {
     (who(finding) + &why(finding), brings(finding))
 }
 
-/// What is said below the findings.
+/// The lines below the findings.
 pub fn advice_end(answer: &v1::GetAdviceResponse) -> String {
     let advice = answer.advice.clone().unwrap_or_default();
     let looked = counted(advice.subject_count, "process or cgroup", "processes and cgroups");

@@ -82,9 +82,9 @@ pub fn kind(kind: v1::MemoryKind) -> String {
 pub fn source(source: v1::PageSource) -> Option<&'static str> {
     match source {
         v1::PageSource::Unspecified => None,
-        v1::PageSource::Pagemap => Some("pagemap, as page frame numbers can be read"),
+        v1::PageSource::Pagemap => Some("/proc/PID/pagemap"),
         v1::PageSource::MovePages => Some(
-            "move_pages query, as page frame numbers are hidden without CAP_SYS_ADMIN; what is mapped by several processes counts as shared with strangers",
+            "move_pages(2), because page frame numbers are hidden without CAP_SYS_ADMIN; pages that several processes map count as mapped by processes outside the target, too",
         ),
     }
 }

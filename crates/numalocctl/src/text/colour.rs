@@ -1,4 +1,4 @@
-//! Colours of what people look for in a text.
+//! Colours for the words that readers look for in a text.
 
 use crate::output::View;
 

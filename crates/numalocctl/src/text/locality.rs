@@ -112,7 +112,7 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
         let _ = writeln!(text, "unplaced: {} on no known node", size(locality.unplaced_bytes));
     }
     if let Some(source) = source(locality.source()) {
-        let _ = writeln!(text, "locations: {source}");
+        let _ = writeln!(text, "source: {source}");
     }
     text
 }

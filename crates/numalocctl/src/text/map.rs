@@ -95,7 +95,7 @@ fn merged(row: &AreaRow, blocks: usize) -> Vec<(Cell, u64)> {
     (0..blocks).map(merge).collect()
 }
 
-/// A block as high as `bytes` are of `range` bytes. Little is not nothing.
+/// A block as high as `bytes` are of `range` bytes. A small share still has a line.
 fn block(bytes: u64, range: u64) -> char {
     const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let eighths = (u128::from(bytes) * 8).div_ceil(u128::from(range.max(1)));

@@ -155,7 +155,7 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
         let _ = writeln!(text, "unplaced: {} on no known node", size(plan.unplaced_bytes));
     }
     if let Some(source) = source(plan.source()) {
-        let _ = writeln!(text, "locations: {source}");
+        let _ = writeln!(text, "source: {source}");
     }
 }
 

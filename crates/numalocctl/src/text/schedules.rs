@@ -58,7 +58,7 @@ pub fn schedule_states(answer: &v1::ListSchedulesResponse, _: View) -> String {
     answer.schedules.iter().map(line).collect()
 }
 
-fn state(schedule: &v1::Schedule) -> String {
+pub fn state(schedule: &v1::Schedule) -> String {
     values::word(schedule.state().as_str_name(), "SCHEDULE_STATE_")
 }
 

@@ -114,8 +114,11 @@ pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: Vie
     for row in rows {
         table.row(slots.iter().map(|&slot| cell(row, slot)).collect());
     }
-    let time = document.time.map(|time| format!("{}\n", fields::short(time))).unwrap_or_default();
     let rows = table.render(view);
+    if view.rows_alone() {
+        return rows;
+    }
+    let time = document.time.map(|time| format!("{}\n", fields::short(time))).unwrap_or_default();
     let none = if rows.is_empty() { "no rows\n" } else { "" };
     format!("{time}{}\n{rows}{none}{}\n", nodes.render(view), missing(document))
 }

@@ -371,7 +371,7 @@ fn told(state: &TopState, document: &TopDoc, area: Rect) -> Vec<String> {
     lines
 }
 
-/// What is told, and the keys.
+/// The message, and the keys.
 fn footer(buffer: &mut Buffer, area: Rect, told: &[String]) {
     let lines = u16::try_from(told.len() + 1).unwrap_or(u16::MAX);
     let Some(top) = area.bottom().checked_sub(lines) else { return };

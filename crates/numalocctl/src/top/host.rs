@@ -143,7 +143,7 @@ impl Host {
         }
     }
 
-    /// Takes what the thread of a migration reports. Returns its new stage, if that is what it reports.
+    /// Takes a report of the thread of a migration. Returns its new stage, if it reports one.
     pub fn hear(&mut self, report: ThreadReport) -> Option<Stage> {
         let own = self.own.back_mut().filter(|moving| moving.is_open);
         match (report, own) {

@@ -32,7 +32,7 @@ struct LiveLoop {
     document: TopDoc,
     snapshot: Snapshot,
     mover: Option<(MigrationThread, RowKey)>,
-    /// The process that a migration has moved, and when: its row tells what was before, until it has been scanned again.
+    /// The process that a migration has moved, and when: its row shows the state before the move until it is scanned again.
     moved: Option<(Identity, Instant)>,
 }
 

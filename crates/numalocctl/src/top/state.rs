@@ -157,7 +157,7 @@ impl TopState {
     }
 
     /// Keeps the selection on its row after rows have changed. If that row has gone, the one in its place is selected, and a
-    /// process that has ended is told.
+    /// process that has ended is reported.
     pub fn settle(&mut self, document: &TopDoc, rows: &[&TopRowDoc]) {
         let lives = |key: &RowKey| match key {
             RowKey::Process(pid, start) => document.processes.iter().any(|row| {

@@ -342,6 +342,11 @@ fn batches_are_tables_csv_and_json() {
         texts.push(text::top(&document, &rows, &Column::ALL, view));
         texts.push(text::csv(&document, &rows, &Column::ALL, true).replace('\r', "<CR>"));
     }
+    let all = rows(&document, &List::Processes, "", sort);
+    let alone = text::top(&document, &all, &Column::ALL, View { headers: false, ..View::TABLE });
+    assert_eq!(alone.lines().count(), all.len(), "rows alone: {alone}");
+    let alone = text::csv(&document, &all, &Column::ALL, false);
+    assert_eq!(alone.lines().count(), all.len(), "rows alone: {alone}");
     texts.push(serde_json::to_string_pretty(&document).unwrap());
     insta::assert_snapshot!(texts.join("\n"));
     let value = serde_json::to_value(&document).unwrap();

@@ -51,7 +51,7 @@ impl Views {
         let _ = self.watched.send(process);
     }
 
-    /// Takes what was answered meanwhile. Without an answer, what was said last is kept.
+    /// Takes what was answered meanwhile. Without an answer, the last one is kept.
     pub fn take(&mut self) {
         for answer in self.answers.try_iter() {
             match answer {

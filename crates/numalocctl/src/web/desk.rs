@@ -1,4 +1,4 @@
-//! Looks at the host, as the loop of `top` does, and publishes what it sees. Carries out what was confirmed on the page.
+//! Scans the host, as the loop of `top` does, and publishes the results. Carries out the changes that were confirmed on the page.
 
 use super::{
     doc::{DetailDoc, HostDoc, MigrationDoc, ViewDoc},
@@ -88,7 +88,7 @@ pub fn run(
                 if matches!(change, Change::Watch(_)) {
                     due = Instant::now() + TURN * 3;
                 }
-                // Who asked may have gone.
+                // The caller may have gone.
                 let _ = result.send(work.take(change));
                 (is_old, at) = (true, None);
             }

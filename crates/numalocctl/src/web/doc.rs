@@ -194,7 +194,7 @@ pub struct AdviceDoc {
 
 #[derive(Serialize)]
 pub struct FindingDoc {
-    /// What is wrong with whom.
+    /// The findings, with their subjects.
     pub what: String,
     /// What the commands would bring.
     pub brings: String,

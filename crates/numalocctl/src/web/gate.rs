@@ -84,7 +84,7 @@ impl Gate {
     }
 }
 
-/// The value of a header that comes once.
+/// The value of a header that is given once.
 fn only(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;

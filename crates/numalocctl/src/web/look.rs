@@ -1,4 +1,4 @@
-//! What the page asks for once: advice, a picture, a job. Each call looks anew.
+//! What the page asks for once: advice, a picture, a job. Each call looks again.
 
 use super::{
     doc::{AdviceDoc, FindingDoc, PictureDoc, TextDoc},

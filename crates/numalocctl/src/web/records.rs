@@ -16,7 +16,7 @@ use std::{
 /// Jobs that are shown: the latest.
 const MOST: u64 = 200;
 
-/// What the daemon last said of its jobs and of itself.
+/// The last answer of the daemon about its jobs and itself.
 pub struct Records {
     answers: Receiver<Answer>,
     pub jobs: Option<Vec<v1::Job>>,
@@ -35,7 +35,7 @@ impl Records {
         Self { answers, jobs: None, status: None, trouble: None }
     }
 
-    /// Takes what was answered meanwhile. Without an answer, what was said last is kept.
+    /// Takes what was answered meanwhile. Without an answer, the last one is kept.
     pub fn take(&mut self) {
         for answer in self.answers.try_iter() {
             match answer {

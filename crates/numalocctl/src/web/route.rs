@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// What a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// A part of the page, which is no secret.
+    /// A part of the page, which is not secret.
     File(PageFile),
     /// The view after the one of this number.
     View(u64),
@@ -77,7 +77,7 @@ fn bad(message: impl Into<String>) -> Refusal {
 /// What a request asks for, by its method, path and query.
 ///
 /// # Errors
-/// There is nothing at this path, it is not called so, or what it names is wrong.
+/// Nothing is at this path, it is not called by this method, or its parameters are invalid.
 pub fn route(method: &Method, path: &str, query: &str) -> Result<Route, Refusal> {
     let is_reading = match path {
         "/" | "/page.css" | "/page.js" | "/api/view" | "/api/advice" | "/api/map" | "/api/job" => {

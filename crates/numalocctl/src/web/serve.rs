@@ -138,7 +138,7 @@ impl Server {
                 });
                 let mut http = http1::Builder::new();
                 http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-                // A browser that has gone is no failure.
+                // A browser that has gone is not an error.
                 let _ = http.serve_connection(TokioIo::new(stream), answer).await;
                 drop(place);
             });

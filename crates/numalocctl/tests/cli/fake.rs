@@ -43,6 +43,7 @@ pub struct Script {
     /// What is left out of each target.
     pub missing: Vec<v1::MissingMember>,
     pub jobs: Vec<v1::Job>,
+    pub schedules: Vec<v1::Schedule>,
     /// Whether CreateJob returns a job that existed before.
     pub existing: bool,
     /// The answers of each call of WatchJob. The last call then waits for a CancelJob; the earlier ones break off.
@@ -68,6 +69,7 @@ impl Default for Script {
             live: None,
             missing: Vec::new(),
             jobs: Vec::new(),
+            schedules: vec![answers::schedule(); 1001],
             existing: false,
             watch: Vec::new(),
             cancelled: None,

@@ -60,7 +60,7 @@ fn rows_alone_leave_what_is_left_out_to_standard_error() {
     }
 }
 
-/// A part of a cgroup is a part of what was asked for; a mistake in a name is a failure, as with kubectl.
+/// A part of a cgroup is a part of what was asked for; a misspelt name is an error, as with kubectl.
 #[test]
 fn what_is_left_out_in_part_is_told_from_what_is_missing() {
     let missing = vec![missing().remove(0)];

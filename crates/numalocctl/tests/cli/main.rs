@@ -4,6 +4,7 @@ mod advise;
 mod answers;
 mod dsa;
 mod events;
+mod explain;
 mod fake;
 mod generated;
 mod jobs;

@@ -119,6 +119,8 @@ fn what_is_not_there_is_said() {
     fails("locality --cgroup ../../etc", 2, "..");
     fails("locality --pid 999999999 -o json", 3, "999999999");
     for command in ["plan", "migrate"] {
+        // On a machine with one node, too.
+        fails(&format!("{command} --pid 999999999 --standalone"), 3, "999999999");
         for option in ["--to", "--from"] {
             let line = format!("{command} --pid 1 {option} 1023 --standalone");
             fails(&line, 2, "node 1023 does not exist");

@@ -16,6 +16,9 @@ use std::{
 };
 use tonic::Status;
 
+/// Most screens that are looked at for words. A live view has a new one each second, with its time.
+const CHANGES_MAX: usize = 300;
+
 /// A tmux server of its own with one window.
 struct Window {
     directory: tempfile::TempDir,
@@ -61,15 +64,20 @@ impl Window {
         self.ask(&["capture-pane", "-p"])
     }
 
-    /// Waits until the screen has this on it; returns the screen.
+    /// Waits until the screen has this on it; returns the screen. It fails when the screen stays as it is for long, or has changed many
+    /// times without that: on a busy host the program takes its time, so how long it runs says nothing.
     fn shows(&self, words: &str) -> String {
-        let start = Instant::now();
+        let (mut last, mut since, mut changes) = (String::new(), Instant::now(), 0);
         loop {
             let screen = self.screen();
             if screen.contains(words) {
                 return screen;
             }
-            assert!(start.elapsed() < DEADLINE, "no '{words}' on the screen:\n{screen}");
+            if screen != last {
+                (last, since, changes) = (screen.clone(), Instant::now(), changes + 1);
+            }
+            let is_alive = since.elapsed() < DEADLINE && changes < CHANGES_MAX;
+            assert!(is_alive, "no '{words}' on {changes} screens, the last one:\n{screen}");
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -86,18 +94,19 @@ impl Drop for Window {
     }
 }
 
-/// A process to look at, with a name that no other has. It is killed when this value is dropped.
+/// A process to look at, with a name that no other on this host has, nor one of the same test in another run. It is killed when this
+/// value is dropped.
 struct Sleeper {
     child: Child,
+    name: String,
     _directory: tempfile::TempDir,
 }
 
 impl Sleeper {
-    const NAME: &str = "zz-top-sleeper";
-
     fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let program = directory.path().join(Self::NAME);
+        let name = format!("zz-top-{}", std::process::id());
+        let program = directory.path().join(&name);
         // The name of a process is that of the file that it was started by.
         std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
         let child = Command::new(program)
@@ -106,7 +115,7 @@ impl Sleeper {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        Self { child, _directory: directory }
+        Self { child, name, _directory: directory }
     }
     fn kill(&mut self) {
         self.child.kill().ok();
@@ -135,7 +144,7 @@ fn a_session_on_a_terminal() {
     window.keys(&["p"]);
     window.shows("processes:");
     window.keys(&["/"]);
-    window.keys(&["-l", Sleeper::NAME]);
+    window.keys(&["-l", &sleeper.name]);
     window.keys(&["Enter"]);
     until("the process is listed and selected", || {
         let is_its = |line: &str| line.starts_with('>') && line.contains(&pid);

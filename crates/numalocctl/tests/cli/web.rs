@@ -1,4 +1,4 @@
-//! `web`: requests as a browser sends them, and what it must not be given. tests/web/check opens the page in a browser.
+//! `web`: requests as a browser sends them, and requests that must be refused. tests/web/check opens the page in a browser.
 
 use crate::{
     answers::{job, live},

@@ -6,29 +6,25 @@ use super::{
 };
 use crate::tls::Keys;
 use nix::unistd::{Gid, Uid, User, getgrouplist};
-use numaloc_config::{Document, Place};
+use numaloc_config::{Document, FileLine};
 use std::{ffi::CString, path::Path};
 
-/// What the check found that is valid, and that the administrator has to know.
-#[derive(Debug, Default)]
-pub(super) struct Checked {
-    /// Grants that an earlier one overrules.
-    pub(super) overruled: Vec<Overruled>,
-    /// Indexes of those among them that never decide.
-    pub(super) dropped: Vec<usize>,
-}
-
-/// A grant that an earlier one in another place overrules.
+/// A grant that an earlier one in another place overrules, which is valid, and which the administrator has to know.
 #[derive(Debug)]
 pub(super) struct Overruled {
-    pub(super) grant: Place,
+    /// Its index among the grants of all files.
+    pub(super) index: usize,
+    /// Whether it never decides. Otherwise it does once its user has left the group that the earlier grant is to.
+    pub(super) is_dropped: bool,
+    pub(super) grant: FileLine,
     /// The earlier grant.
-    pub(super) by: Place,
+    pub(super) by: FileLine,
     /// The sentence that the earlier grant ends.
     pub(super) why: String,
 }
 
-pub(super) fn check(file: &File, document: &mut Document<'_>) -> Checked {
+/// Refuses what contradicts each other, and returns the grants that others overrule.
+pub(super) fn check(file: &File, document: &mut Document<'_>) -> Vec<Overruled> {
     let listen = &file.listen;
     if let Some(Err(error)) = listen.tls.as_ref().map(Keys::read) {
         document.refuse("listen.tls", error);
@@ -64,7 +60,7 @@ pub(super) fn check(file: &File, document: &mut Document<'_>) -> Checked {
 /// No socket may be in or below the directory of another, so that the directory can be mounted into a container. The exception: an
 /// additional socket may be below the directory of the main one, because that directory is never mounted into a container.
 fn sockets(listen: &Listen, document: &mut Document<'_>) {
-    // A table without one of its keys is no socket, and then the indices of the file are not those of the list.
+    // A table without one of its keys is not in the list of sockets, and then the indices of the file are not those of the list.
     if document.has(&format!("listen.sockets[{}]", listen.sockets.len())) {
         return;
     }
@@ -121,7 +117,7 @@ fn grants(grants: &[GrantTable], document: &mut Document<'_>) {
     if document.has(&format!("grants[{}]", grants.len())) {
         return;
     }
-    // Packages and administrators have files of their own: a grant that another file has already is overruled, which is no mistake.
+    // Packages and administrators have files of their own: a grant that another file has already is overruled, which is valid.
     let file = |index: usize| document.place_of(&format!("grants[{index}]")).map(|of| of.file);
     let doubled: Vec<usize> = (0..grants.len())
         .filter(|&index| earlier(grants, index).is_some_and(|other| file(other) == file(index)))
@@ -190,8 +186,8 @@ fn earlier(grants: &[GrantTable], index: usize) -> Option<usize> {
 }
 
 /// Grants that earlier ones overrule: of other files to the same grantee, and to a group that a user is in.
-fn overruled(grants: &[GrantTable], document: &Document<'_>) -> Checked {
-    let mut checked = Checked::default();
+fn overruled(grants: &[GrantTable], document: &Document<'_>) -> Vec<Overruled> {
+    let mut overruled = Vec::new();
     let place = |index: usize| document.place_of(&format!("grants[{index}]"));
     for (index, grant) in grants.iter().enumerate() {
         let same = earlier(grants, index);
@@ -207,10 +203,9 @@ fn overruled(grants: &[GrantTable], document: &Document<'_>) -> Checked {
             ),
             _ => "this grant has no effect, because the first grant that matches decides. The grant to the same one".to_owned(),
         };
-        checked.dropped.extend(same.map(|_| index));
-        checked.overruled.push(Overruled { grant, by: earlier, why });
+        overruled.push(Overruled { index, is_dropped: same.is_some(), grant, by: earlier, why });
     }
-    checked
+    overruled
 }
 
 /// The first of `grants` that is to a group of this user.

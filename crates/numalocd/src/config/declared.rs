@@ -18,7 +18,7 @@ pub struct Declared {
     pub file: String,
 }
 
-/// A table as it is written.
+/// A table as in the file.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(super) struct ScheduleTable(Tree);
@@ -28,7 +28,7 @@ fn id(name: &str) -> Option<ScheduleId> {
     ScheduleId::named(name).filter(|id| id.number().is_none())
 }
 
-/// Checks schedules as a request that creates them is checked. `file` is where the schedule with this index stands.
+/// Checks schedules as a request that creates them is checked. `file` is the file of the schedule with this index.
 pub(super) fn declared(
     tables: Vec<ScheduleTable>,
     document: &mut Document<'_>,

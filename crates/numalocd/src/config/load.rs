@@ -1,8 +1,8 @@
 //! From texts to a configuration.
 
 use super::{Config, Problem, check::check, declared::declared, file::File};
-use numaloc_config::{Document, FileError, Place, Source};
-use std::{mem, path::Path, str::FromStr};
+use numaloc_config::{Document, FileError, FileLine, Source};
+use std::{collections::BTreeSet, mem, path::Path, str::FromStr};
 
 /// A configuration as it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,7 +11,7 @@ pub struct Loaded {
     pub config: Config,
     /// The files that were read, in the order in which they hold.
     pub files: Vec<Box<Path>>,
-    /// What the administrator should know and what is no mistake: keys and grants that another file overrides.
+    /// Notes for the administrator about valid contents: keys and grants that another file overrides.
     pub notes: Vec<String>,
 }
 
@@ -35,21 +35,22 @@ impl Loaded {
     fn of(sources: &[Source]) -> Result<Self, Vec<Problem>> {
         let texts = sources.iter().map(|source| source.text.as_str());
         let (mut file, mut document) = Document::read_all::<File>(texts);
-        let checked = check(&file, &mut document);
-        let at = |Place { file, line }: Place| {
+        let overruled = check(&file, &mut document);
+        let at = |FileLine { file, line }: FileLine| {
             let path = sources.get(file).map(|source| source.path.display().to_string());
             format!("{}:{line}", path.unwrap_or_default())
         };
         let replaced = document.replaced().map(|(key, [earlier, later])| {
             format!("{}: {key}: replaces the value at {}", at(later), at(earlier))
         });
-        let passed_over = checked
-            .overruled
+        let passed_over = overruled
             .iter()
             .map(|of| format!("{}: {}, which comes first: {}", at(of.grant), of.why, at(of.by)));
         let notes = replaced.chain(passed_over).collect();
-        let mut index = 0..;
-        file.grants.retain(|_| !checked.dropped.contains(&index.next().unwrap_or_default()));
+        let dropped: BTreeSet<usize> =
+            overruled.iter().filter(|of| of.is_dropped).map(|of| of.index).collect();
+        let grants = mem::take(&mut file.grants).into_iter().enumerate();
+        file.grants = grants.filter(|(index, _)| !dropped.contains(index)).map(|it| it.1).collect();
         let places: Vec<_> = (0..file.schedule.len())
             .map(|index| document.place_of(&format!("schedule[{index}]")))
             .collect();

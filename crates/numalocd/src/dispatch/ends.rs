@@ -29,11 +29,14 @@ impl Dispatcher {
     pub(super) fn end_without_moving(
         &mut self,
         job: &Job,
-        message: String,
+        (state, message): (JobState, String),
         local_percent: Option<f64>,
     ) -> Result<(), Refusal> {
         // A job with the outcome of an earlier run has done its work.
-        let state = if job.outcome.is_some() { JobState::Succeeded } else { JobState::Skipped };
+        let state = match state {
+            JobState::Skipped if job.outcome.is_some() => JobState::Succeeded,
+            state => state,
+        };
         self.end(job.clone(), state, message, local_percent)
     }
 

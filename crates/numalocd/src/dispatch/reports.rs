@@ -63,11 +63,11 @@ impl Dispatcher {
             Ok(planned) => {
                 let job = Job { plan: Some(planned.summary.clone()), ..job.clone() };
                 let members = planned.found.members.clone();
-                if let Some(why) = &planned.nothing {
+                if let Some((state, why)) = &planned.nothing {
                     let share = Some(planned.local_percent);
                     let members = all_legs(&job, members);
                     let job = job.with_members(members);
-                    self.end_without_moving(&job, why.clone(), share)?;
+                    self.end_without_moving(&job, (*state, why.clone()), share)?;
                 } else {
                     self.open.learn(number, &planned.found);
                     // Until this run has ended, the members keep their results from earlier runs.

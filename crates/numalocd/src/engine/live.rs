@@ -94,7 +94,7 @@ impl Viewers {
         }
     }
 
-    /// Whoever has most watched closely loses the one asked for longest ago, if `of` has less even with one more.
+    /// The caller with most closely watched processes loses the one asked for longest ago, if `of` has fewer even with one more.
     fn take_from_most(&mut self, of: &str) {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         self.closely.iter().for_each(|each| *counts.entry(&each.of).or_default() += 1);

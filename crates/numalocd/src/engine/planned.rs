@@ -34,7 +34,8 @@ impl Planned {
 mod tests {
     use super::*;
     use crate::engine::fixture::{MIB, extent, plan, process};
-    use numaloc_core::{NodeResidency, Options};
+    use numaloc_api::value::JobState;
+    use numaloc_core::{NodeResidency, Options, Reason};
 
     /// A process on `cpus` with memory of its own and shared memory on node 1 and a little on node 0.
     fn planned(cpus: &str, owned_bytes: u64, shared_bytes: u64, options: &Options) -> Planned {
@@ -51,7 +52,11 @@ mod tests {
         shared_bytes: u64,
         target_ratio: u8,
     ) -> Option<String> {
-        planned(cpus, owned_bytes, shared_bytes, &ratio(target_ratio)).nothing
+        let nothing = planned(cpus, owned_bytes, shared_bytes, &ratio(target_ratio)).nothing;
+        nothing.map(|(state, why)| {
+            assert_eq!(state, JobState::Skipped, "{why}");
+            why
+        })
     }
 
     fn ratio(target_ratio: u8) -> Options {
@@ -84,5 +89,26 @@ mod tests {
             shared,
             "what is remote stays: 1.0 MiB shared with processes outside the target"
         );
+    }
+
+    #[test]
+    fn a_plan_that_falls_short_of_everything_is_partial() {
+        let mut process = process(7, "0-3");
+        process.mems_allowed = "1".parse().expect("a node");
+        let local = NodeResidency::default();
+        let remote = NodeResidency { owned_bytes: MIB, ..local };
+        let plan = plan(
+            std::slice::from_ref(&process),
+            vec![extent(0, [local, remote])],
+            &Options::default(),
+        );
+        assert_eq!(
+            plan.skipped_bytes().into_iter().collect::<Vec<_>>(),
+            [(Reason::NotAllowed, MIB)]
+        );
+        let (state, why) =
+            Planned::new(&plan, &Members::of(vec![process])).nothing.expect("no move");
+        assert_eq!(state, JobState::Partial);
+        assert!(why.starts_with("what is remote stays: 1.0 MiB "), "{why}");
     }
 }

@@ -101,7 +101,7 @@ impl PlannedRun {
             planned_bytes = planned.planned_bytes,
             local_percent = planned.local_percent,
             order = plan.order.name(),
-            nothing = planned.nothing.as_deref(),
+            nothing = planned.nothing.as_ref().map(|(_, why)| why),
             returned_bytes,
             "planned"
         );

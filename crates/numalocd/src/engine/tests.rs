@@ -11,7 +11,7 @@ use nix::{
     sys::wait::{Id, WaitPidFlag, waitid},
     unistd::Pid,
 };
-use numaloc_api::value::{self, JobId, MemberState, Missing};
+use numaloc_api::value::{self, JobId, JobState, MemberState, Missing};
 use numaloc_core::Offload;
 use numaloc_dma::Asked;
 use numaloc_executor::{Control, RunLimits};
@@ -188,13 +188,17 @@ async fn what_is_not_there_is_told_first() {
         (aim(Target::Unit("a b".into())), "TargetNotFound"),
         (ended.aim(), "TargetEmpty"),
     ] {
+        let (all, options) = (caller(Authority::All), Options::default());
+        let offers = Offers::default();
         for refusal in [
+            engine.find(&all, aim.clone(), options.clone()).await.expect_err("refused"),
             engine
-                .find(&caller(Authority::All), aim.clone(), Options::default())
+                .look("a", aim.clone(), options.clone(), Policies::Ask)
                 .await
                 .expect_err("refused"),
+            // On a machine with one node, too.
             engine
-                .look("a", aim.clone(), Options::default(), Policies::Ask)
+                .plan(&all, aim.clone(), options, Policies::AskBriefly, offers)
                 .await
                 .expect_err("refused"),
         ] {
@@ -289,7 +293,7 @@ async fn an_order_is_planned_and_carried_out() {
     assert_eq!((member.state, member.processes), (MemberState::Skipped, 1));
     assert!(member.reason.starts_with("no target node"), "{member:?}");
     // The process may run anywhere, so it has no target node, however many nodes there are.
-    assert_eq!(planned.nothing.as_deref(), Some("no target node"));
+    assert_eq!(planned.nothing, Some((JobState::Skipped, "no target node".to_owned())));
     go.send(()).expect("it waits");
     let Some(EngineReport::Ended(_, Ok(Ended { outcome, members, .. }))) = desk.report().await
     else {

@@ -316,7 +316,7 @@ fn bound(paths: &[PathBuf]) -> Passed {
     Passed { unix: paths.iter().map(bind).collect(), tcp: Vec::new() }
 }
 
-/// Whoever connects to an additional socket must not get the rights of the main one, because its path is written in another way.
+/// A client of an additional socket must not get the rights of the main one because its path is written in another way.
 #[tokio::test]
 async fn a_passed_socket_is_known_by_another_path_to_it() {
     let directory = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 //! The number of series is bounded where they are summed up ([`HostMemory`]). Names of programs and cgroups are chosen by users; the
 //! encoder escapes them.
 
-use numaloc_host::host_memory::{HostMemory, PinnedBytes, Place};
+use numaloc_host::host_memory::{HostMemory, Nearness, PinnedBytes};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder},
@@ -26,11 +26,11 @@ impl ShownHostMemory {
     }
 }
 
-fn place(place: Place) -> &'static str {
+fn place(place: Nearness) -> &'static str {
     match place {
-        Place::Local => "local",
-        Place::Remote => "remote",
-        Place::Unpinned => "unpinned",
+        Nearness::Local => "local",
+        Nearness::Remote => "remote",
+        Nearness::Unpinned => "unpinned",
     }
 }
 
@@ -94,7 +94,7 @@ fn by_name(
     named: &BTreeMap<String, PinnedBytes>,
 ) -> fmt::Result {
     for (name, bytes) in named {
-        for (at, bytes) in [(Place::Local, bytes.local), (Place::Remote, bytes.remote)] {
+        for (at, bytes) in [(Nearness::Local, bytes.local), (Nearness::Remote, bytes.remote)] {
             family
                 .encode_family(&[(label, name.as_str()), ("place", place(at))])?
                 .encode_gauge(&bytes)?;

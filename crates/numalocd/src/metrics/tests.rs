@@ -6,7 +6,7 @@ mod http;
 use super::*;
 use numaloc_api::value::{CallStats, JobId, MigrationSpec, ProcessOutcome};
 use numaloc_core::{Account, CALL_BOUNDS_US, Identity, NodeId, Reason};
-use numaloc_host::host_memory::{PinnedBytes, Place, ProcessCounts};
+use numaloc_host::host_memory::{Nearness, PinnedBytes, ProcessCounts};
 use std::{
     collections::BTreeSet,
     time::{Duration, SystemTime},
@@ -68,9 +68,9 @@ fn host_memory() -> HostMemory {
         |name: &str| [(name.to_owned(), PinnedBytes { local: 1 << 30, remote: 3 << 30 })].into();
     HostMemory {
         nodes: [
-            ((NodeId(0), Place::Local), 1 << 30),
-            ((NodeId(1), Place::Remote), 3 << 30),
-            ((NodeId(1), Place::Unpinned), 0),
+            ((NodeId(0), Nearness::Local), 1 << 30),
+            ((NodeId(1), Nearness::Remote), 3 << 30),
+            ((NodeId(1), Nearness::Unpinned), 0),
         ]
         .into(),
         units: of("redis.service"),

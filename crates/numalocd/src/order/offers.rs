@@ -9,7 +9,7 @@ use numaloc_executor::RunLimits;
 pub struct Offer {
     /// The workload, as a member that the engine can look up.
     pub member: Member,
-    /// The right of the client that has registered it: whoever calls a workload best effort has to have the right to its memory.
+    /// The right of the client that has registered it: a client that calls a workload best effort needs the right to its memory.
     pub by: Authority,
 }
 

@@ -1,5 +1,7 @@
 //! Random records of every kind, for property tests.
 
+mod outcomes;
+
 use crate::value::{
     CallStats, Condition, Emit, Event, EventType, FailedProcess, FoundAt, Job, JobId, JobProgress,
     JobState, Limits, MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Partner,
@@ -12,6 +14,7 @@ use numaloc_core::{
     NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options, Order, Pacing, Profile, Reason,
     Share,
 };
+use outcomes::{failed, members, outcome, progress};
 use proptest::{
     collection::{btree_map, btree_set, vec},
     option,
@@ -106,54 +109,6 @@ fn pins() -> impl Strategy<Value = Pins> {
     btree_map(1..i32::MAX, target_process(), 0..3)
 }
 
-fn failed() -> impl Strategy<Value = Vec<FailedProcess>> {
-    let failed = (identity(), words(), words());
-    let failed = failed.prop_map(|(identity, comm, error)| FailedProcess { identity, comm, error });
-    vec(failed, 0..3)
-}
-
-fn flows() -> impl Strategy<Value = Flows> {
-    let ends = (0..65_536_u32, 0..65_536_u32).prop_map(|(from, to)| (NodeId(from), NodeId(to)));
-    btree_map(ends, bytes(), 0..4)
-}
-
-fn members() -> impl Strategy<Value = Vec<MemberResult>> {
-    let state = (prop::sample::select(&MemberState::ALL[..]), words(), [0..9_usize, 0..9]);
-    let remote = btree_map((0..65_536_u32).prop_map(NodeId), bytes(), 0..4);
-    let sides = (option::of(locality()), option::of(locality()));
-    let found =
-        (option::of(path()), words()).prop_map(|(cgroup, by)| Box::new(FoundAt { cgroup, by }));
-    let what = (account(), flows(), failed(), option::of(found));
-    let member = (target(), state, nodes(0), remote, sides, what).prop_map(
-        |(
-            member,
-            (state, reason, [processes, unreadable]),
-            home,
-            remote,
-            (before, after),
-            what,
-        )| {
-            let (account, flows, failed, found) = what;
-            MemberResult {
-                member,
-                state,
-                reason,
-                processes,
-                home,
-                remote,
-                before,
-                after,
-                account,
-                flows,
-                failed,
-                unreadable,
-                found,
-            }
-        },
-    );
-    vec(member, 0..3)
-}
-
 fn qos_class() -> impl Strategy<Value = Option<QosClass>> {
     option::of(prop_oneof![Just(QosClass::Lsr), Just(QosClass::Ls), Just(QosClass::Be)])
 }
@@ -234,152 +189,6 @@ fn migration() -> impl Strategy<Value = MigrationSpec> {
         policy,
         limits,
     })
-}
-
-fn account() -> impl Strategy<Value = Account> {
-    let left = btree_map(prop::sample::select(&Reason::ALL[..]), bytes(), 0..4);
-    (bytes(), bytes(), bytes(), bytes(), left).prop_map(
-        |(found, moved, moved_back, vanished, left)| {
-            let mut account = Account::default();
-            account.found(found);
-            account.moved(moved);
-            account.moved_back(moved_back);
-            account.vanished(vanished);
-            left.into_iter().for_each(|(reason, bytes)| account.left(reason, bytes));
-            account
-        },
-    )
-}
-
-fn identity() -> impl Strategy<Value = Identity> {
-    (any::<i32>(), bytes()).prop_map(|(pid, start_time)| Identity { pid, start_time })
-}
-
-fn locality() -> impl Strategy<Value = Locality> {
-    let share = || {
-        (bytes(), bytes())
-            .prop_map(|(local_bytes, remote_bytes)| Share { local_bytes, remote_bytes })
-    };
-    (share(), share()).prop_map(|(movable, overall)| Locality { movable, overall })
-}
-
-fn calls() -> impl Strategy<Value = CallStats> {
-    let spans = [span(0..9), span(0..9), span(0..9), span(0..9), span(0..9), span(0..9)];
-    let stop = option::of(prop::sample::select(&CacheStop::ALL[..]));
-    (any::<[u32; 11]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
-        let counts = counts.map(u64::from);
-        let [
-            calls,
-            addresses,
-            retried_addresses,
-            hinted_addresses,
-            over_stall,
-            split_huge_pages,
-            failed_pages,
-            cache_bytes,
-            reclaims,
-            compactions,
-            exchanged_bytes,
-        ] = counts;
-        let [longest, total, rested, held_back, huge_page_wait, compaction_wait] = spans;
-        CallStats {
-            calls,
-            addresses,
-            retried_addresses,
-            hinted_addresses,
-            longest,
-            total,
-            over_stall,
-            rested,
-            held_back,
-            huge_page_wait,
-            split_huge_pages,
-            failed_pages,
-            cache_bytes,
-            cache_stop,
-            reclaims,
-            compactions,
-            compaction_wait,
-            exchanged_bytes,
-            times: CallStats::default().times,
-        }
-    })
-}
-
-fn outcome() -> impl Strategy<Value = Outcome> {
-    let process = (identity(), words(), account(), option::of("[a-z ]{1,9}"));
-    let process = process.prop_map(|(identity, comm, account, error)| ProcessOutcome {
-        identity,
-        comm,
-        account,
-        error,
-    });
-    let partner = (target(), 0..9usize, account(), flows(), option::of("[a-z ]{1,9}"));
-    let partner = partner.prop_map(|(member, processes, account, flows, error)| Partner {
-        member,
-        processes,
-        account,
-        flows,
-        error,
-    });
-    let rest = (vec(partner, 0..3), option::of(offload()));
-    let sides = (locality(), option::of(locality()), option::of(bytes()), rest);
-    let both = (flows(), flows());
-    (vec(process, 0..3), account(), both, calls(), span(0..9), sides).prop_map(
-        |(
-            processes,
-            others,
-            (flows, cache_flows),
-            calls,
-            elapsed,
-            (before, after, returned_bytes, rest),
-        )| {
-            let (partners, offload) = rest;
-            Outcome {
-                processes,
-                others,
-                flows,
-                cache_flows,
-                calls,
-                elapsed,
-                before,
-                after,
-                returned_bytes,
-                partners,
-                offload,
-            }
-        },
-    )
-}
-
-fn offload() -> impl Strategy<Value = OffloadUse> {
-    let requested = prop::sample::select(&Offload::ALL[..]);
-    let counts = (option::of(bytes()), option::of(bytes()), option::of(bytes()));
-    (requested, any::<[bool; 3]>(), "[a-z]{0,9}", "[a-z ]{0,9}", counts).prop_map(
-        |(requested, [used, failed, shared], interface, reason, counts)| OffloadUse {
-            requested,
-            used,
-            interface,
-            reason,
-            failed,
-            offloaded_folios: counts.0,
-            failed_folios: counts.1,
-            cpu_folios: counts.2,
-            shared,
-        },
-    )
-}
-
-fn progress() -> impl Strategy<Value = JobProgress> {
-    (bytes(), bytes(), bytes(), words(), time()).prop_map(
-        |(planned_bytes, moved_bytes, settled_bytes, held_back, measured)| JobProgress {
-            planned_bytes,
-            moved_bytes,
-            settled_bytes,
-            held_back,
-            measured,
-        },
-    )
 }
 
 pub fn job() -> impl Strategy<Value = Job> {

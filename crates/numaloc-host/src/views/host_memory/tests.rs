@@ -52,7 +52,7 @@ fn remote_is_what_is_not_at_home_and_unpinned_processes_are_apart() {
         ],
         10,
     );
-    let places = [Place::Local, Place::Remote, Place::Unpinned];
+    let places = [Nearness::Local, Nearness::Remote, Nearness::Unpinned];
     let on = |node| places.map(|place| seen.nodes[&(NodeId(node), place)] / MIB);
     assert_eq!((on(0), on(1)), ([2, 1, 1], [2, 4, 2]));
     assert_eq!(named(&seen.units), [("redis.service", 3, 3)]);
@@ -90,7 +90,7 @@ fn the_largest_are_named_and_the_others_are_one() {
     assert!(seen.units.is_empty() && seen.containers.is_empty());
 }
 
-/// A look at a crowd, on a clock that goes on by a tenth of a millisecond whenever it is read.
+/// A look at a crowd, on a clock that advances by a tenth of a millisecond at each reading.
 struct Watched {
     look: HostMemoryLook,
     now: Cell<Duration>,
@@ -131,7 +131,7 @@ fn a_round_a_period_sees_everybody() {
     assert_eq!(seen.processes, ProcessCounts { pinned: 50, ..ProcessCounts::default() });
     let bytes = PinnedBytes { local: 50 * 0x8000, remote: 50 * crate::fake::REMOTE };
     assert_eq!(seen.programs, [("crowd".to_owned(), bytes)].into());
-    assert_eq!(seen.nodes[&(NodeId(1), Place::Remote)], bytes.remote);
+    assert_eq!(seen.nodes[&(NodeId(1), Nearness::Remote)], bytes.remote);
     assert!(again.oldest_look < 60 * SECOND, "each was looked at again: {again:?}");
     crowd.end(0);
     watched.run(200);

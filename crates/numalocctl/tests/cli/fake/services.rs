@@ -218,9 +218,9 @@ impl schedule_service_server::ScheduleService for Services {
         &self,
         request: Request<ListSchedulesRequest>,
     ) -> Answer<ListSchedulesResponse> {
-        let asked = self.asked("ListSchedules", request)?.0;
-        let all = vec![answers::schedule(); 1001];
-        let (schedules, next_page_token) = page(&all, asked.page_size, &asked.page_token);
+        let (asked, script) = self.asked("ListSchedules", request)?;
+        let all = &script.schedules;
+        let (schedules, next_page_token) = page(all, asked.page_size, &asked.page_token);
         Ok(Response::new(ListSchedulesResponse { schedules, next_page_token }))
     }
 }

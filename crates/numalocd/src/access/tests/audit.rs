@@ -5,17 +5,25 @@ use crate::{
 };
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
+    thread,
 };
+use tracing::{Dispatch, info};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The text that has been logged.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
+/// A second subscriber, which no thread uses. While a process has a single one, tracing asks the thread that reaches an event first
+/// whether it is wanted, and keeps the answer for all threads (`Rebuilder::JustOne` in callsite.rs of tracing-core). Another test's thread,
+/// which has no subscriber, would so switch the event off for the test that waits for it.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
+
 impl Log {
     /// Logs what this thread does until the guard is dropped.
     pub fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        LazyLock::force(&SECOND);
         let log = Self::default();
         let subscriber =
             tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time();
@@ -58,6 +66,17 @@ fn caller() -> Caller {
         authority: Authority::All,
         ceilings: crate::config::Ceilings::NONE,
     }
+}
+
+#[test]
+fn what_another_thread_logs_first_is_not_lost() {
+    fn event() {
+        info!("reached");
+    }
+    let (log, _guard) = Log::start();
+    thread::spawn(event).join().expect("it does not panic");
+    event();
+    assert_eq!(log.text().matches("reached").count(), 1, "{}", log.text());
 }
 
 #[test]

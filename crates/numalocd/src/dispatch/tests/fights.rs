@@ -66,7 +66,7 @@ async fn a_fight_is_over_with_a_run_that_has_nothing_to_do_a_change_or_a_restart
     };
     fight(&mut rig).await;
     // Everything is still where it was moved to.
-    let nothing = Some("all memory is local".to_owned());
+    let nothing = Some((JobState::Skipped, "all memory is local".to_owned()));
     let run = rig.run_as(Planned { nothing, ..undone(0) }, trailing()).await;
     rig.reaches(&run.job, JobState::Skipped).await;
     assert_eq!(get(&rig, &id).await.state_message, "");

@@ -54,8 +54,18 @@ async fn ends_are_told_apart() {
         (Err(refusal), JobState::Failed),
         (Err(nowhere), JobState::Skipped),
         (
-            Ok(Planned { nothing: Some("all is local".into()), ..planned(&[1], "0") }),
+            Ok(Planned {
+                nothing: Some((JobState::Skipped, "all is local".into())),
+                ..planned(&[1], "0")
+            }),
             JobState::Skipped,
+        ),
+        (
+            Ok(Planned {
+                nothing: Some((JobState::Partial, "it stays".into())),
+                ..planned(&[1], "0")
+            }),
+            JobState::Partial,
         ),
     ] {
         let id = rig.create(&[1], "0").await;

@@ -165,7 +165,7 @@ async fn play(steps: Vec<Step>) {
                 let Some(active) = world.unplanned(order) else { continue };
                 active.planned = true;
                 let mut plan = planned(&[active.pid], &active.node.to_string());
-                plan.nothing = nothing.then(|| "all is local".to_owned());
+                plan.nothing = nothing.then(|| (JobState::Skipped, "all is local".to_owned()));
                 rig.report(EngineReport::Planned(active.order.job.clone(), Ok(plan)));
             }
             Step::Fail(order) => {

@@ -83,7 +83,7 @@ async fn a_tenant_is_offered_its_own_alone() {
     let both = ["cgroup /a/own", "cgroup /a/theirs"];
     assert_eq!(offered(&rig, granted, migration(Ls)).await, both);
     assert_eq!(offered(&rig, admin(), migration(Ls)).await, both);
-    // Whoever registered a workload has to have the right to it, too: the engine checks that.
+    // The client that registered a workload needs the right to it, too: the engine checks that.
     let offers = rig.handle.offers(admin(), migration(Ls)).await.expect("an answer");
     let by: Vec<_> = offers.workloads.into_iter().map(|offer| offer.by).collect();
     let registrar = |uid| Authority::Of { uid: Some(uid), cgroups: vec!["/".to_owned()] };

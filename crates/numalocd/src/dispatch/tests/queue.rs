@@ -160,7 +160,7 @@ fn who_has_moved_for_long_makes_room_for_others_of_its_class() {
     let free = Some(&found[2]);
     assert_eq!(overstayed(&waits("b", 0, ls, free), &both, &limits), Some(1));
     assert_eq!(overstayed(&waits("b", 0, ls, None), &both, &limits), Some(1));
-    // A waiting job of a better class comes first, whoever owns it.
+    // A waiting job of a better class comes first, whichever client owns it.
     assert_eq!(overstayed(&waits("b", 0, lsr, free), &both, &limits), Some(1));
     assert_eq!(overstayed(&waits("a", 2, lsr, free), &both, &limits), Some(1));
     // These continue waiting: the next job of the same owner, a job of a lower class, and a job whose owner has as many under

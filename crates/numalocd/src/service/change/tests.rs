@@ -1,9 +1,11 @@
 use super::*;
-use crate::{access::Authority, config::Role};
+use crate::{
+    access::{Authority, tests::Log},
+    config::Role,
+};
 use numaloc_api::value::Target;
 use numaloc_api::{v1, value::MigrationSpec};
-use std::{fs, future::pending, sync::Arc, time::Duration};
-use tempfile::NamedTempFile;
+use std::{future::pending, time::Duration};
 use tokio::{sync::oneshot, time::timeout};
 use tonic::Code;
 
@@ -25,24 +27,17 @@ fn a_line_names_a_few_of_many() {
     assert_eq!(job(target), "process 7; cgroup /a; label app=web");
 }
 
-/// What this thread logs until the guard is dropped.
-fn log() -> (NamedTempFile, tracing::subscriber::DefaultGuard) {
-    let log = NamedTempFile::new().unwrap();
-    let writer = Arc::new(log.reopen().unwrap());
-    let subscriber = tracing_subscriber::fmt().with_writer(writer).with_ansi(false);
-    (log, tracing::subscriber::set_default(subscriber.finish()))
-}
-
 /// The subjects in the audit log, each with its result.
-fn lines(log: &NamedTempFile) -> Vec<(String, String)> {
-    let text = fs::read_to_string(log.path()).unwrap();
+fn lines(log: &Log) -> Vec<(String, String)> {
     let field = |line: &str, name: &str| {
         let (_, rest) = line.split_once(&format!("{name}=\"")).unwrap();
         rest.split_once('"').unwrap().0.to_owned()
     };
-    let lines = text.lines().filter(|line| line.contains(" audit: "));
-    let told = |line| (field(line, "subject"), field(line, "result"));
-    lines.inspect(|line| assert!(line.contains("method=\"CancelJob\""))).map(told).collect()
+    let told = |line: String| {
+        assert!(line.contains("method=\"CancelJob\""), "{line}");
+        (field(&line, "subject"), field(&line, "result"))
+    };
+    log.lines().into_iter().map(told).collect()
 }
 
 fn told(lines: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -69,7 +64,7 @@ fn not_found<T>() -> Result<T, Refusal> {
 
 #[tokio::test]
 async fn each_end_of_a_change_is_one_line() {
-    let (log, _guard) = log();
+    let (log, _guard) = Log::start();
     assert_eq!(read("job 7").unwrap_err().code(), Code::InvalidArgument);
     let change = || read("jobs/7").unwrap().0;
     let status = change().first(async { not_found::<()>() }).await.unwrap_err();
@@ -93,7 +88,7 @@ async fn each_end_of_a_change_is_one_line() {
 
 #[tokio::test]
 async fn a_change_whose_code_panics_is_a_line_too() {
-    let (log, _guard) = log();
+    let (log, _guard) = Log::start();
     let (change, _) = read("jobs/7").unwrap();
     let make = async { panic!("this panic belongs to the test") };
     assert_eq!(change.make::<()>(make).await.unwrap_err().code(), Code::Internal);
@@ -102,7 +97,7 @@ async fn a_change_whose_code_panics_is_a_line_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_ends_looking_and_not_a_change() {
-    let (log, _guard) = log();
+    let (log, _guard) = Log::start();
     let (change, _) = read("jobs/7").unwrap();
     let soon = Duration::from_secs(1);
     assert!(timeout(soon, change.first(pending::<Result<(), Refusal>>())).await.is_err());
