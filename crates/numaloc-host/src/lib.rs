@@ -60,7 +60,7 @@ mod survey;
 mod target;
 mod views;
 
-pub use changes::{heat, journal, node_room, numa_balancing};
+pub use changes::{advised, heat, journal, node_room, numa_balancing};
 pub use files::{
     answering::Answering,
     error::{Error, ErrorKind},
