@@ -106,6 +106,7 @@ pub use views::{
     look::{Begun, LookRequest, Looked, look},
     movers::{PageMover, movers},
     picture::Viewer,
+    sight::sight,
 };
 
 #[cfg(any(test, feature = "fake"))]

@@ -26,7 +26,7 @@ mod values;
 mod web;
 mod workloads;
 
-pub use advise::AdviseArgs;
+pub use advise::{AdviseArgs, CarryArgs};
 pub use connect::ConnectArgs;
 pub use deferred::Deferred;
 use deferred::at_once;
@@ -64,6 +64,7 @@ Examples:
   numalocctl locality --pid 4711                         where the memory of a process is
   numalocctl plan --unit redis-server                    what would move, what not and why
   numalocctl advise                                      what is on the wrong node, and what would help
+  numalocctl advise --apply                              do that, one after the other; advise --undo takes it back
   numalocctl migrate --cgroup /system.slice/redis.service
   numalocctl migrate --pid 4711,4712 --to 0-1 --timeout 5m
   numalocctl migrate --unit redis-server --profile gentle
@@ -129,9 +130,10 @@ Examples:\n  numalocctl plan --cgroup /system.slice/redis.service\n  numalocctl 
     Plan(Deferred<PreviewArgs>),
     /// Name memory on the wrong node, and the commands that help.
     ///
-    /// It changes nothing.
+    /// It changes nothing, unless --apply or --undo is given.
     #[command(
-        after_help = "Examples:\n  numalocctl advise\n  numalocctl advise --unit redis-server --seconds 10"
+        after_help = "Examples:\n  numalocctl advise\n  numalocctl advise --unit redis-server --seconds 10\n  \
+numalocctl advise --apply\n  numalocctl advise --undo --dry-run"
     )]
     Advise(Deferred<AdviseArgs>),
     /// Bring the memory of processes to their local nodes.

@@ -1,12 +1,16 @@
 //! Documents that `-o json` prints where the API has no message: what only this program shows (docs/json.md). Bytes and node ids
 //! are integers; names are snake_case with the unit at the end.
 
+mod advise;
 mod check;
 mod dsa;
 mod map;
 mod parts;
 mod top;
 
+pub use advise::{
+    AdviceAppliedDoc, AdviceUndoneDoc, AppliedFinding, FindingEnd, UndoEnd, UndoneChange,
+};
 pub use check::{Check, DoctorDoc};
 pub use dsa::{DsaDeviceDoc, DsaDoc, WorkQueueDoc};
 pub use map::MapDoc;

@@ -24,7 +24,8 @@ pub enum Resource {
 }
 
 impl Resource {
-    fn name(self) -> &'static str {
+    /// Its name, as in `cpu.pressure` and `/proc/pressure/cpu`.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Io => "io",
             Self::Cpu => "cpu",

@@ -2,7 +2,7 @@
 
 use super::{Surroundings, advise, top};
 use crate::{
-    args::{AdviseArgs, Cli, TargetArgs, WebArgs},
+    args::{AdviseArgs, CarryArgs, Cli, TargetArgs, WebArgs},
     exit::{Code, Failure},
     map_file::MapFile,
     output::{CommandResult, emit},
@@ -68,5 +68,6 @@ fn defaults() -> AdviseArgs {
         target: TargetArgs::default(),
         seconds: Duration::from_secs(2),
         min_bytes: 64 << 20,
+        carry: CarryArgs::default(),
     }
 }
