@@ -334,6 +334,21 @@ mod tests {
     }
 
     #[test]
+    fn a_property_is_set_by_the_words_that_are_given() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let seen = directory.path().join("seen");
+        let systemctl = script(directory.path(), &format!("echo \"$@\" > {}", seen.display()));
+        let words = [&systemctl[..], "set-property", "a.service", "AllowedCPUs=0-3"];
+        let words = words.map(str::to_owned);
+        set_property(&words, "a.service", "AllowedCPUs").expect("it is set");
+        let seen = std::fs::read_to_string(seen).expect("called");
+        assert_eq!(seen, "set-property a.service AllowedCPUs=0-3\n");
+        let failed = set_property(&["false".to_owned()], "a.service", "AllowedCPUs").unwrap_err();
+        let message = failed.to_string();
+        assert!(message.starts_with("cannot set AllowedCPUs of unit a.service: "), "{message}");
+    }
+
+    #[test]
     fn one_that_hangs_is_ended() {
         let directory = tempfile::tempdir().expect("a directory");
         let pid = directory.path().join("pid");

@@ -19,6 +19,7 @@ use crate::{
 use numaloc_api::v1;
 use numaloc_core::advise::{Action, Sight, Who, order::smallest_first};
 use numaloc_host::{
+    ErrorKind,
     advised::{ChangeLog, replaced},
     check_page_size, sight,
 };
@@ -51,7 +52,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Comman
         return Ok(CommandResult { code, ..shown(cli, &document, text::advice_applied)? });
     }
     // Before it is asked: it tells at once if there are no rights.
-    let log = ChangeLog::take(&around.roots)?;
+    let log = log(around)?;
     if asks && !is_confirmed(&answer)? {
         return Err(Failure::Refused {
             code: Code::Failure,
@@ -87,6 +88,16 @@ pub fn check_place(cli: &Cli, around: &Surroundings, option: &str) -> Result<(),
         }
         _ => Ok(check_page_size(&around.roots)?),
     }
+}
+
+/// The right to change this host.
+pub fn log(around: &Surroundings) -> Result<ChangeLog, Failure> {
+    ChangeLog::take(&around.roots).map_err(|error| match error.kind() {
+        ErrorKind::Permission => {
+            Failure::Refused { code: Code::Permission, message: format!("{error}; run as root") }
+        }
+        _ => error.into(),
+    })
 }
 
 /// Shows what would be done, and asks for it.

@@ -1,6 +1,6 @@
 //! Carries out `numalocctl advise --undo`.
 
-use super::{apply::check_place, memory};
+use super::{apply, memory};
 use crate::{
     args::{AdviseArgs, Cli},
     clean::clean,
@@ -19,7 +19,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Comman
         let message = "--undo takes back all of the last --apply: leave the target out";
         return Err(Failure::Usage(message.into()));
     }
-    check_place(cli, around, "--undo")?;
+    apply::check_place(cli, around, "--undo")?;
     let dry_run = args.carry.dry_run;
     let undone = match dry_run {
         true => ChangeLog::peek(&around.roots)?.iter().map(planned).collect(),
@@ -34,7 +34,7 @@ fn all(cli: &Cli, around: &Surroundings) -> Result<Vec<UndoneChange>, Failure> {
     if ChangeLog::peek(&around.roots)?.is_empty() {
         return Ok(Vec::new());
     }
-    let mut log = ChangeLog::take(&around.roots)?;
+    let mut log = apply::log(around)?;
     let last = log.last_run();
     let count = last.len();
     let undone = (1..).zip(last).map(|(number, change)| {
@@ -127,9 +127,57 @@ fn described(change: &Change) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::place::Environment;
+    use clap::Parser;
+    use numaloc_host::Roots;
+    use std::fs;
 
     fn change(end: UndoEnd) -> UndoneChange {
         UndoneChange { change: "x".into(), end, reason: String::new() }
+    }
+
+    /// A host with two files of a cgroup that were changed, of which somebody else has changed one since.
+    fn host() -> (tempfile::TempDir, Surroundings) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        for name in ["proc/self", "run", "cgroup/a"] {
+            fs::create_dir_all(path(name)).expect("a directory");
+        }
+        let vector = [6, 4096, 0, 0u64].map(u64::to_ne_bytes).concat();
+        fs::write(path("proc/self/auxv"), vector).expect("a file");
+        let (proc, run) = (path("proc"), path("run"));
+        let roots = Roots { proc, run, ..Roots::default() };
+        let mut log = ChangeLog::take(&roots).expect("nobody has it");
+        for (name, before, after) in [("cpuset.cpus", "", "0-3"), ("cpuset.mems", "0-1", "1")] {
+            let path = path("cgroup/a").join(name);
+            fs::write(&path, before).expect("a file");
+            let change = Change::File { path, before: before.into(), after: after.into() };
+            log.make(&roots, change).expect("ours");
+        }
+        fs::write(path("cgroup/a/cpuset.mems"), "0\n").expect("a file");
+        let environment = Environment { endpoint: None, files: Vec::new(), socket: "/none".into() };
+        (directory, Surroundings { roots, environment })
+    }
+
+    #[test]
+    fn what_was_changed_is_shown_and_taken_back_once() {
+        let (directory, around) = host();
+        let cgroup = directory.path().join("cgroup/a");
+        let shown = |options: &str| {
+            let line = format!("numalocctl --standalone advise --undo{options}");
+            let cli = Cli::try_parse_from(line.split(' ')).expect("a command line");
+            let result = crate::cmd::run(cli, &around).expect("it can be undone");
+            (result.text.replace(cgroup.to_str().expect("text"), "/a"), result.code)
+        };
+        let planned = "/a/cpuset.mems: 1 to 0-1: would be undone\n\
+            /a/cpuset.cpus: 0-3 to empty: would be undone\n";
+        assert_eq!(shown(" --dry-run"), (planned.into(), Code::Done));
+        let undone = "/a/cpuset.mems: 1 to 0-1: left: somebody else has changed it since (now 0)\n\
+            /a/cpuset.cpus: 0-3 to empty: undone\n";
+        assert_eq!(shown(""), (undone.into(), Code::Partly));
+        assert_eq!(fs::read_to_string(cgroup.join("cpuset.cpus")).expect("a file"), "\n");
+        let (nothing, code) = shown("");
+        assert!(nothing.starts_with("nothing to undo") && code == Code::Done, "{nothing}");
     }
 
     #[test]
