@@ -23,7 +23,11 @@ use numaloc_core::{
     advise::{Action, action::set_property},
 };
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, io, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+};
 
 /// A change of the host, with what it replaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,9 +176,9 @@ fn setting(text: &str) -> String {
 }
 
 /// Writes as echo does. An empty line is how a cpuset is emptied: the kernel sees nothing of a write without bytes.
-fn write(path: &PathBuf, value: &str) -> Result<(), Error> {
+fn write(path: &Path, value: &str) -> Result<(), Error> {
     let written = journal::write(path, &format!("{value}\n"));
-    written.map_err(|source| Error::Setting { path: path.clone(), source })
+    written.map_err(|source| Error::Setting { path: path.to_owned(), source })
 }
 
 /// The place of a file that advice names as on a real host.

@@ -4,6 +4,7 @@
 mod apply;
 mod carry;
 mod memory;
+mod own_host;
 mod undo;
 
 use super::{Surroundings, daemon, shown};

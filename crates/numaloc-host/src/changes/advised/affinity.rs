@@ -14,7 +14,7 @@ use nix::{
 };
 use numaloc_core::{CpuSet, advise::Pinned};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, io};
+use std::{collections::BTreeMap, io, path::Path};
 
 /// Whose threads are pinned; see [`Pinned`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub fn threads(roots: &Roots, whom: &Whom) -> Vec<ThreadCpus> {
         Whom::Thread(tid) => return thread(roots, *tid).into_iter().collect(),
         Whom::Process(pid) => vec![*pid],
         Whom::Members(directory) => {
-            let text = read::text(&format!("{directory}/cgroup.procs").as_ref());
+            let text = read::text(&Path::new(directory).join("cgroup.procs"));
             text.unwrap_or_default().lines().filter_map(|line| line.parse().ok()).collect()
         }
     };

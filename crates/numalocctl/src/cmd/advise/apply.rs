@@ -3,7 +3,7 @@
 use super::{
     Looked,
     carry::{Carried, Doing, Hands, carry_out},
-    memory, undo,
+    memory, own_host, undo,
 };
 use crate::{
     args::{AdviseArgs, Cli},
@@ -12,16 +12,14 @@ use crate::{
     doc::{AdviceAppliedDoc, AppliedFinding, FindingEnd, UndoneChange},
     exit::{Code, Failure},
     output::{CommandResult, View, complain},
-    place::{self, Place},
     signals, text,
     units::counted,
 };
 use numaloc_api::v1;
 use numaloc_core::advise::{Action, Sight, Who, order::smallest_first};
 use numaloc_host::{
-    ErrorKind,
     advised::{ChangeLog, replaced},
-    check_page_size, sight,
+    sight,
 };
 use std::{
     io::{BufRead, IsTerminal, Write, stderr, stdin},
@@ -39,7 +37,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Comman
         let message = "--apply asks first, and standard input is not a terminal: add --yes, or see what it would do with --dry-run";
         return Err(Failure::Usage(message.into()));
     }
-    check_place(cli, around, "--apply")?;
+    own_host::check(cli, around, "--apply")?;
     let looked = Looked::here(&around.roots, args)?;
     let findings = smallest_first(looked.findings.clone());
     let answer = looked.answer(&findings);
@@ -52,7 +50,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Comman
         return Ok(CommandResult { code, ..shown(cli, &document, text::advice_applied)? });
     }
     // Before it is asked: it tells at once if there are no rights.
-    let log = log(around)?;
+    let log = own_host::log(around)?;
     if asks && !is_confirmed(&answer)? {
         return Err(Failure::Refused {
             code: Code::Failure,
@@ -75,29 +73,6 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Comman
         code => code,
     };
     Ok(CommandResult { code, ..shown(cli, &document, text::advice_applied)? })
-}
-
-/// Checks that what is changed here and what the daemon moves are on the same host.
-pub fn check_place(cli: &Cli, around: &Surroundings, option: &str) -> Result<(), Failure> {
-    match place::choose(&cli.connect, &around.environment)? {
-        Place::Daemon(endpoint) if !endpoint.is_this_host() => {
-            let uri = &endpoint.uri;
-            Err(Failure::Usage(format!(
-                "{option} changes this host, and the daemon at {uri} may be on another one: add --standalone, or run it there"
-            )))
-        }
-        _ => Ok(check_page_size(&around.roots)?),
-    }
-}
-
-/// The right to change this host.
-pub fn log(around: &Surroundings) -> Result<ChangeLog, Failure> {
-    ChangeLog::take(&around.roots).map_err(|error| match error.kind() {
-        ErrorKind::Permission => {
-            Failure::Refused { code: Code::Permission, message: format!("{error}; run as root") }
-        }
-        _ => error.into(),
-    })
 }
 
 /// Shows what would be done, and asks for it.

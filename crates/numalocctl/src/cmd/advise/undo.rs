@@ -1,6 +1,6 @@
 //! Carries out `numalocctl advise --undo`.
 
-use super::{apply, memory};
+use super::{memory, own_host};
 use crate::{
     args::{AdviseArgs, Cli},
     clean::clean,
@@ -19,7 +19,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Comman
         let message = "--undo takes back all of the last --apply: leave the target out";
         return Err(Failure::Usage(message.into()));
     }
-    apply::check_place(cli, around, "--undo")?;
+    own_host::check(cli, around, "--undo")?;
     let dry_run = args.carry.dry_run;
     let undone = match dry_run {
         true => ChangeLog::peek(&around.roots)?.iter().map(planned).collect(),
@@ -34,7 +34,7 @@ fn all(cli: &Cli, around: &Surroundings) -> Result<Vec<UndoneChange>, Failure> {
     if ChangeLog::peek(&around.roots)?.is_empty() {
         return Ok(Vec::new());
     }
-    let mut log = apply::log(around)?;
+    let mut log = own_host::log(around)?;
     let last = log.last_run();
     let count = last.len();
     let undone = (1..).zip(last).map(|(number, change)| {

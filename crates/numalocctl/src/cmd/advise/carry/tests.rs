@@ -105,7 +105,7 @@ fn whichever_step_fails_its_finding_is_taken_back_and_the_rest_is_left() {
     use FindingEnd::{Done, Failed, NotDone};
     for fails_at in 1..=6 {
         let mut host = Fake { fails_at: Some(fails_at), ..Fake::default() };
-        let (whole, at) = ((fails_at - 1) / 2, (fails_at + 1) / 2);
+        let (whole, at) = ((fails_at - 1) / 2, fails_at.div_ceil(2));
         let expected: Vec<FindingEnd> = (1..=3)
             .map(|number| {
                 if number < at {
