@@ -16,7 +16,7 @@ use std::{
     process::Stdio,
 };
 
-const SIZES_MIB: [u64; 5] = [32, 40, 48, 64, 96];
+const SIZES_MIB: [u64; 5] = [24, 28, 32, 56, 64];
 /// The number of the service that gets worse.
 const WORSE: usize = 3;
 /// The number of the service whose cpuset forbids its home.
@@ -45,7 +45,7 @@ fn allowed(services: &[Service]) -> String {
 /// Applies the advice, and pulls the fourth service's memory away as soon as it has been moved.
 fn apply(services: &[Service]) -> (Option<i32>, Value) {
     let mut ctl = command();
-    ctl.args(["advise", "--apply", "--yes", "--seconds", "3", "--min-bytes", "16M", "-o", "json"]);
+    ctl.args(["advise", "--apply", "--yes", "--seconds", "2", "--min-bytes", "16M", "-o", "json"]);
     ctl.args(targets()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut ctl = ctl.spawn().expect("it starts");
     let said = BufReader::new(ctl.stderr.take().expect("piped"));
@@ -114,8 +114,13 @@ fn five_services_are_brought_home_until_one_gets_worse_and_are_sent_back() {
 
     let answer = json(&numalocctl(&["advise", "--undo", "-o", "json"]));
     println!("{answer:#}");
+    // A migration ends at whole percents, and some of a service's memory was on node 0 from the start.
     for (number, service) in services.iter().enumerate().filter(|(number, _)| *number != WORSE) {
-        assert_eq!(service.nodes(), [(1, SIZES_MIB[number] * MIB)].into(), "service {number}");
+        let (nodes, all) = (service.nodes(), SIZES_MIB[number] * MIB);
+        assert!(
+            on(&nodes, 1) >= all - MIB && all == on(&nodes, 0) + on(&nodes, 1),
+            "{number}: {nodes:?}"
+        );
     }
     assert_half(&services[WORSE]);
     assert_eq!((mems(&services), allowed(&services)), before);
