@@ -1,5 +1,7 @@
 //! systemd units as targets, on a machine whose first process is systemd: `tests/vm/suite --systemd`.
 
+mod applied;
+
 use crate::{
     app::{App, Layout, until},
     cli::{assert_refused, code, numalocctl},
@@ -76,6 +78,7 @@ impl Drop for Unit {
 #[derive(Debug)]
 pub struct Service {
     unit: Unit,
+    bytes: u64,
     input: File,
     output: PathBuf,
     /// The same application outside the unit.
@@ -84,10 +87,15 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it, and waits until its memory is laid out on node 1.
+    /// Starts one with 32 MiB that writes, and waits until its memory is laid out on node 1.
     pub fn start(name: &str, lines: &str) -> Self {
+        Self::with(name, lines, (32, "write"))
+    }
+
+    /// Starts one with this many MiB and this load.
+    fn with(name: &str, lines: &str, (mib, load): (u64, &'static str)) -> Self {
         let balancing = Setting::numa_balancing(false);
-        let layout = Layout::remote(&["anon:32M"]);
+        let layout = Layout::remote(&[&format!("anon:{mib}M")]).load(load);
         let control = layout.clone().load("idle").start("control");
         let (fifo, output) = (format!("/tmp/{name}.in"), PathBuf::from(format!("/tmp/{name}.out")));
         let made = Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
@@ -100,7 +108,8 @@ impl Service {
         let streams =
             format!("StandardInput=file:{fifo}\nStandardOutput=truncate:{}", output.display());
         let unit = Unit::start(name, &format!("ExecStart={}\n{streams}\n{lines}", words.join(" ")));
-        let service = Self { unit, input, output, control, _balancing: balancing };
+        let bytes = mib * MIB;
+        let service = Self { unit, bytes, input, output, control, _balancing: balancing };
         until("the service's memory is there", || service.lines().contains(&"ready".to_owned()));
         fs::remove_file(fifo).expect("both ends are open");
         service.assert_on(1);
@@ -131,8 +140,12 @@ impl Service {
 
     /// Asserts that all of its memory is on a node.
     pub fn assert_on(&self, node: u32) {
-        let nodes = Truth::of(self.pid()).region(self.range());
-        assert_eq!(nodes, Nodes::from([(node, 32 * MIB)]));
+        assert_eq!(self.nodes(), Nodes::from([(node, self.bytes)]), "{}", self.unit.name);
+    }
+
+    /// Where its memory is.
+    fn nodes(&self) -> Nodes {
+        Truth::of(self.pid()).region(self.range())
     }
 
     /// Brings it home by `name`. Checks that the control process outside the unit stays, and that no byte is wrong.
@@ -141,7 +154,7 @@ impl Service {
         assert_eq!(code(&output), Some(0), "{output:?}");
         self.assert_on(0);
         let control = Truth::of(self.control.pid()).region(self.control.range("anon"));
-        assert_eq!(control, Nodes::from([(1, 32 * MIB)]), "control moved");
+        assert_eq!(control, Nodes::from([(1, self.bytes)]), "control moved");
         let before = self.lines().len();
         writeln!(self.input, "check").expect("the service listens");
         until("the service answers", || self.lines().len() > before);

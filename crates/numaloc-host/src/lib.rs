@@ -60,7 +60,7 @@ mod survey;
 mod target;
 mod views;
 
-pub use changes::{heat, journal, node_room, numa_balancing};
+pub use changes::{advised, heat, journal, node_room, numa_balancing};
 pub use files::{
     answering::Answering,
     error::{Error, ErrorKind},
@@ -106,6 +106,7 @@ pub use views::{
     look::{Begun, LookRequest, Looked, look},
     movers::{PageMover, movers},
     picture::Viewer,
+    sight::sight,
 };
 
 #[cfg(any(test, feature = "fake"))]

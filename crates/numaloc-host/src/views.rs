@@ -1,4 +1,4 @@
-//! Looks that move nothing: advice, the live view, the memory of the host for metrics, pictures, the host's facts.
+//! Looks that move nothing: advice and its effect, the live view, the memory of the host for metrics, pictures, the host's facts.
 
 pub mod facts;
 pub mod host_memory;
@@ -6,3 +6,4 @@ pub mod live;
 pub(crate) mod look;
 pub(crate) mod movers;
 pub(crate) mod picture;
+pub(crate) mod sight;

@@ -26,7 +26,7 @@ mod values;
 mod web;
 mod workloads;
 
-pub use advise::AdviseArgs;
+pub use advise::{AdviseArgs, CarryArgs};
 pub use connect::ConnectArgs;
 pub use deferred::Deferred;
 use deferred::at_once;
@@ -65,6 +65,7 @@ Examples:
   numalocctl plan --unit redis-server                    what would move or stay, and why
   numalocctl advise                                      what is on the wrong node, and what would help
   numalocctl explain redis-server                        why the daemon moves it, or not
+  numalocctl advise --apply                              do that, one after the other; advise --undo takes it back
   numalocctl migrate --cgroup /system.slice/redis.service
   numalocctl migrate --pid 4711,4712 --to 0-1 --timeout 5m
   numalocctl migrate --unit redis-server --profile gentle
@@ -130,9 +131,10 @@ Examples:\n  numalocctl plan --cgroup /system.slice/redis.service\n  numalocctl 
     Plan(Deferred<PreviewArgs>),
     /// Name memory on the wrong node, and the commands that help.
     ///
-    /// It changes nothing.
+    /// It changes nothing, unless --apply or --undo is given.
     #[command(
-        after_help = "Examples:\n  numalocctl advise\n  numalocctl advise --unit redis-server --seconds 10"
+        after_help = "Examples:\n  numalocctl advise\n  numalocctl advise --unit redis-server --seconds 10\n  \
+numalocctl advise --apply\n  numalocctl advise --undo --dry-run"
     )]
     Advise(Deferred<AdviseArgs>),
     /// Show why the daemon moves the memory of processes, or not.

@@ -1,6 +1,7 @@
 //! Documents that `-o json` prints where the API has no message: what only this program shows (docs/json.md). Bytes and node ids
 //! are integers; names are snake_case with the unit at the end.
 
+mod advise;
 mod check;
 mod dsa;
 mod explain;
@@ -8,6 +9,9 @@ mod map;
 mod parts;
 mod top;
 
+pub use advise::{
+    AdviceAppliedDoc, AdviceUndoneDoc, AppliedFinding, FindingEnd, UndoEnd, UndoneChange,
+};
 pub use check::{Check, DoctorDoc};
 pub use dsa::{DsaDeviceDoc, DsaDoc, WorkQueueDoc};
 pub use explain::{ExplainDoc, ExplainedSchedule, Sought};

@@ -1,6 +1,7 @@
 //! Answers as text for people. Pure: a message or a document in, a string out.
 
 mod advise;
+mod carried;
 mod cells;
 mod colour;
 mod doctor;
@@ -31,6 +32,7 @@ mod topology;
 mod workloads;
 
 pub use advise::{advice, advice_end, finding_lines};
+pub use carried::{advice_applied, advice_undone};
 pub use doctor::doctor;
 pub use dsa::dsa;
 pub use events::{event_header, event_line, events};

@@ -9,10 +9,14 @@
 //! | `helper`, `narrow`, `remote`, `crowded`, `uneven`, `hugetlb`, `setting` | what may be wrong, one file each |
 //! | `sequence` | the steps in the right order |
 //! | [`follow`](mod@follow) | the host as it would be after a finding has been followed |
+//! | [`action`] | what a step does, and its line for a shell |
+//! | [`order`], [`verdict`], [`back`] | to carry advice out: the canary first, whether something got worse, the way back |
 //!
 //! Findings are given greedily: the largest benefit first, and each next one on the host as it would be after those before it. So no
 //! node is given more than it has by all of them together, and after all have been followed nothing is left to advise.
 
+pub mod action;
+pub mod back;
 mod capacity;
 mod crowded;
 pub mod finding;
@@ -21,6 +25,7 @@ mod helper;
 mod hugetlb;
 pub mod look;
 mod narrow;
+pub mod order;
 mod remote;
 mod sequence;
 mod setting;
@@ -28,13 +33,16 @@ pub mod step;
 #[cfg(test)]
 mod tests;
 mod uneven;
+pub mod verdict;
 
 use capacity::HostState;
 
+pub use action::{Action, Pinned};
 pub use finding::{Finding, FindingKind};
 pub use follow::follow;
 pub use look::{CpuControl, Exactness, HostLook, Subject, Who};
-pub use step::{AdviceStep, How};
+pub use step::{AdviceStep, How, migration};
+pub use verdict::{Sight, Worse, worse};
 
 /// Judges of single subjects. Each gives one finding at most.
 const JUDGES: [Judge; 3] = [placed, uneven::judge, hugetlb::judge];

@@ -32,11 +32,7 @@ impl Gauge {
             Scope::Cgroup(path) => path.as_str(),
             Scope::Host => "the whole host",
         };
-        let of = match file.resource {
-            Resource::Io => "io.pressure",
-            Resource::Cpu => "cpu.pressure",
-        };
-        let what = format!("{of} of {whose}");
+        let what = format!("{}.pressure of {whose}", file.resource.name());
         Some(Self { file, what, limit: limit.into(), last })
     }
 

@@ -21,7 +21,7 @@ use std::{
 };
 
 /// Most bytes of a note that are read. More than is ever written: the file may belong to another user than the reader.
-const LENGTH_MAX: u64 = 1 << 20;
+const LENGTH_MAX: u64 = 16 << 20;
 
 /// The right to make changes of one kind, which notes describe as a `T`. Dropping this value gives the right up; the note stays.
 #[derive(Debug)]
@@ -68,7 +68,11 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
     /// # Errors
     /// [`Error::Write`].
     pub fn take(roots: &Roots, name: &str) -> Result<Option<Self>, Error> {
-        let path = path(roots, name);
+        Self::take_at(roots, path(roots, name))
+    }
+
+    /// As [`Journal::take`], with a file outside of the daemon's directory. The directory is made if only that is missing.
+    pub(crate) fn take_at(roots: &Roots, path: PathBuf) -> Result<Option<Self>, Error> {
         let opened = path.parent().map_or(Ok(()), make).and_then(|()| {
             let mut options = OpenOptions::new();
             options.read(true).append(true).create(true).mode(0o600);
@@ -77,14 +81,35 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         let boot = boot_id(roots).unwrap_or_default();
         match opened.and_then(|file| file.try_lock().map(|()| file).map_err(io::Error::from)) {
             Ok(file) => {
+                let is_noted = file.metadata().is_ok_and(|metadata| metadata.len() > 0);
                 let mut journal = Self { file, path, boot, note: PhantomData };
-                if is_noted(roots, name) && matches!(journal.noted(), Ok(None)) {
+                if is_noted && matches!(journal.noted(), Ok(None)) {
                     journal.forget()?;
                 }
                 Ok(Some(journal))
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
             Err(source) => Err(Error::Write { path, source }),
+        }
+    }
+
+    /// All that is noted, the oldest first, for changes of which each has its note.
+    ///
+    /// # Errors
+    /// As [`Journal::noted`].
+    pub fn all(&self) -> Result<Vec<T>, Error> {
+        all(&self.file, &self.path, &self.boot)
+    }
+
+    /// As [`Journal::all`], without the right to change it. None: the file does not exist.
+    ///
+    /// # Errors
+    /// [`Error::Read`], [`Error::Parse`].
+    pub(crate) fn peek_all(roots: &Roots, path: &Path) -> Result<Vec<T>, Error> {
+        match open(path) {
+            Ok(file) => all(&file, path, &boot_id(roots).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(source) => Err(Error::Read { path: path.to_owned(), source }),
         }
     }
 
@@ -103,7 +128,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         last(&self.file, &self.path, &self.boot)
     }
 
-    /// Notes what is about to be changed, instead of what was noted before.
+    /// Notes what is about to be changed, instead of what was noted before, or besides it (see [`Journal::all`]).
     ///
     /// # Errors
     /// [`Error::Write`]. What was noted before still is.
@@ -120,9 +145,13 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
             return Err(killed);
         }
         // The line before may have been cut off.
-        let whole = whole_lines(&self.file)?.len();
-        self.file.set_len(whole as u64)?;
-        self.file.write_all(line.as_bytes())
+        let whole = whole_lines(&self.file)?.len() as u64;
+        if whole + line.len() as u64 > LENGTH_MAX {
+            return Err(io::Error::new(ErrorKind::FileTooLarge, "too much is noted already"));
+        }
+        self.file.set_len(whole)?;
+        self.file.write_all(line.as_bytes())?;
+        self.file.sync_data()
     }
 
     /// Forgets what was noted: it has been put back.
@@ -136,16 +165,31 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
 }
 
 fn last<T: DeserializeOwned>(file: &File, path: &Path, boot: &str) -> Result<Option<T>, Error> {
-    let whole = whole_lines(file);
-    let whole = whole.map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let whole = whole(file, path)?;
     let last = whole.trim_ascii_end().rsplit(|&byte| byte == b'\n').next();
     let Some(last) = last.filter(|line| !line.is_empty()) else { return Ok(None) };
-    let line: Line<T> = serde_json::from_slice(last).map_err(|error| {
+    parse(last, path, boot)
+}
+
+fn all<T: DeserializeOwned>(file: &File, path: &Path, boot: &str) -> Result<Vec<T>, Error> {
+    let whole = whole(file, path)?;
+    let lines = whole.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    let noted = lines.filter_map(|line| parse(line, path, boot).transpose());
+    noted.collect()
+}
+
+/// What a line notes; `None`: it is of another boot.
+fn parse<T: DeserializeOwned>(line: &[u8], path: &Path, boot: &str) -> Result<Option<T>, Error> {
+    let line: Line<T> = serde_json::from_slice(line).map_err(|error| {
         let reason =
             format!("{error}; if it is damaged, put the setting back by hand and remove it");
         Error::Parse { path: path.to_owned(), reason }
     })?;
     Ok((line.boot == boot).then_some(line.changed))
+}
+
+fn whole(file: &File, path: &Path) -> Result<Vec<u8>, Error> {
+    whole_lines(file).map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
 /// All lines that have an end. One without was cut off, and nothing has been changed on its behalf.

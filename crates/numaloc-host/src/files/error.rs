@@ -102,6 +102,20 @@ pub enum Error {
         "cannot ask systemd for unit {unit}: {reason}; give its cgroup instead, or see systemctl status"
     )]
     Systemd { unit: String, reason: String },
+    /// A property of a unit could neither be read nor set.
+    #[error("cannot set {name} of unit {unit}: {reason}; see systemctl status {unit}")]
+    UnitProperty {
+        unit: String,
+        /// The property, as in systemd.resource-control(5).
+        name: String,
+        reason: String,
+    },
+    /// The CPUs of a thread could not be set.
+    #[error("cannot set the CPUs of thread {tid}: {source}; run as its user or with CAP_SYS_NICE")]
+    Affinity { tid: i32, source: io::Error },
+    /// Another process carries advice out, or takes it back.
+    #[error("another advise --apply or --undo is running: wait for its end")]
+    AdviceTaken,
     /// The target has no process.
     #[error("{target} has no processes")]
     Empty { target: String },
@@ -202,12 +216,18 @@ impl Error {
             {
                 ErrorKind::Permission
             }
+            Self::Affinity { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                ErrorKind::Permission
+            }
             Self::KernelThread { .. }
             | Self::CgroupOutside { .. }
             | Self::SeveralCgroups { .. }
             | Self::BadNode { .. }
             | Self::NoDamon { .. } => ErrorKind::Usage,
             Self::Systemd { .. }
+            | Self::UnitProperty { .. }
+            | Self::Affinity { .. }
+            | Self::AdviceTaken
             | Self::Hwloc { .. }
             | Self::OneNode { .. }
             | Self::PageSize { .. }

@@ -19,13 +19,17 @@ pub enum Resource {
     Io,
     /// A CPU to run on.
     Cpu,
+    /// Memory: reclaim, compaction, and pages that were reclaimed too early.
+    Memory,
 }
 
 impl Resource {
-    fn name(self) -> &'static str {
+    /// Its name, as in `cpu.pressure` and `/proc/pressure/cpu`.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Io => "io",
             Self::Cpu => "cpu",
+            Self::Memory => "memory",
         }
     }
 }
@@ -61,6 +65,12 @@ impl Pressure {
             }
         }
         files
+    }
+
+    /// The pressure file of a cgroup, by its path from the root of cgroup v2, and that of the whole host if it has none or none is
+    /// named. `None` if the kernel accounts for nothing.
+    pub fn of_cgroup(roots: &Roots, path: Option<&str>, resource: Resource) -> Option<Self> {
+        Self::open(roots, path.map(str::to_owned), resource)
     }
 
     fn open(roots: &Roots, cgroup: Option<String>, resource: Resource) -> Option<Self> {

@@ -66,6 +66,13 @@ pub(crate) fn is_random(roots: &Roots, tid: i32) -> bool {
     host.is_none_or(|host| host.trim() != "0") && its & ADDR_NO_RANDOMIZE == 0
 }
 
+/// The start time of a thread in ticks since boot; `None` if there is none.
+pub(crate) fn start_time(roots: &Roots, tid: i32) -> Option<u64> {
+    let path = roots.proc.join(tid.to_string()).join("stat");
+    let text = fs::read(path).ok()?;
+    Some(parse(&String::from_utf8_lossy(&text))?.start_time)
+}
+
 fn own(error: &io::Error) -> Option<&io::Error> {
     Some(error)
 }

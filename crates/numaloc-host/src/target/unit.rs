@@ -104,6 +104,9 @@ impl UnitFailure {
     fn silent(reason: String) -> Self {
         Self { reason, silent: true }
     }
+    fn of_property(self, unit: &str, name: &str) -> Error {
+        Error::UnitProperty { unit: unit.into(), name: name.into(), reason: self.reason }
+    }
     /// If systemctl gave no answer, the unit may well exist; the same if it failed where systemd runs. Where there is
     /// no systemd there is no unit.
     fn of(&self, unit: String, booted: bool) -> Error {
@@ -121,38 +124,9 @@ fn ask<'a>(
     units: &'a BTreeSet<String>,
     patience: Duration,
 ) -> Result<BTreeMap<&'a str, String>, UnitFailure> {
-    let failed = |error: io::Error| UnitFailure::silent(format!("{systemctl}: {error}"));
-    // Memory files and no pipes: nobody reads while systemctl runs, and for many units it says more than fits into a
-    // pipe.
-    let file = || memfd_create(c"systemctl", MFdFlags::MFD_CLOEXEC).map(File::from);
-    let said = file().map_err(|error| failed(error.into()))?;
-    let words = file().map_err(|error| failed(error.into()))?;
-    let mut command = Command::new(systemctl);
-    command
-        .args(["show", "--no-pager", "--property=LoadState,ActiveState,ControlGroup", "--"])
-        .args(units)
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(said.try_clone().map_err(failed)?)
-        .stderr(words.try_clone().map_err(failed)?);
-    let child = command.spawn();
-    let mut child =
-        child.map_err(|error| UnitFailure::refused(format!("cannot run {systemctl} ({error})")))?;
-    let status = match end_within(&child, patience) {
-        Ok(true) => child.wait().map_err(failed)?,
-        ended => {
-            // The result does not matter: it may have ended on its own just now.
-            let _ = child.kill().and_then(|()| child.wait());
-            let late = io::Error::other(format!("no answer within {patience:?}"));
-            return Err(failed(ended.err().unwrap_or(late)));
-        }
-    };
-    if !status.success() {
-        let words = read::kept(&words);
-        let words = words.lines().next().unwrap_or("it failed without a word").trim();
-        return Err(UnitFailure::refused(format!("{systemctl} says: {words}")));
-    }
-    let said = read::kept(&said);
+    let options = ["show", "--no-pager", "--property=LoadState,ActiveState,ControlGroup", "--"];
+    let words = options.into_iter().chain(units.iter().map(String::as_str));
+    let said = run(systemctl, words, patience)?;
     // The answers are in the order of the names, with an empty line between two.
     let parts: Vec<&str> = said.trim_end().split("\n\n").collect();
     match parts.len() == units.len() {
@@ -166,6 +140,60 @@ fn ask<'a>(
             )))
         }
     }
+}
+
+/// The value of a unit's property as systemctl(1) shows it.
+pub(crate) fn property(unit: &str, name: &str) -> Result<String, Error> {
+    let words = ["show", "--no-pager", "-P", name, "--", unit];
+    let said =
+        run("systemctl", words, PATIENCE).map_err(|failure| failure.of_property(unit, name))?;
+    Ok(said.trim().to_owned())
+}
+
+/// Runs a command line that sets a property of a unit; its first word is the program.
+pub(crate) fn set_property(words: &[String], unit: &str, name: &str) -> Result<(), Error> {
+    let (program, rest) = words.split_first().expect("a command line has a first word");
+    let done = run(program, rest.iter().map(String::as_str), PATIENCE);
+    done.map(drop).map_err(|failure| failure.of_property(unit, name))
+}
+
+/// What systemctl prints when it is run with these words.
+fn run<'a>(
+    systemctl: &str,
+    words: impl IntoIterator<Item = &'a str>,
+    patience: Duration,
+) -> Result<String, UnitFailure> {
+    let failed = |error: io::Error| UnitFailure::silent(format!("{systemctl}: {error}"));
+    // Memory files and no pipes: nobody reads while systemctl runs, and for many units it says more than fits into a
+    // pipe.
+    let file = || memfd_create(c"systemctl", MFdFlags::MFD_CLOEXEC).map(File::from);
+    let said = file().map_err(|error| failed(error.into()))?;
+    let complaints = file().map_err(|error| failed(error.into()))?;
+    let mut command = Command::new(systemctl);
+    command
+        .args(words)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(said.try_clone().map_err(failed)?)
+        .stderr(complaints.try_clone().map_err(failed)?);
+    let child = command.spawn();
+    let mut child =
+        child.map_err(|error| UnitFailure::refused(format!("cannot run {systemctl} ({error})")))?;
+    let status = match end_within(&child, patience) {
+        Ok(true) => child.wait().map_err(failed)?,
+        ended => {
+            // The result does not matter: it may have ended on its own just now.
+            let _ = child.kill().and_then(|()| child.wait());
+            let late = io::Error::other(format!("no answer within {patience:?}"));
+            return Err(failed(ended.err().unwrap_or(late)));
+        }
+    };
+    if !status.success() {
+        let complaints = read::kept(&complaints);
+        let words = complaints.lines().next().unwrap_or("it failed without a word").trim();
+        return Err(UnitFailure::refused(format!("{systemctl} says: {words}")));
+    }
+    Ok(read::kept(&said))
 }
 
 /// Whether `child` ends in time.
@@ -303,6 +331,21 @@ mod tests {
                 ask(true).to_string().contains(words) && ask(false).to_string().contains(words)
             );
         }
+    }
+
+    #[test]
+    fn a_property_is_set_by_the_words_that_are_given() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let seen = directory.path().join("seen");
+        let systemctl = script(directory.path(), &format!("echo \"$@\" > {}", seen.display()));
+        let words = [&systemctl[..], "set-property", "a.service", "AllowedCPUs=0-3"];
+        let words = words.map(str::to_owned);
+        set_property(&words, "a.service", "AllowedCPUs").expect("it is set");
+        let seen = std::fs::read_to_string(seen).expect("called");
+        assert_eq!(seen, "set-property a.service AllowedCPUs=0-3\n");
+        let failed = set_property(&["false".to_owned()], "a.service", "AllowedCPUs").unwrap_err();
+        let message = failed.to_string();
+        assert!(message.starts_with("cannot set AllowedCPUs of unit a.service: "), "{message}");
     }
 
     #[test]

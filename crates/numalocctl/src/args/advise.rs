@@ -17,6 +17,26 @@ pub struct AdviseArgs {
     /// Ignore processes smaller than this, and moves smaller than this.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_min, allow_hyphen_values = true)]
     pub min_bytes: u64,
+    #[command(flatten)]
+    pub carry: CarryArgs,
+}
+
+/// Whether the advice is carried out.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Carrying out")]
+pub struct CarryArgs {
+    /// Do what is advised, one finding after the other, the smallest first. It asks before, and stops when something got worse.
+    #[arg(long, group = "carry")]
+    pub apply: bool,
+    /// Take back what the last --apply has changed.
+    #[arg(long, group = "carry")]
+    pub undo: bool,
+    /// Only show what --apply or --undo would do.
+    #[arg(long, requires = "carry")]
+    pub dry_run: bool,
+    /// Do not ask.
+    #[arg(short, long, requires = "apply")]
+    pub yes: bool,
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {

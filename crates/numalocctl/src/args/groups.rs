@@ -20,7 +20,7 @@ pub const ENVIRONMENT: [(&str, &str); 4] = [
 ];
 
 /// Files.
-pub const FILES: [(&str, &str); 3] = [
+pub const FILES: [(&str, &str); 4] = [
     (
         "/etc/numaloc/numalocctl.toml",
         "Configuration: endpoint = \"URI\", and a section [tls] with the files ca, certificate and key.",
@@ -30,6 +30,7 @@ pub const FILES: [(&str, &str); 3] = [
         "/run/numaloc/numalocd.sock",
         "The daemon's socket, used if nothing names another. If it does not exist, top, topology, locality, plan, advise and migrate work without the daemon.",
     ),
+    ("/run/numalocctl/advice", "What advise --apply has changed, for advise --undo."),
 ];
 
 /// `examples`, followed by the environment variables and files.

@@ -43,7 +43,7 @@ pub fn advice(answer: &v1::GetAdviceResponse, view: View) -> String {
 
 /// The findings, each with its subject, and the effect of the commands.
 pub fn finding_lines(finding: &v1::Finding) -> (String, String) {
-    (who(finding) + &why(finding), brings(finding))
+    (title(finding) + &why(finding), brings(finding))
 }
 
 /// The lines below the findings.
@@ -83,7 +83,8 @@ fn unseen(advice: &v1::Advice) -> String {
     text
 }
 
-fn who(finding: &v1::Finding) -> String {
+/// Whom a finding is about, with a colon.
+pub fn title(finding: &v1::Finding) -> String {
     match &finding.who {
         Some(Who::Cgroup(path)) => format!("cgroup {}: ", clean(path)),
         Some(Who::Process(process)) => {

@@ -2,7 +2,7 @@
 
 use crate::{
     fake::{Fake, Script},
-    run::{json, text},
+    run::{fails, json, text},
 };
 use serde_json::json;
 
@@ -25,4 +25,16 @@ fn the_daemons_advice_is_shown() {
     let shown = text(&fake.run("advise --cgroup /redis"), 0);
     assert!(shown.contains("moves 600.0 MiB from node 2 to node 0"), "{shown}");
     assert!(shown.contains("\n     numalocctl migrate --cgroup /redis\n"), "{shown}");
+}
+
+#[test]
+fn nothing_is_carried_out_without_a_yes_or_on_another_host() {
+    fails("advise --apply --standalone", 2, "add --yes");
+    fails("advise --yes", 2, "--apply");
+    fails("advise --apply --undo", 2, "--undo");
+    fails("advise --undo --pid 1 --standalone", 2, "leave the target out");
+    for options in ["--apply --yes", "--undo"] {
+        let line = format!("advise {options} --endpoint https://other.example:1");
+        fails(&line, 2, "may be on another one");
+    }
 }

@@ -1,9 +1,12 @@
 //! Steps of advice: commands that a person or an agent runs.
 
-use super::look::Who;
+use super::{
+    action::{Action, Pinned},
+    look::Who,
+};
 use crate::machine::ids::{CpuSet, NodeId, NodeSet};
 
-/// One command of an advice. The daemon and the command line print it for their user; nothing here carries it out.
+/// One command of an advice, which is printed, or carried out by `numalocctl advise --apply`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant names what its fields set")]
 pub enum AdviceStep {
@@ -47,63 +50,66 @@ pub enum How {
 impl AdviceStep {
     /// One line for a POSIX shell, to be run as root.
     pub fn shell(&self) -> String {
+        self.action().shell()
+    }
+
+    /// What the line does.
+    pub fn action(&self) -> Action {
+        let property = |unit: &String, name, value: String| Action::Property {
+            unit: unit.clone(),
+            name,
+            value,
+        };
+        let file = |directory: &String, name: &str, value: String| Action::Write {
+            path: format!("{directory}/{name}"),
+            value,
+        };
+        let pin = |whom, cpus: &CpuSet| Action::Pin { whom, cpus: cpus.clone() };
         match self {
-            Self::UnitCpus { unit, cpus } => set_property(unit, "AllowedCPUs", &cpus.to_string()),
+            Self::UnitCpus { unit, cpus } => property(unit, "AllowedCPUs", cpus.to_string()),
             Self::UnitMems { unit, nodes } => {
-                set_property(unit, "AllowedMemoryNodes", &nodes.to_string())
+                property(unit, "AllowedMemoryNodes", nodes.to_string())
             }
             Self::CgroupCpus { directory, cpus } => {
-                write(&format!("{directory}/cpuset.cpus"), &cpus.to_string())
+                file(directory, "cpuset.cpus", cpus.to_string())
             }
             Self::CgroupMems { directory, nodes } => {
-                write(&format!("{directory}/cpuset.mems"), &nodes.to_string())
+                file(directory, "cpuset.mems", nodes.to_string())
             }
-            Self::MembersCpus { directory, cpus } => {
-                let procs = quoted(&format!("{directory}/cgroup.procs"));
-                format!("for pid in $(cat {procs}); do taskset -acp {cpus} $pid; done")
+            Self::MembersCpus { directory, cpus } => pin(Pinned::Members(directory.clone()), cpus),
+            Self::ProcessCpus { pid, cpus } => pin(Pinned::Process(*pid), cpus),
+            Self::ThreadCpus { tid, cpus } => pin(Pinned::Thread(*tid), cpus),
+            Self::Migrate { who, how } => Action::Migrate(migration(who, *how)),
+            Self::Write { path, value } => {
+                Action::Write { path: (*path).to_owned(), value: value.clone() }
             }
-            Self::ProcessCpus { pid, cpus } => format!("taskset -acp {cpus} {pid}"),
-            Self::ThreadCpus { tid, cpus } => format!("taskset -cp {cpus} {tid}"),
-            Self::Migrate { who, how } => {
-                let target = match who {
-                    Who::Cgroup(path) => format!("--cgroup {}", quoted(path)),
-                    Who::Process(identity) => format!("--pid {}", identity.pid),
-                };
-                format!("numalocctl migrate {target}{}", how.options())
-            }
-            Self::Write { path, value } => write(path, value),
         }
     }
+}
+
+/// The command line of a migration.
+pub fn migration(who: &Who, how: How) -> Vec<String> {
+    let [option, value] = match who {
+        Who::Cgroup(path) => ["--cgroup", path],
+        Who::Process(identity) => ["--pid", &identity.pid.to_string()],
+    };
+    let words = ["numalocctl", "migrate", option, value].map(str::to_owned);
+    words.into_iter().chain(how.options()).collect()
 }
 
 impl How {
-    fn options(self) -> String {
+    fn options(self) -> Vec<String> {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         match self {
-            Self::Home => String::new(),
-            Self::Busy => " --home busy".into(),
-            Self::Bound => " --include-bound".into(),
-            Self::Fresh => " --hugetlb fresh".into(),
+            Self::Home => Vec::new(),
+            Self::Busy => words(&["--home", "busy"]),
+            Self::Bound => words(&["--include-bound"]),
+            Self::Fresh => words(&["--hugetlb", "fresh"]),
             Self::Part { from, to, ratio } => {
-                format!(" --from {from} --to {to} --target-ratio {ratio}")
+                let [from, to, ratio] = [from.to_string(), to.to_string(), ratio.to_string()];
+                words(&["--from", &from, "--to", &to, "--target-ratio", &ratio])
             }
         }
-    }
-}
-
-fn set_property(unit: &str, name: &str, value: &str) -> String {
-    format!("systemctl set-property --runtime {} {name}={value}", quoted(unit))
-}
-
-fn write(path: &str, value: &str) -> String {
-    format!("echo {value} > {}", quoted(path))
-}
-
-/// A word as a shell takes it (POSIX.1-2017, Shell Command Language, 2.2.2). Only what cannot mean anything else stays bare.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@,+=".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

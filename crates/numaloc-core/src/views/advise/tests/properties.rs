@@ -6,7 +6,9 @@ use super::{
 };
 use crate::{
     CpuSet, NodeId,
-    views::advise::{Finding, HostLook, Subject, Who, advise, capacity::room},
+    views::advise::{
+        Finding, HostLook, Subject, Who, advise, capacity::room, order::smallest_first,
+    },
 };
 use proptest::{collection::vec, prelude::*};
 use std::collections::BTreeMap;
@@ -102,6 +104,30 @@ proptest! {
                     prop_assert!(busy(&look, node) <= cpus, "{}", text(std::slice::from_ref(&finding)));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_smallest_may_come_first(host in host()) {
+        let findings = advise(&host, MIN);
+        let order = smallest_first(findings.clone());
+        prop_assert_eq!(order.len(), findings.len());
+        let of = |list: &[Finding], who: &Option<Who>| {
+            text(&list.iter().filter(|one| one.who == *who).cloned().collect::<Vec<_>>())
+        };
+        let mut look = host;
+        for finding in &order {
+            prop_assert_eq!(of(&order, &finding.who), of(&findings, &finding.who));
+            for ((_, to), bytes) in &finding.flows {
+                prop_assert!(*bytes <= room(&look.topology, *to), "{} as {}", text(&findings), text(&order));
+            }
+            look = followed(&look, std::slice::from_ref(finding));
+        }
+        let settings = order.iter().position(|finding| finding.who.is_none());
+        prop_assert!(order.iter().skip(settings.unwrap_or(order.len())).all(|one| one.who.is_none()));
+        if let Some(canary) = order.first().filter(|canary| canary.who.is_some()) {
+            let first = &findings[0];
+            prop_assert!(canary.resident_bytes <= first.resident_bytes, "the first waits for nobody");
         }
     }
 

@@ -1,0 +1,116 @@
+//! One finding after the other: its steps, and a second look. Whatever gets worse ends it.
+
+use crate::{
+    doc::{FindingEnd, UndoneChange},
+    exit::{Code, Failure},
+};
+use numaloc_core::advise::{Action, Finding, Sight, Who, worse};
+
+/// What carrying advice out needs of the host.
+pub trait Hands {
+    /// Looks at a subject, or at the host. `None`: it has ended.
+    fn sight(&mut self, who: Option<&Who>) -> Result<Option<Sight>, Failure>;
+    /// Does a step of a finding. `before`: where the subject's memory was before the first one.
+    fn step(&mut self, who: Option<&Who>, action: &Action, before: &Sight)
+    -> Result<Code, Failure>;
+    /// Takes back all steps since the last call of [`Hands::begin`], the last one first.
+    fn take_back(&mut self) -> Vec<UndoneChange>;
+    /// Begins a finding.
+    fn begin(&mut self);
+    /// Whether the user wants no more.
+    fn is_stopped(&self) -> bool;
+}
+
+/// What is about to be done about a finding.
+#[derive(Clone, Copy, Debug)]
+pub enum Doing<'a> {
+    Step(&'a Action),
+    /// The look that decides whether it got worse.
+    SecondLook,
+}
+
+/// The result of a finding.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    pub end: FindingEnd,
+    /// What got worse or failed.
+    pub reason: String,
+    /// The percentage of its memory on its home to be, before and after.
+    pub local: [Option<f64>; 2],
+    pub undone: Vec<UndoneChange>,
+}
+
+impl Carried {
+    /// A result of a finding of which nothing else is known.
+    pub fn new(end: FindingEnd) -> Self {
+        Self { end, reason: String::new(), local: [None, None], undone: Vec::new() }
+    }
+
+    /// Whether those after it may follow.
+    fn is_fine(&self) -> bool {
+        matches!(self.end, FindingEnd::Done | FindingEnd::Partly | FindingEnd::Gone)
+    }
+}
+
+/// Carries the findings out until one fails or gets worse, which is taken back at once. `say` gets the number of the finding, from 0, and what is
+/// done next.
+pub fn carry_out(
+    hands: &mut impl Hands,
+    findings: &[Finding],
+    mut say: impl FnMut(usize, Doing<'_>),
+) -> Vec<Carried> {
+    let mut results: Vec<Carried> = Vec::new();
+    for (at, finding) in findings.iter().enumerate() {
+        let goes_on = results.last().is_none_or(Carried::is_fine) && !hands.is_stopped();
+        results.push(match goes_on {
+            true => one(hands, finding, |doing| say(at, doing)),
+            false => Carried::new(FindingEnd::NotDone),
+        });
+    }
+    results
+}
+
+fn one(hands: &mut impl Hands, finding: &Finding, say: impl FnMut(Doing<'_>)) -> Carried {
+    hands.begin();
+    let mut result = Carried::new(FindingEnd::Done);
+    let stopped = match followed(hands, finding, &mut result, say) {
+        Ok(None) => return result,
+        Ok(Some(worse)) => (FindingEnd::Worse, worse),
+        Err(failure) => (FindingEnd::Failed, failure.to_string()),
+    };
+    (result.end, result.reason) = stopped;
+    result.undone = hands.take_back();
+    result
+}
+
+/// Does the steps of a finding. Returns what got worse.
+fn followed(
+    hands: &mut impl Hands,
+    finding: &Finding,
+    result: &mut Carried,
+    mut say: impl FnMut(Doing<'_>),
+) -> Result<Option<String>, Failure> {
+    let who = finding.who.as_ref();
+    let Some(before) = hands.sight(who)? else {
+        result.end = FindingEnd::Gone;
+        return Ok(None);
+    };
+    result.local[0] = before.percent_on(&finding.home);
+    for step in &finding.steps {
+        if hands.is_stopped() {
+            return Err(Failure::Usage("interrupted".into()));
+        }
+        let action = step.action();
+        say(Doing::Step(&action));
+        if hands.step(who, &action, &before)? == Code::Partly {
+            result.end = FindingEnd::Partly;
+        }
+    }
+    say(Doing::SecondLook);
+    let after = hands.sight(who)?;
+    result.local[1] = after.as_ref().and_then(|after| after.percent_on(&finding.home));
+    Ok(worse(&before, after.as_ref(), &finding.home).map(|worse| worse.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,38 @@
+//! What `advise --apply` and `advise --undo` need of the host that they change.
+
+use crate::{
+    args::Cli,
+    cmd::Surroundings,
+    exit::{Code, Failure},
+    place::{self, Place},
+};
+use numaloc_host::{ErrorKind, advised::ChangeLog, check_page_size};
+
+/// Checks that what is changed here and what the daemon moves are on the same host.
+///
+/// # Errors
+/// The daemon may be on another host, or this kernel has other pages.
+pub fn check(cli: &Cli, around: &Surroundings, option: &str) -> Result<(), Failure> {
+    match place::choose(&cli.connect, &around.environment)? {
+        Place::Daemon(endpoint) if !endpoint.is_this_host() => {
+            let uri = &endpoint.uri;
+            Err(Failure::Usage(format!(
+                "{option} changes this host, and the daemon at {uri} may be on another one: add --standalone, or run it there"
+            )))
+        }
+        _ => Ok(check_page_size(&around.roots)?),
+    }
+}
+
+/// The right to change this host.
+///
+/// # Errors
+/// Another process has it, or there are no rights.
+pub fn log(around: &Surroundings) -> Result<ChangeLog, Failure> {
+    ChangeLog::take(&around.roots).map_err(|error| match error.kind() {
+        ErrorKind::Permission => {
+            Failure::Refused { code: Code::Permission, message: format!("{error}; run as root") }
+        }
+        _ => error.into(),
+    })
+}
