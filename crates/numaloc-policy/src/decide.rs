@@ -1,14 +1,15 @@
 //! Sources of policies to one decision.
 
 use crate::{
-    BadAnnotation, Ceilings, Container, Pod, Settings, class, config,
+    BadAnnotation, Ceilings, Container, Node, Pod, Policies, PolicyResource, Settings, class,
+    config,
     koordinator::{self, Says},
     own,
 };
 use numaloc_api::value::QosClass;
 use numaloc_api::written::{Problem, SHOWN_MAX, Tree, shown};
 use serde::Deserialize;
-use std::fmt;
+use std::{fmt, time::SystemTime};
 
 /// The annotation of Koordinator's contract for memory locality.
 pub const KOORDINATOR_KEY: &str = "koordinator.sh/memoryLocality";
@@ -74,6 +75,8 @@ pub struct Decision {
 pub enum DecisionSource {
     /// An annotation with this key, which can be shown as it is.
     Annotation(String),
+    /// A policy of the cluster, by kind and name, which can be shown as they are.
+    Policy(String),
     /// The operator's default for the container's class.
     Default,
 }
@@ -82,38 +85,68 @@ impl fmt::Display for DecisionSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Annotation(key) => write!(f, "annotation {key}"),
+            Self::Policy(name) => f.write_str(name),
             Self::Default => f.write_str("the default of its class"),
         }
     }
 }
 
-/// Decides what is done for a container. The first of these sources that has a policy decides alone; nothing is merged:
-///
-/// 1. `numaloc.io/policy.container.<name>`
-/// 2. `numaloc.io/policies`, the entry of the container
-/// 3. `numaloc.io/policy`
-/// 4. `koordinator.sh/memoryLocality`
-/// 5. the operator's default for the container's class
-///
-/// What an annotation asks for is bounded by the operator's ceilings; [`Decision::notes`] says what was.
+/// Decides what is done for a container of a host without a cluster's policies: [`decide_among`] none.
 ///
 /// # Errors
-/// The first annotation that is there cannot be understood. Nothing is to be done for the container then: what was meant is not
-/// known, and another source is not what the pod asked for.
+/// Those of [`decide_among`].
 pub fn decide(
     pod: &Pod,
     container: &Container,
     defaults: &Defaults,
 ) -> Result<Decision, BadAnnotation> {
+    let (node, now) = (Node::default(), SystemTime::UNIX_EPOCH);
+    decide_among(pod, container, defaults, Policies { all: &[], node: &node, now })
+}
+
+/// Decides what is done for a container. The first of these sources that has a policy decides alone; nothing is merged:
+///
+/// 1. a policy of the cluster that is enforced
+/// 2. `numaloc.io/policy.container.<name>`
+/// 3. `numaloc.io/policies`, the entry of the container
+/// 4. `numaloc.io/policy`
+/// 5. `koordinator.sh/memoryLocality`
+/// 6. a policy of the pod's namespace
+/// 7. a policy of the cluster
+/// 8. the operator's default for the container's class
+///
+/// What 2 to 6 ask for is bounded by a policy of the cluster that has bounds, else by the operator's ceilings;
+/// [`Decision::notes`] says what was.
+///
+/// # Errors
+/// The first annotation that is there cannot be understood. Nothing is to be done for the container then: what was meant is not
+/// known, and another source is not what the pod asked for. A policy that is enforced decides without a look at annotations.
+pub fn decide_among(
+    pod: &Pod,
+    container: &Container,
+    defaults: &Defaults,
+    policies: Policies<'_>,
+) -> Result<Decision, BadAnnotation> {
     let class = class::qos_class(pod, container, &defaults.ceilings);
     let mut notes: Vec<String> = class::note(pod, class).into_iter().collect();
     notes.extend(unknown_keys(pod));
-    let (source, settings) = match asked(pod, container, &mut notes)? {
-        Some((key, settings)) => {
-            let bound = |settings| defaults.ceilings.bound(settings, class, &mut notes);
-            (DecisionSource::Annotation(shown(&key, 2 * SHOWN_MAX)), settings.and_then(bound))
-        }
-        None => (DecisionSource::Default, defaults.of(class).cloned()),
+    let policies = policies.of(pod, container, class);
+    let ceilings = policies.bounds().unwrap_or(&defaults.ceilings);
+    let by_policy = |policy: &PolicyResource| {
+        (DecisionSource::Policy(policy.to_string()), policy.verdict.settings())
+    };
+    let (source, settings) = if let Some(policy) = policies.enforced() {
+        by_policy(policy)
+    } else if let Some((key, settings)) = asked(pod, container, &mut notes)? {
+        let bound = |settings| ceilings.bound(settings, class, &mut notes);
+        (DecisionSource::Annotation(shown(&key, 2 * SHOWN_MAX)), settings.and_then(bound))
+    } else if let Some(policy) = policies.of_namespace() {
+        let (source, settings) = by_policy(policy);
+        (source, settings.and_then(|settings| ceilings.bound(settings, class, &mut notes)))
+    } else if let Some(policy) = policies.of_cluster() {
+        by_policy(policy)
+    } else {
+        (DecisionSource::Default, defaults.of(class).cloned())
     };
     Ok(Decision { class, source, settings, notes })
 }

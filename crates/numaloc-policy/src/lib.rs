@@ -18,10 +18,12 @@
 //! | `ceilings` | the most that pods may request, and the messages where they request more |
 //! | `config` | defaults and ceilings in a configuration |
 //! | `bad` | an annotation that cannot be understood, and where |
+//! | `resource`, `selector` | policies as objects of the cluster, and which pods and nodes they select |
 //! | `result` | what became of a container |
 //! | `pod_event` | an event of a pod, whatever it tells |
 //! | `event` | the events of what became of a pod, word for word as koordlet writes them |
 //! | `status` | the annotation with the last result, and which results have an event |
+//! | `time` | times as text |
 //!
 //! JSON and TOML as values, fields one by one with their paths, messages of the API by their descriptions, and texts made fit for messages
 //! are in `numaloc_api::written`.
@@ -40,20 +42,28 @@ mod koordinator;
 mod own;
 mod pod;
 mod pod_event;
+mod resource;
 mod result;
+mod selector;
 mod settings;
 mod status;
+mod time;
 
 pub use bad::{BadAnnotation, Position};
 pub use ceilings::Ceilings;
 pub use class::{QOS_LABEL, qos_class};
 pub use decide::{
     CONTAINER_KEY, Decision, DecisionSource, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY,
-    VALUE_MAX, decide,
+    VALUE_MAX, decide, decide_among,
 };
 pub use event::PodResult;
 pub use pod::{Container, Pod, Resources};
 pub use pod_event::{EventKind, EventReason, PodEvent};
+pub use resource::{
+    BadPolicy, ClusterScope, GROUP, Node, Policies, PolicyKind, PolicyResource, PolicyVerdict,
+    VERSION, definitions,
+};
 pub use result::{ContainerResult, Verdict};
+pub use selector::Selector;
 pub use settings::Settings;
 pub use status::{BadStatus, LastResult, Phase, PodStatus, STATUS_KEY};
