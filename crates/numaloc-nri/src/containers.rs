@@ -1,7 +1,6 @@
 //! The pods and containers that containerd has, as its CRI tells them.
 
 use crate::{
-    answer::within,
     facts::{Facts, Pods, ToldBy, bounded},
     seen::ContainerList,
 };
@@ -9,6 +8,7 @@ use containerd::{
     ANSWER_MAX, Info,
     runtime::v1::{self, ContainerState, runtime_service_client::RuntimeServiceClient},
 };
+use numaloc_keeper::within;
 use numaloc_policy::{Pod, Resources};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
 //! Policies for pods: what a pod asks for, and what its operator allows, becomes one decision for each container. What became of
-//! it becomes events and a status. Nothing here does IO or reads a clock. `numaloc-nri` uses it, and so may a node agent for
-//! Kubernetes.
+//! it becomes events and a status. Nothing here does IO or reads a clock. `numaloc-nri` uses it, and so does
+//! `numaloc-agent`, the node agent for Kubernetes.
 //!
 //! ```text
 //! annotations, labels (Pod)  ┐                                    ┌ events of the daemon (numaloc-api)
@@ -12,7 +12,8 @@
 //! |---|---|
 //! | `pod` | what is known of a pod and its containers |
 //! | `class` | the quality-of-service class of a container |
-//! | `decide` | which source decides: annotations, then the operator's default for the class |
+//! | `decide` | which source decides: annotations, then the cluster's ConfigMap, then the operator's default for the class |
+//! | `cluster`, `selector` | the cluster's ConfigMap: what is done for classes, and on which nodes |
 //! | `koordinator`, `own` | the two forms of a policy: `koordinator.sh/memoryLocality`, and our own, a schedule of the API |
 //! | `settings` | what a policy comes to: a schedule without its target |
 //! | `ceilings` | the most that pods may request, and the messages where they request more |
@@ -35,6 +36,7 @@
 mod bad;
 mod ceilings;
 mod class;
+mod cluster;
 mod config;
 mod decide;
 mod event;
@@ -52,9 +54,12 @@ mod time;
 pub use bad::{BadAnnotation, Position};
 pub use ceilings::Ceilings;
 pub use class::{QOS_LABEL, qos_class};
+pub use cluster::{
+    BadConfigMap, ClassStrategy, DSA_CONFIG_KEY, QOS_CONFIG_KEY, QosConfig, read_dsa_config,
+};
 pub use decide::{
     CONTAINER_KEY, Decision, DecisionSource, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY,
-    VALUE_MAX, decide, decide_among,
+    RUN_KEY, Sources, VALUE_MAX, decide,
 };
 pub use event::PodResult;
 pub use pod::{Container, Pod, Resources};

@@ -34,6 +34,7 @@ impl<'a> Policies<'a> {
 }
 
 /// The policies that are for one container, those that decide first before the others.
+#[derive(Default)]
 pub(crate) struct Applicable<'a>(Vec<&'a PolicyResource>);
 
 impl<'a> Applicable<'a> {

@@ -1,11 +1,12 @@
 //! Which of several sources decides.
 
 use super::*;
-use crate::PolicyKind;
+use crate::{ClassStrategy, Node, PolicyKind};
 use serde_json::{Value, json};
+use std::time::SystemTime;
 
 /// What may be there for the container at once, in the order in which they decide. Each asks for an interval of its own in minutes.
-const SOURCES: usize = 8;
+const SOURCES: usize = 9;
 
 fn interval(minutes: usize) -> Value {
     json!({"interval": format!("{minutes}m")})
@@ -41,19 +42,23 @@ fn decided(there: usize) -> Decision {
             policies.push(resource(kind, &format!("p{source}"), spec));
         }
     }
-    let default = is_there(7).then(|| Settings { interval: minutes(7), ..Settings::default() });
-    let defaults = Defaults { ls: default, ..Defaults::default() };
-    decide_with(&annotations, &defaults, &policies)
+    let every = |interval| Some(Settings { interval: minutes(interval), ..Settings::default() });
+    let defaults = Defaults { ls: is_there(8).then(|| every(8)).flatten(), ..Defaults::default() };
+    let strategy: ClassStrategy = [(QosClass::Ls, every(7))].into();
+    let strategy = is_there(7).then_some(&strategy);
+    decide_with(&annotations, Sources { strategy, ..Sources::from(&defaults) }, &policies)
 }
 
 fn decide_with(
     annotations: &[(&str, &str)],
-    defaults: &Defaults,
+    sources: Sources<'_>,
     policies: &[PolicyResource],
 ) -> Decision {
     let (node, now) = (Node::default(), SystemTime::UNIX_EPOCH);
-    let policies = Policies { all: policies, node: &node, now };
-    let decision = decide_among(&pod(annotations), &redis(), defaults, policies);
+    let policies = Some(Policies { all: policies, node: &node, now });
+    let mut pod = pod(annotations);
+    pod.labels.insert(QOS_LABEL.to_owned(), "LS".to_owned());
+    let decision = decide(&pod, &redis(), Sources { policies, ..sources });
     decision.unwrap_or_else(|bad| panic!("{bad}"))
 }
 
@@ -83,7 +88,7 @@ fn of_several_policies_the_priority_and_then_the_name_decides() {
     };
     let policies =
         [policy("b", 1, 10), policy("c", 2, 20), policy("a", 2, 30), policy("d", -1, 40)];
-    let decision = decide_with(&[], &Defaults::default(), &policies);
+    let decision = decide_with(&[], (&Defaults::default()).into(), &policies);
     assert_eq!(decision.source.to_string(), "MemoryLocalityPolicy shop/a");
     assert_eq!(asked_interval(&decision), Some(minutes(30)));
 }
@@ -92,7 +97,7 @@ fn of_several_policies_the_priority_and_then_the_name_decides() {
 fn a_policy_that_is_off_decides() {
     let off = resource(PolicyKind::Namespaced, "off", json!({"schedule": {"policy": "none"}}));
     let on = resource(PolicyKind::Cluster, "on", json!({"schedule": {}}));
-    assert_eq!(decide_with(&[], &Defaults::default(), &[on, off]).settings, None);
+    assert_eq!(decide_with(&[], (&Defaults::default()).into(), &[on, off]).settings, None);
 }
 
 #[test]
@@ -108,7 +113,7 @@ fn bounds_of_the_cluster_hold_for_what_pods_and_namespaces_ask() {
         (vec![], vec![bounds.clone(), of_namespace], true),
         (vec![], vec![bounds, of_cluster], false),
     ] {
-        let decision = decide_with(&annotations, &Defaults::default(), &policies);
+        let decision = decide_with(&annotations, (&Defaults::default()).into(), &policies);
         let settings = decision.settings.expect("something is done");
         let found = (settings.interval, settings.policy.options.pacing.profile);
         let bounded = (minutes(120), Profile::Gentle);
@@ -122,7 +127,7 @@ fn bounds_of_the_cluster_hold_for_what_pods_and_namespaces_ask() {
 fn an_enforced_policy_needs_no_annotation_that_can_be_understood() {
     let enforced = json!({"enforce": true, "schedule": {"policy": "none"}});
     let enforced = resource(PolicyKind::Cluster, "e", enforced);
-    let decision = decide_with(&[(POLICY_KEY, "{")], &Defaults::default(), &[enforced]);
+    let decision = decide_with(&[(POLICY_KEY, "{")], (&Defaults::default()).into(), &[enforced]);
     assert_eq!(
         (decision.settings, decision.source.to_string()),
         (None, "ClusterMemoryLocalityPolicy e".to_owned())

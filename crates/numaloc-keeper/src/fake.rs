@@ -1,8 +1,8 @@
-//! numalocd, as far as the keeper sees it, with failures before and after what a call does.
+//! numalocd as tests need it, as far as keeping records sees it, with failures before and after what a call does.
 
 use crate::{
     daemon::Daemon,
-    labels::{CONTAINER, STATE},
+    mark::{Mark, STATE},
 };
 use numaloc_api::v1;
 use std::{
@@ -13,8 +13,11 @@ use std::{
 use tonic::{Code, Status};
 
 /// numalocd. Clones are the same one.
-#[derive(Clone, Debug, Default)]
-pub struct Fake(Arc<Mutex<World>>);
+#[derive(Clone, Debug)]
+pub struct Fake {
+    world: Arc<Mutex<World>>,
+    mark: Mark,
+}
 
 #[derive(Debug, Default)]
 struct World {
@@ -36,8 +39,13 @@ struct World {
 }
 
 impl Fake {
+    /// numalocd without any records, for a client whose records have this mark, and ids that begin with its source.
+    pub fn new(mark: Mark) -> Self {
+        Self { world: Arc::default(), mark }
+    }
+
     fn world(&self) -> MutexGuard<'_, World> {
-        self.0.lock().expect("nothing has panicked")
+        self.world.lock().expect("nothing has panicked")
     }
 
     /// Whether calls are left without an answer.
@@ -75,9 +83,10 @@ impl Fake {
     pub fn names(&self) -> (Vec<String>, Vec<String>) {
         let world = self.world();
         let short =
-            |name: &String, before| name.strip_prefix(before).expect("it is ours").to_owned();
-        let workloads = world.workloads.keys().map(|name| short(name, "workloads/nri-"));
-        let schedules = world.schedules.keys().map(|name| short(name, "schedules/nri-"));
+            |name: &String, before: &str| name.strip_prefix(before).expect("it is ours").to_owned();
+        let before = |kind: &str| format!("{kind}/{}-", self.mark.source);
+        let workloads = world.workloads.keys().map(|name| short(name, &before("workloads")));
+        let schedules = world.schedules.keys().map(|name| short(name, &before("schedules")));
         (workloads.collect(), schedules.collect())
     }
 
@@ -90,17 +99,17 @@ impl Fake {
     /// The labels of a container's workload.
     pub fn labels(&self, container: &str) -> BTreeMap<String, String> {
         let world = self.world();
-        let workload = world.workloads.get(&format!("workloads/nri-{container}"));
+        let workload = world.workloads.get(&format!("workloads/{}-{container}", self.mark.source));
         workload.map(|workload| workload.labels.clone()).unwrap_or_default()
     }
 
-    /// The states of the schedules, by container.
+    /// The states of the schedules, by the label that tells them apart.
     pub fn states(&self) -> BTreeMap<String, String> {
         let label =
             |schedule: &v1::Schedule, key| schedule.labels.get(key).cloned().unwrap_or_default();
         let world = self.world();
         let states = world.schedules.values();
-        states.map(|schedule| (label(schedule, CONTAINER), label(schedule, STATE))).collect()
+        states.map(|schedule| (label(schedule, self.mark.key), label(schedule, STATE))).collect()
     }
 
     /// How many runs were asked for.

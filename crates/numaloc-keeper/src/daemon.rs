@@ -1,8 +1,8 @@
-//! The calls of numalocd that the keeper takes.
+//! The calls of numalocd that keeping records takes.
 
 use crate::{
     answer::{innermost, within},
-    labels::{CONTAINER, MANAGED, SOURCE},
+    mark::{MANAGED, Mark},
 };
 use numaloc_api::v1::{
     self, daemon_service_client::DaemonServiceClient,
@@ -10,7 +10,7 @@ use numaloc_api::v1::{
     migration_service_client::MigrationServiceClient,
     schedule_service_client::ScheduleServiceClient, workload_service_client::WorkloadServiceClient,
 };
-use std::{future::Future, time::Duration};
+use std::{collections::BTreeMap, future::Future, time::Duration};
 use tonic::{
     Code, Request, Status,
     transport::{Channel, Endpoint},
@@ -21,9 +21,10 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(30);
 /// The daemon's own bound for a list or a set is longer than for other calls.
 const LONG_ANSWER: Duration = Duration::from_secs(120);
-const PAGE: i32 = 1000;
+/// Entries of one answer to a list.
+pub const PAGE: i32 = 1000;
 
-/// What the keeper needs of numalocd. Each call may be made again after a failure.
+/// What keeping records needs of numalocd. Each call may be made again after a failure.
 pub trait Daemon {
     /// Connects, and says who we are to it.
     fn connect(&mut self) -> impl Future<Output = Result<String, Status>> + Send;
@@ -43,7 +44,7 @@ pub trait Daemon {
     fn unregister(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
     /// Begins all leases again. Gives back how many workloads of ours there are.
     fn renew(&mut self) -> impl Future<Output = Result<usize, Status>> + Send;
-    /// The schedules that this plugin has created.
+    /// Our schedules, if we are `me`.
     fn schedules(
         &mut self,
         me: String,
@@ -63,11 +64,11 @@ pub trait Daemon {
     fn run(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
     /// Removes the schedule of this name.
     fn delete(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
-    /// Cancels the jobs of ours for a container that have not ended.
+    /// Cancels the jobs of ours that have not ended and have this value of the label that tells our schedules apart.
     fn cancel(
         &mut self,
         me: String,
-        container: String,
+        value: String,
     ) -> impl Future<Output = Result<(), Status>> + Send;
 }
 
@@ -81,40 +82,45 @@ pub fn is_lost(status: &Status) -> bool {
 #[derive(Clone, Debug)]
 pub struct Grpc {
     endpoint: Endpoint,
+    mark: Mark,
     channel: Option<Channel>,
 }
 
 impl Grpc {
-    /// numalocd at this address. It is not connected yet.
+    /// numalocd at this address, for the records with this mark. It is not connected yet.
     ///
     /// # Errors
     /// The address is none.
-    pub fn new(address: &str) -> anyhow::Result<Self> {
+    pub fn new(address: &str, mark: Mark) -> anyhow::Result<Self> {
         let is_known = ["unix:///", "http://"].iter().any(|scheme| address.starts_with(scheme));
         anyhow::ensure!(
             is_known,
             "'{address}' is not a valid address of numalocd: write unix:///PATH, or http://HOST:PORT for this machine"
         );
         let endpoint = Endpoint::from_shared(address.to_owned())?.connect_timeout(CONNECT);
-        Ok(Self { endpoint, channel: None })
+        Ok(Self { endpoint, mark, channel: None })
     }
 
-    fn channel(&self) -> Result<Channel, Status> {
+    /// The connection.
+    ///
+    /// # Errors
+    /// [`Daemon::connect`] has not succeeded.
+    pub fn channel(&self) -> Result<Channel, Status> {
         self.channel.clone().ok_or_else(|| Status::unavailable("not connected"))
     }
 }
 
-/// Jobs for a container that have not ended and are ours alone: a run under way whose schedule was removed belongs to the schedule's
+/// Jobs with these labels that have not ended and are ours alone: a run under way whose schedule was removed belongs to the schedule's
 /// creator, and all others end with it. Others may give their jobs the same labels.
 async fn open_jobs(
     channel: Channel,
     creator: String,
-    container: String,
+    labels: BTreeMap<String, String>,
 ) -> Result<Vec<v1::Job>, Status> {
     use v1::JobState::{Paused, Planning, Queued, Running, Suspended};
     let states = [Queued, Planning, Running, Paused, Suspended].map(i32::from).to_vec();
-    let labels = [(MANAGED.to_owned(), SOURCE.to_owned()), (CONTAINER.to_owned(), container)];
-    let filter = v1::JobFilter { states, creator, labels: labels.into(), ..Default::default() };
+    let labels = labels.into_iter().collect();
+    let filter = v1::JobFilter { states, creator, labels, ..Default::default() };
     let mut client = MigrationServiceClient::new(channel);
     let (mut all, mut page_token) = (Vec::new(), String::new());
     loop {
@@ -154,7 +160,7 @@ impl Daemon for Grpc {
     async fn replace(&mut self, all: Vec<v1::Workload>) -> Result<Vec<String>, Status> {
         let mut client = WorkloadServiceClient::new(self.channel()?);
         // Each has its own lease.
-        let parts = v1::ReplaceWorkloadsRequest::parts(Some(SOURCE), all, None);
+        let parts = v1::ReplaceWorkloadsRequest::parts(Some(self.mark.source), all, None);
         let stream = tokio_stream::iter(parts);
         let answer = within(LONG_ANSWER, client.replace_workloads(Request::new(stream))).await?;
         Ok(answer.missing)
@@ -176,14 +182,14 @@ impl Daemon for Grpc {
 
     async fn renew(&mut self) -> Result<usize, Status> {
         let mut client = WorkloadServiceClient::new(self.channel()?);
-        let request = v1::RenewWorkloadsRequest { source: SOURCE.to_owned() };
+        let request = v1::RenewWorkloadsRequest { source: self.mark.source.to_owned() };
         let answer = within(ANSWER, client.renew_workloads(request)).await?;
         Ok(usize::try_from(answer.workload_count).unwrap_or(0))
     }
 
     async fn schedules(&mut self, me: String) -> Result<Vec<v1::Schedule>, Status> {
         let mut client = ScheduleServiceClient::new(self.channel()?);
-        let labels = [(MANAGED.to_owned(), SOURCE.to_owned())].into();
+        let labels = [(MANAGED.to_owned(), self.mark.source.to_owned())].into();
         let filter = Some(v1::ScheduleFilter { creator: me, labels, ..Default::default() });
         let (mut all, mut page_token) = (Vec::new(), String::new());
         loop {
@@ -233,9 +239,11 @@ impl Daemon for Grpc {
         within(ANSWER, client.delete_schedule(request)).await.map(drop)
     }
 
-    async fn cancel(&mut self, me: String, container: String) -> Result<(), Status> {
+    async fn cancel(&mut self, me: String, value: String) -> Result<(), Status> {
+        let Mark { source, key } = self.mark;
+        let labels = [(MANAGED.to_owned(), source.to_owned()), (key.to_owned(), value)];
         let mut client = MigrationServiceClient::new(self.channel()?);
-        for job in open_jobs(self.channel()?, me, container).await? {
+        for job in open_jobs(self.channel()?, me, labels.into()).await? {
             let cancelled =
                 within(ANSWER, client.cancel_job(v1::CancelJobRequest { name: job.name })).await;
             match cancelled {
