@@ -65,8 +65,8 @@ pub use event::PodResult;
 pub use pod::{Container, Pod, Resources};
 pub use pod_event::{EventKind, EventReason, PodEvent};
 pub use resource::{
-    BadPolicy, ClusterScope, GROUP, Node, Policies, PolicyKind, PolicyResource, PolicyVerdict,
-    VERSION, definitions,
+    BadPolicy, ClusterScope, Condition, GROUP, NODE_KIND, Node, NodeLocality, NumaNodeLocality,
+    Policies, PolicyKind, PolicyResource, PolicyVerdict, RemoteContainer, VERSION, definitions,
 };
 pub use result::{ContainerResult, Verdict};
 pub use selector::Selector;

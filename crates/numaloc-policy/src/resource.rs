@@ -7,9 +7,11 @@
 //! | `object` | reading of fields that have to be known |
 //! | `scope` | which of them decide for a container |
 //! | `rollout` | which nodes a policy has reached |
+//! | `node_locality` | what an agent writes about its node |
 //! | `definition` | the two kinds as CustomResourceDefinitions |
 
 mod definition;
+mod node_locality;
 pub(crate) mod object;
 mod rollout;
 mod scope;
@@ -26,6 +28,7 @@ use std::{
 };
 
 pub use definition::{GROUP, VERSION, definitions};
+pub use node_locality::{Condition, NODE_KIND, NodeLocality, NumaNodeLocality, RemoteContainer};
 pub use scope::Policies;
 
 /// Priorities are within these bounds on both sides of 0.

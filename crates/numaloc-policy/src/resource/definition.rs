@@ -1,6 +1,6 @@
 //! The kinds as CustomResourceDefinitions. Their schema of a schedule is made of the API's definitions, so both take the same fields.
 
-use super::{PRIORITY_MAX, PolicyKind};
+use super::{PRIORITY_MAX, PolicyKind, node_locality};
 use crate::{ceilings, own};
 use numaloc_api::{descriptor, v1};
 use numaloc_core::Profile;
@@ -26,7 +26,8 @@ const KEY_MAX: u32 = 317;
 
 /// The definitions of all kinds, as objects of `apiextensions.k8s.io/v1`.
 pub fn definitions() -> Vec<Value> {
-    [PolicyKind::Namespaced, PolicyKind::Cluster].map(definition).into()
+    let policies = [PolicyKind::Namespaced, PolicyKind::Cluster].map(definition);
+    policies.into_iter().chain([node_locality::definition()]).collect()
 }
 
 fn definition(kind: PolicyKind) -> Value {
