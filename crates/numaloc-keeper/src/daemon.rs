@@ -5,12 +5,13 @@ use crate::{
     mark::{MANAGED, Mark},
 };
 use numaloc_api::v1::{
-    self, daemon_service_client::DaemonServiceClient,
+    self, daemon_service_client::DaemonServiceClient, event_service_client::EventServiceClient,
     locality_service_client::LocalityServiceClient,
     migration_service_client::MigrationServiceClient,
     schedule_service_client::ScheduleServiceClient, workload_service_client::WorkloadServiceClient,
 };
-use std::{collections::BTreeMap, future::Future, time::Duration};
+use std::{collections::BTreeMap, future::Future, pin::Pin, time::Duration};
+use tokio_stream::{Stream, StreamExt};
 use tonic::{
     Code, Request, Status,
     transport::{Channel, Endpoint},
@@ -21,8 +22,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(30);
 /// The daemon's own bound for a list or a set is longer than for other calls.
 const LONG_ANSWER: Duration = Duration::from_secs(120);
-/// Entries of one answer to a list.
-pub const PAGE: i32 = 1000;
+const PAGE: i32 = 1000;
 
 /// What keeping records needs of numalocd. Each call may be made again after a failure.
 pub trait Daemon {
@@ -64,12 +64,31 @@ pub trait Daemon {
     fn run(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
     /// Removes the schedule of this name.
     fn delete(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
+    /// What is stored and what then happens to our schedules, oldest first, if we are `me`.
+    fn events(&mut self, me: String) -> impl Future<Output = Result<Events, Status>> + Send;
+    /// The workloads and schedules of another source, whoever has made them.
+    fn others(
+        &mut self,
+        source: &'static str,
+    ) -> impl Future<Output = Result<Others, Status>> + Send;
     /// Cancels the jobs of ours that have not ended and have this value of the label that tells our schedules apart.
     fn cancel(
         &mut self,
         me: String,
         value: String,
     ) -> impl Future<Output = Result<(), Status>> + Send;
+}
+
+/// Events of numalocd as they come. It ends when numalocd is lost.
+pub type Events = Pin<Box<dyn Stream<Item = Result<v1::Event, Status>> + Send>>;
+
+/// The records of another source.
+#[derive(Clone, Debug, Default)]
+pub struct Others {
+    /// Its workloads.
+    pub workloads: Vec<v1::Workload>,
+    /// Its schedules.
+    pub schedules: Vec<v1::Schedule>,
 }
 
 /// Whether an error is about the connection or the daemon as a whole, not about one request.
@@ -135,6 +154,49 @@ async fn open_jobs(
     }
 }
 
+/// The schedules that a filter meets.
+async fn schedules(
+    channel: Channel,
+    filter: v1::ScheduleFilter,
+) -> Result<Vec<v1::Schedule>, Status> {
+    let mut client = ScheduleServiceClient::new(channel);
+    let (mut all, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let filter = Some(filter.clone());
+        let request = v1::ListSchedulesRequest { page_size: PAGE, page_token, filter };
+        let answer = within(LONG_ANSWER, client.list_schedules(request)).await?;
+        all.extend(answer.schedules);
+        page_token = answer.next_page_token;
+        if page_token.is_empty() {
+            return Ok(all);
+        }
+    }
+}
+
+/// The workloads that a filter meets.
+async fn workloads(
+    channel: Channel,
+    filter: v1::WorkloadFilter,
+) -> Result<Vec<v1::Workload>, Status> {
+    let mut client = WorkloadServiceClient::new(channel);
+    let (mut all, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let filter = Some(filter.clone());
+        let request = v1::ListWorkloadsRequest { page_size: PAGE, page_token, filter };
+        let answer = within(LONG_ANSWER, client.list_workloads(request)).await?;
+        all.extend(answer.workloads);
+        page_token = answer.next_page_token;
+        if page_token.is_empty() {
+            return Ok(all);
+        }
+    }
+}
+
+/// The label that all schedules of a source have.
+fn managed(source: &str) -> [(String, String); 1] {
+    [(MANAGED.to_owned(), source.to_owned())]
+}
+
 impl Daemon for Grpc {
     async fn connect(&mut self) -> Result<String, Status> {
         self.channel = None;
@@ -188,20 +250,25 @@ impl Daemon for Grpc {
     }
 
     async fn schedules(&mut self, me: String) -> Result<Vec<v1::Schedule>, Status> {
-        let mut client = ScheduleServiceClient::new(self.channel()?);
-        let labels = [(MANAGED.to_owned(), self.mark.source.to_owned())].into();
-        let filter = Some(v1::ScheduleFilter { creator: me, labels, ..Default::default() });
-        let (mut all, mut page_token) = (Vec::new(), String::new());
-        loop {
-            let request =
-                v1::ListSchedulesRequest { page_size: PAGE, page_token, filter: filter.clone() };
-            let answer = within(LONG_ANSWER, client.list_schedules(request)).await?;
-            all.extend(answer.schedules);
-            page_token = answer.next_page_token;
-            if page_token.is_empty() {
-                return Ok(all);
-            }
-        }
+        let labels = managed(self.mark.source).into();
+        let filter = v1::ScheduleFilter { creator: me, labels, ..Default::default() };
+        schedules(self.channel()?, filter).await
+    }
+
+    async fn events(&mut self, me: String) -> Result<Events, Status> {
+        let mut client = EventServiceClient::new(self.channel()?);
+        let labels = managed(self.mark.source).into();
+        let filter = Some(v1::EventFilter { creator: me, labels, ..Default::default() });
+        let request = v1::WatchEventsRequest { filter, after: "events/0".to_owned() };
+        let events = within(ANSWER, client.watch_events(request)).await?;
+        Ok(Box::pin(events.map(|event| Ok(event?.event.unwrap_or_default()))))
+    }
+
+    async fn others(&mut self, source: &'static str) -> Result<Others, Status> {
+        let filter = v1::WorkloadFilter { source: source.to_owned(), ..Default::default() };
+        let workloads = workloads(self.channel()?, filter).await?;
+        let filter = v1::ScheduleFilter { labels: managed(source).into(), ..Default::default() };
+        Ok(Others { workloads, schedules: schedules(self.channel()?, filter).await? })
     }
 
     async fn create(&mut self, schedule: v1::Schedule) -> Result<v1::Schedule, Status> {

@@ -1,7 +1,7 @@
 //! numalocd as tests need it, as far as keeping records sees it, with failures before and after what a call does.
 
 use crate::{
-    daemon::Daemon,
+    daemon::{Daemon, Events, Others},
     mark::{Mark, STATE},
 };
 use numaloc_api::v1;
@@ -10,6 +10,8 @@ use std::{
     future::pending,
     sync::{Arc, Mutex, MutexGuard},
 };
+use tokio::sync::broadcast;
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Status};
 
 /// numalocd. Clones are the same one.
@@ -17,6 +19,16 @@ use tonic::{Code, Status};
 pub struct Fake {
     world: Arc<Mutex<World>>,
     mark: Mark,
+}
+
+/// Those who watch events.
+#[derive(Debug)]
+struct Told(broadcast::Sender<v1::Event>);
+
+impl Default for Told {
+    fn default() -> Self {
+        Self(broadcast::channel(4096).0)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +44,9 @@ struct World {
     refused: String,
     /// Workloads whose names end like this have no cgroup.
     without_cgroup: String,
+    events: Vec<v1::Event>,
+    told: Told,
+    others: Others,
     hangs: bool,
     /// How often of a hundred a call fails.
     failures: u8,
@@ -67,6 +82,24 @@ impl Fake {
     /// Containers whose names end like this have no cgroup; the empty text: all have one.
     pub fn take_cgroup(&self, name: &str) {
         name.clone_into(&mut self.world().without_cgroup);
+    }
+
+    /// Something happens to a schedule.
+    pub fn happens(&self, event: v1::Event) {
+        let mut world = self.world();
+        world.events.push(event.clone());
+        // Nobody may watch.
+        drop(world.told.0.send(event));
+    }
+
+    /// Another source has these records.
+    pub fn set_others(&self, others: Others) {
+        self.world().others = others;
+    }
+
+    /// The schedules, by name.
+    pub fn schedules(&self) -> BTreeMap<String, v1::Schedule> {
+        self.world().schedules.clone()
     }
 
     /// How often all workloads were declared.
@@ -272,6 +305,25 @@ impl Daemon for Fake {
             None => Err(Status::not_found("there is none of that name")),
         })
         .await
+    }
+
+    async fn events(&mut self, _me: String) -> Result<Events, Status> {
+        let watch = self.call(|world| Ok((world.events.clone(), world.told.0.subscribe()))).await?;
+        let (stored, mut told) = watch;
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        stored.into_iter().for_each(|event| drop(sender.send(Ok(event))));
+        tokio::spawn(async move {
+            while let Ok(event) = told.recv().await {
+                if sender.send(Ok(event)).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Box::pin(UnboundedReceiverStream::new(receiver)))
+    }
+
+    async fn others(&mut self, _source: &'static str) -> Result<Others, Status> {
+        self.call(|world| Ok(world.others.clone())).await
     }
 
     async fn cancel(&mut self, _me: String, container: String) -> Result<(), Status> {

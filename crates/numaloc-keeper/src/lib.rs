@@ -22,6 +22,6 @@ mod records;
 
 pub use answer::{innermost, within};
 pub use back_off::BackOff;
-pub use daemon::{Daemon, Grpc, PAGE, is_lost};
+pub use daemon::{Daemon, Events, Grpc, Others, is_lost};
 pub use mark::{MANAGED, Mark, RUN, STATE, fitting, state, token};
 pub use records::{AGAIN, Records, Wanted};

@@ -54,6 +54,8 @@ pub struct Records<D> {
     refused: BTreeMap<String, String>,
     /// When all is to be declared again because something was refused.
     again: Option<Instant>,
+    /// Schedules that were made or were told to run since somebody has asked.
+    begun: BTreeSet<String>,
 }
 
 impl<D: Daemon> Records<D> {
@@ -69,6 +71,7 @@ impl<D: Daemon> Records<D> {
             told: BTreeMap::new(),
             refused: BTreeMap::new(),
             again: None,
+            begun: BTreeSet::new(),
         }
     }
 
@@ -109,6 +112,11 @@ impl<D: Daemon> Records<D> {
     /// When all is to be declared again because something was refused; `None`: nothing was.
     pub fn again(&self) -> Option<Instant> {
         self.again
+    }
+
+    /// Takes the names of schedules that have begun a run since this was last called.
+    pub fn begun(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.begun)
     }
 
     /// Begins all leases again. Gives back whether numalocd has as many workloads as it has taken: if not, somebody has removed some, or
@@ -243,6 +251,7 @@ impl<D: Daemon> Records<D> {
             let made = self.daemon.create(schedule).await;
             // If there is one of that id, the next look at all of them shows whose it is.
             if let Some(made) = self.is_done(&name, made)? {
+                self.begun.insert(name.clone());
                 self.stored.insert(name, made);
             }
             return Ok(());
@@ -266,7 +275,9 @@ impl<D: Daemon> Records<D> {
                 Err(status)
                     if matches!(status.code(), Code::NotFound | Code::FailedPrecondition) => {}
                 done => {
-                    self.is_done(&name, done)?;
+                    if self.is_done(&name, done)?.is_some() {
+                        self.begun.insert(name.clone());
+                    }
                 }
             }
         }
