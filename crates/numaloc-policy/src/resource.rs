@@ -188,6 +188,19 @@ impl PolicyResource {
         Ok(Self { kind, namespace, name, uid, priority, pods, containers, verdict, cluster })
     }
 
+    /// Whether it is for a pod of this namespace with these labels.
+    pub fn selects(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
+        let ClusterScope { namespaces, excluded_namespaces, .. } = &self.cluster;
+        let is_of_namespace = match self.kind {
+            PolicyKind::Namespaced => self.namespace == namespace,
+            PolicyKind::Cluster => {
+                (namespaces.is_empty() || namespaces.contains(namespace))
+                    && !excluded_namespaces.contains(namespace)
+            }
+        };
+        is_of_namespace && self.pods.matches(labels)
+    }
+
     /// Whether it is for this container, which is of this class and on this node, at this time.
     pub fn applies(
         &self,
@@ -197,27 +210,11 @@ impl PolicyResource {
         node: &Node,
         now: SystemTime,
     ) -> bool {
-        let ClusterScope {
-            namespaces,
-            excluded_namespaces,
-            classes,
-            nodes,
-            rollout_percent,
-            expires,
-            ..
-        } = &self.cluster;
-        let is_of_namespace = match self.kind {
-            PolicyKind::Namespaced => self.namespace == pod.namespace,
-            PolicyKind::Cluster => {
-                (namespaces.is_empty() || namespaces.contains(&pod.namespace))
-                    && !excluded_namespaces.contains(&pod.namespace)
-            }
-        };
-        is_of_namespace
+        let ClusterScope { classes, nodes, rollout_percent, expires, .. } = &self.cluster;
+        self.selects(&pod.namespace, &pod.labels)
             && expires.is_none_or(|expires| now < expires)
             && (classes.is_empty() || classes.contains(&class))
             && (self.containers.is_empty() || self.containers.contains(&container.name))
-            && self.pods.matches(&pod.labels)
             && nodes.matches(&node.labels)
             && rollout::reaches(*rollout_percent, &node.name, &self.uid)
     }
