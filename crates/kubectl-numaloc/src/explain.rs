@@ -7,13 +7,10 @@ use crate::{
     policies,
 };
 use numaloc_policy::{
-    CONTAINER_KEY, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY, RUN_KEY, STATUS_KEY,
+    CONTAINER_KEY, KOORDINATOR_KEY, OWN_STATUS_KEY, POLICIES_KEY, POLICY_KEY, RUN_KEY, STATUS_KEY,
 };
 use serde_json::Value;
 use std::{fmt::Write, time::SystemTime};
-
-/// The annotation in which the agent writes what it has decided (docs/annotations.md).
-const OWN_STATUS_KEY: &str = "numaloc.io/status";
 
 /// The command.
 pub async fn run(

@@ -23,5 +23,5 @@ mod records;
 pub use answer::{innermost, within};
 pub use back_off::BackOff;
 pub use daemon::{Daemon, Events, Grpc, Others, is_lost};
-pub use mark::{MANAGED, Mark, RUN, STATE, fitting, state, token};
+pub use mark::{MANAGED, Mark, RUN, STATE, fitting, hash, state, token};
 pub use records::{AGAIN, Records, Wanted};

@@ -20,15 +20,19 @@ pub struct Mark {
     pub key: &'static str,
 }
 
-/// A number that differs when the schedule or one of `more` differs. It is stored, so it has to be the same in each version: FNV-1a.
+/// A number that differs when the schedule or one of `more` differs. It is stored, so it is the same in each version.
 pub fn state(schedule: &v1::Schedule, more: &[&str]) -> String {
     let mut hash = Fnv::default();
     hash.write(&schedule.encode_to_vec());
-    for text in more {
-        hash.write(text.as_bytes());
-        hash.write(&[0]);
-    }
-    format!("{:016x}", hash.finish())
+    more.iter().for_each(|text| hash.write_text(text));
+    hash.hex()
+}
+
+/// A number that differs when one of the texts differs, the same in each version: 16 hexadecimal digits.
+pub fn hash(texts: &[&str]) -> String {
+    let mut hash = Fnv::default();
+    texts.iter().for_each(|text| hash.write_text(text));
+    hash.hex()
 }
 
 /// The hash FNV-1a of 64 bits.
@@ -37,6 +41,17 @@ struct Fnv(u64);
 impl Default for Fnv {
     fn default() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn write_text(&mut self, text: &str) {
+        self.write(text.as_bytes());
+        self.write(&[0]);
+    }
+
+    fn hex(&self) -> String {
+        format!("{:016x}", self.finish())
     }
 }
 

@@ -23,7 +23,7 @@ const REFUSALS: usize = 10_000;
 const FIELDS: &[&str] = &["spec", "interval", "jitter", "ttl_after_gone", "paused"];
 
 /// What numalocd is to have for a container.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wanted {
     /// The id of its workload and of its schedule.
     pub id: String,

@@ -1,7 +1,8 @@
 //! Sources of policies to one decision.
 
 use crate::{
-    BadAnnotation, Ceilings, Container, Pod, Policies, PolicyResource, Settings, class,
+    BadAnnotation, Ceilings, Container, OWN_STATUS_KEY, Pod, Policies, PolicyResource, Settings,
+    class,
     cluster::ClassStrategy,
     config,
     koordinator::{self, Says},
@@ -28,7 +29,7 @@ pub const RUN_KEY: &str = "numaloc.io/run-now";
 pub const VALUE_MAX: usize = 16 << 10;
 
 /// Keys of ours that are no policies.
-const OTHER_KEYS: [&str; 2] = ["numaloc.io/status", RUN_KEY];
+const OTHER_KEYS: [&str; 2] = [OWN_STATUS_KEY, RUN_KEY];
 /// Most keys that are not known and are named.
 const UNKNOWN_MAX: usize = 4;
 

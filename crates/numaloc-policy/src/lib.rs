@@ -23,6 +23,7 @@
 //! | `result` | what became of a container |
 //! | `pod_event` | an event of a pod, whatever it tells |
 //! | `event` | the events of what became of a pod, word for word as koordlet writes them |
+//! | `own_status` | our own annotation: which source has decided, and what has become of it |
 //! | `status` | the annotation with the last result, and which results have an event |
 //! | `time` | times as text |
 //!
@@ -42,6 +43,7 @@ mod decide;
 mod event;
 mod koordinator;
 mod own;
+mod own_status;
 mod pod;
 mod pod_event;
 mod resource;
@@ -62,6 +64,7 @@ pub use decide::{
     RUN_KEY, Sources, VALUE_MAX, decide,
 };
 pub use event::PodResult;
+pub use own_status::{ContainerStatus, OWN_STATUS_KEY, OwnStatus};
 pub use pod::{Container, Pod, Resources};
 pub use pod_event::{EventKind, EventReason, PodEvent};
 pub use resource::{
