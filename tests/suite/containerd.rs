@@ -5,6 +5,7 @@ mod cri;
 mod events;
 mod grpcurl;
 mod image;
+mod kubelet;
 mod numa;
 mod page;
 pub mod plugin;
