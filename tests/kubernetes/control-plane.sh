@@ -22,18 +22,6 @@ print(*(one.getsockname()[1] for one in sockets))
 PYTHON
 }
 
-certificates() {
-    local name
-    openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=numaloc-test -keyout "$pki/ca.key" -out "$pki/ca.crt"
-    # NAME SUBJECT
-    for name in "server /CN=kube-apiserver" "admin /O=system:masters/CN=admin"; do
-        openssl req -newkey rsa:2048 -nodes -subj "${name#* }" -keyout "$pki/${name%% *}.key" -out "$pki/${name%% *}.csr"
-        openssl x509 -req -days 2 -in "$pki/${name%% *}.csr" -CA "$pki/ca.crt" -CAkey "$pki/ca.key" -CAcreateserial \
-            -extfile <(echo "subjectAltName=IP:127.0.0.1,DNS:localhost") -out "$pki/${name%% *}.crt"
-    done
-    openssl genrsa -out "$pki/accounts.key" 2048
-}
-
 # Who asked for what, once for each answered request.
 audit_policy() {
     cat <<'YAML'
@@ -55,7 +43,7 @@ start_etcd() {
 
 start_apiserver() {
     "$apiserver" --etcd-servers "http://127.0.0.1:$etcd_port" --etcd-prefix /registry \
-        --bind-address 127.0.0.1 --endpoint-reconciler-type none --secure-port "$port" --cert-dir "$plane/certs" \
+        --bind-address 127.0.0.1 --advertise-address 192.0.2.1 --endpoint-reconciler-type none --secure-port "$port" --cert-dir "$plane/certs" \
         --tls-cert-file "$pki/server.crt" --tls-private-key-file "$pki/server.key" --client-ca-file "$pki/ca.crt" \
         --service-account-issuer "https://127.0.0.1:$port" --service-account-signing-key-file "$pki/accounts.key" \
         --service-account-key-file "$pki/accounts.key" --authorization-mode RBAC --allow-privileged --service-cluster-ip-range 10.96.0.0/16 \
@@ -104,7 +92,7 @@ control_plane() {
     mkdir -p "$pki"
     etcd=$(tests/tools/etcd) && apiserver=$(tests/tools/kubernetes kube-apiserver) && tools=$(tests/tools/kubectl) || return
     read -r port etcd_port peer_port < <(free_ports 3)
-    certificates 2>"$plane/openssl.log" || { cat "$plane/openssl.log" >&2 && return 1; }
+    tests/kubernetes/pki "$pki" || return
     audit_policy >"$plane/audit.yaml"
     kubeconfig "$port" "{\"client-certificate\": \"$pki/admin.crt\", \"client-key\": \"$pki/admin.key\"}" >"$plane/admin.json"
     trap 'end_control_plane; rm -rf "$work"' EXIT

@@ -1,10 +1,11 @@
-//! A real kubelet without a control plane: pods from manifests in a directory, CPUs of their own from its static CPU manager. Needs two
-//! nodes: `tests/vm/suite --containerd VERSION --kubelet`.
+//! A real kubelet, whose static CPU manager gives pods CPUs of their own: without a control plane, with pods from manifests in a directory;
+//! and with one, with pods of the API server. Needs two nodes: `tests/vm/suite --containerd VERSION --kubelet`.
 
 use super::{
+    control_plane::{ControlPlane, certificate, program},
     plugin::Plugin,
     redis::Redis,
-    rig::{Containerd, Running, variable},
+    rig::{Containerd, Running},
 };
 use crate::{app::until, cli::numalocctl, cpus::cpus_of, daemon::Daemon, settings::Setting};
 use serde_json::{Value, json};
@@ -12,10 +13,12 @@ use std::{
     fs,
     path::PathBuf,
     process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 const LOCALITY: &str = "koordinator.sh/memoryLocality";
-/// The kubelet appends it to the names of static pods.
+/// Its name. The kubelet appends it to those of static pods.
 const NODE: &str = "node-a";
 
 /// A kubelet with directories of its own. It is killed when this value is dropped; its containers are containerd's.
@@ -26,7 +29,18 @@ struct Kubelet<'c> {
 }
 
 impl<'c> Kubelet<'c> {
-    fn start(containerd: &'c Containerd) -> Self {
+    /// Without a control plane.
+    fn alone(containerd: &'c Containerd) -> Self {
+        Self::start(containerd, &[])
+    }
+
+    /// As a node of a cluster.
+    fn of(plane: &ControlPlane, containerd: &'c Containerd) -> Self {
+        let kubeconfig = plane.user("kubelet", &certificate("kubelet"));
+        Self::start(containerd, &[format!("--kubeconfig={}", kubeconfig.display())])
+    }
+
+    fn start(containerd: &'c Containerd, arguments: &[String]) -> Self {
         // On a disk: it asks how large and how full the file system is.
         let dir = PathBuf::from("/mnt/disk/kubelet");
         fs::create_dir_all(dir.join("manifests")).expect("a directory");
@@ -34,10 +48,11 @@ impl<'c> Kubelet<'c> {
         let text = configuration(containerd, &dir.join("manifests")).to_string();
         fs::write(&config, text).expect("a configuration");
         let log = fs::File::create(dir.join("log")).expect("a log");
-        let child = Command::new(variable("NUMALOC_KUBELET"))
+        let child = Command::new(program("kubelet"))
             .arg(format!("--config={}", config.display()))
             .arg(format!("--root-dir={}", dir.join("root").display()))
             .arg(format!("--hostname-override={NODE}"))
+            .args(arguments)
             .stdin(Stdio::null())
             .stderr(log)
             .spawn()
@@ -45,7 +60,7 @@ impl<'c> Kubelet<'c> {
         Self { child, dir, containerd }
     }
 
-    /// Hands it the manifest of a pod, and waits until the pod's only container runs.
+    /// Hands it the manifest of a static pod, and waits until the pod's only container runs.
     fn runs(&mut self, pod: &Value) -> Running {
         let name = pod["metadata"]["name"].as_str().expect("a name");
         // Hidden until it is complete: the kubelet reads a file as soon as it is there.
@@ -53,13 +68,17 @@ impl<'c> Kubelet<'c> {
         let [hidden, manifest] = [".new", &format!("{name}.json")].map(|file| manifests.join(file));
         let written = fs::write(&hidden, pod.to_string());
         written.and_then(|()| fs::rename(&hidden, manifest)).expect("a manifest");
-        let name = format!("{name}-{NODE}");
+        self.running(&format!("{name}-{NODE}"))
+    }
+
+    /// Waits until the only container of a pod runs.
+    fn running(&mut self, name: &str) -> Running {
         let mut running = None;
         until(&format!("pod {name} runs"), || {
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(200));
             let ended = self.child.try_wait();
             assert!(matches!(ended, Ok(None)), "{ended:?}: {}", self.log());
-            running = self.containerd.running_in(&name);
+            running = self.containerd.running_in(name);
             running.is_some()
         });
         running.expect("just seen")
@@ -77,7 +96,7 @@ impl Drop for Kubelet<'_> {
     fn drop(&mut self) {
         self.child.kill().ok();
         self.child.wait().ok();
-        if std::thread::panicking() {
+        if thread::panicking() {
             eprintln!("the kubelet's log:\n{}", self.log());
         }
     }
@@ -118,7 +137,9 @@ fn pod(name: &str, annotations: &Value, port: u16) -> Value {
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "annotations": annotations},
         "spec": {
+            "nodeName": NODE,
             "hostNetwork": true,
+            "automountServiceAccountToken": false,
             "dnsPolicy": "Default",
             "terminationGracePeriodSeconds": 0,
             "containers": [{
@@ -162,7 +183,7 @@ fn misplaced(container: Running, port: u16) -> (Redis, u32) {
 fn a_static_pod_comes_home_by_its_annotation_and_its_neighbour_by_name_alone() {
     let _balancing = Setting::numa_balancing(false);
     let (containerd, daemon) = (Containerd::start(), Daemon::start());
-    let mut kubelet = Kubelet::start(&containerd);
+    let mut kubelet = Kubelet::alone(&containerd);
     let annotations = json!({LOCALITY: r#"{"policy": "bestEffort"}"#});
     let annotated = kubelet.runs(&pod("annotated", &annotations, 7101));
     let neighbour = kubelet.runs(&pod("neighbour", &json!({}), 7102));
@@ -180,4 +201,23 @@ fn a_static_pod_comes_home_by_its_annotation_and_its_neighbour_by_name_alone() {
     neighbour.comes_to(its_home);
     let again = numalocctl(&["--standalone", "locality", "--pod", &name]);
     assert!(again.status.success(), "{again:?}");
+}
+
+/// Waits until the API server has something of a pod that `path`, a JSONPath, names.
+fn until_it_has(plane: &ControlPlane, pod: &str, path: &str, what: &str) {
+    let path = format!("jsonpath={{{path}}}");
+    until(&format!("pod {pod} has {what}"), || {
+        thread::sleep(Duration::from_secs(1));
+        plane.get(&["get", "pod", pod, "-o", &path]).contains(what)
+    });
+}
+
+#[test]
+fn a_pod_of_the_api_server_runs_and_its_status_names_its_container() {
+    let containerd = Containerd::start();
+    let plane = ControlPlane::start();
+    let mut kubelet = Kubelet::of(&plane, &containerd);
+    plane.apply(&pod("declared", &json!({}), 7111));
+    let running = kubelet.running("declared");
+    until_it_has(&plane, "declared", ".status.containerStatuses[0].containerID", &running.id);
 }
