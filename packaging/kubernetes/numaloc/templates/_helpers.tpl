@@ -48,3 +48,13 @@ nodeSelector:
 {{- define "numaloc.daemonConfig" -}}
 {{ .Files.Get "files/numaloc-agent.grant.toml" | replace "60700" (toString .Values.agent.uid) | replace "/run/numaloc/agent" .Values.agent.socketDirectory | trim }}
 {{- end }}
+
+{{- /* agent.toml. What values add comes last, because it may have tables. */ -}}
+{{- define "numaloc.agentConfig" -}}
+endpoint = "unix://{{ .Values.agent.socketDirectory }}/numalocd.sock"
+listen = "[::]:{{ .Values.agent.port }}"
+config_maps = [{{ range $at, $map := .Values.configMaps }}{{ if $at }}, {{ end }}"{{ $map.namespace }}/{{ $map.name }}"{{ end }}]
+{{- with .Values.agent.config }}
+{{ . | trim }}
+{{- end }}
+{{- end }}
