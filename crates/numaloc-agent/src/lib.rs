@@ -32,6 +32,8 @@ mod budget;
 mod cluster;
 mod config;
 mod facts;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod keeper;
 mod known;
 mod labels;
