@@ -115,7 +115,7 @@ mod tests {
         assert_eq!((get("/healthz").await.0, get("/readyz").await.0), (200, 503));
         metrics.daemon(true);
         metrics.counts(Counts { pods: 3, scheduled: 2, ..Counts::default() });
-        metrics.requested("watch", &Ok(()));
+        metrics.requested("watch", "done");
         assert_eq!(get("/readyz").await.0, 200);
         let (status, text) = get("/metrics").await;
         assert_eq!(status, 200);

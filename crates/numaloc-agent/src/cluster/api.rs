@@ -153,7 +153,7 @@ impl Api {
     pub async fn watch(&self, path: &str, form: Form) -> Result<Lines, ApiError> {
         let request = request(Method::GET, path).header(header::ACCEPT, form.accept(false));
         let head = self.head(request.body(Body::empty())).await;
-        self.metrics.requested("watch", &head);
+        self.metrics.requested("watch", end(&head));
         let body = head?;
         Ok(Lines { body, read: Vec::new(), from: 0 })
     }
@@ -205,8 +205,19 @@ impl Api {
             Ok(body) => collect(body).await,
             Err(error) => Err(error),
         };
-        self.metrics.requested(verb, &done);
+        self.metrics.requested(verb, end(&done));
         done
+    }
+}
+
+/// How a call has ended, for the figures.
+fn end<T>(done: &Result<T, ApiError>) -> &'static str {
+    match done {
+        Ok(_) => "done",
+        Err(ApiError::Expired) => "expired",
+        Err(ApiError::TooMuch(_)) => "too_much",
+        Err(ApiError::Refused(_)) => "refused",
+        Err(ApiError::Lost(_)) => "lost",
     }
 }
 
