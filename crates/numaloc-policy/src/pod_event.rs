@@ -56,8 +56,7 @@ impl PodEvent {
 impl EventReason {
     /// Whether Koordinator's contract has it.
     pub fn is_of_contract(self, kind: EventKind) -> bool {
-        kind == EventKind::Normal
-            && matches!(self, Self::Completed | Self::Skipped | Self::Failed)
+        kind == EventKind::Normal && matches!(self, Self::Completed | Self::Skipped | Self::Failed)
     }
     /// Every reason, in the order of declaration.
     pub const ALL: [Self; 5] =
