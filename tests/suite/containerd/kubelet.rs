@@ -17,12 +17,12 @@ use std::{
     time::Duration,
 };
 
-const LOCALITY: &str = "koordinator.sh/memoryLocality";
+pub const LOCALITY: &str = "koordinator.sh/memoryLocality";
 /// Its name. The kubelet appends it to those of static pods.
-const NODE: &str = "node-a";
+pub const NODE: &str = "node-a";
 
 /// A kubelet with directories of its own. It is killed when this value is dropped; its containers are containerd's.
-struct Kubelet<'c> {
+pub struct Kubelet<'c> {
     child: Child,
     dir: PathBuf,
     containerd: &'c Containerd,
@@ -35,7 +35,7 @@ impl<'c> Kubelet<'c> {
     }
 
     /// As a node of a cluster.
-    fn of(plane: &ControlPlane, containerd: &'c Containerd) -> Self {
+    pub fn of(plane: &ControlPlane, containerd: &'c Containerd) -> Self {
         let kubeconfig = plane.user("kubelet", &certificate("kubelet"));
         Self::start(containerd, &[format!("--kubeconfig={}", kubeconfig.display())])
     }
@@ -72,7 +72,7 @@ impl<'c> Kubelet<'c> {
     }
 
     /// Waits until the only container of a pod runs.
-    fn running(&mut self, name: &str) -> Running {
+    pub fn running(&mut self, name: &str) -> Running {
         let mut running = None;
         until(&format!("pod {name} runs"), || {
             thread::sleep(Duration::from_millis(200));
@@ -129,7 +129,7 @@ fn configuration(containerd: &Containerd, manifests: &std::path::Path) -> Value 
 }
 
 /// A Guaranteed pod with one whole CPU and a Redis.
-fn pod(name: &str, annotations: &Value, port: u16) -> Value {
+pub fn pod(name: &str, annotations: &Value, port: u16) -> Value {
     let amount = json!({"cpu": "1", "memory": "256Mi"});
     let port = port.to_string();
     json!({
@@ -169,7 +169,7 @@ fn nodes_of(pid: i32) -> (u32, u32) {
 }
 
 /// A Redis with its data on the node where none of its CPUs are, as if its own had been full. Returns its home, too.
-fn misplaced(container: Running, port: u16) -> (Redis, u32) {
+pub fn misplaced(container: Running, port: u16) -> (Redis, u32) {
     let (home, elsewhere) = nodes_of(container.pid);
     let pid = container.pid.to_string();
     let redis = Redis::listening(container, port).populated();
