@@ -27,12 +27,15 @@ const IO: [&[&str]; 13] = [
 const API: &str = "numaloc-api";
 /// numalocctl answers with the API's messages, with and without the daemon.
 const WHOLE: [&str; 4] = [API, "numalocctl", "tests", "benches"];
-const SPEAKERS: [(&str, &str); 9] = [
+const SPEAKERS: [(&str, &str); 12] = [
     ("numalocd", "service"),
     ("numalocd", "refusal::status"),
     ("numaloc-policy", "own"),
     ("numaloc-policy", "described"),
     ("numaloc-nri", "wanted"),
+    ("numaloc-agent", "wanted"),
+    ("numaloc-agent", "results"),
+    ("numaloc-agent", "keeper"),
     ("numaloc-keeper", "records"),
     ("numaloc-keeper", "daemon"),
     ("numaloc-keeper", "mark"),

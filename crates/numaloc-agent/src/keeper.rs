@@ -6,6 +6,7 @@ use crate::{
     facts::Facts,
     known::{Known, PodKey},
     labels::MARK,
+    metrics::{Counts, Metrics},
     outbox::{Outbox, Post, Report, Subject},
     results::{Results, Told, report},
     sources::ClusterSources,
@@ -30,6 +31,8 @@ const RENEWALS: u32 = 3;
 const MANY: usize = 50;
 /// When nothing more comes for so long, the events that are stored have been told.
 const QUIET: Duration = Duration::from_millis(100);
+/// Containers of a pod whose runs end within this time are told together.
+const TOGETHER: Duration = Duration::from_millis(500);
 /// The label with the id of a container for which numaloc-nri has a schedule.
 const NRI_CONTAINER: &str = "numaloc.io/container-id";
 
@@ -48,6 +51,10 @@ pub struct Keeper<D> {
     /// The pod of each schedule that is wanted.
     of_schedule: BTreeMap<String, PodKey>,
     results: Results,
+    /// Pods of which a run has ended, and when that is said: soon, so that containers that end together are told together.
+    ended: BTreeSet<PodKey>,
+    say_at: Option<Instant>,
+    metrics: Arc<Metrics>,
 }
 
 /// A pod as it was last looked at.
@@ -77,7 +84,13 @@ impl Nri {
 
 impl<D: Daemon> Keeper<D> {
     /// A keeper that knows nothing yet.
-    pub fn new(config: Arc<Config>, daemon: D, known: Arc<Known>, outbox: Arc<Outbox>) -> Self {
+    pub fn new(
+        config: Arc<Config>,
+        daemon: D,
+        known: Arc<Known>,
+        outbox: Arc<Outbox>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
         Self {
             config,
@@ -89,6 +102,9 @@ impl<D: Daemon> Keeper<D> {
             pods: BTreeMap::new(),
             of_schedule: BTreeMap::new(),
             results: Results::default(),
+            ended: BTreeSet::new(),
+            say_at: None,
+            metrics,
         }
     }
 
@@ -98,6 +114,7 @@ impl<D: Daemon> Keeper<D> {
         loop {
             let begin = Instant::now();
             let Err(status) = self.serve().await;
+            self.metrics.daemon(false);
             let wait = back_off.after(begin.elapsed());
             tracing::warn!(
                 "numalocd: {} ({:?}); again in {wait:?}. Meanwhile nothing is lost: the cluster is watched",
@@ -114,6 +131,7 @@ impl<D: Daemon> Keeper<D> {
             self.known.filled().await;
         }
         self.records.connect().await?;
+        self.metrics.daemon(true);
         self.nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
         let me = self.records.me().to_owned();
         let mut events = self.records.daemon().events(me).await?;
@@ -128,19 +146,36 @@ impl<D: Daemon> Keeper<D> {
             schedules = self.records.schedules().len(),
             "numalocd has what the cluster wants"
         );
+        self.count();
         let mut renewal = interval(self.config.lease / RENEWALS);
         renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         renewal.reset();
         loop {
             let again = self.records.again();
             let due = again.unwrap_or_else(|| Instant::now() + AGAIN);
+            let (is_ended, say_at) = (self.say_at.is_some(), self.say_at.unwrap_or(due));
             tokio::select! {
                 () = self.known.filled() => self.changed().await?,
                 event = events.next() => self.happened(event)?,
+                () = sleep_until(say_at), if is_ended => self.say_ended(),
                 _ = renewal.tick() => self.renew().await?,
                 () = sleep_until(due), if again.is_some() => self.declare_again().await?,
             }
+            self.count();
         }
+    }
+
+    /// Counts what there is now.
+    fn count(&self) {
+        let mut counts = Counts { pods: self.pods.len(), ..Counts::default() };
+        for pod in self.pods.values() {
+            let containers = pod.wanted.containers.iter();
+            counts.scheduled += containers.filter(|of| of.schedule().is_some()).count();
+            counts.stood_back += usize::from(pod.wanted.other.is_some());
+            counts.invalid +=
+                usize::from(pod.wanted.other.is_none() && !pod.wanted.events.is_empty());
+        }
+        self.metrics.counts(counts);
     }
 
     /// Takes the events that numalocd has stored, and then says what they mean.
@@ -159,9 +194,17 @@ impl<D: Daemon> Keeper<D> {
         let event = event.ok_or_else(|| Status::unavailable("the events have ended"))??;
         let schedule = self.results.take(event);
         if let Some(key) = schedule.and_then(|schedule| self.of_schedule.get(&schedule)).cloned() {
-            self.say(&key);
+            self.ended.insert(key);
+            self.say_at.get_or_insert_with(|| Instant::now() + TOGETHER);
         }
         Ok(())
+    }
+
+    fn say_ended(&mut self) {
+        self.say_at = None;
+        for key in std::mem::take(&mut self.ended) {
+            self.say(&key);
+        }
     }
 
     async fn renew(&mut self) -> Result<(), Status> {

@@ -17,6 +17,7 @@
 //! | `keeper` | says what numalocd is to have; `numaloc-keeper` makes it so |
 //! | `outbox`, `budget` | what is to be written: events, and the newest status of each pod within a budget |
 //! | `writer` | writes it |
+//! | `metrics`, `serve` | figures of the agent, and its state of health, by HTTP |
 //! | `labels` | what marks the workloads and schedules that are ours |
 //!
 //! **The agent stores nothing.** From the pods that run, and these alone, it derives what numalocd is to have, under names that are made
@@ -31,12 +32,16 @@ mod budget;
 mod cluster;
 mod config;
 mod facts;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod keeper;
 mod known;
 mod labels;
 mod log;
+mod metrics;
 mod outbox;
 mod results;
+mod serve;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -91,7 +96,7 @@ fn run(args: &Args, config: Config) -> anyhow::Result<()> {
         let daemon = numaloc_keeper::Grpc::new(&config.endpoint, labels::MARK)?;
         let api = Api::from_env().await?;
         tokio::select! {
-            ended = serve(Arc::new(config), node, api, daemon) => ended,
+            ended = work(Arc::new(config), node, api, daemon) => ended,
             stopped = stopped() => stopped,
         }
     });
@@ -100,7 +105,7 @@ fn run(args: &Args, config: Config) -> anyhow::Result<()> {
 }
 
 /// Runs until a task fails, which none does.
-async fn serve(
+async fn work(
     config: Arc<Config>,
     node: String,
     api: Api,
@@ -108,7 +113,21 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let known = Arc::new(known::Known::new(config.config_maps.len()));
     let outbox = Arc::new(outbox::Outbox::default());
+    let metrics = api.metrics();
     let mut tasks = tokio::task::JoinSet::new();
+    if let Some(address) = config.listen {
+        let (metrics, outbox) = (Arc::clone(&metrics), Arc::clone(&outbox));
+        tasks.spawn(async move {
+            match serve::serve(address, metrics, outbox).await {
+                Ok(never) => never,
+                Err(error) => {
+                    // Pods are served without it.
+                    tracing::error!("cannot listen at {address} for metrics: {error}; set 'listen' in the configuration");
+                    std::future::pending().await
+                }
+            }
+        });
+    }
     let select =
         |path: &str, fields: String, form| Selection { path: path.to_owned(), fields, form };
     let pods = select("/api/v1/pods", format!("spec.nodeName={node}"), Form::Whole);
@@ -133,7 +152,7 @@ async fn serve(
         let (config, outbox) = (Arc::clone(&config), Arc::clone(&outbox));
         async move { writer::write(&config, &node, &api, &outbox).await }
     });
-    tasks.spawn(keeper::Keeper::new(config, daemon, known, outbox).run());
+    tasks.spawn(keeper::Keeper::new(config, daemon, known, outbox, metrics).run());
     match tasks.join_next().await {
         Some(Err(error)) => Err(error).context("a task has failed"),
         Some(Ok(never)) => match never {},

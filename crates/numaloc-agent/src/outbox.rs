@@ -42,6 +42,13 @@ pub struct StatusPatch {
     pub own: String,
 }
 
+impl StatusPatch {
+    /// This one in place of an older one: what it leaves as it is is what the older one would have written.
+    fn over(self, older: Option<Self>) -> Self {
+        Self { status: self.status.or(older.and_then(|older| older.status)), ..self }
+    }
+}
+
 /// The object that events and annotations are of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
@@ -107,11 +114,18 @@ impl Outbox {
             queue.posts.push_back((Arc::clone(&subject), post, after));
         }
         if let Some(patch) = patch {
-            queue.patch(subject, patch);
+            let mut waiting = queue.posts.iter_mut().rev();
+            match waiting.find(|(of, ..)| of.api_uid == subject.api_uid) {
+                // Nor is it written before events that came earlier.
+                Some((.., after)) => *after = Some(patch.over(after.take())),
+                None => queue.patch(subject, patch),
+            }
         }
         while queue.posts.len() > POSTS_MAX {
-            queue.posts.pop_front();
             queue.lost += 1;
+            if let Some((subject, _, Some(patch))) = queue.posts.pop_front() {
+                queue.patch(subject, patch);
+            }
         }
         drop(queue);
         self.filled.notify_one();
@@ -174,14 +188,111 @@ impl Queue {
     /// The newest status of a pod takes the place of an older one, and its turn.
     fn patch(&mut self, subject: Arc<Subject>, patch: StatusPatch) {
         let uid = subject.api_uid.clone();
-        let patch = match self.patches.remove(&uid) {
-            // What the newer one leaves as it is is what the older one would have written.
-            Some((_, older)) => StatusPatch { status: patch.status.or(older.status), ..patch },
-            None => {
-                self.order.push_back(uid.clone());
-                patch
-            }
+        let older = self.patches.remove(&uid).map(|(_, older)| older);
+        if older.is_none() {
+            self.order.push_back(uid.clone());
+        }
+        self.patches.insert(uid, (subject, patch.over(older)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_policy::PodEvent;
+    use proptest::prelude::*;
+
+    fn subject(pod: u8) -> Subject {
+        let uid = pod.to_string();
+        let name = format!("pod-{pod}");
+        Subject { kind: "Pod", namespace: "shop".to_owned(), name, uid: uid.clone(), api_uid: uid }
+    }
+
+    fn post(number: usize) -> Post {
+        Post { id: number.to_string(), event: PodEvent::conflict("x"), at: None }
+    }
+
+    /// Does all that there is.
+    fn drain(outbox: &Outbox) -> Vec<Work> {
+        std::iter::from_fn(|| {
+            let work = outbox.next(true)?;
+            outbox.done(&work);
+            Some(work)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_status_comes_after_its_events_and_the_newest_counts() {
+        let outbox = Outbox::default();
+        let patch = |status: Option<&str>, own: &str| {
+            Some(StatusPatch { status: status.map(str::to_owned), own: own.to_owned() })
         };
-        self.patches.insert(uid, (subject, patch));
+        outbox.push(
+            subject(1),
+            Report { posts: vec![post(1), post(2)], patch: patch(Some("a"), "1") },
+        );
+        outbox.push(subject(2), Report { posts: vec![], patch: patch(Some("b"), "2") });
+        assert_eq!(outbox.counts(), (2, 1, 0), "the other one waits for its events");
+        let first = outbox.next(false).expect("an event");
+        outbox.done(&first);
+        outbox.push(subject(1), Report { posts: vec![], patch: patch(None, "3") });
+        outbox.push(subject(1), Report { posts: vec![post(3)], patch: None });
+        let done = drain(&outbox);
+        let patches: Vec<_> = done
+            .into_iter()
+            .filter_map(|work| match work {
+                Work::Patch(subject, patch) => Some((subject.name.clone(), patch)),
+                Work::Post(..) => None,
+            })
+            .collect();
+        let one = |pod: &str, status: &str, own: &str| {
+            let (status, own) = (Some(status.to_owned()), own.to_owned());
+            (pod.to_owned(), StatusPatch { status, own })
+        };
+        assert_eq!(patches, [one("pod-2", "b", "2"), one("pod-1", "a", "3")]);
+    }
+
+    proptest! {
+        /// Whatever comes in which order: every event is posted once, the last status of each pod is written, and nothing is left.
+        #[test]
+        fn nothing_is_lost_or_done_twice(
+            reports in prop::collection::vec((0u8..3, 0usize..3, any::<bool>(), 0usize..4), 0..40),
+        ) {
+            let outbox = Outbox::default();
+            let (mut number, mut done, mut last) = (0, Vec::new(), BTreeMap::new());
+            for (pod, posts, has_patch, steps) in reports {
+                let posts: Vec<_> = (0..posts).map(|_| { number += 1; post(number) }).collect();
+                let patch = has_patch.then(|| {
+                    number += 1;
+                    last.insert(format!("pod-{pod}"), number.to_string());
+                    StatusPatch { status: Some(number.to_string()), own: String::new() }
+                });
+                outbox.push(subject(pod), Report { posts, patch });
+                for _ in 0..steps {
+                    if let Some(work) = outbox.next(true) {
+                        outbox.done(&work);
+                        done.push(work);
+                    }
+                }
+            }
+            done.extend(drain(&outbox));
+            let posted: Vec<_> = done.iter().filter_map(|work| match work {
+                Work::Post(_, post) => Some(post.id.clone()),
+                Work::Patch(..) => None,
+            }).collect();
+            let mut once = posted.clone();
+            once.sort();
+            once.dedup();
+            prop_assert_eq!(once.len(), posted.len());
+            let mut written = BTreeMap::new();
+            for work in &done {
+                if let Work::Patch(subject, patch) = work {
+                    written.insert(subject.name.clone(), patch.status.clone().unwrap_or_default());
+                }
+            }
+            prop_assert_eq!(written, last);
+            prop_assert_eq!(outbox.counts(), (0, 0, 0));
+        }
     }
 }

@@ -91,6 +91,8 @@ impl Results {
 pub struct Told {
     /// The last result in its status.
     last: Option<LastResult>,
+    /// The jobs whose ends it is made of; `None`: it is from an annotation.
+    jobs: Option<Vec<String>>,
     /// The last one that had an event.
     event: Option<LastResult>,
     phase: Option<Phase>,
@@ -106,7 +108,7 @@ impl Told {
         let (phase, last) = status.map(|status| (status.phase, status.last)).unzip();
         let (last, own) = (last.flatten(), annotation(OWN_STATUS_KEY));
         let own = own.map(|text| OwnStatus::read(text)).unwrap_or_default();
-        Self { event: last.clone(), last, phase, own }
+        Self { event: last.clone(), last, phase, own, jobs: None }
     }
 }
 
@@ -154,7 +156,12 @@ fn ended<'r>(wanted: &WantedPod, results: &'r Results, told: &Told) -> Option<Ve
     }
     let runs: Vec<&Run> = scheduled().filter_map(|container| results.of(container)).collect();
     let last = runs.iter().map(|run| run.at).max()?;
-    let is_new = told.last.as_ref().is_none_or(|told| seconds(last) > seconds(told.completed));
+    let is_new = match (&told.jobs, &told.last) {
+        (Some(jobs), _) => !runs.iter().map(|run| &run.job).eq(jobs),
+        // The annotation has whole seconds.
+        (None, Some(told)) => seconds(last) > seconds(told.completed),
+        (None, None) => true,
+    };
     is_new.then_some(runs)
 }
 
@@ -171,6 +178,7 @@ fn after(
     report: &mut Report,
 ) -> Option<PodStatus> {
     let completed = runs.iter().map(|run| run.at).max()?;
+    told.jobs = Some(runs.iter().map(|run| run.job.clone()).collect());
     let containers = runs.iter().map(|run| run.result.clone()).collect();
     let result = PodResult { containers, repeats: wanted.repeats };
     let status = PodStatus::after(&result, completed);

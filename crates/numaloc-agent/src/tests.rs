@@ -8,7 +8,7 @@ mod samples;
 use crate::{
     config::Config,
     labels::{ID, MARK},
-    serve,
+    work,
 };
 use cluster::{Cluster, NODE};
 use numaloc_api::{NRI_SOURCE, v1};
@@ -35,7 +35,7 @@ impl Agent {
         let config = Arc::new(Config { listen: None, ..config });
         let api = cluster.api();
         Self(tokio::spawn(async move {
-            serve(config, NODE.to_owned(), api, daemon).await.expect("it does not end");
+            work(config, NODE.to_owned(), api, daemon).await.expect("it does not end");
         }))
     }
 }

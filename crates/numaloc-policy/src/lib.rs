@@ -11,6 +11,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `pod` | what is known of a pod and its containers |
+//! | `bounded` | as much of a pod as is read |
 //! | `class` | the quality-of-service class of a container |
 //! | `decide` | which source decides: annotations, then the cluster's ConfigMap, then the operator's default for the class |
 //! | `cluster`, `selector` | the cluster's ConfigMap: what is done for classes, and on which nodes |
@@ -35,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod bad;
+mod bounded;
 mod ceilings;
 mod class;
 mod cluster;

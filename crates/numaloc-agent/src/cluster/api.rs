@@ -1,10 +1,11 @@
 //! Calls of the API server. Each has a time limit, and none is repeated here: who calls knows when that makes sense.
 
+use crate::metrics::Metrics;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde::{Deserialize, de::DeserializeOwned};
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 /// Longest wait for an answer's head, and for each further part of it.
@@ -65,6 +66,7 @@ impl ApiError {
 #[derive(Clone)]
 pub struct Api {
     client: kube::Client,
+    metrics: Arc<Metrics>,
 }
 
 impl fmt::Debug for Api {
@@ -120,13 +122,18 @@ impl Api {
         let agent = concat!("numaloc-agent/", env!("CARGO_PKG_VERSION"));
         let agent = http::HeaderValue::from_static(agent);
         config.headers.push((header::USER_AGENT, agent));
-        Ok(Self { client: kube::Client::try_from(config)? })
+        Ok(Self { client: kube::Client::try_from(config)?, metrics: Arc::default() })
     }
 
     /// An API server that is not real.
     #[cfg(test)]
     pub fn fake(client: kube::Client) -> Self {
-        Self { client }
+        Self { client, metrics: Arc::default() }
+    }
+
+    /// What is counted of the calls, beside other figures.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
     }
 
     /// Gets a list.
@@ -135,7 +142,7 @@ impl Api {
     /// There is no answer, or it is a refusal.
     pub async fn list<T: DeserializeOwned>(&self, path: &str, form: Form) -> Result<T, ApiError> {
         let request = request(Method::GET, path).header(header::ACCEPT, form.accept(true));
-        let bytes = self.whole(request.body(Body::empty())).await?;
+        let bytes = self.whole("list", request.body(Body::empty())).await?;
         serde_json::from_slice(&bytes).map_err(|error| ApiError::Lost(format!("a list: {error}")))
     }
 
@@ -145,7 +152,9 @@ impl Api {
     /// There is no answer, or it is a refusal.
     pub async fn watch(&self, path: &str, form: Form) -> Result<Lines, ApiError> {
         let request = request(Method::GET, path).header(header::ACCEPT, form.accept(false));
-        let body = self.head(request.body(Body::empty())).await?;
+        let head = self.head(request.body(Body::empty())).await;
+        self.metrics.requested("watch", end(&head));
+        let body = head?;
         Ok(Lines { body, read: Vec::new(), from: 0 })
     }
 
@@ -156,7 +165,7 @@ impl Api {
     pub async fn create(&self, path: &str, object: &serde_json::Value) -> Result<(), ApiError> {
         let request = request(Method::POST, &with_manager(path));
         let request = request.header(header::CONTENT_TYPE, "application/json");
-        self.whole(request.body(object.to_string().into_bytes().into())).await.map(drop)
+        self.whole("create", request.body(object.to_string().into_bytes().into())).await.map(drop)
     }
 
     /// Changes the fields of an object that `patch` has.
@@ -166,7 +175,7 @@ impl Api {
     pub async fn patch(&self, path: &str, patch: &serde_json::Value) -> Result<(), ApiError> {
         let request = request(Method::PATCH, &with_manager(path));
         let request = request.header(header::CONTENT_TYPE, "application/merge-patch+json");
-        self.whole(request.body(patch.to_string().into_bytes().into())).await.map(drop)
+        self.whole("patch", request.body(patch.to_string().into_bytes().into())).await.map(drop)
     }
 
     /// The body of an answer that is no refusal.
@@ -187,8 +196,28 @@ impl Api {
         Err(refusal(head.status, after, &bytes))
     }
 
-    async fn whole(&self, request: http::Result<Request<Body>>) -> Result<Vec<u8>, ApiError> {
-        collect(self.head(request).await?).await
+    async fn whole(
+        &self,
+        verb: &'static str,
+        request: http::Result<Request<Body>>,
+    ) -> Result<Vec<u8>, ApiError> {
+        let done = match self.head(request).await {
+            Ok(body) => collect(body).await,
+            Err(error) => Err(error),
+        };
+        self.metrics.requested(verb, end(&done));
+        done
+    }
+}
+
+/// How a call has ended, for the figures.
+fn end<T>(done: &Result<T, ApiError>) -> &'static str {
+    match done {
+        Ok(_) => "done",
+        Err(ApiError::Expired) => "expired",
+        Err(ApiError::TooMuch(_)) => "too_much",
+        Err(ApiError::Refused(_)) => "refused",
+        Err(ApiError::Lost(_)) => "lost",
     }
 }
 

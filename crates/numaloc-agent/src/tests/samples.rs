@@ -1,6 +1,10 @@
 //! Objects as the API server has them.
 
-use numaloc_api::v1;
+use numaloc_api::{
+    samples, v1,
+    value::{Event, EventType, JobId, MemberState, ScheduleId},
+};
+use numaloc_core::{Locality, Share};
 use serde_json::{Value, json};
 
 /// The uid of a pod.
@@ -37,21 +41,38 @@ pub fn config_map(text: &str) -> Value {
     })
 }
 
-/// The end of a run of a schedule.
-pub fn end(schedule: &v1::Schedule, number: u64, kind: v1::EventType, seconds: i64) -> v1::Event {
-    v1::Event {
-        name: format!("events/{number}"),
-        r#type: kind.into(),
-        create_time: Some(prost_types::Timestamp { seconds, nanos: 500_000_000 }),
-        job: format!("jobs/{number}"),
-        schedule: schedule.name.clone(),
-        schedule_number: 1,
-        target: schedule.spec.clone().and_then(|spec| spec.target),
-        from_node_ids: vec![1],
-        to_node_ids: vec![0],
-        message: "moved 1 MiB".to_owned(),
-        creator: "uid:990".to_owned(),
-        labels: schedule.labels.clone(),
-        ..v1::Event::default()
-    }
+/// The end of a run of a schedule at this time: its memory was moved, or nothing was to be done, and so many pages are local and remote.
+pub fn end(
+    schedule: &v1::Schedule,
+    number: u64,
+    seconds: u64,
+    has_moved: bool,
+    (local, remote): (u64, u64),
+) -> v1::Event {
+    let share = Share { local_bytes: local * 4096, remote_bytes: remote * 4096 };
+    let locality = Locality { movable: share, overall: share };
+    let mut member = samples::member();
+    member.failed.clear();
+    (member.before, member.after) = (Some(locality), Some(locality));
+    let (kind, state) = match has_moved {
+        true => (EventType::Completed, MemberState::Succeeded),
+        false => (EventType::Skipped, MemberState::Skipped),
+    };
+    member.state = state;
+    let (job, members) = (Some(JobId::numbered(number)), vec![member]);
+    let id = ScheduleId::from_name(&schedule.name);
+    let labels = schedule.labels.clone().into_iter().collect();
+    let event = Event {
+        number,
+        kind,
+        time: samples::at(1000 * seconds + 500),
+        job,
+        schedule: id,
+        labels,
+        members,
+        more_members: 0,
+        message: format!("run {number}"),
+        ..samples::event()
+    };
+    (&event).into()
 }
