@@ -143,6 +143,8 @@ impl<D: Daemon> Keeper<D> {
         self.nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
         let me = self.records.me().to_owned();
         let mut events = self.records.daemon().events(me).await?;
+        // Their ends may be among the events by now.
+        self.results.begin(self.records.begun());
         // What ended while nobody looked is told before a policy that has changed since has it run again.
         self.look();
         self.take_stored(&mut events).await?;

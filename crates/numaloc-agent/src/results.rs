@@ -74,11 +74,11 @@ impl Results {
         }
         let container = event.labels.get(CONTAINER)?;
         let result = ContainerResult::of_event(container, &event)?;
-        self.begun.remove(&schedule);
         // Events that are stored come again with each connection.
         if self.runs.get(&schedule).is_some_and(|run| run.at >= event.time) {
             return None;
         }
+        self.begun.remove(&schedule);
         let job = event.job.as_ref().map(ToString::to_string).unwrap_or_default();
         let run = Run { job, at: event.time, result, message: event.message };
         self.runs.insert(schedule.clone(), run);
@@ -151,8 +151,7 @@ fn ended<'r>(
     is_there: impl Fn(&str) -> bool,
     told: &Told,
 ) -> Option<Vec<&'r Run>> {
-    let is_scheduled =
-        |container: &&WantedContainer| container.schedule().is_some_and(|name| is_there(name));
+    let is_scheduled = |container: &&WantedContainer| container.schedule().is_some_and(&is_there);
     let scheduled = || wanted.containers.iter().filter(is_scheduled);
     let waits = |container: &WantedContainer| {
         container.schedule().is_some_and(|name| results.begun.contains(name))
