@@ -23,7 +23,8 @@ fn annotations(bytes: &[u8]) {
     {
         shown(&bad.to_string());
     }
-    shown(&OwnStatus::read(&value).to_json());
+    let own = OwnStatus::read(&value).to_json();
+    assert!(own.len() < 2 * SAID_MAX, "{} bytes", own.len());
     let container = Container { name: "main".to_owned(), ..Container::default() };
     let own = format!("{CONTAINER_KEY}main");
     let keys = [KOORDINATOR_KEY, POLICY_KEY, POLICIES_KEY, &own, &value];

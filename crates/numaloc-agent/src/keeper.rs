@@ -65,6 +65,14 @@ struct KeptPod {
     told: Told,
 }
 
+impl KeptPod {
+    fn say(&mut self, results: &Results, is_there: impl Fn(&str) -> bool, outbox: &Outbox) {
+        if let Some(report) = report(&self.facts, &self.wanted, results, is_there, &mut self.told) {
+            outbox.push(Subject::pod(&self.facts), report);
+        }
+    }
+}
+
 /// What numaloc-nri has at numalocd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Nri {
@@ -135,6 +143,8 @@ impl<D: Daemon> Keeper<D> {
         self.nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
         let me = self.records.me().to_owned();
         let mut events = self.records.daemon().events(me).await?;
+        // Their ends may be among the events by now.
+        self.results.begin(self.records.begun());
         // What ended while nobody looked is told before a policy that has changed since has it run again.
         self.look();
         self.take_stored(&mut events).await?;
@@ -184,9 +194,7 @@ impl<D: Daemon> Keeper<D> {
             let event = event.ok_or_else(|| Status::unavailable("the events have ended"))??;
             self.results.take(event);
         }
-        for key in self.pods.keys().cloned().collect::<Vec<_>>() {
-            self.say(&key);
-        }
+        self.say_all(|_, _| true);
         Ok(())
     }
 
@@ -250,9 +258,7 @@ impl<D: Daemon> Keeper<D> {
         let all = containers.map(|container| container.records.clone()).collect();
         self.records.declare(all).await?;
         self.results.begin(self.records.begun());
-        for key in self.pods.keys().cloned().collect::<Vec<_>>() {
-            self.say(&key);
-        }
+        self.say_all(Records::has);
         Ok(())
     }
 
@@ -262,10 +268,27 @@ impl<D: Daemon> Keeper<D> {
         if changed.all || changed.pods.len() >= MANY {
             return self.declare_again().await;
         }
+        // The plugin hears of a new container before its pod's status has it.
+        if changed.pods.iter().any(|key| self.has_new_container(key)) {
+            let nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
+            let is_same = nri.creator == self.nri.creator;
+            self.nri = nri;
+            if !is_same {
+                return self.declare_again().await;
+            }
+        }
         for key in changed.pods {
             self.change(key).await?;
         }
         Ok(())
+    }
+
+    fn has_new_container(&self, key: &str) -> bool {
+        let ids = |facts: &Facts| -> BTreeSet<String> {
+            facts.containers.iter().filter_map(|container| container.id.clone()).collect()
+        };
+        let known = self.pods.get(key).map(|pod| ids(&pod.facts)).unwrap_or_default();
+        self.known.pod(key).is_some_and(|facts| !ids(&facts).is_subset(&known))
     }
 
     /// A pod has come, changed or gone.
@@ -339,11 +362,17 @@ impl<D: Daemon> Keeper<D> {
         })
     }
 
+    /// Puts what is to be said about all pods into the outbox.
+    fn say_all(&mut self, has: impl Fn(&Records<D>, &str) -> bool) {
+        for pod in self.pods.values_mut() {
+            pod.say(&self.results, |name| has(&self.records, name), &self.outbox);
+        }
+    }
+
     /// Puts what is to be said about a pod into the outbox.
     fn say(&mut self, key: &str) {
-        let Some(pod) = self.pods.get_mut(key) else { return };
-        if let Some(report) = report(&pod.facts, &pod.wanted, &self.results, &mut pod.told) {
-            self.outbox.push(Subject::pod(&pod.facts), report);
+        if let Some(pod) = self.pods.get_mut(key) {
+            pod.say(&self.results, |name| self.records.has(name), &self.outbox);
         }
     }
 

@@ -74,6 +74,10 @@ impl Results {
         }
         let container = event.labels.get(CONTAINER)?;
         let result = ContainerResult::of_event(container, &event)?;
+        // Events that are stored come again with each connection.
+        if self.runs.get(&schedule).is_some_and(|run| run.at >= event.time) {
+            return None;
+        }
         self.begun.remove(&schedule);
         let job = event.job.as_ref().map(ToString::to_string).unwrap_or_default();
         let run = Run { job, at: event.time, result, message: event.message };
@@ -112,15 +116,17 @@ impl Told {
     }
 }
 
-/// What is to be said about a pod now; `None`: nothing new.
+/// What is to be said about a pod now; `None`: nothing new. `is_there` says whether numalocd has a schedule: one that it has refused
+/// holds up none of the pod's others.
 pub fn report(
     facts: &Facts,
     wanted: &WantedPod,
     results: &Results,
+    is_there: impl Fn(&str) -> bool,
     told: &mut Told,
 ) -> Option<Report> {
     let mut report = Report::default();
-    let ran = ended(wanted, results, told);
+    let ran = ended(wanted, results, is_there, told);
     let status = match ran {
         Some(ran) => after(facts, wanted, ran, told, &mut report),
         None => closed(wanted, told),
@@ -139,8 +145,14 @@ pub fn report(
 }
 
 /// The ends of the runs of a pod's containers, in its order, if they are to be judged together and have not been.
-fn ended<'r>(wanted: &WantedPod, results: &'r Results, told: &Told) -> Option<Vec<&'r Run>> {
-    let scheduled = || wanted.containers.iter().filter(|container| container.schedule().is_some());
+fn ended<'r>(
+    wanted: &WantedPod,
+    results: &'r Results,
+    is_there: impl Fn(&str) -> bool,
+    told: &Told,
+) -> Option<Vec<&'r Run>> {
+    let is_scheduled = |container: &&WantedContainer| container.schedule().is_some_and(&is_there);
+    let scheduled = || wanted.containers.iter().filter(is_scheduled);
     let waits = |container: &WantedContainer| {
         container.schedule().is_some_and(|name| results.begun.contains(name))
     };
@@ -157,7 +169,7 @@ fn ended<'r>(wanted: &WantedPod, results: &'r Results, told: &Told) -> Option<Ve
     let runs: Vec<&Run> = scheduled().filter_map(|container| results.of(container)).collect();
     let last = runs.iter().map(|run| run.at).max()?;
     let is_new = match (&told.jobs, &told.last) {
-        (Some(jobs), _) => !runs.iter().map(|run| &run.job).eq(jobs),
+        (Some(jobs), _) => runs.iter().any(|run| !jobs.contains(&run.job)),
         // The annotation has whole seconds.
         (None, Some(told)) => seconds(last) > seconds(told.completed),
         (None, None) => true,

@@ -3,6 +3,7 @@
 mod cluster;
 mod real;
 mod reports;
+mod restarts;
 mod samples;
 
 use crate::{

@@ -99,14 +99,14 @@ impl<D: Daemon> Records<D> {
         &self.stored
     }
 
+    /// Whether numalocd has the schedule of this name.
+    pub fn has(&self, schedule: &str) -> bool {
+        self.stored.contains_key(schedule)
+    }
+
     /// How many workloads numalocd has taken.
     pub fn workloads(&self) -> usize {
         self.registered.len()
-    }
-
-    /// Why something that is wanted is not there, by the name of its workload or schedule.
-    pub fn refused(&self, name: &str) -> Option<&str> {
-        self.refused.get(name).map(String::as_str)
     }
 
     /// When all is to be declared again because something was refused; `None`: nothing was.

@@ -1,6 +1,6 @@
 //! The annotation `numaloc.io/status`: which source has decided, what has become of it, and why memory stays.
 
-use numaloc_api::written::{ERROR_MAX, shown};
+use numaloc_api::written::{ERROR_MAX, SHOWN_MAX, shown};
 use serde::{Deserialize, Serialize};
 
 /// The key of the annotation.
@@ -47,7 +47,10 @@ impl OwnStatus {
         let mut bounded = self.clone();
         bounded.containers.truncate(CONTAINERS_MAX);
         bounded.said.truncate(SAID_MAX);
+        bounded.said.iter_mut().for_each(|said| *said = shown(said, SHOWN_MAX));
+        bounded.stands_back = bounded.stands_back.map(|other| shown(&other, ERROR_MAX));
         for container in &mut bounded.containers {
+            container.name = shown(&container.name, SHOWN_MAX);
             container.source = shown(&container.source, ERROR_MAX);
             container.result = container.result.as_ref().map(|result| shown(result, ERROR_MAX));
         }

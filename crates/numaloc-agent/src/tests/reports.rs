@@ -89,6 +89,38 @@ async fn an_end_that_nobody_has_seen_is_reported_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_end_is_told_before_a_policy_that_has_changed_since_runs_again() {
+    let (cluster, fake, agent) = begun(BEST).await;
+    drop(agent);
+    both(&fake, 100, true, (100, 0));
+    let other = r#"{"policy": "bestEffort", "targetLocalityRatio": 90}"#;
+    cluster.annotate("shop/web-1", &[(KOORDINATOR_KEY, other)]);
+    let _agent = Agent::start(&cluster, fake.clone());
+    until(async || fake.runs() == 2 && cluster.events("shop/web-1").len() == 1).await;
+    both(&fake, 200, true, (100, 0));
+    until(async || cluster.events("shop/web-1").len() == 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_gets_no_schedule_holds_up_no_other() {
+    let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
+    cluster.pod(pod(1));
+    cluster.annotate("shop/web-1", &[(KOORDINATOR_KEY, BEST)]);
+    let mut config = Config::default();
+    config.pods.ceilings.containers = 1;
+    let _agent = Agent::with(config, &cluster, fake.clone());
+    until(async || fake.names().1.len() == 1).await;
+    sleep(Duration::from_secs(1)).await;
+    let (_, schedule) = fake.schedules().pop_first().expect("one");
+    fake.happens(end(&schedule, 1, 100, true, (100, 0)));
+    until(async || cluster.events("shop/web-1").len() == 1).await;
+    // Nor is it told again when the pod loses a container's policy.
+    cluster.annotate("shop/web-1", &[("numaloc.io/policy.container.proxy", "none")]);
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(cluster.events("shop/web-1").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_further_run_of_a_policy_that_ends_is_reported() {
     let (cluster, fake, _agent) = begun(BEST).await;
     both(&fake, 100, true, (100, 0));
