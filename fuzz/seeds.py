@@ -135,11 +135,17 @@ SEEDS = {
         b'\x02{"main": {"policy": "none"}, "other": "bestEffort"}',
         b"\x03none",
         b"\x04numaloc.io/policy.container.",
+        b'\x00{"clusterStrategy": {"lsClass": {"memoryLocality": {"policy": "bestEffort"}}}, "nodeStrategies": [{"nodeSelector": {}}]}',
         b'\x00{"phase": "Completed", "lastResult": {"completedTime": "2026-05-28T20:26:40Z", "result": "x"}}',
+    ],
+    "cluster": [
+        files("crates/numaloc-agent/tests/pod.json"),
+        files("crates/numaloc-agent/tests/pod.json") + b'\0{"data": {"resource-qos-config": "{}", "dsa-accelerate-config": "{}"}}',
     ],
     "configuration": [
         uncommented(files("systemd/numalocd.toml")),
         uncommented(files("systemd/nri.toml")),
+        uncommented(files("systemd/agent.toml")),
         files("systemd/numaloc-nri.grant.toml"),
     ],
 }

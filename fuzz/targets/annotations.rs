@@ -1,10 +1,10 @@
-//! Annotations, labels and names of pods: whoever may create a pod writes them.
+//! Annotations, labels and names of pods: whoever may create a pod writes them. And the ConfigMap of a cluster.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use numaloc_policy::{
-    CONTAINER_KEY, Container, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY, Pod, PodStatus,
-    QOS_LABEL, decide,
+    CONTAINER_KEY, Container, Defaults, KOORDINATOR_KEY, OwnStatus, POLICIES_KEY, POLICY_KEY, Pod,
+    PodStatus, QOS_LABEL, QosConfig, decide, read_dsa_config,
 };
 
 /// Longest text that is shown of a pod.
@@ -19,6 +19,12 @@ fn annotations(bytes: &[u8]) {
     if let Err(bad) = PodStatus::read(&value) {
         shown(&bad.to_string());
     }
+    for bad in [QosConfig::read(&value).err(), read_dsa_config(&value).err()].into_iter().flatten()
+    {
+        shown(&bad.to_string());
+    }
+    let own = OwnStatus::read(&value).to_json();
+    assert!(own.len() < 2 * SAID_MAX, "{} bytes", own.len());
     let container = Container { name: "main".to_owned(), ..Container::default() };
     let own = format!("{CONTAINER_KEY}main");
     let keys = [KOORDINATOR_KEY, POLICY_KEY, POLICIES_KEY, &own, &value];

@@ -1,4 +1,4 @@
-//! The configurations of numalocd and of numaloc-nri.
+//! The configurations of numalocd, of numaloc-nri and of numaloc-agent.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -16,4 +16,5 @@ fn configuration(text: &str) {
         }
     }
     numaloc_nri::fuzz::configuration(text);
+    numaloc_agent::fuzz::configuration(text);
 }

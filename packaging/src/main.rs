@@ -32,12 +32,18 @@ const PLUGIN_FILES: [File; 3] = [
     ("/etc/numaloc/conf.d/10-numaloc-nri.toml", "The grant that numalocd gives the plugin."),
 ];
 
+const AGENT_FILES: [File; 2] = [
+    ("/etc/numaloc/agent.toml", "Configuration. Its comments say what each key is for."),
+    ("/run/numaloc/numalocd.sock", "The socket of numalocd."),
+];
+
 fn main() -> anyhow::Result<()> {
     let directory: PathBuf = env::args_os().nth(1).context("usage: numaloc-man DIRECTORY")?.into();
     let daemon = "numalocctl(1), numaloc-nri(8), systemd(1), move_pages(2)";
     for (command, files, others) in [
         (numalocd::cli::Args::command(), &DAEMON_FILES[..], daemon),
         (numaloc_nri::command(), &PLUGIN_FILES[..], "numalocd(8), numalocctl(1)"),
+        (numaloc_agent::command(), &AGENT_FILES[..], "numalocd(8), numaloc-nri(8), numalocctl(1)"),
     ] {
         let path = directory.join(format!("{}.8", command.get_name()));
         let page = page(&command, files, others).context("memory can be written to")?;

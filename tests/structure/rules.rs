@@ -27,14 +27,19 @@ const IO: [&[&str]; 13] = [
 const API: &str = "numaloc-api";
 /// numalocctl answers with the API's messages, with and without the daemon.
 const WHOLE: [&str; 4] = [API, "numalocctl", "tests", "benches"];
-const SPEAKERS: [(&str, &str); 7] = [
+const SPEAKERS: [(&str, &str); 12] = [
     ("numalocd", "service"),
     ("numalocd", "refusal::status"),
     ("numaloc-policy", "own"),
     ("numaloc-policy", "described"),
     ("numaloc-nri", "wanted"),
-    ("numaloc-nri", "keeper"),
-    ("numaloc-nri", "daemon"),
+    ("numaloc-agent", "wanted"),
+    ("numaloc-agent", "results"),
+    ("numaloc-agent", "keeper"),
+    ("numaloc-keeper", "records"),
+    ("numaloc-keeper", "daemon"),
+    ("numaloc-keeper", "mark"),
+    ("numaloc-keeper", "fake"),
 ];
 
 pub fn forbidden(krate: &Crate) -> Vec<String> {

@@ -1,10 +1,13 @@
 //! Tests with a real containerd and real containers. `tests/containerd/run` runs those that need one node on this machine, and
 //! `tests/vm/suite --containerd` runs the others on a machine with two.
 
+mod agent;
+mod control_plane;
 mod cri;
 mod events;
 mod grpcurl;
 mod image;
+mod kubelet;
 mod numa;
 mod page;
 pub mod plugin;

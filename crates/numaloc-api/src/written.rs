@@ -13,7 +13,7 @@ mod message;
 mod text;
 mod tree;
 
-pub use fields::{Fields, Problem, below, one_of, whole};
+pub use fields::{Fields, Problem, below, flag, one_of, text, unknown_name, whole};
 pub use message::{Rules, message, read_message, read_schedule};
 pub use text::{ERROR_MAX, SHOWN_MAX, shown};
 pub use tree::Tree;

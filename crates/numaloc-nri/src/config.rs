@@ -109,7 +109,7 @@ pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
     if let Err(error) = nri::Identity::new(NAME, &config.index) {
         document.refuse("index", error);
     }
-    if let Err(error) = crate::daemon::Grpc::new(&config.endpoint) {
+    if let Err(error) = numaloc_keeper::Grpc::new(&config.endpoint, crate::labels::MARK) {
         document.refuse("endpoint", error);
     }
     document.conclude(config)

@@ -1,14 +1,14 @@
 //! The pods and containers that containerd has, as its CRI tells them.
 
 use crate::{
-    answer::within,
-    facts::{Facts, Pods, ToldBy, bounded},
+    facts::{Facts, Pods, ToldBy},
     seen::ContainerList,
 };
 use containerd::{
     ANSWER_MAX, Info,
     runtime::v1::{self, ContainerState, runtime_service_client::RuntimeServiceClient},
 };
+use numaloc_keeper::within;
 use numaloc_policy::{Pod, Resources};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -141,7 +141,7 @@ fn pod(sandbox: v1::PodSandbox) -> Pod {
     let v1::PodSandboxMetadata { name, uid, namespace, .. } = metadata.unwrap_or_default();
     // Its cgroup is reported with its containers.
     let cgroup_parent = String::new();
-    bounded(Pod { namespace, name, uid, labels, annotations, cgroup_parent })
+    Pod { namespace, name, uid, labels, annotations, cgroup_parent }.bounded()
 }
 
 fn facts(shared: &mut Pods, mut pod: Pod, (status, info): (v1::ContainerStatus, Info)) -> Facts {

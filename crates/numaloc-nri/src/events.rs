@@ -4,14 +4,15 @@
 //! again at intervals: an event could be missed between the first list and the start of the subscription, which containerd does not report.
 
 use crate::{
-    answer::innermost, back_off::BackOff, config::Config, containers::Containers, inbox::Inbox,
-    queue::ContainerChange, seen::KnownContainers,
+    config::Config, containers::Containers, inbox::Inbox, queue::ContainerChange,
+    seen::KnownContainers,
 };
 use anyhow::Context;
 use containerd::{
     Event,
     services::events::{Envelope, events_client::EventsClient},
 };
+use numaloc_keeper::{BackOff, innermost};
 use std::{convert::Infallible, future::pending, io, path::Path, time::Duration};
 use tokio::{
     net::UnixStream,

@@ -1,8 +1,7 @@
 //! What is known of a container.
 
 use nri::v1alpha1::{Container, PodSandbox};
-use numaloc_api::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX};
-use numaloc_policy::{Pod, QOS_LABEL, Resources, VALUE_MAX};
+use numaloc_policy::{Pod, Resources};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Weak},
@@ -80,34 +79,7 @@ impl Facts {
 pub fn pod(sandbox: PodSandbox) -> Pod {
     let PodSandbox { name, uid, namespace, labels, annotations, linux, .. } = sandbox;
     let cgroup_parent = linux.unwrap_or_default().cgroup_parent;
-    bounded(Pod { namespace, name, uid, labels, annotations, cgroup_parent })
-}
-
-/// A pod with as much of its labels and annotations as is read. A pod may have 256 KiB of annotations, and more of labels.
-pub fn bounded(mut pod: Pod) -> Pod {
-    let is_ours = |key: &str| key.starts_with("numaloc.io/") || key.starts_with("koordinator.sh/");
-    pod.annotations.retain(|key, _| is_ours(key));
-    // A character more than is read: then it is known to be too long.
-    pod.annotations.values_mut().for_each(|value| cut(value, VALUE_MAX + 4));
-    let mut labels = 0;
-    pod.labels.retain(|key, value| {
-        let fits = key.len() <= LABEL_KEY_MAX && value.len() <= LABEL_VALUE_MAX;
-        labels += usize::from(fits);
-        key == QOS_LABEL || (fits && labels <= LABELS_MAX)
-    });
-    if let Some(class) = pod.labels.get_mut(QOS_LABEL) {
-        cut(class, LABEL_VALUE_MAX);
-    }
-    pod
-}
-
-/// Takes away what is after `most` bytes, and a character that would be cut.
-fn cut(text: &mut String, most: usize) {
-    if text.len() > most {
-        let end = (0..=most).rev().find(|&at| text.is_char_boundary(at));
-        text.truncate(end.unwrap_or(0));
-        text.shrink_to_fit();
-    }
+    Pod { namespace, name, uid, labels, annotations, cgroup_parent }.bounded()
 }
 
 /// Pods by the ids of their sandboxes. Each container is reported with all of its pod; what all of them have in common is kept once.

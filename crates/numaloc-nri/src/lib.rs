@@ -16,8 +16,7 @@
 //! | `cgroup` | from a runtime's name of a cgroup to its path; pure |
 //! | `wanted` | facts to what the daemon is to have: a workload, and a schedule; pure |
 //! | `labels` | what marks the workloads and schedules that are ours |
-//! | `keeper` | compares what the daemon is to have with what it has, and makes it so, again after each failure |
-//! | `daemon` | the calls of numalocd that it takes |
+//! | `keeper` | says what the daemon is to have, and again after each failure; `numaloc-keeper` makes it so |
 //! | `source` | which way containers are told: by NRI or by containerd's events |
 //! | `runtime` | the connection to the runtime by NRI, made again with back-off |
 //! | `events` | the connection to containerd's own socket, in the same way |
@@ -26,7 +25,6 @@
 //! | `align` | memory nodes for new containers, if the operator wants that |
 //! | `account` | leaves root behind |
 //! | `watchdog` | tells the service manager that both tasks continue |
-//! | `answer`, `back_off` | what several of them use |
 //!
 //! **The plugin compares, it does not replay.** The runtime waits for each of its plugins, so the handlers only put the last change of a
 //! container into a bounded queue; if that overflows, the connection is made again, which begins with all containers. From the containers
@@ -41,13 +39,10 @@
 
 mod account;
 mod align;
-mod answer;
 mod args;
-mod back_off;
 mod cgroup;
 mod config;
 mod containers;
-mod daemon;
 mod events;
 mod facts;
 #[cfg(any(test, feature = "fuzz"))]
@@ -118,7 +113,7 @@ fn run(config: Config) -> anyhow::Result<()> {
 async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::Result<()> {
     let inbox = Arc::new(inbox::Inbox::new(queue::MOST));
     let nodes = align::MachineNodes::default();
-    let daemon = daemon::Grpc::new(&config.endpoint)?;
+    let daemon = numaloc_keeper::Grpc::new(&config.endpoint, labels::MARK)?;
     let keeper = keeper::Keeper::new(Arc::clone(&config), daemon, nodes.clone());
     let connection = source::serve(Arc::clone(&config), launched, Arc::clone(&inbox), nodes);
     let watchdog = Arc::new(watchdog::Watchdog::from_env());

@@ -1,13 +1,13 @@
 //! The connection to the runtime by NRI.
 
 use crate::{
-    back_off::BackOff,
     config::{Config, NAME, Source},
     handlers::Handlers,
     inbox::Inbox,
 };
 use anyhow::Context;
 use nri::{Identity, Launched};
+use numaloc_keeper::BackOff;
 use std::{
     future::{Future, pending},
     io,

@@ -2,7 +2,6 @@
 
 mod connection;
 mod events;
-mod fake;
 mod garbage;
 mod real;
 mod restarts;
@@ -10,15 +9,15 @@ pub mod samples;
 
 use crate::{
     align::MachineNodes, config::AlignMems, config::Config, handlers::Handlers, inbox::Inbox,
-    keeper::Keeper, queue,
+    keeper::Keeper, labels::MARK, queue,
 };
-use fake::Fake;
 use nri::{
     Identity,
     fake::{Generation, Runtime},
     serve,
     v1alpha1::{Event, LinuxCpu},
 };
+use numaloc_keeper::fake::Fake;
 use samples::{config, container, cpuset, pod};
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -37,7 +36,7 @@ impl Plugin {
     /// A plugin that nobody has told anything.
     fn start(
         config: Config,
-        daemon: impl crate::daemon::Daemon + Send + 'static,
+        daemon: impl numaloc_keeper::Daemon + Send + 'static,
         nodes: MachineNodes,
     ) -> Self {
         let inbox = Arc::new(Inbox::new(queue::MOST));
@@ -83,7 +82,7 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
 #[tokio::test(start_paused = true)]
 async fn containers_come_and_go() {
     for generation in [Generation::StateChange, Generation::Calls] {
-        let fake = Fake::default();
+        let fake = Fake::new(MARK);
         let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
         let mut runtime = plugin.connect(generation, AlignMems::Off, MachineNodes::default()).await;
         assert_eq!(
@@ -133,7 +132,7 @@ async fn containers_come_and_go() {
 
 #[tokio::test(start_paused = true)]
 async fn the_runtime_waits_for_nobody() {
-    let fake = Fake::default();
+    let fake = Fake::new(MARK);
     fake.hang(true);
     let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
     let mut runtime =
@@ -162,7 +161,7 @@ async fn the_runtime_waits_for_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn what_one_container_is_refused_does_not_hold_up_others() {
-    let fake = Fake::default();
+    let fake = Fake::new(MARK);
     fake.refuse("nri-b");
     let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
     let mut runtime =
@@ -176,7 +175,7 @@ async fn what_one_container_is_refused_does_not_hold_up_others() {
 
 #[tokio::test(start_paused = true)]
 async fn what_has_no_cgroup_is_not_taken_for_registered() {
-    let fake = Fake::default();
+    let fake = Fake::new(MARK);
     fake.take_cgroup("nri-b");
     let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
     let mut runtime =
@@ -193,7 +192,7 @@ async fn what_has_no_cgroup_is_not_taken_for_registered() {
 
 #[tokio::test(start_paused = true)]
 async fn one_pod_leaves_schedules_to_others() {
-    let fake = Fake::default();
+    let fake = Fake::new(MARK);
     let mut plugin = Plugin::start(Config::default(), fake.clone(), MachineNodes::default());
     let mut runtime =
         plugin.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
@@ -248,7 +247,7 @@ async fn a_pod_is_kept_once_and_not_more_of_it_than_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_has_ended_is_begun_anew() {
-    let fake = Fake::default();
+    let fake = Fake::new(MARK);
     let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
     let mut runtime =
         plugin.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
@@ -261,7 +260,7 @@ async fn a_lease_that_has_ended_is_begun_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn new_containers_are_bound_to_their_nodes_if_the_operator_wants_that() {
-    let (fake, nodes) = (Fake::default(), MachineNodes::default());
+    let (fake, nodes) = (Fake::new(MARK), MachineNodes::default());
     let config = Config { align_mems: AlignMems::Preferred, ..config() };
     let mut plugin = Plugin::start(config, fake.clone(), nodes.clone());
     let mut runtime = plugin.connect(Generation::Calls, AlignMems::Preferred, nodes.clone()).await;

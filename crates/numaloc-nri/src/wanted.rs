@@ -3,32 +3,21 @@
 use crate::{
     config::{Config, Policies},
     facts::Facts,
-    labels::{CONTAINER, MANAGED, SOURCE, STATE, TOLD_BY},
+    labels::{CONTAINER, SOURCE, TOLD_BY},
 };
 use numaloc_api::{
-    LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, v1,
+    v1,
     value::{ScheduleId, Target, WorkloadId, WorkloadSpec},
 };
+use numaloc_keeper::{MANAGED, STATE, Wanted, fitting, state, token};
 use numaloc_policy::{Decision, decide, qos_class};
-use prost::Message;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    hash::Hasher,
     time::Duration,
 };
 
 /// A schedule goes this many leases after its target: a plugin that comes back within that finds it as it was.
 const LEASES_AFTER_GONE: u32 = 2;
-
-/// What numalocd is to have for a container.
-#[derive(Clone, Debug)]
-pub struct WantedRecords {
-    pub workload: v1::Workload,
-    /// The schedule; `None`: its memory stays where it is.
-    pub schedule: Option<v1::Schedule>,
-    /// What its operator should know: a bad annotation, or less than was asked for.
-    pub notes: Vec<String>,
-}
 
 /// The id of the workload and the schedule of a container. `None`: numalocd takes no such id.
 pub fn id(container: &str) -> Option<String> {
@@ -37,7 +26,7 @@ pub fn id(container: &str) -> Option<String> {
 }
 
 /// What is wanted for a container, for a caller that numalocd knows as `me`. `None`: its id is none that numalocd takes.
-pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<WantedRecords> {
+pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<Wanted> {
     let id = id(&facts.id)?;
     let container =
         numaloc_policy::Container { name: facts.name.clone(), resources: facts.resources };
@@ -63,7 +52,7 @@ pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<WantedRecords>
         source: Some(SOURCE.to_owned()),
         ttl: Some(config.lease),
     };
-    Some(WantedRecords { workload: (&spec).into(), schedule, notes })
+    Some(Wanted { id, workload: Some((&spec).into()), schedule, notes })
 }
 
 fn scheduled(
@@ -93,41 +82,9 @@ fn scheduled(
     spec.ttl_after_gone = Some(LEASES_AFTER_GONE * lease);
     let mut schedule =
         v1::Schedule { name: format!("{}{id}", ScheduleId::PREFIX), ..(&spec).into() };
-    let state = state(&schedule, facts);
+    let state = state(&schedule, &[&facts.cpus, &facts.mems]);
     schedule.labels.insert(STATE.to_owned(), state);
     Some(schedule)
-}
-
-/// A number that differs when the schedule or the container's CPUs or nodes differ. It is stored, so it has to be the same in each
-/// version: FNV-1a.
-fn state(schedule: &v1::Schedule, facts: &Facts) -> String {
-    let mut hash = Fnv::default();
-    hash.write(&schedule.encode_to_vec());
-    for list in [&facts.cpus, &facts.mems] {
-        hash.write(list.as_bytes());
-        hash.write(&[0]);
-    }
-    format!("{:016x}", hash.finish())
-}
-
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
 }
 
 /// The labels of a workload: who the container is, what the runtime has set, the annotations that concern us, and the pod's own
@@ -155,25 +112,6 @@ fn labels(facts: &Facts) -> BTreeMap<String, String> {
     fitting(who.chain(theirs.map(|(key, value)| (key.clone(), value.clone()))))
 }
 
-/// Those labels that the API takes. The first of a key counts.
-fn fitting(labels: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String, String> {
-    let is_plain = |text: &str| !text.chars().any(char::is_control);
-    let mut fitting = BTreeMap::new();
-    for (key, value) in labels {
-        let fits = (1..=LABEL_KEY_MAX).contains(&key.len()) && value.len() <= LABEL_VALUE_MAX;
-        if fits && is_plain(&key) && is_plain(&value) && fitting.len() < LABELS_MAX {
-            fitting.entry(key).or_insert(value);
-        }
-    }
-    fitting
-}
-
-/// A pod's uid or namespace, if the API takes it.
-fn token(text: &str) -> Option<String> {
-    // The bounds are those of an id.
-    WorkloadId::new(text).map(|_| text.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,16 +120,18 @@ mod tests {
         tests::samples::{container, cpuset, pod},
     };
     use nri::v1alpha1::{Container, PodSandbox};
+    use numaloc_api::LABELS_MAX;
 
-    fn made(pod: PodSandbox, container: Container, config: &Config) -> WantedRecords {
+    fn made(pod: PodSandbox, container: Container, config: &Config) -> Wanted {
         let facts = Facts::new(facts::pod(pod).into(), container);
         wanted(&facts, config, "uid:990").expect("its id is valid")
     }
 
     #[test]
     fn a_container_becomes_a_workload_and_what_it_asks_for_a_schedule() {
-        let WantedRecords { workload, schedule, notes } =
+        let Wanted { workload, schedule, notes, .. } =
             made(pod(1), container(1, "c1"), &Config::default());
+        let workload = workload.expect("it registers all");
         assert_eq!(workload.name, "workloads/nri-c1");
         assert_eq!(workload.cgroup, "/kubepods.slice/kubepods-pod1.slice/cri-containerd-c1.scope");
         assert_eq!((&*workload.pod_uid, &*workload.namespace), ("0000-1", "default"));
@@ -259,7 +199,10 @@ mod tests {
         crowded.labels.insert("a-long".to_owned(), "x".repeat(257));
         crowded.labels.insert("a-line".to_owned(), "x\ny".to_owned());
         crowded.labels.insert("numaloc.io/pid".to_owned(), "1".to_owned());
-        let labels = made(crowded, container(2, "c"), &Config::default()).workload.labels;
+        let labels = made(crowded, container(2, "c"), &Config::default())
+            .workload
+            .expect("it registers all")
+            .labels;
         assert_eq!(labels.len(), LABELS_MAX);
         assert_eq!(labels["numaloc.io/pid"], "4711", "ours count");
         assert!(!labels.contains_key("a-long") && !labels.contains_key("a-line"));
@@ -272,7 +215,8 @@ mod tests {
         let mut liar = pod(2);
         (liar.annotations, liar.labels) = (claims("1"), claims("2"));
         let created = Container { pid: 0, ..cpuset(container(2, "c"), "") };
-        let labels = made(liar, created, &Config::default()).workload.labels;
+        let labels =
+            made(liar, created, &Config::default()).workload.expect("it registers all").labels;
         let told: Vec<_> = keys.map(|key| labels.get(key).map(String::as_str)).into();
         assert_eq!(told, [None, None, None, Some("nri")]);
     }
@@ -285,7 +229,7 @@ mod tests {
             "kubepods-besteffort-pod1.slice".to_owned();
         let class = |config: &Config| {
             let made = made(labelled.clone(), container(1, "c"), config);
-            (made.workload.qos_class(), made.notes.len())
+            (made.workload.expect("it registers all").qos_class(), made.notes.len())
         };
         assert_eq!(class(&Config::default()), (v1::QosClass::Be, 1));
         let mut trusting = Config::default();

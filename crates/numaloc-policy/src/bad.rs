@@ -45,6 +45,14 @@ impl fmt::Display for Position {
     }
 }
 
+/// Where a text is not valid JSON, and why.
+pub(crate) fn syntax(error: &serde_json::Error) -> (Position, String) {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let problem = text.strip_suffix(&format!(" at line {line} column {column}"));
+    (Position::Text { line, column }, shown(problem.unwrap_or(&text), 4 * SHOWN_MAX))
+}
+
 impl fmt::Display for BadAnnotation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pod, key, position, problem, hint } = self;
@@ -73,12 +81,9 @@ impl BadAnnotation {
 
     /// The value is not valid JSON.
     pub(crate) fn syntax(pod: &Pod, key: &str, error: &serde_json::Error) -> Self {
-        let (line, column) = (error.line(), error.column());
-        let text = error.to_string();
-        let problem = text.strip_suffix(&format!(" at line {line} column {column}"));
-        let problem = shown(problem.unwrap_or(&text), 4 * SHOWN_MAX);
+        let (position, problem) = syntax(error);
         let hint = r#"write JSON such as {"policy": "bestEffort"}"#;
-        Self::new(pod, key, Position::Text { line, column }, problem, hint.to_owned())
+        Self::new(pod, key, position, problem, hint.to_owned())
     }
 
     /// Something in the JSON is wrong.

@@ -10,6 +10,11 @@ use std::time::Duration;
 /// Upper bound of times in milliseconds: a year.
 const TIME_MAX: u64 = 366 * DAY_MS;
 
+/// Upper bound of schedules for one pod.
+const CONTAINERS_MAX: u64 = 1000;
+/// Upper bound of threads: that of the API.
+const WORKERS_MAX: u64 = 256;
+
 /// The most that pods may ask for by annotations. It is the operator's: pods cannot change it. The default ceilings keep a pod from
 /// harming its neighbours. The daemon has ceilings of its own for the client that passes the request on.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -29,12 +34,12 @@ pub struct Ceilings {
     #[serde(deserialize_with = "duration::<1, TIME_MAX, _, _>")]
     pub timeout: Duration,
     /// How many containers of one pod get a schedule by annotations. The daemon's quota of schedules is for all pods together.
-    #[serde(deserialize_with = "count::<0, 1000, _, _>")]
+    #[serde(deserialize_with = "count::<0, CONTAINERS_MAX, _, _>")]
     pub containers: usize,
     /// Whether the label `koordinator.sh/qosClass` may give a container a better class than its cgroup and its resources do.
     pub qos_label: bool,
     /// Most threads of a run.
-    #[serde(deserialize_with = "count::<1, 256, _, _>")]
+    #[serde(deserialize_with = "count::<1, WORKERS_MAX, _, _>")]
     pub workers: usize,
     /// The shortest interval of repeating schedules.
     #[serde(deserialize_with = "duration::<0, TIME_MAX, _, _>")]
@@ -63,6 +68,42 @@ pub struct Ceilings {
     /// Whether offload may be required: it changes settings of the host.
     pub offload: bool,
 }
+
+/// What the value of a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Flag,
+    /// A whole number within these bounds.
+    Count(u64, u64),
+    /// Bytes per second, as a number or as text.
+    Rate,
+    /// A duration as text.
+    Duration,
+    /// The name of a profile.
+    Profile,
+}
+
+/// The keys of [`Ceilings`], for descriptions of their form.
+pub(crate) const KEYS: [(&str, Sort); 18] = [
+    ("profile", Sort::Profile),
+    ("rate_bytes_per_second", Sort::Rate),
+    ("min_rate_bytes_per_second", Sort::Rate),
+    ("timeout", Sort::Duration),
+    ("containers", Sort::Count(0, CONTAINERS_MAX)),
+    ("qos_label", Sort::Flag),
+    ("workers", Sort::Count(1, WORKERS_MAX)),
+    ("min_interval", Sort::Duration),
+    ("include_shared", Sort::Flag),
+    ("include_bound", Sort::Flag),
+    ("include_gigantic", Sort::Flag),
+    ("named_nodes", Sort::Flag),
+    ("reserve_bytes", Sort::Flag),
+    ("fresh_hugetlb", Sort::Flag),
+    ("move_cache", Sort::Flag),
+    ("exchange", Sort::Flag),
+    ("pause_numa_balancing", Sort::Flag),
+    ("offload", Sort::Flag),
+];
 
 impl Default for Ceilings {
     fn default() -> Self {

@@ -46,6 +46,11 @@ pub fn note(pod: &Pod, class: QosClass) -> Option<String> {
     }
 }
 
+/// The class that the pod's label names; `None`: there is none, or it names none.
+pub(crate) fn named(pod: &Pod) -> Option<QosClass> {
+    of_label(pod).ok().flatten()
+}
+
 /// The class that the label names; the error is a value that names none.
 fn of_label(pod: &Pod) -> Result<Option<QosClass>, &str> {
     let Some(value) = pod.labels.get(QOS_LABEL) else { return Ok(None) };

@@ -66,6 +66,9 @@ mod tests {
         read.sort_unstable();
         documented.sort_unstable();
         assert_eq!(documented, read);
+        let mut described = crate::ceilings::KEYS.map(|(key, _)| key);
+        described.sort_unstable();
+        assert_eq!(described, *read);
     }
 
     #[test]

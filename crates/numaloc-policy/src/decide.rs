@@ -1,12 +1,16 @@
 //! Sources of policies to one decision.
 
 use crate::{
-    BadAnnotation, Ceilings, Container, Pod, Settings, class, config,
+    BadAnnotation, Ceilings, Container, OWN_STATUS_KEY, Pod, Policies, PolicyResource, Settings,
+    class,
+    cluster::ClassStrategy,
+    config,
     koordinator::{self, Says},
     own,
 };
 use numaloc_api::value::QosClass;
 use numaloc_api::written::{Problem, SHOWN_MAX, Tree, shown};
+use numaloc_core::Offload;
 use serde::Deserialize;
 use std::fmt;
 
@@ -19,11 +23,13 @@ pub const POLICIES_KEY: &str = "numaloc.io/policies";
 /// Our own annotation for one container: this and the container's name. Kubernetes allows 63 characters after the slash, so names of
 /// up to 46 characters fit; longer ones go into [`POLICIES_KEY`].
 pub const CONTAINER_KEY: &str = "numaloc.io/policy.container.";
+/// Our annotation that asks for a run now: an id, for each of which there is one run of the pod's schedules.
+pub const RUN_KEY: &str = "numaloc.io/run-now";
 /// Longest value of an annotation in bytes: far more than a policy for each of some hundred containers. A pod may have 256 KiB.
 pub const VALUE_MAX: usize = 16 << 10;
 
 /// Keys of ours that do not hold policies.
-const OTHER_KEYS: [&str; 2] = ["numaloc.io/status", "numaloc.io/run-now"];
+const OTHER_KEYS: [&str; 2] = [OWN_STATUS_KEY, RUN_KEY];
 /// Most keys that are not known and are named.
 const UNKNOWN_MAX: usize = 4;
 
@@ -55,6 +61,26 @@ impl Defaults {
     }
 }
 
+/// What decides besides the annotations of a pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Sources<'a> {
+    /// What the operator of the node has set.
+    pub defaults: &'a Defaults,
+    /// The policies of the cluster; `None`: there are none.
+    pub policies: Option<Policies<'a>>,
+    /// What the operator of the cluster has set for pods whose label names their class; `None`: nothing.
+    pub strategy: Option<&'a ClassStrategy>,
+    /// Whether DMA engines copy for policies in Koordinator's form, which cannot say it themselves; `None`: as by default.
+    pub offload: Option<Offload>,
+}
+
+impl<'a> From<&'a Defaults> for Sources<'a> {
+    /// The operator of the node alone.
+    fn from(defaults: &'a Defaults) -> Self {
+        Self { defaults, policies: None, strategy: None, offload: None }
+    }
+}
+
 /// What is done for a container, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -74,6 +100,10 @@ pub struct Decision {
 pub enum DecisionSource {
     /// An annotation with this key, which can be shown as it is.
     Annotation(String),
+    /// A policy of the cluster, by kind and name, which can be shown as they are.
+    Policy(String),
+    /// The cluster's ConfigMap, by the class that the pod's label names.
+    ConfigMap,
     /// The operator's default for the container's class.
     Default,
 }
@@ -82,6 +112,8 @@ impl fmt::Display for DecisionSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Annotation(key) => write!(f, "annotation {key}"),
+            Self::Policy(name) => f.write_str(name),
+            Self::ConfigMap => f.write_str("the ConfigMap of the cluster"),
             Self::Default => f.write_str("the default of its class"),
         }
     }
@@ -89,31 +121,59 @@ impl fmt::Display for DecisionSource {
 
 /// Decides what is done for a container. The first of these sources that has a policy decides alone; nothing is merged:
 ///
-/// 1. `numaloc.io/policy.container.<name>`
-/// 2. `numaloc.io/policies`, the entry of the container
-/// 3. `numaloc.io/policy`
-/// 4. `koordinator.sh/memoryLocality`
-/// 5. the operator's default for the container's class
+/// 1. a policy of the cluster that is enforced
+/// 2. `numaloc.io/policy.container.<name>`
+/// 3. `numaloc.io/policies`, the entry of the container
+/// 4. `numaloc.io/policy`
+/// 5. `koordinator.sh/memoryLocality`
+/// 6. a policy of the pod's namespace
+/// 7. a policy of the cluster
+/// 8. the cluster's ConfigMap, by the class that the label `koordinator.sh/qosClass` names, whether it is trusted or not
+/// 9. the operator's default for the container's class
 ///
-/// What an annotation asks for is bounded by the operator's ceilings; [`Decision::notes`] says what was.
+/// What 2 to 6 ask for is bounded by a policy of the cluster that has bounds, else by the operator's ceilings;
+/// [`Decision::notes`] says what was.
 ///
 /// # Errors
 /// The first annotation that is there cannot be understood. Nothing is to be done for the container then: what was meant is not
-/// known, and another source is not what the pod asked for.
-pub fn decide(
+/// known, and another source is not what the pod asked for. A policy that is enforced decides without a look at annotations.
+pub fn decide<'a>(
     pod: &Pod,
     container: &Container,
-    defaults: &Defaults,
+    sources: impl Into<Sources<'a>>,
 ) -> Result<Decision, BadAnnotation> {
+    let Sources { defaults, policies, strategy, offload } = sources.into();
     let class = class::qos_class(pod, container, &defaults.ceilings);
     let mut notes: Vec<String> = class::note(pod, class).into_iter().collect();
     notes.extend(unknown_keys(pod));
-    let (source, settings) = match asked(pod, container, &mut notes)? {
-        Some((key, settings)) => {
-            let bound = |settings| defaults.ceilings.bound(settings, class, &mut notes);
-            (DecisionSource::Annotation(shown(&key, 2 * SHOWN_MAX)), settings.and_then(bound))
-        }
-        None => (DecisionSource::Default, defaults.of(class).cloned()),
+    let policies = policies.map(|all| all.of(pod, container, class)).unwrap_or_default();
+    let ceilings = policies.bounds().unwrap_or(&defaults.ceilings);
+    let bound = |settings: Option<Settings>, notes: &mut Vec<String>| {
+        settings.and_then(|settings| ceilings.bound(settings, class, notes))
+    };
+    let with_offload = |mut settings: Settings| {
+        settings.policy.offload = offload.unwrap_or(settings.policy.offload);
+        settings
+    };
+    let by_label = || strategy?.get(&class::named(pod)?).cloned();
+    let by = |policy: &PolicyResource| DecisionSource::Policy(policy.to_string());
+    let (source, settings) = if let Some(policy) = policies.enforced() {
+        (by(policy), policy.verdict.settings())
+    } else if let Some((key, settings)) = asked(pod, container, &mut notes)? {
+        let settings = match key == KOORDINATOR_KEY {
+            true => settings.map(with_offload),
+            false => settings,
+        };
+        let source = DecisionSource::Annotation(shown(&key, 2 * SHOWN_MAX));
+        (source, bound(settings, &mut notes))
+    } else if let Some(policy) = policies.of_namespace() {
+        (by(policy), bound(policy.verdict.settings(), &mut notes))
+    } else if let Some(policy) = policies.of_cluster() {
+        (by(policy), policy.verdict.settings())
+    } else if let Some(settings) = by_label() {
+        (DecisionSource::ConfigMap, settings.map(with_offload))
+    } else {
+        (DecisionSource::Default, defaults.of(class).cloned())
     };
     Ok(Decision { class, source, settings, notes })
 }

@@ -1,6 +1,6 @@
 //! Policies for pods: what a pod asks for, and what its operator allows, becomes one decision for each container. What became of
-//! it becomes events and a status. Nothing here does IO or reads a clock. `numaloc-nri` uses it, and so may a node agent for
-//! Kubernetes.
+//! it becomes events and a status. Nothing here does IO or reads a clock. `numaloc-nri` uses it, and so does
+//! `numaloc-agent`, the node agent for Kubernetes.
 //!
 //! ```text
 //! annotations, labels (Pod)  ┐                                    ┌ events of the daemon (numaloc-api)
@@ -11,17 +11,22 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `pod` | what is known of a pod and its containers |
+//! | `bounded` | as much of a pod as is read |
 //! | `class` | the quality-of-service class of a container |
-//! | `decide` | which source decides: annotations, then the operator's default for the class |
+//! | `decide` | which source decides: annotations, then the cluster's ConfigMap, then the operator's default for the class |
+//! | `cluster`, `selector` | the cluster's ConfigMap: what is done for classes, and on which nodes |
 //! | `koordinator`, `own` | the two forms of a policy: `koordinator.sh/memoryLocality`, and our own, a schedule of the API |
 //! | `settings` | what a policy comes to: a schedule without its target |
 //! | `ceilings` | the most that pods may request, and the messages where they request more |
 //! | `config` | defaults and ceilings in a configuration |
 //! | `bad` | an annotation that cannot be understood, and where |
+//! | `resource`, `selector` | policies as objects of the cluster, and which pods and nodes they select |
 //! | `result` | what became of a container |
 //! | `pod_event` | an event of a pod, whatever it tells |
 //! | `event` | the events of what became of a pod, word for word as koordlet writes them |
+//! | `own_status` | our own annotation: which source has decided, and what has become of it |
 //! | `status` | the annotation with the last result, and which results have an event |
+//! | `time` | times as text |
 //!
 //! JSON and TOML as values, fields one by one with their paths, messages of the API by their descriptions, and texts made fit for messages
 //! are in `numaloc_api::written`.
@@ -31,29 +36,44 @@
 #![forbid(unsafe_code)]
 
 mod bad;
+mod bounded;
 mod ceilings;
 mod class;
+mod cluster;
 mod config;
 mod decide;
 mod event;
 mod koordinator;
 mod own;
+mod own_status;
 mod pod;
 mod pod_event;
+mod resource;
 mod result;
+mod selector;
 mod settings;
 mod status;
+mod time;
 
 pub use bad::{BadAnnotation, Position};
 pub use ceilings::Ceilings;
 pub use class::{QOS_LABEL, qos_class};
+pub use cluster::{
+    BadConfigMap, ClassStrategy, DSA_CONFIG_KEY, QOS_CONFIG_KEY, QosConfig, read_dsa_config,
+};
 pub use decide::{
     CONTAINER_KEY, Decision, DecisionSource, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY,
-    VALUE_MAX, decide,
+    RUN_KEY, Sources, VALUE_MAX, decide,
 };
 pub use event::PodResult;
+pub use own_status::{ContainerStatus, OWN_STATUS_KEY, OwnStatus};
 pub use pod::{Container, Pod, Resources};
 pub use pod_event::{EventKind, EventReason, PodEvent};
+pub use resource::{
+    BadPolicy, ClusterScope, Condition, GROUP, NODE_KIND, Node, NodeLocality, NumaNodeLocality,
+    Policies, PolicyKind, PolicyResource, PolicyVerdict, RemoteContainer, VERSION, definitions,
+};
 pub use result::{ContainerResult, Verdict};
+pub use selector::Selector;
 pub use settings::Settings;
 pub use status::{BadStatus, LastResult, Phase, PodStatus, STATUS_KEY};

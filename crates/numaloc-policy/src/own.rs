@@ -42,13 +42,13 @@ pub fn read(path: &str, tree: &Tree) -> Result<Option<Settings>, Problem> {
 }
 
 /// The key that switches a policy off.
-const SWITCH: &str = "policy";
+pub const SWITCH: &str = "policy";
 
 /// An empty list is a mistake of who meant to name something.
 const RULES: Rules = Rules { allowed: is_of_policies, empty_lists: false };
 
 /// Whether a policy may set a field. The target is the container, and the tenant the pod.
-fn is_of_policies(field: &FieldDescriptor) -> bool {
+pub fn is_of_policies(field: &FieldDescriptor) -> bool {
     match field.parent_message().name() {
         "Schedule" => matches!(field.name(), "spec" | "interval" | "jitter" | "paused"),
         "MigrationSpec" => field.name() != "target",

@@ -41,11 +41,26 @@ pub enum EventReason {
     Failed,
     /// A pod gets less than it asks for. The contract does not have this one.
     Bounded,
+    /// Another program acts for the pod, so nothing is done here. The contract does not have this one either.
+    Conflict,
+}
+
+impl PodEvent {
+    /// The event of a pod that another program acts for: `other` names it, and says what to do.
+    pub fn conflict(other: &str) -> Self {
+        let message = format!("{other}; nothing is done for this pod by numaloc-agent");
+        Self { kind: EventKind::Warning, reason: EventReason::Conflict, message }
+    }
 }
 
 impl EventReason {
+    /// Whether Koordinator's contract has it.
+    pub fn is_of_contract(self, kind: EventKind) -> bool {
+        kind == EventKind::Normal && matches!(self, Self::Completed | Self::Skipped | Self::Failed)
+    }
     /// Every reason, in the order of declaration.
-    pub const ALL: [Self; 4] = [Self::Completed, Self::Skipped, Self::Failed, Self::Bounded];
+    pub const ALL: [Self; 5] =
+        [Self::Completed, Self::Skipped, Self::Failed, Self::Bounded, Self::Conflict];
 
     /// As events and the status have it.
     pub fn name(self) -> &'static str {
@@ -54,6 +69,7 @@ impl EventReason {
             Self::Skipped => "MemoryLocalitySkipped",
             Self::Failed => "MemoryLocalityFailed",
             Self::Bounded => "MemoryLocalityBounded",
+            Self::Conflict => "MemoryLocalityConflict",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The annotation `koordinator.sh/memory-locality-status`, and which results have an event.
 
-use crate::{EventReason, PodResult};
+use crate::{EventReason, PodResult, time};
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;
 
@@ -106,7 +106,7 @@ impl PodStatus {
     /// The value of the annotation: the contract's JSON.
     pub fn to_json(&self) -> String {
         let last = self.last.as_ref().map(|last| LastDoc {
-            completed_time: time(last.completed),
+            completed_time: time::written(last.completed),
             result: last.reason.name().to_owned(),
             ratio: last.ratio,
             remote_pages: last.remote_pages,
@@ -159,22 +159,12 @@ fn pages<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
 
 impl LastDoc {
     fn checked(self) -> Result<LastResult, BadStatus> {
-        let completed = read_time(&self.completed_time).ok_or(BadStatus::Time)?;
+        let completed = time::read(&self.completed_time).ok_or(BadStatus::Time)?;
         let reason = EventReason::ALL.into_iter().find(|reason| reason.name() == self.result);
         let reason = reason.ok_or(BadStatus::Reason)?;
         let (ratio, remote_pages) = (self.ratio.clamp(-1, 100), self.remote_pages);
         Ok(LastResult { completed, reason, ratio, remote_pages })
     }
-}
-
-/// A time in the form of RFC 3339, in whole seconds and UTC.
-fn time(time: SystemTime) -> String {
-    prost_types::Timestamp { nanos: 0, ..numaloc_api::timestamp(time) }.to_string()
-}
-
-fn read_time(text: &str) -> Option<SystemTime> {
-    let stamp: prost_types::Timestamp = text.parse().ok()?;
-    (stamp.seconds >= 0).then(|| SystemTime::try_from(stamp).ok())?
 }
 
 #[cfg(test)]

@@ -249,13 +249,24 @@ impl Cri {
 
     /// The state of a container, and the pid of its first process; 0 if it does not run.
     pub async fn status(&self, id: &str) -> Result<(v1::ContainerState, i32), Status> {
+        let (state, info) = self.status_and_info(id).await?;
+        let pid = info["pid"].as_i64().unwrap_or(0);
+        Ok((state, i32::try_from(pid).expect("a pid")))
+    }
+
+    /// The name of the pod that a container is in.
+    pub async fn pod_of(&self, id: &str) -> Result<String, Status> {
+        let (_, info) = self.status_and_info(id).await?;
+        let name = &info["runtimeSpec"]["annotations"]["io.kubernetes.cri.sandbox-name"];
+        Ok(name.as_str().unwrap_or_default().to_owned())
+    }
+
+    async fn status_and_info(&self, id: &str) -> Result<(v1::ContainerState, Value), Status> {
         let request = v1::ContainerStatusRequest { container_id: id.to_owned(), verbose: true };
         let answer = self.client().container_status(request).await?.into_inner();
         let state = answer.status.map_or(v1::ContainerState::ContainerUnknown, |s| s.state());
         let info = answer.info.get("info").map_or("null", String::as_str);
-        let info: Value = serde_json::from_str(info).expect("containerd writes JSON");
-        let pid = info["pid"].as_i64().unwrap_or(0);
-        Ok((state, i32::try_from(pid).expect("a pid")))
+        Ok((state, serde_json::from_str(info).expect("containerd writes JSON")))
     }
 }
 

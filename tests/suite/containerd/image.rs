@@ -90,6 +90,7 @@ fn a_daemon_in_a_container_serves_the_host() {
     let first = Contained::start(&containerd);
     assert!(first.runs(&["numalocctl", "status"]).contains("uid:0"));
     first.runs(&["numaloc-nri", "--check-config"]);
+    first.runs(&["numaloc-agent", "--check-config"]);
     // Processes of the host, by their pids there.
     let scene = Scene::remote(&["anon:32M", "shm:16M"]);
     let client = first.client();

@@ -33,10 +33,15 @@ impl Redis {
     pub fn on_node(containerd: &Containerd, sandbox: &Sandbox, port: u16, node: u32) -> Self {
         let container = Container::redis(&format!("redis{port}"), port).on_cpus(&cpus_of(node));
         let redis = Self::listening(containerd.container(sandbox, &container), port);
+        redis.populated().filled_on(node)
+    }
+
+    /// Fills it, so that its memory is there.
+    pub fn populated(self) -> Self {
         // Few and large values: the digest costs most for each key, and an emulated CPU needs seconds for many.
         let values = DATA / VALUE;
-        assert_eq!(redis.says(&format!("DEBUG POPULATE {values} key {VALUE}")), "+OK");
-        redis.filled_on(node)
+        assert_eq!(self.says(&format!("DEBUG POPULATE {values} key {VALUE}")), "+OK");
+        self
     }
 
     /// The server of a container that has just been started, once it listens.

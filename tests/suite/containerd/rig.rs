@@ -202,6 +202,16 @@ impl Containerd {
         Running { id, pid }
     }
 
+    /// The container of a pod that somebody else has made, if it runs.
+    pub fn running_in(&self, pod: &str) -> Option<Running> {
+        let containers = self.expect("a list", self.cri.containers());
+        let running = |state| state == ContainerState::ContainerRunning;
+        let mut ids = containers.into_iter().filter(|&(_, state)| running(state)).map(|(id, _)| id);
+        let id = ids.find(|id| self.expect("its pod", self.cri.pod_of(id)) == pod)?;
+        let (_, pid) = self.expect("its status", self.cri.status(&id));
+        (pid > 0).then_some(Running { id, pid })
+    }
+
     /// Waits for a call that must succeed.
     pub fn expect<T>(&self, what: &str, call: impl Future<Output = Result<T, Status>>) -> T {
         self.wait(call).unwrap_or_else(|status| {

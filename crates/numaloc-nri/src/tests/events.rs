@@ -2,7 +2,6 @@
 
 use super::{
     Plugin,
-    fake::Fake,
     samples::{config, container, pod},
     until,
 };
@@ -12,7 +11,7 @@ use crate::{
     containers::Containers,
     facts::{self, Facts, ToldBy},
     inbox::Inbox,
-    labels::TOLD_BY,
+    labels::{MARK, TOLD_BY},
     source,
 };
 use containerd::{events::TaskStart, fake::Containerd, runtime::v1};
@@ -20,6 +19,7 @@ use nri::{
     fake::{Generation, Runtime},
     v1alpha1::Event,
 };
+use numaloc_keeper::fake::Fake;
 use std::{path::PathBuf, sync::Arc};
 use tempfile::TempDir;
 use tokio::net::{UnixListener, UnixStream};
@@ -46,7 +46,7 @@ impl ContainerdHost {
             nri_socket: dir.path().join("nri.sock"),
             ..config()
         });
-        Self { containerd, daemon: Fake::default(), config, plugin: None, dir }
+        Self { containerd, daemon: Fake::new(MARK), config, plugin: None, dir }
     }
 
     fn socket(&self) -> PathBuf {

@@ -3,16 +3,16 @@
 
 use super::{
     Plugin,
-    fake::Fake,
     samples::{config, container, pod},
     until,
 };
-use crate::{align::MachineNodes, config::AlignMems, handlers::Handlers, runtime};
+use crate::{align::MachineNodes, config::AlignMems, handlers::Handlers, labels::MARK, runtime};
 use nri::{
     connection::{PLUGIN, RUNTIME},
     fake::{Generation, Runtime},
     frame::{MESSAGE_MAX, Message, REQUEST, RESPONSE},
 };
+use numaloc_keeper::fake::Fake;
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
@@ -34,7 +34,7 @@ struct PluginPeer {
 
 impl PluginPeer {
     fn start() -> Self {
-        let daemon = Fake::default();
+        let daemon = Fake::new(MARK);
         let mut plugin = Plugin::start(config(), daemon.clone(), MachineNodes::default());
         let inbox = Arc::clone(&plugin.inbox);
         let handlers = Handlers::new(Arc::clone(&inbox), AlignMems::Off, MachineNodes::default());

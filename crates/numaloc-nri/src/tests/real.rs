@@ -4,15 +4,10 @@ use super::{
     Plugin,
     samples::{config, container, cpuset, pod},
 };
-use crate::{
-    align::MachineNodes,
-    config::AlignMems,
-    config::Config,
-    daemon::{Daemon, Grpc},
-    labels::STATE,
-};
+use crate::{align::MachineNodes, config::AlignMems, config::Config, labels::MARK};
 use nri::{fake::Generation, v1alpha1::Event};
 use numaloc_api::v1;
+use numaloc_keeper::{Daemon, Grpc, STATE};
 use std::{path::Path, thread, time::Duration};
 use tokio::time::{Instant, sleep};
 
@@ -40,7 +35,7 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
 }
 
 async fn schedules(endpoint: &str) -> Vec<v1::Schedule> {
-    let mut daemon = Grpc::new(endpoint).expect("an address");
+    let mut daemon = Grpc::new(endpoint, MARK).expect("an address");
     let Ok(me) = daemon.connect().await else { return Vec::new() };
     daemon.schedules(me).await.expect("an answer")
 }
@@ -53,7 +48,7 @@ async fn names(endpoint: &str) -> Vec<String> {
 }
 
 async fn workloads(endpoint: &str) -> usize {
-    let mut daemon = Grpc::new(endpoint).expect("an address");
+    let mut daemon = Grpc::new(endpoint, MARK).expect("an address");
     daemon.connect().await.expect("it is there");
     daemon.renew().await.expect("an answer")
 }
@@ -65,7 +60,7 @@ async fn numalocd_takes_what_the_keeper_asks_for() {
     let ids = ["a", "b"].map(|id| id.repeat(64));
     let [a, b] = ids.each_ref().map(|id| format!("schedules/nri-{id}"));
     let plugin = || {
-        let grpc = Grpc::new(&endpoint).expect("an address");
+        let grpc = Grpc::new(&endpoint, MARK).expect("an address");
         Plugin::start(
             Config { endpoint: endpoint.clone(), ..config() },
             grpc,

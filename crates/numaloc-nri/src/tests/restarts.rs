@@ -3,7 +3,6 @@
 
 use super::{
     Plugin,
-    fake::Fake,
     samples::{config, container, cpuset, pod},
     until,
 };
@@ -11,13 +10,14 @@ use crate::{
     align::MachineNodes,
     config::AlignMems,
     facts::{self, Facts},
-    labels::STATE,
+    labels::MARK,
     wanted::wanted,
 };
 use nri::{
     fake::{Generation, Runtime},
     v1alpha1::{Container, Event},
 };
+use numaloc_keeper::{STATE, fake::Fake};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::{io::DuplexStream, time::sleep};
 
@@ -85,7 +85,7 @@ impl RuntimeHost {
 
 /// A life with so many restarts.
 async fn life(seed: u64, restarts: usize) {
-    let fake = Fake::default();
+    let fake = Fake::new(MARK);
     fake.fail(30, seed);
     let mut random = fastrand::Rng::with_seed(seed);
     let generation = if random.bool() { Generation::Calls } else { Generation::StateChange };

@@ -10,6 +10,8 @@ use numaloc_core::{Options, Profile};
 use proptest::prelude::*;
 use std::time::Duration;
 
+mod precedence;
+
 fn pod(annotations: &[(&str, &str)]) -> Pod {
     let owned = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
     Pod {

@@ -9,12 +9,14 @@ type Answer<T> = Result<Response<T>, Status>;
 #[test]
 fn addresses_are_checked() {
     for address in ["unix:///run/x", "http://127.0.0.1:7"] {
-        Grpc::new(address).expect("an address");
+        Grpc::new(address, MARK).expect("an address");
     }
     for nonsense in ["", "x", "unix://x", "https://a:1"] {
-        assert!(Grpc::new(nonsense).is_err(), "{nonsense}");
+        assert!(Grpc::new(nonsense, MARK).is_err(), "{nonsense}");
     }
 }
+
+const MARK: Mark = Mark { source: "nri", key: "numaloc.io/container-id" };
 
 /// A daemon with these jobs.
 struct Jobs(Vec<v1::Job>);
@@ -79,7 +81,7 @@ impl MigrationService for Jobs {
 
 /// A job that has not ended, with the labels of a job of this plugin's for container `c`.
 fn job(number: usize, creator: &str) -> v1::Job {
-    let labels = [(MANAGED, SOURCE), (CONTAINER, "c")];
+    let labels = [(MANAGED, MARK.source), (MARK.key, "c")];
     v1::Job {
         name: format!("jobs/{number}"),
         state: v1::JobState::Queued.into(),
@@ -105,9 +107,9 @@ async fn jobs_of_others_neither_hide_nor_become_those_that_a_container_ends() {
     tokio::spawn(server.serve_with_incoming(UnixListenerStream::new(listener)));
 
     let endpoint = format!("unix://{}", socket.display());
-    let channel = Grpc::new(&endpoint).expect("an address").endpoint.connect().await;
+    let channel = Grpc::new(&endpoint, MARK).expect("an address").endpoint.connect().await;
     let channel = channel.expect("it listens");
-    let open = open_jobs(channel, "uid:0".to_owned(), "c".to_owned()).await.expect("a list");
+    let open = open_jobs(channel, "uid:0".to_owned(), job(0, "").labels).await.expect("a list");
     assert_eq!(open.len(), most, "all pages, without the job that has ended");
     assert!(open.iter().all(|job| job.creator == "uid:0"));
 }

@@ -1,8 +1,8 @@
-//! numalocd, as far as the keeper sees it, with failures before and after what a call does.
+//! numalocd as tests need it, as far as keeping records sees it, with failures before and after what a call does.
 
 use crate::{
-    daemon::Daemon,
-    labels::{CONTAINER, STATE},
+    daemon::{Daemon, Events, Others},
+    mark::{Mark, STATE},
 };
 use numaloc_api::v1;
 use std::{
@@ -10,11 +10,26 @@ use std::{
     future::pending,
     sync::{Arc, Mutex, MutexGuard},
 };
+use tokio::sync::broadcast;
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Status};
 
 /// numalocd. Clones are the same one.
-#[derive(Clone, Debug, Default)]
-pub struct Fake(Arc<Mutex<World>>);
+#[derive(Clone, Debug)]
+pub struct Fake {
+    world: Arc<Mutex<World>>,
+    mark: Mark,
+}
+
+/// Those who watch events.
+#[derive(Debug)]
+struct Told(broadcast::Sender<v1::Event>);
+
+impl Default for Told {
+    fn default() -> Self {
+        Self(broadcast::channel(4096).0)
+    }
+}
 
 #[derive(Debug, Default)]
 struct World {
@@ -29,6 +44,9 @@ struct World {
     refused: String,
     /// Workloads whose names end like this have no cgroup.
     without_cgroup: String,
+    events: Vec<v1::Event>,
+    told: Told,
+    others: Others,
     hangs: bool,
     /// How often of a hundred a call fails.
     failures: u8,
@@ -36,8 +54,13 @@ struct World {
 }
 
 impl Fake {
+    /// numalocd without any records, for a client whose records have this mark, and ids that begin with its source.
+    pub fn new(mark: Mark) -> Self {
+        Self { world: Arc::default(), mark }
+    }
+
     fn world(&self) -> MutexGuard<'_, World> {
-        self.0.lock().expect("nothing has panicked")
+        self.world.lock().expect("nothing has panicked")
     }
 
     /// Whether calls are left without an answer.
@@ -61,6 +84,24 @@ impl Fake {
         name.clone_into(&mut self.world().without_cgroup);
     }
 
+    /// Something happens to a schedule.
+    pub fn happens(&self, event: v1::Event) {
+        let mut world = self.world();
+        world.events.push(event.clone());
+        // Nobody may watch.
+        drop(world.told.0.send(event));
+    }
+
+    /// Another source has these records.
+    pub fn set_others(&self, others: Others) {
+        self.world().others = others;
+    }
+
+    /// The schedules, by name.
+    pub fn schedules(&self) -> BTreeMap<String, v1::Schedule> {
+        self.world().schedules.clone()
+    }
+
     /// How often all workloads were declared.
     pub fn declared(&self) -> usize {
         self.world().declared
@@ -75,9 +116,10 @@ impl Fake {
     pub fn names(&self) -> (Vec<String>, Vec<String>) {
         let world = self.world();
         let short =
-            |name: &String, before| name.strip_prefix(before).expect("it is ours").to_owned();
-        let workloads = world.workloads.keys().map(|name| short(name, "workloads/nri-"));
-        let schedules = world.schedules.keys().map(|name| short(name, "schedules/nri-"));
+            |name: &String, before: &str| name.strip_prefix(before).expect("it is ours").to_owned();
+        let before = |kind: &str| format!("{kind}/{}-", self.mark.source);
+        let workloads = world.workloads.keys().map(|name| short(name, &before("workloads")));
+        let schedules = world.schedules.keys().map(|name| short(name, &before("schedules")));
         (workloads.collect(), schedules.collect())
     }
 
@@ -90,17 +132,17 @@ impl Fake {
     /// The labels of a container's workload.
     pub fn labels(&self, container: &str) -> BTreeMap<String, String> {
         let world = self.world();
-        let workload = world.workloads.get(&format!("workloads/nri-{container}"));
+        let workload = world.workloads.get(&format!("workloads/{}-{container}", self.mark.source));
         workload.map(|workload| workload.labels.clone()).unwrap_or_default()
     }
 
-    /// The states of the schedules, by container.
+    /// The states of the schedules, by the label that tells them apart.
     pub fn states(&self) -> BTreeMap<String, String> {
         let label =
             |schedule: &v1::Schedule, key| schedule.labels.get(key).cloned().unwrap_or_default();
         let world = self.world();
         let states = world.schedules.values();
-        states.map(|schedule| (label(schedule, CONTAINER), label(schedule, STATE))).collect()
+        states.map(|schedule| (label(schedule, self.mark.key), label(schedule, STATE))).collect()
     }
 
     /// How many runs were asked for.
@@ -263,6 +305,25 @@ impl Daemon for Fake {
             None => Err(Status::not_found("there is none of that name")),
         })
         .await
+    }
+
+    async fn events(&mut self, _me: String) -> Result<Events, Status> {
+        let watch = self.call(|world| Ok((world.events.clone(), world.told.0.subscribe()))).await?;
+        let (stored, mut told) = watch;
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        stored.into_iter().for_each(|event| drop(sender.send(Ok(event))));
+        tokio::spawn(async move {
+            while let Ok(event) = told.recv().await {
+                if sender.send(Ok(event)).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Box::pin(UnboundedReceiverStream::new(receiver)))
+    }
+
+    async fn others(&mut self, _source: &'static str) -> Result<Others, Status> {
+        self.call(|world| Ok(world.others.clone())).await
     }
 
     async fn cancel(&mut self, _me: String, container: String) -> Result<(), Status> {

@@ -1,16 +1,17 @@
-//! The calls of numalocd that the keeper takes.
+//! The calls of numalocd that keeping records takes.
 
 use crate::{
     answer::{innermost, within},
-    labels::{CONTAINER, MANAGED, SOURCE},
+    mark::{MANAGED, Mark},
 };
 use numaloc_api::v1::{
-    self, daemon_service_client::DaemonServiceClient,
+    self, daemon_service_client::DaemonServiceClient, event_service_client::EventServiceClient,
     locality_service_client::LocalityServiceClient,
     migration_service_client::MigrationServiceClient,
     schedule_service_client::ScheduleServiceClient, workload_service_client::WorkloadServiceClient,
 };
-use std::{future::Future, time::Duration};
+use std::{collections::BTreeMap, future::Future, pin::Pin, time::Duration};
+use tokio_stream::{Stream, StreamExt};
 use tonic::{
     Code, Request, Status,
     transport::{Channel, Endpoint},
@@ -23,7 +24,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 const LONG_ANSWER: Duration = Duration::from_secs(120);
 const PAGE: i32 = 1000;
 
-/// What the keeper needs of numalocd. Each call may be made again after a failure.
+/// What keeping records needs of numalocd. Each call may be made again after a failure.
 pub trait Daemon {
     /// Connects, and says who we are to it.
     fn connect(&mut self) -> impl Future<Output = Result<String, Status>> + Send;
@@ -43,7 +44,7 @@ pub trait Daemon {
     fn unregister(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
     /// Begins all leases again. Gives back how many workloads of ours there are.
     fn renew(&mut self) -> impl Future<Output = Result<usize, Status>> + Send;
-    /// The schedules that this plugin has created.
+    /// Our schedules, if we are `me`.
     fn schedules(
         &mut self,
         me: String,
@@ -63,12 +64,31 @@ pub trait Daemon {
     fn run(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
     /// Removes the schedule of this name.
     fn delete(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
-    /// Cancels the jobs of ours for a container that have not ended.
+    /// What is stored and what then happens to our schedules, oldest first, if we are `me`.
+    fn events(&mut self, me: String) -> impl Future<Output = Result<Events, Status>> + Send;
+    /// The workloads and schedules of another source, whoever has made them.
+    fn others(
+        &mut self,
+        source: &'static str,
+    ) -> impl Future<Output = Result<Others, Status>> + Send;
+    /// Cancels the jobs of ours that have not ended and have this value of the label that tells our schedules apart.
     fn cancel(
         &mut self,
         me: String,
-        container: String,
+        value: String,
     ) -> impl Future<Output = Result<(), Status>> + Send;
+}
+
+/// Events of numalocd as they come. It ends when numalocd is lost.
+pub type Events = Pin<Box<dyn Stream<Item = Result<v1::Event, Status>> + Send>>;
+
+/// The records of another source.
+#[derive(Clone, Debug, Default)]
+pub struct Others {
+    /// Its workloads.
+    pub workloads: Vec<v1::Workload>,
+    /// Its schedules.
+    pub schedules: Vec<v1::Schedule>,
 }
 
 /// Whether an error is about the connection or the daemon as a whole, not about one request.
@@ -81,40 +101,45 @@ pub fn is_lost(status: &Status) -> bool {
 #[derive(Clone, Debug)]
 pub struct Grpc {
     endpoint: Endpoint,
+    mark: Mark,
     channel: Option<Channel>,
 }
 
 impl Grpc {
-    /// numalocd at this address. It is not connected yet.
+    /// numalocd at this address, for the records with this mark. It is not connected yet.
     ///
     /// # Errors
     /// The address is none.
-    pub fn new(address: &str) -> anyhow::Result<Self> {
+    pub fn new(address: &str, mark: Mark) -> anyhow::Result<Self> {
         let is_known = ["unix:///", "http://"].iter().any(|scheme| address.starts_with(scheme));
         anyhow::ensure!(
             is_known,
             "'{address}' is not a valid address of numalocd: write unix:///PATH, or http://HOST:PORT for this machine"
         );
         let endpoint = Endpoint::from_shared(address.to_owned())?.connect_timeout(CONNECT);
-        Ok(Self { endpoint, channel: None })
+        Ok(Self { endpoint, mark, channel: None })
     }
 
-    fn channel(&self) -> Result<Channel, Status> {
+    /// The connection.
+    ///
+    /// # Errors
+    /// [`Daemon::connect`] has not succeeded.
+    pub fn channel(&self) -> Result<Channel, Status> {
         self.channel.clone().ok_or_else(|| Status::unavailable("not connected"))
     }
 }
 
-/// Jobs for a container that have not ended and are ours alone: a run under way whose schedule was removed belongs to the schedule's
+/// Jobs with these labels that have not ended and are ours alone: a run under way whose schedule was removed belongs to the schedule's
 /// creator, and all others end with it. Others may give their jobs the same labels.
 async fn open_jobs(
     channel: Channel,
     creator: String,
-    container: String,
+    labels: BTreeMap<String, String>,
 ) -> Result<Vec<v1::Job>, Status> {
     use v1::JobState::{Paused, Planning, Queued, Running, Suspended};
     let states = [Queued, Planning, Running, Paused, Suspended].map(i32::from).to_vec();
-    let labels = [(MANAGED.to_owned(), SOURCE.to_owned()), (CONTAINER.to_owned(), container)];
-    let filter = v1::JobFilter { states, creator, labels: labels.into(), ..Default::default() };
+    let labels = labels.into_iter().collect();
+    let filter = v1::JobFilter { states, creator, labels, ..Default::default() };
     let mut client = MigrationServiceClient::new(channel);
     let (mut all, mut page_token) = (Vec::new(), String::new());
     loop {
@@ -127,6 +152,49 @@ async fn open_jobs(
             return Ok(all);
         }
     }
+}
+
+/// The schedules that a filter meets.
+async fn schedules(
+    channel: Channel,
+    filter: v1::ScheduleFilter,
+) -> Result<Vec<v1::Schedule>, Status> {
+    let mut client = ScheduleServiceClient::new(channel);
+    let (mut all, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let filter = Some(filter.clone());
+        let request = v1::ListSchedulesRequest { page_size: PAGE, page_token, filter };
+        let answer = within(LONG_ANSWER, client.list_schedules(request)).await?;
+        all.extend(answer.schedules);
+        page_token = answer.next_page_token;
+        if page_token.is_empty() {
+            return Ok(all);
+        }
+    }
+}
+
+/// The workloads that a filter meets.
+async fn workloads(
+    channel: Channel,
+    filter: v1::WorkloadFilter,
+) -> Result<Vec<v1::Workload>, Status> {
+    let mut client = WorkloadServiceClient::new(channel);
+    let (mut all, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let filter = Some(filter.clone());
+        let request = v1::ListWorkloadsRequest { page_size: PAGE, page_token, filter };
+        let answer = within(LONG_ANSWER, client.list_workloads(request)).await?;
+        all.extend(answer.workloads);
+        page_token = answer.next_page_token;
+        if page_token.is_empty() {
+            return Ok(all);
+        }
+    }
+}
+
+/// The label that all schedules of a source have.
+fn managed(source: &str) -> [(String, String); 1] {
+    [(MANAGED.to_owned(), source.to_owned())]
 }
 
 impl Daemon for Grpc {
@@ -154,7 +222,7 @@ impl Daemon for Grpc {
     async fn replace(&mut self, all: Vec<v1::Workload>) -> Result<Vec<String>, Status> {
         let mut client = WorkloadServiceClient::new(self.channel()?);
         // Each has its own lease.
-        let parts = v1::ReplaceWorkloadsRequest::parts(Some(SOURCE), all, None);
+        let parts = v1::ReplaceWorkloadsRequest::parts(Some(self.mark.source), all, None);
         let stream = tokio_stream::iter(parts);
         let answer = within(LONG_ANSWER, client.replace_workloads(Request::new(stream))).await?;
         Ok(answer.missing)
@@ -176,26 +244,31 @@ impl Daemon for Grpc {
 
     async fn renew(&mut self) -> Result<usize, Status> {
         let mut client = WorkloadServiceClient::new(self.channel()?);
-        let request = v1::RenewWorkloadsRequest { source: SOURCE.to_owned() };
+        let request = v1::RenewWorkloadsRequest { source: self.mark.source.to_owned() };
         let answer = within(ANSWER, client.renew_workloads(request)).await?;
         Ok(usize::try_from(answer.workload_count).unwrap_or(0))
     }
 
     async fn schedules(&mut self, me: String) -> Result<Vec<v1::Schedule>, Status> {
-        let mut client = ScheduleServiceClient::new(self.channel()?);
-        let labels = [(MANAGED.to_owned(), SOURCE.to_owned())].into();
-        let filter = Some(v1::ScheduleFilter { creator: me, labels, ..Default::default() });
-        let (mut all, mut page_token) = (Vec::new(), String::new());
-        loop {
-            let request =
-                v1::ListSchedulesRequest { page_size: PAGE, page_token, filter: filter.clone() };
-            let answer = within(LONG_ANSWER, client.list_schedules(request)).await?;
-            all.extend(answer.schedules);
-            page_token = answer.next_page_token;
-            if page_token.is_empty() {
-                return Ok(all);
-            }
-        }
+        let labels = managed(self.mark.source).into();
+        let filter = v1::ScheduleFilter { creator: me, labels, ..Default::default() };
+        schedules(self.channel()?, filter).await
+    }
+
+    async fn events(&mut self, me: String) -> Result<Events, Status> {
+        let mut client = EventServiceClient::new(self.channel()?);
+        let labels = managed(self.mark.source).into();
+        let filter = Some(v1::EventFilter { creator: me, labels, ..Default::default() });
+        let request = v1::WatchEventsRequest { filter, after: "events/0".to_owned() };
+        let events = within(ANSWER, client.watch_events(request)).await?;
+        Ok(Box::pin(events.map(|event| Ok(event?.event.unwrap_or_default()))))
+    }
+
+    async fn others(&mut self, source: &'static str) -> Result<Others, Status> {
+        let filter = v1::WorkloadFilter { source: source.to_owned(), ..Default::default() };
+        let workloads = workloads(self.channel()?, filter).await?;
+        let filter = v1::ScheduleFilter { labels: managed(source).into(), ..Default::default() };
+        Ok(Others { workloads, schedules: schedules(self.channel()?, filter).await? })
     }
 
     async fn create(&mut self, schedule: v1::Schedule) -> Result<v1::Schedule, Status> {
@@ -233,9 +306,11 @@ impl Daemon for Grpc {
         within(ANSWER, client.delete_schedule(request)).await.map(drop)
     }
 
-    async fn cancel(&mut self, me: String, container: String) -> Result<(), Status> {
+    async fn cancel(&mut self, me: String, value: String) -> Result<(), Status> {
+        let Mark { source, key } = self.mark;
+        let labels = [(MANAGED.to_owned(), source.to_owned()), (key.to_owned(), value)];
         let mut client = MigrationServiceClient::new(self.channel()?);
-        for job in open_jobs(self.channel()?, me, container).await? {
+        for job in open_jobs(self.channel()?, me, labels.into()).await? {
             let cancelled =
                 within(ANSWER, client.cancel_job(v1::CancelJobRequest { name: job.name })).await;
             match cancelled {

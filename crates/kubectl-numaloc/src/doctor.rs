@@ -1,0 +1,160 @@
+//! `doctor`: whether the parts of numaloc in a cluster work.
+
+use crate::{
+    Answer,
+    cluster::{Api, Failure},
+    object::{NODES, age, ago, condition, name, text},
+    policies, top,
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    time::{Duration, SystemTime},
+};
+
+/// An agent that has written nothing for this long does not run: it writes each ten minutes at least.
+const STALE: Duration = Duration::from_secs(20 * 60);
+/// Most nodes that a line names.
+const NAMED_MAX: usize = 5;
+
+/// The command.
+pub async fn run(cluster: &impl Api, now: SystemTime) -> Result<Answer, Failure> {
+    let mut checks = Checks::default();
+    match top::reported(cluster).await {
+        Err(Failure::NotFound(why)) => checks.fail("definitions", &why),
+        other => {
+            let reported = other?;
+            checks.ok("definitions", "the kinds are installed");
+            let nodes = match cluster.list(NODES, true).await {
+                Err(Failure::Forbidden(_)) => None,
+                other => Some(other?),
+            };
+            agents(&mut checks, &reported, nodes.as_deref(), now);
+        }
+    }
+    let all = policies::read(cluster, None).await;
+    match all {
+        Err(Failure::Forbidden(why)) => checks.warn("policies", &why),
+        other => {
+            let all = other?;
+            let bad = all.iter().filter_map(|(kind, object, read)| {
+                let problem = read.as_ref().err()?;
+                Some(format!("{} {}: {problem}", kind.name(), name(object)))
+            });
+            let bad: Vec<_> = bad.collect();
+            match bad.is_empty() {
+                true => {
+                    checks.ok("policies", &format!("{} policies, each is understood", all.len()))
+                }
+                false => bad.iter().for_each(|bad| checks.fail("policies", bad)),
+            }
+        }
+    }
+    Ok(Answer { text: checks.out, is_well: !checks.has_failed })
+}
+
+fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now: SystemTime) {
+    let names =
+        |objects: &[Value]| objects.iter().map(|it| name(it).to_owned()).collect::<BTreeSet<_>>();
+    let with = names(reported);
+    match nodes {
+        None => {
+            checks.warn("agents", "which nodes there are is unknown: listing nodes is forbidden")
+        }
+        Some(nodes) => {
+            let without: Vec<_> = names(nodes).difference(&with).cloned().collect();
+            match without.is_empty() {
+                true => checks.ok("agents", &format!("all {} nodes have one", nodes.len())),
+                false => checks.fail(
+                    "agents",
+                    &format!(
+                        "{} of {} nodes have none: {}; is the DaemonSet's pod there and ready?",
+                        without.len(),
+                        nodes.len(),
+                        some(&without)
+                    ),
+                ),
+            }
+        }
+    }
+    let is_stale =
+        |node: &&Value| ago(text(node, "/status/observedTime"), now).is_none_or(|ago| ago > STALE);
+    let stale: Vec<_> = reported.iter().filter(is_stale).map(|it| name(it).to_owned()).collect();
+    match stale.is_empty() {
+        true => checks.ok("reports", &format!("none is older than {}", age(STALE))),
+        false => checks.fail(
+            "reports",
+            &format!(
+                "older than {}: {}; look at the log of the agent there",
+                age(STALE),
+                some(&stale)
+            ),
+        ),
+    }
+    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for node in reported {
+        match condition(node, "DaemonReachable") {
+            Some(daemon) if daemon["status"] == "True" => {}
+            Some(daemon) => {
+                reasons.entry(text(daemon, "/message")).or_default().push(name(node).to_owned())
+            }
+            None => reasons
+                .entry("the agent says nothing about it")
+                .or_default()
+                .push(name(node).to_owned()),
+        }
+    }
+    if reasons.is_empty() {
+        checks.ok("daemons", "each agent reaches its daemon");
+    }
+    for (why, nodes) in reasons {
+        checks.fail(
+            "daemons",
+            &format!("not reached on {} nodes ({}): {why}", nodes.len(), some(&nodes)),
+        );
+    }
+    let versions: BTreeSet<_> = reported
+        .iter()
+        .flat_map(|node| [text(node, "/status/agentVersion"), text(node, "/status/daemonVersion")])
+        .filter(|version| !version.is_empty())
+        .collect();
+    let all: Vec<_> = versions.into_iter().map(str::to_owned).collect();
+    match all.len() {
+        0 | 1 => checks.ok("versions", all.first().map_or("none is known", String::as_str)),
+        _ => checks.warn("versions", &format!("agents and daemons are of {}", all.join(", "))),
+    }
+}
+
+/// The first few names.
+fn some(names: &[String]) -> String {
+    match names.len() {
+        0..=NAMED_MAX => names.join(", "),
+        count => format!("{} and {} more", names[..NAMED_MAX].join(", "), count - NAMED_MAX),
+    }
+}
+
+#[derive(Default)]
+struct Checks {
+    out: String,
+    has_failed: bool,
+}
+
+impl Checks {
+    fn ok(&mut self, check: &str, found: &str) {
+        self.line("ok  ", check, found);
+    }
+
+    fn warn(&mut self, check: &str, found: &str) {
+        self.line("warn", check, found);
+    }
+
+    fn fail(&mut self, check: &str, found: &str) {
+        self.has_failed = true;
+        self.line("FAIL", check, found);
+    }
+
+    fn line(&mut self, state: &str, check: &str, found: &str) {
+        let _ = writeln!(self.out, "{state}  {check:<12} {found}");
+    }
+}

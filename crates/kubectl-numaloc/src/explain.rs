@@ -1,0 +1,153 @@
+//! `explain`: which policy decides for a pod, and what came of it.
+
+use crate::{
+    Answer,
+    cluster::{Api, Failure},
+    object::{NODE_LOCALITIES, age, ago, annotation, condition, pods, text},
+    policies,
+};
+use numaloc_policy::{
+    CONTAINER_KEY, KOORDINATOR_KEY, OWN_STATUS_KEY, POLICIES_KEY, POLICY_KEY, RUN_KEY, STATUS_KEY,
+};
+use serde_json::Value;
+use std::{fmt::Write, time::SystemTime};
+
+/// The command.
+pub async fn run(
+    cluster: &impl Api,
+    namespace: &str,
+    pod_name: &str,
+    now: SystemTime,
+) -> Result<Answer, Failure> {
+    let pod = cluster.get(&format!("{}/{pod_name}", pods(namespace))).await?;
+    let mut out = format!("pod {namespace}/{pod_name}");
+    let node = text(&pod, "/spec/nodeName");
+    match node {
+        "" => out += ", on no node yet\n",
+        node => writeln!(out, ", on node {node}").unwrap_or_default(),
+    }
+    out += &asked(&pod);
+    out += &selecting(cluster, namespace, &pod).await?;
+    let is_served = agent(cluster, node, now, &mut out).await?;
+    out += &result(&pod);
+    out += &events(cluster, namespace, &pod, now).await?;
+    Ok(Answer { text: out, is_well: is_served })
+}
+
+/// What its annotations ask for.
+fn asked(pod: &Value) -> String {
+    let keys = pod.pointer("/metadata/annotations").and_then(Value::as_object);
+    let is_policy = |key: &str| {
+        [POLICY_KEY, POLICIES_KEY, KOORDINATOR_KEY, RUN_KEY].contains(&key)
+            || key.starts_with(CONTAINER_KEY)
+    };
+    let mut lines = String::new();
+    for (key, value) in keys.into_iter().flatten().filter(|(key, _)| is_policy(key)) {
+        let _ = writeln!(lines, "  {key}: {}", value.as_str().unwrap_or_default().trim());
+    }
+    match lines.is_empty() {
+        true => "annotations: no policy\n".to_owned(),
+        false => format!("annotations:\n{lines}"),
+    }
+}
+
+/// Which policies select it.
+async fn selecting(cluster: &impl Api, namespace: &str, pod: &Value) -> Result<String, Failure> {
+    let all = match policies::read(cluster, Some(namespace)).await {
+        Err(Failure::Forbidden(why)) => return Ok(format!("policies: unknown, {why}\n")),
+        other => other?,
+    };
+    let mut lines = String::new();
+    for (_, object, read) in all {
+        match read {
+            Ok(policy) if policies::selects(&policy, pod) => {
+                let enforced = if policy.cluster.is_enforced { ", enforced" } else { "" };
+                let _ = writeln!(
+                    lines,
+                    "  {policy}: {}, priority {}{enforced}",
+                    policies::does(&policy, &object),
+                    policy.priority
+                );
+            }
+            _ => {}
+        }
+    }
+    Ok(match lines.is_empty() {
+        true => "policies: none selects it\n".to_owned(),
+        false => format!("policies that select it:\n{lines}"),
+    })
+}
+
+/// Whether its node has an agent that works.
+async fn agent(
+    cluster: &impl Api,
+    node: &str,
+    now: SystemTime,
+    out: &mut String,
+) -> Result<bool, Failure> {
+    if node.is_empty() {
+        return Ok(true);
+    }
+    let reported = match cluster.get(&format!("{NODE_LOCALITIES}/{node}")).await {
+        Ok(reported) => reported,
+        Err(Failure::NotFound(_)) => {
+            *out += "agent: none has reported for this node; kubectl numaloc doctor says more\n";
+            return Ok(false);
+        }
+        Err(Failure::Forbidden(why)) => {
+            let _ = writeln!(out, "agent: unknown, {why}");
+            return Ok(true);
+        }
+        Err(other) => return Err(other),
+    };
+    let seen =
+        ago(text(&reported, "/status/observedTime"), now).map_or_else(|| "?".to_owned(), age);
+    let daemon = condition(&reported, "DaemonReachable");
+    let is_reachable = daemon.is_some_and(|daemon| daemon["status"] == "True");
+    let state = match daemon {
+        Some(_) if is_reachable => "its daemon answers".to_owned(),
+        Some(daemon) => format!("its daemon does not answer: {}", text(daemon, "/message")),
+        None => "it says nothing about its daemon".to_owned(),
+    };
+    let _ = writeln!(out, "agent: seen {seen} ago, {state}");
+    Ok(is_reachable)
+}
+
+/// What the agent has written to the pod.
+fn result(pod: &Value) -> String {
+    let mut out = String::new();
+    for (title, key) in [("status", OWN_STATUS_KEY), ("status for Koordinator", STATUS_KEY)] {
+        let Some(value) = annotation(pod, key) else { continue };
+        let shown = serde_json::from_str::<Value>(value)
+            .and_then(|value| serde_json::to_string_pretty(&value))
+            .unwrap_or_else(|_| value.to_owned());
+        let _ = writeln!(out, "{title}: {}", shown.replace('\n', "\n  "));
+    }
+    if out.is_empty() { "status: the agent has written none\n".to_owned() } else { out }
+}
+
+/// The pod's events about memory locality that the API server still has.
+async fn events(
+    cluster: &impl Api,
+    namespace: &str,
+    pod: &Value,
+    now: SystemTime,
+) -> Result<String, Failure> {
+    let path = format!(
+        "/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3D{}",
+        text(pod, "/metadata/uid")
+    );
+    let mut events = match cluster.list(&path, false).await {
+        Err(Failure::Forbidden(why)) => return Ok(format!("events: unknown, {why}\n")),
+        other => other?,
+    };
+    events.retain(|event| text(event, "/reason").starts_with("MemoryLocality"));
+    events.sort_by(|a, b| text(a, "/lastTimestamp").cmp(text(b, "/lastTimestamp")));
+    let mut out = String::new();
+    for event in &events {
+        let seen = ago(text(event, "/lastTimestamp"), now).map_or_else(|| "?".to_owned(), age);
+        let message = text(event, "/message").replace('\n', "\n    ");
+        let _ = writeln!(out, "  {seen} ago {}: {message}", text(event, "/reason"));
+    }
+    Ok(if out.is_empty() { "events: none is left\n".to_owned() } else { format!("events:\n{out}") })
+}

@@ -1,0 +1,246 @@
+//! The commands with an API server of a few objects.
+
+use super::*;
+use crate::args::Output;
+use serde_json::{Value, json};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    time::{Duration, UNIX_EPOCH},
+};
+
+/// Objects and lists by path, and what was patched.
+#[derive(Default)]
+struct Fake {
+    lists: BTreeMap<String, Vec<Value>>,
+    objects: BTreeMap<String, Value>,
+    forbidden: Vec<String>,
+    patched: RefCell<Vec<(String, Value)>>,
+}
+
+impl Fake {
+    fn look<T: Clone>(&self, map: &BTreeMap<String, T>, path: &str) -> Result<T, Failure> {
+        if self.forbidden.iter().any(|forbidden| forbidden == path) {
+            return Err(Failure::Forbidden(format!("cannot list {path}")));
+        }
+        map.get(path).cloned().ok_or_else(|| Failure::NotFound(format!("{path} not found")))
+    }
+}
+
+impl Api for Fake {
+    async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.look(&self.objects, path)
+    }
+
+    async fn list(&self, path: &str, _metadata: bool) -> Result<Vec<Value>, Failure> {
+        self.look(&self.lists, path.split('?').next().unwrap_or_default())
+    }
+
+    async fn patch(&self, path: &str, patch: &Value) -> Result<Value, Failure> {
+        self.get(path).await?;
+        self.patched.borrow_mut().push((path.to_owned(), patch.clone()));
+        Ok(Value::Null)
+    }
+}
+
+/// Ten minutes after 1970 began.
+fn now() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(600)
+}
+
+fn node(name: &str, remote: u64, reachable: bool, observed: &str) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "status": {
+            "observedTime": observed, "localPercent": 75, "localBytes": 3 * remote, "remoteBytes": remote, "containers": 4,
+            "managedContainers": 1, "agentVersion": "0.1.0", "daemonVersion": "0.1.0",
+            "topRemote": [{"namespace": "shop", "pod": format!("redis-{name}"), "container": "redis", "remoteBytes": remote, "localPercent": 75}],
+            "conditions": [{"type": "DaemonReachable", "status": if reachable { "True" } else { "False" }, "message": "no such socket"}],
+        },
+    })
+}
+
+fn cluster() -> Fake {
+    let pod = json!({
+        "metadata": {
+            "name": "redis-0", "namespace": "shop", "uid": "5f1c", "labels": {"app": "redis"},
+            "annotations": {"numaloc.io/policy": "bestEffort", "numaloc.io/status": "{\"source\":\"annotation numaloc.io/policy\"}"},
+        },
+        "spec": {"nodeName": "a"},
+    });
+    let policy = |name: &str, spec: Value| json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec});
+    let event = json!({"reason": "MemoryLocalityCompleted", "message": "Container redis completed: ...\nTotal: ...", "lastTimestamp": "1970-01-01T00:09:00Z"});
+    let lists = [
+        (
+            object::NODES.to_owned(),
+            vec![
+                json!({"metadata": {"name": "a"}}),
+                json!({"metadata": {"name": "b"}}),
+                json!({"metadata": {"name": "c"}}),
+            ],
+        ),
+        (
+            object::NODE_LOCALITIES.to_owned(),
+            vec![
+                node("a", 1 << 20, true, "1970-01-01T00:09:50Z"),
+                node("b", 3 << 30, false, "1970-01-01T00:00:00Z"),
+            ],
+        ),
+        (object::pods("shop"), vec![pod.clone()]),
+        (object::PODS.to_owned(), vec![pod.clone()]),
+        (
+            object::CLUSTER_POLICIES.to_owned(),
+            vec![
+                policy("bounds", json!({"bounds": {"profile": "gentle"}})),
+                policy("other", json!({"schedule": {}, "namespaces": {"include": ["x"]}})),
+            ],
+        ),
+        (
+            object::policies("shop"),
+            vec![
+                policy(
+                    "often",
+                    json!({"schedule": {"interval": "10m"}, "podSelector": {"matchLabels": {"app": "redis"}}}),
+                ),
+                policy("broken", json!({"schedule": {"intervall": "1m"}})),
+            ],
+        ),
+        (object::ALL_POLICIES.to_owned(), vec![]),
+        ("/api/v1/namespaces/shop/events".to_owned(), vec![event]),
+    ];
+    let objects = [
+        (format!("{}/redis-0", object::pods("shop")), pod),
+        (
+            format!("{}/a", object::NODE_LOCALITIES),
+            node("a", 1 << 20, true, "1970-01-01T00:09:50Z"),
+        ),
+    ];
+    Fake { lists: lists.into(), objects: objects.into(), ..Fake::default() }
+}
+
+fn said(cluster: &Fake, action: &Action) -> Result<(String, bool), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let answer = runtime.block_on(answer(cluster, action, "shop", now()));
+    answer.map(|answer| (answer.text, answer.is_well)).map_err(|failure| failure.to_string())
+}
+
+#[test]
+fn nodes_with_the_most_remote_memory_come_first() {
+    let action = Action::Top { of: View::Nodes, output: Output::Table };
+    let (text, is_well) = said(&cluster(), &action).expect("an answer");
+    assert!(is_well);
+    insta::assert_snapshot!(text, @r#"
+    NODE    LOCAL%    REMOTE   CONTAINERS   MANAGED   DAEMON   OBSERVED
+    b           75   3.0 GiB            4         1   False         10m
+    a           75   1.0 MiB            4         1   True          10s
+    (all)       75   3.0 GiB            8         2
+    "#);
+}
+
+#[test]
+fn containers_are_those_of_the_namespace() {
+    let of = |all_namespaces| View::Containers { all_namespaces };
+    let top = |cluster: &Fake, of| said(cluster, &Action::Top { of, output: Output::Table });
+    let mut cluster = cluster();
+    insta::assert_snapshot!(top(&cluster, of(false)).expect("an answer").0, @r#"
+    NAMESPACE   POD       CONTAINER   NODE    REMOTE   LOCAL%
+    shop        redis-b   redis       b      3.0 GiB       75
+    shop        redis-a   redis       a      1.0 MiB       75
+    "#);
+    for node in cluster.lists.get_mut(object::NODE_LOCALITIES).expect("nodes") {
+        node["status"]["topRemote"][0]["namespace"] = "other".into();
+    }
+    let (text, _) = top(&cluster, of(false)).expect("an answer");
+    assert_eq!(
+        text,
+        "No container in namespace shop is among the ten of its node with the most remote memory.\n"
+    );
+    assert_eq!(top(&cluster, of(true)).expect("an answer").0.lines().count(), 3);
+}
+
+#[test]
+fn policies_say_whom_they_select_and_what_is_wrong() {
+    let action = Action::Policies { all_namespaces: false, output: Output::Table };
+    let mut cluster = cluster();
+    let (text, is_well) = said(&cluster, &action).expect("an answer");
+    assert!(!is_well, "one of them is broken");
+    insta::assert_snapshot!(text, @r#"
+    NAMESPACE   NAME     PRIORITY   DOES       ENFORCE   ROLLOUT   PODS   STATE
+    (cluster)   bounds          0   bounds     no          100 %      1   accepted
+    (cluster)   other           0   once       no          100 %      0   accepted
+    shop        often           0   each 10m                          1   accepted
+    shop        broken              nothing                               spec.schedule.intervall is not known; known here: policy, spec, interval, jitter, paused
+    "#);
+    cluster.forbidden.push(object::pods("shop"));
+    let (text, _) = said(&cluster, &action).expect("an answer");
+    assert!(text.contains('?'), "{text}");
+}
+
+#[test]
+fn a_pod_is_explained() {
+    let action = Action::Explain { pod: "redis-0".to_owned() };
+    let (text, is_well) = said(&cluster(), &action).expect("an answer");
+    assert!(is_well);
+    insta::assert_snapshot!(text, @r#"
+    pod shop/redis-0, on node a
+    annotations:
+      numaloc.io/policy: bestEffort
+    policies that select it:
+      ClusterMemoryLocalityPolicy bounds: bounds, priority 0
+      MemoryLocalityPolicy shop/often: each 10m, priority 0
+    agent: seen 10s ago, its daemon answers
+    status: {
+        "source": "annotation numaloc.io/policy"
+      }
+    events:
+      60s ago MemoryLocalityCompleted: Container redis completed: ...
+        Total: ...
+    "#);
+    let missing = said(&cluster(), &Action::Explain { pod: "x".to_owned() });
+    assert_eq!(missing, Err("/api/v1/namespaces/shop/pods/x not found".to_owned()));
+}
+
+#[test]
+fn a_run_is_asked_for_by_an_annotation() {
+    let cluster = cluster();
+    let action =
+        |id: Option<&str>| Action::Run { pod: "redis-0".to_owned(), id: id.map(str::to_owned) };
+    let (text, _) = said(&cluster, &action(None)).expect("an answer");
+    assert!(text.starts_with("pod/redis-0 annotated: run 1970-01-01T00:10:00Z\n"), "{text}");
+    let patch =
+        json!({"metadata": {"annotations": {"numaloc.io/run-now": "1970-01-01T00:10:00Z"}}});
+    assert_eq!(
+        cluster.patched.take(),
+        [("/api/v1/namespaces/shop/pods/redis-0".to_owned(), patch)]
+    );
+    assert!(said(&cluster, &action(Some("a\nb"))).is_err());
+}
+
+#[test]
+fn a_doctor_names_what_does_not_work() {
+    let mut cluster = cluster();
+    let (text, is_well) = said(&cluster, &Action::Doctor).expect("an answer");
+    assert!(!is_well);
+    insta::assert_snapshot!(text, @r#"
+    ok    definitions  the kinds are installed
+    FAIL  agents       1 of 3 nodes have none: c; is the DaemonSet's pod there and ready?
+    ok    reports      none is older than 20m
+    FAIL  daemons      not reached on 1 nodes (b): no such socket
+    ok    versions     0.1.0
+    ok    policies     2 policies, each is understood
+    "#);
+    cluster.lists.remove(object::NODE_LOCALITIES);
+    let (text, is_well) = said(&cluster, &Action::Doctor).expect("an answer");
+    assert!(!is_well && text.starts_with("FAIL  definitions"), "{text}");
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    use clap::CommandFactory;
+    Args::command().debug_assert();
+}
+
+#[test]
+fn terminals_get_nothing_to_obey() {
+    assert_eq!(plain("a\u{1b}[2J\nb\r"), "a\u{fffd}[2J\nb\u{fffd}");
+}

@@ -1,0 +1,364 @@
+//! Calls of the API server. Each has a time limit, and none is repeated here: who calls knows when that makes sense.
+
+use crate::metrics::Metrics;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde::{Deserialize, de::DeserializeOwned};
+use std::{fmt, sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+/// Longest wait for an answer's head, and for each further part of it.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Longest answer that is read, in bytes: a list of 500 large pods has 10 MB.
+const ANSWER_MAX: usize = 256 << 20;
+/// How long to wait if the server says that it has too much to do, and not for how long.
+const TOO_MUCH: Duration = Duration::from_secs(1);
+/// The longest wait that is believed: the server may be behind a proxy that knows nothing.
+const TOO_MUCH_MAX: Duration = Duration::from_secs(30);
+
+/// Who we are to the API server as the owner of fields.
+pub const MANAGER: &str = "numaloc-agent";
+
+/// Why a call has given nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// The server has forgotten the version that a watch was to begin with (410).
+    #[error("the API server has forgotten this version")]
+    Expired,
+    /// The server has too much to do (429): not before this time.
+    #[error("the API server asks to wait for {0:?}")]
+    TooMuch(Duration),
+    /// The server refuses it.
+    #[error("the API server refuses it: {0}")]
+    Refused(Refusal),
+    /// No answer, or none that can be read.
+    #[error("the API server does not answer: {0}")]
+    Lost(String),
+}
+
+/// What the server refuses, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The code of HTTP.
+    pub code: u16,
+    /// The server's words.
+    pub message: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl ApiError {
+    /// The code with which the server refuses it; `None` if it does not.
+    pub fn refused(&self) -> Option<u16> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.code),
+            _ => None,
+        }
+    }
+}
+
+/// A client of the API server. Clones share its connections.
+#[derive(Clone)]
+pub struct Api {
+    client: kube::Client,
+    metrics: Arc<Metrics>,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").finish_non_exhaustive()
+    }
+}
+
+/// The form in which objects are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Whole,
+    /// Their metadata alone.
+    Metadata,
+}
+
+impl Form {
+    fn accept(self, is_list: bool) -> &'static str {
+        match (self, is_list) {
+            (Self::Whole, _) => "application/json",
+            (Self::Metadata, false) => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+            }
+            (Self::Metadata, true) => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+            }
+        }
+    }
+}
+
+impl Api {
+    /// The API server that the environment names: by a kubeconfig (KUBECONFIG), or that of the cluster that this process runs in.
+    ///
+    /// # Errors
+    /// The environment names none, or its keys cannot be read.
+    pub async fn from_env() -> anyhow::Result<Self> {
+        use anyhow::Context;
+        let config = kube::Config::infer().await;
+        let config = config.context(
+            "cannot find the API server: run in a pod with a service account, or set KUBECONFIG",
+        )?;
+        Self::new(config)
+    }
+
+    /// The API server of a configuration.
+    ///
+    /// # Errors
+    /// Its keys cannot be used.
+    pub fn new(mut config: kube::Config) -> anyhow::Result<Self> {
+        // It would try for up to a quarter of an hour, and hide it.
+        config.default_retry = false;
+        config.connect_timeout = Some(ANSWER);
+        let agent = concat!("numaloc-agent/", env!("CARGO_PKG_VERSION"));
+        let agent = http::HeaderValue::from_static(agent);
+        config.headers.push((header::USER_AGENT, agent));
+        Ok(Self { client: kube::Client::try_from(config)?, metrics: Arc::default() })
+    }
+
+    /// An API server that is not real.
+    #[cfg(test)]
+    pub fn fake(client: kube::Client) -> Self {
+        Self { client, metrics: Arc::default() }
+    }
+
+    /// What is counted of the calls, beside other figures.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Gets a list.
+    ///
+    /// # Errors
+    /// There is no answer, or it is a refusal.
+    pub async fn list<T: DeserializeOwned>(&self, path: &str, form: Form) -> Result<T, ApiError> {
+        let request = request(Method::GET, path).header(header::ACCEPT, form.accept(true));
+        let bytes = self.whole("list", request.body(Body::empty())).await?;
+        serde_json::from_slice(&bytes).map_err(|error| ApiError::Lost(format!("a list: {error}")))
+    }
+
+    /// Begins a watch.
+    ///
+    /// # Errors
+    /// There is no answer, or it is a refusal.
+    pub async fn watch(&self, path: &str, form: Form) -> Result<Lines, ApiError> {
+        let request = request(Method::GET, path).header(header::ACCEPT, form.accept(false));
+        let head = self.head(request.body(Body::empty())).await;
+        self.metrics.requested("watch", end(&head));
+        let body = head?;
+        Ok(Lines { body, read: Vec::new(), from: 0 })
+    }
+
+    /// Creates an object.
+    ///
+    /// # Errors
+    /// There is no answer, or it is a refusal.
+    pub async fn create(&self, path: &str, object: &serde_json::Value) -> Result<(), ApiError> {
+        let request = request(Method::POST, &with_manager(path));
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        self.whole("create", request.body(object.to_string().into_bytes().into())).await.map(drop)
+    }
+
+    /// Changes the fields of an object that `patch` has.
+    ///
+    /// # Errors
+    /// There is no answer, or it is a refusal.
+    pub async fn patch(&self, path: &str, patch: &serde_json::Value) -> Result<(), ApiError> {
+        let request = request(Method::PATCH, &with_manager(path));
+        let request = request.header(header::CONTENT_TYPE, "application/merge-patch+json");
+        self.whole("patch", request.body(patch.to_string().into_bytes().into())).await.map(drop)
+    }
+
+    /// The body of an answer that is no refusal.
+    async fn head(&self, request: http::Result<Request<Body>>) -> Result<Body, ApiError> {
+        let request = request.map_err(|error| ApiError::Lost(error.to_string()))?;
+        let answer = match timeout(ANSWER, self.client.send(request)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return Err(ApiError::Lost(numaloc_keeper::innermost(&error))),
+            Err(_) => return Err(ApiError::Lost(format!("no answer within {ANSWER:?}"))),
+        };
+        let (head, body) = answer.into_parts();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        let after = head.headers.get(header::RETRY_AFTER);
+        let after = after.and_then(|after| after.to_str().ok()?.trim().parse().ok());
+        let bytes = collect(body).await.unwrap_or_default();
+        Err(refusal(head.status, after, &bytes))
+    }
+
+    async fn whole(
+        &self,
+        verb: &'static str,
+        request: http::Result<Request<Body>>,
+    ) -> Result<Vec<u8>, ApiError> {
+        let done = match self.head(request).await {
+            Ok(body) => collect(body).await,
+            Err(error) => Err(error),
+        };
+        self.metrics.requested(verb, end(&done));
+        done
+    }
+}
+
+/// How a call has ended, for the figures.
+fn end<T>(done: &Result<T, ApiError>) -> &'static str {
+    match done {
+        Ok(_) => "done",
+        Err(ApiError::Expired) => "expired",
+        Err(ApiError::TooMuch(_)) => "too_much",
+        Err(ApiError::Refused(_)) => "refused",
+        Err(ApiError::Lost(_)) => "lost",
+    }
+}
+
+fn request(method: Method, path: &str) -> http::request::Builder {
+    Request::builder().method(method).uri(path)
+}
+
+fn with_manager(path: &str) -> String {
+    format!("{path}?fieldManager={MANAGER}")
+}
+
+async fn collect(mut body: Body) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    while let Some(part) = part(&mut body, ANSWER).await? {
+        bytes.extend_from_slice(&part);
+        if bytes.len() > ANSWER_MAX {
+            return Err(ApiError::Lost(format!("it is longer than {ANSWER_MAX} bytes")));
+        }
+    }
+    Ok(bytes)
+}
+
+/// The next part of an answer; `None` at its end.
+async fn part(body: &mut Body, patience: Duration) -> Result<Option<Vec<u8>>, ApiError> {
+    loop {
+        match timeout(patience, body.frame()).await {
+            Err(_) => return Err(ApiError::Lost(format!("nothing within {patience:?}"))),
+            Ok(None) => return Ok(None),
+            Ok(Some(Err(error))) => return Err(ApiError::Lost(error.to_string())),
+            Ok(Some(Ok(frame))) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data.to_vec()));
+                }
+            }
+        }
+    }
+}
+
+/// `metav1.Status`, as far as it is read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Status {
+    message: String,
+    code: u16,
+    details: Details,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Details {
+    retry_after_seconds: u64,
+}
+
+impl Status {
+    /// The error that a watch has told.
+    pub fn error(self) -> ApiError {
+        let status = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        self.error_of(status, None)
+    }
+
+    fn error_of(self, status: StatusCode, after: Option<u64>) -> ApiError {
+        let after = after.or(Some(self.details.retry_after_seconds).filter(|&after| after > 0));
+        match status {
+            StatusCode::GONE => ApiError::Expired,
+            StatusCode::TOO_MANY_REQUESTS => {
+                let after = after.map_or(TOO_MUCH, Duration::from_secs);
+                ApiError::TooMuch(after.min(TOO_MUCH_MAX))
+            }
+            status if status.is_server_error() => {
+                ApiError::Lost(format!("{} ({})", self.message, status.as_u16()))
+            }
+            status => {
+                let message = numaloc_api::written::shown(&self.message, 1000);
+                ApiError::Refused(Refusal { code: status.as_u16(), message })
+            }
+        }
+    }
+}
+
+fn refusal(status: StatusCode, after: Option<u64>, body: &[u8]) -> ApiError {
+    // Priority and fairness answers in plain text.
+    let text =
+        || Status { message: String::from_utf8_lossy(body).trim().to_owned(), ..Status::default() };
+    serde_json::from_slice(body).unwrap_or_else(|_| text()).error_of(status, after)
+}
+
+/// The lines of an answer that does not end soon.
+pub struct Lines {
+    body: Body,
+    read: Vec<u8>,
+    /// Where the next line is looked for.
+    from: usize,
+}
+
+impl Lines {
+    /// The next line; `None` at the end. Within `patience` something has to come.
+    ///
+    /// # Errors
+    /// Nothing has come, or the connection has failed.
+    pub async fn next(&mut self, patience: Duration) -> Result<Option<Vec<u8>>, ApiError> {
+        loop {
+            let found = self.read[self.from..].iter().position(|&byte| byte == b'\n');
+            if let Some(at) = found {
+                let rest = self.read.split_off(self.from + at + 1);
+                self.from = 0;
+                return Ok(Some(std::mem::replace(&mut self.read, rest)));
+            }
+            self.from = self.read.len();
+            match part(&mut self.body, patience).await? {
+                Some(part) => self.read.extend_from_slice(&part),
+                None => return Ok(None),
+            }
+            if self.read.len() > ANSWER_MAX {
+                return Err(ApiError::Lost(format!("a line is longer than {ANSWER_MAX} bytes")));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_say_what_to_do() {
+        let status = |code| StatusCode::from_u16(code).expect("a code");
+        let json =
+            br#"{"kind":"Status","message":"no","code":422,"details":{"retryAfterSeconds":3}}"#;
+        let refused =
+            |code, message: &str| ApiError::Refused(Refusal { code, message: message.to_owned() });
+        for (code, after, body, expected) in [
+            (410, None, &b"x"[..], ApiError::Expired),
+            (429, Some(7), b"x", ApiError::TooMuch(Duration::from_secs(7))),
+            (429, None, json, ApiError::TooMuch(Duration::from_secs(3))),
+            (429, None, b"", ApiError::TooMuch(TOO_MUCH)),
+            (429, Some(u64::MAX), b"", ApiError::TooMuch(TOO_MUCH_MAX)),
+            (422, None, json, refused(422, "no")),
+            (403, None, b"forbidden\n", refused(403, "forbidden")),
+            (503, None, b"soon", ApiError::Lost("soon (503)".to_owned())),
+        ] {
+            assert_eq!(refusal(status(code), after, body), expected, "{code}");
+        }
+    }
+}

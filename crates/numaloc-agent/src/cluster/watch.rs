@@ -1,0 +1,190 @@
+//! Follows the objects of one kind: a list from the API server's cache, then each change.
+//!
+//! A list replaces what is known in one step, so nothing is missing while it comes. What the server has forgotten (410) is listed again.
+
+use super::{
+    api::{Api, ApiError, Form, Lines, Status},
+    objects::{List, Meta, Object},
+};
+use serde::Deserialize;
+use std::{convert::Infallible, time::Duration};
+use tokio::time::{Instant, sleep};
+
+/// How long a watch is asked for, and up to how much more by chance, so that agents that were started at once do not all come back at
+/// once. The server tells at least each minute that it is there.
+const WATCH_SECONDS: u64 = 300;
+const WATCH_JITTER_SECONDS: u64 = 300;
+/// A watch that has said nothing for so long is broken.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Waits between attempts: doubled each time, by chance up to as much again.
+const FIRST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_secs(8);
+
+/// Which objects are followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The path of their collection.
+    pub path: String,
+    /// The field selector that chooses among them.
+    pub fields: String,
+    /// In which form they are asked for.
+    pub form: Form,
+}
+
+impl Selection {
+    fn list(&self) -> String {
+        // From the server's cache: any version will do, because the watch goes on from it.
+        format!("{}?fieldSelector={}&resourceVersion=0", self.path, encoded(&self.fields))
+    }
+
+    fn watch(&self, version: &str) -> String {
+        let seconds = WATCH_SECONDS + fastrand::u64(..=WATCH_JITTER_SECONDS);
+        format!(
+            "{}?watch=true&allowWatchBookmarks=true&fieldSelector={}&resourceVersion={}&timeoutSeconds={seconds}",
+            self.path,
+            encoded(&self.fields),
+            encoded(version)
+        )
+    }
+}
+
+/// A text as a value in a URI.
+fn encoded(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().fold(String::new(), |mut encoded, byte| {
+        match is_plain(byte) {
+            true => encoded.push(char::from(byte)),
+            false => encoded.push_str(&format!("%{byte:02X}")),
+        }
+        encoded
+    })
+}
+
+/// Where what is followed goes.
+pub trait Sink<T>: Sync {
+    /// All that there are. What was known and is not among them is gone.
+    fn listed(&self, all: Vec<T>);
+    /// One is new, or has changed.
+    fn applied(&self, one: T);
+    /// One is gone.
+    fn deleted(&self, one: T);
+}
+
+/// Follows objects forever. What fails is tried again after a while, which grows.
+pub async fn follow<T: Object>(
+    api: &Api,
+    selection: &Selection,
+    sink: &impl Sink<T>,
+) -> Infallible {
+    let mut version = None;
+    let mut wait = FIRST;
+    let mut said = None;
+    loop {
+        let begin = Instant::now();
+        let done = follow_once(api, selection, sink, &mut version).await;
+        if begin.elapsed() > LONGEST {
+            (wait, said) = (FIRST, None);
+        }
+        let Err(error) = done else {
+            // The server ends each watch at its time; one that it ends at once is not begun again at once.
+            if begin.elapsed() < LONGEST {
+                sleep(wait).await;
+            }
+            continue;
+        };
+        let pause = match error {
+            // There is nothing to wait for.
+            ApiError::Expired => {
+                version = None;
+                Duration::ZERO
+            }
+            ApiError::TooMuch(after) => after,
+            ApiError::Refused(_) | ApiError::Lost(_) => Duration::ZERO,
+        };
+        let why = error.to_string();
+        if said.as_ref() != Some(&why) {
+            tracing::warn!(path = %selection.path, fields = %selection.fields, "{why}. It is tried again");
+            said = Some(why);
+        }
+        sleep(pause + wait.mul_f64(1.0 + fastrand::f64())).await;
+        wait = (2 * wait).min(LONGEST);
+    }
+}
+
+/// A change as the server tells it.
+#[derive(Deserialize)]
+#[serde(tag = "type", content = "object", rename_all = "UPPERCASE")]
+enum Change<T> {
+    Added(T),
+    Modified(T),
+    Deleted(T),
+    Bookmark(BookmarkObject),
+    Error(Status),
+}
+
+#[derive(Deserialize)]
+struct BookmarkObject {
+    metadata: Meta,
+}
+
+/// Lists, if `version` is not known, and watches until the server ends that.
+async fn follow_once<T: Object>(
+    api: &Api,
+    selection: &Selection,
+    sink: &impl Sink<T>,
+    version: &mut Option<String>,
+) -> Result<(), ApiError> {
+    let from = match version.clone() {
+        Some(from) => from,
+        None => {
+            let List { metadata, items } = api.list(&selection.list(), selection.form).await?;
+            sink.listed(items);
+            version.insert(metadata.resource_version).clone()
+        }
+    };
+    let mut lines: Lines = api.watch(&selection.watch(&from), selection.form).await?;
+    while let Some(line) = lines.next(PATIENCE).await? {
+        let change: Change<T> = match serde_json::from_slice(&line) {
+            Ok(change) => change,
+            Err(error) => {
+                // Whatever it was, a list tells what there is.
+                *version = None;
+                return Err(ApiError::Lost(format!("a change cannot be read: {error}")));
+            }
+        };
+        let meta = match &change {
+            Change::Added(one) | Change::Modified(one) | Change::Deleted(one) => one.meta(),
+            Change::Bookmark(bookmark) => &bookmark.metadata,
+            Change::Error(_) => &Meta::default(),
+        };
+        if !meta.resource_version.is_empty() {
+            *version = Some(meta.resource_version.clone());
+        }
+        match change {
+            Change::Added(one) | Change::Modified(one) => sink.applied(one),
+            Change::Deleted(one) => sink.deleted(one),
+            Change::Bookmark(_) => {}
+            Change::Error(status) => return Err(status.error()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_encoded() {
+        let selection = Selection {
+            path: "/api/v1/pods".to_owned(),
+            fields: "spec.nodeName=a&b".to_owned(),
+            form: Form::Whole,
+        };
+        assert_eq!(
+            selection.list(),
+            "/api/v1/pods?fieldSelector=spec.nodeName%3Da%26b&resourceVersion=0"
+        );
+        assert!(selection.watch("7").contains("&resourceVersion=7&timeoutSeconds="));
+    }
+}

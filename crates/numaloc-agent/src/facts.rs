@@ -1,0 +1,238 @@
+//! What is known of a pod, from the API's object. Pure.
+
+use crate::cluster::objects::{ContainerSpec, ContainerState, Meta, PodObject};
+use numaloc_policy::{Pod, Resources};
+
+/// The annotation of a static pod's mirror that has the uid by which its node knows it (kubernetes/pkg/kubelet/types).
+const MIRROR_KEY: &str = "kubernetes.io/config.mirror";
+const SHARES_PER_CPU: u64 = 1024;
+const SHARES_MIN: u64 = 2;
+
+/// A pod of this node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Its uid in the API, of which the node knows static pods by another one.
+    pub api_uid: String,
+    /// As the policies see it: with as much of its labels and annotations as is read, and the uid that its node knows.
+    pub pod: Pod,
+    /// Its containers that run or will run again, sidecars last, each in the pod's order.
+    pub containers: Vec<Container>,
+    /// Who last wrote the status annotation; `None`: nobody did.
+    pub status_writer: Option<String>,
+}
+
+/// A container of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Container {
+    /// Its name within the pod.
+    pub name: String,
+    /// The id that its runtime knows; `None`: it has not been made yet.
+    pub id: Option<String>,
+    /// What the kubelet gives it.
+    pub resources: Resources,
+}
+
+impl Facts {
+    /// What an object tells.
+    pub fn new(object: PodObject) -> Self {
+        let PodObject { metadata, spec, status } = object;
+        let Meta { name, namespace, uid: api_uid, labels, annotations, status_writer, .. } =
+            metadata;
+        let uid = annotations.get(MIRROR_KEY).unwrap_or(&api_uid).clone();
+        let mut containers = Vec::new();
+        if !matches!(status.phase.as_str(), "Succeeded" | "Failed") {
+            let restart = spec.restart_policy.as_str();
+            let usual = spec
+                .containers
+                .iter()
+                .filter_map(|container| running(container, &status.container_statuses, restart));
+            let sidecars =
+                spec.init_containers.iter().filter(|init| init.restart_policy == "Always");
+            let sidecars = sidecars.filter_map(|container| {
+                running(container, &status.init_container_statuses, "Always")
+            });
+            containers = usual.chain(sidecars).collect();
+        }
+        let cgroup_parent = cgroup_parent(&status.qos_class, &uid);
+        let pod = Pod { namespace, name, uid, labels, annotations, cgroup_parent };
+        Self { api_uid, pod: pod.bounded(), containers, status_writer }
+    }
+}
+
+/// A container, if it runs or will run again.
+fn running(spec: &ContainerSpec, states: &[ContainerState], restart: &str) -> Option<Container> {
+    let state = states.iter().find(|state| state.name == spec.name)?;
+    // `containerd://<id>`.
+    let id = state.container_id.rsplit('/').next().filter(|id| !id.is_empty());
+    let is_over = state.state.terminated.as_ref().is_some_and(|ended| match restart {
+        "Never" => true,
+        "OnFailure" => ended.exit_code == 0,
+        _ => false,
+    });
+    // Between two runs it has the id of the last one, whose cgroup is gone.
+    (!is_over && id.is_some()).then(|| Container {
+        name: spec.name.clone(),
+        id: id.filter(|_| state.state.running.is_some()).map(str::to_owned),
+        resources: resources(spec),
+    })
+}
+
+/// The cgroup of a pod as the kubelet names it with cgroupfs: it says the pod's class.
+fn cgroup_parent(class: &str, uid: &str) -> String {
+    match class {
+        "Guaranteed" => format!("/kubepods/pod{uid}"),
+        "Burstable" => format!("/kubepods/burstable/pod{uid}"),
+        "BestEffort" => format!("/kubepods/besteffort/pod{uid}"),
+        _ => String::new(),
+    }
+}
+
+/// What the kubelet makes of a container's requests (kubernetes/pkg/kubelet/cm, `MilliCPUToShares`).
+fn resources(spec: &ContainerSpec) -> Resources {
+    let of = |key: &str| spec.resources.requests.get(key).or(spec.resources.limits.get(key));
+    let shares = of("cpu").and_then(|cpu| milli(cpu));
+    let shares = shares.map(|milli| (milli * SHARES_PER_CPU / 1000).max(SHARES_MIN));
+    Resources { cpu_shares: shares, ..Resources::default() }
+}
+
+/// Thousandths of a CPU, rounded up; `None`: it is not a quantity of the API, or more than any machine has.
+fn milli(quantity: &str) -> Option<u64> {
+    let digits = quantity.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let nano: u128 = match &quantity[digits.len()..] {
+        "n" => 1,
+        "u" => 1_000,
+        "m" => 1_000_000,
+        "" => 1_000_000_000,
+        "k" => 1_000_000_000_000,
+        _ => return None,
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.len() > 9 || fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    let number = |text: &str| match text {
+        "" => Some(0),
+        text if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse::<u128>().ok(),
+        _ => None,
+    };
+    let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
+    let nanos = number(whole)? * nano + number(fraction)? * nano / scale;
+    u64::try_from(nanos.div_ceil(1_000_000)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_api::value::QosClass;
+    use numaloc_policy::{Ceilings, qos_class};
+    use proptest::prelude::*;
+
+    const POD: &str = include_str!("../tests/pod.json");
+
+    fn facts(change: impl FnOnce(&mut serde_json::Value)) -> Facts {
+        let mut pod = serde_json::from_str(POD).expect("JSON");
+        change(&mut pod);
+        Facts::new(serde_json::from_value(pod).expect("a pod"))
+    }
+
+    fn names(facts: &Facts) -> Vec<&str> {
+        facts.containers.iter().map(|container| container.name.as_str()).collect()
+    }
+
+    #[test]
+    fn containers_and_sidecars_that_run_are_known_in_the_pods_order() {
+        let pod = facts(|_| {});
+        assert_eq!(names(&pod), ["web", "cache", "proxy"]);
+        assert_eq!(pod.containers[0].id.as_deref(), Some("a".repeat(64).as_str()));
+        assert_eq!((&*pod.pod.namespace, &*pod.pod.name), ("shop", "web-0"));
+        assert_eq!(
+            pod.pod.annotations.keys().collect::<Vec<_>>(),
+            ["koordinator.sh/memoryLocality"]
+        );
+    }
+
+    #[test]
+    fn a_container_that_will_run_again_stays_without_its_id() {
+        let ended = |code: i64, restart: &str| {
+            facts(|pod| {
+                pod["spec"]["restartPolicy"] = restart.into();
+                let state = serde_json::json!({"terminated": {"exitCode": code}});
+                pod["status"]["containerStatuses"][0]["state"] = state;
+            })
+        };
+        for (code, restart, stays) in [
+            (0, "Always", true),
+            (1, "OnFailure", true),
+            (0, "OnFailure", false),
+            (1, "Never", false),
+        ] {
+            let pod = ended(code, restart);
+            // Statuses come by name: the first is that of `cache`.
+            let cache = pod.containers.iter().find(|container| container.name == "cache");
+            assert_eq!(
+                cache.map(|cache| cache.id.clone()),
+                stays.then_some(None),
+                "{code} {restart}"
+            );
+        }
+        let done = facts(|pod| pod["status"]["phase"] = "Succeeded".into());
+        assert_eq!(names(&done), [""; 0]);
+    }
+
+    #[test]
+    fn a_static_pod_has_the_uid_of_its_node() {
+        let pod = facts(|pod| pod["metadata"]["annotations"][MIRROR_KEY] = "0123abcd".into());
+        assert_eq!(
+            (&*pod.pod.uid, &*pod.api_uid),
+            ("0123abcd", "5f2a60c1-d3b4-4e89-8f00-000000000001")
+        );
+    }
+
+    #[test]
+    fn the_class_is_that_of_the_kubelet() {
+        for (class, cpu, expected) in [
+            ("Guaranteed", "2", QosClass::Lsr),
+            ("Guaranteed", "2000m", QosClass::Lsr),
+            ("Guaranteed", "1500m", QosClass::Ls),
+            ("Burstable", "2", QosClass::Ls),
+            ("BestEffort", "0", QosClass::Be),
+        ] {
+            let pod = facts(|pod| {
+                pod["status"]["qosClass"] = class.into();
+                pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu.into();
+            });
+            let resources = pod.containers[0].resources;
+            let container = numaloc_policy::Container { name: "web".to_owned(), resources };
+            assert_eq!(
+                qos_class(&pod.pod, &container, &Ceilings::default()),
+                expected,
+                "{class} {cpu}"
+            );
+        }
+    }
+
+    #[test]
+    fn quantities_are_those_of_the_api() {
+        for (text, expected) in [
+            ("2", Some(2000)),
+            ("1.5", Some(1500)),
+            ("500m", Some(500)),
+            ("1k", Some(1_000_000)),
+            ("100u", Some(1)),
+            (".5", Some(500)),
+            ("", None),
+            ("-1", None),
+            ("1Gi", None),
+            ("1e3", None),
+        ] {
+            assert_eq!(milli(text), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_quantity_is_read_or_not(text in r"[0-9.a-z\PC]{0,24}") {
+            let _ = milli(&text);
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Keeps numalocd as the cluster wants it, and says what became of it. One task: whatever fails, all is compared again.
+
+use crate::{
+    cluster::api::MANAGER,
+    config::{Config, OtherAgent, Register},
+    facts::Facts,
+    known::{Known, PodKey},
+    labels::MARK,
+    metrics::{Counts, Metrics},
+    outbox::{Outbox, Post, Report, Subject},
+    results::{Results, Told, report},
+    sources::ClusterSources,
+    wanted::{Registrar, WantedPod, ids, wanted},
+};
+use numaloc_api::{NRI_SOURCE, v1};
+use numaloc_keeper::{AGAIN, BackOff, Daemon, Events, Others, Records, hash};
+use numaloc_policy::{EventKind, EventReason, PodEvent};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio_stream::StreamExt;
+use tonic::Status;
+
+/// Each lease is renewed this often within its time.
+const RENEWALS: u32 = 3;
+/// From so many changed pods on all are declared at once.
+const MANY: usize = 50;
+/// When nothing more comes for so long, the events that are stored have been told.
+const QUIET: Duration = Duration::from_millis(100);
+/// Containers of a pod whose runs end within this time are told together.
+const TOGETHER: Duration = Duration::from_millis(500);
+/// The label with the id of a container for which numaloc-nri has a schedule.
+const NRI_CONTAINER: &str = "numaloc.io/container-id";
+
+/// Keeps numalocd as it is to be.
+#[derive(Debug)]
+pub struct Keeper<D> {
+    config: Arc<Config>,
+    records: Records<D>,
+    known: Arc<Known>,
+    outbox: Arc<Outbox>,
+    sources: ClusterSources,
+    /// What numaloc-nri has at numalocd.
+    nri: Nri,
+    /// The pods of this node, and what is wanted for them.
+    pods: BTreeMap<PodKey, KeptPod>,
+    /// The pod of each schedule that is wanted.
+    of_schedule: BTreeMap<String, PodKey>,
+    results: Results,
+    /// Pods of which a run has ended, and when that is said: soon, so that containers that end together are told together.
+    ended: BTreeSet<PodKey>,
+    say_at: Option<Instant>,
+    metrics: Arc<Metrics>,
+}
+
+/// A pod as it was last looked at.
+#[derive(Debug)]
+struct KeptPod {
+    facts: Arc<Facts>,
+    wanted: WantedPod,
+    told: Told,
+}
+
+impl KeptPod {
+    fn say(&mut self, results: &Results, is_there: impl Fn(&str) -> bool, outbox: &Outbox) {
+        if let Some(report) = report(&self.facts, &self.wanted, results, is_there, &mut self.told) {
+            outbox.push(Subject::pod(&self.facts), report);
+        }
+    }
+}
+
+/// What numaloc-nri has at numalocd.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Nri {
+    /// Who it is to numalocd, if it has registered containers.
+    creator: Option<String>,
+    /// The containers for which it has schedules.
+    scheduled: BTreeSet<String>,
+}
+
+impl Nri {
+    fn of(others: Others) -> Self {
+        let creator = others.workloads.into_iter().next().map(|workload| workload.creator);
+        let container = |mut schedule: v1::Schedule| schedule.labels.remove(NRI_CONTAINER);
+        Self { creator, scheduled: others.schedules.into_iter().filter_map(container).collect() }
+    }
+}
+
+impl<D: Daemon> Keeper<D> {
+    /// A keeper that knows nothing yet.
+    pub fn new(
+        config: Arc<Config>,
+        daemon: D,
+        known: Arc<Known>,
+        outbox: Arc<Outbox>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
+        Self {
+            config,
+            records,
+            known,
+            outbox,
+            sources: ClusterSources::default(),
+            nri: Nri::default(),
+            pods: BTreeMap::new(),
+            of_schedule: BTreeMap::new(),
+            results: Results::default(),
+            ended: BTreeSet::new(),
+            say_at: None,
+            metrics,
+        }
+    }
+
+    /// Works forever. What fails is done again from the begin, with back-off.
+    pub async fn run(mut self) -> Infallible {
+        let mut back_off = BackOff::default();
+        loop {
+            let begin = Instant::now();
+            let Err(status) = self.serve().await;
+            self.metrics.daemon(false);
+            let wait = back_off.after(begin.elapsed());
+            tracing::warn!(
+                "numalocd: {} ({:?}); again in {wait:?}. Meanwhile nothing is lost: the cluster is watched",
+                status.message(),
+                status.code()
+            );
+            sleep(wait).await;
+        }
+    }
+
+    /// Declares everything, and then each change, until numalocd is lost.
+    async fn serve(&mut self) -> Result<Infallible, Status> {
+        while !self.known.is_complete() {
+            self.known.filled().await;
+        }
+        self.records.connect().await?;
+        self.metrics.daemon(true);
+        self.nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
+        let me = self.records.me().to_owned();
+        let mut events = self.records.daemon().events(me).await?;
+        // Their ends may be among the events by now.
+        self.results.begin(self.records.begun());
+        // What ended while nobody looked is told before a policy that has changed since has it run again.
+        self.look();
+        self.take_stored(&mut events).await?;
+        self.declare().await?;
+        tracing::info!(
+            me = %self.records.me(),
+            pods = self.pods.len(),
+            workloads = self.records.workloads(),
+            schedules = self.records.schedules().len(),
+            "numalocd has what the cluster wants"
+        );
+        self.count();
+        let mut renewal = interval(self.config.lease / RENEWALS);
+        renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        renewal.reset();
+        loop {
+            let again = self.records.again();
+            let due = again.unwrap_or_else(|| Instant::now() + AGAIN);
+            let (is_ended, say_at) = (self.say_at.is_some(), self.say_at.unwrap_or(due));
+            tokio::select! {
+                () = self.known.filled() => self.changed().await?,
+                event = events.next() => self.happened(event)?,
+                () = sleep_until(say_at), if is_ended => self.say_ended(),
+                _ = renewal.tick() => self.renew().await?,
+                () = sleep_until(due), if again.is_some() => self.declare_again().await?,
+            }
+            self.count();
+        }
+    }
+
+    /// Counts what there is now.
+    fn count(&self) {
+        let mut counts = Counts { pods: self.pods.len(), ..Counts::default() };
+        for pod in self.pods.values() {
+            let containers = pod.wanted.containers.iter();
+            counts.scheduled += containers.filter(|of| of.schedule().is_some()).count();
+            counts.stood_back += usize::from(pod.wanted.other.is_some());
+            counts.invalid +=
+                usize::from(pod.wanted.other.is_none() && !pod.wanted.events.is_empty());
+        }
+        self.metrics.counts(counts);
+    }
+
+    /// Takes the events that numalocd has stored, and then says what they mean.
+    async fn take_stored(&mut self, events: &mut Events) -> Result<(), Status> {
+        while let Ok(event) = timeout(QUIET, events.next()).await {
+            let event = event.ok_or_else(|| Status::unavailable("the events have ended"))??;
+            self.results.take(event);
+        }
+        self.say_all(|_, _| true);
+        Ok(())
+    }
+
+    fn happened(&mut self, event: Option<Result<v1::Event, Status>>) -> Result<(), Status> {
+        let event = event.ok_or_else(|| Status::unavailable("the events have ended"))??;
+        let schedule = self.results.take(event);
+        if let Some(key) = schedule.and_then(|schedule| self.of_schedule.get(&schedule)).cloned() {
+            self.ended.insert(key);
+            self.say_at.get_or_insert_with(|| Instant::now() + TOGETHER);
+        }
+        Ok(())
+    }
+
+    fn say_ended(&mut self) {
+        self.say_at = None;
+        for key in std::mem::take(&mut self.ended) {
+            self.say(&key);
+        }
+    }
+
+    async fn renew(&mut self) -> Result<(), Status> {
+        let is_same = self.records.renew().await?;
+        let nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
+        if is_same && nri == self.nri {
+            return Ok(());
+        }
+        self.nri = nri;
+        self.declare_again().await
+    }
+
+    async fn declare_again(&mut self) -> Result<(), Status> {
+        self.look();
+        self.declare().await
+    }
+
+    /// Looks at all that is known of the cluster.
+    fn look(&mut self) {
+        // Whoever calls this knows that it is complete.
+        let Some(all) = self.known.snapshot() else { return };
+        self.sources.update(&self.config.config_maps, &all.config_maps, &all.node);
+        self.say_sources();
+        let mut before = std::mem::take(&mut self.pods);
+        for (key, facts) in all.pods {
+            let told = before.remove(&key).filter(|pod| pod.facts.api_uid == facts.api_uid);
+            let told = told.map_or_else(|| Told::of(&facts), |pod| pod.told);
+            let wanted = self.wanted(&facts);
+            self.pods.insert(key, KeptPod { facts, wanted, told });
+        }
+        self.of_schedule = BTreeMap::new();
+        for (key, pod) in &self.pods {
+            let schedules =
+                pod.wanted.containers.iter().filter_map(|container| container.schedule());
+            self.of_schedule.extend(schedules.map(|name| (name.to_owned(), key.clone())));
+        }
+        self.results.retain(|schedule| self.of_schedule.contains_key(schedule));
+    }
+
+    /// Declares all that is wanted.
+    async fn declare(&mut self) -> Result<(), Status> {
+        let containers = self.pods.values().flat_map(|pod| &pod.wanted.containers);
+        let all = containers.map(|container| container.records.clone()).collect();
+        self.records.declare(all).await?;
+        self.results.begin(self.records.begun());
+        self.say_all(Records::has);
+        Ok(())
+    }
+
+    /// Takes changes in, and brings numalocd up to date with them.
+    async fn changed(&mut self) -> Result<(), Status> {
+        let changed = self.known.changed();
+        if changed.all || changed.pods.len() >= MANY {
+            return self.declare_again().await;
+        }
+        // The plugin hears of a new container before its pod's status has it.
+        if changed.pods.iter().any(|key| self.has_new_container(key)) {
+            let nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
+            let is_same = nri.creator == self.nri.creator;
+            self.nri = nri;
+            if !is_same {
+                return self.declare_again().await;
+            }
+        }
+        for key in changed.pods {
+            self.change(key).await?;
+        }
+        Ok(())
+    }
+
+    fn has_new_container(&self, key: &str) -> bool {
+        let ids = |facts: &Facts| -> BTreeSet<String> {
+            facts.containers.iter().filter_map(|container| container.id.clone()).collect()
+        };
+        let known = self.pods.get(key).map(|pod| ids(&pod.facts)).unwrap_or_default();
+        self.known.pod(key).is_some_and(|facts| !ids(&facts).is_subset(&known))
+    }
+
+    /// A pod has come, changed or gone.
+    async fn change(&mut self, key: PodKey) -> Result<(), Status> {
+        let facts = self.known.pod(&key);
+        let before = self.pods.remove(&key);
+        let mut gone: BTreeSet<_> = before.iter().flat_map(|pod| ids(&pod.facts)).collect();
+        if let Some(facts) = facts {
+            for id in ids(&facts) {
+                gone.remove(&id);
+            }
+            let wanted = self.wanted(&facts);
+            let same = before.as_ref().filter(|pod| pod.facts.api_uid == facts.api_uid);
+            let told = same.map_or_else(|| Told::of(&facts), |pod| pod.told.clone());
+            let was_wanted = |records: &numaloc_keeper::Wanted| {
+                let before = before.iter().flat_map(|pod| &pod.wanted.containers);
+                before.into_iter().any(|container| container.records == *records)
+            };
+            // Most changes of a pod change nothing that is wanted, as those that we make.
+            let records = wanted.containers.iter().map(|container| container.records.clone());
+            let changed: Vec<_> = records.filter(|records| !was_wanted(records)).collect();
+            for container in &wanted.containers {
+                if let Some(name) = container.schedule() {
+                    self.of_schedule.insert(name.to_owned(), key.clone());
+                }
+            }
+            self.pods.insert(key.clone(), KeptPod { facts, wanted, told });
+            for records in changed {
+                self.records.keep(records).await?;
+            }
+            self.results.begin(self.records.begun());
+            self.say(&key);
+        }
+        for id in gone {
+            self.records.forget(&id).await?;
+            self.of_schedule.remove(&format!("{}{id}", numaloc_api::value::ScheduleId::PREFIX));
+        }
+        self.results.retain(|schedule| self.of_schedule.contains_key(schedule));
+        Ok(())
+    }
+
+    fn wanted(&self, facts: &Facts) -> WantedPod {
+        let other = self.other(facts);
+        let sources = self.sources.with(&self.config.pods);
+        wanted(facts, sources, &self.registrar(), other.as_deref())
+    }
+
+    fn registrar(&self) -> Registrar {
+        let nri = self.nri.creator.clone();
+        match (self.config.register, nri) {
+            (Register::Never, creator) | (Register::Auto, creator @ Some(_)) => {
+                Registrar::Nri { creator }
+            }
+            (Register::Auto, None) | (Register::Always, _) => {
+                Registrar::Us { me: self.records.me().to_owned(), lease: self.config.lease }
+            }
+        }
+    }
+
+    /// Who acts for a pod instead of us.
+    fn other(&self, facts: &Facts) -> Option<String> {
+        let mut running = facts.containers.iter().filter_map(|container| container.id.as_ref());
+        if running.any(|id| self.nri.scheduled.contains(id)) {
+            let what = "numaloc-nri has a schedule for it (policies = \"agent\" in its configuration leaves that to numaloc-agent)";
+            return Some(what.to_owned());
+        }
+        let writer = facts.status_writer.as_ref().filter(|writer| *writer != MANAGER)?;
+        (self.config.other_agent == OtherAgent::StandBack).then(|| {
+            let writer = numaloc_api::written::shown(writer, 128);
+            format!("{writer} writes the status of its memory locality (other_agent = \"take-over\" in the agent's configuration replaces it)")
+        })
+    }
+
+    /// Puts what is to be said about all pods into the outbox.
+    fn say_all(&mut self, has: impl Fn(&Records<D>, &str) -> bool) {
+        for pod in self.pods.values_mut() {
+            pod.say(&self.results, |name| has(&self.records, name), &self.outbox);
+        }
+    }
+
+    /// Puts what is to be said about a pod into the outbox.
+    fn say(&mut self, key: &str) {
+        if let Some(pod) = self.pods.get_mut(key) {
+            pod.say(&self.results, |name| self.records.has(name), &self.outbox);
+        }
+    }
+
+    /// Says which ConfigMaps cannot be understood. All nodes say the same under the same name, so it is one event.
+    fn say_sources(&self) {
+        for problem in self.sources.problems() {
+            tracing::warn!("{}", problem.message);
+            let subject = Subject {
+                kind: "ConfigMap",
+                namespace: problem.object.namespace.clone(),
+                name: problem.object.name.clone(),
+                uid: String::new(),
+                api_uid: String::new(),
+            };
+            let message = problem.message.clone();
+            let id = hash(&[&message]);
+            let event = PodEvent { kind: EventKind::Warning, reason: EventReason::Failed, message };
+            let posts = vec![Post { id, event, at: None }];
+            self.outbox.push(subject, Report { posts, patch: None });
+        }
+    }
+}

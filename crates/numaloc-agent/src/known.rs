@@ -1,0 +1,215 @@
+//! What the cluster has told so far, between the tasks that follow it and the one that speaks to numalocd. It has as much as the node
+//! has pods.
+
+use crate::{
+    cluster::{
+        objects::{ConfigMapObject, MetaObject, PodObject},
+        watch::Sink,
+    },
+    facts::Facts,
+};
+use numaloc_policy::{DSA_CONFIG_KEY, QOS_CONFIG_KEY};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::Notify;
+
+/// A pod by its namespace and name, as `namespace/name`.
+pub type PodKey = String;
+
+/// What is known, and who waits for it.
+#[derive(Debug)]
+pub struct Known {
+    state: Mutex<State>,
+    filled: Notify,
+}
+
+/// What has been told so far.
+#[derive(Debug)]
+struct State {
+    /// The pods of this node; `None` until all have been told.
+    pods: Option<BTreeMap<PodKey, Arc<Facts>>>,
+    /// The labels of this node, if it is there; `None` until that has been told.
+    node: Option<BTreeMap<String, String>>,
+    /// The data of the ConfigMaps, in the order of the configuration; `None` until it has been told, no data if there is none.
+    config_maps: Vec<Option<BTreeMap<String, String>>>,
+    /// What has changed since it was last taken.
+    changed: Changed,
+}
+
+/// What has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// All may have: pods were told anew, or what decides for each of them.
+    pub all: bool,
+    /// These pods.
+    pub pods: BTreeSet<PodKey>,
+}
+
+/// What is known at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The pods of this node.
+    pub pods: BTreeMap<PodKey, Arc<Facts>>,
+    /// The labels of this node.
+    pub node: BTreeMap<String, String>,
+    /// The data of the ConfigMaps, in the order of the configuration.
+    pub config_maps: Vec<BTreeMap<String, String>>,
+}
+
+impl Known {
+    /// Nothing is known yet. So many ConfigMaps will be told.
+    pub fn new(config_maps: usize) -> Self {
+        let config_maps = vec![None; config_maps];
+        let state = State { pods: None, node: None, config_maps, changed: Changed::default() };
+        Self { state: Mutex::new(state), filled: Notify::new() }
+    }
+
+    /// Waits until there may be something to take.
+    pub async fn filled(&self) {
+        self.filled.notified().await;
+    }
+
+    /// Whether all has been told at least once. Nothing is decided before.
+    pub fn is_complete(&self) -> bool {
+        let state = self.state();
+        state.pods.is_some()
+            && state.node.is_some()
+            && state.config_maps.iter().all(Option::is_some)
+    }
+
+    /// All that is known, and nothing has changed after that; `None`: not all has been told yet.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let mut state = self.state();
+        let config_maps = state.config_maps.iter().cloned().collect::<Option<_>>()?;
+        let snapshot =
+            Snapshot { pods: state.pods.clone()?, node: state.node.clone()?, config_maps };
+        state.changed = Changed::default();
+        Some(snapshot)
+    }
+
+    /// Takes what has changed.
+    pub fn changed(&self) -> Changed {
+        std::mem::take(&mut self.state().changed)
+    }
+
+    /// A pod; `None`: it is gone.
+    pub fn pod(&self, key: &str) -> Option<Arc<Facts>> {
+        self.state().pods.as_ref()?.get(key).cloned()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What is in it is whole between any two statements of these functions that can panic: there are none.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.filled.notify_one();
+    }
+}
+
+fn keyed(object: PodObject) -> (PodKey, Arc<Facts>) {
+    let facts = Facts::new(object);
+    (format!("{}/{}", facts.pod.namespace, facts.pod.name), Arc::new(facts))
+}
+
+/// The pods of this node.
+#[derive(Clone, Debug)]
+pub struct Pods(pub Arc<Known>);
+
+impl Sink<PodObject> for Pods {
+    fn listed(&self, all: Vec<PodObject>) {
+        let all = all.into_iter().map(keyed).collect();
+        self.0.change(|state| {
+            state.pods = Some(all);
+            state.changed.all = true;
+        });
+    }
+
+    fn applied(&self, one: PodObject) {
+        let (key, facts) = keyed(one);
+        self.0.change(|state| {
+            let pods = state.pods.get_or_insert_default();
+            // Most changes of a pod are of fields that are not read.
+            if pods.get(&key) != Some(&facts) {
+                pods.insert(key.clone(), facts);
+                state.changed.pods.insert(key);
+            }
+        });
+    }
+
+    fn deleted(&self, one: PodObject) {
+        let (key, facts) = keyed(one);
+        self.0.change(|state| {
+            let pods = state.pods.get_or_insert_default();
+            // There may be another one of that name by now.
+            if pods.get(&key).is_some_and(|known| known.api_uid == facts.api_uid) {
+                pods.remove(&key);
+                state.changed.pods.insert(key);
+            }
+        });
+    }
+}
+
+/// The node that this agent is for.
+#[derive(Clone, Debug)]
+pub struct Node(pub Arc<Known>);
+
+impl Node {
+    fn set(&self, labels: BTreeMap<String, String>) {
+        self.0.change(|state| {
+            if state.node.as_ref() != Some(&labels) {
+                state.node = Some(labels);
+                state.changed.all = true;
+            }
+        });
+    }
+}
+
+impl Sink<MetaObject> for Node {
+    fn listed(&self, all: Vec<MetaObject>) {
+        self.set(all.into_iter().next().unwrap_or_default().metadata.labels);
+    }
+
+    fn applied(&self, one: MetaObject) {
+        self.set(one.metadata.labels);
+    }
+
+    fn deleted(&self, _: MetaObject) {
+        self.set(BTreeMap::new());
+    }
+}
+
+/// One of the ConfigMaps, by its place in the configuration.
+#[derive(Clone, Debug)]
+pub struct ConfigMap(pub Arc<Known>, pub usize);
+
+impl ConfigMap {
+    fn set(&self, mut data: BTreeMap<String, String>) {
+        data.retain(|key, _| [QOS_CONFIG_KEY, DSA_CONFIG_KEY].contains(&key.as_str()));
+        self.0.change(|state| {
+            if let Some(known) = state.config_maps.get_mut(self.1)
+                && known.as_ref() != Some(&data)
+            {
+                *known = Some(data);
+                state.changed.all = true;
+            }
+        });
+    }
+}
+
+impl Sink<ConfigMapObject> for ConfigMap {
+    fn listed(&self, all: Vec<ConfigMapObject>) {
+        self.set(all.into_iter().next().unwrap_or_default().data);
+    }
+
+    fn applied(&self, one: ConfigMapObject) {
+        self.set(one.data);
+    }
+
+    fn deleted(&self, _: ConfigMapObject) {
+        self.set(BTreeMap::new());
+    }
+}

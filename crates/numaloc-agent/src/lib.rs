@@ -1,0 +1,173 @@
+//! The node agent for Kubernetes. What pods of its node and their cluster declare becomes schedules of numalocd, and what became of
+//! them is posted back as events and annotations.
+//!
+//! ```text
+//! API server -> watch ... known -> keeper <-> numalocd
+//! API server <- writer <- outbox <--/
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `cluster` | the API server: calls with time limits, objects as far as they are read, lists and watches |
+//! | `facts` | what is known of a pod, from its object; pure |
+//! | `known` | what the cluster has told, between the tasks that follow it and the keeper |
+//! | `sources` | what decides besides annotations: the ConfigMaps; pure. Further sources get their place here |
+//! | `wanted` | a pod to what numalocd is to have: workloads and schedules; pure |
+//! | `results` | numalocd's events to what is to be said about a pod; pure |
+//! | `keeper` | says what numalocd is to have; `numaloc-keeper` makes it so |
+//! | `outbox`, `budget` | what is to be written: events, and the newest status of each pod within a budget |
+//! | `writer` | writes it |
+//! | `metrics`, `serve` | figures of the agent, and its state of health, by HTTP |
+//! | `labels` | what marks the workloads and schedules that are ours |
+//!
+//! **The agent stores nothing.** From the pods that run, and these alone, it derives what numalocd is to have, under names that are made
+//! of pods' uids and containers' names; numalocd has the timers. What has been told about a pod is in its annotations: the time of the
+//! last result in its status is a cursor into numalocd's events. An event has a name that is made of what it tells, so one that was
+//! posted before a crash is not posted again after it. Nothing is declared before the API server has told all, and so nothing is removed
+//! while it is away.
+#![forbid(unsafe_code)]
+
+mod args;
+mod budget;
+mod cluster;
+mod config;
+mod facts;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
+mod keeper;
+mod known;
+mod labels;
+mod log;
+mod metrics;
+mod outbox;
+mod results;
+mod serve;
+mod sources;
+#[cfg(test)]
+mod tests;
+mod wanted;
+mod writer;
+
+use anyhow::Context;
+use args::Args;
+use clap::{Command, CommandFactory, Parser};
+use cluster::{
+    api::{Api, Form},
+    watch::{Selection, follow},
+};
+use config::Config;
+use std::{process::ExitCode, sync::Arc};
+
+/// The command line, of which its man page is made.
+pub fn command() -> Command {
+    Args::command()
+}
+
+/// Runs the agent with the arguments of this process.
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    let config = match args.configuration() {
+        Ok(config) => config,
+        Err(problem) => {
+            eprintln!("numaloc-agent: {problem}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if args.check_config {
+        return ExitCode::SUCCESS;
+    }
+    match run(&args, config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("numaloc-agent: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args, config: Config) -> anyhow::Result<()> {
+    log::start().context("cannot log")?;
+    let node = args.node_name.clone().filter(|node| !node.is_empty());
+    let node = node.context("the name of this node is not known: set NODE_NAME, in a pod from spec.nodeName, or --node-name")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.context("cannot start threads")?;
+    let done = runtime.block_on(async {
+        let daemon = numaloc_keeper::Grpc::new(&config.endpoint, labels::MARK)?;
+        let api = Api::from_env().await?;
+        tokio::select! {
+            ended = work(Arc::new(config), node, api, daemon) => ended,
+            stopped = stopped() => stopped,
+        }
+    });
+    runtime.shutdown_background();
+    done
+}
+
+/// Runs until a task fails, which none does.
+async fn work(
+    config: Arc<Config>,
+    node: String,
+    api: Api,
+    daemon: impl numaloc_keeper::Daemon + Send + 'static,
+) -> anyhow::Result<()> {
+    let known = Arc::new(known::Known::new(config.config_maps.len()));
+    let outbox = Arc::new(outbox::Outbox::default());
+    let metrics = api.metrics();
+    let mut tasks = tokio::task::JoinSet::new();
+    if let Some(address) = config.listen {
+        let (metrics, outbox) = (Arc::clone(&metrics), Arc::clone(&outbox));
+        tasks.spawn(async move {
+            match serve::serve(address, metrics, outbox).await {
+                Ok(never) => never,
+                Err(error) => {
+                    // Pods are served without it.
+                    tracing::error!("cannot listen at {address} for metrics: {error}; set 'listen' in the configuration");
+                    std::future::pending().await
+                }
+            }
+        });
+    }
+    let select =
+        |path: &str, fields: String, form| Selection { path: path.to_owned(), fields, form };
+    let pods = select("/api/v1/pods", format!("spec.nodeName={node}"), Form::Whole);
+    let sink = known::Pods(Arc::clone(&known));
+    tasks.spawn({
+        let api = api.clone();
+        async move { follow(&api, &pods, &sink).await }
+    });
+    let own = select("/api/v1/nodes", format!("metadata.name={node}"), Form::Metadata);
+    let sink = known::Node(Arc::clone(&known));
+    tasks.spawn({
+        let api = api.clone();
+        async move { follow(&api, &own, &sink).await }
+    });
+    for (at, object) in config.config_maps.iter().enumerate() {
+        let path = format!("/api/v1/namespaces/{}/configmaps", object.namespace);
+        let selection = select(&path, format!("metadata.name={}", object.name), Form::Whole);
+        let (api, sink) = (api.clone(), known::ConfigMap(Arc::clone(&known), at));
+        tasks.spawn(async move { follow(&api, &selection, &sink).await });
+    }
+    tasks.spawn({
+        let (config, outbox) = (Arc::clone(&config), Arc::clone(&outbox));
+        async move { writer::write(&config, &node, &api, &outbox).await }
+    });
+    tasks.spawn(keeper::Keeper::new(config, daemon, known, outbox, metrics).run());
+    match tasks.join_next().await {
+        Some(Err(error)) => Err(error).context("a task has failed"),
+        Some(Ok(never)) => match never {},
+        None => Ok(()),
+    }
+}
+
+/// Ends when the process is stopped. What is registered stays until its lease ends: the next start takes it over.
+async fn stopped() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).context("cannot take signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot take signals")?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

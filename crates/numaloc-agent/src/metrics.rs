@@ -1,0 +1,136 @@
+//! Figures of the agent, as OpenMetrics text. The daemon has those of the memory; these say whether the agent does its work.
+
+use prometheus_client::{
+    encoding::text::encode,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
+    registry::Registry,
+};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+type Labelled<const N: usize> = Family<[(&'static str, &'static str); N], Counter>;
+
+/// The figures of this process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Mutex<Registry>,
+    requests: Labelled<2>,
+    pods: Gauge,
+    scheduled: Gauge,
+    stood_back: Gauge,
+    invalid: Gauge,
+    waiting_events: Gauge,
+    waiting_statuses: Gauge,
+    lost_events: Gauge,
+    daemon: Gauge,
+    /// Whether all of the cluster is known and numalocd has what it wants.
+    is_ready: AtomicBool,
+}
+
+/// What there is of the pods of this node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pods of this node.
+    pub pods: usize,
+    /// Containers that have a schedule.
+    pub scheduled: usize,
+    /// Pods that another program acts for.
+    pub stood_back: usize,
+    /// Pods with annotations that cannot be understood, or that ask for too much.
+    pub invalid: usize,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            registry: Mutex::default(),
+            requests: Family::default(),
+            pods: Gauge::default(),
+            scheduled: Gauge::default(),
+            stood_back: Gauge::default(),
+            invalid: Gauge::default(),
+            waiting_events: Gauge::default(),
+            waiting_statuses: Gauge::default(),
+            lost_events: Gauge::default(),
+            daemon: Gauge::default(),
+            is_ready: AtomicBool::new(false),
+        };
+        let mut registry = Registry::with_prefix("numaloc_agent");
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("build", "Version of the agent", version);
+        let requests = metrics.requests.clone();
+        registry.register("api_requests", "Requests to the API server by their end", requests);
+        for (name, help, gauge) in [
+            ("pods", "Pods of this node", &metrics.pods),
+            ("scheduled_containers", "Containers that have a schedule", &metrics.scheduled),
+            ("stood_back_pods", "Pods that another program acts for", &metrics.stood_back),
+            (
+                "invalid_pods",
+                "Pods with annotations that are not followed as they are",
+                &metrics.invalid,
+            ),
+            ("waiting_events", "Events that are not posted yet", &metrics.waiting_events),
+            (
+                "waiting_statuses",
+                "Status annotations that wait for the budget",
+                &metrics.waiting_statuses,
+            ),
+            ("lost_events", "Events that were given up since the start", &metrics.lost_events),
+            ("daemon_up", "Whether numalocd answers", &metrics.daemon),
+        ] {
+            registry.register(name, help, gauge.clone());
+        }
+        *metrics.registry() = registry;
+        metrics
+    }
+}
+
+fn gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+impl Metrics {
+    fn registry(&self) -> std::sync::MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All figures as OpenMetrics 1.0 text.
+    pub fn text(&self, (posts, patches, lost): (usize, usize, u64)) -> String {
+        self.waiting_events.set(gauge(posts));
+        self.waiting_statuses.set(gauge(patches));
+        self.lost_events.set(i64::try_from(lost).unwrap_or(i64::MAX));
+        let mut text = String::new();
+        // A text takes whatever is written.
+        let _ = encode(&mut text, &self.registry());
+        text
+    }
+
+    /// A request has ended like this.
+    pub fn requested(&self, verb: &'static str, end: &'static str) {
+        self.requests.get_or_create(&[("verb", verb), ("end", end)]).inc();
+    }
+
+    /// What there is of the pods now, after numalocd has what they want.
+    pub fn counts(&self, counts: Counts) {
+        self.pods.set(gauge(counts.pods));
+        self.scheduled.set(gauge(counts.scheduled));
+        self.stood_back.set(gauge(counts.stood_back));
+        self.invalid.set(gauge(counts.invalid));
+        self.is_ready.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether numalocd answers.
+    pub fn daemon(&self, is_up: bool) {
+        self.daemon.set(is_up.into());
+        if !is_up {
+            self.is_ready.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether numalocd has what the cluster wants.
+    pub fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,298 @@
+//! What is to be written into the cluster and has not been yet. Nothing in it grows with time: of each pod the newest status waits, and
+//! of the events at most so many.
+
+use crate::facts::Facts;
+use numaloc_policy::PodEvent;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::SystemTime,
+};
+use tokio::sync::Notify;
+
+/// Most events that wait. With more, the oldest are lost: the API server has not answered for long.
+const POSTS_MAX: usize = 10_000;
+
+/// What is to be said about a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Events, oldest first.
+    pub posts: Vec<Post>,
+    /// Its status, which is written after them.
+    pub patch: Option<StatusPatch>,
+}
+
+/// An event that is to be posted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Post {
+    /// What tells it from the others of its pod. The same thing has the same id after a restart, so it is posted once.
+    pub id: String,
+    /// What it says.
+    pub event: PodEvent,
+    /// When that was; `None`: now.
+    pub at: Option<SystemTime>,
+}
+
+/// The status annotations of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusPatch {
+    /// Koordinator's; `None`: it stays as it is.
+    pub status: Option<String>,
+    /// Ours.
+    pub own: String,
+}
+
+impl StatusPatch {
+    /// This one in place of an older one: what it leaves as it is is what the older one would have written.
+    fn over(self, older: Option<Self>) -> Self {
+        Self { status: self.status.or(older.and_then(|older| older.status)), ..self }
+    }
+}
+
+/// The object that events and annotations are of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    pub kind: &'static str,
+    pub namespace: String,
+    pub name: String,
+    /// The uid that events are found by.
+    pub uid: String,
+    /// The uid that the API has it under.
+    pub api_uid: String,
+}
+
+impl Subject {
+    /// A pod.
+    pub fn pod(facts: &Facts) -> Self {
+        Self {
+            kind: "Pod",
+            namespace: facts.pod.namespace.clone(),
+            name: facts.pod.name.clone(),
+            uid: facts.pod.uid.clone(),
+            api_uid: facts.api_uid.clone(),
+        }
+    }
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Post this event.
+    Post(Arc<Subject>, Post),
+    /// Write this status.
+    Patch(Arc<Subject>, StatusPatch),
+}
+
+/// What waits.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    queue: Mutex<Queue>,
+    filled: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// Events, each with the status that is written after it.
+    posts: VecDeque<(Arc<Subject>, Post, Option<StatusPatch>)>,
+    /// The statuses whose events have been posted, by the uid of their pod.
+    patches: BTreeMap<String, (Arc<Subject>, StatusPatch)>,
+    /// The uids of these pods, in the order in which they came.
+    order: VecDeque<String>,
+    lost: u64,
+}
+
+impl Outbox {
+    /// Adds what is to be said about a pod.
+    pub fn push(&self, subject: Subject, report: Report) {
+        let subject = Arc::new(subject);
+        let mut queue = self.queue();
+        let Report { posts, mut patch } = report;
+        let last = posts.len().checked_sub(1);
+        for (at, post) in posts.into_iter().enumerate() {
+            // The status is a cursor: what it has passed is not posted any more.
+            let after = if Some(at) == last { patch.take() } else { None };
+            queue.posts.push_back((Arc::clone(&subject), post, after));
+        }
+        if let Some(patch) = patch {
+            let mut waiting = queue.posts.iter_mut().rev();
+            match waiting.find(|(of, ..)| of.api_uid == subject.api_uid) {
+                // Nor is it written before events that came earlier.
+                Some((.., after)) => *after = Some(patch.over(after.take())),
+                None => queue.patch(subject, patch),
+            }
+        }
+        while queue.posts.len() > POSTS_MAX {
+            queue.lost += 1;
+            if let Some((subject, _, Some(patch))) = queue.posts.pop_front() {
+                queue.patch(subject, patch);
+            }
+        }
+        drop(queue);
+        self.filled.notify_one();
+    }
+
+    /// Waits until there may be something new.
+    pub async fn filled(&self) {
+        self.filled.notified().await;
+    }
+
+    /// What is to be done first: events, and if `may_patch`, statuses. It stays until it is done.
+    pub fn next(&self, may_patch: bool) -> Option<Work> {
+        let queue = self.queue();
+        if let Some((subject, post, _)) = queue.posts.front() {
+            return Some(Work::Post(Arc::clone(subject), post.clone()));
+        }
+        let uid = queue.order.front().filter(|_| may_patch)?;
+        let (subject, patch) = queue.patches.get(uid)?;
+        Some(Work::Patch(Arc::clone(subject), patch.clone()))
+    }
+
+    /// This has been done, or will never be.
+    pub fn done(&self, work: &Work) {
+        let mut queue = self.queue();
+        match work {
+            Work::Post(_, done) => {
+                // Meanwhile it may have been lost.
+                let is_first = queue.posts.front().is_some_and(|(_, post, _)| post == done);
+                if let Some((subject, _, Some(patch))) =
+                    is_first.then(|| queue.posts.pop_front()).flatten()
+                {
+                    queue.patch(subject, patch);
+                }
+            }
+            Work::Patch(subject, done) => {
+                let uid = &subject.api_uid;
+                // Of one that came meanwhile the turn comes later.
+                let is_same = queue.patches.get(uid).is_some_and(|(_, patch)| patch == done);
+                queue.order.retain(|waiting| waiting != uid);
+                match is_same {
+                    true => drop(queue.patches.remove(uid)),
+                    false => queue.order.push_back(uid.clone()),
+                }
+            }
+        }
+    }
+
+    /// How many events and statuses wait, and how many events were lost.
+    pub fn counts(&self) -> (usize, usize, u64) {
+        let queue = self.queue();
+        (queue.posts.len(), queue.patches.len(), queue.lost)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// The newest status of a pod takes the place of an older one, and its turn.
+    fn patch(&mut self, subject: Arc<Subject>, patch: StatusPatch) {
+        let uid = subject.api_uid.clone();
+        let older = self.patches.remove(&uid).map(|(_, older)| older);
+        if older.is_none() {
+            self.order.push_back(uid.clone());
+        }
+        self.patches.insert(uid, (subject, patch.over(older)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_policy::PodEvent;
+    use proptest::prelude::*;
+
+    fn subject(pod: u8) -> Subject {
+        let uid = pod.to_string();
+        let name = format!("pod-{pod}");
+        Subject { kind: "Pod", namespace: "shop".to_owned(), name, uid: uid.clone(), api_uid: uid }
+    }
+
+    fn post(number: usize) -> Post {
+        Post { id: number.to_string(), event: PodEvent::conflict("x"), at: None }
+    }
+
+    /// Does all that there is.
+    fn drain(outbox: &Outbox) -> Vec<Work> {
+        std::iter::from_fn(|| {
+            let work = outbox.next(true)?;
+            outbox.done(&work);
+            Some(work)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn a_status_comes_after_its_events_and_the_newest_counts() {
+        let outbox = Outbox::default();
+        let patch = |status: Option<&str>, own: &str| {
+            Some(StatusPatch { status: status.map(str::to_owned), own: own.to_owned() })
+        };
+        outbox.push(
+            subject(1),
+            Report { posts: vec![post(1), post(2)], patch: patch(Some("a"), "1") },
+        );
+        outbox.push(subject(2), Report { posts: vec![], patch: patch(Some("b"), "2") });
+        assert_eq!(outbox.counts(), (2, 1, 0), "the other one waits for its events");
+        let first = outbox.next(false).expect("an event");
+        outbox.done(&first);
+        outbox.push(subject(1), Report { posts: vec![], patch: patch(None, "3") });
+        outbox.push(subject(1), Report { posts: vec![post(3)], patch: None });
+        let done = drain(&outbox);
+        let patches: Vec<_> = done
+            .into_iter()
+            .filter_map(|work| match work {
+                Work::Patch(subject, patch) => Some((subject.name.clone(), patch)),
+                Work::Post(..) => None,
+            })
+            .collect();
+        let one = |pod: &str, status: &str, own: &str| {
+            let (status, own) = (Some(status.to_owned()), own.to_owned());
+            (pod.to_owned(), StatusPatch { status, own })
+        };
+        assert_eq!(patches, [one("pod-2", "b", "2"), one("pod-1", "a", "3")]);
+    }
+
+    proptest! {
+        /// Whatever comes in which order: every event is posted once, the last status of each pod is written, and nothing is left.
+        #[test]
+        fn nothing_is_lost_or_done_twice(
+            reports in prop::collection::vec((0u8..3, 0usize..3, any::<bool>(), 0usize..4), 0..40),
+        ) {
+            let outbox = Outbox::default();
+            let (mut number, mut done, mut last) = (0, Vec::new(), BTreeMap::new());
+            for (pod, posts, has_patch, steps) in reports {
+                let posts: Vec<_> = (0..posts).map(|_| { number += 1; post(number) }).collect();
+                let patch = has_patch.then(|| {
+                    number += 1;
+                    last.insert(format!("pod-{pod}"), number.to_string());
+                    StatusPatch { status: Some(number.to_string()), own: String::new() }
+                });
+                outbox.push(subject(pod), Report { posts, patch });
+                for _ in 0..steps {
+                    if let Some(work) = outbox.next(true) {
+                        outbox.done(&work);
+                        done.push(work);
+                    }
+                }
+            }
+            done.extend(drain(&outbox));
+            let posted: Vec<_> = done.iter().filter_map(|work| match work {
+                Work::Post(_, post) => Some(post.id.clone()),
+                Work::Patch(..) => None,
+            }).collect();
+            let mut once = posted.clone();
+            once.sort();
+            once.dedup();
+            prop_assert_eq!(once.len(), posted.len());
+            let mut written = BTreeMap::new();
+            for work in &done {
+                if let Work::Patch(subject, patch) = work {
+                    written.insert(subject.name.clone(), patch.status.clone().unwrap_or_default());
+                }
+            }
+            prop_assert_eq!(written, last);
+            prop_assert_eq!(outbox.counts(), (0, 0, 0));
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What has become of the schedules, from numalocd's events, and what is to be said about a pod because of it. Pure.
+
+use crate::{
+    facts::Facts,
+    labels::{CONTAINER, ID},
+    outbox::{Post, Report, StatusPatch},
+    wanted::{WantedContainer, WantedPod},
+};
+use numaloc_api::{
+    v1,
+    value::{Event, EventType, ScheduleId},
+};
+use numaloc_keeper::hash;
+use numaloc_policy::{
+    ContainerResult, ContainerStatus, LastResult, OWN_STATUS_KEY, OwnStatus, Phase, PodEvent,
+    PodResult, PodStatus, STATUS_KEY,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// A status that says nothing new is written again after this time.
+const STATUS_AGE: Duration = Duration::from_secs(3600);
+
+/// The last run of each schedule that is known.
+#[derive(Debug, Default)]
+pub struct Results {
+    runs: BTreeMap<String, Run>,
+    /// Schedules that have begun a run of which nothing has been heard.
+    begun: BTreeSet<String>,
+}
+
+/// The end of a run.
+#[derive(Debug)]
+struct Run {
+    /// Name of its job.
+    job: String,
+    /// When it ended.
+    at: SystemTime,
+    result: ContainerResult,
+    /// What numalocd says about it.
+    message: String,
+}
+
+impl Results {
+    /// These schedules have begun a run. Their pods wait for what becomes of it.
+    pub fn begin(&mut self, schedules: BTreeSet<String>) {
+        self.begun.extend(schedules);
+    }
+
+    /// Forgets the schedules that are not among these.
+    pub fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
+        self.runs.retain(|name, _| is_wanted(name));
+        self.begun.retain(|name| is_wanted(name));
+    }
+
+    /// Takes an event of numalocd. Gives back the schedule that it is about, if its pod is to be looked at.
+    pub fn take(&mut self, event: v1::Event) -> Option<String> {
+        let event = match Event::try_from(event) {
+            Ok(event) => event,
+            Err(bad) => {
+                tracing::warn!("an event of numalocd cannot be read: {bad}");
+                return None;
+            }
+        };
+        let schedule = format!("{}{}", ScheduleId::PREFIX, event.labels.get(ID)?);
+        match event.kind {
+            EventType::TargetGone | EventType::ScheduleRemoved => {
+                self.begun.remove(&schedule);
+                return Some(schedule);
+            }
+            _ => {}
+        }
+        let container = event.labels.get(CONTAINER)?;
+        let result = ContainerResult::of_event(container, &event)?;
+        // Events that are stored come again with each connection.
+        if self.runs.get(&schedule).is_some_and(|run| run.at >= event.time) {
+            return None;
+        }
+        self.begun.remove(&schedule);
+        let job = event.job.as_ref().map(ToString::to_string).unwrap_or_default();
+        let run = Run { job, at: event.time, result, message: event.message };
+        self.runs.insert(schedule.clone(), run);
+        Some(schedule)
+    }
+
+    fn of(&self, container: &WantedContainer) -> Option<&Run> {
+        self.runs.get(container.schedule()?)
+    }
+}
+
+/// What has been said about a pod.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// The last result in its status.
+    last: Option<LastResult>,
+    /// The jobs whose ends it is made of; `None`: it is from an annotation.
+    jobs: Option<Vec<String>>,
+    /// The last one that had an event.
+    event: Option<LastResult>,
+    phase: Option<Phase>,
+    own: OwnStatus,
+}
+
+impl Told {
+    /// What the annotations of a pod say that it has been told. This is all that an agent knows after its start.
+    pub fn of(facts: &Facts) -> Self {
+        let annotation = |key: &str| facts.pod.annotations.get(key);
+        // One that cannot be read says nothing: the next run writes a new one.
+        let status = annotation(STATUS_KEY).and_then(|text| PodStatus::read(text).ok());
+        let (phase, last) = status.map(|status| (status.phase, status.last)).unzip();
+        let (last, own) = (last.flatten(), annotation(OWN_STATUS_KEY));
+        let own = own.map(|text| OwnStatus::read(text)).unwrap_or_default();
+        Self { event: last.clone(), last, phase, own, jobs: None }
+    }
+}
+
+/// What is to be said about a pod now; `None`: nothing new. `is_there` says whether numalocd has a schedule: one that it has refused
+/// holds up none of the pod's others.
+pub fn report(
+    facts: &Facts,
+    wanted: &WantedPod,
+    results: &Results,
+    is_there: impl Fn(&str) -> bool,
+    told: &mut Told,
+) -> Option<Report> {
+    let mut report = Report::default();
+    let ran = ended(wanted, results, is_there, told);
+    let status = match ran {
+        Some(ran) => after(facts, wanted, ran, told, &mut report),
+        None => closed(wanted, told),
+    };
+    let own = own_status(facts, wanted, results, told, &mut report);
+    if status.is_some() || own.is_some() {
+        let own = own.unwrap_or_else(|| with_results(wanted, results, told.own.said.clone()));
+        let status_json = status.as_ref().map(PodStatus::to_json);
+        report.patch = Some(StatusPatch { status: status_json, own: own.to_json() });
+        told.own = own;
+        if let Some(status) = status {
+            (told.phase, told.last) = (Some(status.phase), status.last);
+        }
+    }
+    (report != Report::default()).then_some(report)
+}
+
+/// The ends of the runs of a pod's containers, in its order, if they are to be judged together and have not been.
+fn ended<'r>(
+    wanted: &WantedPod,
+    results: &'r Results,
+    is_there: impl Fn(&str) -> bool,
+    told: &Told,
+) -> Option<Vec<&'r Run>> {
+    let is_scheduled = |container: &&WantedContainer| container.schedule().is_some_and(&is_there);
+    let scheduled = || wanted.containers.iter().filter(is_scheduled);
+    let waits = |container: &WantedContainer| {
+        container.schedule().is_some_and(|name| results.begun.contains(name))
+    };
+    // Each of a pod's policies ends with one event for all of its containers. What repeats goes on with the last of each.
+    if scheduled().any(|container| waits(container) && !(wanted.repeats && told.event.is_some())) {
+        return None;
+    }
+    let misses = |container: &WantedContainer| {
+        container.container_id.is_some() && results.of(container).is_none()
+    };
+    if scheduled().any(misses) && !(wanted.repeats && told.event.is_some()) {
+        return None;
+    }
+    let runs: Vec<&Run> = scheduled().filter_map(|container| results.of(container)).collect();
+    let last = runs.iter().map(|run| run.at).max()?;
+    let is_new = match (&told.jobs, &told.last) {
+        (Some(jobs), _) => runs.iter().any(|run| !jobs.contains(&run.job)),
+        // The annotation has whole seconds.
+        (None, Some(told)) => seconds(last) > seconds(told.completed),
+        (None, None) => true,
+    };
+    is_new.then_some(runs)
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// The status after runs, if it is to be written, and the event for them, if there is to be one.
+fn after(
+    facts: &Facts,
+    wanted: &WantedPod,
+    runs: Vec<&Run>,
+    told: &mut Told,
+    report: &mut Report,
+) -> Option<PodStatus> {
+    let completed = runs.iter().map(|run| run.at).max()?;
+    told.jobs = Some(runs.iter().map(|run| run.job.clone()).collect());
+    let containers = runs.iter().map(|run| run.result.clone()).collect();
+    let result = PodResult { containers, repeats: wanted.repeats };
+    let status = PodStatus::after(&result, completed);
+    let last = status.last.clone()?;
+    let is_news = last.is_news(told.event.as_ref(), result.repeats);
+    if is_news {
+        let when = seconds(completed).to_string();
+        let jobs = runs.iter().map(|run| run.job.as_str());
+        let texts: Vec<&str> = [facts.pod.uid.as_str(), &when].into_iter().chain(jobs).collect();
+        report.posts.push(Post { id: hash(&texts), event: result.event(), at: Some(completed) });
+        told.event = Some(last.clone());
+    }
+    let age = |told: &LastResult| completed.duration_since(told.completed).unwrap_or_default();
+    let is_old = told.last.as_ref().is_none_or(|told| age(told) >= STATUS_AGE);
+    (is_news || is_old || told.phase != Some(status.phase)).then_some(status)
+}
+
+/// The status of a pod whose policy was switched off, if it had one.
+fn closed(wanted: &WantedPod, told: &Told) -> Option<PodStatus> {
+    let phase = told.phase.filter(|&phase| wanted.is_off && phase != Phase::Closed)?;
+    PodStatus::closed(Some(PodStatus { phase, last: told.last.clone() }))
+}
+
+/// Our own status, if what is said about the pod's policies has changed, and the events for it.
+fn own_status(
+    facts: &Facts,
+    wanted: &WantedPod,
+    results: &Results,
+    told: &Told,
+    report: &mut Report,
+) -> Option<OwnStatus> {
+    let id = |event: &PodEvent| hash(&[&facts.pod.uid, event.reason.name(), &event.message]);
+    let said: Vec<String> = wanted.events.iter().map(id).collect();
+    for (event, id) in wanted.events.iter().zip(&said) {
+        if !told.own.said.contains(id) {
+            let (id, event) = (id.clone(), event.clone());
+            report.posts.push(Post { id, event, at: None });
+        }
+    }
+    let own = with_results(wanted, results, said);
+    let is_new = (&own.said, &own.stands_back) != (&told.own.said, &told.own.stands_back);
+    is_new.then_some(own)
+}
+
+fn with_results(wanted: &WantedPod, results: &Results, said: Vec<String>) -> OwnStatus {
+    let one = |container: &WantedContainer| ContainerStatus {
+        name: container.name.clone(),
+        source: container.decided_by.clone(),
+        result: results.of(container).map(|run| run.message.clone()),
+    };
+    let containers = wanted.containers.iter().map(one).collect();
+    OwnStatus { containers, stands_back: wanted.other.clone(), said }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Serves the figures and the state of health by HTTP. None of it is secret: figures of the node, without names of pods.
+
+use crate::{metrics::Metrics, outbox::Outbox};
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{
+    body::{Bytes, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
+
+/// Most connections at a time; further ones wait.
+const MAX_CONNECTIONS: usize = 16;
+/// Time limit for the head of a request, and for all of it.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause after a failed accept. Most failures, such as a lack of file descriptors, pass by themselves.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves forever.
+///
+/// # Errors
+/// The address cannot be listened at.
+pub async fn serve(
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+    outbox: Arc<Outbox>,
+) -> std::io::Result<Infallible> {
+    let listener = TcpListener::bind(address).await?;
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        // It is never closed.
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { continue };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (metrics, outbox) = (Arc::clone(&metrics), Arc::clone(&outbox));
+                tokio::spawn(async move {
+                    let _ = timeout(CONNECTION_TIMEOUT, answer(stream, &metrics, &outbox)).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection for metrics");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Serves the request of a connection. Errors concern only its client, so they are ignored.
+async fn answer(stream: TcpStream, metrics: &Metrics, outbox: &Outbox) {
+    let service = service_fn(async |request: Request<Incoming>| {
+        Ok::<_, Infallible>(respond(request.method(), request.uri().path(), metrics, outbox))
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    let _ = served.await;
+}
+
+fn respond(
+    method: &Method,
+    path: &str,
+    metrics: &Metrics,
+    outbox: &Outbox,
+) -> Response<Full<Bytes>> {
+    let plain = "text/plain; charset=utf-8";
+    let (status, kind, text) = match path {
+        _ if method != Method::GET => {
+            (StatusCode::METHOD_NOT_ALLOWED, plain, "only GET\n".to_owned())
+        }
+        "/metrics" => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            (StatusCode::OK, kind, metrics.text(outbox.counts()))
+        }
+        "/healthz" => (StatusCode::OK, plain, "ok\n".to_owned()),
+        "/readyz" if metrics.is_ready() => (StatusCode::OK, plain, "ok\n".to_owned()),
+        "/readyz" => {
+            let why = "numalocd does not have what the cluster wants yet: see the agent's log\n";
+            (StatusCode::SERVICE_UNAVAILABLE, plain, why.to_owned())
+        }
+        _ => (StatusCode::NOT_FOUND, plain, "known: /metrics, /healthz, /readyz\n".to_owned()),
+    };
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Counts;
+    use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn it_is_ready_when_numalocd_has_what_is_wanted() {
+        let (metrics, outbox) = (Metrics::default(), Outbox::default());
+        let get = async |path: &str| {
+            let response = respond(&Method::GET, path, &metrics, &outbox);
+            let status = response.status().as_u16();
+            let body = response.into_body().collect().await.expect("it is whole").to_bytes();
+            (status, String::from_utf8_lossy(&body).into_owned())
+        };
+        assert_eq!((get("/healthz").await.0, get("/readyz").await.0), (200, 503));
+        metrics.daemon(true);
+        metrics.counts(Counts { pods: 3, scheduled: 2, ..Counts::default() });
+        metrics.requested("watch", "done");
+        assert_eq!(get("/readyz").await.0, 200);
+        let (status, text) = get("/metrics").await;
+        assert_eq!(status, 200);
+        for line in [
+            "numaloc_agent_pods 3",
+            "numaloc_agent_scheduled_containers 2",
+            "numaloc_agent_api_requests_total{verb=\"watch\",end=\"done\"} 1",
+            "numaloc_agent_daemon_up 1",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+        metrics.daemon(false);
+        assert_eq!((get("/readyz").await.0, get("/x").await.0), (503, 404));
+        assert_eq!(respond(&Method::POST, "/metrics", &metrics, &outbox).status(), 405);
+    }
+}

@@ -1,0 +1,355 @@
+//! An API server that is not real, in memory: lists, watches, patches of pods' annotations, and events, as the real one answers them.
+
+use crate::cluster::api::Api;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
+use hyper::body::{Bytes, Frame};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    future::pending,
+    sync::{Arc, Mutex, MutexGuard},
+};
+use tokio::sync::{Notify, mpsc};
+use tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream};
+
+/// The node that the agent is for.
+pub const NODE: &str = "node-1";
+
+type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+/// A cluster. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Objects by the path of their collection, and `namespace/name`.
+    objects: BTreeMap<(String, String), Value>,
+    /// Changes: the version, the path of the collection, and the line.
+    history: Vec<(u64, String, String)>,
+    version: u64,
+    /// Watches from before this version have expired.
+    oldest: u64,
+    /// Counts the times that all connections were cut.
+    cuts: u64,
+    events: BTreeMap<String, Value>,
+    requests: Vec<String>,
+    is_hung: bool,
+    is_gone: bool,
+    /// The next writes are refused like this, with a time to wait.
+    busy: u32,
+}
+
+impl Cluster {
+    /// A cluster with the node.
+    pub fn new() -> Self {
+        let cluster = Self::default();
+        let node = json!({"metadata": {"name": NODE, "uid": "node-uid", "labels": {"pool": "db"}}});
+        cluster.put("/api/v1/nodes", NODE, node);
+        cluster
+    }
+
+    /// A client of it.
+    pub fn api(&self) -> Api {
+        let cluster = self.clone();
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let cluster = cluster.clone();
+            async move { cluster.serve(request).await }
+        });
+        Api::fake(kube::Client::new(service, "default"))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().expect("nothing has panicked")
+    }
+
+    /// Creates or replaces an object.
+    pub fn put(&self, path: &str, name: &str, mut object: Value) {
+        let mut state = self.state();
+        state.version += 1;
+        object["metadata"]["resourceVersion"] = state.version.to_string().into();
+        let before = state.objects.insert((path.to_owned(), name.to_owned()), object.clone());
+        let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
+        state.tell(path, kind, &object);
+        drop(state);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Removes an object.
+    pub fn remove(&self, path: &str, name: &str) {
+        let mut state = self.state();
+        state.version += 1;
+        let gone = state.objects.remove(&(path.to_owned(), name.to_owned()));
+        let mut gone = gone.expect("it is there");
+        gone["metadata"]["resourceVersion"] = state.version.to_string().into();
+        state.tell(path, "DELETED", &gone);
+        drop(state);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Creates or replaces a pod.
+    pub fn pod(&self, pod: Value) {
+        let name = format!(
+            "{}/{}",
+            pod["metadata"]["namespace"].as_str().expect("text"),
+            pod["metadata"]["name"].as_str().expect("text")
+        );
+        self.put("/api/v1/pods", &name, pod);
+    }
+
+    /// Changes a pod.
+    pub fn change(&self, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut pod = self.get(name);
+        change(&mut pod);
+        self.pod(pod);
+    }
+
+    /// Sets annotations of a pod.
+    pub fn annotate(&self, name: &str, annotations: &[(&str, &str)]) {
+        self.change(name, |pod| {
+            for (key, value) in annotations {
+                pod["metadata"]["annotations"][key] = (*value).into();
+            }
+        });
+    }
+
+    /// A pod.
+    pub fn get(&self, name: &str) -> Value {
+        let key = ("/api/v1/pods".to_owned(), name.to_owned());
+        self.state().objects.get(&key).expect("it is there").clone()
+    }
+
+    /// The annotation of a pod.
+    pub fn annotation(&self, name: &str, key: &str) -> Option<String> {
+        Some(self.get(name)["metadata"]["annotations"].get(key)?.as_str()?.to_owned())
+    }
+
+    /// The events of a pod as `reason: message`, in the order of their names.
+    pub fn events(&self, name: &str) -> Vec<String> {
+        let text = |event: &Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
+        let state = self.state();
+        let of = state.events.values().filter(|event| {
+            let object = &event["involvedObject"];
+            format!("{}/{}", text(object, "namespace"), text(object, "name")) == name
+        });
+        of.map(|event| format!("{}: {}", text(event, "reason"), text(event, "message"))).collect()
+    }
+
+    /// Takes the requests so far, as `METHOD path`.
+    pub fn requests(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().requests)
+    }
+
+    /// All connections are cut, and no request before this version is continued.
+    pub fn expire(&self) {
+        let mut state = self.state();
+        state.oldest = state.version + 1;
+        state.version += 1;
+        state.cuts += 1;
+        drop(state);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Whether it answers nothing.
+    pub fn hang(&self, is_hung: bool) {
+        self.state().is_hung = is_hung;
+        self.0.changed.notify_waiters();
+    }
+
+    /// Whether it is there.
+    pub fn go(&self, is_gone: bool) {
+        let mut state = self.state();
+        state.is_gone = is_gone;
+        state.cuts += 1;
+        drop(state);
+        self.0.changed.notify_waiters();
+    }
+
+    /// The next so many writes are too much.
+    pub fn be_busy(&self, times: u32) {
+        self.state().busy = times;
+    }
+
+    async fn serve(&self, request: Request<kube::client::Body>) -> Result<Answer, std::io::Error> {
+        let (head, body) = request.into_parts();
+        let (is_hung, is_gone) = {
+            let mut state = self.state();
+            state.requests.push(format!("{} {}", head.method, head.uri));
+            (state.is_hung, state.is_gone)
+        };
+        if is_hung {
+            pending::<()>().await;
+        }
+        if is_gone {
+            return Err(std::io::Error::other("connection refused"));
+        }
+        let bytes = body.collect_bytes().await.map_err(std::io::Error::other)?;
+        let query: BTreeMap<&str, &str> = head
+            .uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter_map(|pair| pair.split_once('='))
+            .collect();
+        let path = head.uri.path();
+        Ok(match head.method {
+            Method::GET if query.contains_key("watch") => {
+                let from = query["resourceVersion"].parse().expect("a version");
+                self.watch(path, from)
+            }
+            Method::GET => self.list(path, query["fieldSelector"]),
+            _ => self.write(&head.method, path, &bytes),
+        })
+    }
+
+    fn list(&self, path: &str, selector: &str) -> Answer {
+        let state = self.state();
+        let name =
+            selector.split_once("%3D").map(|(_, name)| name).filter(|_| path != "/api/v1/pods");
+        let items = state.objects.iter().filter(|((of, name_of), _)| {
+            let short = name_of.rsplit('/').next();
+            of == path && name.is_none_or(|name| short == Some(name))
+        });
+        let items: Vec<_> = items.map(|(_, object)| object.clone()).collect();
+        let list =
+            json!({"metadata": {"resourceVersion": state.version.to_string()}, "items": items});
+        answer(StatusCode::OK, &list)
+    }
+
+    fn watch(&self, path: &str, from: u64) -> Answer {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let cluster = self.clone();
+        let path = path.to_owned();
+        let (is_expired, cuts) = {
+            let state = self.state();
+            (from < state.oldest, state.cuts)
+        };
+        if is_expired {
+            let status =
+                json!({"kind": "Status", "code": 410, "message": "too old resource version"});
+            // As the real one: the answer begins, and tells it.
+            drop(sender.send(format!("{}\n", json!({"type": "ERROR", "object": status}))));
+        } else {
+            tokio::spawn(async move {
+                let mut at = from;
+                loop {
+                    let changed = cluster.0.changed.notified();
+                    tokio::pin!(changed);
+                    changed.as_mut().enable();
+                    let lines: Vec<_> = {
+                        let state = cluster.state();
+                        if state.cuts != cuts {
+                            return;
+                        }
+                        match state.is_hung {
+                            true => Vec::new(),
+                            false => {
+                                let new = state
+                                    .history
+                                    .iter()
+                                    .filter(|(version, of, _)| *version > at && *of == path);
+                                let lines = new.map(|(_, _, line)| line.clone()).collect();
+                                at = state.version;
+                                lines
+                            }
+                        }
+                    };
+                    for line in lines {
+                        if sender.send(line).is_err() {
+                            return;
+                        }
+                    }
+                    // A bookmark each minute.
+                    let minute = tokio::time::sleep(std::time::Duration::from_secs(60));
+                    tokio::select! {
+                        () = changed => {}
+                        () = sender.closed() => return,
+                        () = minute => {
+                            let is_hung = cluster.state().is_hung;
+                            let meta = json!({"metadata": {"resourceVersion": at.to_string()}});
+                            let line = format!("{}\n", json!({"type": "BOOKMARK", "object": meta}));
+                            if !is_hung && sender.send(line).is_err() {
+                                return;
+                            }
+                        }
+                    }
+                }
+            });
+        }
+        let frames = UnboundedReceiverStream::new(receiver)
+            .map(|line: String| Ok(Frame::data(Bytes::from(line))));
+        Response::new(BodyExt::boxed(StreamBody::new(frames)))
+    }
+
+    fn write(&self, method: &Method, path: &str, body: &[u8]) -> Answer {
+        let mut state = self.state();
+        if state.busy > 0 {
+            state.busy -= 1;
+            let mut busy =
+                answer(StatusCode::TOO_MANY_REQUESTS, &json!({"code": 429, "message": "busy"}));
+            busy.headers_mut().insert("retry-after", "3".parse().expect("a header"));
+            return busy;
+        }
+        let sent: Value = serde_json::from_slice(body).expect("JSON");
+        let parts: Vec<&str> = path.trim_start_matches("/api/v1/namespaces/").split('/').collect();
+        match (method, &parts[..]) {
+            (&Method::POST, [namespace, "events"]) => {
+                let name =
+                    format!("{namespace}/{}", sent["metadata"]["name"].as_str().expect("text"));
+                if state.events.contains_key(&name) {
+                    return answer(
+                        StatusCode::CONFLICT,
+                        &json!({"code": 409, "message": "already exists"}),
+                    );
+                }
+                state.events.insert(name, sent);
+                answer(StatusCode::CREATED, &json!({}))
+            }
+            (&Method::PATCH, [namespace, "pods", name, "status"]) => {
+                let name = format!("{namespace}/{name}");
+                let key = ("/api/v1/pods".to_owned(), name.clone());
+                let Some(mut pod) = state.objects.get(&key).cloned() else {
+                    return answer(
+                        StatusCode::NOT_FOUND,
+                        &json!({"code": 404, "message": "not found"}),
+                    );
+                };
+                drop(state);
+                if sent["metadata"]["uid"] != pod["metadata"]["uid"] {
+                    return answer(
+                        StatusCode::CONFLICT,
+                        &json!({"code": 409, "message": "another uid"}),
+                    );
+                }
+                for (key, value) in sent["metadata"]["annotations"].as_object().expect("an object")
+                {
+                    pod["metadata"]["annotations"][key] = value.clone();
+                }
+                self.pod(pod);
+                answer(StatusCode::OK, &json!({}))
+            }
+            _ => panic!("no agent does {method} {path}"),
+        }
+    }
+}
+
+impl State {
+    fn tell(&mut self, path: &str, kind: &str, object: &Value) {
+        let line = format!("{}\n", json!({"type": kind, "object": object}));
+        self.history.push((self.version, path.to_owned(), line));
+    }
+}
+
+fn answer(status: StatusCode, body: &Value) -> Answer {
+    let mut answer = Response::new(BodyExt::boxed(Full::new(Bytes::from(body.to_string()))));
+    *answer.status_mut() = status;
+    answer
+}

@@ -1,0 +1,130 @@
+//! Writes what waits in the outbox into the cluster.
+
+use crate::{
+    budget::Budget,
+    cluster::api::{Api, ApiError, MANAGER},
+    config::Config,
+    outbox::{Outbox, Post, StatusPatch, Subject, Work},
+};
+use numaloc_policy::{OWN_STATUS_KEY, STATUS_KEY};
+use serde_json::{Value, json};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Waits between attempts: doubled each time.
+const FIRST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_secs(8);
+/// Longest name of an object.
+const NAME_MAX: usize = 253;
+
+/// Writes forever. What fails is tried again, and keeps its turn; what is refused is left.
+pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>) -> Infallible {
+    let mut budget = Budget::new(config.status_burst, config.status_interval, Instant::now());
+    let mut wait = FIRST;
+    let mut said = None;
+    loop {
+        let now = Instant::now();
+        let Some(work) = outbox.next(budget.next(now) <= now) else {
+            // A status may wait for its turn.
+            let (_, patches, _) = outbox.counts();
+            tokio::select! {
+                () = outbox.filled() => {}
+                () = sleep_until(budget.next(now)), if patches > 0 => {}
+            }
+            continue;
+        };
+        let done = match &work {
+            Work::Post(subject, post) => {
+                let path = format!("/api/v1/namespaces/{}/events", subject.namespace);
+                api.create(&path, &event(config, node, subject, post)).await
+            }
+            Work::Patch(subject, patch) => {
+                let Subject { namespace, name, .. } = &**subject;
+                let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
+                api.patch(&path, &status(subject, patch)).await
+            }
+        };
+        let pause = match &done {
+            Err(ApiError::TooMuch(after)) => *after,
+            Err(ApiError::Lost(_) | ApiError::Expired) => Duration::ZERO,
+            Err(ApiError::Refused(_)) | Ok(()) => {
+                if matches!(work, Work::Patch(..)) {
+                    budget.take(now);
+                }
+                outbox.done(&work);
+                wait = FIRST;
+                // Posted already; or the pod has gone, or another one has its name.
+                let is_expected = |code| matches!(code, 404 | 409);
+                if let Err(error) = &done
+                    && !error.refused().is_some_and(is_expected)
+                {
+                    say(&mut said, &work, error, "left");
+                }
+                continue;
+            }
+        };
+        if let Err(error) = &done {
+            say(&mut said, &work, error, "tried again");
+        }
+        sleep(pause + wait.mul_f64(1.0 + fastrand::f64())).await;
+        wait = (2 * wait).min(LONGEST);
+    }
+}
+
+/// Logs an error, unless it is the last one again.
+fn say(said: &mut Option<String>, work: &Work, error: &ApiError, what: &str) {
+    let why = error.to_string();
+    if said.as_ref() != Some(&why) {
+        let (subject, kind) = match work {
+            Work::Post(subject, _) => (subject, "an event"),
+            Work::Patch(subject, _) => (subject, "the status"),
+        };
+        let Subject { namespace, name, .. } = &**subject;
+        tracing::warn!("{kind} of {namespace}/{name}: {why}. It is {what}");
+        *said = Some(why);
+    }
+}
+
+/// The patch of a pod's annotations. It is refused if another pod has the name by now.
+fn status(subject: &Subject, patch: &StatusPatch) -> Value {
+    let mut annotations = json!({ OWN_STATUS_KEY: patch.own });
+    if let Some(status) = &patch.status {
+        annotations[STATUS_KEY] = status.clone().into();
+    }
+    json!({"metadata": {"uid": subject.api_uid, "annotations": annotations}})
+}
+
+/// An event of core/v1. events.k8s.io/v1 bounds the message, and forbids the component.
+fn event(config: &Config, node: &str, subject: &Subject, post: &Post) -> Value {
+    let Subject { kind, namespace, name, uid, .. } = subject;
+    let time = numaloc_api::timestamp(post.at.unwrap_or_else(SystemTime::now));
+    let time = prost_types::Timestamp { nanos: 0, ..time }.to_string();
+    let is_of_contract = post.event.reason.is_of_contract(post.event.kind);
+    let component = if is_of_contract { config.event_component.as_str() } else { MANAGER };
+    // The name of an object of Kubernetes is ASCII.
+    let prefix: String = name.chars().take(NAME_MAX - 1 - post.id.len()).collect();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": format!("{prefix}.{}", post.id), "namespace": namespace},
+        "involvedObject": {
+            "apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name, "uid": uid,
+        },
+        "type": post.event.kind.name(),
+        "reason": post.event.reason.name(),
+        "message": post.event.message,
+        "source": {"component": component, "host": node},
+        "reportingComponent": MANAGER,
+        "reportingInstance": node,
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! What marks the records of one client, and the state that a schedule was made of.
+
+use numaloc_api::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, v1, value::WorkloadId};
+use prost::Message;
+use std::{collections::BTreeMap, hash::Hasher};
+
+/// The label of a schedule that names the source that it is of: [`Mark::source`].
+pub const MANAGED: &str = "numaloc.io/managed-by";
+/// What a schedule was made of. If it differs from what is wanted, the target is to be looked at again.
+pub const STATE: &str = "numaloc.io/state";
+/// An id that somebody has given to a run that is wanted now. Each id has one run.
+pub const RUN: &str = "numaloc.io/run-now";
+
+/// What marks the records of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The source of its workloads, and the value of [`MANAGED`] of its schedules.
+    pub source: &'static str,
+    /// The label that tells the schedules of this source apart. Their jobs have it, too.
+    pub key: &'static str,
+}
+
+/// A number that differs when the schedule or one of `more` differs. It is stored, so it is the same in each version.
+pub fn state(schedule: &v1::Schedule, more: &[&str]) -> String {
+    let mut hash = Fnv::default();
+    hash.write(&schedule.encode_to_vec());
+    more.iter().for_each(|text| hash.write_text(text));
+    hash.hex()
+}
+
+/// A number that differs when one of the texts differs, the same in each version: 16 hexadecimal digits.
+pub fn hash(texts: &[&str]) -> String {
+    let mut hash = Fnv::default();
+    texts.iter().for_each(|text| hash.write_text(text));
+    hash.hex()
+}
+
+/// The hash FNV-1a of 64 bits.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn write_text(&mut self, text: &str) {
+        self.write(text.as_bytes());
+        self.write(&[0]);
+    }
+
+    fn hex(&self) -> String {
+        format!("{:016x}", self.finish())
+    }
+}
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+}
+
+/// Those labels that the API takes. The first of a key counts.
+pub fn fitting(labels: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String, String> {
+    let is_plain = |text: &str| !text.chars().any(char::is_control);
+    let mut fitting = BTreeMap::new();
+    for (key, value) in labels {
+        let fits = (1..=LABEL_KEY_MAX).contains(&key.len()) && value.len() <= LABEL_VALUE_MAX;
+        if fits && is_plain(&key) && is_plain(&value) && fitting.len() < LABELS_MAX {
+            fitting.entry(key).or_insert(value);
+        }
+    }
+    fitting
+}
+
+/// A pod's uid or namespace, if the API takes it.
+pub fn token(text: &str) -> Option<String> {
+    // The bounds are those of an id.
+    WorkloadId::new(text).map(|_| text.to_owned())
+}

@@ -1,0 +1,352 @@
+//! The records that a client has at numalocd, and what it wants of them.
+
+use crate::{
+    daemon::{Daemon, is_lost},
+    mark::{Mark, RUN, STATE},
+};
+use numaloc_api::{
+    v1,
+    value::{ScheduleId, WorkloadId},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+use tokio::time::Instant;
+use tonic::{Code, Status};
+
+/// What numalocd has refused is tried again after this time: a quota may have room by then, and a grant another form.
+pub const AGAIN: Duration = Duration::from_secs(60);
+/// Most refusals that are remembered.
+const REFUSALS: usize = 10_000;
+/// What an update changes of a schedule before it runs. Its labels come last: they say that it has run.
+const FIELDS: &[&str] = &["spec", "interval", "jitter", "ttl_after_gone", "paused"];
+
+/// What numalocd is to have for a container.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wanted {
+    /// The id of its workload and of its schedule.
+    pub id: String,
+    /// The workload; `None`: another client registers the container.
+    pub workload: Option<v1::Workload>,
+    /// The schedule; `None`: its memory stays where it is.
+    pub schedule: Option<v1::Schedule>,
+    /// What its operator should know: a bad annotation, or less than was asked for.
+    pub notes: Vec<String>,
+}
+
+/// The records of a client at numalocd, as far as they are known.
+#[derive(Debug)]
+pub struct Records<D> {
+    daemon: D,
+    mark: Mark,
+    /// Most schedules of one tenant, which is a pod.
+    most: usize,
+    /// Who we are to numalocd.
+    me: String,
+    /// The schedules that numalocd has, by name.
+    stored: BTreeMap<String, v1::Schedule>,
+    /// Workloads that numalocd has taken, by name.
+    registered: BTreeSet<String>,
+    /// What was logged about containers by their ids, so that it is logged once.
+    told: BTreeMap<String, Vec<String>>,
+    /// What numalocd has refused, with its message, so that it is logged once.
+    refused: BTreeMap<String, String>,
+    /// When all is to be declared again because something was refused.
+    again: Option<Instant>,
+    /// Schedules that were made or were told to run since somebody has asked.
+    begun: BTreeSet<String>,
+}
+
+impl<D: Daemon> Records<D> {
+    /// Records of which nothing is known yet. `most` is how many schedules one tenant may have.
+    pub fn new(daemon: D, mark: Mark, most: usize) -> Self {
+        Self {
+            daemon,
+            mark,
+            most,
+            me: String::new(),
+            stored: BTreeMap::new(),
+            registered: BTreeSet::new(),
+            told: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            again: None,
+            begun: BTreeSet::new(),
+        }
+    }
+
+    /// Connects. After that all is to be declared.
+    ///
+    /// # Errors
+    /// numalocd cannot be reached.
+    pub async fn connect(&mut self) -> Result<(), Status> {
+        self.me = self.daemon.connect().await?;
+        Ok(())
+    }
+
+    /// numalocd.
+    pub fn daemon(&mut self) -> &mut D {
+        &mut self.daemon
+    }
+
+    /// Who we are to numalocd: the creator of our records.
+    pub fn me(&self) -> &str {
+        &self.me
+    }
+
+    /// The schedules that numalocd has, by name.
+    pub fn schedules(&self) -> &BTreeMap<String, v1::Schedule> {
+        &self.stored
+    }
+
+    /// Whether numalocd has the schedule of this name.
+    pub fn has(&self, schedule: &str) -> bool {
+        self.stored.contains_key(schedule)
+    }
+
+    /// How many workloads numalocd has taken.
+    pub fn workloads(&self) -> usize {
+        self.registered.len()
+    }
+
+    /// When all is to be declared again because something was refused; `None`: nothing was.
+    pub fn again(&self) -> Option<Instant> {
+        self.again
+    }
+
+    /// Takes the names of schedules that have begun a run since this was last called.
+    pub fn begun(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.begun)
+    }
+
+    /// Begins all leases again. Gives back whether numalocd has as many workloads as it has taken: if not, somebody has removed some, or
+    /// their leases have ended while this host was suspended, and all is to be declared.
+    ///
+    /// # Errors
+    /// numalocd is lost.
+    pub async fn renew(&mut self) -> Result<bool, Status> {
+        Ok(self.daemon.renew().await? == self.registered.len())
+    }
+
+    /// Declares all workloads, and makes the schedules what they are to be. What is not among `all` is removed.
+    ///
+    /// # Errors
+    /// numalocd is lost.
+    pub async fn declare(&mut self, mut all: Vec<Wanted>) -> Result<(), Status> {
+        self.again = None;
+        self.tell_all(&all);
+        self.declare_workloads(all.iter().filter_map(|wanted| wanted.workload.clone()).collect())
+            .await?;
+        all.retain(|wanted| self.is_registered(wanted));
+        let stored = self.daemon.schedules(self.me.clone()).await?;
+        self.stored = stored.into_iter().map(|stored| (stored.name.clone(), stored)).collect();
+        let names: BTreeSet<_> =
+            all.iter().filter_map(|wanted| Some(wanted.schedule.as_ref()?.name.clone())).collect();
+        let orphans: Vec<_> =
+            self.stored.keys().filter(|name| !names.contains(*name)).cloned().collect();
+        for orphan in orphans {
+            self.remove(&orphan).await?;
+        }
+        for schedule in all.into_iter().filter_map(|wanted| wanted.schedule) {
+            self.settle(schedule).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a schedule for it makes sense: one for what is not registered would wait forever.
+    fn is_registered(&self, wanted: &Wanted) -> bool {
+        wanted.workload.as_ref().is_none_or(|workload| self.registered.contains(&workload.name))
+    }
+
+    /// Says what is to be said of all containers, and forgets what was said of others.
+    fn tell_all(&mut self, all: &[Wanted]) {
+        let ids: BTreeSet<_> = all.iter().map(|wanted| wanted.id.as_str()).collect();
+        self.told.retain(|id, _| ids.contains(id.as_str()));
+        all.iter().for_each(|wanted| tell(&mut self.told, wanted));
+    }
+
+    /// Declares all workloads. If numalocd refuses the set because of one of them, it gets the others.
+    async fn declare_workloads(&mut self, mut all: Vec<v1::Workload>) -> Result<(), Status> {
+        let missing = match self.daemon.replace(all.clone()).await {
+            Ok(missing) => missing,
+            Err(status) if is_lost(&status) => return Err(status),
+            Err(_) => {
+                let mut taken = Vec::new();
+                for workload in all {
+                    let done = self.daemon.register(workload.clone()).await;
+                    if self.is_done(&workload.name, done)?.is_some() {
+                        taken.push(workload);
+                    }
+                }
+                let done = self.daemon.replace(taken.clone()).await;
+                all = taken;
+                self.is_done("the set of workloads", done)?.unwrap_or_default()
+            }
+        };
+        self.registered = all.into_iter().map(|workload| workload.name).collect();
+        for name in missing {
+            self.registered.remove(&name);
+            self.put_off(&name, "its container has no cgroup, or several: not registered");
+        }
+        Ok(())
+    }
+
+    /// A container has started or changed.
+    ///
+    /// # Errors
+    /// numalocd is lost.
+    pub async fn keep(&mut self, wanted: Wanted) -> Result<(), Status> {
+        tell(&mut self.told, &wanted);
+        let name = format!("{}{}", WorkloadId::PREFIX, wanted.id);
+        if let Some(workload) = wanted.workload.clone() {
+            let done = self.daemon.register(workload).await;
+            if self.is_done(&name, done)?.is_some() {
+                self.registered.insert(name);
+            }
+        } else if self.registered.contains(&name) {
+            self.unregister(&name).await?;
+        }
+        let is_registered = self.is_registered(&wanted);
+        match wanted.schedule {
+            Some(schedule) if is_registered => self.settle(schedule).await,
+            Some(_) => Ok(()),
+            None => self.unschedule(&wanted.id).await,
+        }
+    }
+
+    /// A container is gone.
+    ///
+    /// # Errors
+    /// numalocd is lost.
+    pub async fn forget(&mut self, id: &str) -> Result<(), Status> {
+        self.unschedule(id).await?;
+        self.told.remove(id);
+        self.unregister(&format!("{}{id}", WorkloadId::PREFIX)).await
+    }
+
+    async fn unregister(&mut self, workload: &str) -> Result<(), Status> {
+        let done = self.daemon.unregister(workload.to_owned()).await;
+        self.is_done(workload, done)?;
+        self.registered.remove(workload);
+        Ok(())
+    }
+
+    async fn unschedule(&mut self, id: &str) -> Result<(), Status> {
+        let schedule = format!("{}{id}", ScheduleId::PREFIX);
+        if self.stored.contains_key(&schedule) { self.remove(&schedule).await } else { Ok(()) }
+    }
+
+    /// Makes a schedule what it is to be.
+    async fn settle(&mut self, schedule: v1::Schedule) -> Result<(), Status> {
+        let name = schedule.name.clone();
+        let Some(stored) = self.stored.get(&name) else {
+            let most = self.most;
+            let is_of_pod = |other: &&v1::Schedule| tenant(other) == tenant(&schedule);
+            if self.stored.values().filter(is_of_pod).count() >= most {
+                let why =
+                    format!("its pod has {most} schedules already (pods.ceilings.containers)");
+                self.put_off(&name, &why);
+                return Ok(());
+            }
+            let made = self.daemon.create(schedule).await;
+            // If there is one of that id, the next look at all of them shows whose it is.
+            if let Some(made) = self.is_done(&name, made)? {
+                self.begun.insert(name.clone());
+                self.stored.insert(name, made);
+            }
+            return Ok(());
+        };
+        let is_changed = stored.labels.get(STATE) != schedule.labels.get(STATE);
+        let run = schedule.labels.get(RUN);
+        let is_asked = run.is_some() && stored.labels.get(RUN) != run;
+        if !is_changed && !is_asked {
+            return Ok(());
+        }
+        // Another policy, or other CPUs. Each step may be the last one before a failure: the labels are written when it has run.
+        if is_changed {
+            let done = self.daemon.update(schedule.clone(), FIELDS).await;
+            if self.is_done(&name, done)?.is_none() {
+                return Ok(());
+            }
+        }
+        if is_asked || !schedule.paused {
+            match self.daemon.run(name.clone()).await {
+                // The container is about to go, or has no process yet.
+                Err(status)
+                    if matches!(status.code(), Code::NotFound | Code::FailedPrecondition) => {}
+                done => {
+                    if self.is_done(&name, done)?.is_some() {
+                        self.begun.insert(name.clone());
+                    }
+                }
+            }
+        }
+        let done = self.daemon.update(schedule, &["labels"]).await;
+        if let Some(stored) = self.is_done(&name, done)? {
+            self.stored.insert(name, stored);
+        }
+        Ok(())
+    }
+
+    /// Removes a schedule, and cancels what it has begun.
+    async fn remove(&mut self, schedule: &str) -> Result<(), Status> {
+        let value = |stored: &v1::Schedule| stored.labels.get(self.mark.key).cloned();
+        let value = self.stored.get(schedule).and_then(value).unwrap_or_default();
+        match self.daemon.delete(schedule.to_owned()).await {
+            Err(status) if status.code() == Code::NotFound => {}
+            done => {
+                self.is_done(schedule, done)?;
+            }
+        }
+        let cancelled = self.daemon.cancel(self.me.clone(), value).await;
+        self.is_done(schedule, cancelled)?;
+        self.stored.remove(schedule);
+        Ok(())
+    }
+
+    /// What a call has given; `None` if numalocd has refused it. It is then tried again later.
+    ///
+    /// # Errors
+    /// numalocd is lost.
+    fn is_done<T>(&mut self, what: &str, done: Result<T, Status>) -> Result<Option<T>, Status> {
+        match done {
+            Ok(done) => {
+                self.refused.remove(what);
+                Ok(Some(done))
+            }
+            Err(status) if is_lost(&status) => Err(status),
+            Err(status) => {
+                let (code, message) = (status.code(), status.message());
+                self.put_off(what, &format!("numalocd refuses it: {message} ({code:?})"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Something cannot be done now: it is tried again later, and logged once.
+    fn put_off(&mut self, what: &str, why: &str) {
+        self.again = Some(Instant::now() + AGAIN);
+        if self.refused.len() >= REFUSALS {
+            self.refused.clear();
+        }
+        let before = self.refused.insert(what.to_owned(), why.to_owned());
+        if before.as_deref() != Some(why) {
+            tracing::warn!("{what}: {why}. It is tried again each {AGAIN:?}");
+        }
+    }
+}
+
+/// The pod that a schedule is for.
+fn tenant(schedule: &v1::Schedule) -> &str {
+    let policy = schedule.spec.as_ref().and_then(|spec| spec.policy.as_ref());
+    policy.map_or("", |policy| &policy.tenant)
+}
+
+/// Says what is to be said of a container, once.
+fn tell(told: &mut BTreeMap<String, Vec<String>>, wanted: &Wanted) {
+    let before = told.insert(wanted.id.clone(), wanted.notes.clone());
+    if before.as_ref() != Some(&wanted.notes) {
+        let id = &wanted.id;
+        wanted.notes.iter().for_each(|note| tracing::warn!(%id, "{note}"));
+    }
+}

@@ -1,0 +1,34 @@
+//! As much of a pod as is read.
+
+use crate::{Pod, QOS_LABEL, VALUE_MAX};
+use numaloc_api::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX};
+
+impl Pod {
+    /// The pod with as much of its labels and annotations as is read. A pod may have 256 KiB of annotations, and more of labels.
+    pub fn bounded(mut self) -> Self {
+        let is_ours =
+            |key: &str| key.starts_with("numaloc.io/") || key.starts_with("koordinator.sh/");
+        self.annotations.retain(|key, _| is_ours(key));
+        // A character more than is read: then it is known to be too long.
+        self.annotations.values_mut().for_each(|value| cut(value, VALUE_MAX + 4));
+        let mut labels = 0;
+        self.labels.retain(|key, value| {
+            let fits = key.len() <= LABEL_KEY_MAX && value.len() <= LABEL_VALUE_MAX;
+            labels += usize::from(fits);
+            key == QOS_LABEL || (fits && labels <= LABELS_MAX)
+        });
+        if let Some(class) = self.labels.get_mut(QOS_LABEL) {
+            cut(class, LABEL_VALUE_MAX);
+        }
+        self
+    }
+}
+
+/// Takes away what is after `most` bytes, and a character that would be cut.
+fn cut(text: &mut String, most: usize) {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|&at| text.is_char_boundary(at));
+        text.truncate(end.unwrap_or(0));
+        text.shrink_to_fit();
+    }
+}

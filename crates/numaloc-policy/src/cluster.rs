@@ -1,0 +1,222 @@
+//! What a cluster's operator declares for all nodes in a ConfigMap, in Koordinator's form: `resource-qos-config` with a strategy for
+//! each class, and others for some nodes; and `dsa-accelerate-config`.
+//!
+//! The same ConfigMap configures other programs, so keys that are not known are ignored. What is known has to be right as a whole: a
+//! half of a configuration is not what was meant.
+
+use crate::{
+    Settings,
+    bad::{Position, syntax},
+    koordinator::{self, Says},
+    selector::Selector,
+};
+use numaloc_api::{
+    value::QosClass,
+    written::{Problem, Tree, below},
+};
+use numaloc_core::Offload;
+use std::{collections::BTreeMap, fmt};
+
+/// The key of the ConfigMap with the strategies.
+pub const QOS_CONFIG_KEY: &str = "resource-qos-config";
+/// The key of the ConfigMap that says whether DMA engines copy.
+pub const DSA_CONFIG_KEY: &str = "dsa-accelerate-config";
+
+/// Longest value that is read, in bytes: as long as a ConfigMap may be.
+const VALUE_MAX: usize = 1 << 20;
+/// The classes, with the keys of their strategies.
+const CLASSES: [(QosClass, &str); 3] =
+    [(QosClass::Lsr, "lsrClass"), (QosClass::Ls, "lsClass"), (QosClass::Be, "beClass")];
+
+/// What is wrong with a ConfigMap's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadConfigMap {
+    /// The key of the value.
+    pub key: &'static str,
+    /// Where in the value the mistake is.
+    pub position: Position,
+    /// What is wrong there; it can be shown as it is.
+    pub problem: String,
+    /// What to write instead; empty if there is nothing to say.
+    pub hint: String,
+}
+
+impl fmt::Display for BadConfigMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, position, problem, hint } = self;
+        write!(f, "key {key}{position}: {problem}")?;
+        if hint.is_empty() { Ok(()) } else { write!(f, "; {hint}") }
+    }
+}
+
+impl std::error::Error for BadConfigMap {}
+
+/// The strategies of a cluster: what is done for pods by the class that their label names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QosConfig {
+    cluster: ClassStrategy,
+    /// Those for some nodes, each merged over the cluster's.
+    nodes: Vec<(Option<Selector>, ClassStrategy)>,
+}
+
+/// What is done for each class; a class that is not there says nothing.
+pub type ClassStrategy = BTreeMap<QosClass, Option<Settings>>;
+
+impl QosConfig {
+    /// Reads the value of [`QOS_CONFIG_KEY`].
+    ///
+    /// # Errors
+    /// What is wrong first.
+    pub fn read(text: &str) -> Result<Self, BadConfigMap> {
+        let bad = |problem| BadConfigMap::value(QOS_CONFIG_KEY, problem);
+        Self::of(&tree(QOS_CONFIG_KEY, text)?).map_err(bad)
+    }
+
+    fn of(tree: &Tree) -> Result<Self, Problem> {
+        let (path, cluster) = field("", tree, "clusterStrategy")?;
+        let cluster = Wanted::of(&path, cluster)?;
+        let (path, nodes) = field("", tree, "nodeStrategies")?;
+        let nodes = match nodes {
+            Tree::Null => &[][..],
+            Tree::List(nodes) => nodes,
+            other => return Err(Problem::sort(&path, "a list", other)),
+        };
+        let one = |(at, node): (usize, &Tree)| {
+            let path = format!("{path}[{at}]");
+            let (selector_path, selector) = field(&path, node, "nodeSelector")?;
+            // As in Kubernetes, one that is missing selects nothing.
+            let selector = match selector {
+                Tree::Null => None,
+                tree => Some(Selector::read(&selector_path, tree)?),
+            };
+            Ok((selector, Wanted::of(&path, node)?.over(&cluster).read()?))
+        };
+        let nodes = nodes.iter().enumerate().map(one).collect::<Result<_, Problem>>()?;
+        Ok(Self { cluster: cluster.read()?, nodes })
+    }
+
+    /// The strategy for a node with these labels: the first that selects it, or the cluster's.
+    pub fn for_node(&self, labels: &BTreeMap<String, String>) -> &ClassStrategy {
+        let selecting = self.nodes.iter().find(|(selector, _)| {
+            selector.as_ref().is_some_and(|selector| selector.matches(labels))
+        });
+        selecting.map_or(&self.cluster, |(_, strategy)| strategy)
+    }
+}
+
+/// The fields of `memoryLocality` by class, each with its path.
+struct Wanted(BTreeMap<QosClass, BTreeMap<String, (String, Tree)>>);
+
+impl Wanted {
+    /// What the strategy at `path` has.
+    fn of(path: &str, strategy: &Tree) -> Result<Self, Problem> {
+        let mut wanted = BTreeMap::new();
+        for (class, key) in CLASSES {
+            let (path, of_class) = field(path, strategy, key)?;
+            let (path, locality) = field(&path, of_class, "memoryLocality")?;
+            match locality {
+                Tree::Null => {}
+                Tree::Map(fields) => {
+                    let one = |(name, value): (&String, &Tree)| {
+                        (name.to_ascii_lowercase(), (below(&path, name), value.clone()))
+                    };
+                    wanted.insert(class, fields.iter().map(one).collect());
+                }
+                other => return Err(Problem::sort(&path, "an object", other)),
+            }
+        }
+        Ok(Self(wanted))
+    }
+
+    /// These fields, and those of `others` that are not among them.
+    fn over(mut self, others: &Self) -> Self {
+        for (class, fields) in &others.0 {
+            let ours = self.0.entry(*class).or_default();
+            for (name, value) in fields {
+                if ours.get(name).is_none_or(|(_, ours)| *ours == Tree::Null) {
+                    ours.insert(name.clone(), value.clone());
+                }
+            }
+        }
+        self
+    }
+
+    fn read(&self) -> Result<ClassStrategy, Problem> {
+        let mut strategy = ClassStrategy::new();
+        for (class, fields) in &self.0 {
+            let one =
+                |(name, (_, value)): (&String, &(String, Tree))| (name.clone(), value.clone());
+            let tree = Tree::Map(fields.iter().map(one).collect());
+            let said = koordinator::read(&tree).map_err(|problem| {
+                let path = fields.get(&problem.path.to_ascii_lowercase()).map(|(path, _)| path);
+                Problem { path: path.unwrap_or(&problem.path).clone(), ..problem }
+            })?;
+            match said {
+                Says::Nothing => {}
+                Says::Off => drop(strategy.insert(*class, None)),
+                Says::Do(settings) => drop(strategy.insert(*class, Some(*settings))),
+            }
+        }
+        Ok(strategy)
+    }
+}
+
+/// Whether DMA engines copy, by the value of [`DSA_CONFIG_KEY`]; `None`: it does not say.
+///
+/// # Errors
+/// What is wrong first.
+pub fn read_dsa_config(text: &str) -> Result<Option<Offload>, BadConfigMap> {
+    let tree = tree(DSA_CONFIG_KEY, text)?;
+    let read = || {
+        let (path, strategy) = field("", &tree, "clusterStrategy")?;
+        let (path, enable) = field(&path, strategy, "enable")?;
+        match enable {
+            Tree::Null => Ok(None),
+            Tree::Flag(true) => Ok(Some(Offload::Auto)),
+            Tree::Flag(false) => Ok(Some(Offload::Off)),
+            other => Err(Problem::sort(&path, "true or false", other)),
+        }
+    };
+    read().map_err(|problem| BadConfigMap::value(DSA_CONFIG_KEY, problem))
+}
+
+fn tree(key: &'static str, text: &str) -> Result<Tree, BadConfigMap> {
+    let hint = String::new();
+    if text.len() > VALUE_MAX {
+        let problem = format!("is longer than {VALUE_MAX} bytes");
+        return Err(BadConfigMap { key, position: Position::Whole, problem, hint });
+    }
+    serde_json::from_str(text).map_err(|error| {
+        let (position, problem) = syntax(&error);
+        BadConfigMap { key, position, problem, hint }
+    })
+}
+
+/// A field of the object at `path`, with its own path. The case of its name does not count, as for Go's encoding/json. `null` if it
+/// is missing, or if there is no object.
+fn field<'t>(path: &str, tree: &'t Tree, name: &str) -> Result<(String, &'t Tree), Problem> {
+    let own = below(path, name);
+    match tree {
+        Tree::Null => Ok((own, &Tree::Null)),
+        Tree::Map(map) => {
+            let mut named = map.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
+            let found = named.next().map_or(&Tree::Null, |(_, value)| value);
+            match named.next() {
+                Some(_) => Err(Problem::new(&own, "is there twice", "")),
+                None => Ok((own, found)),
+            }
+        }
+        other => Err(Problem::sort(path, "an object", other)),
+    }
+}
+
+impl BadConfigMap {
+    fn value(key: &'static str, problem: Problem) -> Self {
+        let Problem { path, problem, hint } = problem;
+        let position = if path.is_empty() { Position::Whole } else { Position::Path(path) };
+        Self { key, position, problem, hint }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! The annotation `numaloc.io/status`: which source has decided, what has become of it, and why memory stays.
+
+use numaloc_api::written::{ERROR_MAX, SHOWN_MAX, shown};
+use serde::{Deserialize, Serialize};
+
+/// The key of the annotation.
+pub const OWN_STATUS_KEY: &str = "numaloc.io/status";
+
+/// Most containers that it tells of.
+const CONTAINERS_MAX: usize = 16;
+/// Most events that it remembers.
+const SAID_MAX: usize = 16;
+/// Longest status that is read, in bytes.
+const STATUS_MAX: usize = 16 << 10;
+
+/// What an agent says about a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OwnStatus {
+    /// Its containers, in its order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<ContainerStatus>,
+    /// Who acts for the pod instead of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stands_back: Option<String>,
+    /// Which events were posted about what the pod asks for, by the agent's own numbers of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<String>,
+}
+
+/// What an agent says about a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerStatus {
+    /// Its name within the pod.
+    pub name: String,
+    /// Which source has decided.
+    pub source: String,
+    /// What the last run has come to, and why memory stays; `None` before the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
+}
+
+impl OwnStatus {
+    /// The value of the annotation. It is bounded: texts are cut, and containers beyond the first are left out.
+    pub fn to_json(&self) -> String {
+        let mut bounded = self.clone();
+        bounded.containers.truncate(CONTAINERS_MAX);
+        bounded.said.truncate(SAID_MAX);
+        bounded.said.iter_mut().for_each(|said| *said = shown(said, SHOWN_MAX));
+        bounded.stands_back = bounded.stands_back.map(|other| shown(&other, ERROR_MAX));
+        for container in &mut bounded.containers {
+            container.name = shown(&container.name, SHOWN_MAX);
+            container.source = shown(&container.source, ERROR_MAX);
+            container.result = container.result.as_ref().map(|result| shown(result, ERROR_MAX));
+        }
+        // Texts alone: nothing in it can fail.
+        serde_json::to_string(&bounded).unwrap_or_default()
+    }
+
+    /// Reads the annotation's value. What cannot be read says nothing: the next one replaces it.
+    pub fn read(text: &str) -> Self {
+        let text = if text.len() > STATUS_MAX { "" } else { text };
+        serde_json::from_str(text).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_bounded_and_read_again() {
+        let container = |number| ContainerStatus {
+            name: format!("c{number}"),
+            source: "annotation numaloc.io/policy".to_owned(),
+            result: Some("x".repeat(10_000)),
+        };
+        let status = OwnStatus {
+            containers: (0..1000).map(container).collect(),
+            stands_back: None,
+            said: vec!["0123456789abcdef".to_owned()],
+        };
+        let json = status.to_json();
+        assert!(json.len() < 8 << 10, "{} bytes", json.len());
+        let read = OwnStatus::read(&json);
+        assert_eq!((read.containers.len(), &read.said), (CONTAINERS_MAX, &status.said));
+        for nonsense in ["", "{", "[]", r#"{"said": 1}"#] {
+            assert_eq!(OwnStatus::read(nonsense), OwnStatus::default(), "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Policies as objects of the cluster: `MemoryLocalityPolicy` of a namespace, and `ClusterMemoryLocalityPolicy`.
+//!
+//! What is to be done is in `spec.schedule`, in the form of the annotation `numaloc.io/policy`; the rest says for which containers.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `object` | reading of fields that have to be known |
+//! | `scope` | which of them decide for a container |
+//! | `rollout` | which nodes a policy has reached |
+//! | `node_locality` | what an agent writes about its node |
+//! | `definition` | the two kinds as CustomResourceDefinitions |
+
+mod definition;
+mod node_locality;
+pub(crate) mod object;
+mod rollout;
+mod scope;
+
+use crate::{Ceilings, Container, Pod, Selector, Settings, own, time};
+use numaloc_api::value::QosClass;
+use numaloc_api::written::{Problem, SHOWN_MAX, Tree, below, flag, one_of, shown, text, whole};
+use object::{Object, list, texts};
+use serde::Deserialize;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::SystemTime,
+};
+
+pub use definition::{GROUP, VERSION, definitions};
+pub use node_locality::{Condition, NODE_KIND, NodeLocality, NumaNodeLocality, RemoteContainer};
+pub use scope::Policies;
+
+/// Priorities are within these bounds on both sides of 0.
+const PRIORITY_MAX: i32 = 1_000_000;
+
+/// Which kind of policy it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PolicyKind {
+    /// `MemoryLocalityPolicy`: for pods of its own namespace.
+    Namespaced,
+    /// `ClusterMemoryLocalityPolicy`: for pods of all namespaces.
+    Cluster,
+}
+
+impl PolicyKind {
+    /// As in the field `kind` of an object.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Namespaced => "MemoryLocalityPolicy",
+            Self::Cluster => "ClusterMemoryLocalityPolicy",
+        }
+    }
+}
+
+/// A policy of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyResource {
+    /// Its kind.
+    pub kind: PolicyKind,
+    /// Its namespace; empty if it is of the cluster.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid, which a policy of the same name that is created later does not have.
+    pub uid: String,
+    /// Of several policies that match, the one with the highest priority decides; then the one whose name is first in the order of
+    /// bytes.
+    pub priority: i32,
+    /// The pods that it is for, by their labels.
+    pub pods: Selector,
+    /// The containers that it is for, by name; empty: all of a pod.
+    pub containers: BTreeSet<String>,
+    /// What is done for them.
+    pub verdict: PolicyVerdict,
+    /// What policies of the cluster have besides.
+    pub cluster: ClusterScope,
+}
+
+/// What a policy does for a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicyVerdict {
+    /// It has bounds alone: other sources decide.
+    Abstains,
+    /// Memory stays where it is.
+    Off,
+    /// Memory is brought home.
+    Settings(Box<Settings>),
+}
+
+/// What policies of the cluster say beside those of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterScope {
+    /// The only namespaces that it is for; empty: all.
+    pub namespaces: BTreeSet<String>,
+    /// Namespaces that it is not for.
+    pub excluded_namespaces: BTreeSet<String>,
+    /// The classes of containers that it is for; empty: all.
+    pub classes: Vec<QosClass>,
+    /// The nodes that it is for, by their labels.
+    pub nodes: Selector,
+    /// To how many of these nodes it is rolled out, in percent.
+    pub rollout_percent: u8,
+    /// When it ends; `None`: it does not.
+    pub expires: Option<SystemTime>,
+    /// Whether it decides before annotations and policies of namespaces do.
+    pub is_enforced: bool,
+    /// The most that annotations and policies of namespaces may ask for, in place of the agent's own ceilings.
+    pub bounds: Option<Ceilings>,
+}
+
+impl Default for ClusterScope {
+    fn default() -> Self {
+        Self {
+            namespaces: BTreeSet::new(),
+            excluded_namespaces: BTreeSet::new(),
+            classes: Vec::new(),
+            nodes: Selector::default(),
+            rollout_percent: 100,
+            expires: None,
+            is_enforced: false,
+            bounds: None,
+        }
+    }
+}
+
+/// The node that decisions are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Its name in the cluster.
+    pub name: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A policy that cannot be understood. It can be shown as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct BadPolicy {
+    /// Kind, namespace and name.
+    pub policy: String,
+    /// What is wrong, and where.
+    pub problem: Problem,
+}
+
+impl fmt::Display for BadPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { policy, problem } = self;
+        write!(f, "{policy}: {problem}; it is ignored")
+    }
+}
+
+impl PolicyResource {
+    /// Reads an object as the API server has it. Fields of the object besides `metadata` and `spec` are ignored.
+    ///
+    /// # Errors
+    /// What is wrong first. Objects may have been stored before the rules that the API server checks now.
+    pub fn read(kind: PolicyKind, object: &serde_json::Value) -> Result<Self, BadPolicy> {
+        let text = |name: &str| {
+            let value = object.pointer(&format!("/metadata/{name}"));
+            value.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+        };
+        let (namespace, name) = (text("namespace"), text("name"));
+        let bad = |problem| BadPolicy { policy: shown_name(kind, &namespace, &name), problem };
+        let whole = Problem::new("spec", "is missing", "");
+        let spec = object.get("spec").ok_or_else(|| bad(whole))?;
+        let tree = Tree::deserialize(spec);
+        let tree = tree.map_err(|error| bad(Problem::new("spec", error.to_string(), "")))?;
+        let read = Self::of_spec(kind, &tree, spec).map_err(bad)?;
+        Ok(Self { uid: text("uid"), namespace, name, ..read })
+    }
+
+    fn of_spec(kind: PolicyKind, tree: &Tree, spec: &serde_json::Value) -> Result<Self, Problem> {
+        let mut object = Object::of("spec", tree)?;
+        let priority = object.take("priority", priority)?.unwrap_or_default();
+        let pods = object.take("podSelector", Selector::read)?.unwrap_or_default();
+        let containers = object.take("containers", texts)?.unwrap_or_default();
+        let verdict = object.take("schedule", verdict)?.unwrap_or(PolicyVerdict::Abstains);
+        let cluster = match kind {
+            PolicyKind::Namespaced => ClusterScope::default(),
+            PolicyKind::Cluster => cluster_scope(&mut object, spec)?,
+        };
+        object.end()?;
+        if verdict == PolicyVerdict::Abstains && cluster.bounds.is_none() {
+            let hint = "write for example {\"interval\": \"10m\"}, or {\"policy\": \"none\"}";
+            return Err(Problem::new("spec.schedule", "is missing", hint));
+        }
+        let (namespace, name, uid) = Default::default();
+        Ok(Self { kind, namespace, name, uid, priority, pods, containers, verdict, cluster })
+    }
+
+    /// Whether it is for a pod of this namespace with these labels.
+    pub fn selects(&self, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
+        let ClusterScope { namespaces, excluded_namespaces, .. } = &self.cluster;
+        let is_of_namespace = match self.kind {
+            PolicyKind::Namespaced => self.namespace == namespace,
+            PolicyKind::Cluster => {
+                (namespaces.is_empty() || namespaces.contains(namespace))
+                    && !excluded_namespaces.contains(namespace)
+            }
+        };
+        is_of_namespace && self.pods.matches(labels)
+    }
+
+    /// Whether it is for this container, which is of this class and on this node, at this time.
+    pub fn applies(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        class: QosClass,
+        node: &Node,
+        now: SystemTime,
+    ) -> bool {
+        let ClusterScope { classes, nodes, rollout_percent, expires, .. } = &self.cluster;
+        self.selects(&pod.namespace, &pod.labels)
+            && expires.is_none_or(|expires| now < expires)
+            && (classes.is_empty() || classes.contains(&class))
+            && (self.containers.is_empty() || self.containers.contains(&container.name))
+            && nodes.matches(&node.labels)
+            && rollout::reaches(*rollout_percent, &node.name, &self.uid)
+    }
+}
+
+impl PolicyVerdict {
+    /// What is done; `None`: nothing.
+    pub fn settings(&self) -> Option<Settings> {
+        match self {
+            Self::Abstains | Self::Off => None,
+            Self::Settings(settings) => Some((**settings).clone()),
+        }
+    }
+}
+
+impl fmt::Display for PolicyResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown_name(self.kind, &self.namespace, &self.name))
+    }
+}
+
+fn shown_name(kind: PolicyKind, namespace: &str, name: &str) -> String {
+    // As long as Kubernetes allows.
+    let (namespace, name) = (shown(namespace, 63), shown(name, 253));
+    match kind {
+        PolicyKind::Namespaced => format!("{} {namespace}/{name}", kind.name()),
+        PolicyKind::Cluster => format!("{} {name}", kind.name()),
+    }
+}
+
+fn priority(path: &str, tree: &Tree) -> Result<i32, Problem> {
+    match tree {
+        Tree::Whole(number) if number.unsigned_abs() <= PRIORITY_MAX.unsigned_abs().into() => {
+            Ok(i32::try_from(*number).unwrap_or_default())
+        }
+        Tree::Whole(_) => {
+            let problem = format!("must be a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}");
+            Err(Problem::new(path, problem, ""))
+        }
+        other => Err(Problem::sort(path, "a whole number", other)),
+    }
+}
+
+fn verdict(path: &str, tree: &Tree) -> Result<PolicyVerdict, Problem> {
+    // A word alone is for annotations: fields of the API server have one type.
+    let Tree::Map(_) = tree else { return Err(Problem::sort(path, "an object", tree)) };
+    Ok(match own::read(path, tree)? {
+        None => PolicyVerdict::Off,
+        Some(settings) => PolicyVerdict::Settings(Box::new(settings)),
+    })
+}
+
+fn cluster_scope(object: &mut Object, spec: &serde_json::Value) -> Result<ClusterScope, Problem> {
+    let default = ClusterScope::default();
+    let (namespaces, excluded_namespaces) = object.take("namespaces", names)?.unwrap_or_default();
+    let classes = object.take("qosClasses", |path, tree| list(path, tree, one_of(CLASSES)))?;
+    let nodes = object.take("nodeSelector", Selector::read)?.unwrap_or_default();
+    let rollout_percent = object.take("rolloutPercent", whole(0..=100))?;
+    let expires = object.take("expires", expiry)?;
+    let is_enforced = object.take("enforce", flag)?.unwrap_or_default();
+    let bounds = object.take("bounds", |path, _| {
+        let bounds = Ceilings::deserialize(&spec["bounds"]);
+        bounds.map_err(|error| Problem::new(path, shown(&error.to_string(), 4 * SHOWN_MAX), ""))
+    })?;
+    Ok(ClusterScope {
+        namespaces,
+        excluded_namespaces,
+        classes: classes.unwrap_or_default(),
+        nodes,
+        rollout_percent: rollout_percent.unwrap_or(default.rollout_percent),
+        expires,
+        is_enforced,
+        bounds,
+    })
+}
+
+/// The classes by name.
+const CLASSES: [(&str, QosClass); 3] =
+    [("LSR", QosClass::Lsr), ("LS", QosClass::Ls), ("BE", QosClass::Be)];
+
+/// `include` and `exclude`.
+fn names(path: &str, tree: &Tree) -> Result<(BTreeSet<String>, BTreeSet<String>), Problem> {
+    let mut object = Object::of(path, tree)?;
+    let include = object.take("include", texts)?.unwrap_or_default();
+    let exclude = object.take("exclude", texts)?.unwrap_or_default();
+    object.end()?;
+    match include.intersection(&exclude).next() {
+        None => Ok((include, exclude)),
+        Some(both) => {
+            let both = shown(both, SHOWN_MAX);
+            let problem = format!("has {both}, which is in include as well");
+            Err(Problem::new(&below(path, "exclude"), problem, ""))
+        }
+    }
+}
+
+fn expiry(path: &str, tree: &Tree) -> Result<SystemTime, Problem> {
+    let given = text(path, tree)?;
+    time::read(given).ok_or_else(|| {
+        let problem = format!("is \"{}\"", shown(given, SHOWN_MAX));
+        Problem::new(path, problem, "expected a time such as 2026-12-31T22:00:00Z")
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Selectors of Kubernetes: which labels an object has to have (`LabelSelector` of apimachinery, pkg/apis/meta/v1/types.go).
+
+use crate::resource::object::{Object, list, texts};
+use numaloc_api::written::{Problem, Tree, below, one_of, text};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which labels an object has to have. Without any requirement it takes all objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    requirements: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    operator: Operator,
+    values: BTreeSet<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+/// The operators by name.
+const OPERATORS: [(&str, Operator); 4] = [
+    ("In", Operator::In),
+    ("NotIn", Operator::NotIn),
+    ("Exists", Operator::Exists),
+    ("DoesNotExist", Operator::DoesNotExist),
+];
+
+impl Selector {
+    /// Reads `matchLabels` and `matchExpressions`.
+    ///
+    /// # Errors
+    /// What is wrong first.
+    pub fn read(path: &str, tree: &Tree) -> Result<Self, Problem> {
+        let mut object = Object::of(path, tree)?;
+        let equal = object.take("matchLabels", labels)?.unwrap_or_default();
+        let mut requirements: Vec<_> = equal
+            .into_iter()
+            .map(|(key, value)| Requirement { key, operator: Operator::In, values: [value].into() })
+            .collect();
+        let more = object.take("matchExpressions", |path, tree| list(path, tree, requirement))?;
+        requirements.extend(more.unwrap_or_default());
+        object.end()?;
+        Ok(Self { requirements })
+    }
+
+    /// Whether an object with these labels is selected.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.requirements.iter().all(|Requirement { key, operator, values }| {
+            let value = labels.get(key);
+            match operator {
+                Operator::In => value.is_some_and(|value| values.contains(value)),
+                // As in Kubernetes an object without the label is not in the set.
+                Operator::NotIn => value.is_none_or(|value| !values.contains(value)),
+                Operator::Exists => value.is_some(),
+                Operator::DoesNotExist => value.is_none(),
+            }
+        })
+    }
+}
+
+fn labels(path: &str, tree: &Tree) -> Result<BTreeMap<String, String>, Problem> {
+    let Tree::Map(map) = tree else { return Err(Problem::sort(path, "an object", tree)) };
+    let one = |(key, value): (&String, &Tree)| {
+        Ok((key.clone(), text(&below(path, key), value)?.to_owned()))
+    };
+    map.iter().map(one).collect()
+}
+
+fn requirement(path: &str, tree: &Tree) -> Result<Requirement, Problem> {
+    let mut object = Object::of(path, tree)?;
+    let key = object.required("key", text)?.to_owned();
+    let operator = object.required("operator", one_of(OPERATORS))?;
+    let values = object.take("values", texts)?.unwrap_or_default();
+    object.end()?;
+    let values_path = below(path, "values");
+    match (operator, values.is_empty()) {
+        (Operator::In | Operator::NotIn, true) => {
+            Err(Problem::new(&values_path, "is empty", "name at least one value"))
+        }
+        (Operator::Exists | Operator::DoesNotExist, false) => {
+            Err(Problem::new(&values_path, "has no meaning with this operator", "leave it out"))
+        }
+        _ => Ok(Requirement { key, operator, values }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Selector, String> {
+        let tree = serde_json::from_str(text).expect("JSON");
+        Selector::read("s", &tree).map_err(|problem| problem.to_string())
+    }
+
+    fn labels(of: &[(&str, &str)]) -> BTreeMap<String, String> {
+        of.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn operators_mean_what_they_mean_in_kubernetes() {
+        let (redis, other) = (labels(&[("app", "redis")]), labels(&[("tier", "db")]));
+        for (text, has_redis, has_other) in [
+            ("{}", true, true),
+            (r#"{"matchLabels": {"app": "redis"}}"#, true, false),
+            (r#"{"matchLabels": {"app": "redis", "tier": "db"}}"#, false, false),
+            (
+                r#"{"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "redis"]}]}"#,
+                true,
+                false,
+            ),
+            (
+                r#"{"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["redis"]}]}"#,
+                false,
+                true,
+            ),
+            (r#"{"matchExpressions": [{"key": "app", "operator": "Exists"}]}"#, true, false),
+            (r#"{"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}"#, false, true),
+        ] {
+            let selector = read(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
+            let found = (selector.matches(&redis), selector.matches(&other));
+            assert_eq!(found, (has_redis, has_other), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_named_by_its_path() {
+        for (text, expected) in [
+            (
+                r#"{"matchLabel": {}}"#,
+                "s.matchLabel is not known; known here: matchExpressions, matchLabels",
+            ),
+            (r#"{"matchLabels": {"app": 1}}"#, "s.matchLabels.app must be text, and is a number"),
+            (
+                r#"{"matchExpressions": [{"operator": "Exists"}]}"#,
+                "s.matchExpressions[0].key is missing",
+            ),
+            (
+                r#"{"matchExpressions": [{"key": "a", "operator": "Is"}]}"#,
+                "s.matchExpressions[0].operator is \"Is\", which is not known",
+            ),
+            (
+                r#"{"matchExpressions": [{"key": "a", "operator": "In"}]}"#,
+                "s.matchExpressions[0].values is empty; name at least one value",
+            ),
+            (
+                r#"{"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}"#,
+                "s.matchExpressions[0].values has no meaning with this operator; leave it out",
+            ),
+        ] {
+            let problem = read(text).expect_err(text);
+            assert!(problem.starts_with(expected), "{problem}");
+        }
+    }
+}
