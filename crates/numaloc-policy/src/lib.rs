@@ -20,6 +20,7 @@
 //! | `ceilings` | the most that pods may request, and the messages where they request more |
 //! | `config` | defaults and ceilings in a configuration |
 //! | `bad` | an annotation that cannot be understood, and where |
+//! | `object` | objects of Kubernetes, in which each field has to be known |
 //! | `resource`, `selector` | policies as objects of the cluster, and which pods and nodes they select |
 //! | `result` | what became of a container |
 //! | `pod_event` | an event of a pod, whatever it tells |
@@ -44,6 +45,7 @@ mod config;
 mod decide;
 mod event;
 mod koordinator;
+mod object;
 mod own;
 mod own_status;
 mod pod;

@@ -6,7 +6,7 @@ use numaloc_api::{
     Violation, Violations, v1,
     value::{MigrationSpec, ScheduleSpec},
 };
-use prost_reflect::FieldDescriptor;
+use prost_reflect::{FieldDescriptor, MessageDescriptor};
 
 /// Whether anything is to be done: the values of the key `policy` here and in the contract's annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,14 @@ pub fn read(path: &str, tree: &Tree) -> Result<Option<Settings>, Problem> {
     let schedule = message(path, &map, RULES, &[SWITCH])?;
     let settings = settings(schedule).map_err(|bad| problem(path, &bad))?;
     Ok((wanted == Wanted::BestEffort).then_some(settings))
+}
+
+/// The description of a policy's fields: those of a schedule for which [`is_of_policies`] holds.
+///
+/// # Errors
+/// The API's definitions do not have it.
+pub fn descriptor() -> Result<MessageDescriptor, String> {
+    numaloc_api::descriptor::<v1::Schedule>()
 }
 
 /// The key that switches a policy off.

@@ -4,22 +4,25 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `object` | reading of fields that have to be known |
 //! | `scope` | which of them decide for a container |
 //! | `rollout` | which nodes a policy has reached |
 //! | `node_locality` | what an agent writes about its node |
-//! | `definition` | the two kinds as CustomResourceDefinitions |
+//! | `definition` | the kinds of policies as CustomResourceDefinitions |
+//! | `group` | where the kinds are in the API |
 
 mod definition;
+mod group;
 mod node_locality;
-pub(crate) mod object;
 mod rollout;
 mod scope;
 
-use crate::{Ceilings, Container, Pod, Selector, Settings, own, time};
+use crate::{
+    Ceilings, Container, Pod, Selector, Settings,
+    object::{Object, list, texts},
+    own, time,
+};
 use numaloc_api::value::QosClass;
 use numaloc_api::written::{Problem, SHOWN_MAX, Tree, below, flag, one_of, shown, text, whole};
-use object::{Object, list, texts};
 use serde::Deserialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,9 +30,15 @@ use std::{
     time::SystemTime,
 };
 
-pub use definition::{GROUP, VERSION, definitions};
+pub use group::{GROUP, VERSION};
 pub use node_locality::{Condition, NODE_KIND, NodeLocality, NumaNodeLocality, RemoteContainer};
 pub use scope::Policies;
+
+/// The definitions of all kinds, as objects of `apiextensions.k8s.io/v1`.
+pub fn definitions() -> Vec<serde_json::Value> {
+    let policies = [PolicyKind::Namespaced, PolicyKind::Cluster].map(definition::definition);
+    policies.into_iter().chain([node_locality::definition()]).collect()
+}
 
 /// Priorities are within these bounds on both sides of 0.
 const PRIORITY_MAX: i32 = 1_000_000;

@@ -1,6 +1,6 @@
 //! Selectors of Kubernetes: which labels an object has to have (`LabelSelector` of apimachinery, pkg/apis/meta/v1/types.go).
 
-use crate::resource::object::{Object, list, texts};
+use crate::object::{Object, list, texts};
 use numaloc_api::written::{Problem, Tree, below, one_of, text};
 use std::collections::{BTreeMap, BTreeSet};
 

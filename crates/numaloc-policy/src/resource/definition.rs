@@ -1,17 +1,13 @@
 //! The kinds as CustomResourceDefinitions. Their schema of a schedule is made of the API's definitions, so both take the same fields.
 
-use super::{PRIORITY_MAX, PolicyKind, node_locality};
+use super::{
+    PRIORITY_MAX, PolicyKind,
+    group::{GROUP, VERSION},
+};
 use crate::{ceilings, own};
-use numaloc_api::{descriptor, v1};
 use numaloc_core::Profile;
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
-
-/// The API group of the kinds.
-pub const GROUP: &str = "numaloc.io";
-
-/// Their version.
-pub const VERSION: &str = "v1alpha1";
 
 /// Most elements of a list: the API server has to know how many there may be before it takes a rule for each.
 const LIST_MAX: u32 = 64;
@@ -24,13 +20,8 @@ const LABEL_MAX: u32 = 63;
 /// Longest key of a label: a prefix of 253 characters, a slash, and a name of 63.
 const KEY_MAX: u32 = 317;
 
-/// The definitions of all kinds, as objects of `apiextensions.k8s.io/v1`.
-pub fn definitions() -> Vec<Value> {
-    let policies = [PolicyKind::Namespaced, PolicyKind::Cluster].map(definition);
-    policies.into_iter().chain([node_locality::definition()]).collect()
-}
-
-fn definition(kind: PolicyKind) -> Value {
+/// The definition of a kind, an object of `apiextensions.k8s.io/v1`.
+pub fn definition(kind: PolicyKind) -> Value {
     let (scope, short) = match kind {
         PolicyKind::Namespaced => ("Namespaced", "mlp"),
         PolicyKind::Cluster => ("Cluster", "cmlp"),
@@ -192,7 +183,7 @@ fn names(longest: u32) -> Value {
 
 /// The schema of the policy itself: a schedule without its target, and the word that switches it off.
 fn schedule() -> Value {
-    let mut schema = match descriptor::<v1::Schedule>() {
+    let mut schema = match own::descriptor() {
         Ok(descriptor) => message(&descriptor),
         Err(_) => json!({"type": "object"}),
     };

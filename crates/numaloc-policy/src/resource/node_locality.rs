@@ -1,6 +1,6 @@
 //! `NodeMemoryLocality`: what the agent of a node writes about it, for those who look at the whole cluster.
 
-use super::{GROUP, VERSION};
+use super::group::{GROUP, VERSION};
 use crate::time;
 use numaloc_api::written::shown;
 use serde::Serialize;

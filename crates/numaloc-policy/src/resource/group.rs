@@ -1,0 +1,7 @@
+//! Where the kinds are in the API.
+
+/// The API group of the kinds.
+pub const GROUP: &str = "numaloc.io";
+
+/// Their version.
+pub const VERSION: &str = "v1alpha1";
