@@ -1,5 +1,7 @@
 //! Writes what waits in the outbox into the cluster.
 
+mod refusals;
+
 use crate::{
     budget::Budget,
     cluster::api::{Api, ApiError, MANAGER},
@@ -7,6 +9,7 @@ use crate::{
     outbox::{Outbox, Post, StatusPatch, Subject, Work},
 };
 use numaloc_policy::{OWN_STATUS_KEY, STATUS_KEY};
+use refusals::Refusals;
 use serde_json::{Value, json};
 use std::{
     convert::Infallible,
@@ -21,10 +24,10 @@ const LONGEST: Duration = Duration::from_secs(8);
 /// Longest name of an object.
 const NAME_MAX: usize = 253;
 
-/// Writes forever. What fails is tried again, and keeps its turn; what is refused is left.
+/// Writes forever. What fails is tried again, and keeps its turn; what is refused is left, for want of a right after some time.
 pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>) -> Infallible {
     let mut budget = Budget::new(config.status_burst, config.status_interval, Instant::now());
-    let mut wait = FIRST;
+    let (mut wait, mut refusals) = (FIRST, Refusals::default());
     let mut said = None;
     loop {
         let now = Instant::now();
@@ -48,12 +51,21 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
                 api.patch(&path, &status(subject, patch)).await
             }
         };
+        let namespace = match &work {
+            Work::Post(subject, _) | Work::Patch(subject, _) => &subject.namespace,
+        };
         let pause = match &done {
             Err(ApiError::TooMuch(after)) => *after,
+            Err(ApiError::Refused(refusal)) if !refusals.is_final(namespace, refusal.code, now) => {
+                Duration::ZERO
+            }
             Err(ApiError::Lost(_) | ApiError::Expired) => Duration::ZERO,
             Err(ApiError::Refused(_)) | Ok(()) => {
                 if matches!(work, Work::Patch(..)) {
                     budget.take(now);
+                }
+                if done.is_ok() {
+                    refusals.taken(namespace);
                 }
                 outbox.done(&work);
                 wait = FIRST;

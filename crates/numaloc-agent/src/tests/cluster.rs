@@ -46,6 +46,8 @@ struct State {
     is_gone: bool,
     /// The next writes are refused like this, with a time to wait.
     busy: u32,
+    /// The next writes are refused for want of a right.
+    forbidden: u32,
 }
 
 impl Cluster {
@@ -178,6 +180,11 @@ impl Cluster {
         self.state().busy = times;
     }
 
+    /// The right to the next so many writes is missing, as while an API server starts.
+    pub fn forbid(&self, times: u32) {
+        self.state().forbidden = times;
+    }
+
     async fn serve(&self, request: Request<kube::client::Body>) -> Result<Answer, std::io::Error> {
         let (head, body) = request.into_parts();
         let (is_hung, is_gone) = {
@@ -297,6 +304,11 @@ impl Cluster {
                 answer(StatusCode::TOO_MANY_REQUESTS, &json!({"code": 429, "message": "busy"}));
             busy.headers_mut().insert("retry-after", "3".parse().expect("a header"));
             return busy;
+        }
+        if state.forbidden > 0 {
+            state.forbidden -= 1;
+            let message = "RBAC: clusterrole.rbac.authorization.k8s.io \"numaloc-agent\" not found";
+            return answer(StatusCode::FORBIDDEN, &json!({"code": 403, "message": message}));
         }
         let sent: Value = serde_json::from_slice(body).expect("JSON");
         let parts: Vec<&str> = path.trim_start_matches("/api/v1/namespaces/").split('/').collect();

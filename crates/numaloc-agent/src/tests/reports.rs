@@ -249,6 +249,15 @@ async fn a_server_that_is_busy_or_away_gets_all_later_and_the_newest_status() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_right_that_is_missing_for_a_moment_loses_nothing() {
+    let (cluster, fake, _agent) = begun(r#"{"policy": "bestEffort"}"#).await;
+    cluster.forbid(4);
+    both(&fake, 100, true, (100, 0));
+    until(async || status(&cluster).is_some()).await;
+    assert_eq!(cluster.events("shop/web-1").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn statuses_keep_to_their_budget() {
     let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
     for number in 0..100 {
