@@ -26,8 +26,9 @@ pub fn back(now: &BTreeMap<NodeId, u64>, before: &BTreeMap<NodeId, u64>) -> Vec<
             if ratio * both <= u128::from(there) * 100 {
                 continue;
             }
-            now.insert(from, here - part);
-            now.insert(to, there + part);
+            // As much as the percents come to: what follows begins with that.
+            let end = (both * ratio / 100) as u64;
+            now.extend([(from, here + there - end), (to, end)]);
             parts.push(How::Part { from, to, ratio: ratio as u8 });
         }
     }
