@@ -29,7 +29,7 @@ pub async fn read(
             other => other?,
         };
         for object in objects {
-            let read = PolicyResource::read(kind, &object).map_err(|bad| bad.problem.to_string());
+            let read = PolicyResource::read(kind, &object).map_err(|bad| bad.problem);
             all.push((kind, object, read));
         }
     }

@@ -10,8 +10,8 @@ use crate::{
     sources::ClusterSources,
     wanted::{Registrar, wanted},
 };
-use numaloc_policy::Defaults;
-use std::{collections::BTreeMap, time::Duration};
+use numaloc_policy::{Defaults, Node};
+use std::time::Duration;
 
 /// A pod, and after a zero byte a ConfigMap, as the API server sends them.
 pub fn objects(bytes: &[u8]) {
@@ -20,7 +20,7 @@ pub fn objects(bytes: &[u8]) {
     let mut sources = ClusterSources::default();
     let map = map.get(1..).and_then(|map| serde_json::from_slice::<ConfigMapObject>(map).ok());
     let names = ["kube-system/ack-slo-config".parse().expect("a name")];
-    sources.update(&names, &[map.unwrap_or_default().data], &BTreeMap::new());
+    sources.update(&names, &[map.unwrap_or_default().data], &Node::default());
     let Ok(pod) = serde_json::from_slice::<PodObject>(pod) else { return };
     let (facts, defaults) = (Facts::new(pod), Defaults::default());
     let us = Registrar::Us { me: "uid:60700".to_owned(), lease: Duration::from_secs(300) };

@@ -14,12 +14,12 @@ use crate::{
 };
 use numaloc_api::{NRI_SOURCE, v1};
 use numaloc_keeper::{AGAIN, BackOff, Daemon, Events, Others, Records, hash};
-use numaloc_policy::{EventKind, EventReason, PodEvent};
+use numaloc_policy::{EventKind, EventReason, Node, PodEvent};
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 use tokio_stream::StreamExt;
@@ -33,6 +33,10 @@ const MANY: usize = 50;
 const QUIET: Duration = Duration::from_millis(100);
 /// Containers of a pod whose runs end within this time are told together.
 const TOGETHER: Duration = Duration::from_millis(500);
+/// How long after its end a policy has ended for sure.
+const MOMENT: Duration = Duration::from_millis(100);
+/// The longest wait for a time of the clock.
+const CLOCK: Duration = Duration::from_secs(3600);
 /// The label with the id of a container for which numaloc-nri has a schedule.
 const NRI_CONTAINER: &str = "numaloc.io/container-id";
 
@@ -40,6 +44,8 @@ const NRI_CONTAINER: &str = "numaloc.io/container-id";
 #[derive(Debug)]
 pub struct Keeper<D> {
     config: Arc<Config>,
+    /// The name of this node.
+    node: String,
     records: Records<D>,
     known: Arc<Known>,
     outbox: Arc<Outbox>,
@@ -94,6 +100,7 @@ impl<D: Daemon> Keeper<D> {
     /// A keeper that knows nothing yet.
     pub fn new(
         config: Arc<Config>,
+        node: String,
         daemon: D,
         known: Arc<Known>,
         outbox: Arc<Outbox>,
@@ -102,6 +109,7 @@ impl<D: Daemon> Keeper<D> {
         let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
         Self {
             config,
+            node,
             records,
             known,
             outbox,
@@ -163,6 +171,7 @@ impl<D: Daemon> Keeper<D> {
         loop {
             let again = self.records.again();
             let due = again.unwrap_or_else(|| Instant::now() + AGAIN);
+            let (expires, expiry) = (self.expiry(), self.expiry().unwrap_or(due));
             let (is_ended, say_at) = (self.say_at.is_some(), self.say_at.unwrap_or(due));
             tokio::select! {
                 () = self.known.filled() => self.changed().await?,
@@ -170,9 +179,18 @@ impl<D: Daemon> Keeper<D> {
                 () = sleep_until(say_at), if is_ended => self.say_ended(),
                 _ = renewal.tick() => self.renew().await?,
                 () = sleep_until(due), if again.is_some() => self.declare_again().await?,
+                () = sleep_until(expiry), if expires.is_some() => self.declare_again().await?,
             }
             self.count();
         }
+    }
+
+    /// When a policy ends next: what it has decided is decided again then.
+    fn expiry(&self) -> Option<Instant> {
+        // A moment later, so that it has ended; and a clock that is set meanwhile is noticed within the hour.
+        let left =
+            self.sources.next_expiry()?.duration_since(SystemTime::now()).unwrap_or_default();
+        Some(Instant::now() + (left + MOMENT).min(CLOCK))
     }
 
     /// Counts what there is now.
@@ -234,7 +252,9 @@ impl<D: Daemon> Keeper<D> {
     fn look(&mut self) {
         // Whoever calls this knows that it is complete.
         let Some(all) = self.known.snapshot() else { return };
-        self.sources.update(&self.config.config_maps, &all.config_maps, &all.node);
+        let node = Node { name: self.node.clone(), labels: all.node };
+        self.sources.update(&self.config.config_maps, &all.config_maps, &node);
+        self.sources.policies(all.policies, SystemTime::now());
         self.say_sources();
         let mut before = std::mem::take(&mut self.pods);
         for (key, facts) in all.pods {
@@ -376,19 +396,19 @@ impl<D: Daemon> Keeper<D> {
         }
     }
 
-    /// Says which ConfigMaps cannot be understood. All nodes say the same under the same name, so it is one event.
+    /// Says which ConfigMaps and policies cannot be understood. All nodes say the same under the same name, so it is one event.
     fn say_sources(&self) {
         for problem in self.sources.problems() {
             tracing::warn!("{}", problem.message);
             let subject = Subject {
-                kind: "ConfigMap",
-                namespace: problem.object.namespace.clone(),
-                name: problem.object.name.clone(),
-                uid: String::new(),
+                kind: problem.kind,
+                namespace: problem.namespace.clone(),
+                name: problem.name.clone(),
+                uid: problem.uid.clone(),
                 api_uid: String::new(),
             };
             let message = problem.message.clone();
-            let id = hash(&[&message]);
+            let id = hash(&[&problem.uid, &message]);
             let event = PodEvent { kind: EventKind::Warning, reason: EventReason::Failed, message };
             let posts = vec![Post { id, event, at: None }];
             self.outbox.push(subject, Report { posts, patch: None });

@@ -3,12 +3,12 @@
 
 use crate::{
     cluster::{
-        objects::{ConfigMapObject, MetaObject, PodObject},
+        objects::{ConfigMapObject, MetaObject, PodObject, PolicyObject},
         watch::Sink,
     },
     facts::Facts,
 };
-use numaloc_policy::{DSA_CONFIG_KEY, QOS_CONFIG_KEY};
+use numaloc_policy::{BadPolicy, DSA_CONFIG_KEY, PolicyKind, PolicyResource, QOS_CONFIG_KEY};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -34,9 +34,14 @@ struct State {
     node: Option<BTreeMap<String, String>>,
     /// The data of the ConfigMaps, in the order of the configuration; `None` until it has been told, no data if there is none.
     config_maps: Vec<Option<BTreeMap<String, String>>>,
+    /// The policies of each kind; a kind that is missing has not been told yet.
+    policies: BTreeMap<PolicyKind, Policies>,
     /// What has changed since it was last taken.
     changed: Changed,
 }
+
+/// Policies by `namespace/name`, as they were read.
+pub type Policies = BTreeMap<String, Result<PolicyResource, BadPolicy>>;
 
 /// What has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,13 +61,16 @@ pub struct Snapshot {
     pub node: BTreeMap<String, String>,
     /// The data of the ConfigMaps, in the order of the configuration.
     pub config_maps: Vec<BTreeMap<String, String>>,
+    /// The policies of the cluster and of all namespaces, as they were read.
+    pub policies: Vec<Result<PolicyResource, BadPolicy>>,
 }
 
 impl Known {
     /// Nothing is known yet. So many ConfigMaps will be told.
     pub fn new(config_maps: usize) -> Self {
         let config_maps = vec![None; config_maps];
-        let state = State { pods: None, node: None, config_maps, changed: Changed::default() };
+        let (policies, changed) = Default::default();
+        let state = State { pods: None, node: None, config_maps, policies, changed };
         Self { state: Mutex::new(state), filled: Notify::new() }
     }
 
@@ -77,14 +85,16 @@ impl Known {
         state.pods.is_some()
             && state.node.is_some()
             && state.config_maps.iter().all(Option::is_some)
+            && PolicyKind::ALL.iter().all(|kind| state.policies.contains_key(kind))
     }
 
     /// All that is known, and nothing has changed after that; `None`: not all has been told yet.
     pub fn snapshot(&self) -> Option<Snapshot> {
         let mut state = self.state();
         let config_maps = state.config_maps.iter().cloned().collect::<Option<_>>()?;
-        let snapshot =
-            Snapshot { pods: state.pods.clone()?, node: state.node.clone()?, config_maps };
+        let policies = state.policies.values().flat_map(BTreeMap::values).cloned().collect();
+        let (pods, node) = (state.pods.clone()?, state.node.clone()?);
+        let snapshot = Snapshot { pods, node, config_maps, policies };
         state.changed = Changed::default();
         Some(snapshot)
     }
@@ -211,5 +221,46 @@ impl Sink<ConfigMapObject> for ConfigMap {
 
     fn deleted(&self, _: ConfigMapObject) {
         self.set(BTreeMap::new());
+    }
+}
+
+/// The policies of one kind.
+#[derive(Clone, Debug)]
+pub struct PoliciesOf(pub Arc<Known>, pub PolicyKind);
+
+impl PoliciesOf {
+    fn read(&self, object: &PolicyObject) -> (String, Result<PolicyResource, BadPolicy>) {
+        let key = format!("{}/{}", object.metadata.namespace, object.metadata.name);
+        (key, PolicyResource::read(self.1, &object.whole))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Policies)) {
+        self.0.change(|state| {
+            let before = state.policies.get(&self.1);
+            let mut policies = before.cloned().unwrap_or_default();
+            change(&mut policies);
+            // Most changes are of fields that are not read.
+            if before != Some(&policies) {
+                state.policies.insert(self.1, policies);
+                state.changed.all = true;
+            }
+        });
+    }
+}
+
+impl Sink<PolicyObject> for PoliciesOf {
+    fn listed(&self, all: Vec<PolicyObject>) {
+        let all = all.iter().map(|object| self.read(object)).collect();
+        self.change(|policies| *policies = all);
+    }
+
+    fn applied(&self, one: PolicyObject) {
+        let (key, read) = self.read(&one);
+        self.change(|policies| drop(policies.insert(key, read)));
+    }
+
+    fn deleted(&self, one: PolicyObject) {
+        let (key, _) = self.read(&one);
+        self.change(|policies| drop(policies.remove(&key)));
     }
 }

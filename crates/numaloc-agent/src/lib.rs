@@ -11,7 +11,7 @@
 //! | `cluster` | the API server: calls with time limits, objects as far as they are read, lists and watches |
 //! | `facts` | what is known of a pod, from its object; pure |
 //! | `known` | what the cluster has told, between the tasks that follow it and the keeper |
-//! | `sources` | what decides besides annotations: the ConfigMaps; pure. Further sources get their place here |
+//! | `sources` | what decides besides annotations: the ConfigMaps, and policies as objects of the cluster; pure |
 //! | `wanted` | a pod to what numalocd is to have: workloads and schedules; pure |
 //! | `results` | numalocd's events to what is to be said about a pod; pure |
 //! | `keeper` | says what numalocd is to have; `numaloc-keeper` makes it so |
@@ -56,6 +56,7 @@ use cluster::{
     watch::{Selection, follow},
 };
 use config::Config;
+use numaloc_policy::{GROUP, PolicyKind, VERSION};
 use std::{process::ExitCode, sync::Arc};
 
 /// The command line, of which its man page is made.
@@ -128,8 +129,12 @@ async fn work(
             }
         });
     }
-    let select =
-        |path: &str, fields: String, form| Selection { path: path.to_owned(), fields, form };
+    let select = |path: &str, fields: String, form| Selection {
+        path: path.to_owned(),
+        fields,
+        form,
+        is_optional: false,
+    };
     let pods = select("/api/v1/pods", format!("spec.nodeName={node}"), Form::Whole);
     let sink = known::Pods(Arc::clone(&known));
     tasks.spawn({
@@ -148,11 +153,29 @@ async fn work(
         let (api, sink) = (api.clone(), known::ConfigMap(Arc::clone(&known), at));
         tasks.spawn(async move { follow(&api, &selection, &sink).await });
     }
+    for kind in PolicyKind::ALL {
+        let selection = Selection {
+            path: format!("/apis/{GROUP}/{VERSION}/{}", kind.plural()),
+            fields: String::new(),
+            form: Form::Whole,
+            is_optional: true,
+        };
+        let (api, sink) = (api.clone(), known::PoliciesOf(Arc::clone(&known), kind));
+        tasks.spawn(async move { follow(&api, &selection, &sink).await });
+    }
+    let keeper = keeper::Keeper::new(
+        Arc::clone(&config),
+        node.clone(),
+        daemon,
+        known,
+        Arc::clone(&outbox),
+        metrics,
+    );
     tasks.spawn({
         let (config, outbox) = (Arc::clone(&config), Arc::clone(&outbox));
         async move { writer::write(&config, &node, &api, &outbox).await }
     });
-    tasks.spawn(keeper::Keeper::new(config, daemon, known, outbox, metrics).run());
+    tasks.spawn(keeper.run());
     match tasks.join_next().await {
         Some(Err(error)) => Err(error).context("a task has failed"),
         Some(Ok(never)) => match never {},

@@ -62,6 +62,11 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// The namespace of its events: those of an object of the cluster are in `default` (kubernetes/pkg/apis/core/validation/events.go).
+    pub fn events_namespace(&self) -> &str {
+        if self.namespace.is_empty() { "default" } else { &self.namespace }
+    }
+
     /// A pod.
     pub fn pod(facts: &Facts) -> Self {
         Self {

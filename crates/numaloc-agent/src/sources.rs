@@ -1,12 +1,12 @@
-//! What decides besides the annotations of a pod. Pure. Each further source of the cluster gets its place here.
+//! What decides besides the annotations of a pod. Pure.
 
 use crate::config::ObjectName;
 use numaloc_core::Offload;
 use numaloc_policy::{
-    BadConfigMap, ClassStrategy, DSA_CONFIG_KEY, Defaults, QOS_CONFIG_KEY, QosConfig,
-    read_dsa_config,
+    BadConfigMap, BadPolicy, ClassStrategy, DSA_CONFIG_KEY, Defaults, Node, Policies,
+    PolicyResource, QOS_CONFIG_KEY, QosConfig, read_dsa_config,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::SystemTime};
 
 /// What the cluster has declared for all pods, as it was last understood.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,15 +17,26 @@ pub struct ClusterSources {
     strategy: Option<ClassStrategy>,
     /// Whether DMA engines copy.
     offload: Option<Offload>,
+    /// The policies of the cluster and of its namespaces.
+    policies: Vec<PolicyResource>,
+    /// The node that is decided for, and when that was.
+    node: Node,
+    now: Option<SystemTime>,
     /// What of the last one could not be understood.
     problems: Vec<Problem>,
 }
 
-/// A ConfigMap that cannot be understood.
+/// An object of the cluster that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Which one.
-    pub object: ObjectName,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its namespace; empty if it is of the cluster.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid, if it is known.
+    pub uid: String,
     /// What is wrong, and what holds instead.
     pub message: String,
 }
@@ -33,12 +44,7 @@ pub struct Problem {
 impl ClusterSources {
     /// Takes what the ConfigMaps and the node's labels are now. The first ConfigMap that has a key counts for it; a value that cannot be
     /// understood changes nothing, and one that is gone is no source any more.
-    pub fn update(
-        &mut self,
-        names: &[ObjectName],
-        maps: &[BTreeMap<String, String>],
-        node: &BTreeMap<String, String>,
-    ) {
+    pub fn update(&mut self, names: &[ObjectName], maps: &[BTreeMap<String, String>], node: &Node) {
         self.problems.clear();
         let value = |key| {
             let mut named = names.iter().zip(maps);
@@ -58,12 +64,46 @@ impl ClusterSources {
                 Err(bad) => self.refuse(name, &bad),
             },
         }
-        self.strategy = self.qos.as_ref().map(|qos| qos.for_node(node).clone());
+        self.strategy = self.qos.as_ref().map(|qos| qos.for_node(&node.labels).clone());
+        self.node = node.clone();
     }
 
     fn refuse(&mut self, object: &ObjectName, bad: &BadConfigMap) {
         let message = format!("ConfigMap {object}, {bad}; what was read last holds");
-        self.problems.push(Problem { object: object.clone(), message });
+        let ObjectName { namespace, name } = object.clone();
+        self.problems.push(Problem {
+            kind: "ConfigMap",
+            namespace,
+            name,
+            uid: String::new(),
+            message,
+        });
+    }
+
+    /// Takes what the policies are now, after [`ClusterSources::update`]. One that cannot be understood decides nothing.
+    pub fn policies(&mut self, all: Vec<Result<PolicyResource, BadPolicy>>, now: SystemTime) {
+        self.policies.clear();
+        self.now = Some(now);
+        for read in all {
+            match read {
+                Ok(policy) => self.policies.push(policy),
+                Err(bad) => {
+                    let message = bad.to_string();
+                    let BadPolicy { kind, namespace, name, uid, .. } = bad;
+                    let kind = kind.name();
+                    self.problems.push(Problem { kind, namespace, name, uid, message });
+                }
+            }
+        }
+    }
+
+    /// When a policy ends next; `None`: none will.
+    pub fn next_expiry(&self) -> Option<SystemTime> {
+        self.of_cluster()?.next_expiry()
+    }
+
+    fn of_cluster(&self) -> Option<Policies<'_>> {
+        self.now.map(|now| Policies { all: &self.policies, node: &self.node, now })
     }
 
     /// What of them cannot be understood.
@@ -74,7 +114,7 @@ impl ClusterSources {
     /// All sources besides the annotations.
     pub fn with<'a>(&'a self, defaults: &'a Defaults) -> numaloc_policy::Sources<'a> {
         let (strategy, offload) = (self.strategy.as_ref(), self.offload);
-        numaloc_policy::Sources { defaults, policies: None, strategy, offload }
+        numaloc_policy::Sources { defaults, policies: self.of_cluster(), strategy, offload }
     }
 }
 
@@ -98,17 +138,17 @@ mod tests {
             let strategy = sources.strategy.as_ref()?;
             Some(strategy.get(&QosClass::Ls)?.is_some())
         };
-        let none = BTreeMap::new;
-        sources.update(&names, &[none(), good.clone()], &none());
+        let (none, node) = (BTreeMap::new, Node::default());
+        sources.update(&names, &[none(), good.clone()], &node);
         assert_eq!((ls(&sources), sources.problems().len()), (Some(true), 0));
         // The first that has the key counts, also if it is broken.
-        sources.update(&names, &[map("{"), good], &none());
+        sources.update(&names, &[map("{"), good], &node);
         assert_eq!(ls(&sources), Some(true));
         let [problem] = sources.problems() else { panic!("{:?}", sources.problems()) };
         let expected = "ConfigMap a/one, key resource-qos-config, line 1 column 1: EOF while parsing an object; \
             what was read last holds";
         assert_eq!(problem.message, expected);
-        sources.update(&names, &[none(), none()], &none());
+        sources.update(&names, &[none(), none()], &node);
         assert_eq!((ls(&sources), sources.problems().len()), (None, 0));
     }
 }

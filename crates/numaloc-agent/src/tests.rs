@@ -1,6 +1,7 @@
 //! The agent between an API server that is not real and a numalocd that is not real, or is.
 
 mod cluster;
+mod policies;
 mod real;
 mod reports;
 mod restarts;
@@ -212,6 +213,7 @@ async fn schedules_go_on_while_the_server_is_away_or_forgets() {
 #[tokio::test(start_paused = true)]
 async fn in_the_steady_state_there_is_neither_a_get_nor_a_list() {
     let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
+    cluster.define();
     for number in 0..500 {
         cluster.pod(pod(number));
     }

@@ -8,7 +8,7 @@ use crate::{
     config::Config,
     outbox::{Outbox, Post, StatusPatch, Subject, Work},
 };
-use numaloc_policy::{OWN_STATUS_KEY, STATUS_KEY};
+use numaloc_policy::{GROUP, OWN_STATUS_KEY, PolicyKind, STATUS_KEY, VERSION};
 use refusals::Refusals;
 use serde_json::{Value, json};
 use std::{
@@ -42,7 +42,7 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
         };
         let done = match &work {
             Work::Post(subject, post) => {
-                let path = format!("/api/v1/namespaces/{}/events", subject.namespace);
+                let path = format!("/api/v1/namespaces/{}/events", subject.events_namespace());
                 api.create(&path, &event(config, node, subject, post)).await
             }
             Work::Patch(subject, patch) => {
@@ -117,14 +117,16 @@ fn event(config: &Config, node: &str, subject: &Subject, post: &Post) -> Value {
     let time = prost_types::Timestamp { nanos: 0, ..time }.to_string();
     let is_of_contract = post.event.reason.is_of_contract(post.event.kind);
     let component = if is_of_contract { config.event_component.as_str() } else { MANAGER };
+    let is_policy = PolicyKind::ALL.iter().any(|policy| policy.name() == *kind);
+    let api_version = if is_policy { format!("{GROUP}/{VERSION}") } else { "v1".to_owned() };
     // The name of an object of Kubernetes is ASCII.
     let prefix: String = name.chars().take(NAME_MAX - 1 - post.id.len()).collect();
     json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": format!("{prefix}.{}", post.id), "namespace": namespace},
+        "metadata": {"name": format!("{prefix}.{}", post.id), "namespace": subject.events_namespace()},
         "involvedObject": {
-            "apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name, "uid": uid,
+            "apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name, "uid": uid,
         },
         "type": post.event.kind.name(),
         "reason": post.event.reason.name(),

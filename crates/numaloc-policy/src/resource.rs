@@ -53,6 +53,17 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
+    /// Both kinds.
+    pub const ALL: [Self; 2] = [Self::Namespaced, Self::Cluster];
+
+    /// As in the path of the API.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Namespaced => "memorylocalitypolicies",
+            Self::Cluster => "clustermemorylocalitypolicies",
+        }
+    }
+
     /// As in the field `kind` of an object.
     pub fn name(self) -> &'static str {
         match self {
@@ -145,16 +156,22 @@ pub struct Node {
 /// A policy that cannot be understood. It can be shown as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct BadPolicy {
-    /// Kind, namespace and name.
-    pub policy: String,
+    /// Its kind.
+    pub kind: PolicyKind,
+    /// Its namespace; empty if it is of the cluster.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
     /// What is wrong, and where.
-    pub problem: Problem,
+    pub problem: String,
 }
 
 impl fmt::Display for BadPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { policy, problem } = self;
-        write!(f, "{policy}: {problem}; it is ignored")
+        let policy = shown_name(self.kind, &self.namespace, &self.name);
+        write!(f, "{policy}: {}; it is ignored", self.problem)
     }
 }
 
@@ -169,13 +186,17 @@ impl PolicyResource {
             value.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
         };
         let (namespace, name) = (text("namespace"), text("name"));
-        let bad = |problem| BadPolicy { policy: shown_name(kind, &namespace, &name), problem };
+        let uid = text("uid");
+        let bad = |problem: Problem| {
+            let (namespace, name, uid) = (namespace.clone(), name.clone(), uid.clone());
+            BadPolicy { kind, namespace, name, uid, problem: problem.to_string() }
+        };
         let whole = Problem::new("spec", "is missing", "");
         let spec = object.get("spec").ok_or_else(|| bad(whole))?;
         let tree = Tree::deserialize(spec);
         let tree = tree.map_err(|error| bad(Problem::new("spec", error.to_string(), "")))?;
         let read = Self::of_spec(kind, &tree, spec).map_err(bad)?;
-        Ok(Self { uid: text("uid"), namespace, name, ..read })
+        Ok(Self { uid, namespace, name, ..read })
     }
 
     fn of_spec(kind: PolicyKind, tree: &Tree, spec: &serde_json::Value) -> Result<Self, Problem> {

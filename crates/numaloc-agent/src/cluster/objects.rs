@@ -51,6 +51,23 @@ pub struct MetaObject {
     pub metadata: Meta,
 }
 
+/// A policy, of which all is read.
+#[derive(Clone, Debug, Default)]
+pub struct PolicyObject {
+    pub metadata: Meta,
+    /// The whole object.
+    pub whole: serde_json::Value,
+}
+
+impl<'de> Deserialize<'de> for PolicyObject {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let whole = serde_json::Value::deserialize(from)?;
+        let MetaObject { metadata } =
+            MetaObject::deserialize(&whole).map_err(serde::de::Error::custom)?;
+        Ok(Self { metadata, whole })
+    }
+}
+
 /// What all objects have.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -136,6 +153,12 @@ impl Object for PodObject {
 }
 
 impl Object for ConfigMapObject {
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+impl Object for PolicyObject {
     fn meta(&self) -> &Meta {
         &self.metadata
     }

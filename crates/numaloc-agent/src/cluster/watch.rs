@@ -25,27 +25,41 @@ const LONGEST: Duration = Duration::from_secs(8);
 pub struct Selection {
     /// The path of their collection.
     pub path: String,
-    /// The field selector that chooses among them.
+    /// The field selector that chooses among them; empty: all of them.
     pub fields: String,
     /// In which form they are asked for.
     pub form: Form,
+    /// Whether a cluster may do without this kind: then there are none of it.
+    pub is_optional: bool,
 }
 
 impl Selection {
     fn list(&self) -> String {
-        // From the server's cache: any version will do, because the watch goes on from it.
-        format!("{}?fieldSelector={}&resourceVersion=0", self.path, encoded(&self.fields))
+        // From the server's cache: any version will do, because the watch begins with it.
+        format!("{}?{}resourceVersion=0", self.path, self.selector())
+    }
+
+    fn selector(&self) -> String {
+        match self.fields.as_str() {
+            "" => String::new(),
+            fields => format!("fieldSelector={}&", encoded(fields)),
+        }
     }
 
     fn watch(&self, version: &str) -> String {
-        let seconds = WATCH_SECONDS + fastrand::u64(..=WATCH_JITTER_SECONDS);
+        let seconds = watch_time().as_secs();
         format!(
-            "{}?watch=true&allowWatchBookmarks=true&fieldSelector={}&resourceVersion={}&timeoutSeconds={seconds}",
+            "{}?watch=true&allowWatchBookmarks=true&{}resourceVersion={}&timeoutSeconds={seconds}",
             self.path,
-            encoded(&self.fields),
+            self.selector(),
             encoded(version)
         )
     }
+}
+
+/// How long a watch is asked for.
+fn watch_time() -> Duration {
+    Duration::from_secs(WATCH_SECONDS + fastrand::u64(..=WATCH_JITTER_SECONDS))
 }
 
 /// A text as a value in a URI.
@@ -70,6 +84,9 @@ pub trait Sink<T>: Sync {
     fn deleted(&self, one: T);
 }
 
+/// How long a kind that was there has to be missing before it counts as removed: a server that starts may not know it yet.
+const REMOVED: Duration = Duration::from_secs(30);
+
 /// Follows objects forever. What fails is tried again after a while, which grows.
 pub async fn follow<T: Object>(
     api: &Api,
@@ -79,9 +96,26 @@ pub async fn follow<T: Object>(
     let mut version = None;
     let mut wait = FIRST;
     let mut said = None;
+    // Since when the kind has been missing, and whether it has ever been there.
+    let (mut missing, mut was_there) = (None, false);
     loop {
         let begin = Instant::now();
         let done = follow_once(api, selection, sink, &mut version).await;
+        was_there |= version.is_some();
+        match &done {
+            Err(error) if selection.is_optional && error.refused() == Some(404) => {
+                version = None;
+                let since = *missing.get_or_insert(begin);
+                if !was_there || since.elapsed() >= REMOVED {
+                    sink.listed(Vec::new());
+                    was_there = false;
+                    // As often as a watch is begun: that is how its definition is noticed.
+                    sleep(watch_time()).await;
+                    continue;
+                }
+            }
+            _ => missing = None,
+        }
         if begin.elapsed() > LONGEST {
             (wait, said) = (FIRST, None);
         }
@@ -180,6 +214,7 @@ mod tests {
             path: "/api/v1/pods".to_owned(),
             fields: "spec.nodeName=a&b".to_owned(),
             form: Form::Whole,
+            is_optional: false,
         };
         assert_eq!(
             selection.list(),

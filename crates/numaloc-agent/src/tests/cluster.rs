@@ -4,9 +4,10 @@ use crate::cluster::api::Api;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Bytes, Frame};
+use numaloc_policy::PolicyKind;
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     future::pending,
     sync::{Arc, Mutex, MutexGuard},
@@ -48,6 +49,8 @@ struct State {
     busy: u32,
     /// The next writes are refused for want of a right.
     forbidden: u32,
+    /// The paths of kinds that are defined by custom resources.
+    kinds: BTreeSet<String>,
 }
 
 impl Cluster {
@@ -95,6 +98,35 @@ impl Cluster {
         state.tell(path, "DELETED", &gone);
         drop(state);
         self.0.changed.notify_waiters();
+    }
+
+    /// Defines the kinds of policies.
+    pub fn define(&self) {
+        for kind in PolicyKind::ALL {
+            let path = format!("/apis/numaloc.io/v1alpha1/{}", kind.plural());
+            self.state().kinds.insert(path);
+        }
+    }
+
+    /// Removes the definitions of the kinds.
+    pub fn undefine(&self) {
+        self.state().kinds.clear();
+    }
+
+    /// Creates or replaces a policy; without a namespace it is of the cluster.
+    pub fn policy(&self, namespace: &str, name: &str, spec: &Value) {
+        let (kind, metadata) = match namespace {
+            "" => (PolicyKind::Cluster, json!({"name": name, "uid": name})),
+            _ => {
+                (PolicyKind::Namespaced, json!({"name": name, "uid": name, "namespace": namespace}))
+            }
+        };
+        let path = format!("/apis/numaloc.io/v1alpha1/{}", kind.plural());
+        self.put(
+            &path,
+            &format!("{namespace}/{name}"),
+            json!({"metadata": metadata, "spec": spec}),
+        );
     }
 
     /// Creates or replaces a pod.
@@ -212,7 +244,10 @@ impl Cluster {
                 let from = query["resourceVersion"].parse().expect("a version");
                 self.watch(path, from)
             }
-            Method::GET => self.list(path, query["fieldSelector"]),
+            Method::GET if path.starts_with("/apis/") && !self.state().kinds.contains(path) => {
+                answer(StatusCode::NOT_FOUND, &json!({"code": 404, "message": "page not found"}))
+            }
+            Method::GET => self.list(path, query.get("fieldSelector").copied().unwrap_or_default()),
             _ => self.write(&head.method, path, &bytes),
         })
     }

@@ -28,7 +28,7 @@ pub fn definition(kind: PolicyKind) -> Value {
     };
     let name = kind.name();
     let singular = name.to_ascii_lowercase();
-    let plural = singular.replace("policy", "policies");
+    let plural = kind.plural();
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

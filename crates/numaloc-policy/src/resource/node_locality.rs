@@ -177,7 +177,8 @@ fn owned((kind, status, reason): (&str, &str, &str)) -> [String; 3] {
 
 fn percent(local: u64, remote: u64) -> u64 {
     let (local, all) = (u128::from(local), u128::from(local) + u128::from(remote));
-    if all == 0 { 100 } else { u64::try_from(local * 100 / all).unwrap_or(100) }
+    let percent = (local * 100).checked_div(all).and_then(|percent| u64::try_from(percent).ok());
+    percent.unwrap_or(100)
 }
 
 /// The definition of the kind.
