@@ -61,6 +61,13 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(O_NOFOLLOW | O_NONBLOCK).open(path)
 }
 
+impl<T> Drop for Journal<T> {
+    fn drop(&mut self) {
+        // A child of this process has the file, too, from its fork to its exec, and with it the lock (flock(2)).
+        drop(self.file.unlock());
+    }
+}
+
 impl<T: Serialize + DeserializeOwned> Journal<T> {
     /// Takes the right to changes of the kind `name`; `None` while another process or thread has it. Removes notes that count for
     /// nothing: of an earlier boot, or cut off before anything was changed.
@@ -251,6 +258,17 @@ mod tests {
 
     fn peek(host: &Fake) -> Option<Vec<String>> {
         Journal::peek(&host.roots(), NAME)
+    }
+
+    #[test]
+    fn the_right_is_given_up_although_a_child_has_the_file() {
+        let host = host();
+        let journal = journal(&host);
+        // As between fork and exec.
+        let _child = journal.file.try_clone().expect("another descriptor");
+        assert!(is_taken(&host.roots(), NAME));
+        drop(journal);
+        assert!(Journal::<Vec<String>>::take(&host.roots(), NAME).unwrap().is_some());
     }
 
     #[test]
