@@ -6,6 +6,7 @@ use crate::{
     facts::Facts,
     known::{Known, PodKey},
     labels::MARK,
+    locality::{Since, Slot, Surroundings, locality},
     metrics::{Counts, Metrics},
     outbox::{Outbox, Post, Report, Subject},
     results::{Results, Told, report},
@@ -33,6 +34,8 @@ const MANY: usize = 50;
 const QUIET: Duration = Duration::from_millis(100);
 /// Containers of a pod whose runs end within this time are told together.
 const TOGETHER: Duration = Duration::from_millis(500);
+/// How often the metrics of numalocd are read for what is said about the node.
+const REPORT: Duration = Duration::from_secs(60);
 /// How long after its end a policy has ended for sure.
 const MOMENT: Duration = Duration::from_millis(100);
 /// The longest wait for a time of the clock.
@@ -61,6 +64,11 @@ pub struct Keeper<D> {
     ended: BTreeSet<PodKey>,
     say_at: Option<Instant>,
     metrics: Arc<Metrics>,
+    /// The uid of the node.
+    node_uid: String,
+    /// Where what is said about the node waits, and since when that has been so.
+    locality: Arc<Slot>,
+    since: Since,
 }
 
 /// A pod as it was last looked at.
@@ -105,6 +113,7 @@ impl<D: Daemon> Keeper<D> {
         known: Arc<Known>,
         outbox: Arc<Outbox>,
         metrics: Arc<Metrics>,
+        locality: Arc<Slot>,
     ) -> Self {
         let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
         Self {
@@ -121,6 +130,9 @@ impl<D: Daemon> Keeper<D> {
             ended: BTreeSet::new(),
             say_at: None,
             metrics,
+            node_uid: String::new(),
+            locality,
+            since: Since::default(),
         }
     }
 
@@ -131,6 +143,7 @@ impl<D: Daemon> Keeper<D> {
             let begin = Instant::now();
             let Err(status) = self.serve().await;
             self.metrics.daemon(false);
+            self.report_node(Err(status.message()));
             let wait = back_off.after(begin.elapsed());
             tracing::warn!(
                 "numalocd: {} ({:?}); again in {wait:?}. Meanwhile nothing is lost: the cluster is watched",
@@ -168,6 +181,8 @@ impl<D: Daemon> Keeper<D> {
         let mut renewal = interval(self.config.lease / RENEWALS);
         renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         renewal.reset();
+        let mut report = interval(REPORT);
+        report.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let again = self.records.again();
             let due = again.unwrap_or_else(|| Instant::now() + AGAIN);
@@ -178,6 +193,10 @@ impl<D: Daemon> Keeper<D> {
                 event = events.next() => self.happened(event)?,
                 () = sleep_until(say_at), if is_ended => self.say_ended(),
                 _ = renewal.tick() => self.renew().await?,
+                _ = report.tick() => {
+                    let text = self.records.daemon().metrics().await?;
+                    self.report_node(Ok(&text));
+                }
                 () = sleep_until(due), if again.is_some() => self.declare_again().await?,
                 () = sleep_until(expiry), if expires.is_some() => self.declare_again().await?,
             }
@@ -204,6 +223,23 @@ impl<D: Daemon> Keeper<D> {
                 usize::from(pod.wanted.other.is_none() && !pod.wanted.events.is_empty());
         }
         self.metrics.counts(counts);
+    }
+
+    /// Says how much memory of the node is where it belongs.
+    fn report_node(&mut self, metrics: Result<&str, &str>) {
+        // Nothing has been told yet, or the node is gone.
+        if self.node_uid.is_empty() {
+            return;
+        }
+        let containers = self.pods.values().flat_map(|pod| &pod.wanted.containers);
+        let managed = containers.filter(|container| container.schedule().is_some()).count();
+        let around = Surroundings {
+            pods: self.pods.values().map(|pod| &*pod.facts).collect(),
+            managed: managed as u64,
+            problem: self.sources.problems().first().map(|problem| problem.message.clone()),
+        };
+        let locality = locality(metrics, &around, &mut self.since, SystemTime::now());
+        self.locality.put(locality, self.node_uid.clone());
     }
 
     /// Takes the events that numalocd has stored, and then says what they mean.
@@ -252,7 +288,8 @@ impl<D: Daemon> Keeper<D> {
     fn look(&mut self) {
         // Whoever calls this knows that it is complete.
         let Some(all) = self.known.snapshot() else { return };
-        let node = Node { name: self.node.clone(), labels: all.node };
+        self.node_uid = all.node.uid;
+        let node = Node { name: self.node.clone(), labels: all.node.labels };
         self.sources.update(&self.config.config_maps, &all.config_maps, &node);
         self.sources.policies(all.policies, SystemTime::now());
         self.say_sources();

@@ -3,7 +3,7 @@
 
 use crate::{
     cluster::{
-        objects::{ConfigMapObject, MetaObject, PodObject, PolicyObject},
+        objects::{ConfigMapObject, Meta, MetaObject, PodObject, PolicyObject},
         watch::Sink,
     },
     facts::Facts,
@@ -30,14 +30,21 @@ pub struct Known {
 struct State {
     /// The pods of this node; `None` until all have been told.
     pods: Option<BTreeMap<PodKey, Arc<Facts>>>,
-    /// The labels of this node, if it is there; `None` until that has been told.
-    node: Option<BTreeMap<String, String>>,
+    /// This node, if it is there; `None` until that has been told.
+    node: Option<NodeFacts>,
     /// The data of the ConfigMaps, in the order of the configuration; `None` until it has been told, no data if there is none.
     config_maps: Vec<Option<BTreeMap<String, String>>>,
     /// The policies of each kind; a kind that is missing has not been told yet.
     policies: BTreeMap<PolicyKind, Policies>,
     /// What has changed since it was last taken.
     changed: Changed,
+}
+
+/// What is known of a node; empty if it is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    pub uid: String,
+    pub labels: BTreeMap<String, String>,
 }
 
 /// Policies by `namespace/name`, as they were read.
@@ -57,8 +64,8 @@ pub struct Changed {
 pub struct Snapshot {
     /// The pods of this node.
     pub pods: BTreeMap<PodKey, Arc<Facts>>,
-    /// The labels of this node.
-    pub node: BTreeMap<String, String>,
+    /// This node.
+    pub node: NodeFacts,
     /// The data of the ConfigMaps, in the order of the configuration.
     pub config_maps: Vec<BTreeMap<String, String>>,
     /// The policies of the cluster and of all namespaces, as they were read.
@@ -168,10 +175,11 @@ impl Sink<PodObject> for Pods {
 pub struct Node(pub Arc<Known>);
 
 impl Node {
-    fn set(&self, labels: BTreeMap<String, String>) {
+    fn set(&self, Meta { uid, labels, .. }: Meta) {
+        let node = NodeFacts { uid, labels };
         self.0.change(|state| {
-            if state.node.as_ref() != Some(&labels) {
-                state.node = Some(labels);
+            if state.node.as_ref() != Some(&node) {
+                state.node = Some(node);
                 state.changed.all = true;
             }
         });
@@ -180,15 +188,15 @@ impl Node {
 
 impl Sink<MetaObject> for Node {
     fn listed(&self, all: Vec<MetaObject>) {
-        self.set(all.into_iter().next().unwrap_or_default().metadata.labels);
+        self.set(all.into_iter().next().unwrap_or_default().metadata);
     }
 
     fn applied(&self, one: MetaObject) {
-        self.set(one.metadata.labels);
+        self.set(one.metadata);
     }
 
     fn deleted(&self, _: MetaObject) {
-        self.set(BTreeMap::new());
+        self.set(Meta::default());
     }
 }
 

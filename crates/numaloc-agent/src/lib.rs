@@ -18,6 +18,7 @@
 //! | `outbox`, `budget` | what is to be written: events, and the newest status of each pod within a budget |
 //! | `writer` | writes it |
 //! | `metrics`, `serve` | figures of the agent, and its state of health, by HTTP |
+//! | `locality` | what is said about the node: its NodeMemoryLocality |
 //! | `labels` | what marks the workloads and schedules that are ours |
 //!
 //! **The agent stores nothing.** From the pods that run, and these alone, it derives what numalocd is to have, under names that are made
@@ -37,6 +38,7 @@ pub mod fuzz;
 mod keeper;
 mod known;
 mod labels;
+mod locality;
 mod log;
 mod metrics;
 mod outbox;
@@ -163,6 +165,7 @@ async fn work(
         let (api, sink) = (api.clone(), known::PoliciesOf(Arc::clone(&known), kind));
         tasks.spawn(async move { follow(&api, &selection, &sink).await });
     }
+    let slot = Arc::new(locality::Slot::default());
     let keeper = keeper::Keeper::new(
         Arc::clone(&config),
         node.clone(),
@@ -170,7 +173,12 @@ async fn work(
         known,
         Arc::clone(&outbox),
         metrics,
+        Arc::clone(&slot),
     );
+    tasks.spawn({
+        let (api, node) = (api.clone(), node.clone());
+        async move { writer::write_node(&node, &api, &slot).await }
+    });
     tasks.spawn({
         let (config, outbox) = (Arc::clone(&config), Arc::clone(&outbox));
         async move { writer::write(&config, &node, &api, &outbox).await }

@@ -5,7 +5,7 @@ mod policies;
 mod real;
 mod reports;
 mod restarts;
-mod samples;
+pub(crate) mod samples;
 
 use crate::{
     config::Config,
@@ -226,9 +226,12 @@ async fn in_the_steady_state_there_is_neither_a_get_nor_a_list() {
     until(async || fake.names().1.len() == 1000).await;
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
     cluster.requests();
-    let declared = fake.declared();
+    let (declared, writes) = (fake.declared(), cluster.node_writes());
     sleep(Duration::from_secs(3600)).await;
     let requests = cluster.requests();
+    // The object of the node says every ten minutes that the agent lives.
+    let writes = cluster.node_writes() - writes;
+    assert!((5..=7).contains(&writes), "{writes} writes in an hour");
     assert!(requests.iter().all(|request| request.contains("watch=true")), "{requests:?}");
     assert!(requests.len() <= 60, "{} in an hour", requests.len());
     assert_eq!(fake.declared(), declared);

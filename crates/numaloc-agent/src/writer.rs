@@ -6,9 +6,10 @@ use crate::{
     budget::Budget,
     cluster::api::{Api, ApiError, MANAGER},
     config::Config,
+    locality::Slot,
     outbox::{Outbox, Post, StatusPatch, Subject, Work},
 };
-use numaloc_policy::{GROUP, OWN_STATUS_KEY, PolicyKind, STATUS_KEY, VERSION};
+use numaloc_policy::{GROUP, NodeLocality, OWN_STATUS_KEY, PolicyKind, STATUS_KEY, VERSION};
 use refusals::Refusals;
 use serde_json::{Value, json};
 use std::{
@@ -21,6 +22,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// Waits between attempts: doubled each time.
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(8);
+/// How long a kind that is not defined is left alone.
+const UNDEFINED: Duration = Duration::from_secs(600);
 /// Longest name of an object.
 const NAME_MAX: usize = 253;
 
@@ -84,6 +87,35 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
         }
         sleep(pause + wait.mul_f64(1.0 + fastrand::f64())).await;
         wait = (2 * wait).min(LONGEST);
+    }
+}
+
+/// Writes what is said about the node forever: what is news at once, the rest in intervals. A cluster may do without the kind.
+pub async fn write_node(node: &str, api: &Api, slot: &Slot) -> Infallible {
+    let path = format!("/apis/{GROUP}/{VERSION}/nodememorylocalities/{node}");
+    let mut written: Option<(NodeLocality, Instant)> = None;
+    let mut said = None;
+    loop {
+        let (locality, uid) = slot.take().await;
+        let is_due = written.as_ref().is_none_or(|(last, at)| locality.is_due(last, at.elapsed()));
+        if !is_due {
+            continue;
+        }
+        match api.apply(&path, &locality.object(node, &uid, SystemTime::now())).await {
+            Ok(()) => written = Some((locality, Instant::now())),
+            // What comes next is newer: it is not tried again. Where the kind is not defined, nothing is for a while.
+            Err(error) => {
+                let is_missing = error.refused() == Some(404);
+                let why = error.to_string();
+                if !is_missing && said.as_ref() != Some(&why) {
+                    tracing::warn!("NodeMemoryLocality {node}: {why}");
+                    said = Some(why);
+                }
+                if is_missing {
+                    sleep(UNDEFINED).await;
+                }
+            }
+        }
     }
 }
 

@@ -71,6 +71,8 @@ pub trait Daemon {
         &mut self,
         source: &'static str,
     ) -> impl Future<Output = Result<Others, Status>> + Send;
+    /// The metrics of numalocd, as OpenMetrics text.
+    fn metrics(&mut self) -> impl Future<Output = Result<String, Status>> + Send;
     /// Cancels the jobs of ours that have not ended and have this value of the label that tells our schedules apart.
     fn cancel(
         &mut self,
@@ -269,6 +271,11 @@ impl Daemon for Grpc {
         let workloads = workloads(self.channel()?, filter).await?;
         let filter = v1::ScheduleFilter { labels: managed(source).into(), ..Default::default() };
         Ok(Others { workloads, schedules: schedules(self.channel()?, filter).await? })
+    }
+
+    async fn metrics(&mut self) -> Result<String, Status> {
+        let mut client = DaemonServiceClient::new(self.channel()?);
+        Ok(within(ANSWER, client.get_metrics(v1::GetMetricsRequest {})).await?.text)
     }
 
     async fn create(&mut self, schedule: v1::Schedule) -> Result<v1::Schedule, Status> {

@@ -326,6 +326,11 @@ impl Daemon for Fake {
         self.call(|world| Ok(world.others.clone())).await
     }
 
+    async fn metrics(&mut self) -> Result<String, Status> {
+        self.call(|_| Ok("numaloc_host_memory_bytes{node=\"0\",place=\"local\"} 4096\n".to_owned()))
+            .await
+    }
+
     async fn cancel(&mut self, _me: String, container: String) -> Result<(), Status> {
         self.call(|world| {
             world.cancelled.push(container);

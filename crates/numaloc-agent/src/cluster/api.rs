@@ -178,6 +178,17 @@ impl Api {
         self.whole("patch", request.body(patch.to_string().into_bytes().into())).await.map(drop)
     }
 
+    /// Makes the fields that `object` has ours (server-side apply), and creates the object if it is not there.
+    ///
+    /// # Errors
+    /// There is no answer, or it is a refusal.
+    pub async fn apply(&self, path: &str, object: &serde_json::Value) -> Result<(), ApiError> {
+        let path = with_manager(path) + "&force=true";
+        let request = request(Method::PATCH, &path);
+        let request = request.header(header::CONTENT_TYPE, "application/apply-patch+yaml");
+        self.whole("apply", request.body(object.to_string().into_bytes().into())).await.map(drop)
+    }
+
     /// The body of an answer that is no refusal.
     async fn head(&self, request: http::Result<Request<Body>>) -> Result<Body, ApiError> {
         let request = request.map_err(|error| ApiError::Lost(error.to_string()))?;

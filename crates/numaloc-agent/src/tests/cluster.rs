@@ -17,6 +17,8 @@ use tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream};
 
 /// The node that the agent is for.
 pub const NODE: &str = "node-1";
+/// Where the agents write what they say about their nodes.
+const NODE_LOCALITIES: &str = "/apis/numaloc.io/v1alpha1/nodememorylocalities/";
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
@@ -51,6 +53,9 @@ struct State {
     forbidden: u32,
     /// The paths of kinds that are defined by custom resources.
     kinds: BTreeSet<String>,
+    /// How often a NodeMemoryLocality was written: of each node the last one.
+    node_writes: usize,
+    node_localities: BTreeMap<String, Value>,
 }
 
 impl Cluster {
@@ -106,6 +111,11 @@ impl Cluster {
             let path = format!("/apis/numaloc.io/v1alpha1/{}", kind.plural());
             self.state().kinds.insert(path);
         }
+    }
+
+    /// What the agent has said about its node.
+    pub fn node_locality(&self) -> Option<Value> {
+        self.state().node_localities.get(NODE).cloned()
     }
 
     /// Removes the definitions of the kinds.
@@ -177,7 +187,12 @@ impl Cluster {
         of.map(|event| format!("{}: {}", text(event, "reason"), text(event, "message"))).collect()
     }
 
-    /// Takes the requests so far, as `METHOD path`.
+    /// How often the agent has said something about its node.
+    pub fn node_writes(&self) -> usize {
+        self.state().node_writes
+    }
+
+    /// Takes the requests so far, as `METHOD path`, but for those about the node.
     pub fn requests(&self) -> Vec<String> {
         std::mem::take(&mut self.state().requests)
     }
@@ -221,7 +236,10 @@ impl Cluster {
         let (head, body) = request.into_parts();
         let (is_hung, is_gone) = {
             let mut state = self.state();
-            state.requests.push(format!("{} {}", head.method, head.uri));
+            match head.uri.path().starts_with(NODE_LOCALITIES) {
+                true => state.node_writes += 1,
+                false => state.requests.push(format!("{} {}", head.method, head.uri)),
+            }
             (state.is_hung, state.is_gone)
         };
         if is_hung {
@@ -346,6 +364,16 @@ impl Cluster {
             return answer(StatusCode::FORBIDDEN, &json!({"code": 403, "message": message}));
         }
         let sent: Value = serde_json::from_slice(body).expect("JSON");
+        if let Some(node) = path.strip_prefix(NODE_LOCALITIES) {
+            if state.kinds.is_empty() {
+                return answer(
+                    StatusCode::NOT_FOUND,
+                    &json!({"code": 404, "message": "page not found"}),
+                );
+            }
+            state.node_localities.insert(node.to_owned(), sent);
+            return answer(StatusCode::OK, &json!({}));
+        }
         let parts: Vec<&str> = path.trim_start_matches("/api/v1/namespaces/").split('/').collect();
         match (method, &parts[..]) {
             (&Method::POST, [namespace, "events"]) => {

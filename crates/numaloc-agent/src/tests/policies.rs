@@ -133,3 +133,21 @@ async fn kinds_that_are_missing_for_a_moment_change_nothing() {
     cluster.expire();
     until(async || intervals(&fake).is_empty()).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_node_has_one_object_about_its_memory() {
+    let (cluster, fake, _agent) = begun();
+    until(async || cluster.node_locality().is_some()).await;
+    cluster.policy("", "all", &each(20));
+    until(async || intervals(&fake) == [20, 20]).await;
+    sleep(Duration::from_secs(130)).await;
+    let object = cluster.node_locality().expect("it is there");
+    let status = &object["status"];
+    assert_eq!((&status["localBytes"], &status["localPercent"]), (&json!(4096), &json!(100)));
+    assert_eq!((&status["containers"], &status["managedContainers"]), (&json!(2), &json!(2)));
+    assert_eq!(object["metadata"]["ownerReferences"][0]["uid"], "node-uid");
+    cluster.policy("", "broken", &json!({}));
+    sleep(Duration::from_secs(61)).await;
+    let object = cluster.node_locality().expect("it is there");
+    assert_eq!(object["status"]["conditions"][1]["status"], "False", "{object}");
+}

@@ -21,13 +21,13 @@ const WRITE_GAP: Duration = Duration::from_secs(60);
 /// An object that says the same is written again after this time: who reads it sees that the agent lives.
 const HEARTBEAT: Duration = Duration::from_secs(600);
 
-/// The memory of the containers of a node, as one object of the cluster. At most 8 KiB, whatever runs there.
+/// The memory of a node, as one object of the cluster. At most 8 KiB, whatever runs there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeLocality {
-    /// Bytes of all containers on their home nodes.
+    /// Bytes of pinned processes on the nodes of their CPUs.
     pub local_bytes: u64,
-    /// Bytes of all containers on other nodes.
+    /// Bytes of pinned processes on other nodes.
     pub remote_bytes: u64,
     /// The NUMA nodes.
     pub numa_nodes: Vec<NumaNodeLocality>,
@@ -45,15 +45,15 @@ pub struct NodeLocality {
     pub conditions: Vec<Condition>,
 }
 
-/// The memory of containers on a NUMA node.
+/// The memory of pinned processes on a NUMA node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NumaNodeLocality {
     /// The kernel's number of the node.
     pub id: u32,
-    /// Bytes of containers that are at home there.
+    /// Bytes of processes that are pinned to its CPUs.
     pub local_bytes: u64,
-    /// Bytes of containers that are at home elsewhere.
+    /// Bytes of processes that are pinned to CPUs of other nodes.
     pub remote_bytes: u64,
 }
 
@@ -242,8 +242,8 @@ pub fn definition() -> Value {
                 ],
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
-                    "description": "How much memory of the containers of a node is on the NUMA nodes of their CPUs. The agent of the \
-                        node writes it.",
+                    "description": "How much memory of the pinned processes of a node is on the NUMA nodes of their CPUs. The agent of \
+                        the node writes it.",
                     "properties": {
                         "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}, "status": status,
                     },
