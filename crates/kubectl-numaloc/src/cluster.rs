@@ -129,14 +129,7 @@ fn failure(error: kube::Error) -> Failure {
         kube::Error::SerdeError(_) => {
             Failure::Other("the API server's answer is not JSON".to_owned())
         }
-        other => {
-            // The innermost says what it is.
-            let mut inner: &dyn std::error::Error = &other;
-            while let Some(source) = inner.source() {
-                inner = source;
-            }
-            Failure::Unreachable(inner.to_string())
-        }
+        other => Failure::Unreachable(numaloc_api::innermost(&other)),
     }
 }
 

@@ -158,6 +158,7 @@ pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use numaloc_config::samples::uncommented;
 
     fn parsed(text: &str) -> Result<Config, String> {
         parse(text).map_err(|problems| {
@@ -170,12 +171,7 @@ mod tests {
     fn the_sample_has_the_defaults() {
         let sample = include_str!("../../../systemd/agent.toml");
         let bare = parsed(sample).expect("it is valid");
-        // Its keys are in comments: `#key = value`.
-        let keys = sample.lines().map(|line| match line.strip_prefix('#') {
-            Some(key) if !key.starts_with(' ') => key,
-            _ => line,
-        });
-        let all = parsed(&keys.collect::<Vec<_>>().join("\n")).expect("it is valid");
+        let all = parsed(&uncommented(sample)).expect("it is valid");
         for config in [bare, all] {
             assert_eq!(config, Config::default());
         }

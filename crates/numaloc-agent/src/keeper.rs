@@ -8,13 +8,14 @@ use crate::{
     labels::MARK,
     locality::{Since, Slot, Surroundings, locality},
     metrics::{Counts, Metrics},
+    nri::Nri,
     outbox::{Outbox, Post, Report, Subject},
     results::{Results, Told, report},
     sources::ClusterSources,
     wanted::{Registrar, WantedPod, ids, wanted},
 };
 use numaloc_api::{NRI_SOURCE, v1};
-use numaloc_keeper::{AGAIN, BackOff, Daemon, Events, Others, Records, hash};
+use numaloc_keeper::{AGAIN, BackOff, Daemon, Events, Records, hash};
 use numaloc_policy::{EventKind, EventReason, Node, PodEvent};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,16 +33,14 @@ const RENEWALS: u32 = 3;
 const MANY: usize = 50;
 /// When nothing more comes for so long, the events that are stored have been told.
 const QUIET: Duration = Duration::from_millis(100);
-/// Containers of a pod whose runs end within this time are told together.
+/// Runs of a pod's containers that end within this time are reported in one event.
 const TOGETHER: Duration = Duration::from_millis(500);
-/// How often the metrics of numalocd are read for what is said about the node.
+/// How often the metrics of numalocd are read for the NodeMemoryLocality.
 const REPORT: Duration = Duration::from_secs(60);
 /// How long after its end a policy has ended for sure.
 const MOMENT: Duration = Duration::from_millis(100);
 /// The longest wait for a time of the clock.
 const CLOCK: Duration = Duration::from_secs(3600);
-/// The label with the id of a container for which numaloc-nri has a schedule.
-const NRI_CONTAINER: &str = "numaloc.io/container-id";
 
 /// Keeps numalocd as it is to be.
 #[derive(Debug)]
@@ -60,13 +59,13 @@ pub struct Keeper<D> {
     /// The pod of each schedule that is wanted.
     of_schedule: BTreeMap<String, PodKey>,
     results: Results,
-    /// Pods of which a run has ended, and when that is said: soon, so that containers that end together are told together.
+    /// Pods of which a run has ended, and when they are reported: [`TOGETHER`] after the first of them.
     ended: BTreeSet<PodKey>,
     say_at: Option<Instant>,
     metrics: Arc<Metrics>,
     /// The uid of the node.
     node_uid: String,
-    /// Where what is said about the node waits, and since when that has been so.
+    /// Where the NodeMemoryLocality waits for the writer, and since when its conditions have been as they are.
     locality: Arc<Slot>,
     since: Since,
 }
@@ -84,23 +83,6 @@ impl KeptPod {
         if let Some(report) = report(&self.facts, &self.wanted, results, is_there, &mut self.told) {
             outbox.push(Subject::pod(&self.facts), report);
         }
-    }
-}
-
-/// What numaloc-nri has at numalocd.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Nri {
-    /// Who it is to numalocd, if it has registered containers.
-    creator: Option<String>,
-    /// The containers for which it has schedules.
-    scheduled: BTreeSet<String>,
-}
-
-impl Nri {
-    fn of(others: Others) -> Self {
-        let creator = others.workloads.into_iter().next().map(|workload| workload.creator);
-        let container = |mut schedule: v1::Schedule| schedule.labels.remove(NRI_CONTAINER);
-        Self { creator, scheduled: others.schedules.into_iter().filter_map(container).collect() }
     }
 }
 
@@ -166,7 +148,7 @@ impl<D: Daemon> Keeper<D> {
         let mut events = self.records.daemon().events(me).await?;
         // Their ends may be among the events by now.
         self.results.begin(self.records.begun());
-        // What ended while nobody looked is told before a policy that has changed since has it run again.
+        // Runs that ended while the agent was away are reported before a policy that has changed since starts another one.
         self.look();
         self.take_stored(&mut events).await?;
         self.declare().await?;
@@ -186,7 +168,8 @@ impl<D: Daemon> Keeper<D> {
         loop {
             let again = self.records.again();
             let due = again.unwrap_or_else(|| Instant::now() + AGAIN);
-            let (expires, expiry) = (self.expiry(), self.expiry().unwrap_or(due));
+            let expires = self.expiry();
+            let expiry = expires.unwrap_or(due);
             let (is_ended, say_at) = (self.say_at.is_some(), self.say_at.unwrap_or(due));
             tokio::select! {
                 () = self.known.filled() => self.changed().await?,
@@ -225,9 +208,9 @@ impl<D: Daemon> Keeper<D> {
         self.metrics.counts(counts);
     }
 
-    /// Says how much memory of the node is where it belongs.
+    /// Gives the NodeMemoryLocality to the writer.
     fn report_node(&mut self, metrics: Result<&str, &str>) {
-        // Nothing has been told yet, or the node is gone.
+        // The API server has not listed the node yet, or has deleted it.
         if self.node_uid.is_empty() {
             return;
         }
@@ -286,7 +269,7 @@ impl<D: Daemon> Keeper<D> {
 
     /// Looks at all that is known of the cluster.
     fn look(&mut self) {
-        // Whoever calls this knows that it is complete.
+        // Callers have waited until it is complete.
         let Some(all) = self.known.snapshot() else { return };
         self.node_uid = all.node.uid;
         let node = Node { name: self.node.clone(), labels: all.node.labels };

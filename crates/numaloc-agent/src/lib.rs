@@ -14,11 +14,12 @@
 //! | `sources` | what decides besides annotations: the ConfigMaps, and policies as objects of the cluster; pure |
 //! | `wanted` | a pod to what numalocd is to have: workloads and schedules; pure |
 //! | `results` | numalocd's events to what is to be said about a pod; pure |
+//! | `nri` | what numaloc-nri has at numalocd; pure |
 //! | `keeper` | says what numalocd is to have; `numaloc-keeper` makes it so |
 //! | `outbox`, `budget` | what is to be written: events, and the newest status of each pod within a budget |
 //! | `writer` | writes it |
 //! | `metrics`, `serve` | figures of the agent, and its state of health, by HTTP |
-//! | `locality` | what is said about the node: its NodeMemoryLocality |
+//! | `locality` | the NodeMemoryLocality of the node, from numalocd's metrics |
 //! | `labels` | what marks the workloads and schedules that are ours |
 //!
 //! **The agent stores nothing.** From the pods that run, and these alone, it derives what numalocd is to have, under names that are made
@@ -41,6 +42,7 @@ mod labels;
 mod locality;
 mod log;
 mod metrics;
+mod nri;
 mod outbox;
 mod results;
 mod serve;
@@ -100,7 +102,7 @@ fn run(args: &Args, config: Config) -> anyhow::Result<()> {
         let api = Api::from_env().await?;
         tokio::select! {
             ended = work(Arc::new(config), node, api, daemon) => ended,
-            stopped = stopped() => stopped,
+            stopped = numaloc_keeper::stopped() => stopped,
         }
     });
     runtime.shutdown_background();
@@ -189,16 +191,4 @@ async fn work(
         Some(Ok(never)) => match never {},
         None => Ok(()),
     }
-}
-
-/// Ends when the process is stopped. What is registered stays until its lease ends: the next start takes it over.
-async fn stopped() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("cannot take signals")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot take signals")?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
 }

@@ -44,7 +44,7 @@ struct Run {
 }
 
 impl Results {
-    /// These schedules have begun a run. Their pods wait for what becomes of it.
+    /// These schedules have begun a run. Their pods wait for its result.
     pub fn begin(&mut self, schedules: BTreeSet<String>) {
         self.begun.extend(schedules);
     }
@@ -156,7 +156,7 @@ fn ended<'r>(
     let waits = |container: &WantedContainer| {
         container.schedule().is_some_and(|name| results.begun.contains(name))
     };
-    // Each of a pod's policies ends with one event for all of its containers. What repeats goes on with the last of each.
+    // Each of a pod's policies ends with one event for all of its containers. Policies that repeat report the last run of each.
     if scheduled().any(|container| waits(container) && !(wanted.repeats && told.event.is_some())) {
         return None;
     }
@@ -214,7 +214,7 @@ fn closed(wanted: &WantedPod, told: &Told) -> Option<PodStatus> {
     PodStatus::closed(Some(PodStatus { phase, last: told.last.clone() }))
 }
 
-/// Our own status, if what is said about the pod's policies has changed, and the events for it.
+/// Our own status annotation and the events for it, if the decisions or problems of the pod's policies have changed.
 fn own_status(
     facts: &Facts,
     wanted: &WantedPod,

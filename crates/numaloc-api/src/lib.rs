@@ -12,14 +12,17 @@
 //! | [`amount`] | sizes, durations and percentages as people write them |
 //! | `described`, `json` | descriptions of messages, and messages as JSON: each behind a feature |
 //! | `written` | messages as people write them, in JSON, YAML and TOML: behind the feature of their descriptions |
+//! | `cause`, `fnv` | the innermost cause of an error, and a hash that may be stored |
 //! | [`encoded`] | lists of jobs that are encoded already |
 #![forbid(unsafe_code)]
 
 pub mod amount;
+mod cause;
 mod convert;
 #[cfg(any(test, feature = "reflect"))]
 mod described;
 pub mod encoded;
+mod fnv;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 #[cfg(any(test, feature = "json"))]
@@ -31,12 +34,14 @@ mod violation;
 #[cfg(any(test, feature = "reflect"))]
 pub mod written;
 
+pub use cause::innermost;
 pub use convert::{
     AdviceView, Damaged, Known, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, LocalityView,
     STALL_MAX, STALL_MIN, SnapshotView, Stored, event_number, timestamp,
 };
 #[cfg(feature = "reflect")]
 pub use described::descriptor;
+pub use fnv::Fnv;
 pub use violation::{DOMAIN, Problem, Violation, Violations};
 
 /// The `source` of the workloads that numaloc-nri registers.

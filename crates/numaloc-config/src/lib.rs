@@ -6,6 +6,8 @@
 mod document;
 mod file;
 mod merge;
+#[cfg(feature = "samples")]
+pub mod samples;
 pub mod value;
 
 pub use document::{Document, FileLine, Problem};

@@ -18,12 +18,3 @@ pub async fn within<T>(
         }
     }
 }
-
-/// The innermost cause: the message of the kernel.
-pub fn innermost(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
-}

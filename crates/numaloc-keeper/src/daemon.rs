@@ -1,7 +1,7 @@
 //! The calls of numalocd that keeping records takes.
 
 use crate::{
-    answer::{innermost, within},
+    answer::within,
     mark::{MANAGED, Mark},
 };
 use numaloc_api::v1::{
@@ -206,7 +206,7 @@ impl Daemon for Grpc {
         let lost = |why: String| Status::unavailable(format!("cannot reach numalocd: {why}"));
         let channel = match connect.await {
             Ok(Ok(channel)) => channel,
-            Ok(Err(error)) => return Err(lost(innermost(&error))),
+            Ok(Err(error)) => return Err(lost(numaloc_api::innermost(&error))),
             Err(_) => return Err(lost(format!("no connection within {} s", CONNECT.as_secs()))),
         };
         self.channel = Some(channel.clone());

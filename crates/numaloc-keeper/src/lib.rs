@@ -7,6 +7,7 @@
 //! | `records` | compares what is wanted with what numalocd has, and makes it so, again after each failure |
 //! | `daemon` | the calls of numalocd that this takes |
 //! | `answer`, `back_off` | answers in time, and the wait before something is tried again |
+//! | `stopped` | the end of a client |
 //!
 //! **It compares, it does not replay.** Whoever uses [`Records`] says what is wanted as a whole or of one record, and each step may be
 //! done twice. So it does not matter after what failure, and whose, it begins again, and nothing is stored.
@@ -19,9 +20,11 @@ mod daemon;
 pub mod fake;
 mod mark;
 mod records;
+mod stopped;
 
-pub use answer::{innermost, within};
+pub use answer::within;
 pub use back_off::BackOff;
 pub use daemon::{Daemon, Events, Grpc, Others, is_lost};
 pub use mark::{MANAGED, Mark, RUN, STATE, fitting, hash, state, token};
 pub use records::{AGAIN, Records, Wanted};
+pub use stopped::stopped;

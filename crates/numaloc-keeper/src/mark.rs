@@ -1,6 +1,6 @@
 //! What marks the records of one client, and the state that a schedule was made of.
 
-use numaloc_api::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, v1, value::WorkloadId};
+use numaloc_api::{Fnv, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, v1, value::WorkloadId};
 use prost::Message;
 use std::{collections::BTreeMap, hash::Hasher};
 
@@ -24,47 +24,24 @@ pub struct Mark {
 pub fn state(schedule: &v1::Schedule, more: &[&str]) -> String {
     let mut hash = Fnv::default();
     hash.write(&schedule.encode_to_vec());
-    more.iter().for_each(|text| hash.write_text(text));
-    hash.hex()
+    more.iter().for_each(|text| write_text(&mut hash, text));
+    hex(hash)
 }
 
 /// A number that differs when one of the texts differs, the same in each version: 16 hexadecimal digits.
 pub fn hash(texts: &[&str]) -> String {
     let mut hash = Fnv::default();
-    texts.iter().for_each(|text| hash.write_text(text));
-    hash.hex()
+    texts.iter().for_each(|text| write_text(&mut hash, text));
+    hex(hash)
 }
 
-/// The hash FNV-1a of 64 bits.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
+fn write_text(hash: &mut Fnv, text: &str) {
+    hash.write(text.as_bytes());
+    hash.write(&[0]);
 }
 
-impl Fnv {
-    fn write_text(&mut self, text: &str) {
-        self.write(text.as_bytes());
-        self.write(&[0]);
-    }
-
-    fn hex(&self) -> String {
-        format!("{:016x}", self.finish())
-    }
-}
-
-impl Hasher for Fnv {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    }
+fn hex(hash: Fnv) -> String {
+    format!("{:016x}", hash.finish())
 }
 
 /// Those labels that the API takes. The first of a key counts.

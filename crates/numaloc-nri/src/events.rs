@@ -12,7 +12,8 @@ use containerd::{
     Event,
     services::events::{Envelope, events_client::EventsClient},
 };
-use numaloc_keeper::{BackOff, innermost};
+use numaloc_api::innermost;
+use numaloc_keeper::BackOff;
 use std::{convert::Infallible, future::pending, io, path::Path, time::Duration};
 use tokio::{
     net::UnixStream,

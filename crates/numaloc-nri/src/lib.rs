@@ -129,18 +129,6 @@ async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::
         ended = connection => ended.context("the connection's task has failed")?,
         () = keeper.run(&inbox) => Ok(()),
         () = watchdog.pat() => Ok(()),
-        stopped = stopped() => stopped,
+        stopped = numaloc_keeper::stopped() => stopped,
     }
-}
-
-/// Ends when the process is stopped. What is registered stays until its lease ends: the next start takes it over.
-async fn stopped() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("cannot take signals")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot take signals")?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
 }

@@ -194,7 +194,7 @@ impl Api {
         let request = request.map_err(|error| ApiError::Lost(error.to_string()))?;
         let answer = match timeout(ANSWER, self.client.send(request)).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return Err(ApiError::Lost(numaloc_keeper::innermost(&error))),
+            Ok(Err(error)) => return Err(ApiError::Lost(numaloc_api::innermost(&error))),
             Err(_) => return Err(ApiError::Lost(format!("no answer within {ANSWER:?}"))),
         };
         let (head, body) = answer.into_parts();

@@ -11,14 +11,14 @@ use super::{
     spec::{limits, spec, target},
 };
 use crate::{
-    Problem, Violations, v1,
+    Fnv, Problem, Violations, v1,
     value::{
         CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ScheduleFilter, ScheduleId,
         ScheduleSpec, ScheduleUpdate, UpdateSchedule, WatchSchedules,
     },
 };
 use prost::Message;
-use std::{ops::RangeInclusive, time::Duration};
+use std::{hash::Hasher, ops::RangeInclusive, time::Duration};
 
 /// Reads an interval: zero, or at least one second.
 fn interval(field: &str, from: Option<prost_types::Duration>, bad: &mut Violations) -> Duration {
@@ -58,9 +58,9 @@ impl ScheduleSpec {
     /// A number that differs, as good as certainly, where the settings do; never 0. Later versions give the same one for the same
     /// settings: it is the 64 bit FNV-1a hash of their message, in which maps are ordered.
     pub fn digest(&self) -> u64 {
-        let bytes = v1::Schedule::from(self).encode_to_vec();
-        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, step).max(1)
+        let mut hash = Fnv::default();
+        hash.write(&v1::Schedule::from(self).encode_to_vec());
+        hash.finish().max(1)
     }
 }
 

@@ -1,5 +1,8 @@
 //! Which nodes a policy has reached, when it is to reach them little by little.
 
+use numaloc_api::Fnv;
+use std::hash::Hasher;
+
 /// Whether a policy is in force on a node when it is rolled out to this percentage of nodes. Each agent decides for itself: a node that
 /// is reached at some percentage is reached at every higher one, and each policy begins with other nodes.
 pub fn reaches(percent: u8, node: &str, policy_uid: &str) -> bool {
@@ -9,10 +12,11 @@ pub fn reaches(percent: u8, node: &str, policy_uid: &str) -> bool {
 /// The place of a node in the order of a rollout, from 0 to 99. It is the same in each version of the agent, because agents of
 /// several versions take part in one rollout: FNV-1a with the finalizer of MurmurHash3.
 fn place(node: &str, policy_uid: &str) -> u64 {
-    let bytes = node.bytes().chain([0]).chain(policy_uid.bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
+    let mut hash = Fnv::default();
+    for part in [node.as_bytes(), &[0], policy_uid.as_bytes()] {
+        hash.write(part);
+    }
+    let hash = hash.finish();
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     (hash ^ (hash >> 33)) % 100

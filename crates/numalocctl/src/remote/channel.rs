@@ -50,11 +50,7 @@ pub fn unreachable(endpoint: &str, reason: String) -> Failure {
 
 /// The innermost cause: the message of the kernel, without its number, or of the TLS library.
 pub fn reason(error: &dyn Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    let text = innermost.to_string();
+    let text = numaloc_api::innermost(error);
     match text.split_once(" (os error ") {
         Some((message, _)) => message.to_owned(),
         None => text,

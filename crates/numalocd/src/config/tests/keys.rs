@@ -1,6 +1,7 @@
 //! All keys, and the files that document them.
 
 use super::*;
+use numaloc_config::samples::uncommented;
 
 #[test]
 fn an_empty_file_means_the_defaults() {
@@ -237,14 +238,8 @@ fn the_example_file_shows_the_defaults() {
     let example = include_str!("../../../../../systemd/numalocd.toml");
     assert_eq!(config(example), Config::default());
 
-    let set: Vec<_> = example
-        .lines()
-        .map(|line| match line.strip_prefix('#') {
-            Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => setting,
-            _ => line,
-        })
-        .collect();
-    let set = set.join("\n").replace("\"numaloc\"", "\"root\"").replace("postgres\"", "daemon\"");
+    let set =
+        uncommented(example).replace("\"numaloc\"", "\"root\"").replace("postgres\"", "daemon\"");
     let found = problems(&set);
     let files = ["listen.tls.certificate: ", "listen.tls.key: ", "listen.tls.client_ca: "];
     let only_files = found.iter().zip(files).all(|(problem, file)| problem.contains(file));
