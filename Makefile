@@ -41,7 +41,8 @@ fuzz: setup
 	@fuzz/run 3600 $(TARGET)
 
 # VERSION=0.1.0: packages in target/packages, and a commit with a tag. OPTIONS=--dry-run tries all but the last two.
-release: setup
+release:
+	@./setup.sh --all
 	@packaging/release $(OPTIONS) "$(VERSION)"
 
 bench: setup
