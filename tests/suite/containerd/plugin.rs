@@ -17,8 +17,9 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// Containers of a pod of a crowd. A pod's shim takes care of one after the other: with hundreds it takes seconds for each.
-const IN_A_POD: usize = 10;
+/// Containers of a pod of a crowd. A pod's shim takes care of one after the other: with hundreds it takes seconds for each. Those that
+/// replace others come besides, and all stay within pods.ceilings.containers.
+const IN_A_POD: usize = 5;
 
 #[derive(Debug)]
 pub struct Plugin {
