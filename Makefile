@@ -23,10 +23,10 @@ unit: setup
 test: setup
 	@tests/run
 
-# Everything: more than an hour.
+# Everything: hours. OPTIONS=--resume continues a run on the same tree.
 test-all:
 	@./setup.sh --all
-	@tests/run --all
+	@tests/run --all $(OPTIONS)
 
 # Packages of Debian and of rpm, in target/packages.
 packages: setup
