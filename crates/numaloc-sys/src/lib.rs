@@ -7,12 +7,13 @@
 //! | mmap(2), mincore(2), MADV_POPULATE_READ, statx(2) | [`FilePages`]: the page cache of a piece of a file, [`is_dax`] whether there is any |
 //! | pidfd_open(2), kcmp(2) | [`pidfd_open()`] holds a process, [`kcmp_vm`] compares the memory of two |
 //! | sched_setscheduler(2), setpriority(2) | [`sched_batch`], [`set_nice`] |
-//! | mmap(2), madvise(2) | [`Scratch`]: memory of one's own to measure with |
+//! | mmap(2), madvise(2), mbind(2) | [`Scratch`]: memory of one's own to measure with |
 //! | SO_PEERGROUPS, a socket option | [`peer_groups()`]: the groups of a socket's other end |
 //!
 //! The feature `fixture` adds what test programs need: mappings, memory policies, fork, io_uring.
 #![allow(unsafe_code)]
 
+mod bind;
 mod duplicate;
 mod file_pages;
 #[cfg(feature = "fixture")]

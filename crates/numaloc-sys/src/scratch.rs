@@ -1,12 +1,15 @@
 //! Memory of one's own to try something on.
 
+use crate::{bind::bind_range, query_pages};
 use std::{
     io,
     ptr::{self, NonNull},
+    slice,
 };
 
 const PAGE: usize = 4096;
 const HUGE: usize = 2 << 20;
+const WORD: usize = size_of::<u64>();
 
 /// Which pages memory is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +26,13 @@ pub struct Scratch {
     mapped: NonNull<libc::c_void>,
     mapped_bytes: usize,
     start: NonNull<u8>,
+    bytes: usize,
 }
 
 // SAFETY: a Scratch owns its addresses, which belong to the process and not to a thread.
 unsafe impl Send for Scratch {}
+// SAFETY: through a shared Scratch memory is only read.
+unsafe impl Sync for Scratch {}
 
 impl Scratch {
     /// Maps and writes `bytes`.
@@ -35,11 +41,31 @@ impl Scratch {
     /// Those of mmap(2) and madvise(2); EINVAL if the kernel has no transparent huge pages and they are asked for.
     pub fn new(bytes: usize, pages: ScratchPages) -> io::Result<Self> {
         let scratch = Self::map(bytes, pages)?;
-        for page in (0..bytes).step_by(PAGE) {
-            // SAFETY: within the mapping, which is writable and which no other code knows. Volatile, so that the write is made.
-            unsafe { scratch.start.add(page).write_volatile(1) };
-        }
+        scratch.touch();
         Ok(scratch)
+    }
+
+    /// The same on a node. The kernel takes the pages from there or not at all: who asks for more than is free has processes killed
+    /// (mm/oom_kill.c, CONSTRAINT_MEMORY_POLICY).
+    ///
+    /// # Errors
+    /// As of [`Scratch::new`], and those of mbind(2): EINVAL for a node without memory or outside cpuset.mems.
+    ///
+    /// # Panics
+    /// If the node's number is over 1023.
+    pub fn on(node: u32, bytes: usize, pages: ScratchPages) -> io::Result<Self> {
+        let scratch = Self::map(bytes, pages)?;
+        bind_range(scratch.address()..scratch.address() + bytes as u64, node)?;
+        scratch.touch();
+        Ok(scratch)
+    }
+
+    /// Has each page be there.
+    fn touch(&self) {
+        for page in (0..self.bytes).step_by(PAGE) {
+            // SAFETY: within the mapping, which is writable and which no other code knows. Volatile, so that the write is made.
+            unsafe { self.start.add(page).write_volatile(1) };
+        }
     }
 
     /// Maps a base page and reads it. Never written, it is the kernel's page of zeros.
@@ -67,7 +93,7 @@ impl Scratch {
         // SAFETY: `offset` is below HUGE, so `offset + bytes` is within the mapping.
         let start = unsafe { mapped.cast::<u8>().add(offset) };
         // From here on an early return unmaps.
-        let scratch = Self { mapped, mapped_bytes, start };
+        let scratch = Self { mapped, mapped_bytes, start, bytes };
         let advice = match pages {
             ScratchPages::Base => libc::MADV_NOHUGEPAGE,
             ScratchPages::Huge => libc::MADV_HUGEPAGE,
@@ -85,6 +111,30 @@ impl Scratch {
     pub fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }
+
+    /// Its content; less than a word at its end is left out.
+    pub fn words(&self) -> &[u64] {
+        // SAFETY: the mapping has as many bytes from `start` on, all of them initialized and aligned to 2 MiB, and lives as long as `self`,
+        // through which alone it is written.
+        unsafe { slice::from_raw_parts(self.start.cast().as_ptr(), self.bytes / WORD) }
+    }
+
+    /// The same, to be written.
+    pub fn words_mut(&mut self) -> &mut [u64] {
+        // SAFETY: as above; `self` is borrowed for as long, so nobody else has a reference.
+        unsafe { slice::from_raw_parts_mut(self.start.cast().as_ptr(), self.bytes / WORD) }
+    }
+
+    /// The node of each of its base pages, or what move_pages(2) says about one that has none, as a negative number.
+    ///
+    /// # Errors
+    /// Those of move_pages(2).
+    pub fn nodes(&self) -> io::Result<Vec<i32>> {
+        let pages: Vec<u64> =
+            (0..self.bytes).step_by(PAGE).map(|page| self.address() + page as u64).collect();
+        let mut nodes = vec![0; pages.len()];
+        query_pages(0, &pages, &mut nodes).map(|()| nodes)
+    }
 }
 
 impl Drop for Scratch {
@@ -97,15 +147,28 @@ impl Drop for Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query_pages;
 
     #[test]
     fn it_is_there_and_aligned() {
         let scratch = Scratch::new(2 * HUGE, ScratchPages::Base).expect("4 MiB");
         assert_eq!(scratch.address() as usize % HUGE, 0);
-        let last = scratch.address() + (2 * HUGE - PAGE) as u64;
-        let mut status = [0; 2];
-        query_pages(0, &[scratch.address(), last], &mut status).expect("our own");
-        assert!(status.iter().all(|&node| node >= 0), "{status:?}");
+        let nodes = scratch.nodes().expect("our own");
+        assert_eq!(nodes.len(), 2 * HUGE / PAGE);
+        assert!(nodes.iter().all(|&node| node >= 0), "{nodes:?}");
+    }
+
+    #[test]
+    fn its_words_are_all_there_is() {
+        let mut scratch = Scratch::on(0, HUGE + 12, ScratchPages::Base).expect("node 0 has memory");
+        assert!(scratch.nodes().expect("our own").iter().all(|&node| node == 0));
+        assert_eq!(scratch.words().len(), (HUGE + 12) / WORD);
+        *scratch.words_mut().last_mut().expect("not empty") = u64::MAX;
+        assert_eq!(scratch.words().last(), Some(&u64::MAX));
+    }
+
+    #[test]
+    fn a_node_that_does_not_exist_is_refused() {
+        let refused = Scratch::on(1023, PAGE, ScratchPages::Base).expect_err("no such node");
+        assert_eq!(refused.raw_os_error(), Some(libc::EINVAL));
     }
 }
