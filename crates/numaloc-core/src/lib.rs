@@ -11,7 +11,7 @@
 //! | `ask` | what a request asks for: which memory moves, where to, how gently, and what goes first |
 //! | [`home`] | where the memory of a process belongs, and where it may be |
 //! | [`plan`] | the decision ([`planner`]): what moves, by which routes, and what stays and why; the turns of an exchange; copies by DMA |
-//! | `views` | looks that move nothing: advice for a host ([`mod@advise`]), the live view and its rotation, pictures by address |
+//! | `views` | looks that move nothing: advice for a host ([`mod@advise`]), the live view and its rotation, pictures by address, what memory of a node costs ([`speed`]) |
 //!
 //! ## What the planner rests on
 //!
@@ -118,7 +118,7 @@ pub use result::{
     account::{self, Account, LATE, Reason},
     outcome::{self, CALL_BOUNDS_US, CallStats, Flows, Moved, Outcome, ProcessOutcome},
 };
-pub use views::{advise, live, picture, rotation};
+pub use views::{advise, live, picture, rotation, speed};
 
 /// Size of a base page in bytes on every platform that this project supports (x86-64 and arm64 with 4 KiB pages).
 pub const PAGE: u64 = 4096;

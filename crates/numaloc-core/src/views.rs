@@ -4,3 +4,4 @@ pub mod advise;
 pub mod live;
 pub mod picture;
 pub mod rotation;
+pub mod speed;

@@ -7,3 +7,4 @@ pub(crate) mod look;
 pub(crate) mod movers;
 pub(crate) mod picture;
 pub(crate) mod sight;
+pub mod speed;

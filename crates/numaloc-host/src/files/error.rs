@@ -1,5 +1,6 @@
 //! Errors: what failed, on which thing, and what to do next.
 
+use numaloc_core::NodeId;
 use std::{io, path::PathBuf};
 
 /// What can go wrong while the host is read.
@@ -54,6 +55,18 @@ pub enum Error {
          and try again once it runs"
     )]
     Silent { pid: i32, comm: String },
+    /// What memory costs could not be measured.
+    #[error(
+        "cannot measure memory of node {memory_node} on the CPUs of node {cpu_node}: {what} failed: {source}; try again on an idle host, \
+         or with less memory (--size)"
+    )]
+    Measure {
+        cpu_node: NodeId,
+        memory_node: NodeId,
+        /// The system call, or what else.
+        what: String,
+        source: io::Error,
+    },
     /// The process maps the same memory so often that its mappings cannot be compared.
     #[error(
         "process {pid} ({comm}) maps {name} {mappings} times, and these mappings overlap too much to be compared: name a \
@@ -235,6 +248,7 @@ impl Error {
             | Self::ManyCgroups { .. }
             | Self::Silent { .. }
             | Self::Overlaps { .. }
+            | Self::Measure { .. }
             | Self::Read { .. }
             | Self::Pages { .. }
             | Self::Setting { .. }

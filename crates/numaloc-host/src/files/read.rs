@@ -1,7 +1,7 @@
 //! Reading small files of the kernel.
 
 use crate::{Error, Roots};
-use numaloc_core::{NodeId, NodeSet, PAGE};
+use numaloc_core::{CpuSet, IdSet, NodeId, NodeSet, PAGE, ids::Index};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -41,13 +41,21 @@ pub(crate) fn node_ids(roots: &Roots) -> Result<Vec<NodeId>, Error> {
 
 /// Nodes on which the calling process may allocate.
 pub(crate) fn mems_allowed(roots: &Roots) -> Result<NodeSet, Error> {
+    own_list(roots, "Mems_allowed_list")
+}
+
+/// CPUs on which the calling process may run.
+pub(crate) fn cpus_allowed(roots: &Roots) -> Result<CpuSet, Error> {
+    own_list(roots, "Cpus_allowed_list")
+}
+
+/// A list of /proc/self/status.
+fn own_list<I: Index>(roots: &Roots, name: &str) -> Result<IdSet<I>, Error> {
     let path = roots.proc.join("self/status");
     let status = text(&path)?;
-    let list = field(&status, "Mems_allowed_list");
-    let list = list.ok_or_else(|| Error::Parse {
-        path: path.clone(),
-        reason: "no Mems_allowed_list".into(),
-    })?;
+    let list = field(&status, name);
+    let list =
+        list.ok_or_else(|| Error::Parse { path: path.clone(), reason: format!("no {name}") })?;
     list.parse().map_err(|error| Error::Parse { path, reason: format!("{error}") })
 }
 
