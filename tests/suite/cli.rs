@@ -3,9 +3,12 @@
 use crate::{app::Layout, scene::Scene, settings::Cgroup, truth::Nodes};
 use serde_json::Value;
 use std::{
-    env,
+    collections::BTreeSet,
+    env, fs,
     os::unix::process::CommandExt,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
+    thread,
+    time::Duration,
 };
 
 /// A user that owns nothing.
@@ -144,6 +147,45 @@ fn hidden_processes_are_not_found() {
     complains(as_nobody(&["migrate", "--pid", &pid]), 3, "hidepid");
     scene.assert_on("anon", 1, 16 * MIB);
     scene.finish();
+}
+
+/// What the figures are means nothing on an emulated machine. That each page is where it should be, it verifies itself, and so does this
+/// while it measures.
+#[test]
+fn memory_of_each_node_is_measured_on_each() {
+    let measuring = ["bench", "--size", "8M", "--seconds", "500ms", "-o", "json"];
+    let child = command().args(measuring).stdout(Stdio::piped()).spawn().expect("it starts");
+    let maps = format!("/proc/{}/numa_maps", child.id());
+    let mut seen = BTreeSet::new();
+    // It ends as a zombie, whose numa_maps cannot be read.
+    while let Some(text) = fs::read_to_string(&maps).ok().filter(|text| !text.is_empty()) {
+        for line in text.lines() {
+            let Some((_, rest)) = line.split_once(" bind:") else { continue };
+            let node = rest.split(' ').next().expect("a policy has nodes").to_owned();
+            let places = rest.split(' ').filter(|word| word.starts_with('N') && word.contains('='));
+            for place in places {
+                assert!(place.starts_with(&format!("N{node}=")), "{line}");
+                seen.insert(node.clone());
+            }
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    let document = json(&child.wait_with_output().expect("it ends"));
+    assert_eq!(seen, ["0", "1"].map(String::from).into(), "{document}");
+    let pairs = document["pairs"].as_array().expect("a list");
+    let nodes = |pair: &Value| (pair["cpu_node"].as_u64(), pair["memory_node"].as_u64());
+    let expected = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(cpu, memory)| (Some(cpu), Some(memory)));
+    assert_eq!(pairs.iter().map(nodes).collect::<Vec<_>>(), expected, "{document}");
+    for pair in pairs {
+        assert!(pair["latency_ns"].as_f64().is_some_and(|ns| ns > 0.0), "{pair}");
+        assert!(pair["bandwidth_bytes_per_second"].as_u64().is_some_and(|rate| rate > 0), "{pair}");
+    }
+    assert_eq!(json(&numalocctl(&["bench", "--kept", "-o", "json"])), document);
+    let shown = numalocctl(&["topology"]);
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.contains("measured by numalocctl bench"), "{shown}");
+    assert_refused(&["bench", "--size", "1T"], 2, "1M to 64G");
+    assert_refused(&["bench", "--size", "64G"], 2, "--size is 64.0 GiB");
 }
 
 /// No emulator has such a device, and Debian's kernels have no interface for it.

@@ -3,11 +3,13 @@
 
 use crate::{
     app::Layout,
+    cli::{json, numalocctl},
     engine::{inspect, migrate},
     scene::{SLACK, Scene, assert_complete, assert_left},
     truth::node_count,
 };
 use numaloc_core::{Options, Reason};
+use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
 
@@ -80,4 +82,17 @@ fn a_node_without_cpus_is_never_home() {
 #[test]
 fn the_kernel_and_hwloc_say_the_same_of_these_nodes() {
     crate::topology::assert_hwloc_agrees();
+}
+
+/// The emulator's table says what memory of the third node costs (tests/vm/run).
+#[test]
+fn the_firmware_says_what_memory_costs() {
+    let output = numalocctl(&["bench", "--size", "2M", "--seconds", "100ms", "-o", "json"]);
+    let document = json(&output);
+    let pairs = document["pairs"].as_array().expect("a list");
+    let nodes = |pair: &Value| (pair["cpu_node"].as_u64(), pair["memory_node"].as_u64());
+    assert_eq!(pairs.len(), 6, "the third node has no CPUs: {document}");
+    let far = pairs.iter().find(|pair| nodes(pair) == (Some(0), Some(2))).expect("measured");
+    assert_eq!(far["firmware_latency_ns"], 300, "{document}");
+    assert_eq!(far["firmware_bandwidth_bytes_per_second"], 2000u64 << 20, "{document}");
 }

@@ -1,6 +1,7 @@
 //! The command line: its subcommands, and the options that several of them have.
 
 mod advise;
+mod bench;
 mod connect;
 mod deferred;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod web;
 mod workloads;
 
 pub use advise::{AdviseArgs, CarryArgs};
+pub use bench::BenchArgs;
 pub use connect::ConnectArgs;
 pub use deferred::Deferred;
 use deferred::at_once;
@@ -184,6 +186,10 @@ numalocctl advise --apply\n  numalocctl advise --undo --dry-run"
     Metrics,
     /// Check kernel, rights and daemon, and what to do about it.
     Doctor,
+    /// Measure what remote memory costs on this host.
+    ///
+    /// It measures latency and bandwidth of each node's memory on the CPUs of each node.
+    Bench(Deferred<BenchArgs>),
     /// Show accelerators that can copy (Intel DSA).
     ///
     /// It also shows whether the kernel can use them for migrations.

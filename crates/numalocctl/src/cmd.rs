@@ -3,6 +3,7 @@
 mod advise;
 mod apply;
 mod backup;
+mod bench;
 mod changes;
 mod complete;
 mod completions;
@@ -91,6 +92,7 @@ fn carry_out(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure>
         Command::Topology(args) => topology::run(cli, around, **args),
         Command::Locality(args) => locality::run(cli, around, args),
         Command::Plan(args) => plan::run(cli, around, &args.0),
+        Command::Bench(args) => bench::run(cli, around, args),
         Command::Advise(args) => advise::run(cli, around, args),
         Command::Explain(args) => explain::run(cli, &daemon("explain")?, args),
         Command::Migrate(args) => migrate::run(cli, around, args),

@@ -2,6 +2,7 @@
 //! are integers; names are snake_case with the unit at the end.
 
 mod advise;
+mod bench;
 mod check;
 mod dsa;
 mod explain;
@@ -12,6 +13,7 @@ mod top;
 pub use advise::{
     AdviceAppliedDoc, AdviceUndoneDoc, AppliedFinding, FindingEnd, UndoEnd, UndoneChange,
 };
+pub use bench::{BenchDoc, LeftOutDoc, PairDoc};
 pub use check::{Check, DoctorDoc};
 pub use dsa::{DsaDeviceDoc, DsaDoc, WorkQueueDoc};
 pub use explain::{ExplainDoc, ExplainedSchedule, Sought};

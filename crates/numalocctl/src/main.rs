@@ -14,7 +14,8 @@
 //! | `doc`, `text`, `output` | messages and documents as JSON, text for people, and how either is printed |
 //! | `job`, `fields` | how a job ended, and fields of messages as values |
 //! | `check`, `container_runtime` | the checks of `doctor`, and what it asks containerd |
-//! | `captions`, `svg`, `map_file` | pictures: their words, their drawing, and the file that they go to |
+//! | `captions`, `svg` | pictures: their words, their drawing |
+//! | `whole_file` | a file that appears when its content is complete |
 //! | `top`, `columns` | the live view: a model, what is drawn of it, and the terminal |
 //! | `web` | the page for a browser, and the server of it |
 //! | `follow`, `progress`, `signals` | what is shown while a job runs, and Ctrl-C |
@@ -38,7 +39,6 @@ mod follow;
 mod inspect;
 mod job;
 mod man;
-mod map_file;
 mod output;
 mod partners;
 mod place;
@@ -51,6 +51,7 @@ mod text;
 mod top;
 mod units;
 mod web;
+mod whole_file;
 mod wrap;
 
 use args::Cli;

@@ -1,6 +1,7 @@
 //! Answers as text for people. Pure: a message or a document in, a string out.
 
 mod advise;
+mod bench;
 mod carried;
 mod cells;
 mod colour;
@@ -32,6 +33,7 @@ mod topology;
 mod workloads;
 
 pub use advise::{advice, advice_end, finding_lines};
+pub use bench::{bench, kept};
 pub use carried::{advice_applied, advice_undone};
 pub use doctor::doctor;
 pub use dsa::dsa;

@@ -5,7 +5,13 @@ use std::fmt::Write;
 
 /// Commands by what they are for. Those that no group has come last.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Look", &["top", "web", "topology", "locality", "plan", "advise", "explain", "doctor", "dsa"]),
+    (
+        "Look",
+        &[
+            "top", "web", "topology", "locality", "plan", "advise", "explain", "doctor", "bench",
+            "dsa",
+        ],
+    ),
     ("Move", &["migrate", "jobs", "schedules", "workloads", "events"]),
     ("Daemon", &["status", "drain", "undrain", "pause-all", "resume-all", "backup", "metrics"]),
     ("Other", &[]),
@@ -20,7 +26,7 @@ pub const ENVIRONMENT: [(&str, &str); 4] = [
 ];
 
 /// Files.
-pub const FILES: [(&str, &str); 4] = [
+pub const FILES: [(&str, &str); 5] = [
     (
         "/etc/numaloc/numalocctl.toml",
         "Configuration: endpoint = \"URI\", and a section [tls] with the files ca, certificate and key.",
@@ -31,6 +37,10 @@ pub const FILES: [(&str, &str); 4] = [
         "The daemon's socket, used if nothing names another. If it does not exist, top, topology, locality, plan, advise and migrate work without the daemon.",
     ),
     ("/run/numalocctl/advice", "What advise --apply has changed, for advise --undo."),
+    (
+        "/var/lib/numalocctl/bench.json",
+        "What bench has measured last; a user's own is in ~/.local/state/numaloc.",
+    ),
 ];
 
 /// `examples`, followed by the environment variables and files.

@@ -70,7 +70,9 @@ pub fn outputs(path: &[&str]) -> Outputs {
     use Format::{Csv, Json, Name, Table, Wide, Yaml};
     let (formats, has_headers): (&[Format], _) = match path {
         ["jobs" | "schedules" | "workloads", "ls"] => (&[Table, Wide, Json, Yaml, Name, Csv], true),
-        ["topology" | "locality" | "events" | "dsa"] => (&[Table, Wide, Json, Yaml, Csv], true),
+        ["topology" | "locality" | "events" | "bench" | "dsa"] => {
+            (&[Table, Wide, Json, Yaml, Csv], true)
+        }
         ["top"] => (&[Table, Wide, Json, Csv], true),
         ["plan"] => (&[Table, Wide, Json, Yaml], true),
         ["doctor"] => (&[Table, Json, Yaml, Csv], true),

@@ -8,10 +8,10 @@ use crate::{
     doc::MapDoc,
     exit::{Code, Failure},
     fields, inspect,
-    map_file::MapFile,
     output::{CommandResult, complain},
     place::{self, Place},
     svg, text,
+    whole_file::WholeFile,
 };
 use numaloc_api::timestamp;
 use numaloc_core::picture::{After, AreaRow, Picture};
@@ -73,11 +73,11 @@ pub fn check_place(cli: &Cli, around: &Surroundings) -> Result<(), Failure> {
 ///
 /// # Errors
 /// [`Failure::Write`].
-pub fn file(path: Option<&Path>) -> Result<Option<MapFile>, Failure> {
-    path.map(MapFile::create).transpose()
+pub fn file(path: Option<&Path>) -> Result<Option<WholeFile>, Failure> {
+    path.map(WholeFile::create).transpose()
 }
 
-fn save(file: MapFile, picture: &Picture, roots: &Roots) -> Result<PathBuf, Failure> {
+fn save(file: WholeFile, picture: &Picture, roots: &Roots) -> Result<PathBuf, Failure> {
     file.write(&svg::svg(picture, &origin(roots)))
 }
 
@@ -132,7 +132,7 @@ pub struct MoveMap<'a> {
     roots: &'a Roots,
     viewer: Viewer<'a>,
     picture: Picture,
-    file: MapFile,
+    file: WholeFile,
     sort: MapSort,
 }
 
@@ -144,7 +144,7 @@ impl<'a> MoveMap<'a> {
     pub fn before(
         roots: &'a Roots,
         planned: &PlannedMigration<Resolved>,
-        file: MapFile,
+        file: WholeFile,
         args: &MoveMapArgs,
     ) -> Result<Self, Failure> {
         let PlannedMigration { topology, plan, survey, .. } = planned;

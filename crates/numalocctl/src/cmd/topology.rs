@@ -1,10 +1,11 @@
 //! Carries out `numalocctl topology`, by the daemon or this program itself.
 
-use super::{Surroundings, daemon, shown};
+use super::{Surroundings, bench, daemon, shown};
 use crate::{
     args::{Cli, TopologyArgs},
     exit::{Code, Failure},
     output::CommandResult,
+    place::{self, Place},
     text,
 };
 use numaloc_api::v1;
@@ -21,6 +22,20 @@ pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<Comma
     let topology = answer.topology.clone().unwrap_or_default();
     match args.numactl {
         true => Ok(CommandResult { text: text::numactl(&topology), code: Code::Done }),
-        false => shown(cli, &answer, |_, view| text::topology(&topology, view)),
+        false => {
+            let kept = is_this_host(cli, around)?.then(|| bench::kept(&around.roots)).flatten();
+            shown(cli, &answer, |_, view| {
+                let kept = kept.as_ref().filter(|_| !view.rows_alone());
+                let kept = kept.map(|kept| text::kept(kept, view)).unwrap_or_default();
+                text::topology(&topology, view) + &kept
+            })
+        }
     }
+}
+
+fn is_this_host(cli: &Cli, around: &Surroundings) -> Result<bool, Failure> {
+    Ok(match place::choose(&cli.connect, &around.environment)? {
+        Place::Here => true,
+        Place::Daemon(endpoint) => endpoint.is_this_host(),
+    })
 }

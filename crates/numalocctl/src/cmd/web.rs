@@ -4,10 +4,10 @@ use super::{Surroundings, advise, top};
 use crate::{
     args::{AdviseArgs, Cli, WebArgs},
     exit::{Code, Failure},
-    map_file::MapFile,
     output::{CommandResult, emit},
     top::{By, ScanPace},
     web::{self, Desk, Gate, HostDoc, Listening, Looks, Records},
+    whole_file::WholeFile,
 };
 use clap::Parser;
 use numaloc_host::check_page_size;
@@ -21,7 +21,7 @@ const REPORT_BUDGET: f64 = 100.0;
 pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandResult, Failure> {
     check_page_size(&around.roots)?;
     // A file that cannot be written is an error before the host is scanned.
-    let file = args.report.as_deref().map(MapFile::create).transpose()?;
+    let file = args.report.as_deref().map(WholeFile::create).transpose()?;
     let cpu_budget = if file.is_some() { REPORT_BUDGET } else { args.cpu_budget };
     let (by, host, note) = top::feed(cli, around, ScanPace { delay: args.delay, cpu_budget })?;
     let daemon = match &by {

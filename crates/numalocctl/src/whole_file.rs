@@ -1,4 +1,4 @@
-//! The file of a picture. It appears when the picture is complete.
+//! A file that appears when its content is complete.
 
 use crate::exit::Failure;
 use std::{
@@ -8,15 +8,15 @@ use std::{
     process,
 };
 
-/// A file that will hold a picture. Until then a file beside it, which is removed if there is no picture.
+/// A file to be written. Until then a file beside it, which is removed if nothing is written.
 #[derive(Debug)]
-pub struct MapFile {
+pub struct WholeFile {
     path: PathBuf,
     part: PathBuf,
     file: File,
 }
 
-impl MapFile {
+impl WholeFile {
     /// Makes sure that the file can be written, before any work is done for it.
     ///
     /// # Errors
@@ -36,12 +36,12 @@ impl MapFile {
         Ok(Self { path: path.to_owned(), part, file })
     }
 
-    /// Writes the picture.
+    /// Writes the content.
     ///
     /// # Errors
     /// [`Failure::Write`].
-    pub fn write(mut self, svg: &str) -> Result<PathBuf, Failure> {
-        let written = self.file.write_all(svg.as_bytes());
+    pub fn write(mut self, content: &str) -> Result<PathBuf, Failure> {
+        let written = self.file.write_all(content.as_bytes());
         let renamed = written.and_then(|()| fs::rename(&self.part, &self.path));
         renamed.map_err(|source| self.failed(source))?;
         Ok(self.path.clone())
@@ -53,9 +53,9 @@ impl MapFile {
     }
 }
 
-impl Drop for MapFile {
+impl Drop for WholeFile {
     fn drop(&mut self) {
-        // It is gone if it has become the picture.
+        // It is gone if it has been renamed.
         let _ = fs::remove_file(&self.part);
     }
 }
@@ -70,16 +70,16 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_replaces_what_was_there_when_it_is_complete() {
+    fn content_replaces_what_was_there_when_it_is_complete() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.svg");
         fs::write(&path, "old").unwrap();
-        drop(MapFile::create(&path).unwrap());
+        drop(WholeFile::create(&path).unwrap());
         assert_eq!(
             (names(directory.path()), fs::read_to_string(&path).unwrap()),
             (vec!["a.svg".into()], "old".into())
         );
-        MapFile::create(&path).unwrap().write("new").unwrap();
+        WholeFile::create(&path).unwrap().write("new").unwrap();
         assert_eq!(
             (names(directory.path()), fs::read_to_string(&path).unwrap()),
             (vec!["a.svg".into()], "new".into())
@@ -92,7 +92,7 @@ mod tests {
         let folder = directory.path().join("folder.svg");
         fs::create_dir(&folder).unwrap();
         for path in [folder, directory.path().join("no/such/a.svg")] {
-            let failure = MapFile::create(&path).unwrap_err().to_string();
+            let failure = WholeFile::create(&path).unwrap_err().to_string();
             assert!(failure.starts_with(&format!("cannot write {}", path.display())), "{failure}");
         }
     }

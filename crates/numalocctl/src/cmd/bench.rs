@@ -1,0 +1,133 @@
+//! Carries out `numalocctl bench`, which measures this host.
+
+mod kept;
+
+use super::{Surroundings, shown};
+use crate::{
+    args::{BenchArgs, Cli},
+    doc::{BenchDoc, LeftOutDoc, PairDoc},
+    exit::Failure,
+    output::{CommandResult, complain},
+    text,
+    units::size,
+};
+use numaloc_api::timestamp;
+use numaloc_core::{Node, NodeId, Supply, Topology, speed::Pair};
+use numaloc_host::{Roots, check_page_size, hmat, read, speed, topology};
+use std::{
+    io::{IsTerminal, stderr},
+    time::SystemTime,
+};
+
+pub use kept::kept;
+
+/// The least memory that is read for a pair, unless another size is given.
+const LEAST: u64 = 64 << 20;
+/// How many times the last cache of a node is read for a pair.
+const CACHES: u64 = 4;
+
+pub fn run(cli: &Cli, around: &Surroundings, args: &BenchArgs) -> Result<CommandResult, Failure> {
+    let document = match args.kept {
+        true => kept(&around.roots).ok_or_else(|| {
+            Failure::Usage(
+                "nothing has been measured on this host yet: run numalocctl bench".into(),
+            )
+        })?,
+        false => {
+            let document = measured(&around.roots, args)?;
+            // The result is shown all the same.
+            kept::keep(&document, &around.roots)
+                .unwrap_or_else(|failure| complain(&format!("not kept: {failure}")));
+            document
+        }
+    };
+    shown(cli, &document, text::bench)
+}
+
+fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
+    check_page_size(roots)?;
+    let topology = topology::topology(roots)?;
+    if topology.with_memory().len() < 2 {
+        let message = "this host has one NUMA node with memory, and bench compares nodes";
+        return Err(Failure::Usage(message.into()));
+    }
+    let usable = speed::usable(roots, &topology)?;
+    let caches = usable.cpus.iter().map(|(_, cpus)| speed::cache_bytes(roots, cpus)).max();
+    let bytes = args.size.unwrap_or_else(|| LEAST.max(CACHES * caches.unwrap_or_default()));
+    let why_not = |node: &Node| why_not(node, &usable, bytes);
+    let left_out: Vec<_> = topology
+        .nodes()
+        .filter_map(|node| Some(LeftOutDoc { node: node.id.0, reason: why_not(node)? }))
+        .collect();
+    let memory_nodes: Vec<NodeId> =
+        topology.nodes().filter(|node| why_not(node).is_none()).map(|node| node.id).collect();
+    let how = speed::How {
+        bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+        each: args.seconds,
+        huge: !args.base_pages,
+    };
+    let mut pairs = Vec::new();
+    for (cpu_node, cpus) in &usable.cpus {
+        for &memory_node in &memory_nodes {
+            report(*cpu_node, memory_node, pairs.len(), usable.cpus.len() * memory_nodes.len());
+            pairs.push(speed::measure((*cpu_node, cpus), memory_node, how)?);
+        }
+    }
+    if pairs.is_empty() {
+        let reasons: Vec<_> =
+            left_out.iter().map(|of| format!("node {}: {}", of.node, of.reason)).collect();
+        let message = format!("no node has memory that could be measured: {}", reasons.join("; "));
+        return Err(Failure::Usage(message));
+    }
+    Ok(BenchDoc {
+        host: read::host_name(roots)?,
+        time: timestamp(SystemTime::now()).to_string(),
+        memory_bytes: bytes,
+        huge_pages: how.huge,
+        seconds: args.seconds.as_secs_f64(),
+        pairs: documents(pairs, roots, &topology),
+        left_out,
+    })
+}
+
+/// Why the memory of a node is not measured. More than what is free may not be asked for: the kernel would end processes.
+fn why_not(node: &Node, usable: &speed::Usable, bytes: u64) -> Option<String> {
+    let room = node.memory.room(Supply::BASE, 0);
+    match node.memory.total_bytes {
+        0 => Some("it has no memory".into()),
+        _ if !usable.memory.contains(node.id) => {
+            Some("cpuset.mems does not let this program use it".into())
+        }
+        _ if room < bytes => {
+            Some(format!("it has {} free, and --size is {}", size(room), size(bytes)))
+        }
+        _ => None,
+    }
+}
+
+fn report(cpu_node: NodeId, memory_node: NodeId, done: usize, all: usize) {
+    if stderr().is_terminal() {
+        complain(&format!(
+            "{} of {all}: memory of node {memory_node} on the CPUs of node {cpu_node}",
+            done + 1
+        ));
+    }
+}
+
+fn documents(pairs: Vec<Pair>, roots: &Roots, topology: &Topology) -> Vec<PairDoc> {
+    let firmware = hmat::read(roots);
+    let document = |pair: Pair| {
+        let Pair { cpu_node, memory_node, latency_ns, bandwidth } = pair;
+        let by_firmware = firmware.get(&(cpu_node, memory_node)).copied().unwrap_or_default();
+        PairDoc {
+            cpu_node: cpu_node.0,
+            memory_node: memory_node.0,
+            distance: topology.distance(cpu_node, memory_node),
+            latency_ns: (latency_ns * 10.0).round() / 10.0,
+            bandwidth_bytes_per_second: bandwidth as u64,
+            firmware_latency_ns: by_firmware.read_latency_ns,
+            firmware_bandwidth_bytes_per_second: by_firmware.read_bandwidth,
+        }
+    };
+    pairs.into_iter().map(document).collect()
+}
