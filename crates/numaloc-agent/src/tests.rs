@@ -71,10 +71,11 @@ async fn what_is_annotated_while_it_runs_is_scheduled_and_ends_with_the_annotati
     let _agent = Agent::start(&cluster, fake.clone());
     until(async || fake.names().0 == ids(1)).await;
     assert!(fake.names().1.is_empty(), "nothing was asked for");
-    let begin = Instant::now();
+    let (begin, registrations) = (Instant::now(), fake.registrations());
     cluster.annotate("shop/web-1", &[(KOORDINATOR_KEY, BEST)]);
     until(async || fake.names().1 == ids(1)).await;
     assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    assert_eq!(fake.registrations(), registrations, "its containers are the same");
     // Another policy for one container, and none for the other one.
     cluster.annotate("shop/web-1", &[("numaloc.io/policy.container.proxy", "none")]);
     until(async || fake.names().1 == ids(1)[1..]).await;
