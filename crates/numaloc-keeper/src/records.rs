@@ -109,6 +109,11 @@ impl<D: Daemon> Records<D> {
         self.registered.len()
     }
 
+    /// How many refusals are remembered.
+    pub fn refusals(&self) -> usize {
+        self.refused.len()
+    }
+
     /// When all is to be declared again because something was refused; `None`: nothing was.
     pub fn again(&self) -> Option<Instant> {
         self.again
@@ -162,6 +167,10 @@ impl<D: Daemon> Records<D> {
     fn tell_all(&mut self, all: &[Wanted]) {
         let ids: BTreeSet<_> = all.iter().map(|wanted| wanted.id.as_str()).collect();
         self.told.retain(|id, _| ids.contains(id.as_str()));
+        self.refused.retain(|what, _| {
+            let id = what.split_once('/').map(|(_, id)| id);
+            id.is_none_or(|id| ids.contains(id)) || self.stored.contains_key(what)
+        });
         all.iter().for_each(|wanted| tell(&mut self.told, wanted));
     }
 
@@ -225,7 +234,11 @@ impl<D: Daemon> Records<D> {
     pub async fn forget(&mut self, id: &str) -> Result<(), Status> {
         self.unschedule(id).await?;
         self.told.remove(id);
-        self.unregister(&format!("{}{id}", WorkloadId::PREFIX)).await
+        let name = format!("{}{id}", WorkloadId::PREFIX);
+        self.unregister(&name).await?;
+        self.refused.remove(&name);
+        self.refused.remove(&format!("{}{id}", ScheduleId::PREFIX));
+        Ok(())
     }
 
     async fn unregister(&mut self, workload: &str) -> Result<(), Status> {

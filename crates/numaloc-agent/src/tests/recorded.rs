@@ -169,10 +169,10 @@ impl Player {
                 {
                     after += 1;
                 }
-                Entry::Line { name: None, watch, query: of, line } if !is_first => {
-                    if selected(watch, of) == wanted {
-                        lines.push((after, line.to_string()));
-                    }
+                Entry::Line { name: None, watch, query: of, line }
+                    if !is_first && selected(watch, of) == wanted =>
+                {
+                    lines.push((after, line.to_string()));
                 }
                 Entry::Line { name: Some(_), line, .. } if is_first => {
                     lines.push((0, line.to_string()));
