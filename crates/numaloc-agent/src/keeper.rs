@@ -278,11 +278,13 @@ impl<D: Daemon> Keeper<D> {
         self.say_sources();
         let mut before = std::mem::take(&mut self.pods);
         for (key, facts) in all.pods {
-            let told = before.remove(&key).filter(|pod| pod.facts.api_uid == facts.api_uid);
-            let told = told.map_or_else(|| Told::of(&facts), |pod| pod.told);
+            let is_same = before.get(&key).is_some_and(|pod| pod.facts.api_uid == facts.api_uid);
+            let same = if is_same { before.remove(&key) } else { None };
+            let told = same.map_or_else(|| Told::of(&facts), |pod| pod.told);
             let wanted = self.wanted(&facts);
             self.pods.insert(key, KeptPod { facts, wanted, told });
         }
+        before.values().for_each(|pod| self.outbox.gone(&pod.facts.api_uid));
         self.of_schedule = BTreeMap::new();
         for (key, pod) in &self.pods {
             let schedules =
@@ -361,6 +363,12 @@ impl<D: Daemon> Keeper<D> {
             }
             self.results.begin(self.records.begun());
             self.say(&key);
+        }
+        let is_there =
+            |uid: &String| self.pods.get(&key).is_some_and(|pod| pod.facts.api_uid == *uid);
+        if let Some(uid) = before.map(|pod| pod.facts.api_uid.clone()).filter(|uid| !is_there(uid))
+        {
+            self.outbox.gone(&uid);
         }
         for id in gone {
             self.records.forget(&id).await?;

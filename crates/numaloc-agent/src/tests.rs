@@ -3,11 +3,13 @@
 mod cluster;
 mod policies;
 mod real;
+mod recorded;
 mod reports;
 mod restarts;
 pub(crate) mod samples;
 
 use crate::{
+    cluster::api::Api,
     config::Config,
     labels::{ID, MARK},
     work,
@@ -33,9 +35,12 @@ impl Agent {
     }
 
     fn with(config: Config, cluster: &Cluster, daemon: impl Daemon + Send + 'static) -> Self {
+        Self::of_api(config, cluster.api(), daemon)
+    }
+
+    fn of_api(config: Config, api: Api, daemon: impl Daemon + Send + 'static) -> Self {
         // The tests have addresses of their own.
         let config = Arc::new(Config { listen: None, ..config });
-        let api = cluster.api();
         Self(tokio::spawn(async move {
             work(config, NODE.to_owned(), api, daemon).await.expect("it does not end");
         }))
@@ -71,10 +76,11 @@ async fn what_is_annotated_while_it_runs_is_scheduled_and_ends_with_the_annotati
     let _agent = Agent::start(&cluster, fake.clone());
     until(async || fake.names().0 == ids(1)).await;
     assert!(fake.names().1.is_empty(), "nothing was asked for");
-    let begin = Instant::now();
+    let (begin, registrations) = (Instant::now(), fake.registrations());
     cluster.annotate("shop/web-1", &[(KOORDINATOR_KEY, BEST)]);
     until(async || fake.names().1 == ids(1)).await;
     assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    assert_eq!(fake.registrations(), registrations, "its containers are the same");
     // Another policy for one container, and none for the other one.
     cluster.annotate("shop/web-1", &[("numaloc.io/policy.container.proxy", "none")]);
     until(async || fake.names().1 == ids(1)[1..]).await;
@@ -208,6 +214,21 @@ async fn schedules_go_on_while_the_server_is_away_or_forgets() {
         cluster.annotate("shop/web-2", &[(KOORDINATOR_KEY, BEST)]);
         until(async || fake.names().1 == all).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_is_asked_less_and_less() {
+    let cluster = Cluster::new();
+    let _agent = Agent::start(&cluster, Fake::new(MARK));
+    sleep(Duration::from_secs(60)).await;
+    cluster.hang(true);
+    // Until all watches are given up.
+    sleep(Duration::from_secs(200)).await;
+    cluster.requests();
+    sleep(Duration::from_secs(600)).await;
+    // Five kinds, each attempt 10 s long, and then a pause of 8 s at least.
+    let attempts = cluster.requests().len();
+    assert!(attempts <= 5 * 600 / 18 + 5, "{attempts} attempts within 600 s");
 }
 
 #[tokio::test(start_paused = true)]

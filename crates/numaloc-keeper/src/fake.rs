@@ -39,6 +39,7 @@ struct World {
     ran: BTreeSet<String>,
     runs: usize,
     declared: usize,
+    registrations: usize,
     cancelled: Vec<String>,
     etags: u64,
     refused: String,
@@ -105,6 +106,11 @@ impl Fake {
     /// How often all workloads were declared.
     pub fn declared(&self) -> usize {
         self.world().declared
+    }
+
+    /// How often a workload was registered by itself.
+    pub fn registrations(&self) -> usize {
+        self.world().registrations
     }
 
     /// Removes a workload as if its lease had ended.
@@ -229,6 +235,7 @@ impl Daemon for Fake {
     async fn register(&mut self, workload: v1::Workload) -> Result<(), Status> {
         self.call(|world| {
             check(world, &workload)?;
+            world.registrations += 1;
             world.workloads.insert(workload.name.clone(), workload);
             Ok(())
         })

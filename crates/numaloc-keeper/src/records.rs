@@ -47,7 +47,7 @@ pub struct Records<D> {
     /// The schedules that numalocd has, by name.
     stored: BTreeMap<String, v1::Schedule>,
     /// Workloads that numalocd has taken, by name.
-    registered: BTreeSet<String>,
+    registered: BTreeMap<String, v1::Workload>,
     /// What was logged about containers by their ids, so that it is logged once.
     told: BTreeMap<String, Vec<String>>,
     /// What numalocd has refused, with its message, so that it is logged once.
@@ -67,7 +67,7 @@ impl<D: Daemon> Records<D> {
             most,
             me: String::new(),
             stored: BTreeMap::new(),
-            registered: BTreeSet::new(),
+            registered: BTreeMap::new(),
             told: BTreeMap::new(),
             refused: BTreeMap::new(),
             again: None,
@@ -107,6 +107,11 @@ impl<D: Daemon> Records<D> {
     /// How many workloads numalocd has taken.
     pub fn workloads(&self) -> usize {
         self.registered.len()
+    }
+
+    /// How many refusals are remembered.
+    pub fn refusals(&self) -> usize {
+        self.refused.len()
     }
 
     /// When all is to be declared again because something was refused; `None`: nothing was.
@@ -155,13 +160,17 @@ impl<D: Daemon> Records<D> {
 
     /// Whether a schedule for it makes sense: one for what is not registered would wait forever.
     fn is_registered(&self, wanted: &Wanted) -> bool {
-        wanted.workload.as_ref().is_none_or(|workload| self.registered.contains(&workload.name))
+        wanted.workload.as_ref().is_none_or(|workload| self.registered.contains_key(&workload.name))
     }
 
     /// Says what is to be said of all containers, and forgets what was said of others.
     fn tell_all(&mut self, all: &[Wanted]) {
         let ids: BTreeSet<_> = all.iter().map(|wanted| wanted.id.as_str()).collect();
         self.told.retain(|id, _| ids.contains(id.as_str()));
+        self.refused.retain(|what, _| {
+            let id = what.split_once('/').map(|(_, id)| id);
+            id.is_none_or(|id| ids.contains(id)) || self.stored.contains_key(what)
+        });
         all.iter().for_each(|wanted| tell(&mut self.told, wanted));
     }
 
@@ -183,7 +192,8 @@ impl<D: Daemon> Records<D> {
                 self.is_done("the set of workloads", done)?.unwrap_or_default()
             }
         };
-        self.registered = all.into_iter().map(|workload| workload.name).collect();
+        self.registered =
+            all.into_iter().map(|workload| (workload.name.clone(), workload)).collect();
         for name in missing {
             self.registered.remove(&name);
             self.put_off(&name, "its container has no cgroup, or several: not registered");
@@ -199,11 +209,14 @@ impl<D: Daemon> Records<D> {
         tell(&mut self.told, &wanted);
         let name = format!("{}{}", WorkloadId::PREFIX, wanted.id);
         if let Some(workload) = wanted.workload.clone() {
-            let done = self.daemon.register(workload).await;
-            if self.is_done(&name, done)?.is_some() {
-                self.registered.insert(name);
+            // numalocd looks through all cgroups for it, which another policy is no reason for.
+            if self.registered.get(&name) != Some(&workload) {
+                let done = self.daemon.register(workload.clone()).await;
+                if self.is_done(&name, done)?.is_some() {
+                    self.registered.insert(name, workload);
+                }
             }
-        } else if self.registered.contains(&name) {
+        } else if self.registered.contains_key(&name) {
             self.unregister(&name).await?;
         }
         let is_registered = self.is_registered(&wanted);
@@ -221,7 +234,11 @@ impl<D: Daemon> Records<D> {
     pub async fn forget(&mut self, id: &str) -> Result<(), Status> {
         self.unschedule(id).await?;
         self.told.remove(id);
-        self.unregister(&format!("{}{id}", WorkloadId::PREFIX)).await
+        let name = format!("{}{id}", WorkloadId::PREFIX);
+        self.unregister(&name).await?;
+        self.refused.remove(&name);
+        self.refused.remove(&format!("{}{id}", ScheduleId::PREFIX));
+        Ok(())
     }
 
     async fn unregister(&mut self, workload: &str) -> Result<(), Status> {

@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(8);
 
+/// An attempt that took longer has worked for a while: at a server that hangs its list and its watch end after 10 s each.
+const LASTING: Duration = Duration::from_secs(30);
+
 /// Which objects are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
@@ -116,7 +119,7 @@ pub async fn follow<T: Object>(
             }
             _ => missing = None,
         }
-        if begin.elapsed() > LONGEST {
+        if begin.elapsed() > LASTING {
             (wait, said) = (FIRST, None);
         }
         let Err(error) = done else {

@@ -400,8 +400,8 @@ impl Cluster {
                 drop(state);
                 if sent["metadata"]["uid"] != pod["metadata"]["uid"] {
                     return answer(
-                        StatusCode::CONFLICT,
-                        &json!({"code": 409, "message": "another uid"}),
+                        StatusCode::UNPROCESSABLE_ENTITY,
+                        &json!({"code": 422, "message": "metadata.uid: field is immutable"}),
                     );
                 }
                 for (key, value) in sent["metadata"]["annotations"].as_object().expect("an object")

@@ -7,7 +7,7 @@ use numaloc_policy::{KOORDINATOR_KEY, OWN_STATUS_KEY, POLICY_KEY, RUN_KEY, STATU
 use samples::{end, pod};
 use serde_json::Value;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// A cluster with a pod that has this policy, and the agent, which has scheduled it.
 async fn begun(policy: &str) -> (Cluster, Fake, Agent) {
@@ -282,4 +282,40 @@ async fn statuses_keep_to_their_budget() {
         cluster.requests().iter().filter(|request| request.starts_with("PATCH")).count(),
         100 - count("PATCH")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_statuses_of_pods_that_have_gone_hold_up_nobody() {
+    let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
+    let _agent = Agent::start(&cluster, fake.clone());
+    for number in 0..200 {
+        let mut pod = pod(number);
+        pod["metadata"]["annotations"][KOORDINATOR_KEY] = BEST.into();
+        cluster.pod(pod);
+    }
+    until(async || fake.names().1.len() == 400).await;
+    for (at, schedule) in (1..).zip(fake.schedules().values()) {
+        fake.happens(end(schedule, at, at, true, (100, 0)));
+    }
+    // All have an event, and 20 a status: the others wait for the budget.
+    until(async || cluster.events("shop/web-199").len() == 1).await;
+    sleep(Duration::from_secs(1)).await;
+    for number in 0..200 {
+        cluster.remove("/api/v1/pods", &format!("shop/web-{number}"));
+    }
+    until(async || fake.has(&[], &[])).await;
+    cluster.requests();
+    let mut last = pod(200);
+    last["metadata"]["annotations"][KOORDINATOR_KEY] = BEST.into();
+    cluster.pod(last);
+    until(async || fake.names().1 == ids(200)).await;
+    sleep(Duration::from_secs(1)).await;
+    for (at, schedule) in (1000..).zip(fake.schedules().values()) {
+        fake.happens(end(schedule, at, at, true, (100, 0)));
+    }
+    let begin = Instant::now();
+    until(async || cluster.annotation("shop/web-200", STATUS_KEY).is_some()).await;
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    let writes = cluster.requests().into_iter().filter(|request| request.starts_with("PATCH"));
+    assert_eq!(writes.count(), 1, "nothing was written to pods that have gone");
 }

@@ -3,6 +3,8 @@
 
 use super::{Agent, BEST, Cluster, Fake, ids, samples, until};
 use crate::labels::MARK;
+use numaloc_api::v1;
+use numaloc_keeper::{Records, Wanted};
 use numaloc_policy::{KOORDINATOR_KEY, STATUS_KEY};
 use samples::{end, pod};
 use std::{collections::BTreeSet, time::Duration};
@@ -84,4 +86,29 @@ async fn after_many_failures_each_run_was_reported_once_and_no_schedule_is_lost(
     for seed in 0..5 {
         life(seed, 60).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_refused_is_forgotten_with_its_container() {
+    let fake = Fake::new(MARK);
+    let mut records = Records::new(fake.clone(), MARK, 10);
+    records.connect().await.expect("an answer");
+    fake.take_cgroup("-web");
+    let wanted = |number: usize| {
+        let id = ids(number)[1].clone();
+        let labels = [(MARK.key.to_owned(), "x".to_owned())].into();
+        let workload = v1::Workload {
+            name: format!("workloads/agent-{id}"),
+            source: MARK.source.to_owned(),
+            labels,
+            ..v1::Workload::default()
+        };
+        Wanted { id: format!("agent-{id}"), workload: Some(workload), ..Wanted::default() }
+    };
+    records.declare(vec![wanted(1), wanted(2), wanted(3)]).await.expect("an answer");
+    assert_eq!(records.refusals(), 3);
+    records.forget(&wanted(1).id).await.expect("an answer");
+    assert_eq!(records.refusals(), 2);
+    records.declare(vec![wanted(2)]).await.expect("an answer");
+    assert_eq!(records.refusals(), 1, "one still has no cgroup");
 }
