@@ -7,7 +7,10 @@ use clap_mangen::{
     Man,
     roff::{Roff, bold, roman},
 };
-use std::{env, fs, io, path::PathBuf};
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
 
 /// A line of the section FILES: path and meaning.
 type File = (&'static str, &'static str);
@@ -32,9 +35,19 @@ const PLUGIN_FILES: [File; 3] = [
     ("/etc/numaloc/conf.d/10-numaloc-nri.toml", "The grant that numalocd gives the plugin."),
 ];
 
-const AGENT_FILES: [File; 2] = [
+const AGENT_FILES: [File; 4] = [
     ("/etc/numaloc/agent.toml", "Configuration. Its comments say what each key is for."),
+    (
+        "/etc/numaloc/agent.kubeconfig",
+        "Credentials for the API server, where the agent is a service of the host. Root's alone: systemd hands them over.",
+    ),
+    ("/etc/numaloc/conf.d/10-numaloc-agent.toml", "The grant that numalocd gives the agent."),
     ("/run/numaloc/numalocd.sock", "The socket of numalocd."),
+];
+
+const KUBECTL_FILES: [File; 2] = [
+    ("~/.kube/config", "Which cluster, and who asks: kubectl's own. KUBECONFIG names another one."),
+    ("/usr/bin/kubectl_complete-numaloc", "What kubectl calls when somebody presses the tab key."),
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -43,20 +56,48 @@ fn main() -> anyhow::Result<()> {
     for (command, files, others) in [
         (numalocd::cli::Args::command(), &DAEMON_FILES[..], daemon),
         (numaloc_nri::command(), &PLUGIN_FILES[..], "numalocd(8), numalocctl(1)"),
-        (numaloc_agent::command(), &AGENT_FILES[..], "numalocd(8), numaloc-nri(8), numalocctl(1)"),
+        (
+            numaloc_agent::command(),
+            &AGENT_FILES[..],
+            "numalocd(8), numaloc-nri(8), kubectl-numaloc(1)",
+        ),
     ] {
-        let path = directory.join(format!("{}.8", command.get_name()));
-        let page = page(&command, files, others).context("memory can be written to")?;
-        fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+        write(&directory, &command, Kind { section: "8", files, others })?;
+    }
+    let mut plugin = kubectl_numaloc::command().disable_help_subcommand(true);
+    plugin.build();
+    with_parts(&directory, &plugin, "kubectl-numaloc")
+}
+
+/// What a page has besides its command.
+#[derive(Clone, Copy)]
+struct Kind<'k> {
+    section: &'k str,
+    files: &'k [File],
+    others: &'k str,
+}
+
+/// The page of the plugin of kubectl, or of a part of it, and those of its own parts.
+fn with_parts(directory: &Path, command: &Command, name: &str) -> anyhow::Result<()> {
+    let kind = Kind { section: "1", files: &KUBECTL_FILES, others: "kubectl(1), numaloc-agent(8)" };
+    write(directory, &command.clone().name(name.to_owned()).display_name(name.to_owned()), kind)?;
+    for part in command.get_subcommands().filter(|part| !part.is_hide_set()) {
+        with_parts(directory, part, &format!("{name}-{}", part.get_name()))?;
     }
     Ok(())
 }
 
+fn write(directory: &Path, command: &Command, kind: Kind<'_>) -> anyhow::Result<()> {
+    let path = directory.join(format!("{}.{}", command.get_name(), kind.section));
+    let page = page(command, kind).context("memory can be written to")?;
+    fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+}
+
 /// The page of a command, with the sections that its help has after the options.
-fn page(command: &Command, files: &[File], others: &str) -> io::Result<Vec<u8>> {
+fn page(command: &Command, Kind { section, files, others }: Kind<'_>) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let man = Man::new(command.clone())
-        .section("8")
+        .section(section)
         .manual("numaloc")
         .source(format!("numaloc {}", env!("CARGO_PKG_VERSION")))
         .title(command.get_name().to_uppercase());
@@ -65,9 +106,12 @@ fn page(command: &Command, files: &[File], others: &str) -> io::Result<Vec<u8>> 
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
     let mut roff = Roff::new();
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    help.split("\n\n").for_each(|part| section(&mut roff, part));
+    help.split("\n\n").for_each(|part| part_of_help(&mut roff, part));
     roff.control("SH", ["FILES"]);
     for &(path, meaning) in files {
         roff.control("TP", []);
@@ -81,7 +125,7 @@ fn page(command: &Command, files: &[File], others: &str) -> io::Result<Vec<u8>> 
 }
 
 /// A part of the help: a title that ends with a colon, and lines; or a paragraph.
-fn section(roff: &mut Roff, part: &str) {
+fn part_of_help(roff: &mut Roff, part: &str) {
     match part.split_once(":\n") {
         Some((title, lines)) => {
             roff.control("SH", [title.to_uppercase().as_str()]);

@@ -1,11 +1,26 @@
 //! The command line.
 
 use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+const NOTES: &str = "\
+Exit codes: 0 done, 1 failure or something needs attention, 2 usage, 3 not found, 4 a right is missing, 5 unreachable.";
 
 /// Shows how much memory of a cluster's containers is on the NUMA nodes of their CPUs, and brings it there.
 #[derive(Debug, Parser)]
-#[command(name = "kubectl-numaloc", bin_name = "kubectl numaloc", version)]
+#[command(name = "kubectl-numaloc", bin_name = "kubectl numaloc", version, after_help = NOTES)]
 pub struct Args {
+    /// Which cluster, and where in it.
+    #[command(flatten)]
+    pub place: Place,
+    /// What is to be done.
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+/// Which cluster, and where in it.
+#[derive(Debug, Default, clap::Args)]
+pub struct Place {
     /// Namespace of the pods [default: that of the kubeconfig's context].
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
@@ -14,10 +29,7 @@ pub struct Args {
     pub context: Option<String>,
     /// File with the kubeconfig [default: $KUBECONFIG, or ~/.kube/config].
     #[arg(long, global = true, value_name = "FILE")]
-    pub kubeconfig: Option<std::path::PathBuf>,
-    /// What is to be done.
-    #[command(subcommand)]
-    pub action: Action,
+    pub kubeconfig: Option<PathBuf>,
 }
 
 /// What is to be done.
@@ -56,6 +68,13 @@ pub enum Action {
     },
     /// Check that agents run on all nodes, reach their daemon, and understand the policies.
     Doctor,
+    /// Print what a shell may offer for the last of these words; kubectl_complete-numaloc calls it.
+    #[command(name = "__complete", hide = true)]
+    Complete {
+        /// The words after `kubectl numaloc`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
 }
 
 /// What `top` shows.

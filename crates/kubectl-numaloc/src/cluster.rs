@@ -1,6 +1,6 @@
 //! Requests to the API server.
 
-use crate::args::Args;
+use crate::args::Place;
 use http::{Method, Request};
 use kube::{
     Client, Config,
@@ -75,10 +75,10 @@ impl Kube {
     ///
     /// # Errors
     /// There is no such kubeconfig, or it cannot be understood.
-    pub async fn connect(args: &Args) -> Result<Self, Failure> {
-        let options = KubeConfigOptions { context: args.context.clone(), ..Default::default() };
+    pub async fn connect(place: &Place) -> Result<Self, Failure> {
+        let options = KubeConfigOptions { context: place.context.clone(), ..Default::default() };
         let other = |error: String| Failure::Other(format!("kubeconfig: {error}"));
-        let config = match &args.kubeconfig {
+        let config = match &place.kubeconfig {
             Some(file) => {
                 let file = Kubeconfig::read_from(file).map_err(|error| other(error.to_string()))?;
                 Config::from_custom_kubeconfig(file, &options).await

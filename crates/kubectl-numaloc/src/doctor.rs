@@ -78,6 +78,10 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
             }
         }
     }
+    // Of nobody there is nothing good to say either.
+    if reported.is_empty() {
+        return;
+    }
     let is_stale =
         |node: &&Value| ago(text(node, "/status/observedTime"), now).is_none_or(|ago| ago > STALE);
     let stale: Vec<_> = reported.iter().filter(is_stale).map(|it| name(it).to_owned()).collect();

@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 pub const NODES: &str = "/api/v1/nodes";
 /// All pods.
 pub const PODS: &str = "/api/v1/pods";
+/// All namespaces.
+pub const NAMESPACES: &str = "/api/v1/namespaces";
 /// The objects of the agents.
 pub const NODE_LOCALITIES: &str = "/apis/numaloc.io/v1alpha1/nodememorylocalities";
 /// Policies of the cluster.

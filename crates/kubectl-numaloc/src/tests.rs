@@ -229,6 +229,14 @@ fn a_doctor_names_what_does_not_work() {
     ok    versions     0.1.0
     ok    policies     2 policies, each is understood
     "#);
+    cluster.lists.insert(object::NODE_LOCALITIES.to_owned(), vec![]);
+    let (text, is_well) = said(&cluster, &Action::Doctor).expect("an answer");
+    assert!(!is_well);
+    insta::assert_snapshot!(text, @r#"
+    ok    definitions  the kinds are installed
+    FAIL  agents       3 of 3 nodes have none: a, b, c; is the DaemonSet's pod there and ready?
+    ok    policies     2 policies, each is understood
+    "#);
     cluster.lists.remove(object::NODE_LOCALITIES);
     let (text, is_well) = said(&cluster, &Action::Doctor).expect("an answer");
     assert!(!is_well && text.starts_with("FAIL  definitions"), "{text}");
