@@ -1,8 +1,10 @@
 //! The real `numaloc-agent` in a cluster: API server, kubelet, containerd and numalocd are real, too, and so is the memory that comes home.
-//! Needs two nodes: `tests/vm/suite --containerd VERSION --kubelet`.
+//! Needs two nodes: `tests/vm/suite --containerd VERSION --kubelet`. With `--image` it is a pod of the image of packaging/Containerfile, as
+//! the chart's DaemonSet makes it; else a process with the same rights.
 
 use super::{
-    control_plane::ControlPlane,
+    control_plane::{self, ControlPlane},
+    image,
     kubelet::{Kubelet, LOCALITY, NODE, misplaced, pod},
     rig::{Containerd, variable},
 };
@@ -11,7 +13,7 @@ use serde_json::{Value, json};
 use std::{
     env, fs,
     os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -23,14 +25,74 @@ const STATUS: &str = "koordinator.sh/memory-locality-status";
 /// The user that the chart gives it, and numalocd's grant names.
 const USER: u32 = 60700;
 
-/// The agent with the rights of the chart. It is killed when this value is dropped.
+/// The agent with the rights of the chart. A process is killed when this value is dropped; a pod goes with containerd.
 struct Agent {
-    child: Child,
+    child: Option<Child>,
     log: PathBuf,
 }
 
 impl Agent {
-    fn start(plane: &ControlPlane, daemon: &Daemon) -> Self {
+    fn start(
+        plane: &ControlPlane,
+        daemon: &Daemon,
+        containerd: &Containerd,
+        kubelet: &mut Kubelet<'_>,
+    ) -> Self {
+        plane.get(&["apply", "-f", &variable("NUMALOC_MANIFEST")]);
+        if Path::new(image::ARCHIVE).exists() {
+            Self::contained(plane, containerd, kubelet)
+        } else {
+            Self::process(plane, daemon)
+        }
+    }
+
+    /// A pod of the DaemonSet, made here in place of its controller.
+    fn contained(plane: &ControlPlane, containerd: &Containerd, kubelet: &mut Kubelet<'_>) -> Self {
+        containerd.import_from(Path::new(image::ARCHIVE), image::IMAGE);
+        let authority = fs::read_to_string(control_plane::key("ca.crt")).expect("a certificate");
+        plane.apply(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"ca.crt": authority},
+            "metadata": {"name": "kube-root-ca.crt", "namespace": NAMESPACE},
+        }));
+        let set = plane.get(&["-n", NAMESPACE, "get", "daemonset", ACCOUNT, "-o", "json"]);
+        let mut set: Value = serde_json::from_str(&set).expect("JSON");
+        let mut spec = set["spec"]["template"]["spec"].take();
+        let container = &mut spec["containers"][0];
+        container["image"] = image::IMAGE.into();
+        // Neither a network of pods nor a proxy of services is here, and so no address but loopback.
+        for probe in ["livenessProbe", "readinessProbe"] {
+            container[probe]["httpGet"]["host"] = "127.0.0.1".into();
+        }
+        let address =
+            [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "6443")];
+        let variables = container["env"].as_array_mut().expect("a list");
+        variables.extend(address.map(|(name, value)| json!({"name": name, "value": value})));
+        spec["hostNetwork"] = true.into();
+        spec["nodeName"] = NODE.into();
+        plane.apply(&json!({
+            "apiVersion": "v1", "kind": "Pod", "spec": spec,
+            "metadata": {"name": "agent", "namespace": NAMESPACE},
+        }));
+        let running = kubelet.running("agent");
+        // Of all pods: this one's directory has its uid in its name.
+        let agent = Self { child: None, log: PathBuf::from("/var/log/pods") };
+        assert_confined(running.pid);
+        until("the agent's pod is ready", || {
+            thread::sleep(Duration::from_secs(1));
+            let ready = "jsonpath={.status.containerStatuses[0].ready}";
+            plane.get(&["-n", NAMESPACE, "get", "pod", "agent", "-o", ready]) == "true"
+        });
+        agent
+    }
+
+    /// A process, with a token that is bound to a pod of that name.
+    fn process(plane: &ControlPlane, daemon: &Daemon) -> Self {
+        let mut own = pod("agent", &json!({}), 0);
+        own["metadata"]["namespace"] = NAMESPACE.into();
+        own["spec"]["serviceAccountName"] = ACCOUNT.into();
+        own["spec"]["containers"][0]["command"] = json!(["sleep", "1000000"]);
+        own["spec"]["containers"][0]["resources"] = json!({});
+        plane.apply(&own);
         let token = ["-n", NAMESPACE, "create", "token", ACCOUNT, "--duration=3h"];
         let bound = ["--bound-object-kind=Pod", "--bound-object-name=agent"];
         let token = plane.get(&[&token[..], &bound[..]].concat());
@@ -54,32 +116,57 @@ impl Agent {
             .stdin(Stdio::null())
             .stderr(file)
             .spawn();
-        Self { child: child.expect("numaloc-agent starts"), log }
+        Self { child: Some(child.expect("numaloc-agent starts")), log }
     }
+}
+
+/// As the chart says, and the kernel: a user without rights, and nothing of the host but a directory.
+fn assert_confined(pid: i32) {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a field");
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(field("Uid:"), [(); 4].map(|()| USER.to_string()));
+    for capabilities in ["CapPrm:", "CapEff:", "CapBnd:"] {
+        assert_eq!(field(capabilities), ["0000000000000000"], "{capabilities}");
+    }
+    assert_eq!(field("NoNewPrivs:"), ["1"]);
+    assert_eq!(field("Seccomp:"), ["2"], "the runtime's filter");
+    let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).expect("it runs");
+    let options = |place: &str| {
+        let mount = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        mount.filter(|mount| mount[4] == place).map(|mount| mount[5].to_owned()).collect::<Vec<_>>()
+    };
+    for place in ["/", "/run/numaloc/agent"] {
+        let found = options(place);
+        assert!(
+            !found.is_empty() && found.iter().all(|it| it.starts_with("ro")),
+            "{place}: {mounts}"
+        );
+    }
+    assert!(options("/run/numaloc").is_empty() && options("/var/lib/numaloc").is_empty());
 }
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
+        if let Some(child) = &mut self.child {
+            child.kill().ok();
+            child.wait().ok();
+        }
         if thread::panicking() {
-            eprintln!(
-                "the log of numaloc-agent:\n{}",
-                fs::read_to_string(&self.log).unwrap_or_default()
-            );
+            eprintln!("the log of numaloc-agent:\n{}", logged(&self.log));
         }
     }
 }
 
-/// Installs what the agent may do, and gives it the pod that its token is bound to.
-fn install(plane: &ControlPlane) {
-    plane.get(&["apply", "-f", &variable("NUMALOC_MANIFEST")]);
-    let mut own = pod("agent", &json!({}), 0);
-    own["metadata"]["namespace"] = NAMESPACE.into();
-    own["spec"]["serviceAccountName"] = ACCOUNT.into();
-    own["spec"]["containers"][0]["command"] = json!(["sleep", "1000000"]);
-    own["spec"]["containers"][0]["resources"] = json!({});
-    plane.apply(&own);
+/// A log: a file, or of a pod the files of its containers.
+fn logged(path: &Path) -> String {
+    if !path.is_dir() {
+        return fs::read_to_string(path).unwrap_or_default();
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| logged(&entry.path())).collect()
 }
 
 /// What the status annotation of a pod says, once `phase` is this one.
@@ -121,13 +208,12 @@ fn a_pod_that_is_annotated_while_it_runs_comes_home_and_none_closes_it() {
     let (containerd, daemon) = (Containerd::start(), Daemon::with(&grant));
     let plane = ControlPlane::start();
     let mut kubelet = Kubelet::of(&plane, &containerd);
-    install(&plane);
     for (name, port) in [("annotated", 7201), ("neighbour", 7202)] {
         plane.apply(&pod(name, &json!({}), port));
     }
     let (annotated, home) = misplaced(kubelet.running("annotated"), 7201);
     let (neighbour, its_home) = misplaced(kubelet.running("neighbour"), 7202);
-    let _agent = Agent::start(&plane, &daemon);
+    let _agent = Agent::start(&plane, &daemon, &containerd, &mut kubelet);
 
     let annotate = |policy: &str| {
         let annotation = format!("{LOCALITY}={policy}");

@@ -150,7 +150,7 @@ pub fn program(name: &str) -> PathBuf {
 }
 
 /// A file of `tests/kubernetes/pki`.
-fn key(name: &str) -> String {
+pub fn key(name: &str) -> String {
     format!("{}/pki/{name}", variable("NUMALOC_KUBERNETES"))
 }
 

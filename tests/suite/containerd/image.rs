@@ -11,8 +11,9 @@ use crate::{
 use numaloc_api::v1;
 use std::{fs, os::unix::net::UnixStream, path::Path, process::Output};
 
-const ARCHIVE: &str = "/mnt/image/numaloc.tar";
-const IMAGE: &str = "numaloc.test/numaloc:1";
+/// Where `tests/vm/suite --image` shows it.
+pub const ARCHIVE: &str = "/mnt/image/numaloc.tar";
+pub const IMAGE: &str = "numaloc.test/numaloc:1";
 const NAME: &str = "numalocd";
 /// What of the host it has to itself: the socket's directory, and the store's.
 const DIRECTORIES: [&str; 2] = ["/run/numaloc", "/var/lib/numaloc"];

@@ -129,9 +129,14 @@ impl Containerd {
 
     fn import(&self, name: &str) {
         let archive = Path::new(&variable("NUMALOC_IMAGES")).join(format!("{name}.tar"));
-        let output = self.ctr().args(["images", "import"]).arg(&archive).output();
-        assert_success(name, &output.expect("ctr starts"));
-        self.until_there(&format!("numaloc.test/{name}:1"));
+        self.import_from(&archive, &format!("numaloc.test/{name}:1"));
+    }
+
+    /// Imports the image of this name from an archive.
+    pub fn import_from(&self, archive: &Path, image: &str) {
+        let output = self.ctr().args(["images", "import"]).arg(archive).output();
+        assert_success(image, &output.expect("ctr starts"));
+        self.until_there(image);
     }
 
     /// Gives an image a second name.
