@@ -222,6 +222,36 @@ async fn a_pod_that_another_agent_writes_about_is_left_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_passes_to_another_agent_while_it_runs_and_one_that_asks_for_nothing_is_no_conflict()
+{
+    let (cluster, fake, _agent) =
+        begun(r#"{"policy": "bestEffort", "migrateIntervalMinutes": 1}"#).await;
+    both(&fake, 100, true, (100, 0));
+    until(async || status(&cluster).is_some()).await;
+    cluster.pod(pod(2));
+    let key = format!("f:{STATUS_KEY}");
+    for name in ["shop/web-1", "shop/web-2"] {
+        cluster.change(name, |pod| {
+            pod["metadata"]["annotations"][STATUS_KEY] = r#"{"phase": "InProgress"}"#.into();
+            pod["metadata"]["managedFields"] = serde_json::json!([
+                {"manager": "numaloc-agent", "time": "2026-11-26T12:00:00Z", "fieldsV1": {"f:metadata": {"f:annotations": {&key: {}}}}},
+                {"manager": "koordlet", "time": "2026-11-26T12:00:01Z", "fieldsV1": {"f:metadata": {"f:annotations": {&key: {}}}}},
+            ]);
+        });
+    }
+    until(async || fake.names().1.is_empty()).await;
+    until(async || cluster.events("shop/web-1").len() == 2).await;
+    let events = cluster.events("shop/web-1");
+    let names = |event: &&String| event.starts_with("MemoryLocalityConflict: koordlet writes");
+    assert_eq!(events.iter().filter(names).count(), 1, "{events:?}");
+    sleep(Duration::from_secs(600)).await;
+    // Nobody acts for the other one, and its status is not ours.
+    assert!(cluster.events("shop/web-2").is_empty());
+    let theirs = cluster.annotation("shop/web-2", STATUS_KEY);
+    assert_eq!(theirs.as_deref(), Some(r#"{"phase": "InProgress"}"#));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_is_busy_or_away_gets_all_later_and_the_newest_status() {
     let policy = r#"{"policy": "bestEffort", "migrateIntervalMinutes": 1}"#;
     let (cluster, fake, _agent) = begun(policy).await;
