@@ -4,18 +4,20 @@ use crate::{
     cluster::api::MANAGER,
     config::{Config, OtherAgent, Register},
     facts::Facts,
+    figures::{self, Figures},
     known::{Known, PodKey},
     labels::MARK,
-    locality::{Since, Slot, Surroundings, locality},
+    locality::{Since, Slot, Surroundings, Unread, locality},
     metrics::{Counts, Metrics},
     nri::Nri,
     outbox::{Outbox, Post, Report, Subject},
+    reading::Reading,
     results::{Results, Told, report},
     sources::ClusterSources,
     wanted::{Registrar, WantedPod, ids, wanted},
 };
 use numaloc_api::{NRI_SOURCE, v1};
-use numaloc_keeper::{AGAIN, BackOff, Daemon, Events, Records, hash};
+use numaloc_keeper::{AGAIN, BackOff, Daemon, Events, Records, hash, is_lost};
 use numaloc_policy::{EventKind, EventReason, Node, PodEvent};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,8 +37,6 @@ const MANY: usize = 50;
 const QUIET: Duration = Duration::from_millis(100);
 /// Runs of a pod's containers that end within this time are reported in one event.
 const TOGETHER: Duration = Duration::from_millis(500);
-/// How often the metrics of numalocd are read for the NodeMemoryLocality.
-const REPORT: Duration = Duration::from_secs(60);
 /// How long after its end a policy has ended for sure.
 const MOMENT: Duration = Duration::from_millis(100);
 /// The longest wait for a time of the clock.
@@ -65,6 +65,10 @@ pub struct Keeper<D> {
     metrics: Arc<Metrics>,
     /// The uid of the node.
     node_uid: String,
+    /// Where the figures of numalocd are served, when they may be read next, and why they could not be read, as it was logged.
+    figures: Arc<Figures>,
+    read_at: Instant,
+    unread: Option<String>,
     /// Where the NodeMemoryLocality waits for the writer, and since when its conditions have been as they are.
     locality: Arc<Slot>,
     since: Since,
@@ -95,6 +99,7 @@ impl<D: Daemon> Keeper<D> {
         known: Arc<Known>,
         outbox: Arc<Outbox>,
         metrics: Arc<Metrics>,
+        figures: Arc<Figures>,
         locality: Arc<Slot>,
     ) -> Self {
         let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
@@ -113,6 +118,9 @@ impl<D: Daemon> Keeper<D> {
             say_at: None,
             metrics,
             node_uid: String::new(),
+            figures,
+            read_at: Instant::now(),
+            unread: None,
             locality,
             since: Since::default(),
         }
@@ -125,7 +133,9 @@ impl<D: Daemon> Keeper<D> {
             let begin = Instant::now();
             let Err(status) = self.serve().await;
             self.metrics.daemon(false);
-            self.report_node(Err(status.message()));
+            self.figures.put(None);
+            self.read_at = Instant::now();
+            self.report_node(Err(Unread::Lost(status.message())));
             let wait = back_off.after(begin.elapsed());
             tracing::warn!(
                 "numalocd: {} ({:?}); again in {wait:?}. Meanwhile nothing is lost: the cluster is watched",
@@ -163,23 +173,19 @@ impl<D: Daemon> Keeper<D> {
         let mut renewal = interval(self.config.lease / RENEWALS);
         renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         renewal.reset();
-        let mut report = interval(REPORT);
-        report.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let again = self.records.again();
             let due = again.unwrap_or_else(|| Instant::now() + AGAIN);
             let expires = self.expiry();
             let expiry = expires.unwrap_or(due);
+            let (figures, read_at) = (Arc::clone(&self.figures), self.read_at);
             let (is_ended, say_at) = (self.say_at.is_some(), self.say_at.unwrap_or(due));
             tokio::select! {
                 () = self.known.filled() => self.changed().await?,
                 event = events.next() => self.happened(event)?,
                 () = sleep_until(say_at), if is_ended => self.say_ended(),
                 _ = renewal.tick() => self.renew().await?,
-                _ = report.tick() => {
-                    let text = self.records.daemon().metrics().await?;
-                    self.report_node(Ok(&text));
-                }
+                () = figures.wanted(read_at) => self.read_figures().await?,
                 () = sleep_until(due), if again.is_some() => self.declare_again().await?,
                 () = sleep_until(expiry), if expires.is_some() => self.declare_again().await?,
             }
@@ -208,8 +214,39 @@ impl<D: Daemon> Keeper<D> {
         self.metrics.counts(counts);
     }
 
+    /// Reads the figures of numalocd, for those who scrape the agent and for the NodeMemoryLocality.
+    async fn read_figures(&mut self) -> Result<(), Status> {
+        self.read_at = Instant::now() + figures::PERIOD;
+        let text = match self.records.daemon().metrics().await {
+            Err(status) if is_lost(&status) => return Err(status),
+            Err(status) => {
+                // Nothing else depends on them.
+                let why = format!(
+                    "numalocd refuses GetMetrics: {} ({:?})",
+                    status.message(),
+                    status.code()
+                );
+                self.figures.put(None);
+                self.report_node(Err(Unread::Refused(&why)));
+                if self.unread.as_ref() != Some(&why) {
+                    tracing::warn!("{why}. It is tried again each {:?}", figures::PERIOD);
+                    self.unread = Some(why);
+                }
+                return Ok(());
+            }
+            Ok(text) => text,
+        };
+        self.unread = None;
+        let reading = Reading::of(&text);
+        let pods: Vec<&Facts> = self.pods.values().map(|pod| &*pod.facts).collect();
+        let most = self.config.metrics.containers;
+        self.figures.put(Some(figures::text(&reading, &self.node, &pods, most)));
+        self.report_node(Ok(&reading));
+        Ok(())
+    }
+
     /// Gives the NodeMemoryLocality to the writer.
-    fn report_node(&mut self, metrics: Result<&str, &str>) {
+    fn report_node(&mut self, reading: Result<&Reading, Unread<'_>>) {
         // The API server has not listed the node yet, or has deleted it.
         if self.node_uid.is_empty() {
             return;
@@ -221,7 +258,7 @@ impl<D: Daemon> Keeper<D> {
             managed: managed as u64,
             problem: self.sources.problems().first().map(|problem| problem.message.clone()),
         };
-        let locality = locality(metrics, &around, &mut self.since, SystemTime::now());
+        let locality = locality(reading, &around, &mut self.since, SystemTime::now());
         self.locality.put(locality, self.node_uid.clone());
     }
 

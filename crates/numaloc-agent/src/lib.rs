@@ -19,7 +19,9 @@
 //! | `outbox`, `budget` | what is to be written: events, and the newest status of each pod within a budget |
 //! | `writer` | writes it |
 //! | `metrics`, `serve` | figures of the agent, and its state of health, by HTTP |
-//! | `locality` | the NodeMemoryLocality of the node, from numalocd's metrics |
+//! | `reading` | the memory of the node by numalocd's metrics; pure |
+//! | `figures` | numalocd's figures beside those of the agent, by pod, and who wants them |
+//! | `locality` | the NodeMemoryLocality of the node, from the same reading |
 //! | `labels` | what marks the workloads and schedules that are ours |
 //!
 //! **The agent stores nothing.** From the pods that run, and these alone, it derives what numalocd is to have, under names that are made
@@ -34,6 +36,7 @@ mod budget;
 mod cluster;
 mod config;
 mod facts;
+mod figures;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod keeper;
@@ -44,6 +47,7 @@ mod log;
 mod metrics;
 mod nri;
 mod outbox;
+mod reading;
 mod results;
 mod serve;
 mod sources;
@@ -118,12 +122,17 @@ async fn work(
 ) -> anyhow::Result<()> {
     let known = Arc::new(known::Known::new(config.config_maps.len()));
     let outbox = Arc::new(outbox::Outbox::default());
+    let figures = Arc::new(figures::Figures::default());
     let metrics = api.metrics();
     let mut tasks = tokio::task::JoinSet::new();
     if let Some(address) = config.listen {
-        let (metrics, outbox) = (Arc::clone(&metrics), Arc::clone(&outbox));
+        let served = serve::Served {
+            metrics: Arc::clone(&metrics),
+            outbox: Arc::clone(&outbox),
+            figures: Arc::clone(&figures),
+        };
         tasks.spawn(async move {
-            match serve::serve(address, metrics, outbox).await {
+            match serve::serve(address, served).await {
                 Ok(never) => never,
                 Err(error) => {
                     // Pods are served without it.
@@ -175,11 +184,12 @@ async fn work(
         known,
         Arc::clone(&outbox),
         metrics,
+        Arc::clone(&figures),
         Arc::clone(&slot),
     );
     tasks.spawn({
         let (api, node) = (api.clone(), node.clone());
-        async move { writer::write_node(&node, &api, &slot).await }
+        async move { writer::write_node(&node, &api, &slot, &figures).await }
     });
     tasks.spawn({
         let (config, outbox) = (Arc::clone(&config), Arc::clone(&outbox));

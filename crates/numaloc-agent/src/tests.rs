@@ -1,6 +1,7 @@
 //! The agent between an API server that is not real and a numalocd that is not real, or is.
 
 mod cluster;
+mod figures;
 mod policies;
 mod real;
 mod reports;

@@ -48,6 +48,9 @@ struct World {
     told: Told,
     others: Others,
     hangs: bool,
+    /// How often the metrics were read, and whether they are refused.
+    readings: usize,
+    refuses_metrics: bool,
     /// How often of a hundred a call fails.
     failures: u8,
     random: fastrand::Rng,
@@ -105,6 +108,16 @@ impl Fake {
     /// How often all workloads were declared.
     pub fn declared(&self) -> usize {
         self.world().declared
+    }
+
+    /// How often its metrics were read.
+    pub fn readings(&self) -> usize {
+        self.world().readings
+    }
+
+    /// Whether it refuses to tell its metrics.
+    pub fn refuse_metrics(&self, refuses: bool) {
+        self.world().refuses_metrics = refuses;
     }
 
     /// Removes a workload as if its lease had ended.
@@ -327,8 +340,16 @@ impl Daemon for Fake {
     }
 
     async fn metrics(&mut self) -> Result<String, Status> {
-        self.call(|_| Ok("numaloc_host_memory_bytes{node=\"0\",place=\"local\"} 4096\n".to_owned()))
-            .await
+        self.call(|world| {
+            world.readings += 1;
+            match world.refuses_metrics {
+                true => Err(Status::unimplemented("not known")),
+                false => {
+                    Ok("numaloc_host_memory_bytes{node=\"0\",place=\"local\"} 4096\n".to_owned())
+                }
+            }
+        })
+        .await
     }
 
     async fn cancel(&mut self, _me: String, container: String) -> Result<(), Status> {

@@ -236,8 +236,9 @@ impl Cluster {
         let (head, body) = request.into_parts();
         let (is_hung, is_gone) = {
             let mut state = self.state();
+            let is_dry = head.uri.query().is_some_and(|query| query.contains("dryRun"));
             match head.uri.path().starts_with(NODE_LOCALITIES) {
-                true => state.node_writes += 1,
+                true => state.node_writes += usize::from(!is_dry),
                 false => state.requests.push(format!("{} {}", head.method, head.uri)),
             }
             (state.is_hung, state.is_gone)
@@ -266,6 +267,7 @@ impl Cluster {
                 answer(StatusCode::NOT_FOUND, &json!({"code": 404, "message": "page not found"}))
             }
             Method::GET => self.list(path, query.get("fieldSelector").copied().unwrap_or_default()),
+            _ if query.contains_key("dryRun") => self.try_write(),
             _ => self.write(&head.method, path, &bytes),
         })
     }
@@ -347,6 +349,16 @@ impl Cluster {
         let frames = UnboundedReceiverStream::new(receiver)
             .map(|line: String| Ok(Frame::data(Bytes::from(line))));
         Response::new(BodyExt::boxed(StreamBody::new(frames)))
+    }
+
+    /// A write of the node's object that changes nothing.
+    fn try_write(&self) -> Answer {
+        match self.state().kinds.is_empty() {
+            true => {
+                answer(StatusCode::NOT_FOUND, &json!({"code": 404, "message": "page not found"}))
+            }
+            false => answer(StatusCode::OK, &json!({})),
+        }
     }
 
     fn write(&self, method: &Method, path: &str, body: &[u8]) -> Answer {

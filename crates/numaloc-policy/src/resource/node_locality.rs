@@ -322,7 +322,7 @@ mod tests {
                 top_remote: (0..containers).map(container).collect(),
                 agent_version: "10.20.30".to_owned(),
                 daemon_version: "10.20.30".to_owned(),
-                conditions: ["DaemonReachable", "PoliciesAccepted"].map(condition).into(),
+                conditions: ["DaemonReachable", "PoliciesAccepted", "FiguresRead"].map(condition).into(),
             };
             let text = node.object(&name, "0e9be5a6-0000-0000-0000-000000000000", SystemTime::UNIX_EPOCH).to_string();
             prop_assert!(text.len() <= 8 << 10, "{} bytes", text.len());
