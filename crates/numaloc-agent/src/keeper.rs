@@ -268,7 +268,25 @@ impl<D: Daemon> Keeper<D> {
             let event = event.ok_or_else(|| Status::unavailable("the events have ended"))??;
             self.results.take(event);
         }
+        self.take_unseen().await?;
         self.say_all(|_, _| true);
+        Ok(())
+    }
+
+    /// Takes the ends of runs whose events are not stored any more: the agent was away for longer than numalocd keeps them.
+    async fn take_unseen(&mut self) -> Result<(), Status> {
+        let me = self.records.me().to_owned();
+        let schedules = self.records.daemon().schedules(me).await?.into_iter();
+        for schedule in schedules.filter(|of| self.of_schedule.contains_key(&of.name)) {
+            if !self.results.is_unseen(&schedule) {
+                continue;
+            }
+            match self.records.daemon().job(schedule.last_job.clone()).await {
+                Ok(job) => self.results.take_last(&schedule, job),
+                Err(status) if is_lost(&status) => return Err(status),
+                Err(status) => tracing::warn!("{}: {}", schedule.last_job, status.message()),
+            }
+        }
         Ok(())
     }
 

@@ -8,12 +8,12 @@ use crate::{
 };
 use numaloc_api::{
     v1,
-    value::{Event, EventType, ScheduleId},
+    value::{Event, EventType, Job, ScheduleId},
 };
 use numaloc_keeper::hash;
 use numaloc_policy::{
     ContainerResult, ContainerStatus, LastResult, OWN_STATUS_KEY, OwnStatus, Phase, PodEvent,
-    PodResult, PodStatus, STATUS_KEY,
+    PodResult, PodStatus, STATUS_KEY, Verdict,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,6 +22,10 @@ use std::{
 
 /// A status that says nothing new is written again after this time.
 const STATUS_AGE: Duration = Duration::from_secs(3600);
+
+/// What is reported of a run of which nothing is left but that it was.
+const UNKNOWN: &str =
+    "it has run, and numalocd does not keep the result any more (retention in its configuration)";
 
 /// The last run of each schedule that is known.
 #[derive(Debug, Default)]
@@ -83,6 +87,44 @@ impl Results {
         let run = Run { job, at: event.time, result, message: event.message };
         self.runs.insert(schedule.clone(), run);
         Some(schedule)
+    }
+
+    /// Whether nothing is known of the last run of this schedule: its event has left numalocd's store, or it has not run.
+    pub fn is_unseen(&self, schedule: &v1::Schedule) -> bool {
+        let waits = self.begun.contains(&schedule.name);
+        let known = self.runs.get(&schedule.name);
+        !schedule.last_job.is_empty()
+            && known.is_none_or(|run| waits && run.job != schedule.last_job)
+    }
+
+    /// Takes the end of the last run of a schedule from its job, or, if numalocd does not keep that any more, what the schedule says.
+    pub fn take_last(&mut self, schedule: &v1::Schedule, job: Option<v1::Job>) {
+        let Some(container) = schedule.labels.get(CONTAINER) else { return };
+        let is_over = schedule.state() == v1::ScheduleState::Completed;
+        let run = match job.map(Job::try_from) {
+            Some(Ok(job)) => {
+                // Of a run that is under way there will be an event.
+                let Some(result) = ContainerResult::of_job(container, &job) else { return };
+                let at = job.ended.unwrap_or(job.created);
+                Run { job: schedule.last_job.clone(), at, result, message: job.state_message }
+            }
+            None if is_over => {
+                let begun = schedule.last_run_time.map(SystemTime::try_from);
+                let Some(Ok(at)) = begun else { return };
+                let message = UNKNOWN.to_owned();
+                let verdict = Verdict::Skipped(message.clone());
+                let result = ContainerResult { name: container.clone(), verdict, share: None };
+                Run { job: schedule.last_job.clone(), at, result, message }
+            }
+            // The next run has an event.
+            None => return,
+            Some(Err(bad)) => {
+                tracing::warn!("{} of numalocd cannot be read: {bad}", schedule.last_job);
+                return;
+            }
+        };
+        self.begun.remove(&schedule.name);
+        self.runs.insert(schedule.name.clone(), run);
     }
 
     fn of(&self, container: &WantedContainer) -> Option<&Run> {

@@ -45,6 +45,7 @@ struct World {
     /// Workloads whose names end like this have no cgroup.
     without_cgroup: String,
     events: Vec<v1::Event>,
+    jobs: BTreeMap<String, v1::Job>,
     told: Told,
     others: Others,
     hangs: bool,
@@ -93,6 +94,16 @@ impl Fake {
         world.events.push(event.clone());
         // Nobody may watch.
         drop(world.told.0.send(event));
+    }
+
+    /// The only run of a schedule has ended, and its event is not stored any more; without a job that is not either.
+    pub fn ended_long_ago(&self, schedule: &str, name: &str, job: Option<v1::Job>) {
+        let mut world = self.world();
+        let stored = world.schedules.get_mut(schedule).expect("it is there");
+        name.clone_into(&mut stored.last_job);
+        stored.last_run_time = Some(prost_types::Timestamp { seconds: 50, nanos: 0 });
+        stored.state = v1::ScheduleState::Completed.into();
+        world.jobs.extend(job.map(|job| (name.to_owned(), job)));
     }
 
     /// Another source has these records.
@@ -337,6 +348,10 @@ impl Daemon for Fake {
 
     async fn others(&mut self, _source: &'static str) -> Result<Others, Status> {
         self.call(|world| Ok(world.others.clone())).await
+    }
+
+    async fn job(&mut self, name: String) -> Result<Option<v1::Job>, Status> {
+        self.call(|world| Ok(world.jobs.get(&name).cloned())).await
     }
 
     async fn metrics(&mut self) -> Result<String, Status> {

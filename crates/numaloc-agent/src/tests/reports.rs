@@ -89,6 +89,44 @@ async fn an_end_that_nobody_has_seen_is_reported_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_end_whose_event_is_not_stored_any_more_is_reported_once() {
+    for (is_kept, reason, line) in [
+        (
+            true,
+            "Completed",
+            "Container proxy completed: migrated memory from remote numa: 2,8 to local numa: 0,2",
+        ),
+        (
+            false,
+            "Completed",
+            "Container proxy skipped: it has run, and numalocd does not keep the result any more",
+        ),
+    ] {
+        let (cluster, fake, agent) = begun(BEST).await;
+        drop(agent);
+        // The event of one of the two is still there.
+        fake.happens(end(&schedule(&fake, "web"), 1, 100, true, (100, 0)));
+        let proxy = schedule(&fake, "proxy");
+        let job = is_kept.then(|| samples::job(&proxy, 2, 90));
+        fake.ended_long_ago(&proxy.name, "jobs/2", job);
+        let agent = Agent::start(&cluster, fake.clone());
+        until(async || status(&cluster).is_some()).await;
+        let events = cluster.events("shop/web-1");
+        assert!(
+            matches!(&events[..], [event] if event.contains(reason) && event.contains(line)),
+            "{events:?}"
+        );
+        assert_eq!(status(&cluster).expect("it was just there")["phase"], "Completed");
+        drop(agent);
+        cluster.requests();
+        let _agent = Agent::start(&cluster, fake.clone());
+        sleep(Duration::from_secs(600)).await;
+        let writes = cluster.requests().into_iter().filter(|request| !request.starts_with("GET"));
+        assert_eq!(writes.collect::<Vec<_>>(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_end_is_told_before_a_policy_that_has_changed_since_runs_again() {
     let (cluster, fake, agent) = begun(BEST).await;
     drop(agent);
