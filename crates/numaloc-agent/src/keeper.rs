@@ -12,9 +12,9 @@ use crate::{
     nri::Nri,
     outbox::{Outbox, Post, Report, Subject},
     reading::Reading,
-    results::{Results, Told, report},
-    sources::ClusterSources,
-    wanted::{Registrar, WantedPod, ids, wanted},
+    results::{Results, Standing, Told, report},
+    sources::{ClusterSources, Problem},
+    wanted::{Registrar, WantedContainer, WantedPod, ids, wanted},
 };
 use numaloc_api::{NRI_SOURCE, v1};
 use numaloc_keeper::{AGAIN, BackOff, Daemon, Events, Records, hash, is_lost};
@@ -52,6 +52,8 @@ pub struct Keeper<D> {
     known: Arc<Known>,
     outbox: Arc<Outbox>,
     sources: ClusterSources,
+    /// What of them was said to be wrong last.
+    problems: Vec<Problem>,
     /// What numaloc-nri has at numalocd.
     nri: Nri,
     /// The pods of this node, and what is wanted for them.
@@ -63,8 +65,9 @@ pub struct Keeper<D> {
     ended: BTreeSet<PodKey>,
     say_at: Option<Instant>,
     metrics: Arc<Metrics>,
-    /// The uid of the node.
+    /// The uid of the node; empty if the API server does not have it, which is logged once.
     node_uid: String,
+    is_node_missed: bool,
     /// Where the figures of numalocd are served, when they may be read next, and why they could not be read, as it was logged.
     figures: Arc<Figures>,
     read_at: Instant,
@@ -83,11 +86,26 @@ struct KeptPod {
 }
 
 impl KeptPod {
-    fn say(&mut self, results: &Results, is_there: impl Fn(&str) -> bool, outbox: &Outbox) {
-        if let Some(report) = report(&self.facts, &self.wanted, results, is_there, &mut self.told) {
+    fn say(
+        &mut self,
+        results: &Results,
+        standing: impl Fn(&WantedContainer) -> Standing,
+        outbox: &Outbox,
+    ) {
+        if let Some(report) = report(&self.facts, &self.wanted, results, standing, &mut self.told) {
             outbox.push(Subject::pod(&self.facts), report);
         }
     }
+}
+
+/// What numalocd has of what is wanted for a container.
+fn standing<D: Daemon>(records: &Records<D>, container: &WantedContainer) -> Standing {
+    let Some(schedule) = container.schedule() else { return Standing::Unscheduled };
+    if records.has(schedule) {
+        return Standing::Scheduled;
+    }
+    let refused = records.refused(&container.workload()).or(records.refused(schedule));
+    refused.map_or(Standing::Unscheduled, |why| Standing::Refused(why.to_owned()))
 }
 
 impl<D: Daemon> Keeper<D> {
@@ -110,6 +128,7 @@ impl<D: Daemon> Keeper<D> {
             known,
             outbox,
             sources: ClusterSources::default(),
+            problems: Vec::new(),
             nri: Nri::default(),
             pods: BTreeMap::new(),
             of_schedule: BTreeMap::new(),
@@ -118,6 +137,7 @@ impl<D: Daemon> Keeper<D> {
             say_at: None,
             metrics,
             node_uid: String::new(),
+            is_node_missed: false,
             figures,
             read_at: Instant::now(),
             unread: None,
@@ -269,7 +289,7 @@ impl<D: Daemon> Keeper<D> {
             self.results.take(event);
         }
         self.take_unseen().await?;
-        self.say_all(|_, _| true);
+        self.say_all(|_, _| Standing::Unknown);
         Ok(())
     }
 
@@ -326,6 +346,14 @@ impl<D: Daemon> Keeper<D> {
     fn look(&mut self) {
         // Callers have waited until it is complete.
         let Some(all) = self.known.snapshot() else { return };
+        if all.node.uid.is_empty() && !self.is_node_missed {
+            tracing::warn!(
+                "node {}: the API server has none of this name, so policies that select nodes by labels do not count here, and there is \
+                 no NodeMemoryLocality: is NODE_NAME right?",
+                self.node
+            );
+        }
+        self.is_node_missed = all.node.uid.is_empty();
         self.node_uid = all.node.uid;
         let node = Node { name: self.node.clone(), labels: all.node.labels };
         self.sources.update(&self.config.config_maps, &all.config_maps, &node);
@@ -353,7 +381,7 @@ impl<D: Daemon> Keeper<D> {
         let all = containers.map(|container| container.records.clone()).collect();
         self.records.declare(all).await?;
         self.results.begin(self.records.begun());
-        self.say_all(Records::has);
+        self.say_all(standing);
         Ok(())
     }
 
@@ -458,22 +486,26 @@ impl<D: Daemon> Keeper<D> {
     }
 
     /// Puts what is to be said about all pods into the outbox.
-    fn say_all(&mut self, has: impl Fn(&Records<D>, &str) -> bool) {
+    fn say_all(&mut self, standing: impl Fn(&Records<D>, &WantedContainer) -> Standing) {
         for pod in self.pods.values_mut() {
-            pod.say(&self.results, |name| has(&self.records, name), &self.outbox);
+            pod.say(&self.results, |of| standing(&self.records, of), &self.outbox);
         }
     }
 
     /// Puts what is to be said about a pod into the outbox.
     fn say(&mut self, key: &str) {
         if let Some(pod) = self.pods.get_mut(key) {
-            pod.say(&self.results, |name| self.records.has(name), &self.outbox);
+            pod.say(&self.results, |of| standing(&self.records, of), &self.outbox);
         }
     }
 
     /// Says which ConfigMaps and policies cannot be understood. All nodes say the same under the same name, so it is one event.
-    fn say_sources(&self) {
-        for problem in self.sources.problems() {
+    fn say_sources(&mut self) {
+        if self.problems == self.sources.problems() {
+            return;
+        }
+        self.problems = self.sources.problems().to_vec();
+        for problem in &self.problems {
             tracing::warn!("{}", problem.message);
             let subject = Subject {
                 kind: problem.kind,

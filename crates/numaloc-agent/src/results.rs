@@ -9,11 +9,12 @@ use crate::{
 use numaloc_api::{
     v1,
     value::{Event, EventType, Job, ScheduleId},
+    written::{ERROR_MAX, SHOWN_MAX, shown},
 };
 use numaloc_keeper::hash;
 use numaloc_policy::{
-    ContainerResult, ContainerStatus, LastResult, OWN_STATUS_KEY, OwnStatus, Phase, PodEvent,
-    PodResult, PodStatus, STATUS_KEY, Verdict,
+    ContainerResult, ContainerStatus, EventKind, EventReason, LastResult, OWN_STATUS_KEY,
+    OwnStatus, Phase, PodEvent, PodResult, PodStatus, STATUS_KEY, Verdict,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -158,22 +159,44 @@ impl Told {
     }
 }
 
-/// What is to be said about a pod now; `None`: nothing new. `is_there` says whether numalocd has a schedule: one that it has refused
-/// holds up none of the pod's others.
+/// What numalocd has of what is wanted for a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has not been compared yet since the agent is connected.
+    Unknown,
+    /// Its schedule.
+    Scheduled,
+    /// No schedule: none is wanted, or it is tried again.
+    Unscheduled,
+    /// No schedule, because numalocd refuses it, or its workload, for this reason.
+    Refused(String),
+}
+
+/// What is to be said about a pod now; `None`: nothing new. `standing` says what numalocd has: a schedule that it has refused holds up
+/// none of the pod's others.
 pub fn report(
     facts: &Facts,
     wanted: &WantedPod,
     results: &Results,
-    is_there: impl Fn(&str) -> bool,
+    standing: impl Fn(&WantedContainer) -> Standing,
     told: &mut Told,
 ) -> Option<Report> {
     let mut report = Report::default();
+    let standings: Vec<_> = wanted.containers.iter().map(standing).collect();
+    let is_there = |at: usize| matches!(standings[at], Standing::Scheduled | Standing::Unknown);
     let ran = ended(wanted, results, is_there, told);
     let status = match ran {
         Some(ran) => after(facts, wanted, ran, told, &mut report),
         None => closed(wanted, told),
     };
-    let own = own_status(facts, wanted, results, told, &mut report);
+    // Before all has been compared, it would take back what was said about refusals.
+    let is_known = !standings.contains(&Standing::Unknown);
+    let own = is_known.then(|| {
+        let refused = wanted.containers.iter().zip(standings).filter_map(refusal);
+        let events = wanted.events.iter().cloned().chain(refused).collect();
+        own_status(facts, wanted, events, results, told, &mut report)
+    });
+    let own = own.flatten();
     if status.is_some() || own.is_some() {
         let own = own.unwrap_or_else(|| with_results(wanted, results, told.own.said.clone()));
         let status_json = status.as_ref().map(PodStatus::to_json);
@@ -190,11 +213,15 @@ pub fn report(
 fn ended<'r>(
     wanted: &WantedPod,
     results: &'r Results,
-    is_there: impl Fn(&str) -> bool,
+    is_there: impl Fn(usize) -> bool,
     told: &Told,
 ) -> Option<Vec<&'r Run>> {
-    let is_scheduled = |container: &&WantedContainer| container.schedule().is_some_and(&is_there);
-    let scheduled = || wanted.containers.iter().filter(is_scheduled);
+    let is_scheduled = |(at, container): &(usize, &WantedContainer)| {
+        container.schedule().is_some() && is_there(*at)
+    };
+    let scheduled = || {
+        wanted.containers.iter().enumerate().filter(is_scheduled).map(|(_, container)| container)
+    };
     let waits = |container: &WantedContainer| {
         container.schedule().is_some_and(|name| results.begun.contains(name))
     };
@@ -256,20 +283,28 @@ fn closed(wanted: &WantedPod, told: &Told) -> Option<PodStatus> {
     PodStatus::closed(Some(PodStatus { phase, last: told.last.clone() }))
 }
 
+/// The event for a container that numalocd refuses.
+fn refusal((container, standing): (&WantedContainer, Standing)) -> Option<PodEvent> {
+    let Standing::Refused(why) = standing else { return None };
+    let (name, why) = (shown(&container.name, SHOWN_MAX), shown(&why, ERROR_MAX));
+    let message = format!("Container {name}: {why}; it is tried again each minute");
+    Some(PodEvent { kind: EventKind::Warning, reason: EventReason::Failed, message })
+}
+
 /// Our own status annotation and the events for it, if the decisions or problems of the pod's policies have changed.
 fn own_status(
     facts: &Facts,
     wanted: &WantedPod,
+    events: Vec<PodEvent>,
     results: &Results,
     told: &Told,
     report: &mut Report,
 ) -> Option<OwnStatus> {
     let id = |event: &PodEvent| hash(&[&facts.pod.uid, event.reason.name(), &event.message]);
-    let said: Vec<String> = wanted.events.iter().map(id).collect();
-    for (event, id) in wanted.events.iter().zip(&said) {
+    let said: Vec<String> = events.iter().map(id).collect();
+    for (event, id) in events.into_iter().zip(&said) {
         if !told.own.said.contains(id) {
-            let (id, event) = (id.clone(), event.clone());
-            report.posts.push(Post { id, event, at: None });
+            report.posts.push(Post { id: id.clone(), event, at: None });
         }
     }
     let own = with_results(wanted, results, said);

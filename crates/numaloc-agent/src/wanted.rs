@@ -67,6 +67,11 @@ pub struct WantedContainer {
 }
 
 impl WantedContainer {
+    /// The name of its workload, whoever registers it.
+    pub fn workload(&self) -> String {
+        format!("{}{}", WorkloadId::PREFIX, self.records.id)
+    }
+
     /// The name of its schedule; `None`: its memory stays where it is.
     pub fn schedule(&self) -> Option<&str> {
         self.records.schedule.as_ref().map(|schedule| schedule.name.as_str())

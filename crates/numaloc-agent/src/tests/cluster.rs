@@ -47,6 +47,7 @@ struct State {
     requests: Vec<String>,
     is_hung: bool,
     is_gone: bool,
+    refuses_token: bool,
     /// The next writes are refused like this, with a time to wait.
     busy: u32,
     /// The next writes are refused for want of a right.
@@ -222,6 +223,15 @@ impl Cluster {
         self.0.changed.notify_waiters();
     }
 
+    /// Whether the token has expired: all connections are cut, and no request is answered but with 401.
+    pub fn refuse_token(&self, refuses: bool) {
+        let mut state = self.state();
+        state.refuses_token = refuses;
+        state.cuts += 1;
+        drop(state);
+        self.0.changed.notify_waiters();
+    }
+
     /// The next so many writes are too much.
     pub fn be_busy(&self, times: u32) {
         self.state().busy = times;
@@ -245,6 +255,10 @@ impl Cluster {
         };
         if is_hung {
             pending::<()>().await;
+        }
+        if self.state().refuses_token {
+            let body = json!({"code": 401, "message": "Unauthorized"});
+            return Ok(answer(StatusCode::UNAUTHORIZED, &body));
         }
         if is_gone {
             return Err(std::io::Error::other("connection refused"));
