@@ -13,6 +13,7 @@ use crate::{
     outbox::{Outbox, Post, Report, Subject},
     reading::Reading,
     results::{Results, Standing, Told, report},
+    serve::Served,
     sources::{ClusterSources, Problem},
     wanted::{Registrar, WantedContainer, WantedPod, ids, wanted},
 };
@@ -115,11 +116,10 @@ impl<D: Daemon> Keeper<D> {
         node: String,
         daemon: D,
         known: Arc<Known>,
-        outbox: Arc<Outbox>,
-        metrics: Arc<Metrics>,
-        figures: Arc<Figures>,
+        served: Served,
         locality: Arc<Slot>,
     ) -> Self {
+        let Served { metrics, outbox, figures } = served;
         let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
         Self {
             config,

@@ -121,16 +121,11 @@ async fn work(
     daemon: impl numaloc_keeper::Daemon + Send + 'static,
 ) -> anyhow::Result<()> {
     let known = Arc::new(known::Known::new(config.config_maps.len()));
-    let outbox = Arc::new(outbox::Outbox::default());
-    let figures = Arc::new(figures::Figures::default());
-    let metrics = api.metrics();
+    let served = serve::Served { metrics: api.metrics(), ..serve::Served::default() };
+    let (outbox, figures) = (Arc::clone(&served.outbox), Arc::clone(&served.figures));
     let mut tasks = tokio::task::JoinSet::new();
     if let Some(address) = config.listen {
-        let served = serve::Served {
-            metrics: Arc::clone(&metrics),
-            outbox: Arc::clone(&outbox),
-            figures: Arc::clone(&figures),
-        };
+        let served = served.clone();
         tasks.spawn(async move {
             match serve::serve(address, served).await {
                 Ok(never) => never,
@@ -182,9 +177,7 @@ async fn work(
         node.clone(),
         daemon,
         known,
-        Arc::clone(&outbox),
-        metrics,
-        Arc::clone(&figures),
+        served,
         Arc::clone(&slot),
     );
     tasks.spawn({

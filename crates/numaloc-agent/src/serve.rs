@@ -17,7 +17,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// What is served.
+/// What is served: others fill it.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     pub metrics: Arc<Metrics>,
