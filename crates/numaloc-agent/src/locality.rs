@@ -70,7 +70,8 @@ pub fn locality(
 ) -> NodeLocality {
     let (lost, unread) = match reading {
         Ok(_) => (None, None),
-        Err(Unread::Lost(why)) => (Some(("Unreachable", why)), Some(("Unreachable", why))),
+        // Said once: the object is bounded.
+        Err(Unread::Lost(why)) => (Some(("Unreachable", why)), Some(("Unreachable", ""))),
         Err(Unread::Refused(why)) => (None, Some(("Refused", why))),
     };
     let problem = around.problem.as_deref().map(|problem| ("Invalid", problem));
