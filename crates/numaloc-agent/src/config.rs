@@ -22,6 +22,8 @@ pub struct Config {
     /// Where the metrics and the state of health are served; `None`: nowhere.
     #[serde(deserialize_with = "listen")]
     pub listen: Option<SocketAddr>,
+    /// What is served of numalocd's figures.
+    pub metrics: Metrics,
     /// Who registers containers with numalocd.
     pub register: Register,
     /// How long numalocd keeps containers that are not renewed.
@@ -41,6 +43,21 @@ pub struct Config {
     pub status_interval: Duration,
     /// Policies for pods that name none, and the most that pods may ask for.
     pub pods: Defaults,
+}
+
+/// What the metrics have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct Metrics {
+    /// Most containers with series of their own, which name their pods; 0: none, and no name of a pod is served.
+    #[serde(deserialize_with = "count::<0, 1000, _, _>")]
+    pub containers: usize,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self { containers: 500 }
+    }
 }
 
 /// Who registers the containers of the node.
@@ -123,6 +140,7 @@ impl Default for Config {
         Self {
             endpoint: "unix:///run/numaloc/numalocd.sock".to_owned(),
             listen: Some(([0u16; 8], 9469).into()),
+            metrics: Metrics::default(),
             register: Register::Auto,
             lease: Duration::from_secs(300),
             config_maps: vec![config_map("kube-system", "ack-slo-config")],
@@ -205,6 +223,8 @@ mod tests {
             ("config_maps = [\"ack-slo-config\"]", "write NAMESPACE/NAME"),
             ("config_maps = [\"kube-system/\"]", "write NAMESPACE/NAME"),
             ("listen = \"9469\"", "write ADDRESS:PORT"),
+            ("metrics = {containers = 1001}", "1001 is out of range: 0 to 1000"),
+            ("[metrics]\nseries = 1", "series"),
             ("status_burst = 0", "0 is out of range"),
             ("endpoint = \"here\"", "endpoint"),
             ("[pods]\nlsx = {}", "lsx"),

@@ -1,10 +1,15 @@
 //! What is known of a pod, from the API's object. Pure.
 
-use crate::cluster::objects::{ContainerSpec, ContainerState, Meta, PodObject};
+use crate::cluster::objects::{
+    ContainerResources, ContainerSpec, ContainerState, Meta, OwnerReference, PodObject,
+};
 use numaloc_policy::{Pod, Resources};
+use std::collections::BTreeMap;
 
 /// The annotation of a static pod's mirror that has the uid by which its node knows it (kubernetes/pkg/kubelet/types).
 const MIRROR_KEY: &str = "kubernetes.io/config.mirror";
+/// The label of a Deployment's pods that ends the name of their ReplicaSet (kubernetes/pkg/controller/deployment/sync.go).
+const HASH_LABEL: &str = "pod-template-hash";
 const SHARES_PER_CPU: u64 = 1024;
 const SHARES_MIN: u64 = 2;
 
@@ -19,6 +24,31 @@ pub struct Facts {
     pub containers: Vec<Container>,
     /// Who last wrote the status annotation; `None`: nobody did.
     pub status_writer: Option<String>,
+    /// The workload that it is of.
+    pub owner: Owner,
+}
+
+/// The workload that a pod is of: a Deployment, a StatefulSet, a DaemonSet, a Job, or the pod itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Owner {
+    fn of(pod: &str, references: Vec<OwnerReference>, labels: &BTreeMap<String, String>) -> Self {
+        let Some(owner) = references.into_iter().find(|owner| owner.controller) else {
+            return Self { kind: "Pod".to_owned(), name: pod.to_owned() };
+        };
+        let hash = labels.get(HASH_LABEL).filter(|_| owner.kind == "ReplicaSet");
+        let name = hash.and_then(|hash| owner.name.strip_suffix(hash.as_str())?.strip_suffix('-'));
+        match name {
+            Some(name) => Self { kind: "Deployment".to_owned(), name: name.to_owned() },
+            None => Self { kind: owner.kind, name: owner.name },
+        }
+    }
 }
 
 /// A container of a pod.
@@ -36,31 +66,38 @@ impl Facts {
     /// What an object tells.
     pub fn new(object: PodObject) -> Self {
         let PodObject { metadata, spec, status } = object;
-        let Meta { name, namespace, uid: api_uid, labels, annotations, status_writer, .. } =
-            metadata;
+        let Meta { name, namespace, uid: api_uid, labels, annotations, .. } = metadata;
+        let owner = Owner::of(&name, metadata.owner_references, &labels);
         let uid = annotations.get(MIRROR_KEY).unwrap_or(&api_uid).clone();
         let mut containers = Vec::new();
         if !matches!(status.phase.as_str(), "Succeeded" | "Failed") {
             let restart = spec.restart_policy.as_str();
-            let usual = spec
-                .containers
-                .iter()
-                .filter_map(|container| running(container, &status.container_statuses, restart));
+            // Containers of a pod that has CPUs as a whole share these, whatever each of them asks for.
+            let pool = cpu(&status.allocated_resources, &spec.resources);
+            let usual = spec.containers.iter().filter_map(|container| {
+                running(container, &status.container_statuses, restart, pool)
+            });
             let sidecars =
                 spec.init_containers.iter().filter(|init| init.restart_policy == "Always");
             let sidecars = sidecars.filter_map(|container| {
-                running(container, &status.init_container_statuses, "Always")
+                running(container, &status.init_container_statuses, "Always", pool)
             });
             containers = usual.chain(sidecars).collect();
         }
         let cgroup_parent = cgroup_parent(&status.qos_class, &uid);
         let pod = Pod { namespace, name, uid, labels, annotations, cgroup_parent };
-        Self { api_uid, pod: pod.bounded(), containers, status_writer }
+        let status_writer = metadata.status_writer;
+        Self { api_uid, pod: pod.bounded(), containers, status_writer, owner }
     }
 }
 
 /// A container, if it runs or will run again.
-fn running(spec: &ContainerSpec, states: &[ContainerState], restart: &str) -> Option<Container> {
+fn running(
+    spec: &ContainerSpec,
+    states: &[ContainerState],
+    restart: &str,
+    pool: Option<u64>,
+) -> Option<Container> {
     let state = states.iter().find(|state| state.name == spec.name)?;
     // `containerd://<id>`.
     let id = state.container_id.rsplit('/').next().filter(|id| !id.is_empty());
@@ -73,7 +110,7 @@ fn running(spec: &ContainerSpec, states: &[ContainerState], restart: &str) -> Op
     (!is_over && id.is_some()).then(|| Container {
         name: spec.name.clone(),
         id: id.filter(|_| state.state.running.is_some()).map(str::to_owned),
-        resources: resources(spec),
+        resources: resources(pool.or_else(|| cpu(&state.allocated_resources, &spec.resources))),
     })
 }
 
@@ -87,11 +124,15 @@ fn cgroup_parent(class: &str, uid: &str) -> String {
     }
 }
 
-/// What the kubelet makes of a container's requests (kubernetes/pkg/kubelet/cm, `MilliCPUToShares`).
-fn resources(spec: &ContainerSpec) -> Resources {
-    let of = |key: &str| spec.resources.requests.get(key).or(spec.resources.limits.get(key));
-    let shares = of("cpu").and_then(|cpu| milli(cpu));
-    let shares = shares.map(|milli| (milli * SHARES_PER_CPU / 1000).max(SHARES_MIN));
+/// The CPU that was given or else is asked for, in thousandths; `None`: none is.
+fn cpu(allocated: &BTreeMap<String, String>, asked: &ContainerResources) -> Option<u64> {
+    let of = |all: &BTreeMap<String, String>| all.get("cpu").and_then(|cpu| milli(cpu));
+    of(allocated).or_else(|| of(&asked.requests)).or_else(|| of(&asked.limits))
+}
+
+/// What the kubelet makes of that (kubernetes/pkg/kubelet/cm, `MilliCPUToShares`).
+fn resources(cpu: Option<u64>) -> Resources {
+    let shares = cpu.map(|milli| (milli * SHARES_PER_CPU / 1000).max(SHARES_MIN));
     Resources { cpu_shares: shares, ..Resources::default() }
 }
 
@@ -189,6 +230,33 @@ mod tests {
     }
 
     #[test]
+    fn the_workload_is_that_which_has_made_the_pod() {
+        let owner = |references: serde_json::Value, hash: &str| {
+            let pod = facts(|pod| {
+                pod["metadata"]["ownerReferences"] = references;
+                pod["metadata"]["labels"]["pod-template-hash"] = hash.into();
+            });
+            (pod.owner.kind, pod.owner.name)
+        };
+        let by = |kind: &str, name: &str| {
+            let config = serde_json::json!({"kind": "Config", "name": "x"});
+            serde_json::json!([config, {"kind": kind, "name": name, "controller": true}])
+        };
+        for (references, hash, kind, name) in [
+            (by("ReplicaSet", "web-6f7d"), "6f7d", "Deployment", "web"),
+            // One that somebody has made without a Deployment.
+            (by("ReplicaSet", "web-6f7d"), "other", "ReplicaSet", "web-6f7d"),
+            (by("StatefulSet", "db-6f7d"), "6f7d", "StatefulSet", "db-6f7d"),
+            (by("DaemonSet", "log"), "", "DaemonSet", "log"),
+            (by("Job", "once-28"), "", "Job", "once-28"),
+            (serde_json::json!([]), "", "Pod", "web-0"),
+            (serde_json::Value::Null, "", "Pod", "web-0"),
+        ] {
+            assert_eq!(owner(references, hash), (kind.to_owned(), name.to_owned()));
+        }
+    }
+
+    #[test]
     fn the_class_is_that_of_the_kubelet() {
         for (class, cpu, expected) in [
             ("Guaranteed", "2", QosClass::Lsr),
@@ -209,6 +277,51 @@ mod tests {
                 "{class} {cpu}"
             );
         }
+    }
+
+    #[test]
+    fn what_the_kubelet_has_given_counts_and_a_pool_of_the_pod_is_that_of_all() {
+        let shares = |change: fn(&mut serde_json::Value)| {
+            let pod = facts(|pod| {
+                pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2".into();
+                change(pod);
+            });
+            pod.containers[0].resources.cpu_shares
+        };
+        assert_eq!(shares(|_| {}), Some(2048));
+        // A resize is not carried out yet.
+        assert_eq!(
+            shares(|pod| {
+                for at in 0..3 {
+                    let state = &mut pod["status"]["containerStatuses"][at];
+                    state["allocatedResources"] =
+                        serde_json::json!({"cpu": "1500m", "memory": "1Gi"});
+                }
+            }),
+            Some(1536)
+        );
+        // It asks for a part of what its pod has.
+        let shared = |pod: &mut serde_json::Value| {
+            pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100m".into();
+            pod["spec"]["resources"] = serde_json::json!({"limits": {"cpu": "4", "memory": "8Gi"}});
+        };
+        assert_eq!(shares(shared), Some(4096));
+        let class = |change: fn(&mut serde_json::Value)| {
+            let pod = facts(|pod| {
+                pod["status"]["qosClass"] = "Guaranteed".into();
+                change(pod);
+            });
+            let resources = pod.containers[0].resources;
+            let container = numaloc_policy::Container { name: "web".to_owned(), resources };
+            qos_class(&pod.pod, &container, &Ceilings::default())
+        };
+        assert_eq!(class(shared), QosClass::Lsr);
+        assert_eq!(
+            class(|pod| {
+                pod["spec"]["resources"] = serde_json::json!({"requests": {"cpu": "3500m"}});
+            }),
+            QosClass::Ls
+        );
     }
 
     #[test]

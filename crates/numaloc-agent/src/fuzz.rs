@@ -6,7 +6,7 @@ use crate::{
     config,
     facts::Facts,
     outbox::Subject,
-    results::{Results, Told, report},
+    results::{Results, Standing, Told, report},
     sources::ClusterSources,
     wanted::{Registrar, wanted},
 };
@@ -27,9 +27,9 @@ pub fn objects(bytes: &[u8]) {
     let wanted = wanted(&facts, sources.with(&defaults), &us, None);
     let mut told = Told::of(&facts);
     let _ = Subject::pod(&facts);
-    let first = report(&facts, &wanted, &Results::default(), |_| true, &mut told);
+    let first = report(&facts, &wanted, &Results::default(), |_| Standing::Scheduled, &mut told);
     // What has been said is not said again.
-    let second = report(&facts, &wanted, &Results::default(), |_| true, &mut told);
+    let second = report(&facts, &wanted, &Results::default(), |_| Standing::Scheduled, &mut told);
     assert!(second.is_none(), "{first:?} {second:?}");
 }
 

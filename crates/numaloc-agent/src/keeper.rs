@@ -4,18 +4,21 @@ use crate::{
     cluster::api::MANAGER,
     config::{Config, OtherAgent, Register},
     facts::Facts,
+    figures::{self, Figures},
     known::{Known, PodKey},
     labels::MARK,
-    locality::{Since, Slot, Surroundings, locality},
+    locality::{Since, Slot, Surroundings, Unread, locality},
     metrics::{Counts, Metrics},
     nri::Nri,
     outbox::{Outbox, Post, Report, Subject},
-    results::{Results, Told, report},
-    sources::ClusterSources,
-    wanted::{Registrar, WantedPod, ids, wanted},
+    reading::Reading,
+    results::{Results, Standing, Told, report},
+    serve::Served,
+    sources::{ClusterSources, Problem},
+    wanted::{Registrar, WantedContainer, WantedPod, ids, wanted},
 };
 use numaloc_api::{NRI_SOURCE, v1};
-use numaloc_keeper::{AGAIN, BackOff, Daemon, Events, Records, hash};
+use numaloc_keeper::{AGAIN, BackOff, Daemon, Events, Records, hash, is_lost};
 use numaloc_policy::{EventKind, EventReason, Node, PodEvent};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,8 +38,6 @@ const MANY: usize = 50;
 const QUIET: Duration = Duration::from_millis(100);
 /// Runs of a pod's containers that end within this time are reported in one event.
 const TOGETHER: Duration = Duration::from_millis(500);
-/// How often the metrics of numalocd are read for the NodeMemoryLocality.
-const REPORT: Duration = Duration::from_secs(60);
 /// How long after its end a policy has ended for sure.
 const MOMENT: Duration = Duration::from_millis(100);
 /// The longest wait for a time of the clock.
@@ -52,6 +53,8 @@ pub struct Keeper<D> {
     known: Arc<Known>,
     outbox: Arc<Outbox>,
     sources: ClusterSources,
+    /// What of them was said to be wrong last.
+    problems: Vec<Problem>,
     /// What numaloc-nri has at numalocd.
     nri: Nri,
     /// The pods of this node, and what is wanted for them.
@@ -63,8 +66,13 @@ pub struct Keeper<D> {
     ended: BTreeSet<PodKey>,
     say_at: Option<Instant>,
     metrics: Arc<Metrics>,
-    /// The uid of the node.
+    /// The uid of the node; empty if the API server does not have it, which is logged once.
     node_uid: String,
+    is_node_missed: bool,
+    /// Where the figures of numalocd are served, when they may be read next, and why they could not be read, as it was logged.
+    figures: Arc<Figures>,
+    read_at: Instant,
+    unread: Option<String>,
     /// Where the NodeMemoryLocality waits for the writer, and since when its conditions have been as they are.
     locality: Arc<Slot>,
     since: Since,
@@ -79,11 +87,26 @@ struct KeptPod {
 }
 
 impl KeptPod {
-    fn say(&mut self, results: &Results, is_there: impl Fn(&str) -> bool, outbox: &Outbox) {
-        if let Some(report) = report(&self.facts, &self.wanted, results, is_there, &mut self.told) {
+    fn say(
+        &mut self,
+        results: &Results,
+        standing: impl Fn(&WantedContainer) -> Standing,
+        outbox: &Outbox,
+    ) {
+        if let Some(report) = report(&self.facts, &self.wanted, results, standing, &mut self.told) {
             outbox.push(Subject::pod(&self.facts), report);
         }
     }
+}
+
+/// What numalocd has of what is wanted for a container.
+fn standing<D: Daemon>(records: &Records<D>, container: &WantedContainer) -> Standing {
+    let Some(schedule) = container.schedule() else { return Standing::Unscheduled };
+    if records.has(schedule) {
+        return Standing::Scheduled;
+    }
+    let refused = records.refused(&container.workload()).or(records.refused(schedule));
+    refused.map_or(Standing::Unscheduled, |why| Standing::Refused(why.to_owned()))
 }
 
 impl<D: Daemon> Keeper<D> {
@@ -93,10 +116,10 @@ impl<D: Daemon> Keeper<D> {
         node: String,
         daemon: D,
         known: Arc<Known>,
-        outbox: Arc<Outbox>,
-        metrics: Arc<Metrics>,
+        served: Served,
         locality: Arc<Slot>,
     ) -> Self {
+        let Served { metrics, outbox, figures } = served;
         let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
         Self {
             config,
@@ -105,6 +128,7 @@ impl<D: Daemon> Keeper<D> {
             known,
             outbox,
             sources: ClusterSources::default(),
+            problems: Vec::new(),
             nri: Nri::default(),
             pods: BTreeMap::new(),
             of_schedule: BTreeMap::new(),
@@ -113,6 +137,10 @@ impl<D: Daemon> Keeper<D> {
             say_at: None,
             metrics,
             node_uid: String::new(),
+            is_node_missed: false,
+            figures,
+            read_at: Instant::now(),
+            unread: None,
             locality,
             since: Since::default(),
         }
@@ -125,7 +153,9 @@ impl<D: Daemon> Keeper<D> {
             let begin = Instant::now();
             let Err(status) = self.serve().await;
             self.metrics.daemon(false);
-            self.report_node(Err(status.message()));
+            self.figures.put(None);
+            self.read_at = Instant::now();
+            self.report_node(Err(Unread::Lost(status.message())));
             let wait = back_off.after(begin.elapsed());
             tracing::warn!(
                 "numalocd: {} ({:?}); again in {wait:?}. Meanwhile nothing is lost: the cluster is watched",
@@ -163,23 +193,19 @@ impl<D: Daemon> Keeper<D> {
         let mut renewal = interval(self.config.lease / RENEWALS);
         renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
         renewal.reset();
-        let mut report = interval(REPORT);
-        report.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let again = self.records.again();
             let due = again.unwrap_or_else(|| Instant::now() + AGAIN);
             let expires = self.expiry();
             let expiry = expires.unwrap_or(due);
+            let (figures, read_at) = (Arc::clone(&self.figures), self.read_at);
             let (is_ended, say_at) = (self.say_at.is_some(), self.say_at.unwrap_or(due));
             tokio::select! {
                 () = self.known.filled() => self.changed().await?,
                 event = events.next() => self.happened(event)?,
                 () = sleep_until(say_at), if is_ended => self.say_ended(),
                 _ = renewal.tick() => self.renew().await?,
-                _ = report.tick() => {
-                    let text = self.records.daemon().metrics().await?;
-                    self.report_node(Ok(&text));
-                }
+                () = figures.wanted(read_at) => self.read_figures().await?,
                 () = sleep_until(due), if again.is_some() => self.declare_again().await?,
                 () = sleep_until(expiry), if expires.is_some() => self.declare_again().await?,
             }
@@ -208,8 +234,39 @@ impl<D: Daemon> Keeper<D> {
         self.metrics.counts(counts);
     }
 
+    /// Reads the figures of numalocd, for those who scrape the agent and for the NodeMemoryLocality.
+    async fn read_figures(&mut self) -> Result<(), Status> {
+        self.read_at = Instant::now() + figures::PERIOD;
+        let text = match self.records.daemon().metrics().await {
+            Err(status) if is_lost(&status) => return Err(status),
+            Err(status) => {
+                // Nothing else depends on them.
+                let why = format!(
+                    "numalocd refuses GetMetrics: {} ({:?})",
+                    status.message(),
+                    status.code()
+                );
+                self.figures.put(None);
+                self.report_node(Err(Unread::Refused(&why)));
+                if self.unread.as_ref() != Some(&why) {
+                    tracing::warn!("{why}. It is tried again each {:?}", figures::PERIOD);
+                    self.unread = Some(why);
+                }
+                return Ok(());
+            }
+            Ok(text) => text,
+        };
+        self.unread = None;
+        let reading = Reading::of(&text);
+        let pods: Vec<&Facts> = self.pods.values().map(|pod| &*pod.facts).collect();
+        let most = self.config.metrics.containers;
+        self.figures.put(Some(figures::text(&reading, &self.node, &pods, most)));
+        self.report_node(Ok(&reading));
+        Ok(())
+    }
+
     /// Gives the NodeMemoryLocality to the writer.
-    fn report_node(&mut self, metrics: Result<&str, &str>) {
+    fn report_node(&mut self, reading: Result<&Reading, Unread<'_>>) {
         // The API server has not listed the node yet, or has deleted it.
         if self.node_uid.is_empty() {
             return;
@@ -221,7 +278,7 @@ impl<D: Daemon> Keeper<D> {
             managed: managed as u64,
             problem: self.sources.problems().first().map(|problem| problem.message.clone()),
         };
-        let locality = locality(metrics, &around, &mut self.since, SystemTime::now());
+        let locality = locality(reading, &around, &mut self.since, SystemTime::now());
         self.locality.put(locality, self.node_uid.clone());
     }
 
@@ -231,7 +288,25 @@ impl<D: Daemon> Keeper<D> {
             let event = event.ok_or_else(|| Status::unavailable("the events have ended"))??;
             self.results.take(event);
         }
-        self.say_all(|_, _| true);
+        self.take_unseen().await?;
+        self.say_all(|_, _| Standing::Unknown);
+        Ok(())
+    }
+
+    /// Takes the ends of runs whose events are not stored any more: the agent was away for longer than numalocd keeps them.
+    async fn take_unseen(&mut self) -> Result<(), Status> {
+        let me = self.records.me().to_owned();
+        let schedules = self.records.daemon().schedules(me).await?.into_iter();
+        for schedule in schedules.filter(|of| self.of_schedule.contains_key(&of.name)) {
+            if !self.results.is_unseen(&schedule) {
+                continue;
+            }
+            match self.records.daemon().job(schedule.last_job.clone()).await {
+                Ok(job) => self.results.take_last(&schedule, job),
+                Err(status) if is_lost(&status) => return Err(status),
+                Err(status) => tracing::warn!("{}: {}", schedule.last_job, status.message()),
+            }
+        }
         Ok(())
     }
 
@@ -271,6 +346,14 @@ impl<D: Daemon> Keeper<D> {
     fn look(&mut self) {
         // Callers have waited until it is complete.
         let Some(all) = self.known.snapshot() else { return };
+        if all.node.uid.is_empty() && !self.is_node_missed {
+            tracing::warn!(
+                "node {}: the API server has none of this name, so policies that select nodes by labels do not count here, and there is \
+                 no NodeMemoryLocality: is NODE_NAME right?",
+                self.node
+            );
+        }
+        self.is_node_missed = all.node.uid.is_empty();
         self.node_uid = all.node.uid;
         let node = Node { name: self.node.clone(), labels: all.node.labels };
         self.sources.update(&self.config.config_maps, &all.config_maps, &node);
@@ -300,7 +383,7 @@ impl<D: Daemon> Keeper<D> {
         let all = containers.map(|container| container.records.clone()).collect();
         self.records.declare(all).await?;
         self.results.begin(self.records.begun());
-        self.say_all(Records::has);
+        self.say_all(standing);
         Ok(())
     }
 
@@ -411,22 +494,26 @@ impl<D: Daemon> Keeper<D> {
     }
 
     /// Puts what is to be said about all pods into the outbox.
-    fn say_all(&mut self, has: impl Fn(&Records<D>, &str) -> bool) {
+    fn say_all(&mut self, standing: impl Fn(&Records<D>, &WantedContainer) -> Standing) {
         for pod in self.pods.values_mut() {
-            pod.say(&self.results, |name| has(&self.records, name), &self.outbox);
+            pod.say(&self.results, |of| standing(&self.records, of), &self.outbox);
         }
     }
 
     /// Puts what is to be said about a pod into the outbox.
     fn say(&mut self, key: &str) {
         if let Some(pod) = self.pods.get_mut(key) {
-            pod.say(&self.results, |name| self.records.has(name), &self.outbox);
+            pod.say(&self.results, |of| standing(&self.records, of), &self.outbox);
         }
     }
 
     /// Says which ConfigMaps and policies cannot be understood. All nodes say the same under the same name, so it is one event.
-    fn say_sources(&self) {
-        for problem in self.sources.problems() {
+    fn say_sources(&mut self) {
+        if self.problems == self.sources.problems() {
+            return;
+        }
+        self.problems = self.sources.problems().to_vec();
+        for problem in &self.problems {
             tracing::warn!("{}", problem.message);
             let subject = Subject {
                 kind: problem.kind,

@@ -19,7 +19,9 @@
 //! | `outbox`, `budget` | what is to be written: events, and the newest status of each pod within a budget |
 //! | `writer` | writes it |
 //! | `metrics`, `serve` | figures of the agent, and its state of health, by HTTP |
-//! | `locality` | the NodeMemoryLocality of the node, from numalocd's metrics |
+//! | `reading` | the memory of the node by numalocd's metrics; pure |
+//! | `figures` | numalocd's figures beside those of the agent, by pod, and who wants them |
+//! | `locality` | the NodeMemoryLocality of the node, from the same reading |
 //! | `labels` | what marks the workloads and schedules that are ours |
 //!
 //! **The agent stores nothing.** From the pods that run, and these alone, it derives what numalocd is to have, under names that are made
@@ -34,6 +36,7 @@ mod budget;
 mod cluster;
 mod config;
 mod facts;
+mod figures;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod keeper;
@@ -44,6 +47,7 @@ mod log;
 mod metrics;
 mod nri;
 mod outbox;
+mod reading;
 mod results;
 mod serve;
 mod sources;
@@ -117,13 +121,13 @@ async fn work(
     daemon: impl numaloc_keeper::Daemon + Send + 'static,
 ) -> anyhow::Result<()> {
     let known = Arc::new(known::Known::new(config.config_maps.len()));
-    let outbox = Arc::new(outbox::Outbox::default());
-    let metrics = api.metrics();
+    let served = serve::Served { metrics: api.metrics(), ..serve::Served::default() };
+    let (outbox, figures) = (Arc::clone(&served.outbox), Arc::clone(&served.figures));
     let mut tasks = tokio::task::JoinSet::new();
     if let Some(address) = config.listen {
-        let (metrics, outbox) = (Arc::clone(&metrics), Arc::clone(&outbox));
+        let served = served.clone();
         tasks.spawn(async move {
-            match serve::serve(address, metrics, outbox).await {
+            match serve::serve(address, served).await {
                 Ok(never) => never,
                 Err(error) => {
                     // Pods are served without it.
@@ -173,13 +177,12 @@ async fn work(
         node.clone(),
         daemon,
         known,
-        Arc::clone(&outbox),
-        metrics,
+        served,
         Arc::clone(&slot),
     );
     tasks.spawn({
         let (api, node) = (api.clone(), node.clone());
-        async move { writer::write_node(&node, &api, &slot).await }
+        async move { writer::write_node(&node, &api, &slot, &figures).await }
     });
     tasks.spawn({
         let (config, outbox) = (Arc::clone(&config), Arc::clone(&outbox));

@@ -1,7 +1,10 @@
 //! How much memory of the node is where it belongs, for those who look at the whole cluster: its NodeMemoryLocality. Pure but for the slot
 //! in which the newest one waits for the writer.
 
-use crate::facts::Facts;
+use crate::{
+    facts::Facts,
+    reading::{Places, Reading},
+};
 use numaloc_policy::{Condition, NodeLocality, NumaNodeLocality, RemoteContainer};
 use std::{
     collections::BTreeMap,
@@ -14,6 +17,8 @@ use tokio::sync::Notify;
 const REACHABLE: &str = "DaemonReachable";
 /// The condition that says whether all policies can be understood.
 const ACCEPTED: &str = "PoliciesAccepted";
+/// The condition that says whether numalocd tells its figures.
+const READ: &str = "FiguresRead";
 
 /// What is known of the node besides its memory.
 #[derive(Clone, Debug, Default)]
@@ -47,86 +52,59 @@ impl Since {
     }
 }
 
+/// Why numalocd's figures are not known.
+#[derive(Clone, Copy, Debug)]
+pub enum Unread<'a> {
+    /// It does not answer.
+    Lost(&'a str),
+    /// It refuses to tell them: it is older, or its grant does not allow it.
+    Refused(&'a str),
+}
+
 /// The node's memory by the metrics of numalocd, or why there are none.
 pub fn locality(
-    metrics: Result<&str, &str>,
+    reading: Result<&Reading, Unread<'_>>,
     around: &Surroundings<'_>,
     since: &mut Since,
     now: SystemTime,
 ) -> NodeLocality {
-    let text = metrics.unwrap_or_default();
-    let mut nodes: BTreeMap<u32, NumaNodeLocality> = BTreeMap::new();
-    for (labels, bytes) in samples(text, "numaloc_host_memory_bytes") {
-        let Some(id) = labels.get("node").and_then(|node| node.parse().ok()) else { continue };
-        let new = NumaNodeLocality { id, local_bytes: 0, remote_bytes: 0 };
-        let node = nodes.entry(id).or_insert(new);
-        match labels.get("place").copied() {
-            Some("local") => node.local_bytes += bytes,
-            Some("remote") => node.remote_bytes += bytes,
-            _ => {}
-        }
-    }
-    let sum = |of: fn(&NumaNodeLocality) -> u64| nodes.values().map(of).sum();
+    let (lost, unread) = match reading {
+        Ok(_) => (None, None),
+        // Said once: the object is bounded.
+        Err(Unread::Lost(why)) => (Some(("Unreachable", why)), Some(("Unreachable", ""))),
+        Err(Unread::Refused(why)) => (None, Some(("Refused", why))),
+    };
     let problem = around.problem.as_deref().map(|problem| ("Invalid", problem));
-    let version = samples(text, "numaloc_build_info").next();
-    let version = version.and_then(|(labels, _)| labels.get("version").map(|it| (*it).to_owned()));
+    let conditions = vec![
+        since.condition(REACHABLE, lost, now),
+        since.condition(ACCEPTED, problem, now),
+        since.condition(READ, unread, now),
+    ];
+    let nothing = Reading::default();
+    let reading = reading.unwrap_or(&nothing);
+    let nodes = reading.nodes.iter();
+    let nodes = nodes.map(|(&id, &Places { local, remote, .. })| NumaNodeLocality {
+        id,
+        local_bytes: local,
+        remote_bytes: remote,
+    });
+    let all = reading.nodes.values().fold(Places::default(), |all, node| all.and(*node));
+    let top = reading.of_pods(around.pods.iter().copied()).into_iter();
+    let top = top.map(|(facts, container, places)| {
+        let (namespace, pod) = (&facts.pod.namespace, &facts.pod.name);
+        RemoteContainer::new(namespace, pod, &container.name, places.local, places.remote)
+    });
     NodeLocality {
-        local_bytes: sum(|node| node.local_bytes),
-        remote_bytes: sum(|node| node.remote_bytes),
+        local_bytes: all.local,
+        remote_bytes: all.remote,
+        numa_nodes: nodes.collect(),
         containers: around.pods.iter().map(|pod| pod.containers.len() as u64).sum(),
         managed_containers: around.managed,
-        top_remote: remote(text, &around.pods),
+        top_remote: top.collect(),
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
-        daemon_version: version.unwrap_or_default(),
-        conditions: vec![
-            since.condition(REACHABLE, metrics.err().map(|why| ("Unreachable", why)), now),
-            since.condition(ACCEPTED, problem, now),
-        ],
-        numa_nodes: nodes.into_values().collect(),
+        daemon_version: reading.version.clone(),
+        conditions,
     }
-}
-
-/// The containers that have series of their own: those with most remote memory.
-fn remote(text: &str, pods: &[&Facts]) -> Vec<RemoteContainer> {
-    let mut bytes: BTreeMap<&str, [u64; 2]> = BTreeMap::new();
-    for (labels, value) in samples(text, "numaloc_host_container_memory_bytes") {
-        let Some(id) = labels.get("container") else { continue };
-        let of = bytes.entry(id).or_default();
-        match labels.get("place").copied() {
-            Some("local") => of[0] += value,
-            Some("remote") => of[1] += value,
-            _ => {}
-        }
-    }
-    let all = pods.iter().flat_map(|&facts| {
-        facts
-            .containers
-            .iter()
-            .filter_map(move |container| Some((facts, container, container.id.as_deref()?)))
-    });
-    let named = all.filter_map(|(facts, container, id)| {
-        let &[local, remote] = bytes.get(id)?;
-        let (namespace, pod) = (&facts.pod.namespace, &facts.pod.name);
-        Some(RemoteContainer::new(namespace, pod, &container.name, local, remote))
-    });
-    named.collect()
-}
-
-/// The samples of a metric in OpenMetrics text whose labels have no quotes in their values, as ids, numbers and versions have none.
-fn samples<'t>(
-    text: &'t str,
-    name: &'t str,
-) -> impl Iterator<Item = (BTreeMap<&'t str, &'t str>, u64)> {
-    text.lines().filter_map(move |line| {
-        let (labels, value) = line.strip_prefix(name)?.strip_prefix('{')?.split_once("} ")?;
-        let pairs = labels.split(',').filter_map(|pair| {
-            let (key, value) = pair.split_once('=')?;
-            Some((key, value.strip_prefix('"')?.strip_suffix('"')?))
-        });
-        let value: f64 = value.split(' ').next()?.parse().ok()?;
-        // Bytes are whole, and no host has 2^53 of them.
-        Some((pairs.collect(), value as u64))
-    })
 }
 
 /// The newest one, until the writer takes it.
@@ -174,7 +152,8 @@ mod tests {
              numaloc_host_container_memory_bytes{{container=\"other\",place=\"remote\"}} 9\n"
         );
         let around = Surroundings { pods: vec![&facts], managed: 1, problem: None };
-        let found = locality(Ok(&text), &around, &mut Since::default(), UNIX_EPOCH);
+        let reading = Reading::of(&text);
+        let found = locality(Ok(&reading), &around, &mut Since::default(), UNIX_EPOCH);
         assert_eq!((found.local_bytes, found.remote_bytes, found.local_percent()), (300, 100, 75));
         assert_eq!(found.top_remote, [RemoteContainer::new("shop", "web-1", "web", 60, 40)]);
         assert_eq!((found.containers, found.managed_containers), (2, 1));
@@ -187,9 +166,8 @@ mod tests {
         let (mut since, around) = (Since::default(), Surroundings::default());
         let after = |seconds| UNIX_EPOCH + std::time::Duration::from_secs(seconds);
         let mut times = Vec::new();
-        for (metrics, seconds) in
-            [(Ok(""), 1), (Err("no socket"), 2), (Err("no socket"), 3), (Ok(""), 4)]
-        {
+        let (reading, lost) = (Reading::default(), Err(Unread::Lost("no socket")));
+        for (metrics, seconds) in [(Ok(&reading), 1), (lost, 2), (lost, 3), (Ok(&reading), 4)] {
             let found = locality(metrics, &around, &mut since, after(seconds));
             let reachable = &found.conditions[0];
             times.push((reachable.status.clone(), reachable.last_transition_time.clone()));
@@ -198,5 +176,19 @@ mod tests {
         let expected = expected
             .map(|(status, second)| (status.to_owned(), format!("1970-01-01T00:00:0{second}Z")));
         assert_eq!(times, expected);
+    }
+
+    #[test]
+    fn a_daemon_that_refuses_its_figures_is_reachable() {
+        let refused = Err(Unread::Refused("your role is none"));
+        let around = Surroundings::default();
+        let found = locality(refused, &around, &mut Since::default(), UNIX_EPOCH);
+        let condition = |kind| {
+            let found = found.conditions.iter().find(|condition| condition.kind == kind);
+            found
+                .map(|found| (found.status.as_str(), found.reason.as_str(), found.message.as_str()))
+        };
+        assert_eq!(condition(REACHABLE), Some(("True", "Ok", "")));
+        assert_eq!(condition(READ), Some(("False", "Refused", "your role is none")));
     }
 }

@@ -1,7 +1,7 @@
-//! Figures of the agent, as OpenMetrics text. The daemon has those of the memory; these say whether the agent does its work.
+//! Figures of the agent, as OpenMetrics text: whether it does its work. Those of the memory are the daemon's ([`crate::figures`]).
 
 use prometheus_client::{
-    encoding::text::encode,
+    encoding::text::{encode_eof, encode_registry},
     metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
     registry::Registry,
 };
@@ -25,6 +25,7 @@ pub struct Metrics {
     waiting_statuses: Gauge,
     lost_events: Gauge,
     daemon: Gauge,
+    figures: Gauge,
     /// Whether all of the cluster is known and numalocd has what it wants.
     is_ready: AtomicBool,
 }
@@ -55,6 +56,7 @@ impl Default for Metrics {
             waiting_statuses: Gauge::default(),
             lost_events: Gauge::default(),
             daemon: Gauge::default(),
+            figures: Gauge::default(),
             is_ready: AtomicBool::new(false),
         };
         let mut registry = Registry::with_prefix("numaloc_agent");
@@ -79,6 +81,7 @@ impl Default for Metrics {
             ),
             ("lost_events", "Events that were given up since the start", &metrics.lost_events),
             ("daemon_up", "Whether numalocd answers", &metrics.daemon),
+            ("daemon_figures", "Whether the figures of numalocd are here, too", &metrics.figures),
         ] {
             registry.register(name, help, gauge.clone());
         }
@@ -96,14 +99,21 @@ impl Metrics {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All figures as OpenMetrics 1.0 text.
-    pub fn text(&self, (posts, patches, lost): (usize, usize, u64)) -> String {
+    /// All figures as OpenMetrics 1.0 text, with those of numalocd.
+    pub fn text(
+        &self,
+        (posts, patches, lost): (usize, usize, u64),
+        of_daemon: Option<&str>,
+    ) -> String {
         self.waiting_events.set(gauge(posts));
         self.waiting_statuses.set(gauge(patches));
         self.lost_events.set(i64::try_from(lost).unwrap_or(i64::MAX));
+        self.figures.set(of_daemon.is_some().into());
         let mut text = String::new();
         // A text takes whatever is written.
-        let _ = encode(&mut text, &self.registry());
+        let _ = encode_registry(&mut text, &self.registry());
+        text += of_daemon.unwrap_or_default();
+        let _ = encode_eof(&mut text);
         text
     }
 

@@ -8,12 +8,13 @@ use crate::{
 };
 use numaloc_api::{
     v1,
-    value::{Event, EventType, ScheduleId},
+    value::{Event, EventType, Job, ScheduleId},
+    written::{ERROR_MAX, SHOWN_MAX, shown},
 };
 use numaloc_keeper::hash;
 use numaloc_policy::{
-    ContainerResult, ContainerStatus, LastResult, OWN_STATUS_KEY, OwnStatus, Phase, PodEvent,
-    PodResult, PodStatus, STATUS_KEY,
+    ContainerResult, ContainerStatus, EventKind, EventReason, LastResult, OWN_STATUS_KEY,
+    OwnStatus, Phase, PodEvent, PodResult, PodStatus, STATUS_KEY, Verdict,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,6 +23,10 @@ use std::{
 
 /// A status that says nothing new is written again after this time.
 const STATUS_AGE: Duration = Duration::from_secs(3600);
+
+/// What is reported of a run of which nothing is left but that it was.
+const UNKNOWN: &str =
+    "it has run, and numalocd does not keep the result any more (retention in its configuration)";
 
 /// The last run of each schedule that is known.
 #[derive(Debug, Default)]
@@ -85,6 +90,44 @@ impl Results {
         Some(schedule)
     }
 
+    /// Whether nothing is known of the last run of this schedule: its event has left numalocd's store, or it has not run.
+    pub fn is_unseen(&self, schedule: &v1::Schedule) -> bool {
+        let waits = self.begun.contains(&schedule.name);
+        let known = self.runs.get(&schedule.name);
+        !schedule.last_job.is_empty()
+            && known.is_none_or(|run| waits && run.job != schedule.last_job)
+    }
+
+    /// Takes the end of the last run of a schedule from its job, or, if numalocd does not keep that any more, what the schedule says.
+    pub fn take_last(&mut self, schedule: &v1::Schedule, job: Option<v1::Job>) {
+        let Some(container) = schedule.labels.get(CONTAINER) else { return };
+        let is_over = schedule.state() == v1::ScheduleState::Completed;
+        let run = match job.map(Job::try_from) {
+            Some(Ok(job)) => {
+                // Of a run that is under way there will be an event.
+                let Some(result) = ContainerResult::of_job(container, &job) else { return };
+                let at = job.ended.unwrap_or(job.created);
+                Run { job: schedule.last_job.clone(), at, result, message: job.state_message }
+            }
+            None if is_over => {
+                let begun = schedule.last_run_time.map(SystemTime::try_from);
+                let Some(Ok(at)) = begun else { return };
+                let message = UNKNOWN.to_owned();
+                let verdict = Verdict::Skipped(message.clone());
+                let result = ContainerResult { name: container.clone(), verdict, share: None };
+                Run { job: schedule.last_job.clone(), at, result, message }
+            }
+            // The next run has an event.
+            None => return,
+            Some(Err(bad)) => {
+                tracing::warn!("{} of numalocd cannot be read: {bad}", schedule.last_job);
+                return;
+            }
+        };
+        self.begun.remove(&schedule.name);
+        self.runs.insert(schedule.name.clone(), run);
+    }
+
     fn of(&self, container: &WantedContainer) -> Option<&Run> {
         self.runs.get(container.schedule()?)
     }
@@ -116,22 +159,44 @@ impl Told {
     }
 }
 
-/// What is to be said about a pod now; `None`: nothing new. `is_there` says whether numalocd has a schedule: one that it has refused
-/// holds up none of the pod's others.
+/// What numalocd has of what is wanted for a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has not been compared yet since the agent is connected.
+    Unknown,
+    /// Its schedule.
+    Scheduled,
+    /// No schedule: none is wanted, or it is tried again.
+    Unscheduled,
+    /// No schedule, because numalocd refuses it, or its workload, for this reason.
+    Refused(String),
+}
+
+/// What is to be said about a pod now; `None`: nothing new. `standing` says what numalocd has: a schedule that it has refused holds up
+/// none of the pod's others.
 pub fn report(
     facts: &Facts,
     wanted: &WantedPod,
     results: &Results,
-    is_there: impl Fn(&str) -> bool,
+    standing: impl Fn(&WantedContainer) -> Standing,
     told: &mut Told,
 ) -> Option<Report> {
     let mut report = Report::default();
+    let standings: Vec<_> = wanted.containers.iter().map(standing).collect();
+    let is_there = |at: usize| matches!(standings[at], Standing::Scheduled | Standing::Unknown);
     let ran = ended(wanted, results, is_there, told);
     let status = match ran {
         Some(ran) => after(facts, wanted, ran, told, &mut report),
         None => closed(wanted, told),
     };
-    let own = own_status(facts, wanted, results, told, &mut report);
+    // Before all has been compared, it would take back what was said about refusals.
+    let is_known = !standings.contains(&Standing::Unknown);
+    let own = is_known.then(|| {
+        let refused = wanted.containers.iter().zip(standings).filter_map(refusal);
+        let events = wanted.events.iter().cloned().chain(refused).collect();
+        own_status(facts, wanted, events, results, told, &mut report)
+    });
+    let own = own.flatten();
     if status.is_some() || own.is_some() {
         let own = own.unwrap_or_else(|| with_results(wanted, results, told.own.said.clone()));
         let status_json = status.as_ref().map(PodStatus::to_json);
@@ -148,11 +213,15 @@ pub fn report(
 fn ended<'r>(
     wanted: &WantedPod,
     results: &'r Results,
-    is_there: impl Fn(&str) -> bool,
+    is_there: impl Fn(usize) -> bool,
     told: &Told,
 ) -> Option<Vec<&'r Run>> {
-    let is_scheduled = |container: &&WantedContainer| container.schedule().is_some_and(&is_there);
-    let scheduled = || wanted.containers.iter().filter(is_scheduled);
+    let is_scheduled = |(at, container): &(usize, &WantedContainer)| {
+        container.schedule().is_some() && is_there(*at)
+    };
+    let scheduled = || {
+        wanted.containers.iter().enumerate().filter(is_scheduled).map(|(_, container)| container)
+    };
     let waits = |container: &WantedContainer| {
         container.schedule().is_some_and(|name| results.begun.contains(name))
     };
@@ -214,20 +283,28 @@ fn closed(wanted: &WantedPod, told: &Told) -> Option<PodStatus> {
     PodStatus::closed(Some(PodStatus { phase, last: told.last.clone() }))
 }
 
+/// The event for a container that numalocd refuses.
+fn refusal((container, standing): (&WantedContainer, Standing)) -> Option<PodEvent> {
+    let Standing::Refused(why) = standing else { return None };
+    let (name, why) = (shown(&container.name, SHOWN_MAX), shown(&why, ERROR_MAX));
+    let message = format!("Container {name}: {why}; it is tried again each minute");
+    Some(PodEvent { kind: EventKind::Warning, reason: EventReason::Failed, message })
+}
+
 /// Our own status annotation and the events for it, if the decisions or problems of the pod's policies have changed.
 fn own_status(
     facts: &Facts,
     wanted: &WantedPod,
+    events: Vec<PodEvent>,
     results: &Results,
     told: &Told,
     report: &mut Report,
 ) -> Option<OwnStatus> {
     let id = |event: &PodEvent| hash(&[&facts.pod.uid, event.reason.name(), &event.message]);
-    let said: Vec<String> = wanted.events.iter().map(id).collect();
-    for (event, id) in wanted.events.iter().zip(&said) {
+    let said: Vec<String> = events.iter().map(id).collect();
+    for (event, id) in events.into_iter().zip(&said) {
         if !told.own.said.contains(id) {
-            let (id, event) = (id.clone(), event.clone());
-            report.posts.push(Post { id, event, at: None });
+            report.posts.push(Post { id: id.clone(), event, at: None });
         }
     }
     let own = with_results(wanted, results, said);

@@ -1,6 +1,7 @@
-//! Serves the figures and the state of health by HTTP. None of it is secret: figures of the node, without names of pods.
+//! Serves the figures and the state of health by HTTP, to everybody who reaches the port. Names of pods, containers and workloads are
+//! among the figures, as many as `metrics.containers` of the configuration allows; what pods ask for, and who asks, is not.
 
-use crate::{metrics::Metrics, outbox::Outbox};
+use crate::{figures::Figures, metrics::Metrics, outbox::Outbox};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{
@@ -16,6 +17,14 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+/// What is served: others fill it.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    pub metrics: Arc<Metrics>,
+    pub outbox: Arc<Outbox>,
+    pub figures: Arc<Figures>,
+}
+
 /// Most connections at a time; further ones wait.
 const MAX_CONNECTIONS: usize = 16;
 /// Time limit for the head of a request, and for all of it.
@@ -28,11 +37,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// The address cannot be listened at.
-pub async fn serve(
-    address: SocketAddr,
-    metrics: Arc<Metrics>,
-    outbox: Arc<Outbox>,
-) -> std::io::Result<Infallible> {
+pub async fn serve(address: SocketAddr, served: Served) -> std::io::Result<Infallible> {
     let listener = TcpListener::bind(address).await?;
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
@@ -40,9 +45,9 @@ pub async fn serve(
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { continue };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (metrics, outbox) = (Arc::clone(&metrics), Arc::clone(&outbox));
+                let served = served.clone();
                 tokio::spawn(async move {
-                    let _ = timeout(CONNECTION_TIMEOUT, answer(stream, &metrics, &outbox)).await;
+                    let _ = timeout(CONNECTION_TIMEOUT, answer(stream, &served)).await;
                     drop(place);
                 });
             }
@@ -55,24 +60,20 @@ pub async fn serve(
 }
 
 /// Serves the request of a connection. Errors concern only its client, so they are ignored.
-async fn answer(stream: TcpStream, metrics: &Metrics, outbox: &Outbox) {
+async fn answer(stream: TcpStream, served: &Served) {
     let service = service_fn(async |request: Request<Incoming>| {
-        Ok::<_, Infallible>(respond(request.method(), request.uri().path(), metrics, outbox))
+        Ok::<_, Infallible>(respond(request.method(), request.uri().path(), served))
     });
-    let served = http1::Builder::new()
+    let done = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    let _ = served.await;
+    let _ = done.await;
 }
 
-fn respond(
-    method: &Method,
-    path: &str,
-    metrics: &Metrics,
-    outbox: &Outbox,
-) -> Response<Full<Bytes>> {
+fn respond(method: &Method, path: &str, served: &Served) -> Response<Full<Bytes>> {
+    let Served { metrics, outbox, figures } = served;
     let plain = "text/plain; charset=utf-8";
     let (status, kind, text) = match path {
         _ if method != Method::GET => {
@@ -80,7 +81,7 @@ fn respond(
         }
         "/metrics" => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            (StatusCode::OK, kind, metrics.text(outbox.counts()))
+            (StatusCode::OK, kind, metrics.text(outbox.counts(), figures.scrape().as_deref()))
         }
         "/healthz" => (StatusCode::OK, plain, "ok\n".to_owned()),
         "/readyz" if metrics.is_ready() => (StatusCode::OK, plain, "ok\n".to_owned()),
@@ -105,9 +106,10 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_ready_when_numalocd_has_what_is_wanted() {
-        let (metrics, outbox) = (Metrics::default(), Outbox::default());
+        let served = Served::default();
+        let metrics = &served.metrics;
         let get = async |path: &str| {
-            let response = respond(&Method::GET, path, &metrics, &outbox);
+            let response = respond(&Method::GET, path, &served);
             let status = response.status().as_u16();
             let body = response.into_body().collect().await.expect("it is whole").to_bytes();
             (status, String::from_utf8_lossy(&body).into_owned())
@@ -117,6 +119,8 @@ mod tests {
         metrics.counts(Counts { pods: 3, scheduled: 2, ..Counts::default() });
         metrics.requested("watch", "done");
         assert_eq!(get("/readyz").await.0, 200);
+        assert!(get("/metrics").await.1.contains("\nnumaloc_agent_daemon_figures 0\n"));
+        served.figures.put(Some("numaloc_fights 3\n".to_owned()));
         let (status, text) = get("/metrics").await;
         assert_eq!(status, 200);
         for line in [
@@ -124,12 +128,14 @@ mod tests {
             "numaloc_agent_scheduled_containers 2",
             "numaloc_agent_api_requests_total{verb=\"watch\",end=\"done\"} 1",
             "numaloc_agent_daemon_up 1",
-            "# EOF",
+            "numaloc_agent_daemon_figures 1",
+            "numaloc_fights 3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }
+        assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1, "{text}");
         metrics.daemon(false);
         assert_eq!((get("/readyz").await.0, get("/x").await.0), (503, 404));
-        assert_eq!(respond(&Method::POST, "/metrics", &metrics, &outbox).status(), 405);
+        assert_eq!(respond(&Method::POST, "/metrics", &served).status(), 405);
     }
 }

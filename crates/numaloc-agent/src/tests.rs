@@ -1,6 +1,8 @@
 //! The agent between an API server that is not real and a numalocd that is not real, or is.
 
+mod bad_input;
 mod cluster;
+mod figures;
 mod policies;
 mod real;
 mod recorded;

@@ -47,7 +47,7 @@ pub struct WantedPod {
     pub repeats: bool,
     /// Whether it says that nothing is to be done, for any of its containers.
     pub is_off: bool,
-    /// Who acts for it instead.
+    /// Who acts for it instead, although it asks for something.
     pub other: Option<String>,
     /// What its author should know: annotations that cannot be understood, and less than was asked for.
     pub events: Vec<PodEvent>,
@@ -67,6 +67,11 @@ pub struct WantedContainer {
 }
 
 impl WantedContainer {
+    /// The name of its workload, whoever registers it.
+    pub fn workload(&self) -> String {
+        format!("{}{}", WorkloadId::PREFIX, self.records.id)
+    }
+
     /// The name of its schedule; `None`: its memory stays where it is.
     pub fn schedule(&self) -> Option<&str> {
         self.records.schedule.as_ref().map(|schedule| schedule.name.as_str())
@@ -96,8 +101,6 @@ pub fn wanted(
 ) -> WantedPod {
     let mut wanted = WantedPod {
         is_off: other.is_none() && !facts.containers.is_empty(),
-        other: other.map(str::to_owned),
-        events: other.map(PodEvent::conflict).into_iter().collect(),
         ..WantedPod::default()
     };
     for container in &facts.containers {
@@ -116,6 +119,13 @@ pub fn wanted(
             Ok(decision) => {
                 wanted.events.extend(decision.event(&container.name));
                 wanted.is_off &= decision.settings.is_none();
+                // Nobody stands back from a pod that asks for nothing.
+                if let (Some(other), true) = (other, decision.settings.is_some())
+                    && wanted.other.is_none()
+                {
+                    wanted.other = Some(other.to_owned());
+                    wanted.events.insert(0, PodEvent::conflict(other));
+                }
                 if let Some(settings) = decision.settings.as_ref().filter(|_| other.is_none()) {
                     wanted.repeats |= settings.repeats();
                     records.schedule = registrar

@@ -6,10 +6,13 @@ use crate::{
     budget::Budget,
     cluster::api::{Api, ApiError, MANAGER},
     config::Config,
+    figures::Figures,
     locality::Slot,
     outbox::{Outbox, Post, StatusPatch, Subject, Work},
 };
-use numaloc_policy::{GROUP, NodeLocality, OWN_STATUS_KEY, PolicyKind, STATUS_KEY, VERSION};
+use numaloc_policy::{
+    GROUP, NODE_KIND, NodeLocality, OWN_STATUS_KEY, PolicyKind, STATUS_KEY, VERSION,
+};
 use refusals::Refusals;
 use serde_json::{Value, json};
 use std::{
@@ -90,29 +93,50 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
     }
 }
 
-/// Writes what is said about the node forever: what is news at once, the rest in intervals. A cluster may do without the kind.
-pub async fn write_node(node: &str, api: &Api, slot: &Slot) -> Infallible {
+/// Writes what is said about the node forever: what is news at once, the rest in intervals. A cluster may do without the kind: numalocd's
+/// figures are then not wanted for it, and it is tried again after a while.
+pub async fn write_node(node: &str, api: &Api, slot: &Slot, figures: &Figures) -> Infallible {
     let path = format!("/apis/{GROUP}/{VERSION}/nodememorylocalities/{node}");
-    let mut written: Option<(NodeLocality, Instant)> = None;
+    let empty = json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"), "kind": NODE_KIND, "metadata": {"name": node},
+    });
+    let mut written: Option<(NodeLocality, String, Instant)> = None;
     let mut said = None;
+    let mut is_defined = false;
     loop {
+        if !is_defined {
+            is_defined = match api.try_apply(&path, &empty).await {
+                Ok(()) => true,
+                // Whatever else is wrong, the write itself says it.
+                Err(ApiError::Refused(refusal)) => refusal.code != 404,
+                Err(_) => {
+                    sleep(LONGEST).await;
+                    continue;
+                }
+            };
+            figures.define(is_defined);
+            if !is_defined {
+                sleep(UNDEFINED).await;
+            }
+            continue;
+        }
         let (locality, uid) = slot.take().await;
-        let is_due = written.as_ref().is_none_or(|(last, at)| locality.is_due(last, at.elapsed()));
+        // With a node of the same name that was replaced the object has gone.
+        let is_due = written
+            .as_ref()
+            .is_none_or(|(last, of, at)| *of != uid || locality.is_due(last, at.elapsed()));
         if !is_due {
             continue;
         }
         match api.apply(&path, &locality.object(node, &uid, SystemTime::now())).await {
-            Ok(()) => written = Some((locality, Instant::now())),
-            // What comes next is newer: it is not tried again. Where the kind is not defined, nothing is for a while.
+            Ok(()) => written = Some((locality, uid, Instant::now())),
+            Err(error) if error.refused() == Some(404) => is_defined = false,
+            // What comes next is newer: it is not tried again.
             Err(error) => {
-                let is_missing = error.refused() == Some(404);
                 let why = error.to_string();
-                if !is_missing && said.as_ref() != Some(&why) {
+                if said.as_ref() != Some(&why) {
                     tracing::warn!("NodeMemoryLocality {node}: {why}");
                     said = Some(why);
-                }
-                if is_missing {
-                    sleep(UNDEFINED).await;
                 }
             }
         }

@@ -71,6 +71,9 @@ pub trait Daemon {
         &mut self,
         source: &'static str,
     ) -> impl Future<Output = Result<Others, Status>> + Send;
+    /// The job of this name; `None`: numalocd does not keep it any more.
+    fn job(&mut self, name: String)
+    -> impl Future<Output = Result<Option<v1::Job>, Status>> + Send;
     /// The metrics of numalocd, as OpenMetrics text.
     fn metrics(&mut self) -> impl Future<Output = Result<String, Status>> + Send;
     /// Cancels the jobs of ours that have not ended and have this value of the label that tells our schedules apart.
@@ -271,6 +274,15 @@ impl Daemon for Grpc {
         let workloads = workloads(self.channel()?, filter).await?;
         let filter = v1::ScheduleFilter { labels: managed(source).into(), ..Default::default() };
         Ok(Others { workloads, schedules: schedules(self.channel()?, filter).await? })
+    }
+
+    async fn job(&mut self, name: String) -> Result<Option<v1::Job>, Status> {
+        let mut client = MigrationServiceClient::new(self.channel()?);
+        match within(ANSWER, client.get_job(v1::GetJobRequest { name })).await {
+            Ok(answer) => Ok(answer.job),
+            Err(status) if status.code() == Code::NotFound => Ok(None),
+            Err(status) => Err(status),
+        }
     }
 
     async fn metrics(&mut self) -> Result<String, Status> {

@@ -46,9 +46,13 @@ struct World {
     /// Workloads whose names end like this have no cgroup.
     without_cgroup: String,
     events: Vec<v1::Event>,
+    jobs: BTreeMap<String, v1::Job>,
     told: Told,
     others: Others,
     hangs: bool,
+    /// How often the metrics were read, and whether they are refused.
+    readings: usize,
+    refuses_metrics: bool,
     /// How often of a hundred a call fails.
     failures: u8,
     random: fastrand::Rng,
@@ -93,6 +97,16 @@ impl Fake {
         drop(world.told.0.send(event));
     }
 
+    /// The only run of a schedule has ended, and its event is not stored any more; without a job that is not either.
+    pub fn ended_long_ago(&self, schedule: &str, name: &str, job: Option<v1::Job>) {
+        let mut world = self.world();
+        let stored = world.schedules.get_mut(schedule).expect("it is there");
+        name.clone_into(&mut stored.last_job);
+        stored.last_run_time = Some(prost_types::Timestamp { seconds: 50, nanos: 0 });
+        stored.state = v1::ScheduleState::Completed.into();
+        world.jobs.extend(job.map(|job| (name.to_owned(), job)));
+    }
+
     /// Another source has these records.
     pub fn set_others(&self, others: Others) {
         self.world().others = others;
@@ -111,6 +125,16 @@ impl Fake {
     /// How often a workload was registered by itself.
     pub fn registrations(&self) -> usize {
         self.world().registrations
+    }
+
+    /// How often its metrics were read.
+    pub fn readings(&self) -> usize {
+        self.world().readings
+    }
+
+    /// Whether it refuses to tell its metrics.
+    pub fn refuse_metrics(&self, refuses: bool) {
+        self.world().refuses_metrics = refuses;
     }
 
     /// Removes a workload as if its lease had ended.
@@ -333,9 +357,21 @@ impl Daemon for Fake {
         self.call(|world| Ok(world.others.clone())).await
     }
 
+    async fn job(&mut self, name: String) -> Result<Option<v1::Job>, Status> {
+        self.call(|world| Ok(world.jobs.get(&name).cloned())).await
+    }
+
     async fn metrics(&mut self) -> Result<String, Status> {
-        self.call(|_| Ok("numaloc_host_memory_bytes{node=\"0\",place=\"local\"} 4096\n".to_owned()))
-            .await
+        self.call(|world| {
+            world.readings += 1;
+            match world.refuses_metrics {
+                true => Err(Status::unimplemented("not known")),
+                false => {
+                    Ok("numaloc_host_memory_bytes{node=\"0\",place=\"local\"} 4096\n".to_owned())
+                }
+            }
+        })
+        .await
     }
 
     async fn cancel(&mut self, _me: String, container: String) -> Result<(), Status> {

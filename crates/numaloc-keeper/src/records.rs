@@ -19,6 +19,8 @@ use tonic::{Code, Status};
 pub const AGAIN: Duration = Duration::from_secs(60);
 /// Most refusals that are remembered.
 const REFUSALS: usize = 10_000;
+/// Why a workload that was declared is not registered.
+const MISSING: &str = "its container has no cgroup, or several: not registered";
 /// What an update changes of a schedule before it runs. Its labels come last: they say that it has run.
 const FIELDS: &[&str] = &["spec", "interval", "jitter", "ttl_after_gone", "paused"];
 
@@ -102,6 +104,11 @@ impl<D: Daemon> Records<D> {
     /// Whether numalocd has the schedule of this name.
     pub fn has(&self, schedule: &str) -> bool {
         self.stored.contains_key(schedule)
+    }
+
+    /// Why numalocd does not have this workload or schedule, if it has refused it. One whose container is just not there is not refused.
+    pub fn refused(&self, name: &str) -> Option<&str> {
+        self.refused.get(name).map(String::as_str).filter(|&why| why != MISSING)
     }
 
     /// How many workloads numalocd has taken.
@@ -196,7 +203,7 @@ impl<D: Daemon> Records<D> {
             all.into_iter().map(|workload| (workload.name.clone(), workload)).collect();
         for name in missing {
             self.registered.remove(&name);
-            self.put_off(&name, "its container has no cgroup, or several: not registered");
+            self.put_off(&name, MISSING);
         }
         Ok(())
     }

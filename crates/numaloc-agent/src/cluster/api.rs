@@ -184,7 +184,20 @@ impl Api {
     /// There is no answer, or it is a refusal.
     pub async fn apply(&self, path: &str, object: &serde_json::Value) -> Result<(), ApiError> {
         let path = with_manager(path) + "&force=true";
-        let request = request(Method::PATCH, &path);
+        self.send_apply(&path, object).await
+    }
+
+    /// Whether the API server would take an object from us (server-side apply that changes nothing).
+    ///
+    /// # Errors
+    /// There is no answer, or it is a refusal.
+    pub async fn try_apply(&self, path: &str, object: &serde_json::Value) -> Result<(), ApiError> {
+        let path = with_manager(path) + "&force=true&dryRun=All";
+        self.send_apply(&path, object).await
+    }
+
+    async fn send_apply(&self, path: &str, object: &serde_json::Value) -> Result<(), ApiError> {
+        let request = request(Method::PATCH, path);
         let request = request.header(header::CONTENT_TYPE, "application/apply-patch+yaml");
         self.whole("apply", request.body(object.to_string().into_bytes().into())).await.map(drop)
     }

@@ -80,9 +80,21 @@ pub struct Meta {
     pub labels: BTreeMap<String, String>,
     #[serde(deserialize_with = "or_none")]
     pub annotations: BTreeMap<String, String>,
+    #[serde(deserialize_with = "or_none")]
+    pub owner_references: Vec<OwnerReference>,
     /// Who last wrote the status that koordlet and we write; `None`: nobody did.
     #[serde(rename = "managedFields", deserialize_with = "status_writer")]
     pub status_writer: Option<String>,
+}
+
+/// What an object belongs to.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct OwnerReference {
+    pub kind: String,
+    pub name: String,
+    /// Whether it makes and removes the object.
+    pub controller: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -92,6 +104,8 @@ pub struct PodSpec {
     #[serde(deserialize_with = "or_none")]
     pub init_containers: Vec<ContainerSpec>,
     pub restart_policy: String,
+    /// Those of the pod as a whole.
+    pub resources: ContainerResources,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -121,6 +135,9 @@ pub struct PodState {
     pub container_statuses: Vec<ContainerState>,
     #[serde(deserialize_with = "or_none")]
     pub init_container_statuses: Vec<ContainerState>,
+    /// What the kubelet has given the pod as a whole, where that can be changed while it runs.
+    #[serde(deserialize_with = "or_none")]
+    pub allocated_resources: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -131,6 +148,9 @@ pub struct ContainerState {
     #[serde(rename = "containerID")]
     pub container_id: String,
     pub state: State,
+    /// What the kubelet has given it, which follows the specification later.
+    #[serde(deserialize_with = "or_none")]
+    pub allocated_resources: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -1,1 +1,54 @@
-//! Tests.
+//! What numalocd's events and jobs tell, also those of another version.
+
+use super::*;
+use crate::tests::samples::end;
+
+/// A schedule of ours.
+fn schedule() -> v1::Schedule {
+    let labels = [(ID, "agent-1-web"), (CONTAINER, "web")];
+    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    v1::Schedule { name: "schedules/agent-1-web".to_owned(), labels, ..v1::Schedule::default() }
+}
+
+#[test]
+fn events_of_another_numalocd_are_read_or_left() {
+    let event = || end(&schedule(), 1, 100, true, (100, 0));
+    let mut results = Results::default();
+    for (what, change) in [
+        ("a type that is not known here", (|event| event.r#type = 99) as fn(&mut v1::Event)),
+        ("no type", |event| event.r#type = 0),
+        ("an older one without labels", |event| event.labels.clear()),
+        ("without the name of the container", |event| drop(event.labels.remove(CONTAINER))),
+        ("without a time", |event| event.create_time = None),
+        ("a state that is not known here", |event| event.members[0].state = 99),
+    ] {
+        let mut event = event();
+        change(&mut event);
+        assert_eq!(results.take(event), None, "{what}");
+    }
+    assert_eq!(results.take(event()).as_deref(), Some("schedules/agent-1-web"));
+    assert_eq!(results.take(event()), None, "it comes again with each connection");
+}
+
+#[test]
+fn a_run_whose_event_is_gone_is_that_of_its_job() {
+    let mut results = Results::default();
+    let mut schedule = schedule();
+    assert!(!results.is_unseen(&schedule), "it has not run");
+    schedule.last_job = "jobs/7".to_owned();
+    assert!(results.is_unseen(&schedule));
+    // It is under way: its end will have an event.
+    let mut job = crate::tests::samples::job(&schedule, 7, 100);
+    job.state = v1::JobState::Running.into();
+    results.take_last(&schedule, Some(job));
+    // One that repeats has another run soon.
+    results.take_last(&schedule, None);
+    assert!(results.is_unseen(&schedule));
+    results.take_last(&schedule, Some(crate::tests::samples::job(&schedule, 7, 100)));
+    assert!(!results.is_unseen(&schedule));
+    // It was told to run again, and that one's event is gone, too.
+    results.begin([schedule.name.clone()].into());
+    assert!(!results.is_unseen(&schedule), "it has not begun yet");
+    schedule.last_job = "jobs/8".to_owned();
+    assert!(results.is_unseen(&schedule));
+}

@@ -47,6 +47,7 @@ struct State {
     requests: Vec<String>,
     is_hung: bool,
     is_gone: bool,
+    refuses_token: bool,
     /// The next writes are refused like this, with a time to wait.
     busy: u32,
     /// The next writes are refused for want of a right.
@@ -222,6 +223,15 @@ impl Cluster {
         self.0.changed.notify_waiters();
     }
 
+    /// Whether the token has expired: all connections are cut, and no request is answered but with 401.
+    pub fn refuse_token(&self, refuses: bool) {
+        let mut state = self.state();
+        state.refuses_token = refuses;
+        state.cuts += 1;
+        drop(state);
+        self.0.changed.notify_waiters();
+    }
+
     /// The next so many writes are too much.
     pub fn be_busy(&self, times: u32) {
         self.state().busy = times;
@@ -236,14 +246,19 @@ impl Cluster {
         let (head, body) = request.into_parts();
         let (is_hung, is_gone) = {
             let mut state = self.state();
+            let is_dry = head.uri.query().is_some_and(|query| query.contains("dryRun"));
             match head.uri.path().starts_with(NODE_LOCALITIES) {
-                true => state.node_writes += 1,
+                true => state.node_writes += usize::from(!is_dry),
                 false => state.requests.push(format!("{} {}", head.method, head.uri)),
             }
             (state.is_hung, state.is_gone)
         };
         if is_hung {
             pending::<()>().await;
+        }
+        if self.state().refuses_token {
+            let body = json!({"code": 401, "message": "Unauthorized"});
+            return Ok(answer(StatusCode::UNAUTHORIZED, &body));
         }
         if is_gone {
             return Err(std::io::Error::other("connection refused"));
@@ -266,6 +281,7 @@ impl Cluster {
                 answer(StatusCode::NOT_FOUND, &json!({"code": 404, "message": "page not found"}))
             }
             Method::GET => self.list(path, query.get("fieldSelector").copied().unwrap_or_default()),
+            _ if query.contains_key("dryRun") => self.try_write(),
             _ => self.write(&head.method, path, &bytes),
         })
     }
@@ -347,6 +363,16 @@ impl Cluster {
         let frames = UnboundedReceiverStream::new(receiver)
             .map(|line: String| Ok(Frame::data(Bytes::from(line))));
         Response::new(BodyExt::boxed(StreamBody::new(frames)))
+    }
+
+    /// A write of the node's object that changes nothing.
+    fn try_write(&self) -> Answer {
+        match self.state().kinds.is_empty() {
+            true => {
+                answer(StatusCode::NOT_FOUND, &json!({"code": 404, "message": "page not found"}))
+            }
+            false => answer(StatusCode::OK, &json!({})),
+        }
     }
 
     fn write(&self, method: &Method, path: &str, body: &[u8]) -> Answer {

@@ -89,6 +89,44 @@ async fn an_end_that_nobody_has_seen_is_reported_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_end_whose_event_is_not_stored_any_more_is_reported_once() {
+    for (is_kept, reason, line) in [
+        (
+            true,
+            "Completed",
+            "Container proxy completed: migrated memory from remote numa: 2,8 to local numa: 0,2",
+        ),
+        (
+            false,
+            "Completed",
+            "Container proxy skipped: it has run, and numalocd does not keep the result any more",
+        ),
+    ] {
+        let (cluster, fake, agent) = begun(BEST).await;
+        drop(agent);
+        // The event of one of the two is still there.
+        fake.happens(end(&schedule(&fake, "web"), 1, 100, true, (100, 0)));
+        let proxy = schedule(&fake, "proxy");
+        let job = is_kept.then(|| samples::job(&proxy, 2, 90));
+        fake.ended_long_ago(&proxy.name, "jobs/2", job);
+        let agent = Agent::start(&cluster, fake.clone());
+        until(async || status(&cluster).is_some()).await;
+        let events = cluster.events("shop/web-1");
+        assert!(
+            matches!(&events[..], [event] if event.contains(reason) && event.contains(line)),
+            "{events:?}"
+        );
+        assert_eq!(status(&cluster).expect("it was just there")["phase"], "Completed");
+        drop(agent);
+        cluster.requests();
+        let _agent = Agent::start(&cluster, fake.clone());
+        sleep(Duration::from_secs(600)).await;
+        let writes = cluster.requests().into_iter().filter(|request| !request.starts_with("GET"));
+        assert_eq!(writes.collect::<Vec<_>>(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_end_is_told_before_a_policy_that_has_changed_since_runs_again() {
     let (cluster, fake, agent) = begun(BEST).await;
     drop(agent);
@@ -110,14 +148,22 @@ async fn a_container_that_gets_no_schedule_holds_up_no_other() {
     config.pods.ceilings.containers = 1;
     let _agent = Agent::with(config, &cluster, fake.clone());
     until(async || fake.names().1.len() == 1).await;
+    let ends = || {
+        let events = cluster.events("shop/web-1");
+        events.iter().filter(|event| event.starts_with("MemoryLocalityCompleted")).count()
+    };
     sleep(Duration::from_secs(1)).await;
     let (_, schedule) = fake.schedules().pop_first().expect("one");
     fake.happens(end(&schedule, 1, 100, true, (100, 0)));
-    until(async || cluster.events("shop/web-1").len() == 1).await;
+    until(async || ends() == 1).await;
     // Nor is it told again when the pod loses a container's policy.
     cluster.annotate("shop/web-1", &[("numaloc.io/policy.container.proxy", "none")]);
     sleep(Duration::from_secs(600)).await;
-    assert_eq!(cluster.events("shop/web-1").len(), 1);
+    assert_eq!(
+        (ends(), cluster.events("shop/web-1").len()),
+        (1, 2),
+        "the other is that of the one without"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,6 +265,36 @@ async fn a_pod_that_another_agent_writes_about_is_left_to_it() {
             false => until(async || fake.names().1 == ids(1)).await,
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_passes_to_another_agent_while_it_runs_and_one_that_asks_for_nothing_is_no_conflict()
+{
+    let (cluster, fake, _agent) =
+        begun(r#"{"policy": "bestEffort", "migrateIntervalMinutes": 1}"#).await;
+    both(&fake, 100, true, (100, 0));
+    until(async || status(&cluster).is_some()).await;
+    cluster.pod(pod(2));
+    let key = format!("f:{STATUS_KEY}");
+    for name in ["shop/web-1", "shop/web-2"] {
+        cluster.change(name, |pod| {
+            pod["metadata"]["annotations"][STATUS_KEY] = r#"{"phase": "InProgress"}"#.into();
+            pod["metadata"]["managedFields"] = serde_json::json!([
+                {"manager": "numaloc-agent", "time": "2026-11-26T12:00:00Z", "fieldsV1": {"f:metadata": {"f:annotations": {&key: {}}}}},
+                {"manager": "koordlet", "time": "2026-11-26T12:00:01Z", "fieldsV1": {"f:metadata": {"f:annotations": {&key: {}}}}},
+            ]);
+        });
+    }
+    until(async || fake.names().1.is_empty()).await;
+    until(async || cluster.events("shop/web-1").len() == 2).await;
+    let events = cluster.events("shop/web-1");
+    let names = |event: &&String| event.starts_with("MemoryLocalityConflict: koordlet writes");
+    assert_eq!(events.iter().filter(names).count(), 1, "{events:?}");
+    sleep(Duration::from_secs(600)).await;
+    // Nobody acts for the other one, and its status is not ours.
+    assert!(cluster.events("shop/web-2").is_empty());
+    let theirs = cluster.annotation("shop/web-2", STATUS_KEY);
+    assert_eq!(theirs.as_deref(), Some(r#"{"phase": "InProgress"}"#));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use numaloc_api::{
     samples, v1,
-    value::{Event, EventType, JobId, MemberState, ScheduleId},
+    value::{Event, EventType, Job, JobId, JobState, MemberState, ScheduleId},
 };
 use numaloc_core::{Locality, Share};
 use serde_json::{Value, json};
@@ -75,4 +75,24 @@ pub fn end(
         ..samples::event()
     };
     (&event).into()
+}
+
+/// The job of a run of a schedule that has moved all memory, and ended at this time.
+pub fn job(schedule: &v1::Schedule, number: u64, seconds: u64) -> v1::Job {
+    let share = Share { local_bytes: 100 * 4096, remote_bytes: 0 };
+    let mut member = samples::member();
+    member.failed.clear();
+    member.after = Some(Locality { movable: share, overall: share });
+    member.state = MemberState::Succeeded;
+    let job = Job {
+        id: JobId::numbered(number),
+        state: JobState::Succeeded,
+        state_message: format!("run {number}"),
+        schedule: ScheduleId::from_name(&schedule.name),
+        members: vec![member],
+        more_members: 0,
+        ended: Some(samples::at(1000 * seconds)),
+        ..samples::job()
+    };
+    (&job).into()
 }

@@ -82,6 +82,9 @@ fn what_is_switched_off_is_told_from_what_cannot_be_understood() {
     let left = made(&[(POLICY_KEY, "bestEffort")], Some("koordlet acts for it"));
     assert!(scheduled(&left).is_empty() && !left.is_off);
     assert_eq!(left.events[0].reason, EventReason::Conflict);
+    // The other one acts for it no more than we would: there is nothing to say, and its status is not ours to close.
+    let asks_nothing = made(&[(POLICY_KEY, "none")], Some("koordlet acts for it"));
+    assert!(asks_nothing.events.is_empty() && asks_nothing.other.is_none() && !asks_nothing.is_off);
 }
 
 #[test]
