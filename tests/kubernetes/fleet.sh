@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2154,SC2034  # variables cross between this and agent
 # Many agents that start at once. Sourced by agent.
 
 fleet() { # ARG...

@@ -222,7 +222,8 @@ async fn schedules_go_on_while_the_server_is_away_or_forgets() {
 async fn a_server_that_hangs_is_asked_less_and_less() {
     let cluster = Cluster::new();
     let _agent = Agent::start(&cluster, Fake::new(MARK));
-    sleep(Duration::from_secs(60)).await;
+    // Until each watch has told its version.
+    sleep(Duration::from_secs(100)).await;
     cluster.hang(true);
     // Until all watches are given up.
     sleep(Duration::from_secs(200)).await;
@@ -231,6 +232,20 @@ async fn a_server_that_hangs_is_asked_less_and_less() {
     // Five kinds, each attempt 10 s long, and then a pause of 8 s at least.
     let attempts = cluster.requests().len();
     assert!(attempts <= 5 * 600 / 18 + 5, "{attempts} attempts within 600 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_may_be_silent_until_it_ends() {
+    let cluster = Cluster::new();
+    cluster.be_silent();
+    cluster.define();
+    let _agent = Agent::start(&cluster, Fake::new(MARK));
+    sleep(Duration::from_secs(60)).await;
+    cluster.requests();
+    sleep(Duration::from_secs(3600)).await;
+    // This server never ends one: each is given up after its time and two minutes more.
+    let requests = cluster.requests().len();
+    assert!(requests <= 5 * 3600 / 420, "{requests} requests in an hour");
 }
 
 #[tokio::test(start_paused = true)]

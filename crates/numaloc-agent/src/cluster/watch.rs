@@ -11,10 +11,11 @@ use std::{convert::Infallible, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// How long a watch is asked for, and up to how much more by chance, so that agents that were started at once do not all come back at
-/// once. The server tells at least each minute that it is there.
+/// once.
 const WATCH_SECONDS: u64 = 300;
 const WATCH_JITTER_SECONDS: u64 = 300;
-/// A watch that has said nothing for so long is broken.
+/// A watch that has told its version once does so each minute: one that has said nothing for so long is broken. Of a kind that has not
+/// changed since the server's start it tells none until it ends (apiserver/pkg/storage/cacher, `dispatchEvents`).
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Waits between attempts: doubled each time, by chance up to as much again.
 const FIRST: Duration = Duration::from_millis(200);
@@ -49,8 +50,8 @@ impl Selection {
         }
     }
 
-    fn watch(&self, version: &str) -> String {
-        let seconds = watch_time().as_secs();
+    fn watch(&self, version: &str, time: Duration) -> String {
+        let seconds = time.as_secs();
         format!(
             "{}?watch=true&allowWatchBookmarks=true&{}resourceVersion={}&timeoutSeconds={seconds}",
             self.path,
@@ -179,8 +180,10 @@ async fn follow_once<T: Object>(
             version.insert(metadata.resource_version).clone()
         }
     };
-    let mut lines: Lines = api.watch(&selection.watch(&from), selection.form).await?;
-    while let Some(line) = lines.next(PATIENCE).await? {
+    let time = watch_time();
+    let mut lines: Lines = api.watch(&selection.watch(&from, time), selection.form).await?;
+    let mut patience = time + PATIENCE;
+    while let Some(line) = lines.next(patience).await? {
         let change: Change<T> = match serde_json::from_slice(&line) {
             Ok(change) => change,
             Err(error) => {
@@ -200,7 +203,7 @@ async fn follow_once<T: Object>(
         match change {
             Change::Added(one) | Change::Modified(one) => sink.applied(one),
             Change::Deleted(one) => sink.deleted(one),
-            Change::Bookmark(_) => {}
+            Change::Bookmark(_) => patience = PATIENCE,
             Change::Error(status) => return Err(status.error()),
         }
     }
@@ -223,6 +226,6 @@ mod tests {
             selection.list(),
             "/api/v1/pods?fieldSelector=spec.nodeName%3Da%26b&resourceVersion=0"
         );
-        assert!(selection.watch("7").contains("&resourceVersion=7&timeoutSeconds="));
+        assert!(selection.watch("7", FIRST).contains("&resourceVersion=7&timeoutSeconds="));
     }
 }

@@ -48,6 +48,8 @@ struct State {
     is_hung: bool,
     is_gone: bool,
     refuses_token: bool,
+    /// Its watches tell no version, as those of kinds that have not changed since its start.
+    is_silent: bool,
     /// The next writes are refused like this, with a time to wait.
     busy: u32,
     /// The next writes are refused for want of a right.
@@ -214,6 +216,11 @@ impl Cluster {
         self.0.changed.notify_waiters();
     }
 
+    /// Its watches tell nothing but changes.
+    pub fn be_silent(&self) {
+        self.state().is_silent = true;
+    }
+
     /// Whether it is there.
     pub fn go(&self, is_gone: bool) {
         let mut state = self.state();
@@ -349,7 +356,10 @@ impl Cluster {
                         () = changed => {}
                         () = sender.closed() => return,
                         () = minute => {
-                            let is_hung = cluster.state().is_hung;
+                            let is_hung = {
+                                let state = cluster.state();
+                                state.is_hung || state.is_silent
+                            };
                             let meta = json!({"metadata": {"resourceVersion": at.to_string()}});
                             let line = format!("{}\n", json!({"type": "BOOKMARK", "object": meta}));
                             if !is_hung && sender.send(line).is_err() {
