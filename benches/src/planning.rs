@@ -138,6 +138,7 @@ fn extent(start: u64, bytes: u64) -> Extent {
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
         mappers: Default::default(),
+        stripe: None,
         name: "".into(),
         residency: Residency { nodes: nodes.into(), ..Residency::default() },
     }

@@ -43,6 +43,8 @@ pub fn spinners(count: usize, place: impl FnOnce(Layout) -> Layout) -> Vec<App> 
 pub struct Layout {
     pub cpu_nodes: Option<String>,
     pub mem_node: u32,
+    /// Nodes that memory comes from in turn, instead of `mem_node`, and whether the host's weights count.
+    pub interleave: Option<(String, bool)>,
     pub copy_node: Option<u32>,
     pub load: &'static str,
     pub user: Option<u32>,
@@ -60,6 +62,7 @@ impl Layout {
         Self {
             cpu_nodes: Some("0".into()),
             mem_node: 1,
+            interleave: None,
             copy_node: None,
             load: "write",
             user: None,
@@ -77,6 +80,11 @@ impl Layout {
     /// Has its memory on this node.
     pub fn memory_on(mut self, node: u32) -> Self {
         self.mem_node = node;
+        self
+    }
+    /// Has its memory on these nodes in turn, with the host's weights if `weighted`.
+    pub fn interleaved(mut self, nodes: &str, weighted: bool) -> Self {
+        self.interleave = Some((nodes.to_owned(), weighted));
         self
     }
     /// Has its own copies of pages that a child shares on this node.
@@ -125,7 +133,16 @@ impl Layout {
         if let Some(uid) = self.user {
             command.uid(uid).gid(uid);
         }
-        command.args(["--mem-node", &self.mem_node.to_string(), "--load", self.load]);
+        match &self.interleave {
+            Some((nodes, weighted)) => {
+                command.args(["--interleave", nodes]);
+                command.args(weighted.then_some("--weighted"));
+            }
+            None => {
+                command.args(["--mem-node", &self.mem_node.to_string()]);
+            }
+        }
+        command.args(["--load", self.load]);
         if let Some(node) = self.copy_node {
             command.args(["--copy-node", &node.to_string()]);
         }

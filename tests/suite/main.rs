@@ -55,6 +55,7 @@ mod service;
 mod shared;
 mod sparse;
 mod sparse4;
+mod spread;
 mod stale;
 mod stressors;
 mod sysv;

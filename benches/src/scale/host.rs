@@ -163,6 +163,7 @@ fn extent(
         policy,
         hugetlb_bytes: None,
         mappers: Default::default(),
+        stripe: None,
         name: "".into(),
         residency: Residency { nodes, ..Residency::default() },
     }

@@ -5,3 +5,4 @@ pub mod heat;
 pub mod home_rule;
 pub mod options;
 pub mod pace;
+pub mod placement;

@@ -15,13 +15,17 @@ use crate::{
 };
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
-/// The nodes where a process's memory belongs: those that the request names, else those of its CPUs.
+/// The nodes where a process's memory belongs: those that the request names, else those of its CPUs. A placement on several nodes
+/// uses only those of them that the cpuset of the process allows.
 pub fn home(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
-    match (&options.to, options.home) {
-        (Some(nodes), _) => nodes.clone(),
-        (None, HomeRule::Cpus) => topology.local_nodes(&process.cpus),
-        (None, HomeRule::Busy) => busy(topology, process),
+    if let Some(nodes) = options.placement.nodes().or_else(|| options.to.clone()) {
+        return nodes;
     }
+    let nodes = match options.home {
+        HomeRule::Cpus => topology.local_nodes(&process.cpus),
+        HomeRule::Busy => busy(topology, process),
+    };
+    if options.placement.is_wide() { nodes.and(&process.mems_allowed) } else { nodes }
 }
 
 /// The nodes of the busy threads.

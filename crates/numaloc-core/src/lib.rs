@@ -29,6 +29,11 @@
 //! **The account closes.** [`Account::found`] is fed by the scan, the other amounts by the settling of each page, and they must agree
 //! ([`Account::closes`]). What no window reached is accounted for by the numbers of the plan, with the reason.
 //!
+//! **A placement on several nodes divides an extent into stripes.** Which node a folio belongs on is a function of its index, which the
+//! kernel uses in the same way (`memory/stripe`). The survey's one pass counts the pages of each stripe by the node that they are on.
+//! Each [`Stripe`] is an extent of its own with that one node as its home, so all that follows (routes, windows, calls, accounts) is as
+//! for a home of one node. The extents of one range are the columns of a sparse matrix: node a page is on, node it belongs on.
+//!
 //! ## The way from a survey to a plan
 //!
 //! ```
@@ -61,6 +66,7 @@
 //!     policy: Mempolicy::Default,
 //!     hugetlb_bytes: None,
 //!     mappers: Default::default(),
+//!     stripe: None,
 //!     name: "[heap]".into(),
 //!     residency: Residency {
 //!         nodes: [(NodeId(0), on(16 << 20)), (NodeId(1), on(48 << 20))].into(),
@@ -91,6 +97,7 @@ pub use ask::{
     home_rule::{self, HomeRule},
     options::{self, Options},
     pace::{self, GuardBounds, NumaBalancing, Order, Pace, Pacing, Profile},
+    placement::{self, Placement, weighted::Weights},
 };
 pub use home::claim::{self, Claim, Claims};
 pub use machine::{
@@ -104,9 +111,11 @@ pub use machine::{
 pub use memory::{
     chunks::{self, Chunks},
     claim_set::{self, ClaimSet},
+    cycle::{self, Cycle},
     extent::{self, Extent, Kind, Mappers, Mapping, NodeResidency, Pages, Residency},
     locality::{self, Locality, Share},
     mempolicy::{self, Mempolicy},
+    stripe::{self, Indexing, Origin, Stripe},
 };
 pub use plan::{
     CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, WideThread, cache_move, exchange,

@@ -2,6 +2,8 @@
 
 pub mod chunks;
 pub mod claim_set;
+pub mod cycle;
 pub mod extent;
 pub mod locality;
 pub mod mempolicy;
+pub mod stripe;

@@ -21,6 +21,7 @@ use crate::{
         chunks::Chunks,
         extent::{Kind, Mappers, Mapping, Pages},
         locality::{Locality, Share},
+        stripe::Stripe,
     },
     plan::route::Routes,
     result::account::Reason,
@@ -39,6 +40,8 @@ pub enum Skip {
     NoTargetNode,
     /// It has no online CPU, or no node with CPUs has memory.
     NoLocalMemory,
+    /// Its memory is to be on several nodes, and its CPUs are on one.
+    OneNode,
 }
 
 impl Skip {
@@ -47,6 +50,7 @@ impl Skip {
         match self {
             Self::NoTargetNode => "no target node",
             Self::NoLocalMemory => "no local node has memory",
+            Self::OneNode => "only one node for a placement on several",
         }
     }
 }
@@ -124,6 +128,8 @@ pub struct Move {
     pub mappings: Vec<Mapping>,
     /// Which pages of the range belong to the extent.
     pub pages: Pages,
+    /// Which of these pages, if they belong on several nodes in turn.
+    pub stripe: Option<Stripe>,
     /// Length of its range in bytes, resident or not.
     pub bytes: u64,
     /// What backs its pages; see [`Kind`].

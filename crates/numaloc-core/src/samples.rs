@@ -3,7 +3,7 @@
 
 use crate::{
     Account, CacheStop, CallStats, Compact, HomeRule, HugetlbSource, Identity, Locality, MakeRoom,
-    Offload, OffloadUse, Options, Order, Pacing, ProcessOutcome, Profile, Reason, Share,
+    Offload, OffloadUse, Options, Order, Pacing, Placement, ProcessOutcome, Profile, Reason, Share,
 };
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ pub fn options() -> Options {
         include_bound: true,
         target_ratio: 90,
         to: "0,2".parse().ok(),
+        // The only placement that nodes can be named for in `to`.
+        placement: Placement::Home,
         home: HomeRule::Busy,
         from: "8,65535".parse().ok(),
         include_gigantic: true,

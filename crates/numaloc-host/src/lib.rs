@@ -80,6 +80,7 @@ pub use survey::{
     Survey, Surveyor,
     arrivals::{Arrivals, Groups},
     crew::{Crew, Cut, Newcomers},
+    folios::{FolioPart, Folios},
     page_access::{PageAccess, Source},
     placement::{KnownHost, Policies},
     scan::{Ownership, PageLocation, PageRun, Precision, Scanned, Scanner},

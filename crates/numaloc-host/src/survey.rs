@@ -6,6 +6,7 @@ pub(crate) mod crew;
 pub(crate) mod crowd_tests;
 mod early_read;
 pub(crate) mod extents;
+pub(crate) mod folios;
 mod growing;
 pub(crate) mod mappers;
 pub(crate) mod merged;
@@ -18,6 +19,7 @@ pub(crate) mod scan;
 pub(crate) mod space;
 pub(crate) mod used_files;
 pub(crate) mod vmas;
+mod wide;
 
 use crate::{
     Arrivals, Error, Roots,
@@ -26,16 +28,18 @@ use crate::{
         crew::{Growth, Newcomers},
         early_read::EarlyRead,
         extents::{Overlaps, Part},
+        folios::Folios,
         mappers::MapperSearch,
         page_access::PageAccess,
         placement::{KnownHost, Placements, Placing, Policies},
-        residency::ExtentPages,
+        residency::{ByStripe, ExtentPages, Looker},
         scan::{Precision, Scanner},
         space::{AddressSpace, check_answering, distinct},
     },
 };
 use numaloc_core::{
-    Claims, Extent, Options, Pages, Process, Profile, Topology,
+    Claims, Extent, Indexing, NodeId, Options, Pages, Process, Profile, Residency, Stripe,
+    Topology,
     planner::{self, Surveyed},
 };
 use std::{sync::Arc, thread};
@@ -101,7 +105,8 @@ impl<'a> Surveyor<'a> {
     ///
     /// # Errors
     /// [`Error::NoRights`] if a process may not be read, [`Error::Silent`] if it cannot be read now, [`Error::Pages`] if its
-    /// pages cannot be read, [`Error::Overlaps`] if its mappings cannot be compared, [`Error::Stopped`], and the errors of
+    /// pages cannot be read, [`Error::FramesHidden`], [`Error::NodesForbidden`] or [`Error::NarrowPlacement`] if the placement of the
+    /// options cannot be had, [`Error::Overlaps`] if its mappings cannot be compared, [`Error::Stopped`], and the errors of
     /// reading the host's page frames and the process's files.
     pub fn survey(
         self,
@@ -146,13 +151,15 @@ fn look(
     let search = MapperSearch { roots, spaces: &spaces, arrivals, tells_shared_tables, stop };
     search.fill(&mut all)?;
     let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
+    wide::check(topology, page_access.source, options, &processes)?;
     let claims = planner::claims(topology, &processes, options);
     // Only the fastest run is worth it that threads which map memory wait for it.
     let is_fastest = options.pacing.profile == Profile::Fast
         && matches!(policies, Policies::Ask | Policies::Known(_));
-    let scanner = || {
+    let looker = || {
         let scanner = Scanner::new(roots, &page_access, Precision::Sampled);
-        if is_fastest { scanner } else { scanner.with_gaps() }
+        let scanner = if is_fastest { scanner } else { scanner.with_gaps() };
+        Looker { scanner, folios: Folios::new(roots) }
     };
     let threads = options.pacing.pace().workers;
     let refused = |Overlaps { process, mappings, name }: Overlaps| {
@@ -160,7 +167,7 @@ fn look(
         let (pid, comm, name) = (identity.pid, comm.clone(), name.to_string());
         Error::Overlaps { pid, comm, name, mappings }
     };
-    let find = |parts: &[Part]| residency::find(parts, &spaces, &claims, threads, &scanner, stop);
+    let find = |parts: &[Part]| residency::find(parts, &spaces, &claims, threads, &looker, stop);
     let look_again = || page_access.remapped.as_ref().is_some_and(|remapped| remapped.assign());
     let newcomers = match growth {
         Some(growth) => Newcomers::new(growth.clone(), &spaces, &claims),
@@ -172,8 +179,9 @@ fn look(
             Policies::Ask => EarlyRead::begin(scope, &spaces, &all, threads, stop),
             _ => None,
         };
-        let mut extents = find_extents(all, refused, find, look_again)?;
-        growing::count(&newcomers, &mut extents, &scanner, stop)?;
+        let stripes = Stripes { claims: &claims, indexing: page_access.indexing };
+        let mut extents = find_extents(all, &stripes, refused, find, look_again)?;
+        growing::count(&newcomers, &mut extents, &looker, stop)?;
         go_on()?;
         let placing = Placing {
             spaces: &spaces,
@@ -195,32 +203,61 @@ fn look(
 /// after that, because pages have been assigned to other extents.
 fn find_extents(
     vmas: Vec<Vec<Vma>>,
+    stripes: &Stripes<'_>,
     refused: impl Fn(Overlaps) -> Error,
     find: impl Fn(&[Part]) -> Result<Vec<ExtentPages>, Error>,
     look_again: impl Fn() -> bool,
 ) -> Result<Vec<Extent>, Error> {
-    let parts = extents::parts(vmas).map_err(&refused)?;
+    let parts = stripes.begin(extents::parts(vmas).map_err(&refused)?);
     let mut found = find(&parts)?;
     let several = parts.iter().zip(&found).map(|(part, found)| {
         found.several.ranges(part.offset, part.extent.bytes).collect::<Vec<_>>()
     });
     let several: Vec<_> = several.collect();
-    let common = extents::common(&parts, &several).map_err(refused)?;
+    let common = stripes.begin(extents::common(&parts, &several).map_err(refused)?);
     let mut found_common = find(&common)?;
     if look_again() {
         (found, found_common) = (find(&parts)?, find(&common)?);
     }
-    let own = parts.into_iter().zip(found);
-    let mut extents: Vec<Extent> =
-        own.map(|(part, found)| Extent { residency: found.residency, ..part.extent }).collect();
+    let mut extents = Vec::new();
+    for (part, found) in parts.into_iter().zip(found) {
+        let pages = part.extent.pages.clone();
+        extents.extend(stripes.extents(&part, &pages, found.own));
+    }
     for (part, found) in common.into_iter().zip(found_common) {
-        for (claims, residency) in found.common {
-            let pages = Pages::Common(claims);
-            extents.push(Extent { pages, residency, ..part.extent.clone() });
+        for (claims, found) in found.common {
+            extents.extend(stripes.extents(&part, &Pages::Common(claims), found));
         }
     }
     extents
         .retain(|extent| !extent.residency.nodes.is_empty() || extent.residency.unplaced_bytes > 0);
     extents.sort_by_key(|extent| (extent.mappings[0].process, extent.mappings[0].start));
     Ok(extents)
+}
+
+/// Divides extents into stripes.
+struct Stripes<'a> {
+    claims: &'a Claims,
+    indexing: Indexing,
+}
+
+impl Stripes<'_> {
+    /// Parts with origins as this kernel counts.
+    fn begin(&self, mut parts: Vec<Part>) -> Vec<Part> {
+        parts.iter_mut().for_each(|part| part.origin.indexing = self.indexing);
+        parts
+    }
+
+    /// An extent for each stripe that has pages, or a single one without a stripe.
+    fn extents(&self, part: &Part, pages: &Pages, found: ByStripe) -> Vec<Extent> {
+        let cycle = self.claims.on(&part.extent.mappings, pages).cycle.map(Arc::new);
+        let extent = |(node, residency): (Option<NodeId>, Residency)| {
+            let stripe = cycle.clone().zip(node).map(|(cycle, node)| {
+                let origin = part.origin;
+                Stripe { cycle, origin, node }
+            });
+            Extent { pages: pages.clone(), stripe, residency, ..part.extent.clone() }
+        };
+        found.into_iter().map(extent).collect()
+    }
 }

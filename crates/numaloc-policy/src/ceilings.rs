@@ -143,7 +143,8 @@ impl Ceilings {
             |what: &str| notes.push(format!("{what}; the operator of the node has set this bound"));
         let policy = &mut settings.policy;
         let options = &mut policy.options;
-        if options.to.is_some() && !self.named_nodes {
+        let names = options.to.is_some() || options.placement.nodes().is_some();
+        if names && !self.named_nodes {
             say("nothing is moved, because pods may not name the nodes that memory goes to");
             return None;
         }

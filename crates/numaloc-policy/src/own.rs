@@ -55,12 +55,12 @@ pub const SWITCH: &str = "policy";
 /// An empty list is a mistake of who meant to name something.
 const RULES: Rules = Rules { allowed: is_of_policies, empty_lists: false };
 
-/// Whether a policy may set a field. The target is the container, and the tenant the pod.
+/// Whether a policy may set a field. The target is the container, and the tenant the pod. Memory of pods is only brought home.
 pub fn is_of_policies(field: &FieldDescriptor) -> bool {
     match field.parent_message().name() {
         "Schedule" => matches!(field.name(), "spec" | "interval" | "jitter" | "paused"),
         "MigrationSpec" => field.name() != "target",
-        "Policy" => field.name() != "tenant",
+        "Policy" => !matches!(field.name(), "tenant" | "interleave" | "weighted"),
         _ => true,
     }
 }

@@ -140,7 +140,7 @@ fn completed(member: &MemberResult) -> Verdict {
 }
 
 fn skipped(member: &MemberResult) -> Verdict {
-    let has_no_target = [Skip::NoTargetNode, Skip::NoLocalMemory];
+    let has_no_target = [Skip::NoTargetNode, Skip::NoLocalMemory, Skip::OneNode];
     if has_no_target.iter().any(|skip| member.reason.starts_with(skip.message())) {
         return Verdict::NoTarget;
     }

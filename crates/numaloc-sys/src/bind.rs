@@ -6,13 +6,15 @@ use std::{io, ops::Range};
 pub(crate) const MASK_WORDS: usize = 16;
 pub(crate) const WORD_BITS: usize = u64::BITS as usize;
 
-/// The mask of one node.
+/// The mask of some nodes.
 ///
 /// # Panics
-/// If the node's number is over 1023.
-pub(crate) fn mask(node: u32) -> [u64; MASK_WORDS] {
+/// If a node's number is over 1023.
+pub(crate) fn mask(nodes: &[u32]) -> [u64; MASK_WORDS] {
     let mut mask = [0; MASK_WORDS];
-    mask[node as usize / WORD_BITS] = 1 << (node as usize % WORD_BITS);
+    for &node in nodes {
+        mask[node as usize / WORD_BITS] |= 1 << (node as usize % WORD_BITS);
+    }
     mask
 }
 
@@ -21,7 +23,7 @@ pub(crate) fn mask(node: u32) -> [u64; MASK_WORDS] {
 /// # Errors
 /// Those of mbind(2): EINVAL for a node without memory or outside cpuset.mems.
 pub(crate) fn bind_range(range: Range<u64>, node: u32) -> io::Result<()> {
-    let mask = mask(node);
+    let mask = mask(&[node]);
     let (length, mode, flags) = (range.end - range.start, libc::MPOL_BIND, 0);
     let bits = MASK_WORDS * WORD_BITS;
     // SAFETY: the kernel reads `bits` bits from `mask`, which has as many; a policy changes neither content nor validity of the range.

@@ -11,7 +11,7 @@ mod uring;
 mod userfault;
 
 pub use fork::{fork_elsewhere, fork_paused, fork_reader};
-pub use policy::set_thread_policy;
+pub use policy::{interleave_thread, set_thread_policy};
 pub use region::{Advice, Backing, Region};
 pub use segment::{new_segment, remove_segment};
 pub use sharer::{Then, leave_thread, share_memory, tell_sharer};

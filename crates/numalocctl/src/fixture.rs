@@ -80,6 +80,7 @@ fn extent(mappings: &[(usize, u64)], kind: Kind, name: &str, nodes: &[(u32, u64,
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
         mappers: Default::default(),
+        stripe: None,
         name: name.into(),
         residency: Residency {
             nodes: nodes.iter().map(resident).collect(),

@@ -176,6 +176,7 @@ fn extent(process: u64, index: u64) -> Extent {
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
         mappers: Default::default(),
+        stripe: None,
         name: "".into(),
         residency: Residency {
             nodes: [(NodeId(0), resident), (NodeId(1), resident)].into(),

@@ -102,7 +102,7 @@ enum_names!(Kind => v1::MemoryKind {
     Anonymous => Anonymous, Heap => Heap, Stack => Stack, File => File, Shmem => Shmem,
 });
 enum_names!(Skip => v1::SkipReason {
-    NoTargetNode => NoTargetNode, NoLocalMemory => NoLocalMemory,
+    NoTargetNode => NoTargetNode, NoLocalMemory => NoLocalMemory, OneNode => OneNode,
 });
 
 macro_rules! plain_names {

@@ -1,18 +1,17 @@
 //! A policy from the API and to it: a new field has its line in each of the two functions here.
 
 use super::{
-    check::{count, duration, number, token},
-    names::{self, index, int, named},
+    check::{duration, number, token},
+    names::{self, int, named},
+    placement::{self, node_ids, node_set},
 };
 use crate::{
-    Problem, Violations, v1,
+    Violations, v1,
     value::{Policy, TOKEN_MAX},
 };
-use numaloc_core::{NodeId, NodeSet, Options, Pacing, ids::INDEX_MAX};
+use numaloc_core::{Options, Pacing};
 use std::time::Duration;
 
-/// Most nodes that a request may name: the largest number that the kernel supports.
-const NODES_MAX: usize = 1024;
 /// Bounds of `max_stall`. In less time not even one small page is moved. More time bounds nothing in practice.
 pub const STALL_MIN: Duration = Duration::from_micros(100);
 /// Longest stall that a request may allow for one call.
@@ -26,6 +25,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
     let ratio = number(&at("target_ratio_percent"), ratio, 0..=100, bad);
     let reserve = 0..=i64::MAX.unsigned_abs();
     let node_cpu = from.node_cpu_percent_max.map(i64::from);
+    let (to, placement) = placement::read(field, from.placement, bad);
     let options = Options {
         include_shared: from.include_shared,
         exclude_file: from.exclude_file,
@@ -43,12 +43,8 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         },
         order: named(&at("order"), from.order, bad).unwrap_or_default(),
         target_ratio: ratio.and_then(|ratio| u8::try_from(ratio).ok()).unwrap_or(100),
-        to: match from.placement {
-            None | Some(v1::policy::Placement::Local(_)) => None,
-            Some(v1::policy::Placement::Nodes(nodes)) => {
-                Some(node_set(&at("nodes.node_ids"), &nodes.node_ids, bad))
-            }
-        },
+        to,
+        placement,
         from: match from.from_node_ids.is_empty() {
             true => None,
             false => Some(node_set(&at("from_node_ids"), &from.from_node_ids, bad)),
@@ -69,17 +65,10 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
 
 impl From<&Policy> for v1::Policy {
     fn from(policy: &Policy) -> Self {
-        use v1::policy::Placement;
         let options = &policy.options;
-        let placement = match &options.to {
-            None => Placement::Local(v1::LocalPlacement {}),
-            Some(nodes) => {
-                Placement::Nodes(v1::NodesPlacement { node_ids: node_ids(nodes).collect() })
-            }
-        };
         let qos_class = policy.qos_class.map_or(v1::QosClass::Unspecified, Into::into);
         Self {
-            placement: Some(placement),
+            placement: Some(placement::written(options)),
             include_shared: options.include_shared,
             exclude_file: options.exclude_file,
             include_bound: options.include_bound,
@@ -110,28 +99,4 @@ impl From<v1::Policy> for Policy {
     fn from(message: v1::Policy) -> Self {
         policy("", Some(message), &mut Violations::of_record())
     }
-}
-
-fn node_set(field: &str, from: &[i32], bad: &mut Violations) -> NodeSet {
-    let mut nodes = NodeSet::new();
-    if from.is_empty() {
-        bad.push(field, Problem::Missing);
-    }
-    if !count(field, from.len(), NODES_MAX, bad) {
-        return nodes;
-    }
-    for (index, &node) in from.iter().enumerate() {
-        match u32::try_from(node).ok().filter(|&node| node <= INDEX_MAX) {
-            Some(node) => nodes.insert(NodeId(node)),
-            None => {
-                let (min, max) = ("0".to_owned(), INDEX_MAX.to_string());
-                bad.push(format!("{field}[{index}]"), Problem::OutOfRange { min, max });
-            }
-        }
-    }
-    nodes
-}
-
-fn node_ids(nodes: &NodeSet) -> impl Iterator<Item = i32> {
-    nodes.iter().map(|node| index(node.0))
 }

@@ -5,6 +5,7 @@ use crate::{
         compact::Compact,
         home_rule::HomeRule,
         pace::{Order, Pacing},
+        placement::Placement,
     },
     machine::{
         ids::NodeSet,
@@ -28,6 +29,8 @@ pub struct Options {
     pub target_ratio: u8,
     /// Bring pages to these nodes instead of the nodes of the process's CPUs.
     pub to: Option<NodeSet>,
+    /// On which of the nodes each page belongs. Placements on several nodes name their nodes themselves: then `to` is not set.
+    pub placement: Placement,
     /// Which threads' CPUs decide the home of a process, if `to` names no nodes.
     pub home: HomeRule,
     /// Move pages from these nodes only. `None`: from all nodes except [`Topology::other_tiers`].
@@ -56,6 +59,7 @@ impl Default for Options {
             include_bound: false,
             target_ratio: 100,
             to: None,
+            placement: Placement::default(),
             home: HomeRule::default(),
             from: None,
             include_gigantic: false,
@@ -72,11 +76,14 @@ impl Default for Options {
 impl Options {
     /// The nodes that pages may leave. By default pages stay on memory-only nodes of another tier. The kernel demotes
     /// little-used pages to such nodes (mm/vmscan.c, `demote_folio_list`) and would do it again, and a GPU's memory is
-    /// for the GPU.
+    /// for the GPU. A placement that names such a node puts pages there on purpose, and so may take them from there.
     pub fn sources(&self, topology: &Topology) -> NodeSet {
         match &self.from {
             Some(nodes) => nodes.clone(),
-            None => topology.ids().minus(&topology.other_tiers()),
+            None => {
+                let named = self.placement.nodes().unwrap_or_default();
+                topology.ids().minus(&topology.other_tiers().minus(&named))
+            }
         }
     }
 

@@ -7,7 +7,8 @@ use crate::{
     machine::ids::NodeSet,
     memory::{
         claim_set::ClaimSet,
-        extent::{Mapping, Pages},
+        cycle::Cycle,
+        extent::{Extent, Mapping, Pages},
     },
 };
 use std::collections::HashMap;
@@ -19,6 +20,8 @@ pub struct Claim {
     pub home: NodeSet,
     /// Nodes that the cpuset of the process allows.
     pub allowed: NodeSet,
+    /// How its pages take turns on the nodes of its home; `None` if they belong on any of them.
+    pub cycle: Option<Cycle>,
 }
 
 /// The claims of a target's processes. Equal claims are stored once.
@@ -61,6 +64,15 @@ impl Claims {
         processes.into_iter().map(|process| self.number(process)).collect()
     }
 
+    /// The joined claim on the pages of an extent. Those of a stripe are at home on its node alone.
+    pub fn on_extent(&self, extent: &Extent) -> Claim {
+        let claim = self.on(&extent.mappings, &extent.pages);
+        match &extent.stripe {
+            Some(stripe) => Claim { home: [stripe.node].into_iter().collect(), ..claim },
+            None => claim,
+        }
+    }
+
     /// The joined claim of the processes that share the pages of an extent.
     pub fn on(&self, mappings: &[Mapping], pages: &Pages) -> Claim {
         match pages {
@@ -72,14 +84,15 @@ impl Claims {
     }
 
     /// Joins a set of claims to one. A page is at home where it is at home for at least one of the claims, and may go
-    /// only to nodes that all claims allow.
+    /// only to nodes that all claims allow. Pages of a process of which nothing is moved take no turns, whoever shares them.
     pub fn join(&self, set: &ClaimSet) -> Claim {
         let mut claims = set.numbers().map(|number| &self.different[number]);
-        let empty = || Claim { home: NodeSet::new(), allowed: NodeSet::new() };
+        let empty = || Claim { home: NodeSet::new(), allowed: NodeSet::new(), cycle: None };
         let first = claims.next().cloned().unwrap_or_else(empty);
         claims.fold(first, |joined, claim| Claim {
             home: joined.home.or(&claim.home),
             allowed: joined.allowed.and(&claim.allowed),
+            cycle: joined.cycle.zip(claim.cycle.as_ref()).map(|(one, other)| one.join(other)),
         })
     }
 }
@@ -89,7 +102,7 @@ mod tests {
     use super::*;
 
     fn claim(home: &str, allowed: &str) -> Claim {
-        Claim { home: home.parse().unwrap(), allowed: allowed.parse().unwrap() }
+        Claim { home: home.parse().unwrap(), allowed: allowed.parse().unwrap(), cycle: None }
     }
 
     #[test]

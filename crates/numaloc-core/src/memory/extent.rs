@@ -5,7 +5,7 @@
 
 use crate::{
     machine::ids::NodeId,
-    memory::{chunks::Chunks, claim_set::ClaimSet, mempolicy::Mempolicy},
+    memory::{chunks::Chunks, claim_set::ClaimSet, mempolicy::Mempolicy, stripe::Stripe},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -113,6 +113,8 @@ pub struct Extent {
     pub pages: Pages,
     /// Length of its range in bytes, resident or not.
     pub bytes: u64,
+    /// Which of these pages, if they belong on several nodes in turn. Each stripe is an extent of its own.
+    pub stripe: Option<Stripe>,
     /// What backs its pages; the same for all mappings.
     pub kind: Kind,
     /// The application's memory policy. If several mappings have policies, the first one found that is not the default.

@@ -1,7 +1,7 @@
 //! The planner: extents in, decisions out. Time and memory are linear in the number of extents.
 
 use crate::{
-    ask::{heat::HeatSource, options::Options},
+    ask::{heat::HeatSource, options::Options, placement::Placement},
     home::{
         claim::{Claim, Claims},
         wide_threads,
@@ -81,13 +81,13 @@ pub fn stay(topology: &Topology, process: &Process, options: &Options) -> NodeSe
 }
 
 /// Why nothing of a process with this home can be moved; `None` if something can.
-pub fn skip(topology: &Topology, home: &NodeSet) -> Option<Skip> {
-    if topology.with_memory().is_subset(home) {
-        Some(Skip::NoTargetNode)
-    } else if home.is_empty() {
+pub fn skip(topology: &Topology, home: &NodeSet, placement: &Placement) -> Option<Skip> {
+    if home.is_empty() {
         Some(Skip::NoLocalMemory)
+    } else if placement.is_wide() {
+        (home.len() == 1).then_some(Skip::OneNode)
     } else {
-        None
+        topology.with_memory().is_subset(home).then_some(Skip::NoTargetNode)
     }
 }
 
@@ -96,8 +96,10 @@ pub fn skip(topology: &Topology, home: &NodeSet) -> Option<Skip> {
 pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> Claims {
     let claim = |process: &Process| {
         let home = home(topology, process, options);
-        let home = if skip(topology, &home).is_some() { topology.ids() } else { home };
-        Claim { home, allowed: process.mems_allowed.clone() }
+        let is_skipped = skip(topology, &home, &options.placement).is_some();
+        let cycle = if is_skipped { None } else { options.placement.cycle(&home) };
+        let home = if is_skipped { topology.ids() } else { home };
+        Claim { home, allowed: process.mems_allowed.clone(), cycle }
     };
     processes.iter().map(claim).collect()
 }
@@ -146,7 +148,7 @@ impl<'a> Planner<'a> {
     }
 
     fn extent(&mut self, extent: Extent) {
-        let Claim { home, allowed } = self.claims.on(&extent.mappings, &extent.pages);
+        let Claim { home, allowed, cycle: _ } = self.claims.on_extent(&extent);
         let targets = self.targets(&extent, &home, &allowed);
         self.count(&extent, &home, targets.is_ok());
         let options = &self.plan.options;
@@ -190,11 +192,13 @@ impl<'a> Planner<'a> {
                     self.plan.unasked_bytes += owned_bytes;
                 }
                 let routes = self.routes(home, targets);
-                let Extent { mappings, pages, bytes, kind, hugetlb_bytes, mappers, .. } = extent;
+                let Extent { mappings, pages, stripe, bytes, kind, hugetlb_bytes, mappers, .. } =
+                    extent;
                 let (name, residency) = (extent.name, extent.residency);
                 let planned_move = Move {
                     mappings,
                     pages,
+                    stripe,
                     bytes,
                     kind,
                     hugetlb_bytes,
@@ -377,7 +381,7 @@ impl<'a> Planner<'a> {
 
 fn planned(topology: &Topology, process: &Process, options: &Options) -> PlannedProcess {
     let home = home(topology, process, options);
-    let skip = skip(topology, &home);
+    let skip = skip(topology, &home, &options.placement);
     let (resident, locality, counted, remote) = Default::default();
     let wide_threads = wide_threads(topology, process);
     let process = process.clone();

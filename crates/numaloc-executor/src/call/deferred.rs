@@ -185,6 +185,7 @@ mod tests {
             kind: Kind::Anonymous,
             hugetlb_bytes: None,
             mappers: Default::default(),
+            stripe: None,
             name: "".into(),
             routes: 0,
             remote: [(NodeId(1), bytes)].into(),

@@ -3,15 +3,15 @@
 use crate::{
     pages::{
         folio::{Folio, Shape, account, folios},
-        row::Row,
+        row::{self, Row},
         verify::{self, Verified},
     },
     work::Work,
 };
 use numaloc_core::{Kind, NodeId, Pages};
 use numaloc_host::{
-    AddressSpace, Crew, Cut, Error, FrameFile, Ownership, PageRun, Precision, Scanned, Scanner,
-    Survey,
+    AddressSpace, Crew, Cut, Error, FolioPart, Folios, FrameFile, Ownership, PageRun, Precision,
+    Scanned, Scanner, Survey,
 };
 use numaloc_sys::MoveFlag;
 use std::{ops::Range, sync::Arc};
@@ -28,6 +28,8 @@ pub struct Finder<'a> {
     crew: Option<Arc<Crew>>,
     scanner: Scanner,
     flags: Option<FrameFile>,
+    /// For extents that are divided into stripes.
+    folios: Folios,
 }
 
 /// The pages of a part of an extent that are away from home.
@@ -49,7 +51,8 @@ impl<'a> Finder<'a> {
     /// Opens the files that it needs.
     pub fn new(work: &'a Work<'a>, survey: &'a Survey) -> Self {
         let scanner = Scanner::new(work.roots, &survey.page_access, Precision::Exact);
-        Self { work, survey, crew: None, scanner, flags: FrameFile::flags(work.roots) }
+        let (flags, folios) = (FrameFile::flags(work.roots), Folios::new(work.roots));
+        Self { work, survey, crew: None, scanner, flags, folios }
     }
 
     /// Whether the target may get processes during the run.
@@ -133,6 +136,8 @@ impl<'a> Finder<'a> {
             flags: self.flags.as_mut(),
         };
         shape.refresh();
+        let whole = &mut self.folios;
+        whole.refresh();
         let (spaces, claims) = match &self.crew {
             Some(crew) => (&crew.spaces, &crew.claims),
             None => (&self.survey.spaces, &self.survey.claims),
@@ -148,30 +153,52 @@ impl<'a> Finder<'a> {
             }
             let (process, account) = (mapping.process, account(planned_move, mapping));
             let is_strangers = matches!(run.ownership, Ownership::Stranger | Ownership::Several);
-            if is_strangers && !plan.options.include_shared {
+            let stays = is_strangers && !plan.options.include_shared;
+            if stays && planned_move.stripe.is_none() {
                 found.strangers.push((account, run.offset..run.offset + run.bytes));
                 return;
             }
             let flag =
                 if run.ownership == Ownership::Exclusive { MoveFlag::Own } else { MoveFlag::All };
             let hugetlb_bytes = planned_move.hugetlb_bytes;
-            folios(&run, mapping.start + run.offset, &mut shape, &mut |address, bytes, count| {
-                let (choice, hinted, move_index) = (0, false, index);
-                let first = Folio {
-                    address,
-                    bytes,
-                    hugetlb_bytes,
-                    from,
-                    process,
-                    account,
-                    extent_start: mapping.start,
-                    flag,
-                    move_index,
-                    choice,
-                    attempts,
-                    hinted,
-                };
-                found.rows.push(Row { first, count });
+            let (choice, hinted, move_index) = (0, false, index);
+            let folio = |address, bytes| Folio {
+                address,
+                bytes,
+                hugetlb_bytes,
+                from,
+                process,
+                account,
+                extent_start: mapping.start,
+                flag,
+                move_index,
+                choice,
+                attempts,
+                hinted,
+            };
+            let address = mapping.start + run.offset;
+            let Some(stripe) = &planned_move.stripe else {
+                folios(&run, address, &mut shape, &mut |address, bytes, count| {
+                    found.rows.push(Row { first: folio(address, bytes), count });
+                });
+                return;
+            };
+            let memory = (planned_move.kind, hugetlb_bytes);
+            whole.parts(&run, address, memory, &mut |part: FolioPart| {
+                let head = part.head.wrapping_sub(mapping.start).cast_signed();
+                if !stripe.takes(head, part.folio_bytes) {
+                    return;
+                }
+                let offset = part.address - mapping.start;
+                match hugetlb_bytes {
+                    _ if stays => found.strangers.push((account, offset..offset + part.bytes)),
+                    // Kernels before 6.12 take only the address of the head, and its run shows the whole page.
+                    Some(bytes) if part.address == part.head => {
+                        row::push(&mut found.rows, folio(part.address, bytes));
+                    }
+                    Some(_) => {}
+                    None => row::push(&mut found.rows, folio(part.address, part.bytes)),
+                }
             });
         })
     }

@@ -19,6 +19,8 @@ const NOBODYS: usize = usize::MAX;
 pub struct MoveIndex {
     own: Ranges,
     common: Ranges,
+    /// For each move the first one of the same pages: that of another stripe, or itself.
+    first_stripes: Vec<usize>,
 }
 
 impl MoveIndex {
@@ -26,6 +28,9 @@ impl MoveIndex {
     pub fn new(moves: &[Move], stays: &[CommonStay]) -> Self {
         let mut move_index = Self::default();
         for (index, planned_move) in moves.iter().enumerate() {
+            let same = |&&first: &&usize| is_same(&moves[first], planned_move);
+            let first = move_index.first_stripes.last().filter(same).copied().unwrap_or(index);
+            move_index.first_stripes.push(first);
             let ranges = match planned_move.pages {
                 Pages::All => continue,
                 Pages::Own => &mut move_index.own,
@@ -64,10 +69,16 @@ impl MoveIndex {
             // The other processes no longer map it.
             (Pages::Common(_), _, None) => {
                 of(&self.own, mapping.process, address).is_none()
-                    && of(&self.common, mapping.process, address) == Some(index)
+                    && of(&self.common, mapping.process, address) == Some(self.first_stripes[index])
             }
         }
     }
+}
+
+/// Whether two moves are stripes of the same pages. Such moves follow each other.
+fn is_same(one: &Move, other: &Move) -> bool {
+    let are_stripes = one.stripe.is_some() && other.stripe.is_some();
+    are_stripes && one.mappings == other.mappings && one.pages == other.pages
 }
 
 fn of(ranges: &Ranges, process: usize, address: u64) -> Option<usize> {
@@ -91,6 +102,7 @@ mod tests {
             kind: Kind::Anonymous,
             hugetlb_bytes: None,
             mappers: Default::default(),
+            stripe: None,
             name: "".into(),
             routes: 0,
             remote: [].into(),
@@ -100,7 +112,11 @@ mod tests {
     }
 
     fn sets() -> [ClaimSet; 2] {
-        let claim = |home: &str| Claim { home: home.parse().unwrap(), allowed: NodeSet::new() };
+        let claim = |home: &str| Claim {
+            home: home.parse().unwrap(),
+            allowed: NodeSet::new(),
+            cycle: None,
+        };
         let claims: Claims = [claim("0"), claim("1")].into_iter().collect();
         [claims.of([0]), claims.of([0, 1])]
     }

@@ -182,6 +182,7 @@ mod tests {
             kind,
             hugetlb_bytes,
             mappers: Default::default(),
+            stripe: None,
             name,
             routes: 0,
             remote,

@@ -145,6 +145,29 @@ pub enum Error {
         reason: &'static str,
         available: String,
     },
+    /// A placement on several nodes has only one.
+    #[error(
+        "the placement {placement} needs two nodes or more, and this target has node {nodes} alone: name them, on the command line with --nodes"
+    )]
+    NarrowPlacement { placement: &'static str, nodes: String },
+    /// The cpuset of a process does not allow a node that the placement names.
+    #[error(
+        "process {pid} ({comm}) may not have memory on node {nodes}: its cpuset allows {allowed} (cpuset.mems); name other nodes"
+    )]
+    NodesForbidden {
+        pid: i32,
+        comm: String,
+        /// Those that it does not allow.
+        nodes: String,
+        /// Those that it allows.
+        allowed: String,
+    },
+    /// The placement depends on page frames, which are hidden.
+    #[error(
+        "the placement {placement} has to see which pages are huge, and the kernel hides page frames from this process: run it as \
+         root or with CAP_SYS_ADMIN, or by the daemon"
+    )]
+    FramesHidden { placement: &'static str },
     /// Only one node of the machine has memory.
     #[error(
         "this machine has one NUMA node with memory (node {node}): there is nowhere to move memory to"
@@ -215,7 +238,7 @@ impl Error {
             | Self::NotRunning { .. }
             | Self::NoUnit { .. }
             | Self::Empty { .. } => ErrorKind::NotFound,
-            Self::NoRights { .. } => ErrorKind::Permission,
+            Self::NoRights { .. } | Self::FramesHidden { .. } => ErrorKind::Permission,
             Self::Read { source, .. } | Self::Write { source, .. } | Self::Pages { source, .. }
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {
@@ -236,6 +259,8 @@ impl Error {
             | Self::CgroupOutside { .. }
             | Self::SeveralCgroups { .. }
             | Self::BadNode { .. }
+            | Self::NarrowPlacement { .. }
+            | Self::NodesForbidden { .. }
             | Self::NoDamon { .. } => ErrorKind::Usage,
             Self::Systemd { .. }
             | Self::UnitProperty { .. }

@@ -140,7 +140,8 @@ pub fn from_hwloc(hwloc: &Hwloc) -> Topology {
 /// # Errors
 /// [`Error::BadNode`] with the first that is not.
 pub fn check_options(roots: &Roots, topology: &Topology, options: &Options) -> Result<(), Error> {
-    let mut named = options.to.iter().chain(&options.from);
+    let placed = options.placement.nodes();
+    let mut named = options.to.iter().chain(&options.from).chain(&placed);
     named.try_for_each(|nodes| check_nodes(roots, topology, nodes))
 }
 

@@ -7,7 +7,7 @@
 //! like that, too; their pages then show that they are different.
 
 use crate::files::maps::{Object, Vma};
-use numaloc_core::{Extent, Mapping, Mempolicy, Pages, Residency};
+use numaloc_core::{Extent, Indexing, Kind, Mapping, Mempolicy, Origin, PAGE, Pages, Residency};
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// Most mappings that the parts of a target may list beyond one for each of its VMAs: 16 MiB of memory. Mappings of one object that
@@ -23,6 +23,8 @@ pub(crate) struct Part {
     pub(crate) object: Object,
     /// Offset of its first byte in the object.
     pub(crate) offset: u64,
+    /// Where it begins, as the kernel counts folios.
+    pub(crate) origin: Origin,
 }
 
 /// The mappings of an object overlap too much to be compared.
@@ -70,6 +72,8 @@ impl PartList {
 struct Piece {
     process: usize,
     vma: Vma,
+    /// Bytes from the start of the process's mapping to this piece of it.
+    skew: u64,
 }
 
 impl Piece {
@@ -86,7 +90,7 @@ pub(crate) fn parts(vmas: Vec<Vec<Vma>>) -> Result<Vec<Part>, Overlaps> {
     let mut objects: BTreeMap<Object, Vec<Piece>> = BTreeMap::new();
     for (process, vmas) in vmas.into_iter().enumerate() {
         for vma in vmas {
-            objects.entry(vma.object).or_default().push(Piece { process, vma });
+            objects.entry(vma.object).or_default().push(Piece { process, vma, skew: 0 });
         }
     }
     let mut parts = PartList::of(&objects);
@@ -128,7 +132,8 @@ pub(crate) fn common(parts: &[Part], seen: &[Vec<Range<u64>>]) -> Result<Vec<Par
                 mappers: *mappers,
                 name: name.clone(),
             };
-            objects.entry(object).or_default().push(Piece { process, vma });
+            let skew = part.origin.skew_bytes + range.start;
+            objects.entry(object).or_default().push(Piece { process, vma, skew });
         }
     }
     let mut parts = PartList::of(&objects);
@@ -201,10 +206,29 @@ fn part(active: &[&Piece], from: u64, to: u64, pages: Pages) -> Part {
         policy: Mempolicy::Default,
         hugetlb_bytes: first.hugetlb_bytes,
         mappers: active.iter().map(|piece| piece.vma.mappers).max().unwrap_or_default(),
+        stripe: None,
         name: first.name.clone(),
         residency: Residency::default(),
     };
-    Part { extent, object: first.object, offset: from }
+    Part { extent, object: first.object, offset: from, origin: origin(active[0], from) }
+}
+
+/// Where the part of a piece that begins at the offset `from` of the object begins, as the kernel counts. Shared memory is counted
+/// in the object, whatever maps it (mm/shmem.c, `shmem_get_pgoff_policy`), and other memory in its mapping (mm/mempolicy.c,
+/// `get_vma_policy`).
+fn origin(piece: &Piece, from: u64) -> Origin {
+    let (vma, indexing) = (&piece.vma, Indexing::default());
+    if vma.kind == Kind::Shmem && vma.hugetlb_bytes.is_none() {
+        let inode = match vma.object {
+            Object::Anonymous => 0,
+            Object::File { inode, .. } => inode,
+            Object::Segment { id, .. } => id,
+        };
+        return Origin { first_page: 0, skew_bytes: from, inode, indexing };
+    }
+    let first_page = vma.offset.saturating_sub(piece.skew) / PAGE;
+    let skew_bytes = piece.skew + (from - vma.offset);
+    Origin { first_page, skew_bytes, inode: 0, indexing }
 }
 
 #[cfg(test)]

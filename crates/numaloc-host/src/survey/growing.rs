@@ -4,8 +4,7 @@ use crate::{
     Error,
     survey::{
         crew::{Crew, Newcomers},
-        residency,
-        scan::Scanner,
+        residency::{self, Looker},
     },
 };
 use numaloc_core::{Extent, Residency};
@@ -19,7 +18,7 @@ const LOOKS: u32 = 3;
 pub(super) fn count(
     newcomers: &Newcomers,
     extents: &mut [Extent],
-    scanner: &dyn Fn() -> Scanner,
+    looker: &dyn Fn() -> Looker,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<(), Error> {
     let Some(mut crew) = newcomers.crew() else { return Ok(()) };
@@ -38,7 +37,7 @@ pub(super) fn count(
             if stop() {
                 return Err(Error::Stopped);
             }
-            if let Some(residency) = again(&crew, extent, &mut scanner())?
+            if let Some(residency) = again(&crew, extent, &mut looker())?
                 && strangers_bytes(&residency) < strangers_bytes(&extent.residency)
             {
                 extent.residency = residency;
@@ -49,12 +48,12 @@ pub(super) fn count(
 }
 
 /// Where the pages of an extent are. `None`: no newcomer maps it.
-fn again(crew: &Crew, extent: &Extent, scanner: &mut Scanner) -> Result<Option<Residency>, Error> {
+fn again(crew: &Crew, extent: &Extent, looker: &mut Looker) -> Result<Option<Residency>, Error> {
     let cuts = crew.cuts(&extent.mappings, &extent.pages, 0..extent.bytes);
     if cuts.iter().all(|cut| cut.mappings.len() == extent.mappings.len()) {
         return Ok(None);
     }
-    residency::of_cuts(scanner, (&crew.spaces, &crew.claims), extent, &cuts).map(Some)
+    residency::of_cuts(looker, (&crew.spaces, &crew.claims), extent, &cuts).map(Some)
 }
 
 fn strangers_bytes(residency: &Residency) -> u64 {

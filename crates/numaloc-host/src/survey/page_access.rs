@@ -6,6 +6,7 @@ use crate::{
     limits::probe,
     survey::{merged::Assigned, remapped::Remapped},
 };
+use numaloc_core::Indexing;
 use std::sync::Arc;
 
 /// How page locations are found.
@@ -36,6 +37,8 @@ pub struct PageAccess {
     pub can_scan: bool,
     /// Whether a page that several processes map through one page table never shows as mapped once (Linux 6.10 and later).
     pub(crate) tells_shared_tables: bool,
+    /// How the kernel computes the index of a folio.
+    pub(crate) indexing: Indexing,
     /// The frame of the base page of zeros; `None` if frames are hidden.
     pub(crate) zero_frame: Option<u64>,
     /// Which address each page that KSM has merged is counted at; `None`: there are none, or each address counts.
@@ -54,6 +57,10 @@ impl PageAccess {
         let frames = Arc::new(FrameNodes::read(roots)?);
         let (source, can_scan) = (Source::probe(roots), probe::pagemap_scan(roots));
         let tells_shared_tables = probe::is_kernel_from(roots, (6, 10));
+        let indexing = match probe::is_kernel_from(roots, (6, 7)) {
+            true => Indexing::Full,
+            false => Indexing::Narrow,
+        };
         let zero_frame = probe::zero_frame(roots);
         let merged = Assigned::new(roots);
         Ok(Self {
@@ -61,6 +68,7 @@ impl PageAccess {
             frames,
             can_scan,
             tells_shared_tables,
+            indexing,
             zero_frame,
             merged,
             remapped: None,

@@ -133,7 +133,7 @@ impl Placing<'_> {
     }
 
     fn is_away(&self, extent: &Extent) -> bool {
-        let home = self.claims.on(&extent.mappings, &extent.pages).home;
+        let home = self.claims.on_extent(extent).home;
         extent.residency.nodes.iter().any(|(&node, resident)| {
             !home.contains(node)
                 && self.sources.contains(node)
@@ -248,11 +248,12 @@ mod tests {
             policy: Mempolicy::Default,
             hugetlb_bytes: None,
             mappers: Default::default(),
+            stripe: None,
             name: "/SYSV00000000".into(),
             residency: Residency { nodes, ..Residency::default() },
         }];
         let home: NodeSet = "0".parse().unwrap();
-        let claim = Claim { home: home.clone(), allowed: home };
+        let claim = Claim { home: home.clone(), allowed: home, cycle: None };
         let placing = Placing {
             claims: &spaces.iter().map(|_| claim.clone()).collect(),
             spaces: &spaces,

@@ -2,16 +2,17 @@
 
 use crate::{
     Error,
-    files::pagemap::Entry,
+    files::pagemap::{Entries, Entry},
     survey::{
         crew::Cut,
         extents::Part,
+        folios::{FolioPart, Folios},
         scan::{Ownership, PageRun, Scanned, Scanner},
         space::AddressSpace,
     },
 };
 use numaloc_core::{
-    Chunks, ClaimSet, Claims, Extent, HUGE, NodeResidency, NodeSet, Pages, Residency,
+    Chunks, Claim, ClaimSet, Claims, Extent, HUGE, NodeId, NodeResidency, Origin, Pages, Residency,
 };
 use std::{
     collections::BTreeMap,
@@ -27,13 +28,23 @@ const PIECES: u64 = 1024;
 /// With more mappings than this, pieces are larger, because each piece begins with a look through all mappings.
 const MAPPINGS: u64 = 256;
 
+/// Where pages are, by the one node that they belong on; `None`: those that belong on any home node.
+pub(crate) type ByStripe = BTreeMap<Option<NodeId>, Residency>;
+
+/// Sees pages and their folios, for one thread.
+#[derive(Debug)]
+pub(crate) struct Looker {
+    pub(crate) scanner: Scanner,
+    pub(crate) folios: Folios,
+}
+
 /// Where the pages of an extent are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExtentPages {
     /// The pages that belong to the extent, unless it is a [`Pages::Common`] one.
-    pub(crate) residency: Residency,
+    pub(crate) own: ByStripe,
     /// The pages of a [`Pages::Common`] extent, by the claims of the processes that share them.
-    pub(crate) common: BTreeMap<ClaimSet, Residency>,
+    pub(crate) common: BTreeMap<ClaimSet, ByStripe>,
     /// The chunks of a [`Pages::Own`] extent in which pages with several mappings were seen. They are chunks of the
     /// object, so that several processes that saw the same pages have the same bounds.
     pub(crate) several: Chunks,
@@ -72,7 +83,7 @@ pub(crate) fn find(
     spaces: &[AddressSpace],
     claims: &Claims,
     threads: usize,
-    scanner: &(dyn Fn() -> Scanner + Sync),
+    looker: &(dyn Fn() -> Looker + Sync),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<ExtentPages>, Error> {
     let mut all = vec![ExtentPages::default(); parts.len()];
@@ -80,14 +91,14 @@ pub(crate) fn find(
     let todo = Mutex::new(pieces(parts));
     let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
-        let mut scanner = scanner();
+        let mut looker = looker();
         let mut found: BTreeMap<usize, ExtentPages> = BTreeMap::new();
         while let Some((index, range)) = next() {
             if stop() {
                 return Err(Error::Stopped);
             }
             let found = found.entry(index).or_default();
-            found.add_range(&mut scanner, spaces, claims, &parts[index], range)?;
+            found.add_range(&mut looker, spaces, claims, &parts[index], range)?;
         }
         Ok(found)
     };
@@ -110,63 +121,84 @@ pub(crate) fn find(
 /// # Errors
 /// [`Error::Pages`].
 pub(crate) fn of_cuts(
-    scanner: &mut Scanner,
+    Looker { scanner, folios }: &mut Looker,
     (spaces, claims): (&[AddressSpace], &Claims),
     extent: &Extent,
     cuts: &[Cut],
 ) -> Result<Residency, Error> {
     let &Extent { ref mappings, ref pages, mappers, .. } = extent;
-    let (start, home) = (mappings[0].start, claims.on(mappings, pages).home);
-    let mut residency = Residency::default();
+    let claim = claims.on(mappings, pages);
+    let origin = extent.stripe.as_ref().map(|stripe| stripe.origin).unwrap_or_default();
+    let place = Place { extent, origin };
+    let mut found = ByStripe::new();
+    folios.refresh();
     for Cut { range, mappings: all, is_shared } in cuts {
         let scanned = Scanned { spaces, claims, mappings: all, pages, mappers };
         scanner.scan(&scanned, range.clone(), &mut |run: PageRun<'_>| {
             let is_copy = !is_shared && run.mapping >= mappings.len();
+            let address = all[run.mapping].start + run.offset;
             match pages {
                 _ if is_copy => {}
                 Pages::Common(sharers) if run.claims == Some(sharers) => {
-                    tally(&mut residency, &run, start, None)
+                    place.tally(&mut found, &run, address, &claim, folios)
                 }
                 Pages::Common(_) | Pages::Own => {}
-                Pages::All => tally(&mut residency, &run, start, Some(&home)),
+                Pages::All => place.tally(&mut found, &run, address, &claim, folios),
             }
         })?;
     }
-    Ok(residency)
+    let node = extent.stripe.as_ref().map(|stripe| stripe.node);
+    Ok(found.remove(&node).unwrap_or_default())
 }
 
 impl ExtentPages {
     /// Adds the pages in a range of an extent.
     fn add_range(
         &mut self,
-        scanner: &mut Scanner,
+        Looker { scanner, folios }: &mut Looker,
         spaces: &[AddressSpace],
         claims: &Claims,
-        Part { extent, offset, .. }: &Part,
+        &Part { ref extent, offset, origin, .. }: &Part,
         range: Range<u64>,
     ) -> Result<(), Error> {
         let &Extent { ref mappings, ref pages, mappers, .. } = extent;
         let scanned = Scanned { spaces, claims, mappings, pages, mappers };
-        let (start, home) = (mappings[0].start, claims.on(mappings, pages).home);
+        let (place, claim) = (Place { extent, origin }, claims.on(mappings, pages));
+        let mut joined: Option<(ClaimSet, Claim)> = None;
+        let address = |run: &PageRun<'_>| mappings[run.mapping].start + run.offset;
+        folios.refresh();
         scanner.scan(&scanned, range, &mut |run: PageRun<'_>| match (pages, run.claims) {
             (Pages::Own, _) if run.ownership == Ownership::Several => {
-                self.several.add(*offset, run.offset..run.offset + run.bytes);
+                self.several.add(offset, run.offset..run.offset + run.bytes);
             }
             (Pages::Common(_), None) => {} // belongs to another extent (`Pages::Own`)
-            (Pages::Common(_), Some(claims)) => match self.common.get_mut(claims) {
-                Some(residency) => tally(residency, &run, start, None),
-                None => tally(self.common.entry(claims.clone()).or_default(), &run, start, None),
-            },
-            _ => tally(&mut self.residency, &run, start, Some(&home)),
+            (Pages::Common(_), Some(sharers)) => {
+                let (_, claim) = match joined.take().filter(|(known, _)| known == sharers) {
+                    Some(known) => joined.insert(known),
+                    None => joined.insert((sharers.clone(), claims.join(sharers))),
+                };
+                let found = match self.common.get_mut(sharers) {
+                    Some(found) => found,
+                    None => self.common.entry(sharers.clone()).or_default(),
+                };
+                place.tally(found, &run, address(&run), claim, folios)
+            }
+            _ => place.tally(&mut self.own, &run, address(&run), &claim, folios),
         })
     }
 
     fn join(&mut self, other: Self) {
-        join(&mut self.residency, other.residency);
-        for (claims, residency) in other.common {
-            join(self.common.entry(claims).or_default(), residency);
+        join_stripes(&mut self.own, other.own);
+        for (claims, found) in other.common {
+            join_stripes(self.common.entry(claims).or_default(), found);
         }
         self.several.join(other.several);
+    }
+}
+
+fn join_stripes(sum: &mut ByStripe, other: ByStripe) {
+    for (node, residency) in other {
+        join(sum.entry(node).or_default(), residency);
     }
 }
 
@@ -181,13 +213,56 @@ fn join(sum: &mut Residency, other: Residency) {
     }
 }
 
-/// Adds a page run of an extent that begins at `start`; its pages belong on `home`, where that is known.
-fn tally(residency: &mut Residency, run: &PageRun<'_>, start: u64, home: Option<&NodeSet>) {
+/// An extent, and where it begins as the kernel counts.
+struct Place<'a> {
+    extent: &'a Extent,
+    origin: Origin,
+}
+
+impl Place<'_> {
+    /// Adds a page run that begins at `address` in the mapping that shows it. `claim` says where its pages belong.
+    fn tally(
+        &self,
+        found: &mut ByStripe,
+        run: &PageRun<'_>,
+        address: u64,
+        claim: &Claim,
+        folios: &mut Folios,
+    ) {
+        let &Extent { ref mappings, ref pages, kind, hugetlb_bytes, .. } = self.extent;
+        let start = mappings[0].start;
+        // The chunks of a [`Pages::Common`] extent are those that have any pages.
+        let tells_home = !matches!(pages, Pages::Common(_));
+        let Some(cycle) = &claim.cycle else {
+            let is_home = |node| tells_home && claim.home.contains(node);
+            tally(found.entry(None).or_default(), run, start, is_home);
+            return;
+        };
+        let mapped_at = address - run.offset;
+        folios.parts(run, address, (kind, hugetlb_bytes), &mut |part: FolioPart| {
+            let head = part.head.wrapping_sub(mapped_at).cast_signed();
+            let node = cycle.node(self.origin.index(head, part.folio_bytes));
+            let (offset, bytes) = (part.address - mapped_at, part.bytes);
+            let huge = part.folio_bytes >= HUGE;
+            let run = PageRun { offset, bytes, huge, entries: Entries::default(), ..*run };
+            let is_home = |on| tells_home && on == node;
+            tally(found.entry(Some(node)).or_default(), &run, start, is_home);
+        });
+    }
+}
+
+/// Adds a page run of an extent that begins at `start`. `is_home`: whether its pages are known to belong on a node.
+fn tally(
+    residency: &mut Residency,
+    run: &PageRun<'_>,
+    start: u64,
+    is_home: impl Fn(NodeId) -> bool,
+) {
     let Some(node) = run.node else {
         residency.unplaced_bytes += run.bytes;
         return;
     };
-    if !home.is_some_and(|home| home.contains(node)) {
+    if !is_home(node) {
         residency.away.add(start, run.offset..run.offset + run.bytes);
     }
     let tally = residency.nodes.entry(node).or_default();
@@ -201,10 +276,10 @@ fn tally(residency: &mut Residency, run: &PageRun<'_>, start: u64, home: Option<
 /// Whether the frames of a page run of base-page entries follow each other as those of huge pages do. This is a guess, for
 /// the prediction of time only.
 fn looks_huge(run: &PageRun<'_>) -> bool {
-    let frames = run.entries.get(0).zip(run.entries.get(run.entries.len() - 1));
-    let in_a_row = |(first, last): (Entry, Entry)| {
-        last.pfn().wrapping_sub(first.pfn()) == run.entries.len() as u64 - 1
-    };
+    let Some(last) = run.entries.len().checked_sub(1) else { return false };
+    let frames = run.entries.get(0).zip(run.entries.get(last));
+    let in_a_row =
+        |(first, end): (Entry, Entry)| end.pfn().wrapping_sub(first.pfn()) == last as u64;
     run.bytes >= HUGE && frames.is_some_and(in_a_row)
 }
 
@@ -223,10 +298,11 @@ mod tests {
             policy: Mempolicy::Default,
             hugetlb_bytes: None,
             mappers: Default::default(),
+            stripe: None,
             name: "".into(),
             residency: Residency::default(),
         };
-        Part { extent, object: Object::Anonymous, offset: start }
+        Part { extent, object: Object::Anonymous, offset: start, origin: Origin::default() }
     }
 
     #[test]

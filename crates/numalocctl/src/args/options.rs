@@ -1,13 +1,19 @@
 //! What to move and where to.
 
-use super::pace::{PaceArgs, by_name};
+use super::{
+    nodes::{Nodes, parse_sources, parse_targets},
+    pace::{PaceArgs, by_name},
+    place::PlaceArgs,
+};
 use crate::{
     exit::Failure,
     units::{parse_percent, parse_size},
 };
 use clap::Args;
 use numaloc_api::value::Policy;
-use numaloc_core::{Compact, HomeRule, HugetlbSource, MakeRoom, NodeSet, Options, Order};
+use numaloc_core::{
+    Compact, HomeRule, HugetlbSource, MakeRoom, NodeSet, Options, Order, Placement,
+};
 
 /// Options of a plan. An option that is not given has its default; in a change it leaves the value as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -59,48 +65,9 @@ pub struct OptionArgs {
     #[arg(long, value_name = "ORDER", value_parser = by_name(Order::ALL, Order::name))]
     pub order: Option<Order>,
     #[command(flatten)]
+    pub place: PlaceArgs,
+    #[command(flatten)]
     pub pace: PaceArgs,
-}
-
-/// Nodes as numactl takes them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Nodes {
-    /// The default, as if the option had never been given.
-    Default,
-    /// `all`: every node that has memory.
-    All,
-    /// The nodes of a list such as `0-1,3`.
-    Only(NodeSet),
-    /// Every node with memory but these.
-    Except(NodeSet),
-}
-
-fn parse_targets(text: &str) -> Result<Nodes, String> {
-    parse_nodes(text, "local")
-}
-
-fn parse_sources(text: &str) -> Result<Nodes, String> {
-    parse_nodes(text, "default")
-}
-
-fn parse_nodes(text: &str, default: &str) -> Result<Nodes, String> {
-    match text.trim() {
-        "all" => return Ok(Nodes::All),
-        word if word == default => return Ok(Nodes::Default),
-        _ => {}
-    }
-    let (except, list) = match text.trim().strip_prefix('!') {
-        Some(list) => (true, list),
-        None => (false, text),
-    };
-    match list.parse::<NodeSet>() {
-        Ok(nodes) if !nodes.is_empty() => {
-            Ok(if except { Nodes::Except(nodes) } else { Nodes::Only(nodes) })
-        }
-        _ => Err(format!(
-            "'{text}' is not a valid list of nodes: expected for example 0-1,8, all, !0 or {default}"
-        )),
-    }
 }
 
 impl OptionArgs {
@@ -111,7 +78,7 @@ impl OptionArgs {
     /// Whether the options can only be read when the machine's nodes are known.
     pub fn needs_topology(&self) -> bool {
         let needs = |nodes: &Nodes| matches!(nodes, Nodes::All | Nodes::Except(_));
-        self.to.iter().chain(&self.from).any(needs)
+        self.to.iter().chain(&self.from).chain(&self.place.nodes).any(needs)
     }
     /// The options of the planner, on a machine with memory on these nodes. The nodes are not checked against it yet.
     ///
@@ -140,6 +107,10 @@ impl OptionArgs {
         };
         let (to, from) =
             (given(&self.to, "--to", options.to)?, given(&self.from, "--from", options.from)?);
+        let placement = self.place.change(options.placement, with_memory)?;
+        // Options exclude each other: the one that is given replaces the other one.
+        let to = if self.place.is_wide() { None } else { to };
+        let placement = if self.to.is_some() { Placement::Home } else { placement };
         Ok(Options {
             include_shared: self.include_shared.unwrap_or(options.include_shared),
             exclude_file: self.exclude_file.unwrap_or(options.exclude_file),
@@ -150,31 +121,13 @@ impl OptionArgs {
             compact: self.compact.unwrap_or(options.compact),
             target_ratio: self.target_ratio.unwrap_or(options.target_ratio),
             to,
+            placement,
             from,
             home: self.home.unwrap_or(options.home),
             reserve_bytes: self.reserve.or(options.reserve_bytes),
             order: self.order.unwrap_or(options.order),
             pacing: self.pace.change(options.pacing),
         })
-    }
-}
-
-impl Nodes {
-    fn among(&self, with_memory: &NodeSet, name: &str) -> Result<Option<NodeSet>, Failure> {
-        match self {
-            Self::Default => Ok(None),
-            Self::All => Ok(Some(with_memory.clone())),
-            Self::Only(nodes) => Ok(Some(nodes.clone())),
-            Self::Except(nodes) => {
-                let rest = with_memory.minus(nodes);
-                match rest.is_empty() {
-                    true => {
-                        Err(Failure::Usage(format!("{name} !{nodes} leaves no node with memory")))
-                    }
-                    false => Ok(Some(rest)),
-                }
-            }
-        }
     }
 }
 

@@ -63,6 +63,7 @@ pub fn why(reason: i32) -> String {
 pub fn skip(process: &v1::ProcessLocality) -> Option<&'static str> {
     match v1::SkipReason::try_from(process.skip) {
         Ok(v1::SkipReason::Unspecified) => None,
+        Ok(v1::SkipReason::OneNode) => Some(Skip::OneNode.message()),
         Ok(v1::SkipReason::NoLocalMemory) => Some(Skip::NoLocalMemory.message()),
         Ok(v1::SkipReason::NoTargetNode) | Err(_) => Some(Skip::NoTargetNode.message()),
     }

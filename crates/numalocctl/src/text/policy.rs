@@ -7,7 +7,7 @@ use crate::{
 };
 use numaloc_api::{v1, value::Policy};
 use numaloc_core::{
-    Compact, HomeRule, HugetlbSource, MakeRoom, Offload, Options, Order, Pacing, Profile,
+    Compact, HomeRule, HugetlbSource, MakeRoom, Offload, Options, Order, Pacing, Placement, Profile,
 };
 
 /// The options of a plan that are not at their defaults. The target nodes are not among them.
@@ -19,6 +19,7 @@ pub fn asked(options: &Options) -> Vec<String> {
         include_bound,
         target_ratio,
         to: _,
+        ref placement,
         home,
         ref from,
         include_gigantic,
@@ -37,6 +38,7 @@ pub fn asked(options: &Options) -> Vec<String> {
     ];
     let set = set.into_iter().filter(|(set, _)| *set).map(|(_, name)| Some(name.to_owned()));
     let valued = [
+        placement.is_wide().then(|| format!("place {}", placed(placement))),
         (home != HomeRule::default()).then(|| format!("home {}", home.name())),
         (target_ratio < 100).then(|| format!("target ratio {target_ratio} %")),
         from.as_ref().map(|nodes| format!("from nodes {}", list(nodes.iter().map(|node| node.0)))),
@@ -50,6 +52,14 @@ pub fn asked(options: &Options) -> Vec<String> {
         node_cpu_percent_max.map(|most| format!("node CPUs at most {most} % busy")),
     ];
     set.chain(valued).flatten().collect()
+}
+
+/// A placement, with its weights.
+fn placed(placement: &Placement) -> String {
+    match placement {
+        Placement::Weighted(weights) => format!("{} {weights}", placement.name()),
+        _ => placement.name().to_owned(),
+    }
 }
 
 /// The migration that was asked for; values at their defaults are left out.
@@ -76,7 +86,8 @@ pub fn spec_fields(spec: Option<&v1::MigrationSpec>) -> Vec<(&'static str, Strin
         limits.workers.map(|workers| format!("{workers} workers")),
         limits.rate_bytes_per_second.map(|bytes| format!("{}/s", size(bytes))),
     ];
-    let to = policy.options.to.as_ref().map(|nodes| list(nodes.iter().map(|node| node.0)));
+    let named = policy.options.to.clone().or_else(|| policy.options.placement.nodes());
+    let to = named.map(|nodes| list(nodes.iter().map(|node| node.0)));
     vec![
         ("target", target(spec.target.as_ref())),
         ("to nodes", to.unwrap_or("local".to_owned())),

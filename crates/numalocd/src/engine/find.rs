@@ -34,7 +34,7 @@ fn homes<'a>(
     let (mut nodes, mut skipped) = (NodeSet::new(), None);
     for process in processes {
         let home = planner::home(topology, process, options);
-        match planner::skip(topology, &home) {
+        match planner::skip(topology, &home, &options.placement) {
             None => nodes = nodes.or(&home),
             Some(skip) => skipped = skipped.or(Some((process, skip))),
         }
@@ -52,6 +52,7 @@ fn explain(process: &Process, skip: Skip) -> String {
     let what = match skip {
         Skip::NoTargetNode => "every node with memory is local to it",
         Skip::NoLocalMemory => "none of its CPUs is online on a node with memory",
+        Skip::OneNode => "its memory is to be on several nodes, and its CPUs are on one",
     };
     let skip = skip.message();
     format!(

@@ -42,6 +42,7 @@ pub fn extent(process: usize, on: [NodeResidency; 2]) -> Extent {
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
         mappers: Default::default(),
+        stripe: None,
         name: "".into(),
         residency: Residency { nodes, ..Residency::default() },
     }

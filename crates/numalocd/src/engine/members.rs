@@ -197,7 +197,7 @@ impl Members {
             let all = identities.iter().filter_map(|identity| self.processes.get(&identity.pid));
             let homes: Vec<_> =
                 all.map(|process| planner::home(topology, process, options)).collect();
-            let skips = homes.iter().map(|home| planner::skip(topology, home));
+            let skips = homes.iter().map(|home| planner::skip(topology, home, &options.placement));
             MemberResult {
                 reason: all_skipped(skips).map(reason).unwrap_or_default(),
                 home: homes.iter().fold(NodeSet::new(), |all, home| all.or(home)),
@@ -385,6 +385,7 @@ fn reason(skip: Skip) -> String {
             "its memory is at home on every node: pin it to the CPUs of some, or name nodes"
         }
         Skip::NoLocalMemory => "none of its CPUs is online on a node with memory",
+        Skip::OneNode => "its CPUs are on one node: name the nodes of the placement",
     };
     format!("{}: {what}", skip.message())
 }

@@ -14,7 +14,11 @@ pub fn returned(
     options: &Options,
     trail: &Trail,
 ) -> Returned {
-    let home = |space: &AddressSpace| planner::stay(topology, &space.process, options);
+    // Of several nodes only the one that a page was brought to is right, and a page that may not leave a node is right there.
+    let home = |space: &AddressSpace| match options.placement.is_wide() {
+        true => topology.ids().minus(&options.sources(topology)),
+        false => planner::stay(topology, &space.process, options),
+    };
     let spaces: BTreeMap<Identity, (&AddressSpace, NodeSet)> =
         survey.spaces.iter().map(|space| (space.process.identity, (space, home(space)))).collect();
     let mut scanner = Scanner::new(roots, &survey.page_access, Precision::Sampled);

@@ -18,6 +18,8 @@ impl From<Error> for Refusal {
                 Self::TargetEmpty { message }
             }
             Error::NoDamon { .. }
+            | Error::NarrowPlacement { .. }
+            | Error::NodesForbidden { .. }
             | Error::SeveralCgroups { .. }
             | Error::ManyCgroups { .. }
             | Error::Overlaps { .. } => Self::HostCannot { message },
@@ -77,6 +79,17 @@ mod tests {
             (Error::Setting { path: "/f".into(), source: io::ErrorKind::Other.into() }, "Internal"),
             (Error::BadNode { node: 7, reason: "r", available: "0".into() }, "NoTargetNode"),
             (Error::OneNode { node: "0".into() }, "NoTargetNode"),
+            (Error::NarrowPlacement { placement: "p", nodes: "0".into() }, "HostCannot"),
+            (
+                Error::NodesForbidden {
+                    pid,
+                    comm: "a".into(),
+                    nodes: "1".into(),
+                    allowed: "0".into(),
+                },
+                "HostCannot",
+            ),
+            (Error::FramesHidden { placement: "p" }, "DaemonLacksRights"),
             (Error::NoContainer { id: "c".into(), root: "/cg".into() }, "TargetNotFound"),
             (
                 Error::SeveralCgroups {

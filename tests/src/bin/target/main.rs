@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use memory::Memory;
 use numaloc_core::NodeSet;
-use numaloc_sys::fixture::{fork_paused, leave_thread, set_thread_policy};
+use numaloc_sys::fixture::{fork_paused, interleave_thread, leave_thread, set_thread_policy};
 use std::{
     io::Write,
     path::PathBuf,
@@ -32,6 +32,12 @@ struct Args {
     /// Node that its memory comes from.
     #[arg(long)]
     mem_node: Option<u32>,
+    /// Nodes that its memory comes from in turn, instead of one.
+    #[arg(long, conflicts_with = "mem_node")]
+    interleave: Option<NodeSet>,
+    /// Take turns with the host's weights.
+    #[arg(long, requires = "interleave")]
+    weighted: bool,
     /// Node for its own copies of pages that it shared with a child. Without it: the node of its CPU.
     #[arg(long)]
     copy_node: Option<u32>,
@@ -76,7 +82,13 @@ fn main() -> Result<()> {
     }
     let nodes: Vec<_> = args.cpu_nodes.iter().flat_map(NodeSet::iter).collect();
     place::pin(nodes.first().copied())?;
-    set_thread_policy(args.mem_node).context("set_mempolicy")?;
+    match &args.interleave {
+        Some(nodes) => {
+            let nodes: Vec<u32> = nodes.iter().map(|node| node.0).collect();
+            interleave_thread(&nodes, args.weighted).context("set_mempolicy")?;
+        }
+        None => set_thread_policy(args.mem_node).context("set_mempolicy")?,
+    }
     let memory = Arc::new(Memory::new(&args.regions)?);
     set_thread_policy(None).context("set_mempolicy")?;
     if args.brief {

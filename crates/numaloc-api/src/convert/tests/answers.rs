@@ -57,6 +57,7 @@ pub fn plan() -> Plan {
             policy: Mempolicy::Default,
             hugetlb_bytes: None,
             mappers: Default::default(),
+            stripe: None,
             name: "".into(),
             residency: Residency { nodes, unplaced_bytes: 4096, ..Residency::default() },
         }

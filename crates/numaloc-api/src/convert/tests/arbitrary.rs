@@ -11,8 +11,8 @@ use crate::value::{
 };
 use numaloc_core::{
     Account, CacheStop, Compact, Flows, HomeRule, HugetlbSource, Identity, Locality, MakeRoom,
-    NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options, Order, Pacing, Profile, Reason,
-    Share,
+    NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options, Order, Pacing, Placement,
+    Profile, Reason, Share, Weights,
 };
 use outcomes::{failed, members, outcome, progress};
 use proptest::{
@@ -113,8 +113,19 @@ fn qos_class() -> impl Strategy<Value = Option<QosClass>> {
     option::of(prop_oneof![Just(QosClass::Lsr), Just(QosClass::Ls), Just(QosClass::Be)])
 }
 
+/// Nodes for all memory, or a placement on several.
+fn place() -> impl Strategy<Value = (Option<NodeSet>, Placement)> {
+    let weights = btree_map((0..65_536_u32).prop_map(NodeId), 1..=255_i64, 2..5);
+    let weighted = weights.prop_map(|pairs| Weights::new(pairs).expect("two nodes or more"));
+    prop_oneof![
+        option::of(nodes(1)).prop_map(|to| (to, Placement::Home)),
+        option::of(nodes(2)).prop_map(|nodes| (None, Placement::Interleave(nodes))),
+        weighted.prop_map(|weights| (None, Placement::Weighted(weights))),
+    ]
+}
+
 fn policy() -> impl Strategy<Value = Policy> {
-    let options = (any::<[bool; 4]>(), 0..=100_u8, option::of(nodes(1)), option::of(bytes()));
+    let options = (any::<[bool; 4]>(), 0..=100_u8, place(), option::of(bytes()));
     let max_stall = option::of((100..60_000_000_u64).prop_map(Duration::from_micros));
     let profile = prop::sample::select(&Profile::ALL[..]);
     let pacing = (profile, max_stall, option::of(1..=100_u8)).prop_map(
@@ -146,9 +157,10 @@ fn policy() -> impl Strategy<Value = Policy> {
             let (
                 [include_shared, exclude_file, include_bound, include_gigantic],
                 target_ratio,
-                to,
+                place,
                 reserve_bytes,
             ) = options;
+            let (to, placement) = place;
             let options = Options {
                 include_shared,
                 exclude_file,
@@ -161,6 +173,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 order,
                 target_ratio,
                 to,
+                placement,
                 from,
                 home,
                 reserve_bytes,

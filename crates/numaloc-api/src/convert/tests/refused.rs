@@ -137,6 +137,30 @@ fn policies() {
     assert_eq!(nodes(vec![0, -1]), "spec.policy.nodes.node_ids[1] must be from 0 to 65535");
     assert_eq!(nodes(vec![65_536]), "spec.policy.nodes.node_ids[0] must be from 0 to 65535");
     assert!(nodes(vec![0; 1025]).contains("at most 1024 entries"));
+    let interleave = |node_ids| {
+        let placement =
+            Some(v1::policy::Placement::Interleave(v1::InterleavePlacement { node_ids }));
+        policy(v1::Policy { placement, ..Default::default() })
+    };
+    assert_eq!(interleave(vec![3]), "spec.policy.interleave.node_ids must be two nodes or more");
+    let text = interleave(vec![0, -1]);
+    assert!(text.starts_with("spec.policy.interleave.node_ids[1] must be from 0 to 65535"));
+    let weighted = |weights: &[(i32, i32)]| {
+        let weight = |&(node_id, weight): &(i32, i32)| v1::NodeWeight { node_id, weight };
+        let weights = weights.iter().map(weight).collect();
+        let placement = Some(v1::policy::Placement::Weighted(v1::WeightedPlacement { weights }));
+        policy(v1::Policy { placement, ..Default::default() })
+    };
+    let field = "spec.policy.weighted.weights";
+    assert_eq!(weighted(&[]), format!("{field} is required"));
+    assert_eq!(weighted(&[(0, 1)]), format!("{field} must be two nodes or more"));
+    for weight in [i32::MIN, 0, 256] {
+        let text = weighted(&[(0, 1), (1, weight)]);
+        assert_eq!(text, format!("{field}[1].weight must be from 1 to 255"));
+    }
+    assert_eq!(weighted(&[(2, 1), (2, 3)]), format!("{field}[1].node_id is there twice"));
+    let text = weighted(&[(0, 1), (-1, 3)]);
+    assert_eq!(text, format!("{field}[1].node_id must be from 0 to 65535"));
 }
 
 #[test]

@@ -37,6 +37,7 @@ fn extent(process: usize, on: &[(u32, u64)]) -> Extent {
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
         mappers: Default::default(),
+        stripe: None,
         name: "".into(),
         residency: Residency {
             nodes: on.iter().map(resident).collect(),

@@ -1,4 +1,5 @@
 mod room;
+mod wide;
 
 use super::*;
 use crate::{
@@ -67,6 +68,7 @@ fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {
         policy: Mempolicy::Default,
         hugetlb_bytes: None,
         mappers: Default::default(),
+        stripe: None,
         name: "".into(),
         residency: Residency {
             nodes: resident.iter().map(tally).collect(),

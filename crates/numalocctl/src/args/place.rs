@@ -1,0 +1,179 @@
+//! On which of several nodes each page belongs.
+
+use super::{
+    nodes::{Nodes, parse_targets},
+    pace::by_name,
+};
+use crate::exit::Failure;
+use clap::Args;
+use numaloc_core::{NodeSet, Placement, Weights};
+
+/// The placement of a plan. What is not given leaves it as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct PlaceArgs {
+    /// Where pages belong: on any node of the CPUs (home), or on several nodes in turn as the kernel's policies have it:
+    /// interleave, or weighted with --weights [default: home]
+    #[arg(long, value_name = "PLACEMENT", value_parser = by_name(Kind::ALL, Kind::name), conflicts_with = "to")]
+    pub place: Option<Kind>,
+    /// The nodes of --place interleave, written as for --to [default: those of the CPUs]
+    #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true, requires = "place")]
+    pub nodes: Option<Nodes>,
+    /// For --place weighted: how many pages in a row each node gets, from 1 to 255, such as 0=3,1=1
+    #[arg(long, value_name = "WEIGHTS", value_parser = parse_weights, allow_hyphen_values = true, requires = "place")]
+    pub weights: Option<Weights>,
+}
+
+/// The placements, without what they need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Placement::Home`].
+    Home,
+    /// [`Placement::Interleave`].
+    Interleave,
+    /// [`Placement::Weighted`].
+    Weighted,
+}
+
+impl Kind {
+    /// In the order of [`Placement::NAMES`].
+    const ALL: [Self; 3] = [Self::Home, Self::Interleave, Self::Weighted];
+
+    fn name(self) -> &'static str {
+        Placement::NAMES[self as usize]
+    }
+}
+
+fn parse_weights(text: &str) -> Result<Weights, String> {
+    text.parse::<Weights>().map_err(|bad| bad.to_string())
+}
+
+impl PlaceArgs {
+    /// Whether a placement on several nodes is given.
+    pub fn is_wide(&self) -> bool {
+        self.place.is_some_and(|kind| kind != Kind::Home)
+    }
+
+    /// `placement` changed by what is given, on a machine with memory on these nodes.
+    ///
+    /// # Errors
+    /// An option is missing, or has no meaning with this placement; weights and nodes do not fit.
+    pub fn change(
+        &self,
+        placement: Placement,
+        with_memory: &NodeSet,
+    ) -> Result<Placement, Failure> {
+        let usage = |text: String| Err(Failure::Usage(text));
+        let nodes = self.nodes.as_ref().map(|nodes| nodes.among(with_memory, "--nodes"));
+        let nodes = nodes.transpose()?.flatten();
+        match (self.place, &self.weights) {
+            (None, _) => Ok(placement),
+            (Some(kind @ (Kind::Home | Kind::Interleave)), Some(_)) => {
+                usage(format!("--weights needs --place weighted, not {}", kind.name()))
+            }
+            (Some(Kind::Home), None) if self.nodes.is_some() => usage(
+                "--nodes needs a placement on several nodes: use --to with --place home".into(),
+            ),
+            (Some(Kind::Home), None) => Ok(Placement::Home),
+            (Some(Kind::Interleave), None) => match &nodes {
+                Some(only) if only.len() == 1 => usage(format!(
+                    "--place interleave needs two nodes or more, and --nodes is {only}"
+                )),
+                _ => Ok(Placement::Interleave(nodes)),
+            },
+            (Some(Kind::Weighted), None) => {
+                usage("--place weighted needs --weights, such as 0=3,1=1".into())
+            }
+            (Some(Kind::Weighted), Some(weights)) => {
+                let weighted = weights.nodes();
+                let nodes = nodes.unwrap_or_else(|| weighted.clone());
+                let (extra, missing) = (weighted.minus(&nodes), nodes.minus(&weighted));
+                if !extra.is_empty() {
+                    return usage(format!("--weights has node {extra}, which --nodes has not"));
+                }
+                if !missing.is_empty() {
+                    return usage(format!("--weights has no weight for node {missing} of --nodes"));
+                }
+                Ok(Placement::Weighted(weights.clone()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{args::Cli, fixture};
+    use clap::Parser;
+
+    /// The placement that a command line asks for on nodes 0, 2 and 8, or what is wrong with it.
+    fn placement(options: &str) -> Result<Placement, String> {
+        #[derive(Debug, Parser)]
+        struct Command {
+            #[arg(long)]
+            to: Option<String>,
+            #[command(flatten)]
+            place: PlaceArgs,
+        }
+        let words = ["x"].into_iter().chain(options.split_whitespace());
+        let read = Command::try_parse_from(words).map_err(|error| error.to_string())?;
+        let with_memory = fixture::topology().with_memory();
+        read.place.change(Placement::Home, &with_memory).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn placements_are_read_with_their_nodes_and_weights() {
+        let interleave = |nodes: &str| Ok(Placement::Interleave(nodes.parse().ok()));
+        assert_eq!(placement(""), Ok(Placement::Home));
+        assert_eq!(placement("--place home"), Ok(Placement::Home));
+        assert_eq!(placement("--place interleave"), Ok(Placement::Interleave(None)));
+        assert_eq!(placement("--place interleave --nodes 0,8"), interleave("0,8"));
+        assert_eq!(placement("--place interleave --nodes all"), interleave("0,2,8"));
+        assert_eq!(placement("--place interleave --nodes !2"), interleave("0,8"));
+        let weighted = Ok(Placement::Weighted("0=3,8=1".parse().expect("valid")));
+        assert_eq!(placement("--place weighted --weights 0=3,8=1"), weighted);
+        assert_eq!(placement("--place weighted --weights 0=3,8=1 --nodes 0,8"), weighted);
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        let cases = [
+            ("--place weighted", "needs --weights"),
+            ("--place interleave --weights 0=1,2=1", "needs --place weighted"),
+            ("--place interleave --nodes 2", "two nodes or more"),
+            ("--place home --nodes 0,2", "use --to"),
+            ("--place weighted --weights 0=1,2=1 --nodes 0,2,8", "no weight for node 8"),
+            ("--place weighted --weights 0=1,2=1,8=1 --nodes 0,2", "has node 8"),
+            ("--place weighted --weights 0=0,2=1", "not from 1 to 255"),
+            ("--place weighted --weights 0=-1,2=1", "not from 1 to 255"),
+            ("--place weighted --weights 0=256,2=1", "not from 1 to 255"),
+            ("--place weighted --weights 0=1", "two nodes or more"),
+            ("--nodes 0,2", "--place"),
+            ("--weights 0=1,2=1", "--place"),
+            ("--place wide", "wide"),
+            ("--place interleave --to 0", "--to"),
+        ];
+        for (options, expected) in cases {
+            let refused = placement(options).expect_err(options);
+            assert!(refused.contains(expected), "{options}: {refused}");
+        }
+    }
+
+    #[test]
+    fn nodes_for_all_memory_replace_a_placement_and_the_other_way_round() {
+        let change = |options: &str, before: numaloc_core::Options| {
+            let words = format!("numalocctl plan --pid 1 {options}");
+            let cli = Cli::try_parse_from(words.split_whitespace()).expect("valid");
+            let crate::args::Command::Plan(plan) = cli.command else { panic!("{words}") };
+            let policy = numaloc_api::value::Policy { options: before, ..Default::default() };
+            let with_memory = fixture::topology().with_memory();
+            plan.0.options.change(policy, &with_memory).expect("they fit").options
+        };
+        let wide = change("--place interleave --nodes 0,2", numaloc_core::Options::default());
+        assert_eq!((&wide.to, wide.placement.name()), (&None, "interleave"));
+        let home = change("--to 8", wide.clone());
+        assert_eq!((home.to.clone(), &home.placement), ("8".parse().ok(), &Placement::Home));
+        assert_eq!(change("--place interleave --nodes 0,2", home), wide);
+        assert_eq!(change("", wide.clone()), wide);
+        assert_eq!(change("--place home", wide).placement, Placement::Home);
+    }
+}
