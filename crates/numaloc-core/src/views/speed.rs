@@ -61,7 +61,7 @@ mod tests {
             let mut visited = vec![false; lines];
             let mut at = 0;
             for _ in 0..lines {
-                prop_assert!(at as usize % WORDS == 0 && !visited[at as usize / WORDS]);
+                prop_assert!((at as usize).is_multiple_of(WORDS) && !visited[at as usize / WORDS]);
                 visited[at as usize / WORDS] = true;
                 at = follow(&words, at, 1);
             }
