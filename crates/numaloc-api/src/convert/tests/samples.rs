@@ -5,9 +5,15 @@ use prost::{Message, Name};
 use prost_reflect::{DynamicMessage, ReflectMessage, Value};
 use std::collections::BTreeSet;
 
-/// Fields that these records leave unset: the other one of a choice, and what only answers to `PlanMigration` have.
-const UNSET: [&str; 4] =
-    ["policy.local", "plan.extent_moves", "plan.skipped_extents", "plan.source"];
+/// Fields that these records leave unset: the other ones of a choice, and what only answers to `PlanMigration` have.
+const UNSET: [&str; 6] = [
+    "policy.local",
+    "policy.interleave",
+    "policy.weighted",
+    "plan.extent_moves",
+    "plan.skipped_extents",
+    "plan.source",
+];
 
 /// The fields that `messages`, which are of one type, leave unset in all of them, and those that have the value of another field of
 /// their message.
