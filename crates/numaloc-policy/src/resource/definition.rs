@@ -201,7 +201,8 @@ fn message(descriptor: &MessageDescriptor) -> Value {
         fields.map(|it| (it.name().to_owned(), field(&it))).collect();
     let mut schema = json!({"type": "object", "properties": properties});
     let rules: Vec<Value> = descriptor.oneofs().filter_map(|oneof| {
-        let names: Vec<_> = oneof.fields().map(|field| field.name().to_owned()).collect();
+        let fields = oneof.fields().filter(own::is_of_policies);
+        let names: Vec<_> = fields.map(|field| field.name().to_owned()).collect();
         // A field that is `optional` is described as the only one of a oneof.
         (names.len() > 1).then(|| {
             let has: Vec<_> = names.iter().map(|name| format!("has(self.{name})")).collect();

@@ -53,8 +53,10 @@ fn the_rules_are_about_what_there_is() {
     let samples = samples();
     let recorded = rules("- record: ");
     assert!(!recorded.is_empty());
+    // Ports of the node agent have the metrics of both; what the agent adds, tests/dashboards has a recording of.
+    let own = names(RULES).filter(|name| !name.starts_with("numaloc_agent_"));
     let unknown: BTreeSet<_> =
-        names(RULES).filter(|name| !samples.contains(*name) && !recorded.contains(name)).collect();
+        own.filter(|name| !samples.contains(*name) && !recorded.contains(name)).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
 }
 
