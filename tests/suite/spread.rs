@@ -63,7 +63,7 @@ fn nodes(pid: i32, range: Range<u64>) -> Vec<(u64, i32)> {
 }
 
 /// Asserts that each page of a region is on the node of `turns` whose turn its index is. Its folios are of `bytes` bytes.
-fn assert_spread(app: &App, region: &str, bytes: u64, turns: &[i32]) {
+pub fn assert_spread(app: &App, region: &str, bytes: u64, turns: &[i32]) {
     let range = app.range(region);
     if region == "thp" {
         assert_eq!(huge_bytes(app.pid(), range.clone()), range.end - range.start, "whole");

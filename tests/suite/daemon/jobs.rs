@@ -6,6 +6,7 @@ use crate::{
     forks::{assert_nearly_home, churn},
     scene::Scene,
     settings::Cgroup,
+    spread::assert_spread,
 };
 use serde_json::Value;
 
@@ -45,6 +46,32 @@ fn a_process_comes_home() {
         (&events.events[0].from_node_ids[..], &events.events[0].to_node_ids[..]),
         (&[1][..], &[0][..])
     );
+    scene.finish();
+}
+
+#[test]
+fn memory_is_spread_over_nodes() {
+    let daemon = Daemon::start();
+    let scene = Scene::of(Layout::remote(&["anon:24M", "thp:24M"]).on("0,1"));
+    let pid = scene.app.pid().to_string();
+    let spread = |arguments: &[&str]| {
+        let output = daemon.ctl(&[&["migrate", "--pid", &pid][..], arguments].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    spread(&["--place", "interleave"]);
+    assert_spread(&scene.app, "anon", 4096, &[0, 1]);
+    assert_spread(&scene.app, "thp", 2 * MIB, &[0, 1]);
+    spread(&["--place", "weighted", "--weights", "0=1,1=3"]);
+    assert_spread(&scene.app, "anon", 4096, &[0, 1, 1, 1]);
+    assert_spread(&scene.app, "thp", 2 * MIB, &[0, 1, 1, 1]);
+    scene.finish();
+    // A process on one node has nowhere to be spread to.
+    let scene = Scene::remote(&["anon:8M"]);
+    let pid = scene.app.pid().to_string();
+    let output = daemon.ctl(&["migrate", "--pid", &pid, "--place", "interleave"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("skipped: only one node"), "{output:?}");
+    scene.assert_on("anon", 1, 8 * MIB);
     scene.finish();
 }
 
