@@ -136,13 +136,9 @@ impl Memory {
 
 impl Collector for Memory {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let (bytes, gauge) = (Some(&Unit::Bytes), MetricType::Gauge);
         let help = "Memory of all processes by the NUMA node that it is on and by place";
-        let mut family = encoder.encode_descriptor(
-            "node_memory",
-            help,
-            Some(&Unit::Bytes),
-            MetricType::Gauge,
-        )?;
+        let mut family = encoder.encode_descriptor("node_memory", help, bytes, gauge)?;
         for (numa_node, places) in &self.nodes {
             let Places { local, remote, unpinned } = places;
             for (place, bytes) in [("local", local), ("remote", remote), ("unpinned", unpinned)] {
@@ -152,12 +148,7 @@ impl Collector for Memory {
             }
         }
         let help = "Memory of the containers that are pinned to CPUs by place";
-        let mut family = encoder.encode_descriptor(
-            "container_memory",
-            help,
-            Some(&Unit::Bytes),
-            MetricType::Gauge,
-        )?;
+        let mut family = encoder.encode_descriptor("container_memory", help, bytes, gauge)?;
         for (values, places) in &self.containers {
             for (place, bytes) in [("local", places.local), ("remote", places.remote)] {
                 let named = CONTAINER_LABELS.into_iter().zip(values.iter().map(String::as_str));

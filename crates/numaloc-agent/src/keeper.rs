@@ -1,17 +1,18 @@
 //! Keeps numalocd as the cluster wants it, and says what became of it. One task: whatever fails, all is compared again.
 
+mod node;
+
 use crate::{
     cluster::api::MANAGER,
     config::{Config, OtherAgent, Register},
     facts::Facts,
-    figures::{self, Figures},
+    figures::Figures,
     known::{Known, PodKey},
     labels::MARK,
-    locality::{Since, Slot, Surroundings, Unread, locality},
+    locality::{Since, Slot, Unread},
     metrics::{Counts, Metrics},
     nri::Nri,
     outbox::{Outbox, Post, Report, Subject},
-    reading::Reading,
     results::{Results, Standing, Told, report},
     serve::Served,
     sources::{ClusterSources, Problem},
@@ -234,54 +235,6 @@ impl<D: Daemon> Keeper<D> {
         self.metrics.counts(counts);
     }
 
-    /// Reads the figures of numalocd, for those who scrape the agent and for the NodeMemoryLocality.
-    async fn read_figures(&mut self) -> Result<(), Status> {
-        self.read_at = Instant::now() + figures::PERIOD;
-        let text = match self.records.daemon().metrics().await {
-            Err(status) if is_lost(&status) => return Err(status),
-            Err(status) => {
-                // Nothing else depends on them.
-                let why = format!(
-                    "numalocd refuses GetMetrics: {} ({:?})",
-                    status.message(),
-                    status.code()
-                );
-                self.figures.put(None);
-                self.report_node(Err(Unread::Refused(&why)));
-                if self.unread.as_ref() != Some(&why) {
-                    tracing::warn!("{why}. It is tried again each {:?}", figures::PERIOD);
-                    self.unread = Some(why);
-                }
-                return Ok(());
-            }
-            Ok(text) => text,
-        };
-        self.unread = None;
-        let reading = Reading::of(&text);
-        let pods: Vec<&Facts> = self.pods.values().map(|pod| &*pod.facts).collect();
-        let most = self.config.metrics.containers;
-        self.figures.put(Some(figures::text(&reading, &self.node, &pods, most)));
-        self.report_node(Ok(&reading));
-        Ok(())
-    }
-
-    /// Gives the NodeMemoryLocality to the writer.
-    fn report_node(&mut self, reading: Result<&Reading, Unread<'_>>) {
-        // The API server has not listed the node yet, or has deleted it.
-        if self.node_uid.is_empty() {
-            return;
-        }
-        let containers = self.pods.values().flat_map(|pod| &pod.wanted.containers);
-        let managed = containers.filter(|container| container.schedule().is_some()).count();
-        let around = Surroundings {
-            pods: self.pods.values().map(|pod| &*pod.facts).collect(),
-            managed: managed as u64,
-            problem: self.sources.problems().first().map(|problem| problem.message.clone()),
-        };
-        let locality = locality(reading, &around, &mut self.since, SystemTime::now());
-        self.locality.put(locality, self.node_uid.clone());
-    }
-
     /// Takes the events that numalocd has stored, and then says what they mean.
     async fn take_stored(&mut self, events: &mut Events) -> Result<(), Status> {
         while let Ok(event) = timeout(QUIET, events.next()).await {
@@ -447,11 +400,9 @@ impl<D: Daemon> Keeper<D> {
             self.results.begin(self.records.begun());
             self.say(&key);
         }
-        let is_there =
-            |uid: &String| self.pods.get(&key).is_some_and(|pod| pod.facts.api_uid == *uid);
-        if let Some(uid) = before.map(|pod| pod.facts.api_uid.clone()).filter(|uid| !is_there(uid))
-        {
-            self.outbox.gone(&uid);
+        let now = self.pods.get(&key).map(|pod| &pod.facts.api_uid);
+        if let Some(before) = before.filter(|pod| now != Some(&pod.facts.api_uid)) {
+            self.outbox.gone(&before.facts.api_uid);
         }
         for id in gone {
             self.records.forget(&id).await?;

@@ -71,6 +71,19 @@ fn ids(number: usize) -> [String; 2] {
     ["proxy", "web"].map(|name| format!("{}-{name}", samples::uid(number)))
 }
 
+/// A cluster with two pods that have a policy, the agent, and the ids of their containers, all of which it has scheduled.
+async fn two_scheduled() -> (Cluster, Fake, Agent, Vec<String>) {
+    let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
+    for number in [1, 2] {
+        cluster.pod(pod(number));
+        cluster.annotate(&format!("shop/web-{number}"), &[(KOORDINATOR_KEY, BEST)]);
+    }
+    let agent = Agent::start(&cluster, fake.clone());
+    let all = [ids(1), ids(2)].concat();
+    until(async || fake.names().1 == all).await;
+    (cluster, fake, agent, all)
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_annotated_while_it_runs_is_scheduled_and_ends_with_the_annotation() {
     let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
@@ -153,14 +166,7 @@ async fn a_changed_decision_runs_again_and_an_id_runs_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_repairs_and_removes_orphans_only_after_a_complete_list() {
-    let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
-    for number in [1, 2] {
-        cluster.pod(pod(number));
-        cluster.annotate(&format!("shop/web-{number}"), &[(KOORDINATOR_KEY, BEST)]);
-    }
-    let agent = Agent::start(&cluster, fake.clone());
-    let all = [ids(1), ids(2)].concat();
-    until(async || fake.names().1 == all).await;
+    let (cluster, fake, agent, all) = two_scheduled().await;
     drop(agent);
     cluster.remove("/api/v1/pods", "shop/web-1");
     cluster.hang(true);

@@ -67,7 +67,7 @@ pub struct WantedContainer {
 }
 
 impl WantedContainer {
-    /// The name of its workload, whoever registers it.
+    /// The name of its workload, which the agent or numaloc-nri registers.
     pub fn workload(&self) -> String {
         format!("{}{}", WorkloadId::PREFIX, self.records.id)
     }

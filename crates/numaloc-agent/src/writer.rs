@@ -93,7 +93,7 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
     }
 }
 
-/// Writes what is said about the node forever: what is news at once, the rest in intervals. A cluster may do without the kind: numalocd's
+/// Writes the NodeMemoryLocality forever: changes at once, the rest in intervals. A cluster may do without the kind: numalocd's
 /// figures are then not wanted for it, and it is tried again after a while.
 pub async fn write_node(node: &str, api: &Api, slot: &Slot, figures: &Figures) -> Infallible {
     let path = format!("/apis/{GROUP}/{VERSION}/nodememorylocalities/{node}");

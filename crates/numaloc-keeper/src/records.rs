@@ -216,7 +216,7 @@ impl<D: Daemon> Records<D> {
         tell(&mut self.told, &wanted);
         let name = format!("{}{}", WorkloadId::PREFIX, wanted.id);
         if let Some(workload) = wanted.workload.clone() {
-            // numalocd looks through all cgroups for it, which another policy is no reason for.
+            // To register a container, numalocd looks through all cgroups; another policy does not need that.
             if self.registered.get(&name) != Some(&workload) {
                 let done = self.daemon.register(workload.clone()).await;
                 if self.is_done(&name, done)?.is_some() {

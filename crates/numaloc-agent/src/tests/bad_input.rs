@@ -149,14 +149,7 @@ async fn what_numalocd_refuses_is_said_once_and_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_token_loses_nothing() {
-    let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
-    for number in [1, 2] {
-        cluster.pod(pod(number));
-        cluster.annotate(&format!("shop/web-{number}"), &[(KOORDINATOR_KEY, BEST)]);
-    }
-    let _agent = Agent::start(&cluster, fake.clone());
-    let all = [ids(1), ids(2)].concat();
-    until(async || fake.names().1 == all).await;
+    let (cluster, fake, _agent, all) = two_scheduled().await;
     sleep(Duration::from_secs(1)).await;
     cluster.refuse_token(true);
     all_end(&fake, 100);

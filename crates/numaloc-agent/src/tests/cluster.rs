@@ -202,12 +202,10 @@ impl Cluster {
 
     /// All connections are cut, and no request before this version is continued.
     pub fn expire(&self) {
-        let mut state = self.state();
-        state.oldest = state.version + 1;
-        state.version += 1;
-        state.cuts += 1;
-        drop(state);
-        self.0.changed.notify_waiters();
+        self.cut(|state| {
+            state.oldest = state.version + 1;
+            state.version += 1;
+        });
     }
 
     /// Whether it answers nothing.
@@ -223,17 +221,18 @@ impl Cluster {
 
     /// Whether it is there.
     pub fn go(&self, is_gone: bool) {
-        let mut state = self.state();
-        state.is_gone = is_gone;
-        state.cuts += 1;
-        drop(state);
-        self.0.changed.notify_waiters();
+        self.cut(|state| state.is_gone = is_gone);
     }
 
     /// Whether the token has expired: all connections are cut, and no request is answered but with 401.
     pub fn refuse_token(&self, refuses: bool) {
+        self.cut(|state| state.refuses_token = refuses);
+    }
+
+    /// Changes its state, and cuts all connections.
+    fn cut(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
-        state.refuses_token = refuses;
+        change(&mut state);
         state.cuts += 1;
         drop(state);
         self.0.changed.notify_waiters();
@@ -285,7 +284,7 @@ impl Cluster {
                 self.watch(path, from)
             }
             Method::GET if path.starts_with("/apis/") && !self.state().kinds.contains(path) => {
-                answer(StatusCode::NOT_FOUND, &json!({"code": 404, "message": "page not found"}))
+                undefined()
             }
             Method::GET => self.list(path, query.get("fieldSelector").copied().unwrap_or_default()),
             _ if query.contains_key("dryRun") => self.try_write(),
@@ -378,9 +377,7 @@ impl Cluster {
     /// A write of the node's object that changes nothing.
     fn try_write(&self) -> Answer {
         match self.state().kinds.is_empty() {
-            true => {
-                answer(StatusCode::NOT_FOUND, &json!({"code": 404, "message": "page not found"}))
-            }
+            true => undefined(),
             false => answer(StatusCode::OK, &json!({})),
         }
     }
@@ -402,10 +399,7 @@ impl Cluster {
         let sent: Value = serde_json::from_slice(body).expect("JSON");
         if let Some(node) = path.strip_prefix(NODE_LOCALITIES) {
             if state.kinds.is_empty() {
-                return answer(
-                    StatusCode::NOT_FOUND,
-                    &json!({"code": 404, "message": "page not found"}),
-                );
+                return undefined();
             }
             state.node_localities.insert(node.to_owned(), sent);
             return answer(StatusCode::OK, &json!({}));
@@ -463,4 +457,9 @@ fn answer(status: StatusCode, body: &Value) -> Answer {
     let mut answer = Response::new(BodyExt::boxed(Full::new(Bytes::from(body.to_string()))));
     *answer.status_mut() = status;
     answer
+}
+
+/// The answer for a kind that the cluster does not define.
+fn undefined() -> Answer {
+    answer(StatusCode::NOT_FOUND, &json!({"code": 404, "message": "page not found"}))
 }

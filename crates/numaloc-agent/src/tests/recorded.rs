@@ -157,7 +157,7 @@ impl Player {
         found.unwrap_or_else(|| panic!("not recorded: {wanted}"))
     }
 
-    /// The first watch of each kind is told that its version is forgotten.
+    /// The first watch of each kind ends with 410: its version is not kept any more.
     fn watch(&self, path: &str, query: &BTreeMap<String, String>) -> Response<Body> {
         let wanted = selected(path, query);
         let (mut after, mut lines) = (0, Vec::new());

@@ -39,6 +39,15 @@ fn status(cluster: &Cluster) -> Option<Value> {
     Some(serde_json::from_str(&text).expect("JSON"))
 }
 
+/// Asserts that an agent that starts after another one writes nothing into the cluster.
+async fn another_writes_nothing(cluster: &Cluster, fake: &Fake) {
+    cluster.requests();
+    let _agent = Agent::start(cluster, fake.clone());
+    sleep(Duration::from_secs(600)).await;
+    let writes = cluster.requests().into_iter().filter(|request| !request.starts_with("GET"));
+    assert_eq!(writes.collect::<Vec<_>>(), [""; 0]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_ends_is_reported_once_for_all_containers() {
     let (cluster, fake, agent) = begun(BEST).await;
@@ -63,11 +72,7 @@ async fn a_policy_that_ends_is_reported_once_for_all_containers() {
     assert_eq!(own["containers"][1]["result"], "run 2");
     // After its restart the agent sees the same events, and posts none.
     drop(agent);
-    cluster.requests();
-    let _agent = Agent::start(&cluster, fake.clone());
-    sleep(Duration::from_secs(600)).await;
-    let writes = cluster.requests().into_iter().filter(|request| !request.starts_with("GET"));
-    assert_eq!(writes.collect::<Vec<_>>(), [""; 0]);
+    another_writes_nothing(&cluster, &fake).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,11 +123,7 @@ async fn an_end_whose_event_is_not_stored_any_more_is_reported_once() {
         );
         assert_eq!(status(&cluster).expect("it was just there")["phase"], "Completed");
         drop(agent);
-        cluster.requests();
-        let _agent = Agent::start(&cluster, fake.clone());
-        sleep(Duration::from_secs(600)).await;
-        let writes = cluster.requests().into_iter().filter(|request| !request.starts_with("GET"));
-        assert_eq!(writes.collect::<Vec<_>>(), [""; 0]);
+        another_writes_nothing(&cluster, &fake).await;
     }
 }
 

@@ -59,7 +59,7 @@ pub fn written(options: &Options) -> Message {
     }
 }
 
-/// What is said of a placement on several nodes that names one.
+/// Why a placement on several nodes that names one is invalid.
 const SEVERAL: Problem = Problem::Malformed { expected: "two nodes or more" };
 
 /// `None`: they are not valid.

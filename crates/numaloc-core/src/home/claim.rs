@@ -84,7 +84,7 @@ impl Claims {
     }
 
     /// Joins a set of claims to one. A page is at home where it is at home for at least one of the claims, and may go
-    /// only to nodes that all claims allow. Pages of a process of which nothing is moved take no turns, whoever shares them.
+    /// only to nodes that all claims allow. Pages that a process of which nothing is moved maps take no turns, also if other processes share them.
     pub fn join(&self, set: &ClaimSet) -> Claim {
         let mut claims = set.numbers().map(|number| &self.different[number]);
         let empty = || Claim { home: NodeSet::new(), allowed: NodeSet::new(), cycle: None };

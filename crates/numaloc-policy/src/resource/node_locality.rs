@@ -313,7 +313,7 @@ mod tests {
             let numa = |id| NumaNodeLocality { id, local_bytes: u64::MAX, remote_bytes: u64::MAX };
             let container = |remote| RemoteContainer::new(&name[..63], &name, &name[..63], 1, u64::MAX - remote);
             let condition = |kind: &str, message: &str| Condition::new(kind, false, "Unreachable", message, SystemTime::UNIX_EPOCH);
-            // What is the same is said once.
+            // FiguresRead does not repeat why the daemon is unreachable.
             let conditions = [("DaemonReachable", &*message), ("PoliciesAccepted", &*message), ("FiguresRead", "")];
             let conditions = conditions.map(|(kind, message)| condition(kind, message));
             let node = NodeLocality {

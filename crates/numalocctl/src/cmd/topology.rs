@@ -23,10 +23,11 @@ pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<Comma
     match args.numactl {
         true => Ok(CommandResult { text: text::numactl(&topology), code: Code::Done }),
         false => {
-            let kept = is_this_host(cli, around)?.then(|| bench::kept(&around.roots)).flatten();
+            let is_this_host = is_this_host(cli, around)?;
             shown(cli, &answer, |_, view| {
-                let kept = kept.as_ref().filter(|_| !view.rows_alone());
-                let kept = kept.map(|kept| text::kept(kept, view)).unwrap_or_default();
+                let is_kept_shown = is_this_host && !view.rows_alone();
+                let kept = is_kept_shown.then(|| bench::kept(&around.roots)).flatten();
+                let kept = kept.map(|kept| text::kept(&kept, view)).unwrap_or_default();
                 text::topology(&topology, view) + &kept
             })
         }
