@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 
 /// The picture of a process as JSON; without a file.
 fn picture(pid: i32) -> Value {
-    let output = numalocctl(&["locality", "--map", "--pid", &pid.to_string(), "-o", "json"]);
+    let output = numalocctl(&["locality", "--draw", "--pid", &pid.to_string(), "-o", "json"]);
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
@@ -87,7 +87,7 @@ fn a_picture_shows_what_numa_maps_says_before_and_after_a_move() {
 
     let file = std::env::temp_dir().join(format!("map-{}.svg", std::process::id()));
     let (pid, name) = (scene.app.pid().to_string(), file.display().to_string());
-    let output = numalocctl(&["migrate", "--pid", &pid, "--map", &name]);
+    let output = numalocctl(&["migrate", "--pid", &pid, "--draw", &name]);
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let svg = fs::read_to_string(&file).expect("a picture");
     fs::remove_file(&file).expect("it is there");
@@ -105,8 +105,8 @@ fn a_picture_shows_what_numa_maps_says_before_and_after_a_move() {
 fn a_picture_that_cannot_be_written_moves_nothing() {
     let scene = Scene::remote(&["anon:16M"]);
     let pid = scene.app.pid().to_string();
-    assert_refused(&["migrate", "--pid", &pid, "--map", "/no/such/a.svg"], 1, "/no/such/a.svg");
-    assert_refused(&["migrate", "--pid", &pid, "--map", "/tmp/a.png"], 2, "/tmp/a.png");
+    assert_refused(&["migrate", "--pid", &pid, "--draw", "/no/such/a.svg"], 1, "/no/such/a.svg");
+    assert_refused(&["migrate", "--pid", &pid, "--draw", "/tmp/a.png"], 2, "/tmp/a.png");
     scene.assert_on("anon", 1, 16 * MIB);
     scene.finish();
 }

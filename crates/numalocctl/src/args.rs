@@ -7,12 +7,12 @@ mod deferred;
 #[cfg(test)]
 #[path = "../../../tests/docs/commands.rs"]
 mod documented;
+mod draw;
 mod dsa;
 mod events;
 mod exchange;
 mod groups;
 mod jobs;
-mod map;
 mod migrate;
 mod names;
 mod nodes;
@@ -34,12 +34,12 @@ pub use bench::BenchArgs;
 pub use connect::ConnectArgs;
 pub use deferred::Deferred;
 use deferred::at_once;
+pub use draw::{DrawArgs, DrawMoveArgs, DrawSort};
 pub use dsa::DsaArgs;
 pub use events::EventsArgs;
 pub use exchange::ExchangeArgs;
 pub use groups::{ENVIRONMENT, FILES};
 pub use jobs::{DeleteJobsArgs, JobsArgs, JobsCommand, ListJobsArgs};
-pub use map::{MapArgs, MapSort, MoveMapArgs};
 pub use migrate::{MigrateArgs, PlanArgs, PreviewArgs, ProgressArgs};
 pub use names::{parse_schedule, parse_workload};
 pub use options::OptionArgs;
@@ -122,7 +122,7 @@ pub enum Command {
     Topology(Deferred<TopologyArgs>),
     /// Show on which nodes the memory of processes is.
     #[command(
-        after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --map"
+        after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --draw"
     )]
     Locality(Deferred<LocalityArgs>),
     /// Preview a migration: what would move or stay, and why.
@@ -269,7 +269,7 @@ pub struct LocalityArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     #[command(flatten)]
-    pub map: MapArgs,
+    pub draw: DrawArgs,
 }
 
 #[derive(Clone, Copy, Debug, Args)]

@@ -21,7 +21,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// `db1, 2026-11-26T08:16:33Z, numalocctl 0.1.0: locality --pid 4711 --map`.
+    /// `db1, 2026-11-26T08:16:33Z, numalocctl 0.1.0: locality --pid 4711 --draw`.
     pub fn words(&self) -> String {
         let version = env!("CARGO_PKG_VERSION");
         let Self { host, time, command } = self;
@@ -131,7 +131,7 @@ pub fn notes(picture: &Picture) -> Vec<String> {
         let looked = picture.panels.iter().flat_map(Panel::sides).map(Side::looked);
         let (bytes, looked) = looked.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
         notes.push(format!(
-            "Sampled: {} of {} of addresses were looked at, and ~ marks estimates (--map-exact looks at all).",
+            "Sampled: {} of {} of addresses were looked at, and ~ marks estimates (--draw-exact looks at all).",
             size(looked),
             size(bytes)
         ));

@@ -1,7 +1,7 @@
 //! The arguments of `numalocctl plan` and `numalocctl migrate`: a plan takes what a migration takes.
 
 use super::{
-    ExchangeArgs, LimitArgs, MoveMapArgs, OptionArgs, QueueArgs, TargetArgs, names, spec,
+    DrawMoveArgs, ExchangeArgs, LimitArgs, OptionArgs, QueueArgs, TargetArgs, names, spec,
     target::parse_label,
 };
 use crate::exit::Failure;
@@ -76,13 +76,13 @@ pub struct MigrateArgs {
     #[command(flatten)]
     pub plan: PlanArgs,
     /// Only show what would move, as `numalocctl plan` does, with or without the daemon.
-    #[arg(long, conflicts_with_all = ["validate_only", "map"])]
+    #[arg(long, conflicts_with_all = ["validate_only", "draw"])]
     pub dry_run: bool,
     /// Only check whether the daemon would accept it: the target, its owner, quotas and ceilings, and other jobs.
     #[arg(long, help_heading = "Queue (with the daemon only)")]
     pub validate_only: bool,
     #[command(flatten)]
-    pub map: MoveMapArgs,
+    pub draw: DrawMoveArgs,
 }
 
 impl PlanArgs {

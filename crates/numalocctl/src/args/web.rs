@@ -10,7 +10,7 @@ use std::{
 
 const EXAMPLES: &str = "\
 The address that is printed has a token, which gives your rights to every client that has it. The page shows what top, jobs, advise and \
-locality --map show; it changes something only where you confirm it.
+locality --draw show; it changes something only where you confirm it.
 
 Examples:
   numalocctl web                                       prints the address; Ctrl-C ends it

@@ -15,9 +15,9 @@ use numaloc_host::{Roots, numa_stat};
 pub fn run(
     cli: &Cli,
     around: &Surroundings,
-    LocalityArgs { target, map: picture }: &LocalityArgs,
+    LocalityArgs { target, draw: picture }: &LocalityArgs,
 ) -> Result<CommandResult, Failure> {
-    if let Some(file) = &picture.map {
+    if let Some(file) = &picture.draw {
         return map::run(cli, around, target, file.as_deref(), picture);
     }
     let (answer, topology) = match daemon(cli, around)? {

@@ -1,8 +1,8 @@
-//! `numalocctl locality --map`, and the picture of `numalocctl migrate --map`.
+//! `numalocctl locality --draw`, and the picture of `numalocctl migrate --draw`.
 
 use super::{Surroundings, shown};
 use crate::{
-    args::{Cli, Colour, MapArgs, MapSort, MoveMapArgs, TargetArgs},
+    args::{Cli, Colour, DrawArgs, DrawMoveArgs, DrawSort, TargetArgs},
     captions::Origin,
     clean::clean,
     doc::MapDoc,
@@ -32,14 +32,14 @@ pub fn run(
     around: &Surroundings,
     target: &TargetArgs,
     file: Option<&Path>,
-    args: &MapArgs,
+    args: &DrawArgs,
 ) -> Result<CommandResult, Failure> {
     check_place(cli, around)?;
     check_page_size(&around.roots)?;
     let file = self::file(file)?;
     let canvas = canvas(cli.color);
     let cells = if file.is_some() { svg::CELLS } else { canvas.blocks() as u64 };
-    let (viewer, missing) = inspect::to_draw(&around.roots, target, cells, args.map_exact)?;
+    let (viewer, missing) = inspect::to_draw(&around.roots, target, cells, args.draw_exact)?;
     let mut picture = viewer.look()?;
     if picture.panels.is_empty() {
         return Err(Error::Empty { target: target.to_string() }.into());
@@ -64,7 +64,7 @@ pub fn run(
 /// A daemon is configured or running.
 pub fn check_place(cli: &Cli, around: &Surroundings) -> Result<(), Failure> {
     match place::choose(&cli.connect, &around.environment)? {
-        Place::Daemon(_) => Err(Failure::NeedsStandalone { option: "--map" }),
+        Place::Daemon(_) => Err(Failure::NeedsStandalone { option: "--draw" }),
         Place::Here => Ok(()),
     }
 }
@@ -92,8 +92,8 @@ fn origin(roots: &Roots) -> Origin {
 }
 
 /// Puts the mappings of each process into the order that was asked for; those of before and after alike.
-fn arrange(picture: &mut Picture, sort: MapSort) {
-    if sort == MapSort::Address {
+fn arrange(picture: &mut Picture, sort: DrawSort) {
+    if sort == DrawSort::Address {
         return;
     }
     for panel in &mut picture.panels {
@@ -133,7 +133,7 @@ pub struct MoveMap<'a> {
     viewer: Viewer<'a>,
     picture: Picture,
     file: WholeFile,
-    sort: MapSort,
+    sort: DrawSort,
 }
 
 impl<'a> MoveMap<'a> {
@@ -145,12 +145,12 @@ impl<'a> MoveMap<'a> {
         roots: &'a Roots,
         planned: &PlannedMigration<Resolved>,
         file: WholeFile,
-        args: &MoveMapArgs,
+        args: &DrawMoveArgs,
     ) -> Result<Self, Failure> {
         let PlannedMigration { topology, plan, survey, .. } = planned;
         let processes = survey.processes();
         let viewer =
-            Viewer::open(roots, topology, processes, &plan.options, svg::CELLS, args.map_exact)?;
+            Viewer::open(roots, topology, processes, &plan.options, svg::CELLS, args.draw_exact)?;
         let picture = viewer.look()?;
         Ok(Self { roots, viewer, picture, file, sort: args.sort })
     }
@@ -182,8 +182,8 @@ mod tests {
             let rows = picture.panels[0].before.rows.iter();
             rows.map(|row| row.area.name.rsplit('/').next().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(names(MapSort::Size), ["", "buffer-pool", "segment.0001.dat"]);
-        assert_eq!(names(MapSort::Address), ["segment.0001.dat", "buffer-pool", ""]);
+        assert_eq!(names(DrawSort::Size), ["", "buffer-pool", "segment.0001.dat"]);
+        assert_eq!(names(DrawSort::Address), ["segment.0001.dat", "buffer-pool", ""]);
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
         picture.panels[0].before.rows.reverse();
         let After::Seen(side) = &mut picture.panels[0].after else { panic!("it was moved") };
         side.rows.reverse();
-        arrange(&mut picture, MapSort::Size);
+        arrange(&mut picture, DrawSort::Size);
         for side in picture.panels[0].sides() {
             let starts: Vec<_> = side.rows.iter().map(|row| row.area.start).collect();
             assert_eq!(starts, [0x5555_5575_6000, 0x7f10_0000_0000]);

@@ -34,7 +34,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Comma
     if args.dry_run {
         return plan::run(cli, around, &args.plan);
     }
-    if args.map.map.is_some() {
+    if args.draw.draw.is_some() {
         map::check_place(cli, around)?;
     }
     match daemon(cli, around)? {
@@ -89,7 +89,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
         return Err(Failure::NeedsDaemon { option: "--validate-only" });
     }
     let limits = args.plan.limits.limits();
-    let file = map::file(args.map.map.as_deref())?;
+    let file = map::file(args.draw.draw.as_deref())?;
     let mut planned = plan::planned(roots, &args.plan, Policies::Ask)?;
     for found in inspect::found(&planned.party).iter().map(v1::FoundMember::from) {
         complain(text::found_members(&[found]).trim_end());
@@ -97,7 +97,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
     if !planned.plan.is_skipped() {
         warn(roots, args);
     }
-    let look = |file| MoveMap::before(roots, &planned, file, &args.map);
+    let look = |file| MoveMap::before(roots, &planned, file, &args.draw);
     let picture = file.map(look).transpose()?;
     let (outcome, made_room) = watch(&mut planned, &limits, wish(args))?;
     let (partners, after) = (partners::moved(&planned, &made_room), locality_after(&planned));

@@ -6,7 +6,7 @@ use numaloc_core::picture::{AreaRow, Cell, OtherAreas, Panel, Picture};
 use numaloc_host::Source;
 use serde::Serialize;
 
-/// The document of `locality --map`, which `-o json` prints.
+/// The document of `locality --draw`, which `-o json` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct MapDoc {
     /// How page locations were found: `pagemap` or `move_pages`.

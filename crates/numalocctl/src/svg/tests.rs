@@ -8,7 +8,7 @@ fn drawn(name: &str, picture: &Picture) -> String {
     let origin = Origin {
         host: "db1".into(),
         time: "2026-11-26T08:16:33Z".into(),
-        command: "migrate --pid 4711 --map moved.svg".into(),
+        command: "migrate --pid 4711 --draw moved.svg".into(),
     };
     let text = svg(picture, &origin);
     if let Some(directory) = env::var_os("NUMALOC_PICTURES") {
@@ -39,7 +39,7 @@ fn pictures_of_all_sizes_are_small_files() {
 #[test]
 fn a_sampled_picture_says_so_and_what_is_left_out() {
     let text = drawn("tebibyte.svg", &pictures::tebibyte(CELLS));
-    for words in ["Sampled: ", "--map-exact", "~1.0 TiB", "37 smaller processes with 5.0 GiB"] {
+    for words in ["Sampled: ", "--draw-exact", "~1.0 TiB", "37 smaller processes with 5.0 GiB"] {
         assert!(text.contains(words), "{words}");
     }
     let exact = drawn("mebibyte.svg", &pictures::mebibyte(CELLS));

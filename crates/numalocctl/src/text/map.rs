@@ -1,4 +1,4 @@
-//! `locality --map` in a terminal: a line of blocks for each node that a mapping is on.
+//! `locality --draw` in a terminal: a line of blocks for each node that a mapping is on.
 //!
 //! A line says its node in words, and the height of its blocks how much is there, so colours add nothing that is not
 //! to be read without them.

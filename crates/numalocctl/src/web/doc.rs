@@ -209,7 +209,7 @@ pub struct PictureDoc {
     pub comm: String,
     /// The picture; empty if the process has nothing to draw.
     pub svg: String,
-    /// As `locality --map -o json`.
+    /// As `locality --draw -o json`.
     pub map: MapDoc,
 }
 

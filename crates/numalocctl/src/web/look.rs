@@ -60,7 +60,7 @@ impl Looks {
         let origin = Origin {
             host: self.host.clone(),
             time: fields::short(timestamp(SystemTime::now())),
-            command: format!("locality --pid {} --map", panel.pid),
+            command: format!("locality --pid {} --draw", panel.pid),
         };
         let svg = svg::svg(&picture, &origin);
         let map = MapDoc::new(&picture, viewer.source(), None, &missing);

@@ -7,12 +7,12 @@ use std::fs;
 #[test]
 fn nonsense_is_refused() {
     for command in ["locality --pid 1", "migrate --pid 1"] {
-        fails(&format!("{command} --map a.png"), 2, "expected an SVG file");
-        fails(&format!("{command} --map-exact"), 2, "--map");
-        let daemon = format!("{command} --map a.svg --endpoint unix:///no/such/socket");
+        fails(&format!("{command} --draw a.png"), 2, "expected an SVG file");
+        fails(&format!("{command} --draw-exact"), 2, "--draw");
+        let daemon = format!("{command} --draw a.svg --endpoint unix:///no/such/socket");
         fails(&daemon, 2, "--standalone");
     }
-    fails("migrate --pid 1 --map", 2, "FILE.svg");
+    fails("migrate --pid 1 --draw", 2, "FILE.svg");
 }
 
 #[test]
@@ -23,11 +23,11 @@ fn a_file_that_cannot_be_written_is_said_before_anything_is_looked_at() {
     for command in ["locality", "migrate"] {
         for file in ["/no/such/a.svg", &folder.display().to_string()] {
             // There is no such process either.
-            fails(&format!("{command} --pid 999999999 --map {file}"), 1, file);
+            fails(&format!("{command} --pid 999999999 --draw {file}"), 1, file);
         }
     }
     let file = directory.path().join("b.svg");
-    fails(&format!("locality --pid 999999999 --map {}", file.display()), 3, "999999999");
+    fails(&format!("locality --pid 999999999 --draw {}", file.display()), 3, "999999999");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left behind");
 }
 
@@ -40,7 +40,7 @@ fn its_own_memory_is_drawn() {
     let directory = tempfile::tempdir().unwrap();
     let (pid, file) = (std::process::id(), directory.path().join("own.svg"));
     let shown =
-        json(&numalocctl(&format!("locality --pid {pid} --map {} -o json", file.display())), 0);
+        json(&numalocctl(&format!("locality --pid {pid} --draw {} -o json", file.display())), 0);
     let process = &shown["processes"][0];
     assert_eq!(number(process, "pid"), u64::from(pid));
     let resident = |of: &Value| {
@@ -57,7 +57,7 @@ fn its_own_memory_is_drawn() {
 
 #[test]
 fn a_picture_without_a_file_is_text_as_wide_as_asked_for() {
-    let line = format!("locality --map --pid {}", std::process::id());
+    let line = format!("locality --draw --pid {}", std::process::id());
     for columns in [60, 120] {
         let mut command = program();
         command.args(line.split(' ')).env("COLUMNS", columns.to_string());
@@ -73,7 +73,7 @@ fn a_picture_without_a_file_is_text_as_wide_as_asked_for() {
 fn an_endpoint_in_the_environment_is_no_picture_of_its_host() {
     let mut command = program();
     command
-        .args(["locality", "--pid", "1", "--map"])
+        .args(["locality", "--pid", "1", "--draw"])
         .env("NUMALOC_ENDPOINT", "unix:///no/such/socket");
-    refused("locality --map", &command.output().unwrap(), 2, "page maps of this host");
+    refused("locality --draw", &command.output().unwrap(), 2, "page maps of this host");
 }

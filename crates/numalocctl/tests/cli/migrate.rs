@@ -147,7 +147,7 @@ fn a_dry_run_is_the_plan() {
     for words in ["profile: Gentle", "workers: Some(2)", "qos_class: Lsr", "seconds: 5"] {
         assert!(asked[0].contains(words), "{words} is not in {}", asked[0]);
     }
-    for other in ["--validate-only", "--map a.svg"] {
+    for other in ["--validate-only", "--draw a.svg"] {
         refused(
             other,
             &fake.run(&format!("migrate --pid 1 --dry-run {other}")),

@@ -425,7 +425,7 @@ fn lines_come_until_ctrl_c() {
 #[test]
 fn a_picture_is_as_wide_as_the_terminal() {
     let line = format!(
-        "env -u COLUMNS ${{TOP%% *}} locality --standalone --map --pid {}; sleep 600",
+        "env -u COLUMNS ${{TOP%% *}} locality --standalone --draw --pid {}; sleep 600",
         std::process::id()
     );
     let window = Window::open(&line);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// In which order a picture has the mappings of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum MapSort {
+pub enum DrawSort {
     /// Most resident memory first.
     #[default]
     Size,
@@ -14,30 +14,30 @@ pub enum MapSort {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Picture (without the daemon only)")]
-pub struct MapArgs {
+pub struct DrawArgs {
     /// Draw where the memory is, by address, instead of the table: into FILE.svg, or as text without a file.
     #[arg(long, value_name = "FILE.svg", num_args = 0..=1, value_parser = parse)]
-    pub map: Option<Option<PathBuf>>,
+    pub draw: Option<Option<PathBuf>>,
     /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture states that.
-    #[arg(long, requires = "map")]
-    pub map_exact: bool,
+    #[arg(long, requires = "draw")]
+    pub draw_exact: bool,
     /// Order of the mappings in it: the largest first, or by address.
-    #[arg(long, value_name = "ORDER", requires = "map", default_value = "size")]
-    pub sort: MapSort,
+    #[arg(long, value_name = "ORDER", requires = "draw", default_value = "size")]
+    pub sort: DrawSort,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Picture (without the daemon only)")]
-pub struct MoveMapArgs {
+pub struct DrawMoveArgs {
     /// Draw where the memory was and where it is afterwards, by address, into FILE.svg.
     #[arg(long, value_name = "FILE.svg", value_parser = parse)]
-    pub map: Option<PathBuf>,
+    pub draw: Option<PathBuf>,
     /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture states that.
-    #[arg(long, requires = "map")]
-    pub map_exact: bool,
+    #[arg(long, requires = "draw")]
+    pub draw_exact: bool,
     /// Order of the mappings in it: the largest first, or by address.
-    #[arg(long, value_name = "ORDER", requires = "map", default_value = "size")]
-    pub sort: MapSort,
+    #[arg(long, value_name = "ORDER", requires = "draw", default_value = "size")]
+    pub sort: DrawSort,
 }
 
 /// Reads the name of a picture's file.
