@@ -66,8 +66,9 @@ fn hugetlb_comes_home_into_the_pool() {
     let _pools = (Setting::huge_pool(0, 16), Setting::huge_pool(1, 32));
     let scene = Scene::remote(&["hugetlb:32M"]);
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("hugetlb", 0, 32 * MIB);
+    // First the account, which names the reason if a page stays.
     assert_complete(&outcome);
+    scene.assert_on("hugetlb", 0, 32 * MIB);
     scene.finish();
 }
 
