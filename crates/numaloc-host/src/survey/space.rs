@@ -24,6 +24,8 @@ use std::{
         Arc,
         atomic::{AtomicI32, Ordering::Relaxed},
     },
+    thread::sleep,
+    time::Duration,
 };
 
 /// The memory of a process, which others may share. A clone is another handle to the same memory.
@@ -41,6 +43,22 @@ pub struct AddressSpace {
     holders: Vec<SpaceOwner>,
     /// The thread through which the memory was reached last.
     tid: Arc<AtomicI32>,
+}
+
+/// How often the memory of a process that is there is opened, and the pause between two attempts. An exec takes about a millisecond.
+const ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Opens memory, again if it is gone although its process `is_there`: an exec gives a process its new memory before that has its layout
+/// (fs/exec.c, `begin_new_exec`; fs/binfmt_elf.c, `load_elf_binary`).
+fn settled<T>(is_there: impl Fn() -> bool, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        match open() {
+            Err(error) if is_gone(&error) && is_there() => sleep(PAUSE),
+            result => return result,
+        }
+    }
+    open()
 }
 
 /// Checks that the memory of all of these can be read now.
@@ -69,30 +87,39 @@ struct SpaceOwner {
 }
 
 impl AddressSpace {
-    /// Opens the memory of a process. `None` if the process has ended, or another one has its pid by now.
+    /// Opens the memory of a process. `None` if the process has ended, or another one has its pid by now. A process that is about to
+    /// run another program is opened with that one.
     ///
     /// # Errors
     /// [`Error::NoRights`] if its pagemap may not be read.
     pub(crate) fn open(roots: &Arc<Roots>, process: Process) -> Result<Option<Self>, Error> {
         let identity = process.identity;
-        let Some(found) = thread::with_memory(roots, identity, None) else { return Ok(None) };
-        let space = Self {
-            process,
-            pagemap: Arc::default(),
-            roots: roots.clone(),
-            layout: found.layout,
-            is_random: thread::is_random(roots, found.tid),
-            holders: vec![SpaceOwner { identity, parent: found.parent }],
-            tid: Arc::new(found.tid.into()),
-        };
-        match space.pagemap.get(&roots.open_files, || space.open_pagemap()) {
-            Ok(_) => Ok(Some(space)),
+        let is_there = || thread::with_memory(roots, identity, None).is_some();
+        let opened = settled(is_there, || {
+            let Some(found) = thread::with_memory(roots, identity, None) else { return Ok(None) };
+            let space = Self {
+                process: process.clone(),
+                pagemap: Arc::default(),
+                roots: roots.clone(),
+                layout: found.layout,
+                is_random: thread::is_random(roots, found.tid),
+                holders: vec![SpaceOwner { identity, parent: found.parent }],
+                tid: Arc::new(found.tid.into()),
+            };
+            space.pagemap.get(&roots.open_files, || space.open_pagemap())?;
+            Ok(Some(space))
+        });
+        match opened {
+            Ok(space) => Ok(space),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let (pid, what) = (identity.pid, "pagemap".into());
-                Err(Error::NoRights { pid, comm: space.process.comm, what })
+                let pid = identity.pid;
+                Err(Error::NoRights { pid, comm: process.comm, what: "pagemap".into() })
             }
-            Err(source) => Err(Error::Read { path: space.path("pagemap"), source }),
+            Err(source) => {
+                let path = roots.proc.join(identity.pid.to_string()).join("pagemap");
+                Err(Error::Read { path, source })
+            }
         }
     }
 

@@ -100,3 +100,40 @@ fn memory_that_is_no_more_shows_in_its_page_map() {
     fake.write("proc/100/pagemap", "");
     assert!(!space.is_alive());
 }
+
+/// std::process::Command returns when the exec has let go of the old memory (vfork), which is before the new memory has its layout.
+#[test]
+fn a_process_is_opened_while_it_begins_another_program() {
+    let roots = Arc::new(Roots::default());
+    for attempt in 0..500 {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().expect("coreutils");
+        let pid = child.id() as i32;
+        let start_time = thread::start_time(&roots, pid).expect("it is not waited for");
+        let cpus = CpuSet::new();
+        let (threads, mems_allowed) = (Vec::new(), NodeSet::new());
+        let identity = Identity { pid, start_time };
+        let process = Process { identity, comm: "sleep".into(), cpus, threads, mems_allowed };
+        let opened = AddressSpace::open(&roots, process);
+        child.kill().and_then(|()| child.wait()).expect("a child");
+        assert!(opened.expect("readable").is_some(), "attempt {attempt}");
+    }
+}
+
+#[test]
+fn what_is_gone_is_opened_again_for_as_long_as_its_process_is_there() {
+    let tries = |is_there: bool, needed: u32, error: i32| {
+        let tries = std::cell::Cell::new(0);
+        let opened = settled(
+            || is_there,
+            || {
+                tries.set(tries.get() + 1);
+                if tries.get() < needed { Err(io::Error::from_raw_os_error(error)) } else { Ok(()) }
+            },
+        );
+        (opened.is_ok(), tries.get())
+    };
+    assert_eq!(tries(true, 3, ESRCH), (true, 3));
+    assert_eq!(tries(false, 3, ESRCH), (false, 1));
+    assert_eq!(tries(true, u32::MAX, ESRCH), (false, ATTEMPTS));
+    assert_eq!(tries(true, 3, nix::libc::EACCES), (false, 1));
+}
