@@ -228,7 +228,6 @@ fn parse(unit: &str, text: &str) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn names_are_completed_or_refused() {
@@ -259,11 +258,14 @@ mod tests {
         assert!(parse("a", unknown).unwrap_err().to_string().contains("does not know"));
     }
 
-    /// Makes a systemctl for these tests, a script with these lines in this directory.
+    /// Makes a systemctl for these tests, a script with these lines in this directory. Another process writes it: a child that another
+    /// test starts meanwhile would hold our own descriptor for a moment, and the kernel runs no file that is open for writing (ETXTBSY).
     fn script(directory: &Path, lines: &str) -> String {
         let script = directory.join("systemctl");
-        std::fs::write(&script, format!("#!/bin/sh\n{lines}\n")).expect("a file");
-        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).expect("ours");
+        let mut write = Command::new("sh");
+        write.args(["-c", r#"printf '%s\n' "$1" > "$2" && chmod 700 "$2""#, "sh"]);
+        write.arg(format!("#!/bin/sh\n{lines}")).arg(&script);
+        assert!(write.status().expect("a shell").success());
         script.to_str().expect("text").to_owned()
     }
 

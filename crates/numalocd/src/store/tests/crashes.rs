@@ -139,9 +139,12 @@ fn missing_rights() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     open(root.path(), 0o755);
-    // A copy of the program that the other user can run.
+    // A copy of the program that the other user can run. Another process writes it: a child that another test starts meanwhile would
+    // hold our own descriptor for a moment, and the kernel runs no file that is open for writing (ETXTBSY).
     let program = root.path().join("tests");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut copy = Command::new("cp");
+    copy.arg(std::env::current_exe().unwrap()).arg(&program);
+    assert!(copy.status().unwrap().success());
     let denied = || {
         let mut command = again(&program, "open", &dir);
         let output = command.current_dir("/").uid(65_534).gid(65_534).output().unwrap();
