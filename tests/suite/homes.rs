@@ -1,12 +1,13 @@
-//! Home nodes that a single thread would make too many.
+//! Home nodes: what a single thread would make too many, and nodes that are named by a device.
 
 use crate::{
     app::Layout,
-    cli::{code, numalocctl},
+    cli::{assert_refused, code, numalocctl},
     engine::inspect,
     scene::{Scene, assert_complete},
 };
 use numaloc_core::{HomeRule, Options, Skip};
+use std::fs;
 
 const MIB: u64 = 1 << 20;
 
@@ -29,6 +30,29 @@ fn a_helper_that_nobody_has_pinned_is_left_out_if_asked() {
     let outcome = scene.migrate(&options);
     scene.assert_on("anon", 0, 16 * MIB);
     assert_complete(&outcome);
+    scene.finish();
+}
+
+/// The machine has its slow disk on node 1, and all else where no firmware says.
+#[test]
+fn memory_goes_to_the_node_of_a_device() {
+    let scene = Scene::of(Layout::remote(&["anon:16M"]).memory_on(0));
+    let pid = scene.app.pid().to_string();
+    assert_refused(&["migrate", "--pid", &pid, "--to", "block:vda"], 2, "numa_node in sysfs is -1");
+    scene.assert_on("anon", 0, 16 * MIB);
+    let migrate = |device: &str, to: &str| {
+        let output = numalocctl(&["migrate", "--pid", &pid, to, device]);
+        assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    migrate("block:vdb", "--to");
+    scene.assert_on("anon", 1, 16 * MIB);
+    // Home again, from the node of the PCI device that the disk is on.
+    let disk = fs::canonicalize("/sys/block/vdb/device/..").expect("a PCI device");
+    let address = disk.file_name().and_then(|name| name.to_str()).expect("an address");
+    migrate(&format!("device:{address}"), "--from");
+    scene.assert_on("anon", 0, 16 * MIB);
+    migrate("device:/dev/vdb", "--to");
+    scene.assert_on("anon", 1, 16 * MIB);
     scene.finish();
 }
 

@@ -15,6 +15,8 @@ use std::{
 
 /// An agent that has written nothing for this long does not run: it writes each ten minutes at least.
 const STALE: Duration = Duration::from_secs(20 * 60);
+/// Of a condition that an agent does not have. Older ones do not know all of them.
+const UNREPORTED: &str = "the agent does not report it";
 /// Most nodes that a line names.
 const NAMED_MAX: usize = 5;
 
@@ -96,27 +98,33 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
             ),
         ),
     }
-    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for node in reported {
-        match condition(node, "DaemonReachable") {
-            Some(daemon) if daemon["status"] == "True" => {}
-            Some(daemon) => {
-                reasons.entry(text(daemon, "/message")).or_default().push(name(node).to_owned())
-            }
-            None => reasons
-                .entry("the agent says nothing about it")
-                .or_default()
-                .push(name(node).to_owned()),
-        }
-    }
-    if reasons.is_empty() {
+    let unreached = without(reported, "DaemonReachable");
+    if unreached.is_empty() {
         checks.ok("daemons", "each agent reaches its daemon");
     }
-    for (why, nodes) in reasons {
-        checks.fail(
-            "daemons",
-            &format!("not reached on {} nodes ({}): {why}", nodes.len(), some(&nodes)),
-        );
+    for (why, nodes) in unreached {
+        let nodes = format!("{} nodes ({})", nodes.len(), some(&nodes));
+        checks.fail("daemons", &format!("not reached on {nodes}: {why}"));
+    }
+    // A daemon that is not reached tells no figures either, which has been said.
+    let mut unread = without(reported, "FiguresRead");
+    unread.remove("");
+    unread.remove(UNREPORTED);
+    if unread.is_empty() {
+        checks.ok("figures", "each daemon that is reached tells its figures");
+    }
+    for (why, nodes) in unread {
+        let nodes = format!("{} nodes ({})", nodes.len(), some(&nodes));
+        checks.warn("figures", &format!("not read on {nodes}: {why}"));
+    }
+    let mut refused = without(reported, "ResultsPosted");
+    refused.remove(UNREPORTED);
+    if refused.is_empty() {
+        checks.ok("results", "events and statuses are posted");
+    }
+    for (why, nodes) in refused {
+        let nodes = format!("{} nodes ({})", nodes.len(), some(&nodes));
+        checks.fail("results", &format!("refused by the API server on {nodes}: {why}"));
     }
     let versions: BTreeSet<_> = reported
         .iter()
@@ -128,6 +136,20 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
         0 | 1 => checks.ok("versions", all.first().map_or("none is known", String::as_str)),
         _ => checks.warn("versions", &format!("agents and daemons are of {}", all.join(", "))),
     }
+}
+
+/// Nodes of which a condition does not hold, by the reason that they give.
+fn without<'a>(reported: &'a [Value], kind: &str) -> BTreeMap<&'a str, Vec<String>> {
+    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for node in reported {
+        let why = match condition(node, kind) {
+            Some(found) if found["status"] == "True" => continue,
+            Some(found) => text(found, "/message"),
+            None => UNREPORTED,
+        };
+        reasons.entry(why).or_default().push(name(node).to_owned());
+    }
+    reasons
 }
 
 /// The first few names.

@@ -49,13 +49,21 @@ fn now() -> SystemTime {
 }
 
 fn node(name: &str, remote: u64, reachable: bool, observed: &str) -> Value {
+    let condition = |kind: &str, holds: bool, message: &str| {
+        let status = if holds { "True" } else { "False" };
+        json!({"type": kind, "status": status, "message": message})
+    };
     json!({
         "metadata": {"name": name},
         "status": {
             "observedTime": observed, "localPercent": 75, "localBytes": 3 * remote, "remoteBytes": remote, "containers": 4,
             "managedContainers": 1, "agentVersion": "0.1.0", "daemonVersion": "0.1.0",
             "topRemote": [{"namespace": "shop", "pod": format!("redis-{name}"), "container": "redis", "remoteBytes": remote, "localPercent": 75}],
-            "conditions": [{"type": "DaemonReachable", "status": if reachable { "True" } else { "False" }, "message": "no such socket"}],
+            "conditions": [
+                condition("DaemonReachable", reachable, "no such socket"),
+                condition("FiguresRead", reachable, ""),
+                condition("ResultsPosted", true, ""),
+            ],
         },
     })
 }
@@ -226,8 +234,29 @@ fn a_doctor_names_what_does_not_work() {
     FAIL  agents       1 of 3 nodes have none: c; is the DaemonSet's pod there and ready?
     ok    reports      none is older than 20m
     FAIL  daemons      not reached on 1 nodes (b): no such socket
+    ok    figures      each daemon that is reached tells its figures
+    ok    results      events and statuses are posted
     ok    versions     0.1.0
     ok    policies     2 policies, each is understood
+    "#);
+    let mut refusing = node("a", 1, true, "1970-01-01T00:09:00Z");
+    for (at, why) in [
+        (1, "numalocd refuses GetMetrics: your role is none"),
+        (2, "events of shop: exceeded quota"),
+    ] {
+        let condition = &mut refusing["status"]["conditions"][at];
+        condition["status"] = "False".into();
+        condition["message"] = why.into();
+    }
+    let mut older = node("b", 1, true, "1970-01-01T00:09:00Z");
+    older["status"]["conditions"].as_array_mut().expect("a list").truncate(2);
+    cluster.lists.insert(object::NODE_LOCALITIES.to_owned(), vec![refusing, older]);
+    let (text, _) = said(&cluster, &Action::Doctor).expect("an answer");
+    let lines: Vec<_> =
+        text.lines().filter(|line| line.contains("figures") || line.contains("results")).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    warn  figures      not read on 1 nodes (a): numalocd refuses GetMetrics: your role is none
+    FAIL  results      refused by the API server on 1 nodes (a): events of shop: exceeded quota
     "#);
     cluster.lists.insert(object::NODE_LOCALITIES.to_owned(), vec![]);
     let (text, is_well) = said(&cluster, &Action::Doctor).expect("an answer");

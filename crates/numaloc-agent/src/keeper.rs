@@ -224,7 +224,11 @@ impl<D: Daemon> Keeper<D> {
 
     /// Counts what there is now.
     fn count(&self) {
-        let mut counts = Counts { pods: self.pods.len(), ..Counts::default() };
+        let mut counts = Counts {
+            pods: self.pods.len(),
+            invalid_policies: self.problems.len(),
+            ..Counts::default()
+        };
         for pod in self.pods.values() {
             let containers = pod.wanted.containers.iter();
             counts.scheduled += containers.filter(|of| of.schedule().is_some()).count();

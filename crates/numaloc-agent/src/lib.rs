@@ -43,7 +43,6 @@ mod keeper;
 mod known;
 mod labels;
 mod locality;
-mod log;
 mod metrics;
 mod nri;
 mod outbox;
@@ -95,7 +94,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: &Args, config: Config) -> anyhow::Result<()> {
-    log::start().context("cannot log")?;
+    // Of the clients of HTTP only what is wrong with them.
+    let levels = "info,kube=off,kube_client=off,hyper=warn,hyper_util=warn";
+    numaloc_keeper::start_log("numaloc-agent", levels, false).context("cannot log")?;
     let node = args.node_name.clone().filter(|node| !node.is_empty());
     let node = node.context("the name of this node is not known: set NODE_NAME, in a pod from spec.nodeName, or --node-name")?;
     let runtime =

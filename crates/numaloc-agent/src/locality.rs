@@ -20,6 +20,9 @@ const ACCEPTED: &str = "PoliciesAccepted";
 /// The condition that says whether numalocd tells its figures.
 const READ: &str = "FiguresRead";
 
+/// The condition that says whether the API server takes events and statuses.
+const POSTED: &str = "ResultsPosted";
+
 /// What is known of the node besides its memory.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings<'a> {
@@ -29,6 +32,8 @@ pub struct Surroundings<'a> {
     pub managed: u64,
     /// What of the cluster's policies cannot be understood: the first of them.
     pub problem: Option<String>,
+    /// Which events or statuses the API server refuses, and why.
+    pub refused: Option<String>,
 }
 
 /// Since when the conditions have been as they are.
@@ -75,10 +80,12 @@ pub fn locality(
         Err(Unread::Refused(why)) => (None, Some(("Refused", why))),
     };
     let problem = around.problem.as_deref().map(|problem| ("Invalid", problem));
+    let refused = around.refused.as_deref().map(|refused| ("Refused", refused));
     let conditions = vec![
         since.condition(REACHABLE, lost, now),
         since.condition(ACCEPTED, problem, now),
         since.condition(READ, unread, now),
+        since.condition(POSTED, refused, now),
     ];
     let nothing = Reading::default();
     let reading = reading.unwrap_or(&nothing);
@@ -151,7 +158,7 @@ mod tests {
              numaloc_host_container_memory_bytes{{container=\"{id}\",place=\"remote\"}} 40\n\
              numaloc_host_container_memory_bytes{{container=\"other\",place=\"remote\"}} 9\n"
         );
-        let around = Surroundings { pods: vec![&facts], managed: 1, problem: None };
+        let around = Surroundings { pods: vec![&facts], managed: 1, ..Surroundings::default() };
         let reading = Reading::of(&text);
         let found = locality(Ok(&reading), &around, &mut Since::default(), UNIX_EPOCH);
         assert_eq!((found.local_bytes, found.remote_bytes, found.local_percent()), (300, 100, 75));
@@ -181,7 +188,8 @@ mod tests {
     #[test]
     fn a_daemon_that_refuses_its_figures_is_reachable() {
         let refused = Err(Unread::Refused("your role is none"));
-        let around = Surroundings::default();
+        let quota = "events of shop: exceeded quota";
+        let around = Surroundings { refused: Some(quota.to_owned()), ..Surroundings::default() };
         let found = locality(refused, &around, &mut Since::default(), UNIX_EPOCH);
         let condition = |kind| {
             let found = found.conditions.iter().find(|condition| condition.kind == kind);
@@ -190,5 +198,6 @@ mod tests {
         };
         assert_eq!(condition(REACHABLE), Some(("True", "Ok", "")));
         assert_eq!(condition(READ), Some(("False", "Refused", "your role is none")));
+        assert_eq!(condition(POSTED), Some(("False", "Refused", quota)));
     }
 }

@@ -5,10 +5,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
     registry::Registry,
 };
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Mutex, PoisonError};
 
 type Labelled<const N: usize> = Family<[(&'static str, &'static str); N], Counter>;
 
@@ -21,13 +18,14 @@ pub struct Metrics {
     scheduled: Gauge,
     stood_back: Gauge,
     invalid: Gauge,
+    invalid_policies: Gauge,
     waiting_events: Gauge,
     waiting_statuses: Gauge,
     lost_events: Gauge,
     daemon: Gauge,
     figures: Gauge,
-    /// Whether all of the cluster is known and numalocd has what it wants.
-    is_ready: AtomicBool,
+    /// 1: all of the cluster is known and numalocd has what it wants.
+    ready: Gauge,
 }
 
 /// What there is of the pods of this node.
@@ -41,6 +39,8 @@ pub struct Counts {
     pub stood_back: usize,
     /// Pods with annotations that cannot be understood, or that ask for too much.
     pub invalid: usize,
+    /// Policies and ConfigMaps of the cluster that cannot be understood.
+    pub invalid_policies: usize,
 }
 
 impl Default for Metrics {
@@ -52,12 +52,13 @@ impl Default for Metrics {
             scheduled: Gauge::default(),
             stood_back: Gauge::default(),
             invalid: Gauge::default(),
+            invalid_policies: Gauge::default(),
             waiting_events: Gauge::default(),
             waiting_statuses: Gauge::default(),
             lost_events: Gauge::default(),
             daemon: Gauge::default(),
             figures: Gauge::default(),
-            is_ready: AtomicBool::new(false),
+            ready: Gauge::default(),
         };
         let mut registry = Registry::with_prefix("numaloc_agent");
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -73,6 +74,11 @@ impl Default for Metrics {
                 "Pods with annotations that are not followed as they are",
                 &metrics.invalid,
             ),
+            (
+                "invalid_policies",
+                "Policies and ConfigMaps that are not followed as they are",
+                &metrics.invalid_policies,
+            ),
             ("waiting_events", "Events that are not posted yet", &metrics.waiting_events),
             (
                 "waiting_statuses",
@@ -82,6 +88,7 @@ impl Default for Metrics {
             ("lost_events", "Events that were given up since the start", &metrics.lost_events),
             ("daemon_up", "Whether numalocd answers", &metrics.daemon),
             ("daemon_figures", "Whether the figures of numalocd are here, too", &metrics.figures),
+            ("ready", "Whether numalocd has what the cluster wants", &metrics.ready),
         ] {
             registry.register(name, help, gauge.clone());
         }
@@ -128,19 +135,20 @@ impl Metrics {
         self.scheduled.set(gauge(counts.scheduled));
         self.stood_back.set(gauge(counts.stood_back));
         self.invalid.set(gauge(counts.invalid));
-        self.is_ready.store(true, Ordering::Relaxed);
+        self.invalid_policies.set(gauge(counts.invalid_policies));
+        self.ready.set(1);
     }
 
     /// Whether numalocd answers.
     pub fn daemon(&self, is_up: bool) {
         self.daemon.set(is_up.into());
         if !is_up {
-            self.is_ready.store(false, Ordering::Relaxed);
+            self.ready.set(0);
         }
     }
 
     /// Whether numalocd has what the cluster wants.
     pub fn is_ready(&self) -> bool {
-        self.is_ready.load(Ordering::Relaxed)
+        self.ready.get() == 1
     }
 }

@@ -104,6 +104,8 @@ struct Queue {
     /// The uids of these pods, in the order in which they came.
     order: VecDeque<String>,
     lost: u64,
+    /// What the API server refuses to take.
+    refused: Option<String>,
 }
 
 impl Outbox {
@@ -188,6 +190,16 @@ impl Outbox {
         queue.order.retain(|waiting| waiting != api_uid);
         let posts = queue.posts.iter_mut().filter(|(subject, ..)| subject.api_uid == api_uid);
         posts.for_each(|(.., patch)| *patch = None);
+    }
+
+    /// The API server refuses these writes now, for this reason; `None`: it takes all.
+    pub fn refused(&self, problem: Option<String>) {
+        self.queue().refused = problem;
+    }
+
+    /// What the API server refuses.
+    pub fn problem(&self) -> Option<String> {
+        self.queue().refused.clone()
     }
 
     /// How many events and statuses wait, and how many events were lost.

@@ -116,7 +116,7 @@ mod tests {
         };
         assert_eq!((get("/healthz").await.0, get("/readyz").await.0), (200, 503));
         metrics.daemon(true);
-        metrics.counts(Counts { pods: 3, scheduled: 2, ..Counts::default() });
+        metrics.counts(Counts { pods: 3, scheduled: 2, invalid_policies: 2, ..Counts::default() });
         metrics.requested("watch", "done");
         assert_eq!(get("/readyz").await.0, 200);
         assert!(get("/metrics").await.1.contains("\nnumaloc_agent_daemon_figures 0\n"));
@@ -129,12 +129,15 @@ mod tests {
             "numaloc_agent_api_requests_total{verb=\"watch\",end=\"done\"} 1",
             "numaloc_agent_daemon_up 1",
             "numaloc_agent_daemon_figures 1",
+            "numaloc_agent_invalid_policies 2",
+            "numaloc_agent_ready 1",
             "numaloc_fights 3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }
         assert!(text.ends_with("\n# EOF\n") && text.matches("# EOF").count() == 1, "{text}");
         metrics.daemon(false);
+        assert!(get("/metrics").await.1.contains("\nnumaloc_agent_ready 0\n"));
         assert_eq!((get("/readyz").await.0, get("/x").await.0), (503, 404));
         assert_eq!(respond(&Method::POST, "/metrics", &served).status(), 405);
     }

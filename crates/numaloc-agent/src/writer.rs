@@ -57,12 +57,15 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
                 api.patch(&path, &status(subject, patch)).await
             }
         };
-        let namespace = match &work {
-            Work::Post(subject, _) | Work::Patch(subject, _) => &subject.namespace,
+        let writes = match &work {
+            Work::Post(subject, _) => format!("events of {}", subject.events_namespace()),
+            Work::Patch(subject, _) => format!("statuses of {}", subject.namespace),
         };
         let pause = match &done {
             Err(ApiError::TooMuch(after)) => *after,
-            Err(ApiError::Refused(refusal)) if !refusals.is_final(namespace, refusal.code, now) => {
+            Err(ApiError::Refused(refusal))
+                if !refusals.is_final(&writes, refusal.code, &refusal.message, now) =>
+            {
                 Duration::ZERO
             }
             Err(ApiError::Lost(_) | ApiError::Expired) => Duration::ZERO,
@@ -71,8 +74,9 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
                     budget.take(now);
                 }
                 if done.is_ok() {
-                    refusals.taken(namespace);
+                    refusals.taken(&writes);
                 }
+                outbox.refused(refusals.problem());
                 outbox.done(&work);
                 wait = FIRST;
                 // Posted already; or the pod has gone, or another one has its name.

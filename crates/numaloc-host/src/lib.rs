@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `files` | one kernel file each, read and parsed, below roots that are passed in; how many page maps are open, and whether they can be read now |
 //! | `limits` | what this host allows: capabilities, PAGEMAP_SCAN, the size of pages |
-//! | `nodes` | NUMA nodes: CPUs, distances, tiers, what the firmware says of their speed, free memory, and cache that cgroups protect |
+//! | `nodes` | NUMA nodes: CPUs, distances, tiers, which devices are attached to them, what the firmware says of their speed, free memory, and cache that cgroups protect |
 //! | `target` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
 //! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, file systems of mappings, merged and remapped pages, who joins meanwhile |
 //! | [`changes`] | all that writes to the host |
@@ -75,7 +75,7 @@ pub use files::{
     wait::wait,
 };
 pub use limits::{page_size::check_page_size, probe};
-pub use nodes::{hmat, node_memory::NodeMemoryReader, topology};
+pub use nodes::{devices::Device, hmat, node_memory::NodeMemoryReader, topology};
 pub use survey::{
     Survey, Surveyor,
     arrivals::{Arrivals, Groups},

@@ -1,5 +1,6 @@
-//! NUMA nodes: topology, tiers, free memory, and memory that reclaim spares.
+//! NUMA nodes: topology, tiers, free memory, memory that reclaim spares, and the nodes of devices.
 
+pub mod devices;
 pub mod hmat;
 pub(crate) mod node_memory;
 pub(crate) mod protected;

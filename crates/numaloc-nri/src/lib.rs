@@ -51,7 +51,6 @@ mod handlers;
 mod inbox;
 mod keeper;
 mod labels;
-mod log;
 mod queue;
 mod runtime;
 mod seen;
@@ -98,7 +97,7 @@ pub fn main() -> ExitCode {
 
 fn run(config: Config) -> anyhow::Result<()> {
     let launched = nri::Launched::read(|name| env::var(name).ok())?;
-    log::start(launched.is_some()).context("cannot log")?;
+    numaloc_keeper::start_log("numaloc-nri", "info", launched.is_some()).context("cannot log")?;
     // Before there are other threads.
     account::leave_root(&config.user)?;
     let runtime =

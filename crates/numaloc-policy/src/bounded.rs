@@ -25,7 +25,7 @@ impl Pod {
 }
 
 /// Takes away what is after `most` bytes, and a character that would be cut.
-fn cut(text: &mut String, most: usize) {
+pub(crate) fn cut(text: &mut String, most: usize) {
     if text.len() > most {
         let end = (0..=most).rev().find(|&at| text.is_char_boundary(at));
         text.truncate(end.unwrap_or(0));

@@ -56,6 +56,7 @@ impl<D: Daemon> Keeper<D> {
             pods: self.pods.values().map(|pod| &*pod.facts).collect(),
             managed: managed as u64,
             problem: self.sources.problems().first().map(|problem| problem.message.clone()),
+            refused: self.outbox.problem(),
         };
         let locality = locality(reading, &around, &mut self.since, SystemTime::now());
         self.locality.put(locality, self.node_uid.clone());

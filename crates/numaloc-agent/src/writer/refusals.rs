@@ -6,18 +6,28 @@ use tokio::time::Instant;
 /// An API server that starts refuses with 403 until it has read its roles. After this time the refusal counts: the namespace is being
 /// removed, a quota is used up, or the agent has lost the right.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A namespace that was refused this long ago gets its patience again.
+/// Writes that were refused this long ago get their patience again.
 const FORGOTTEN: Duration = Duration::from_secs(600);
 
-/// Since when writes to which namespaces have been refused. What waits behind a refusal waits once for each namespace.
+/// Writes of one kind to one namespace that are refused.
+#[derive(Debug)]
+struct Refused {
+    since: Instant,
+    last: Instant,
+    /// Why, as the API server says it, if it is believed.
+    why: Option<String>,
+}
+
+/// Which writes are refused, and since when, by kind and namespace, such as "events of shop": what waits behind a refusal waits once for each
+/// of them. A quota for events leaves statuses alone.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    since: BTreeMap<String, Instant>,
+    of_writes: BTreeMap<String, Refused>,
 }
 
 impl Refusals {
     /// Whether a refusal with this code is to be believed.
-    pub fn is_final(&mut self, namespace: &str, code: u16, now: Instant) -> bool {
+    pub fn is_final(&mut self, writes: &str, code: u16, why: &str, now: Instant) -> bool {
         match code {
             // A token that has expired, until the kubelet has written the next one and its file is read again: nothing of it is about
             // what is written.
@@ -25,14 +35,34 @@ impl Refusals {
             403 => {}
             _ => return true,
         }
-        self.since.retain(|_, since| now - *since < FORGOTTEN);
-        let since = *self.since.entry(namespace.to_owned()).or_insert(now);
-        now - since >= PATIENCE
+        self.of_writes.retain(|_, refused| now - refused.last < FORGOTTEN);
+        let refused = self.of_writes.entry(writes.to_owned());
+        let refused = refused.or_insert(Refused { since: now, last: now, why: None });
+        refused.last = now;
+        let is_final = now - refused.since >= PATIENCE;
+        if is_final {
+            refused.why = Some(why.to_owned());
+        }
+        is_final
     }
 
-    /// A write has been taken.
-    pub fn taken(&mut self, namespace: &str) {
-        self.since.remove(namespace);
+    /// What is refused now: the first kind of writes, how many others there are, and why.
+    pub fn problem(&self) -> Option<String> {
+        let mut refused = self
+            .of_writes
+            .iter()
+            .filter_map(|(writes, refused)| Some((writes, refused.why.as_ref()?)));
+        let (writes, why) = refused.next()?;
+        let others = match refused.count() {
+            0 => String::new(),
+            others => format!(" (and {others} more)"),
+        };
+        Some(format!("{writes}{others}: {why}"))
+    }
+
+    /// Such a write has been taken.
+    pub fn taken(&mut self, writes: &str) {
+        self.of_writes.remove(writes);
     }
 }
 
@@ -45,15 +75,38 @@ mod tests {
         let mut refusals = Refusals::default();
         let begin = Instant::now();
         let after = |seconds| begin + Duration::from_secs(seconds);
-        assert!(!refusals.is_final("shop", 403, begin));
-        assert!(refusals.is_final("shop", 422, begin), "no time makes it right");
-        assert!(!refusals.is_final("shop", 403, after(29)));
-        assert!(refusals.is_final("shop", 403, after(30)));
-        assert!(refusals.is_final("shop", 403, after(31)), "nobody waits behind it again");
-        assert!(!refusals.is_final("other", 403, after(31)));
-        assert!(!refusals.is_final("shop", 401, after(31)), "the next token may have the right");
-        refusals.taken("shop");
-        assert!(!refusals.is_final("shop", 403, after(32)));
-        assert!(!refusals.is_final("shop", 403, after(700)));
+        let mut is_final = |writes, code, now| refusals.is_final(writes, code, "no", now);
+        assert!(!is_final("events of shop", 403, begin));
+        assert!(is_final("events of shop", 422, begin), "no time makes it right");
+        assert!(!is_final("events of shop", 403, after(29)));
+        assert!(is_final("events of shop", 403, after(30)));
+        assert!(is_final("events of shop", 403, after(31)), "nobody waits behind it again");
+        assert!(!is_final("events of other", 403, after(31)));
+        assert!(!is_final("events of shop", 401, after(31)), "the next token may have the right");
+        refusals.taken("events of shop");
+        assert!(!refusals.is_final("events of shop", 403, "no", after(32)));
+        assert!(
+            !refusals.is_final("events of shop", 403, "no", after(700)),
+            "the last one is long ago"
+        );
+    }
+
+    #[test]
+    fn what_is_refused_is_named_until_it_is_taken() {
+        let mut refusals = Refusals::default();
+        let begin = Instant::now();
+        let after = |seconds| begin + Duration::from_secs(seconds);
+        for writes in ["events of shop", "events of bank"] {
+            refusals.is_final(writes, 403, "exceeded quota", begin);
+        }
+        assert_eq!(refusals.problem(), None, "it may be a moment");
+        refusals.is_final("events of shop", 403, "exceeded quota", after(31));
+        assert_eq!(refusals.problem().as_deref(), Some("events of shop: exceeded quota"));
+        refusals.is_final("events of bank", 403, "terminating", after(31));
+        let both = refusals.problem();
+        assert_eq!(both.as_deref(), Some("events of bank (and 1 more): terminating"));
+        refusals.taken("events of bank");
+        refusals.taken("events of shop");
+        assert_eq!(refusals.problem(), None);
     }
 }

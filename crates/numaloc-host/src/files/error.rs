@@ -145,6 +145,9 @@ pub enum Error {
         reason: &'static str,
         available: String,
     },
+    /// A device is not there, or nothing says which node it is attached to.
+    #[error("{device}: {reason}")]
+    BadDevice { device: String, reason: String },
     /// A placement on several nodes has only one.
     #[error(
         "the placement {placement} needs two nodes or more, and this target has node {nodes} alone: name them, on the command line with --nodes"
@@ -259,6 +262,7 @@ impl Error {
             | Self::CgroupOutside { .. }
             | Self::SeveralCgroups { .. }
             | Self::BadNode { .. }
+            | Self::BadDevice { .. }
             | Self::NarrowPlacement { .. }
             | Self::NodesForbidden { .. }
             | Self::NoDamon { .. } => ErrorKind::Usage,

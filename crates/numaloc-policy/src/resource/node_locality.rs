@@ -1,7 +1,7 @@
 //! `NodeMemoryLocality`: what the agent of a node writes about it, for those who look at the whole cluster.
 
 use super::group::{GROUP, VERSION};
-use crate::time;
+use crate::{bounded::cut, time};
 use numaloc_api::written::shown;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -14,8 +14,8 @@ pub const NODE_KIND: &str = "NodeMemoryLocality";
 const NODES_MAX: usize = 16;
 /// Most containers that are listed.
 const TOP_MAX: usize = 10;
-/// Longest message of a condition, in characters.
-const MESSAGE_MAX: usize = 100;
+/// Longest message of a condition, in bytes: what is not printed is escaped, and takes ten.
+const MESSAGE_MAX: usize = 200;
 /// Shortest time between two writes that are no news of a condition.
 const WRITE_GAP: Duration = Duration::from_secs(60);
 /// An object that says the same is written again after this time: who reads it sees that the agent lives.
@@ -94,11 +94,13 @@ impl Condition {
     /// A condition that holds, or does not, since this time.
     pub fn new(kind: &str, holds: bool, reason: &str, message: &str, since: SystemTime) -> Self {
         let status = if holds { "True" } else { "False" };
+        let mut message = shown(message, MESSAGE_MAX);
+        cut(&mut message, MESSAGE_MAX);
         Self {
             kind: kind.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
-            message: shown(message, MESSAGE_MAX),
+            message,
             last_transition_time: time::written(since),
         }
     }
@@ -314,7 +316,7 @@ mod tests {
             let container = |remote| RemoteContainer::new(&name[..63], &name, &name[..63], 1, u64::MAX - remote);
             let condition = |kind: &str, message: &str| Condition::new(kind, false, "Unreachable", message, SystemTime::UNIX_EPOCH);
             // FiguresRead does not repeat why the daemon is unreachable.
-            let conditions = [("DaemonReachable", &*message), ("PoliciesAccepted", &*message), ("FiguresRead", "")];
+            let conditions = [("DaemonReachable", &*message), ("PoliciesAccepted", &*message), ("FiguresRead", ""), ("ResultsPosted", &*message)];
             let conditions = conditions.map(|(kind, message)| condition(kind, message));
             let node = NodeLocality {
                 local_bytes: u64::MAX,

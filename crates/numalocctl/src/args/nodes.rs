@@ -1,7 +1,8 @@
-//! Nodes, by number or as all that a machine has.
+//! Nodes, by number, as all that a machine has, or by a device that is attached to them.
 
 use crate::exit::Failure;
 use numaloc_core::NodeSet;
+use numaloc_host::{Device, Roots};
 
 /// Nodes as numactl takes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub enum Nodes {
     Only(NodeSet),
     /// Every node with memory but these.
     Except(NodeSet),
+    /// The nodes that a device of this host is attached to, such as `iface:eth0`.
+    Of(Device),
 }
 
 /// Nodes that memory goes to.
@@ -32,6 +35,9 @@ fn parse_nodes(text: &str, default: &str) -> Result<Nodes, String> {
         word if word == default => return Ok(Nodes::Default),
         _ => {}
     }
+    if ["device:", "iface:", "block:"].iter().any(|kind| text.starts_with(kind)) {
+        return text.parse().map(Nodes::Of);
+    }
     let (except, list) = match text.trim().strip_prefix('!') {
         Some(list) => (true, list),
         None => (false, text),
@@ -41,7 +47,7 @@ fn parse_nodes(text: &str, default: &str) -> Result<Nodes, String> {
             Ok(if except { Nodes::Except(nodes) } else { Nodes::Only(nodes) })
         }
         _ => Err(format!(
-            "'{text}' is not a valid list of nodes: expected for example 0-1,8, all, !0 or {default}"
+            "'{text}' is not a valid list of nodes: expected for example 0-1,8, all, !0, iface:eth0 or {default}"
         )),
     }
 }
@@ -50,12 +56,13 @@ impl Nodes {
     /// These nodes on a machine with memory on `with_memory`, given by the option `name`; `None`: the default.
     ///
     /// # Errors
-    /// No node is left.
+    /// No node is left; nothing says which node a device is attached to.
     pub fn among(&self, with_memory: &NodeSet, name: &str) -> Result<Option<NodeSet>, Failure> {
         match self {
             Self::Default => Ok(None),
             Self::All => Ok(Some(with_memory.clone())),
             Self::Only(nodes) => Ok(Some(nodes.clone())),
+            Self::Of(device) => Ok(Some(device.nodes(&Roots::default())?)),
             Self::Except(nodes) => {
                 let rest = with_memory.minus(nodes);
                 match rest.is_empty() {

@@ -14,6 +14,7 @@ use numaloc_api::value::Policy;
 use numaloc_core::{
     Compact, HomeRule, HugetlbSource, MakeRoom, NodeSet, Options, Order, Placement,
 };
+use numaloc_host::Device;
 
 /// Options of a plan. An option that is not given has its default; in a change it leaves the value as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -47,7 +48,8 @@ pub struct OptionArgs {
     /// Stop when this percentage of what can be moved is local [default: 100]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     pub target_ratio: Option<u8>,
-    /// Bring pages to these nodes instead of those of the CPUs: 0-1,8, all, or !0 for all but 0 [default: local]
+    /// Bring pages to these nodes instead of those of the CPUs: 0-1,8, all, !0 for all but 0, or those of a device of this host:
+    /// device:0000:17:00.0 (PCI), device:/dev/nvidia0, iface:eth0, block:nvme0n1 [default: local]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true)]
     pub to: Option<Nodes>,
     /// Whose CPUs decide where the home of a process is: those of all threads (cpus), or of the busy ones: busy
@@ -80,6 +82,16 @@ impl OptionArgs {
         let needs = |nodes: &Nodes| matches!(nodes, Nodes::All | Nodes::Except(_));
         self.to.iter().chain(&self.from).chain(&self.place.nodes).any(needs)
     }
+
+    /// The first device of this host by which nodes are named.
+    pub fn device(&self) -> Option<&Device> {
+        let mut nodes = self.to.iter().chain(&self.from).chain(&self.place.nodes);
+        nodes.find_map(|nodes| match nodes {
+            Nodes::Of(device) => Some(device),
+            _ => None,
+        })
+    }
+
     /// The options of the planner, on a machine with memory on these nodes. The nodes are not checked against it yet.
     ///
     /// # Errors

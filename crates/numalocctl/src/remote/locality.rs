@@ -1,7 +1,7 @@
 //! Where memory is, and what would help.
 
 use super::{Daemon, ask, client};
-use crate::{args::OptionArgs, exit::Failure, fields::node};
+use crate::{args::OptionArgs, endpoint::Address, exit::Failure, fields::node};
 use numaloc_api::{v1, value};
 use numaloc_core::{NodeId, NodeSet};
 use std::time::Duration;
@@ -13,7 +13,18 @@ impl Daemon {
     }
 
     /// The nodes with memory, if the options cannot be read without them; else none.
+    ///
+    /// # Errors
+    /// Nodes are named by a device of this host, and the daemon may be on another one.
     pub fn with_memory_for(&self, options: &OptionArgs) -> Result<NodeSet, Failure> {
+        if let Some(device) = options.device()
+            && self.endpoint.address == Address::Https
+        {
+            return Err(Failure::Usage(format!(
+                "{device} is a device of this host, and the daemon at {} may be on another one: name its nodes",
+                self.endpoint()
+            )));
+        }
         match options.needs_topology() {
             true => Ok(with_memory(&self.topology()?.topology.unwrap_or_default())),
             false => Ok(NodeSet::new()),

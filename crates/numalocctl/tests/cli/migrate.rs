@@ -3,7 +3,7 @@
 use crate::{
     answers::{self, ended, job},
     fake::{Fake, Script},
-    run::{finish, interrupt, json, refused, text, until},
+    run::{fails, finish, interrupt, json, refused, text, until},
 };
 use numaloc_api::v1::{JobState, LeftReason};
 
@@ -127,6 +127,18 @@ fn plan_and_locality_are_those_of_the_daemon() {
     let locality = json(&fake.run("locality --pid 4711 -o json"), 0);
     assert_eq!(locality["locality"]["processes"][0]["process"]["pid"], 4711);
     assert!(text(&fake.run("locality --pid 4711"), 0).contains("NODE2 MiB"));
+}
+
+#[test]
+fn nodes_of_devices_are_those_that_this_host_has() {
+    let fake = daemon(Vec::new());
+    // No firmware says where it is.
+    let asked = fake.run("migrate --pid 1 --to iface:lo");
+    refused("a loopback interface", &asked, 2, "iface:lo: the firmware does not say");
+    let asked = fake.run("plan --pid 1 --from block:no-such-disk");
+    refused("a disk that is missing", &asked, 2, "block:no-such-disk: lsblk");
+    fails("plan --pid 1 --to device:17", 2, "PCI address");
+    assert!(fake.seen("PlanMigration").is_empty() && fake.seen("CreateJob").is_empty());
 }
 
 #[test]

@@ -215,8 +215,8 @@ fn certificates_are_shown_and_checked() {
         write(&format!("{name}.pem"), &certificate);
         write(&format!("{name}.key"), &key);
     }
-    let asked = |ca: &str, who: &str| {
-        let mut command = fake.command("status --request-timeout 20s");
+    let ask = |line: &str, ca: &str, who: &str| {
+        let mut command = fake.command(&format!("{line} --request-timeout 20s"));
         for (option, file) in [
             ("--tls-ca", ca),
             ("--tls-cert", &format!("{who}.pem")),
@@ -226,7 +226,11 @@ fn certificates_are_shown_and_checked() {
         }
         command.output().unwrap()
     };
+    let asked = |ca: &str, who: &str| ask("status", ca, who);
     assert!(text(&asked("ca", "me"), 0).contains("numalocd 9.8.7"));
+    // Its devices are those of another host.
+    let device = ask("migrate --pid 1 --to iface:lo", "ca", "me");
+    refused("a device", &device, 2, "iface:lo is a device of this host");
     refused("other ca", &asked("other-ca", "me"), 5, "certificate");
     refused("other certificate", &asked("ca", "stranger"), 5, "");
     refused("no file", &asked("none", "me"), 2, "none: No such file");

@@ -3,19 +3,20 @@
 use std::{env, io, io::IsTerminal};
 use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
 
-/// Starts logging. RUST_LOG says what; by default info. A runtime gives the plugins that it launches /dev/null for stderr.
+/// Starts logging as `program`, at the levels of RUST_LOG or else at `levels`. A program that a runtime has launched has /dev/null for
+/// stderr, and logs to the journal as a service does.
 ///
 /// # Errors
 /// Logging has been started in this process already.
-pub fn start(is_launched: bool) -> io::Result<()> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+pub fn start_log(program: &str, levels: &str, is_launched: bool) -> io::Result<()> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(levels));
     let registry = tracing_subscriber::registry().with(filter);
     let is_service = is_launched || env::var_os("JOURNAL_STREAM").is_some();
     let journal = is_service.then(tracing_journald::layer).and_then(Result::ok);
     let done = match journal {
         Some(journal) => {
             let journal = journal.with_field_prefix(Some("NUMALOC".to_owned()));
-            registry.with(journal.with_syslog_identifier("numaloc-nri".to_owned())).try_init()
+            registry.with(journal.with_syslog_identifier(program.to_owned())).try_init()
         }
         None => {
             let plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
