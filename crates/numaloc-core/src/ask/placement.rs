@@ -9,6 +9,7 @@ pub mod interleave;
 pub mod weighted;
 
 use crate::{ask::placement::weighted::Weights, machine::ids::NodeSet, memory::cycle::Cycle};
+use std::{fmt, str::FromStr};
 
 /// Where the pages of a process belong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,5 +57,94 @@ impl Placement {
             Self::Interleave(_) => Some(interleave::cycle(nodes)),
             Self::Weighted(weights) => Some(weights.cycle()),
         }
+    }
+}
+
+/// Why the text of a placement is not valid, as text for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadPlacement(String);
+
+impl FromStr for Placement {
+    type Err = BadPlacement;
+
+    /// Reads a placement with what it needs: `home`, `interleave`, `interleave:0,2`, `weighted:0=3,1=1`.
+    fn from_str(text: &str) -> Result<Self, BadPlacement> {
+        let bad = |why: String| Err(BadPlacement(why));
+        let (name, after) = match text.split_once(':') {
+            Some((name, after)) => (name, Some(after)),
+            None => (text, None),
+        };
+        match (name, after) {
+            (home::NAME, None) => Ok(Self::Home),
+            (home::NAME, Some(_)) => bad("home takes no nodes: expected home alone".to_owned()),
+            (interleave::NAME, None) => Ok(Self::Interleave(None)),
+            (interleave::NAME, Some(list)) => match list.parse::<NodeSet>() {
+                Ok(nodes) if nodes.len() > 1 => Ok(Self::Interleave(Some(nodes))),
+                Ok(nodes) if nodes.len() == 1 => {
+                    bad(format!("interleave needs two nodes or more, and {nodes} is one"))
+                }
+                _ => bad(format!(
+                    "'{}' is not a list of nodes: expected for example interleave:0,2",
+                    list.escape_debug()
+                )),
+            },
+            (weighted::NAME, None) => {
+                bad("weighted needs weights: expected for example weighted:0=3,1=1".to_owned())
+            }
+            (weighted::NAME, Some(list)) => match list.parse() {
+                Ok(weights) => Ok(Self::Weighted(weights)),
+                Err(why) => bad(why.to_string().escape_debug().to_string()),
+            },
+            _ => bad(format!(
+                "'{}' is not a placement: expected home, interleave, interleave:0,2 or weighted:0=3,1=1",
+                text.escape_debug()
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Home | Self::Interleave(None) => f.write_str(self.name()),
+            Self::Interleave(Some(nodes)) => write!(f, "{}:{nodes}", self.name()),
+            Self::Weighted(weights) => write!(f, "{}:{weights}", self.name()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placements_are_read_and_written_alike() {
+        for text in ["home", "interleave", "interleave:0,2", "weighted:0=3,8=1"] {
+            assert_eq!(text.parse::<Placement>().map(|it| it.to_string()).as_deref(), Ok(text));
+        }
+        let spaced = "interleave: 0-2 ".parse::<Placement>();
+        assert_eq!(spaced, Ok(Placement::Interleave("0-2".parse().ok())));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_placement_is_named() {
+        let bad = |text: &str| text.parse::<Placement>().expect_err(text).to_string();
+        for text in ["", "Home", "spread", "interleave 0,2", "home,", ":0"] {
+            assert!(bad(text).contains("expected home, interleave, interleave:0,2"), "{text}");
+        }
+        for text in [
+            "interleave:",
+            "interleave:x",
+            "interleave:2-0",
+            "interleave:-1",
+            "interleave:99999999",
+        ] {
+            assert!(bad(text).contains("is not a list of nodes"), "{text}");
+        }
+        assert!(bad("interleave:2").contains("two nodes or more"));
+        assert!(bad("weighted:").contains("expected for example 0=3,1=1"));
+        assert!(bad("weighted:0=0,1=1").contains("not from 1 to 255"));
+        assert!(bad("home:0").contains("takes no nodes"));
     }
 }

@@ -207,6 +207,7 @@ fn part(active: &[&Piece], from: u64, to: u64, pages: Pages) -> Part {
         hugetlb_bytes: first.hugetlb_bytes,
         mappers: active.iter().map(|piece| piece.vma.mappers).max().unwrap_or_default(),
         stripe: None,
+        rule: None,
         name: first.name.clone(),
         residency: Residency::default(),
     };

@@ -249,6 +249,7 @@ mod tests {
             hugetlb_bytes: None,
             mappers: Default::default(),
             stripe: None,
+            rule: None,
             name: "/SYSV00000000".into(),
             residency: Residency { nodes, ..Residency::default() },
         }];

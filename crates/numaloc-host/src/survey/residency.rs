@@ -299,6 +299,7 @@ mod tests {
             hugetlb_bytes: None,
             mappers: Default::default(),
             stripe: None,
+            rule: None,
             name: "".into(),
             residency: Residency::default(),
         };

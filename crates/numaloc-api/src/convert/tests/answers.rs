@@ -58,6 +58,7 @@ pub fn plan() -> Plan {
             hugetlb_bytes: None,
             mappers: Default::default(),
             stripe: None,
+            rule: None,
             name: "".into(),
             residency: Residency { nodes, unplaced_bytes: 4096, ..Residency::default() },
         }

@@ -38,6 +38,7 @@ fn extent(process: usize, on: &[(u32, u64)]) -> Extent {
         hugetlb_bytes: None,
         mappers: Default::default(),
         stripe: None,
+        rule: None,
         name: "".into(),
         residency: Residency {
             nodes: on.iter().map(resident).collect(),
