@@ -2,7 +2,10 @@
 
 pub mod pattern;
 
-use crate::ask::{map_rule::pattern::Pattern, placement::Placement};
+use crate::{
+    ask::{map_rule::pattern::Pattern, placement::Placement},
+    memory::extent::Kind,
+};
 use std::{fmt, str::FromStr};
 
 /// Where the pages of the mappings belong that a pattern matches.
@@ -33,7 +36,7 @@ impl MapRule {
     pub const MOST: usize = 64;
 
     /// The number of the first rule that matches a mapping with this name, kind and length in bytes.
-    pub fn first(rules: &[Self], name: &str, kind: crate::Kind, bytes: u64) -> Option<usize> {
+    pub fn first(rules: &[Self], name: &str, kind: Kind, bytes: u64) -> Option<usize> {
         rules.iter().position(|rule| rule.pattern.matches(name, kind, bytes))
     }
 }
@@ -70,7 +73,6 @@ impl fmt::Display for MapRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
     use proptest::prelude::*;
 
     fn rule(text: &str) -> Result<MapRule, String> {
