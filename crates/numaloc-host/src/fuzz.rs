@@ -102,6 +102,7 @@ impl Scene {
             home: [NodeId(node)].into_iter().collect(),
             allowed: [NodeId(0), NodeId(1)].into_iter().collect(),
             cycle: None,
+            named: Vec::new(),
         };
         Self { fake, page_access, spaces, claims: [claim(0), claim(1)].into_iter().collect() }
     }

@@ -254,7 +254,7 @@ mod tests {
             residency: Residency { nodes, ..Residency::default() },
         }];
         let home: NodeSet = "0".parse().unwrap();
-        let claim = Claim { home: home.clone(), allowed: home, cycle: None };
+        let claim = Claim { home: home.clone(), allowed: home, cycle: None, named: Vec::new() };
         let placing = Placing {
             claims: &spaces.iter().map(|_| claim.clone()).collect(),
             spaces: &spaces,

@@ -126,8 +126,8 @@ pub(crate) fn of_cuts(
     extent: &Extent,
     cuts: &[Cut],
 ) -> Result<Residency, Error> {
-    let &Extent { ref mappings, ref pages, mappers, .. } = extent;
-    let claim = claims.on(mappings, pages);
+    let &Extent { ref mappings, ref pages, mappers, rule, .. } = extent;
+    let claim = claims.on(mappings, pages, rule);
     let origin = extent.stripe.as_ref().map(|stripe| stripe.origin).unwrap_or_default();
     let place = Place { extent, origin };
     let mut found = ByStripe::new();
@@ -161,9 +161,9 @@ impl ExtentPages {
         &Part { ref extent, offset, origin, .. }: &Part,
         range: Range<u64>,
     ) -> Result<(), Error> {
-        let &Extent { ref mappings, ref pages, mappers, .. } = extent;
+        let &Extent { ref mappings, ref pages, mappers, rule, .. } = extent;
         let scanned = Scanned { spaces, claims, mappings, pages, mappers };
-        let (place, claim) = (Place { extent, origin }, claims.on(mappings, pages));
+        let (place, claim) = (Place { extent, origin }, claims.on(mappings, pages, rule));
         let mut joined: Option<(ClaimSet, Claim)> = None;
         let address = |run: &PageRun<'_>| mappings[run.mapping].start + run.offset;
         folios.refresh();
@@ -175,7 +175,7 @@ impl ExtentPages {
             (Pages::Common(_), Some(sharers)) => {
                 let (_, claim) = match joined.take().filter(|(known, _)| known == sharers) {
                     Some(known) => joined.insert(known),
-                    None => joined.insert((sharers.clone(), claims.join(sharers))),
+                    None => joined.insert((sharers.clone(), claims.join(sharers, rule))),
                 };
                 let found = match self.common.get_mut(sharers) {
                     Some(found) => found,
