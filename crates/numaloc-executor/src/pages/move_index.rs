@@ -117,6 +117,7 @@ mod tests {
             home: home.parse().unwrap(),
             allowed: NodeSet::new(),
             cycle: None,
+            named: Vec::new(),
         };
         let claims: Claims = [claim("0"), claim("1")].into_iter().collect();
         [claims.of([0]), claims.of([0, 1])]
