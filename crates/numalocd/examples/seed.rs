@@ -220,5 +220,6 @@ fn outcome() -> Outcome {
         returned_bytes: None,
         partners: Vec::new(),
         offload: None,
+        named: Vec::new(),
     }
 }
