@@ -6,7 +6,7 @@ use super::{
 };
 use crate::exit::Failure;
 use clap::Args;
-use numaloc_core::{NodeSet, Placement, Weights};
+use numaloc_core::{MapRule, NodeSet, Placement, Weights};
 
 /// The placement of a plan. What is not given leaves it as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -21,6 +21,11 @@ pub struct PlaceArgs {
     /// For --place weighted: how many pages in a row each node gets, from 1 to 255, such as 0=3,1=1
     #[arg(long, value_name = "WEIGHTS", value_parser = parse_weights, allow_hyphen_values = true, requires = "place")]
     pub weights: Option<Weights>,
+    /// Place the mappings that PATTERN matches, and leave all other memory where it is (repeatable; the first that matches counts).
+    /// PATTERN: a file's path or base name, memfd:NAME, sysv:KEY, anon:NAME, heap, stack, anon, or anon>SIZE such as anon>1G; * and ?
+    /// stand for characters. PLACEMENT: home, interleave, interleave:0,2 or weighted:0=3,1=1
+    #[arg(long = "map", value_name = "PATTERN=PLACEMENT", value_parser = parse_rule, conflicts_with_all = ["place", "to"])]
+    pub maps: Vec<MapRule>,
 }
 
 /// The placements, without what they need.
@@ -47,10 +52,34 @@ fn parse_weights(text: &str) -> Result<Weights, String> {
     text.parse::<Weights>().map_err(|bad| bad.to_string())
 }
 
+fn parse_rule(text: &str) -> Result<MapRule, String> {
+    text.parse::<MapRule>().map_err(|bad| bad.to_string())
+}
+
 impl PlaceArgs {
     /// Whether a placement on several nodes is given.
     pub fn is_wide(&self) -> bool {
         self.place.is_some_and(|kind| kind != Kind::Home)
+    }
+
+    /// The placements of single mappings that are given.
+    ///
+    /// # Errors
+    /// There are too many, or two have one pattern.
+    pub fn rules(&self) -> Result<&[MapRule], Failure> {
+        if self.maps.len() > MapRule::MOST {
+            return Err(Failure::Usage(format!("--map may be given {} times", MapRule::MOST)));
+        }
+        let is_again = |&(index, rule): &(usize, &MapRule)| {
+            self.maps[..index].iter().any(|earlier| earlier.pattern == rule.pattern)
+        };
+        match self.maps.iter().enumerate().find(is_again) {
+            Some((_, rule)) => Err(Failure::Usage(format!(
+                "--map has '{}' twice: the first would count",
+                rule.pattern
+            ))),
+            None => Ok(&self.maps),
+        }
     }
 
     /// `placement` changed by what is given, on a machine with memory on these nodes.
@@ -154,6 +183,47 @@ mod tests {
         ];
         for (options, expected) in cases {
             let refused = placement(options).expect_err(options);
+            assert!(refused.contains(expected), "{options}: {refused}");
+        }
+    }
+
+    #[test]
+    fn placements_of_mappings_replace_those_of_all_memory_and_the_other_way_round() {
+        let change = |options: &str, before: numaloc_core::Options| {
+            let words = format!("numalocctl plan --pid 1 {options}");
+            let cli = Cli::try_parse_from(words.split_whitespace()).map_err(|it| it.to_string())?;
+            let crate::args::Command::Plan(plan) = cli.command else { panic!("{words}") };
+            let policy = numaloc_api::value::Policy { options: before, ..Default::default() };
+            let changed = plan.0.options.change(policy, &fixture::topology().with_memory());
+            changed.map(|policy| policy.options).map_err(|failure| failure.to_string())
+        };
+        let default = numaloc_core::Options::default;
+        let refused = |options: &str| change(options, default()).expect_err(options);
+        let wide = change("--place interleave --nodes 0,2", default()).expect("valid");
+        let maps = "--map memfd:vm*=interleave:0,2 --map anon>1G=weighted:0=3,8=1 --map heap=home";
+        let mapped = change(maps, wide.clone()).expect("valid");
+        assert_eq!(
+            (&mapped.placement, &mapped.to, mapped.maps.len()),
+            (&Placement::Home, &None, 3)
+        );
+        assert_eq!(change("", mapped.clone()), Ok(mapped.clone()));
+        assert_eq!(change("--map heap=home", mapped.clone()).map(|it| it.maps.len()), Ok(1));
+        assert_eq!(change("--place interleave --nodes 0,2", mapped.clone()), Ok(wide));
+        assert_eq!(change("--place home", mapped.clone()), Ok(default()));
+        assert_eq!(change("--to 8", mapped).map(|it| it.maps.len()), Ok(0));
+        for (options, expected) in [
+            ("--map heap=home --place interleave", "--place"),
+            ("--map heap=home --to 0", "--to"),
+            ("--map heap=home --nodes 0,2", "--place"),
+            ("--map heap", "expected PATTERN=PLACEMENT"),
+            ("--map heap=spread", "expected home"),
+            ("--map anon>x=home", "for example anon>1G"),
+            ("--map heap=interleave:2", "two nodes or more"),
+            ("--map heap=weighted:0=0,2=1", "not from 1 to 255"),
+            ("--map heap=home --map heap=interleave", "twice"),
+            (&" --map x=home".repeat(65), "64 times"),
+        ] {
+            let refused = refused(options);
             assert!(refused.contains(expected), "{options}: {refused}");
         }
     }
