@@ -1,5 +1,7 @@
 //! Placements on several nodes: each page is on the node that its index says, as the kernel computes it.
 
+mod maps;
+
 use crate::{
     app::{App, FEW_WORDS, Layout},
     cli::{assert_refused, code, numalocctl},
