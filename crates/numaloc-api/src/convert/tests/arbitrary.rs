@@ -4,9 +4,9 @@ mod outcomes;
 
 use crate::value::{
     CallStats, Condition, Emit, Event, EventType, FailedProcess, FoundAt, Job, JobId, JobProgress,
-    JobState, Limits, MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Partner,
-    Pins, PlanSummary, Policy, ProcessOutcome, QosClass, Requirement, Schedule, ScheduleId,
-    ScheduleSpec, ScheduleState, Selector, Target, TargetProcess, Workload, WorkloadId,
+    JobState, Limits, MemberResult, MemberState, MigrationSpec, NamedOutcome, OnInterrupt, Outcome,
+    Partner, Pins, PlanSummary, Policy, ProcessOutcome, QosClass, Requirement, Schedule,
+    ScheduleId, ScheduleSpec, ScheduleState, Selector, Target, TargetProcess, Workload, WorkloadId,
     WorkloadSpec,
 };
 use numaloc_core::{
