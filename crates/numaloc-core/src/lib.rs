@@ -102,7 +102,7 @@ pub use ask::{
     },
     options::{self, Options},
     pace::{self, GuardBounds, NumaBalancing, Order, Pace, Pacing, Profile},
-    placement::{self, BadPlacement, Placement, weighted::Weights},
+    placement::{self, BadPlacement, Placement, Portions, balance::Shares, weighted::Weights},
 };
 pub use home::claim::{self, Belonging, Claim, Claims};
 pub use machine::{
@@ -118,6 +118,7 @@ pub use memory::{
     claim_set::{self, ClaimSet},
     cycle::{self, Cycle},
     extent::{self, Extent, Kind, Mappers, Mapping, NodeResidency, Pages, Residency},
+    grains::{self, Grains},
     locality::{self, Locality, Share},
     mempolicy::{self, Mempolicy},
     stripe::{self, Indexing, Origin, Stripe},

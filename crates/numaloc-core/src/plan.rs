@@ -1,10 +1,12 @@
 //! A plan: decisions and totals, never page addresses.
 
+pub mod blocks;
 pub mod cache_move;
 pub mod exchange;
 pub mod offload;
 pub mod planner;
 pub mod route;
+pub mod surplus;
 
 use crate::{
     ask::{

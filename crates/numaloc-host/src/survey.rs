@@ -167,7 +167,8 @@ fn look(
     let looker = || {
         let scanner = Scanner::new(roots, &page_access, Precision::Sampled);
         let scanner = if is_fastest { scanner } else { scanner.with_gaps() };
-        Looker { scanner, folios: Folios::new(roots) }
+        let (folios, include_shared) = (Folios::new(roots), options.include_shared);
+        Looker { scanner, folios, include_shared }
     };
     let threads = options.pacing.pace().workers;
     let refused = |Overlaps { process, mappings, name }: Overlaps| {

@@ -28,6 +28,8 @@ pub fn read(
         }
         Some(Message::Interleave(from)) => (None, interleave(field, &from, bad)),
         Some(Message::Weighted(from)) => (None, weighted(field, &from, bad)),
+        Some(Message::Balance(from)) => (None, balance(field, &from, bad)),
+        Some(Message::Block(from)) => (None, block(field, &from, bad)),
     }
 }
 
@@ -43,6 +45,8 @@ pub fn read_maps(field: &str, from: Vec<v1::MapRule>, bad: &mut Violations) -> V
             None | Some(Rule::Local(_)) => Placement::Home,
             Some(Rule::Interleave(from)) => interleave(&field, &from, bad),
             Some(Rule::Weighted(from)) => weighted(&field, &from, bad),
+            Some(Rule::Balance(from)) => balance(&field, &from, bad),
+            Some(Rule::Block(from)) => block(&field, &from, bad),
         };
         let at = format!("{field}.pattern");
         match pattern.parse() {
@@ -61,17 +65,31 @@ pub fn read_maps(field: &str, from: Vec<v1::MapRule>, bad: &mut Violations) -> V
 }
 
 fn interleave(field: &str, from: &v1::InterleavePlacement, bad: &mut Violations) -> Placement {
-    let (field, named) = (format!("{field}.interleave.node_ids"), !from.node_ids.is_empty());
-    let nodes = named.then(|| node_set(&field, &from.node_ids, bad));
+    Placement::Interleave(several(format!("{field}.interleave.node_ids"), &from.node_ids, bad))
+}
+
+fn block(field: &str, from: &v1::BlockPlacement, bad: &mut Violations) -> Placement {
+    Placement::Block(several(format!("{field}.block.node_ids"), &from.node_ids, bad))
+}
+
+/// The nodes of a placement on several; `None`: it names none.
+fn several(field: String, node_ids: &[i32], bad: &mut Violations) -> Option<NodeSet> {
+    let nodes = (!node_ids.is_empty()).then(|| node_set(&field, node_ids, bad));
     if nodes.as_ref().is_some_and(|nodes| nodes.len() == 1) {
         bad.push(field, SEVERAL);
     }
-    Placement::Interleave(nodes)
+    nodes
 }
 
 fn weighted(field: &str, from: &v1::WeightedPlacement, bad: &mut Violations) -> Placement {
     let weights = weights(&format!("{field}.weighted.weights"), &from.weights, bad);
     weights.map_or(Placement::Home, Placement::Weighted)
+}
+
+fn balance(field: &str, from: &v1::BalancePlacement, bad: &mut Violations) -> Placement {
+    let named = !from.weights.is_empty();
+    let weights = || weights(&format!("{field}.balance.weights"), &from.weights, bad);
+    Placement::Balance(named.then(weights).flatten())
 }
 
 /// The message of the options' placement.
@@ -83,7 +101,13 @@ pub fn written(options: &Options) -> Message {
             Message::Nodes(v1::NodesPlacement { node_ids: list(nodes) })
         }
         (Placement::Interleave(nodes), _) => Message::Interleave(interleaved(nodes.as_ref())),
-        (Placement::Weighted(weights), _) => Message::Weighted(with_weights(weights)),
+        (Placement::Weighted(weights), _) => {
+            Message::Weighted(v1::WeightedPlacement { weights: node_weights(weights) })
+        }
+        (Placement::Balance(weights), _) => Message::Balance(balanced(weights.as_ref())),
+        (Placement::Block(nodes), _) => {
+            Message::Block(v1::BlockPlacement { node_ids: all_ids(nodes.as_ref()) })
+        }
     }
 }
 
@@ -94,22 +118,36 @@ pub fn written_maps(rules: &[MapRule]) -> Vec<v1::MapRule> {
         placement: Some(match &rule.placement {
             Placement::Home => Rule::Local(v1::LocalPlacement {}),
             Placement::Interleave(nodes) => Rule::Interleave(interleaved(nodes.as_ref())),
-            Placement::Weighted(weights) => Rule::Weighted(with_weights(weights)),
+            Placement::Weighted(weights) => {
+                Rule::Weighted(v1::WeightedPlacement { weights: node_weights(weights) })
+            }
+            Placement::Balance(weights) => Rule::Balance(balanced(weights.as_ref())),
+            Placement::Block(nodes) => {
+                Rule::Block(v1::BlockPlacement { node_ids: all_ids(nodes.as_ref()) })
+            }
         }),
     };
     rules.iter().map(one).collect()
 }
 
 fn interleaved(nodes: Option<&NodeSet>) -> v1::InterleavePlacement {
-    v1::InterleavePlacement { node_ids: nodes.into_iter().flat_map(node_ids).collect() }
+    v1::InterleavePlacement { node_ids: all_ids(nodes) }
 }
 
-fn with_weights(weights: &Weights) -> v1::WeightedPlacement {
+fn all_ids(nodes: Option<&NodeSet>) -> Vec<i32> {
+    nodes.into_iter().flat_map(node_ids).collect()
+}
+
+fn balanced(weights: Option<&Weights>) -> v1::BalancePlacement {
+    v1::BalancePlacement { weights: weights.map(node_weights).unwrap_or_default() }
+}
+
+fn node_weights(weights: &Weights) -> Vec<v1::NodeWeight> {
     let one = |(node, weight): (NodeId, u8)| v1::NodeWeight {
         node_id: index(node.0),
         weight: weight.into(),
     };
-    v1::WeightedPlacement { weights: weights.iter().map(one).collect() }
+    weights.iter().map(one).collect()
 }
 
 /// What a pattern of mappings may be.

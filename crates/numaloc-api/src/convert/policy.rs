@@ -28,7 +28,10 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
     let (to, placement) = placement::read(field, from.placement, bad);
     let maps = placement::read_maps(&at("maps"), from.maps, bad);
     if !maps.is_empty() && (to.is_some() || placement != Placement::Home) {
-        bad.push(at("maps"), Problem::Excludes { other: "nodes, interleave or weighted" });
+        bad.push(
+            at("maps"),
+            Problem::Excludes { other: "nodes, interleave, weighted, balance or block" },
+        );
     }
     let options = Options {
         include_shared: from.include_shared,

@@ -4,6 +4,7 @@
 //! target really share. Even a target of many processes has few different claims.
 
 use crate::{
+    ask::placement::Portions,
     machine::ids::NodeSet,
     memory::{
         claim_set::ClaimSet,
@@ -22,28 +23,34 @@ pub struct Claim {
     pub allowed: NodeSet,
     /// How its pages take turns on the nodes of its home; `None` if they belong on any of them.
     pub cycle: Option<Cycle>,
+    /// How much of it each of them gets, if it is placed by amounts.
+    pub portions: Option<Portions>,
     /// Where the mappings belong that a rule of the request names ([`crate::Options::maps`]), by the number of the rule. Empty in a
     /// claim on one extent.
     pub named: Vec<Belonging>,
 }
 
 /// Where memory belongs; see [`Claim`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Belonging {
     /// Nodes where it is local.
     pub home: NodeSet,
     /// How it takes turns on them; `None` if it belongs on any of them.
     pub cycle: Option<Cycle>,
+    /// How much of it each of them gets, if it is placed by amounts.
+    pub portions: Option<Portions>,
 }
 
 impl Claim {
     /// The claim on memory that this rule names, or none.
     fn by(&self, rule: Option<usize>) -> Self {
-        let (home, cycle) = match rule.and_then(|rule| self.named.get(rule)) {
-            Some(named) => (named.home.clone(), named.cycle.clone()),
-            None => (self.home.clone(), self.cycle.clone()),
+        let Self { home, allowed, cycle, portions, named } = self;
+        let (home, cycle, portions) = match rule.and_then(|rule| named.get(rule)) {
+            Some(Belonging { home, cycle, portions }) => (home, cycle, portions),
+            None => (home, cycle, portions),
         };
-        Self { home, allowed: self.allowed.clone(), cycle, named: Vec::new() }
+        let (home, allowed, cycle) = (home.clone(), allowed.clone(), cycle.clone());
+        Self { home, allowed, cycle, portions: portions.clone(), named: Vec::new() }
     }
 }
 
@@ -119,6 +126,7 @@ impl Claims {
             home: joined.home.or(&claim.home),
             allowed: joined.allowed.and(&claim.allowed),
             cycle: joined.cycle.zip(claim.cycle).map(|(one, other)| one.join(&other)),
+            portions: joined.portions.zip(claim.portions).and_then(|(one, other)| one.join(&other)),
             named: Vec::new(),
         });
         joined.unwrap_or_default()
@@ -163,6 +171,7 @@ mod tests {
         let named = |list: &str, is_wide: bool| Belonging {
             home: list.parse().unwrap(),
             cycle: is_wide.then(|| cycle(list)),
+            portions: None,
         };
         let with = |rules: [Belonging; 2]| Claim { named: rules.into(), ..claim("0-3", "0-3") };
         let all: Claims = [

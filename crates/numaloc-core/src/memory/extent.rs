@@ -5,7 +5,9 @@
 
 use crate::{
     machine::ids::NodeId,
-    memory::{chunks::Chunks, claim_set::ClaimSet, mempolicy::Mempolicy, stripe::Stripe},
+    memory::{
+        chunks::Chunks, claim_set::ClaimSet, grains::Grains, mempolicy::Mempolicy, stripe::Stripe,
+    },
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -101,6 +103,8 @@ pub struct Residency {
     pub unplaced_bytes: u64,
     /// Chunks with pages that are not at home. For a [`Pages::Common`] extent: chunks with any pages.
     pub away: Chunks,
+    /// Where the pages are that may move, of memory that is placed by amounts; else empty.
+    pub grains: Grains,
 }
 
 /// A range of memory: one VMA of one process, or what several processes map together.

@@ -23,6 +23,8 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
+mod portioned;
+
 pub use crate::home::home;
 
 /// Copy rates of the kernel's migration on one CPU in bytes per second, for the guess at a plan's duration:
@@ -107,23 +109,24 @@ pub fn skip_placed(
 /// The claims of processes on the pages that they map; a [`crate::Pages::Common`] extent refers to them. A process of
 /// which nothing is moved has all nodes as its home. So has memory that no rule names, if there are rules.
 pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> Claims {
-    let stays = || Belonging { home: topology.ids(), cycle: None };
+    let stays = || Belonging { home: topology.ids(), ..Belonging::default() };
     let belonging = |process: &Process, placement: &Placement| match skip_placed(
         topology, process, options, placement,
     ) {
         Some(_) => stays(),
         None => {
             let home = placed(topology, process, options, placement);
-            Belonging { cycle: placement.cycle(&home), home }
+            let portions = placement.portions(topology, process, &home);
+            Belonging { cycle: placement.cycle(&home), portions, home }
         }
     };
     let claim = |process: &Process| {
-        let Belonging { home, cycle } = match options.maps.is_empty() {
+        let Belonging { home, cycle, portions } = match options.maps.is_empty() {
             true => belonging(process, &options.placement),
             false => stays(),
         };
         let named = options.maps.iter().map(|rule| belonging(process, &rule.placement)).collect();
-        Claim { home, allowed: process.mems_allowed.clone(), cycle, named }
+        Claim { home, allowed: process.mems_allowed.clone(), cycle, portions, named }
     };
     processes.iter().map(claim).collect()
 }
@@ -135,6 +138,8 @@ struct Planner<'a> {
     sources: NodeSet,
     plan: Plan,
     memory: BTreeMap<NodeId, NodeMemory>,
+    /// Small extents that are balanced together, by their claims.
+    small: Vec<(Claim, Vec<Extent>)>,
 }
 
 impl<'a> Planner<'a> {
@@ -169,11 +174,15 @@ impl<'a> Planner<'a> {
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);
         let sources = options.sources(scene.topology);
-        Self { scene, claims, sources, plan, memory }
+        Self { scene, claims, sources, plan, memory, small: Vec::new() }
     }
 
     fn extent(&mut self, extent: Extent) {
-        let Claim { home, allowed, .. } = self.claims.on_extent(&extent);
+        let claim = self.claims.on_extent(&extent);
+        if claim.portions.is_some() {
+            return self.portioned(extent, claim);
+        }
+        let Claim { home, allowed, .. } = claim;
         let targets = self.targets(&extent, &home, &allowed);
         let is_meant = extent.rule.is_some() || self.plan.options.maps.is_empty();
         self.count(&extent, &home, is_meant && targets.is_ok());
@@ -285,6 +294,11 @@ impl<'a> Planner<'a> {
                 }));
             }
         }
+        self.add(extent, locality, |node, bytes| if home.contains(node) { 0 } else { bytes });
+    }
+
+    /// Adds an extent's residency and locality to the sums. `remote_of`: how many of its bytes on a node are remote.
+    fn add(&mut self, extent: &Extent, locality: Locality, remote_of: impl Fn(NodeId, u64) -> u64) {
         let plan = &mut self.plan;
         // Memory that one process maps twice still is its own.
         let (resident, sum) = match &extent.mappings[..] {
@@ -302,10 +316,11 @@ impl<'a> Planner<'a> {
         }
         let counted = &mut plan.processes[extent.mappings[0].process];
         counted.counted.add(locality);
-        for (&node, bytes) in
-            extent.residency.nodes.iter().filter(|(node, _)| !home.contains(**node))
-        {
-            *counted.remote.entry(node).or_default() += bytes.total_bytes();
+        for (&node, bytes) in &extent.residency.nodes {
+            let remote = remote_of(node, bytes.total_bytes());
+            if remote > 0 {
+                *counted.remote.entry(node).or_default() += remote;
+            }
         }
         plan.unplaced_bytes += extent.residency.unplaced_bytes;
     }
@@ -323,6 +338,7 @@ impl<'a> Planner<'a> {
     }
 
     fn finish(mut self) -> Plan {
+        self.balance_small();
         self.apply_ratio();
         let moves = std::mem::take(&mut self.plan.moves);
         let mut wanted = self.plan.limit_bytes.unwrap_or(u64::MAX);

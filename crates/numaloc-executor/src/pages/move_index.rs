@@ -116,8 +116,7 @@ mod tests {
         let claim = |home: &str| Claim {
             home: home.parse().unwrap(),
             allowed: NodeSet::new(),
-            cycle: None,
-            named: Vec::new(),
+            ..Claim::default()
         };
         let claims: Claims = [claim("0"), claim("1")].into_iter().collect();
         [claims.of([0]), claims.of([0, 1])]

@@ -24,7 +24,7 @@ pub(super) fn check(
     };
     let wide = options.placements().enumerate().filter(|(_, placement)| placement.is_wide());
     for (number, placement) in wide {
-        if source == Source::Query {
+        if placement.needs_folios() && source == Source::Query {
             return Err(Error::FramesHidden { placement: placement.name() });
         }
         check_nodes(topology, options, placement, &of(number))?;

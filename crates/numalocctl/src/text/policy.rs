@@ -59,7 +59,9 @@ pub fn asked(options: &Options) -> Vec<String> {
 /// A placement, with its weights.
 fn placed(placement: &Placement) -> String {
     match placement {
-        Placement::Weighted(weights) => format!("{} {weights}", placement.name()),
+        Placement::Weighted(weights) | Placement::Balance(Some(weights)) => {
+            format!("{} {weights}", placement.name())
+        }
         _ => placement.name().to_owned(),
     }
 }

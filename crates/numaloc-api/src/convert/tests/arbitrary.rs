@@ -115,9 +115,12 @@ fn qos_class() -> impl Strategy<Value = Option<QosClass>> {
 
 fn placement() -> impl Strategy<Value = Placement> {
     let weights = btree_map((0..65_536_u32).prop_map(NodeId), 1..=255_i64, 2..5);
-    let weighted = weights.prop_map(|pairs| Weights::new(pairs).expect("two nodes or more"));
+    let weights = weights.prop_map(|pairs| Weights::new(pairs).expect("two nodes or more"));
+    let weighted = weights.clone();
     prop_oneof![
         Just(Placement::Home),
+        option::of(weights).prop_map(Placement::Balance),
+        option::of(nodes(2)).prop_map(Placement::Block),
         option::of(nodes(2)).prop_map(Placement::Interleave),
         weighted.prop_map(Placement::Weighted),
     ]

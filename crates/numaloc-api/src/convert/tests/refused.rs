@@ -191,9 +191,12 @@ fn placements_of_mappings() {
     let weighted = Some(Rule::Weighted(v1::WeightedPlacement::default()));
     let text = maps(vec![("heap", weighted)], None);
     assert_eq!(text, format!("{field}.weighted.weights is required"));
+    let weights = vec![v1::NodeWeight { node_id: 0, weight: 1 }];
+    let text = maps(vec![("heap", Some(Rule::Balance(v1::BalancePlacement { weights })))], None);
+    assert_eq!(text, format!("{field}.balance.weights must be two nodes or more"));
     let spread = v1::policy::Placement::Interleave(v1::InterleavePlacement::default());
     let text = maps(vec![("heap", None)], Some(spread));
-    let excludes = "must not be set together with nodes, interleave or weighted";
+    let excludes = "must not be set together with nodes, interleave, weighted, balance or block";
     assert_eq!(text, format!("spec.policy.maps {excludes}"));
 }
 

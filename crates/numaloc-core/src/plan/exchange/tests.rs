@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    Chunks, Compact, Identity, Kind, Mapping, Node, NodeMemory, PAGE, Process, Topology,
+    Compact, Identity, Kind, Mapping, Node, NodeMemory, PAGE, Process, Topology,
     memory::{
         extent::{Extent, NodeResidency, Residency},
         mempolicy::Mempolicy,
@@ -40,11 +40,7 @@ fn extent(process: usize, on: &[(u32, u64)]) -> Extent {
         stripe: None,
         rule: None,
         name: "".into(),
-        residency: Residency {
-            nodes: on.iter().map(resident).collect(),
-            unplaced_bytes: 0,
-            away: Chunks::default(),
-        },
+        residency: Residency { nodes: on.iter().map(resident).collect(), ..Residency::default() },
     }
 }
 

@@ -1,4 +1,5 @@
 mod named;
+mod portions;
 mod room;
 mod wide;
 

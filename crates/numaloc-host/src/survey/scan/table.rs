@@ -206,8 +206,7 @@ mod tests {
             .map(|home| Claim {
                 home: home.parse().unwrap(),
                 allowed: NodeSet::new(),
-                cycle: None,
-                named: Vec::new(),
+                ..Claim::default()
             })
             .into_iter()
             .collect();
