@@ -54,7 +54,7 @@ fn one_file_is_spread_and_no_page_of_anything_else_moves() {
 fn mappings_of_all_kinds_go_where_the_first_rule_says() {
     let _pools = (Setting::huge_pool(0, 24), Setting::huge_pool(1, 24));
     let regions =
-        ["anon:8M", "thp:24M", "hugetlb:16M", "shm:8M", "memfd:8M", "segment=sysv:new:8M:touch"];
+        ["anon:8M", "thp:24M", "hugetlb:16M", "shm:8M", "memfd:8M", "segment=sysv:new:8M"];
     let scene = Scene::of(Layout::remote(&regions).on("0"));
     let options = mapped(&[
         "anon>20M=home",
@@ -94,7 +94,7 @@ fn of_what_is_named_the_application_keeps_what_it_has_bound() {
 }
 
 #[test]
-fn a_segment_that_one_of_two_targets_names_is_spread_once() {
+fn a_segment_of_two_processes_is_spread_once() {
     let segment = format!("seg=file:/dev/shm/mapped2:8M:dirty:{FEW_WORDS}");
     let _still = Setting::still_host();
     let layout = Layout::remote(&[&segment, "anon:8M"]).on("0,1").load("idle");
