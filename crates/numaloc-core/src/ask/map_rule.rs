@@ -50,9 +50,9 @@ impl FromStr for MapRule {
             let name = placement.split(':').next().unwrap_or_default();
             Placement::NAMES.contains(&name)
         };
-        let parts = text.rmatch_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
+        let mut parts = text.rmatch_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
         let known = parts.clone().find(|(_, placement)| names(placement));
-        let Some((pattern, placement)) = known.or(parts.last()) else {
+        let Some((pattern, placement)) = known.or(parts.next_back()) else {
             return Err(BadMapRule(format!(
                 "'{}' has no placement: expected PATTERN=PLACEMENT, for example heap=interleave",
                 text.escape_debug()
