@@ -139,6 +139,7 @@ fn extent(start: u64, bytes: u64) -> Extent {
         hugetlb_bytes: None,
         mappers: Default::default(),
         stripe: None,
+        rule: None,
         name: "".into(),
         residency: Residency { nodes: nodes.into(), ..Residency::default() },
     }

@@ -1,5 +1,8 @@
 //! Placements on several nodes: each page is on the node that its index says, as the kernel computes it.
 
+mod maps;
+mod portions;
+
 use crate::{
     app::{App, FEW_WORDS, Layout},
     cli::{assert_refused, code, numalocctl},
@@ -33,7 +36,8 @@ impl Vma {
             let words: Vec<&str> = line.split_whitespace().collect();
             let (start, end) = words[0].split_once('-')?;
             let (start, end) = (hex(start), hex(end));
-            let is_shmem = line.contains("/dev/zero") || line.contains("/memfd:");
+            let is_shmem =
+                ["/dev/zero", "/memfd:", "/dev/shm/"].iter().any(|name| line.contains(name));
             let inode = if is_shmem { words[4].parse().expect("an inode") } else { 0 };
             // The kernel shows no offset of anonymous memory: it is the address.
             let vm_pgoff = if words[4] == "0" { start >> 12 } else { hex(words[2]) >> 12 };

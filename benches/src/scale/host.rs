@@ -164,6 +164,7 @@ fn extent(
         hugetlb_bytes: None,
         mappers: Default::default(),
         stripe: None,
+        rule: None,
         name: "".into(),
         residency: Residency { nodes, ..Residency::default() },
     }

@@ -5,9 +5,9 @@ use crate::{
     v1,
     value::{
         Emit, Event, EventType, FailedProcess, FoundAt, Job, JobId, JobProgress, JobState, Limits,
-        MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Partner, PlanSummary,
-        Policy, QosClass, Schedule, ScheduleId, ScheduleSpec, ScheduleState, Selector, Target,
-        TargetProcess, Workload, WorkloadId, WorkloadSpec,
+        MemberResult, MemberState, MigrationSpec, NamedOutcome, OnInterrupt, Outcome, Partner,
+        PlanSummary, Policy, QosClass, Schedule, ScheduleId, ScheduleSpec, ScheduleState, Selector,
+        Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
     },
 };
 pub use numaloc_core::samples::{account, calls, locality, offload_use, options, process_outcome};
@@ -163,6 +163,11 @@ pub fn outcome() -> Outcome {
         returned_bytes: Some(47 * MIB),
         partners: vec![partner()],
         offload: Some(offload_use()),
+        named: vec![NamedOutcome {
+            pattern: "memfd:vm".to_owned(),
+            nodes: [(NodeId(0), 51 * MIB), (NodeId(8), 52 * MIB)].into(),
+            moved_bytes: 53 * MIB,
+        }],
     }
 }
 
@@ -229,6 +234,11 @@ pub fn plan() -> PlanSummary {
         extent_moves: Vec::new(),
         skipped_extents: Vec::new(),
         source: v1::PageSource::Unspecified.into(),
+        named: vec![v1::NamedMemory {
+            pattern: "memfd:vm".to_owned(),
+            nodes: vec![v1::NodeBytes { node_id: 8, bytes: 37 }],
+            move_bytes: 38,
+        }],
     })
 }
 

@@ -21,7 +21,7 @@ pub use member::{MemberResult, MemberState, state_and_reason};
 pub use name::{CGROUP_MAX, JobId, ScheduleId, WorkloadId, is_cgroup};
 pub(crate) use name::{TOKEN_MAX, is_token};
 pub use numaloc_core::{CallStats, ProcessOutcome};
-pub use outcome::{Outcome, nothing_to_move};
+pub use outcome::{NamedOutcome, Outcome, nothing_to_move};
 pub use partner::Partner;
 pub use record::{Event, Job, PlanSummary, Schedule, Workload};
 pub use request::{

@@ -3,6 +3,7 @@
 pub mod compact;
 pub mod heat;
 pub mod home_rule;
+pub mod map_rule;
 pub mod options;
 pub mod pace;
 pub mod placement;

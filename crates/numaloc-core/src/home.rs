@@ -6,6 +6,7 @@ use crate::{
     ask::{
         home_rule::{HomeRule, IDLE_PERCENT},
         options::Options,
+        placement::Placement,
     },
     machine::{
         ids::NodeSet,
@@ -17,15 +18,27 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 /// The nodes where a process's memory belongs: those that the request names, else those of its CPUs. A placement on several nodes
 /// uses only those of them that the cpuset of the process allows.
+/// If it asks for placements of single mappings, these are the nodes of all of them together.
 pub fn home(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
-    if let Some(nodes) = options.placement.nodes().or_else(|| options.to.clone()) {
+    let homes = options.placements().map(|placement| placed(topology, process, options, placement));
+    homes.fold(NodeSet::new(), |all, home| all.or(&home))
+}
+
+/// As [`home`], of memory with this placement.
+pub fn placed(
+    topology: &Topology,
+    process: &Process,
+    options: &Options,
+    placement: &Placement,
+) -> NodeSet {
+    if let Some(nodes) = placement.nodes().or_else(|| options.to.clone()) {
         return nodes;
     }
     let nodes = match options.home {
         HomeRule::Cpus => topology.local_nodes(&process.cpus),
         HomeRule::Busy => busy(topology, process),
     };
-    if options.placement.is_wide() { nodes.and(&process.mems_allowed) } else { nodes }
+    if placement.is_wide() { nodes.and(&process.mems_allowed) } else { nodes }
 }
 
 /// The nodes of the busy threads.

@@ -67,6 +67,7 @@
 //!     hugetlb_bytes: None,
 //!     mappers: Default::default(),
 //!     stripe: None,
+//!     rule: None,
 //!     name: "[heap]".into(),
 //!     residency: Residency {
 //!         nodes: [(NodeId(0), on(16 << 20)), (NodeId(1), on(48 << 20))].into(),
@@ -95,11 +96,15 @@ pub use ask::{
     compact::{self, Compact},
     heat::{self, Heat, HeatSource, Sightings},
     home_rule::{self, HomeRule},
+    map_rule::{
+        self, BadMapRule, MapRule,
+        pattern::{BadPattern, Pattern},
+    },
     options::{self, Options},
     pace::{self, GuardBounds, NumaBalancing, Order, Pace, Pacing, Profile},
-    placement::{self, Placement, weighted::Weights},
+    placement::{self, BadPlacement, Placement, Portions, balance::Shares, weighted::Weights},
 };
-pub use home::claim::{self, Claim, Claims};
+pub use home::claim::{self, Belonging, Claim, Claims};
 pub use machine::{
     ids::{self, CpuId, CpuSet, IdSet, NodeId, NodeSet},
     process::{self, Identity, Process, Thread, Threads},
@@ -113,12 +118,14 @@ pub use memory::{
     claim_set::{self, ClaimSet},
     cycle::{self, Cycle},
     extent::{self, Extent, Kind, Mappers, Mapping, NodeResidency, Pages, Residency},
+    grains::{self, Grains},
     locality::{self, Locality, Share},
     mempolicy::{self, Mempolicy},
     stripe::{self, Indexing, Origin, Stripe},
 };
 pub use plan::{
-    CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, WideThread, cache_move, exchange,
+    CommonStay, Move, NamedMemory, Plan, PlannedProcess, Skip, Skipped, WideThread, cache_move,
+    exchange,
     offload::{self, Offload, OffloadUse},
     planner,
     route::{self, Route, Routes},

@@ -1,10 +1,12 @@
 //! A plan: decisions and totals, never page addresses.
 
+pub mod blocks;
 pub mod cache_move;
 pub mod exchange;
 pub mod offload;
 pub mod planner;
 pub mod route;
+pub mod surplus;
 
 use crate::{
     ask::{
@@ -19,7 +21,7 @@ use crate::{
     },
     memory::{
         chunks::Chunks,
-        extent::{Kind, Mappers, Mapping, Pages},
+        extent::{Kind, Mappers, Mapping, Pages, Residency},
         locality::{Locality, Share},
         stripe::Stripe,
     },
@@ -130,6 +132,8 @@ pub struct Move {
     pub pages: Pages,
     /// Which of these pages, if they belong on several nodes in turn.
     pub stripe: Option<Stripe>,
+    /// The rule of the request that names it, by its number in [`Options::maps`].
+    pub rule: Option<usize>,
     /// Length of its range in bytes, resident or not.
     pub bytes: u64,
     /// What backs its pages; see [`Kind`].
@@ -154,6 +158,25 @@ impl Move {
     /// All remote bytes: those to move, and those that stay because they are shared.
     pub fn remote_bytes(&self) -> u64 {
         self.remote.values().sum::<u64>() + self.shared_bytes
+    }
+}
+
+/// The memory that one of the rules of a request names ([`Options::maps`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedMemory {
+    /// Resident bytes by node, each page counted once.
+    pub resident: BTreeMap<NodeId, u64>,
+    /// Bytes to move, whether there is room for them now or not.
+    pub bytes_to_move: u64,
+}
+
+impl NamedMemory {
+    /// Adds an extent of which this many bytes are to move.
+    pub(crate) fn count(&mut self, residency: &Residency, bytes_to_move: u64) {
+        for (&node, on_node) in &residency.nodes {
+            *self.resident.entry(node).or_default() += on_node.total_bytes();
+        }
+        self.bytes_to_move += bytes_to_move;
     }
 }
 
@@ -201,6 +224,8 @@ pub struct Plan {
     /// Ranges of pages with several mappings ([`Pages::Common`]) of which no move takes any. Their remote bytes are
     /// counted in `skipped`, and do not belong to the moves of single-mapped pages in the same places.
     pub common_stays: Vec<CommonStay>,
+    /// What each of the rules of the request names, in their order.
+    pub named: Vec<NamedMemory>,
     /// Locality of the target now, each page counted once.
     pub locality: Locality,
     /// Bytes that will move if nothing intervenes.

@@ -19,6 +19,8 @@ pub fn options() -> Options {
         to: "0,2".parse().ok(),
         // The only placement that nodes can be named for in `to`.
         placement: Placement::Home,
+        // They exclude `to`.
+        maps: Vec::new(),
         home: HomeRule::Busy,
         from: "8,65535".parse().ok(),
         include_gigantic: true,

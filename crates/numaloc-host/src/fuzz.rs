@@ -101,7 +101,7 @@ impl Scene {
         let claim = |node| Claim {
             home: [NodeId(node)].into_iter().collect(),
             allowed: [NodeId(0), NodeId(1)].into_iter().collect(),
-            cycle: None,
+            ..Claim::default()
         };
         Self { fake, page_access, spaces, claims: [claim(0), claim(1)].into_iter().collect() }
     }

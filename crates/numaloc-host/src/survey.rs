@@ -11,6 +11,7 @@ mod growing;
 pub(crate) mod mappers;
 pub(crate) mod merged;
 pub(crate) mod mounts;
+mod named;
 pub(crate) mod page_access;
 pub(crate) mod placement;
 pub(crate) mod remapped;
@@ -42,7 +43,7 @@ use numaloc_core::{
     Topology,
     planner::{self, Surveyed},
 };
-use std::{sync::Arc, thread};
+use std::{collections::BTreeSet, sync::Arc, thread};
 
 /// What the executor needs of a survey. What the planner needs is its [`Surveyed`].
 #[derive(Debug)]
@@ -105,8 +106,8 @@ impl<'a> Surveyor<'a> {
     ///
     /// # Errors
     /// [`Error::NoRights`] if a process may not be read, [`Error::Silent`] if it cannot be read now, [`Error::Pages`] if its
-    /// pages cannot be read, [`Error::FramesHidden`], [`Error::NodesForbidden`] or [`Error::NarrowPlacement`] if the placement of the
-    /// options cannot be had, [`Error::Overlaps`] if its mappings cannot be compared, [`Error::Stopped`], and the errors of
+    /// pages cannot be read, [`Error::FramesHidden`], [`Error::NodesForbidden`] or [`Error::NarrowPlacement`] if a placement of the
+    /// options cannot be had, [`Error::NoMapping`] if one is for mappings that no process has, [`Error::Overlaps`] if its mappings cannot be compared, [`Error::Stopped`], and the errors of
     /// reading the host's page frames and the process's files.
     pub fn survey(
         self,
@@ -151,7 +152,14 @@ fn look(
     let search = MapperSearch { roots, spaces: &spaces, arrivals, tells_shared_tables, stop };
     search.fill(&mut all)?;
     let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
-    wide::check(topology, page_access.source, options, &processes)?;
+    let users = match (named::name(&options.maps, &mut all), policies) {
+        // What an earlier survey has found may be unmapped by now.
+        (Err(Error::NoMapping { .. }), Policies::Known(_)) => {
+            vec![BTreeSet::new(); options.maps.len()]
+        }
+        (users, _) => users?,
+    };
+    wide::check(topology, page_access.source, options, &processes, &users)?;
     let claims = planner::claims(topology, &processes, options);
     // Only the fastest run is worth it that threads which map memory wait for it.
     let is_fastest = options.pacing.profile == Profile::Fast
@@ -159,7 +167,8 @@ fn look(
     let looker = || {
         let scanner = Scanner::new(roots, &page_access, Precision::Sampled);
         let scanner = if is_fastest { scanner } else { scanner.with_gaps() };
-        Looker { scanner, folios: Folios::new(roots) }
+        let (folios, include_shared) = (Folios::new(roots), options.include_shared);
+        Looker { scanner, folios, include_shared }
     };
     let threads = options.pacing.pace().workers;
     let refused = |Overlaps { process, mappings, name }: Overlaps| {
@@ -250,7 +259,8 @@ impl Stripes<'_> {
 
     /// An extent for each stripe that has pages, or a single one without a stripe.
     fn extents(&self, part: &Part, pages: &Pages, found: ByStripe) -> Vec<Extent> {
-        let cycle = self.claims.on(&part.extent.mappings, pages).cycle.map(Arc::new);
+        let cycle = self.claims.on(&part.extent.mappings, pages, part.extent.rule);
+        let cycle = cycle.cycle.map(Arc::new);
         let extent = |(node, residency): (Option<NodeId>, Residency)| {
             let stripe = cycle.clone().zip(node).map(|(cycle, node)| {
                 let origin = part.origin;

@@ -143,7 +143,7 @@ impl Ceilings {
             |what: &str| notes.push(format!("{what}; the operator of the node has set this bound"));
         let policy = &mut settings.policy;
         let options = &mut policy.options;
-        let names = options.to.is_some() || options.placement.nodes().is_some();
+        let names = options.named_nodes().is_some();
         if names && !self.named_nodes {
             say("nothing is moved, because pods may not name the nodes that memory goes to");
             return None;

@@ -81,6 +81,7 @@ fn extent(mappings: &[(usize, u64)], kind: Kind, name: &str, nodes: &[(u32, u64,
         hugetlb_bytes: None,
         mappers: Default::default(),
         stripe: None,
+        rule: None,
         name: name.into(),
         residency: Residency {
             nodes: nodes.iter().map(resident).collect(),

@@ -3,9 +3,9 @@
 use crate::{exit::Code, fields::word, inspect::Inspection};
 use numaloc_api::{
     Known, v1,
-    value::{self, JobState, MigrationSpec, Partner, nothing_to_move},
+    value::{self, JobState, MigrationSpec, NamedOutcome, Partner, nothing_to_move},
 };
-use numaloc_core::{Locality, OffloadUse};
+use numaloc_core::{OffloadUse, Plan};
 use numaloc_executor::Outcome;
 use v1::LeftReason::OutOfTime;
 
@@ -103,17 +103,20 @@ pub struct Here<'a> {
     /// Those who made room for it.
     pub partners: Vec<Partner>,
     pub offload: OffloadUse,
-    /// Locality in the second look.
-    pub after: Option<Locality>,
+    /// What the second look has found.
+    pub after: Option<Plan>,
 }
 
 impl From<Here<'_>> for v1::Job {
     fn from(here: Here<'_>) -> Self {
         let Here { spec, inspected, outcome: run, partners, offload, after } = here;
         let plan = &inspected.plan;
+        let named = NamedOutcome::all(plan, &run.named_bytes, after.as_ref());
+        let after = after.map(|after| after.locality);
         let outcome = value::Outcome {
             partners,
             offload: Some(offload),
+            named,
             ..value::Outcome::new(run, plan.locality, after)
         };
         let (state, state_message) =

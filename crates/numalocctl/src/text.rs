@@ -18,6 +18,7 @@ mod locality;
 mod map;
 mod members;
 mod migration;
+mod named;
 mod numactl;
 mod offload;
 mod plan;

@@ -177,6 +177,7 @@ fn extent(process: u64, index: u64) -> Extent {
         hugetlb_bytes: None,
         mappers: Default::default(),
         stripe: None,
+        rule: None,
         name: "".into(),
         residency: Residency {
             nodes: [(NodeId(0), resident), (NodeId(1), resident)].into(),
@@ -219,5 +220,6 @@ fn outcome() -> Outcome {
         returned_bytes: None,
         partners: Vec::new(),
         offload: None,
+        named: Vec::new(),
     }
 }

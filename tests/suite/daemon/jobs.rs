@@ -65,6 +65,19 @@ fn memory_is_spread_over_nodes() {
     assert_spread(&scene.app, "anon", 4096, &[0, 1, 1, 1]);
     assert_spread(&scene.app, "thp", 2 * MIB, &[0, 1, 1, 1]);
     scene.finish();
+    // One mapping alone.
+    let scene = Scene::of(Layout::remote(&["anon:24M", "memfd:16M"]).on("0,1"));
+    let pid = scene.app.pid().to_string();
+    let map = ["migrate", "--pid", &pid, "--map", "memfd:*=weighted:0=1,1=3", "-o", "json"];
+    let job: Value = serde_json::from_slice(&daemon.ctl(&map).stdout).expect("JSON");
+    assert_spread(&scene.app, "memfd", 4096, &[0, 1, 1, 1]);
+    scene.assert_on("anon", 1, 24 * MIB);
+    let named = &job["outcome"]["named"][0];
+    assert_eq!(named["move_bytes"], 4 * MIB, "{job}");
+    let output = daemon.ctl(&["migrate", "--pid", &pid, "--map", "sysv:7=home"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && said.contains("'sysv:0x00000007'"), "{output:?}");
+    scene.finish();
     // A process on one node has nowhere to be spread to.
     let scene = Scene::remote(&["anon:8M"]);
     let pid = scene.app.pid().to_string();

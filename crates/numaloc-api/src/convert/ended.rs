@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Problem, Violations, v1,
-    value::{CallStats, Outcome, Partner, ProcessOutcome},
+    value::{CallStats, NamedOutcome, Outcome, Partner, ProcessOutcome},
 };
 use numaloc_core::{
     Account, Flows, Identity, Locality, NodeId, NodeSet, OffloadUse, Reason, Share, ids::INDEX_MAX,
@@ -54,7 +54,26 @@ pub fn outcome(path: &str, from: v1::Outcome, bad: &mut Violations) -> Outcome {
         returned_bytes: from.returned_bytes.map(|from| amount(&at("returned_bytes"), from, bad)),
         partners: partners(&at("partners"), from.partners, bad),
         offload: from.offload.map(|from| offload(&at("offload"), from, bad)),
+        named: named_memory(&at("named"), from.named, bad),
     }
+}
+
+fn named_memory(
+    field: &str,
+    from: Vec<v1::NamedMemory>,
+    bad: &mut Violations,
+) -> Vec<NamedOutcome> {
+    let one = |(index, from): (usize, v1::NamedMemory)| {
+        let at = |name: &str| format!("{field}[{index}].{name}");
+        let mut nodes = BTreeMap::new();
+        for on_node in &from.nodes {
+            let bytes = amount(&at("nodes"), on_node.bytes, bad);
+            nodes.extend(node(&at("nodes"), on_node.node_id, bad).map(|node| (node, bytes)));
+        }
+        let moved_bytes = amount(&at("move_bytes"), from.move_bytes, bad);
+        NamedOutcome { pattern: from.pattern, nodes, moved_bytes }
+    };
+    from.into_iter().enumerate().map(one).collect()
 }
 
 fn offload(field: &str, from: v1::OffloadUse, bad: &mut Violations) -> OffloadUse {

@@ -1,12 +1,12 @@
 //! The result of a migration, to the API.
 
 use super::{
-    locality::flows,
+    locality::{flows, node_bytes},
     names::{duration, int, int32},
 };
 use crate::{
     v1,
-    value::{CallStats, Outcome, Partner, ProcessOutcome},
+    value::{CallStats, NamedOutcome, Outcome, Partner, ProcessOutcome},
 };
 use numaloc_core::{Account, OffloadUse, Reason};
 use std::collections::BTreeMap;
@@ -35,6 +35,14 @@ pub fn summed_up(outcome: &Outcome) -> v1::Outcome {
         returned_bytes: outcome.returned_bytes.map(int),
         partners: Vec::new(),
         offload: outcome.offload.as_ref().map(Into::into),
+        named: outcome.named.iter().map(Into::into).collect(),
+    }
+}
+
+impl From<&NamedOutcome> for v1::NamedMemory {
+    fn from(named: &NamedOutcome) -> Self {
+        let (pattern, nodes) = (named.pattern.clone(), node_bytes(&named.nodes));
+        Self { pattern, nodes, move_bytes: int(named.moved_bytes) }
     }
 }
 

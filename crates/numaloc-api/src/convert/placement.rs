@@ -1,8 +1,13 @@
-//! The placement of a policy from the API and to it: a new one has its line in each of the two functions here.
+//! The placements of a policy from the API and to it: a new one has its line in each function that reads or writes some.
 
 use super::{check::count, names::index};
-use crate::{Problem, Violations, v1, v1::policy::Placement as Message};
-use numaloc_core::{NodeId, NodeSet, Options, Placement, Weights, ids::INDEX_MAX};
+use crate::{
+    Problem, Violations, v1,
+    v1::{map_rule::Placement as Rule, policy::Placement as Message},
+};
+use numaloc_core::{
+    BadPattern, MapRule, NodeId, NodeSet, Options, Pattern, Placement, Weights, ids::INDEX_MAX,
+};
 
 /// Most nodes that a request may name: the largest number that the kernel supports.
 const NODES_MAX: usize = 1024;
@@ -21,19 +26,70 @@ pub fn read(
         Some(Message::Nodes(nodes)) => {
             (Some(node_set(&at("nodes.node_ids"), &nodes.node_ids, bad)), Placement::Home)
         }
-        Some(Message::Interleave(from)) => {
-            let (field, named) = (at("interleave.node_ids"), !from.node_ids.is_empty());
-            let nodes = named.then(|| node_set(&field, &from.node_ids, bad));
-            if nodes.as_ref().is_some_and(|nodes| nodes.len() == 1) {
-                bad.push(field, SEVERAL);
+        Some(Message::Interleave(from)) => (None, interleave(field, &from, bad)),
+        Some(Message::Weighted(from)) => (None, weighted(field, &from, bad)),
+        Some(Message::Balance(from)) => (None, balance(field, &from, bad)),
+        Some(Message::Block(from)) => (None, block(field, &from, bad)),
+    }
+}
+
+/// Reads placements of single mappings. `field` is their path.
+pub fn read_maps(field: &str, from: Vec<v1::MapRule>, bad: &mut Violations) -> Vec<MapRule> {
+    if !count(field, from.len(), MapRule::MOST, bad) {
+        return Vec::new();
+    }
+    let mut rules: Vec<MapRule> = Vec::new();
+    for (index, v1::MapRule { pattern, placement }) in from.into_iter().enumerate() {
+        let field = format!("{field}[{index}]");
+        let placement = match placement {
+            None | Some(Rule::Local(_)) => Placement::Home,
+            Some(Rule::Interleave(from)) => interleave(&field, &from, bad),
+            Some(Rule::Weighted(from)) => weighted(&field, &from, bad),
+            Some(Rule::Balance(from)) => balance(&field, &from, bad),
+            Some(Rule::Block(from)) => block(&field, &from, bad),
+        };
+        let at = format!("{field}.pattern");
+        match pattern.parse() {
+            _ if pattern.is_empty() => bad.push(at, Problem::Missing),
+            _ if pattern.len() > Pattern::MOST_BYTES => {
+                bad.push(at, Problem::TooLong { max: Pattern::MOST_BYTES });
             }
-            (None, Placement::Interleave(nodes))
-        }
-        Some(Message::Weighted(from)) => {
-            let weights = weights(&at("weighted.weights"), &from.weights, bad);
-            (None, weights.map_or(Placement::Home, Placement::Weighted))
+            Err(BadPattern { .. }) => bad.push(at, Problem::Malformed { expected: PATTERN }),
+            Ok(pattern) if rules.iter().any(|rule| rule.pattern == pattern) => {
+                bad.push(at, Problem::Twice);
+            }
+            Ok(pattern) => rules.push(MapRule { pattern, placement }),
         }
     }
+    rules
+}
+
+fn interleave(field: &str, from: &v1::InterleavePlacement, bad: &mut Violations) -> Placement {
+    Placement::Interleave(several(format!("{field}.interleave.node_ids"), &from.node_ids, bad))
+}
+
+fn block(field: &str, from: &v1::BlockPlacement, bad: &mut Violations) -> Placement {
+    Placement::Block(several(format!("{field}.block.node_ids"), &from.node_ids, bad))
+}
+
+/// The nodes of a placement on several; `None`: it names none.
+fn several(field: String, node_ids: &[i32], bad: &mut Violations) -> Option<NodeSet> {
+    let nodes = (!node_ids.is_empty()).then(|| node_set(&field, node_ids, bad));
+    if nodes.as_ref().is_some_and(|nodes| nodes.len() == 1) {
+        bad.push(field, SEVERAL);
+    }
+    nodes
+}
+
+fn weighted(field: &str, from: &v1::WeightedPlacement, bad: &mut Violations) -> Placement {
+    let weights = weights(&format!("{field}.weighted.weights"), &from.weights, bad);
+    weights.map_or(Placement::Home, Placement::Weighted)
+}
+
+fn balance(field: &str, from: &v1::BalancePlacement, bad: &mut Violations) -> Placement {
+    let named = !from.weights.is_empty();
+    let weights = || weights(&format!("{field}.balance.weights"), &from.weights, bad);
+    Placement::Balance(named.then(weights).flatten())
 }
 
 /// The message of the options' placement.
@@ -44,21 +100,58 @@ pub fn written(options: &Options) -> Message {
         (Placement::Home, Some(nodes)) => {
             Message::Nodes(v1::NodesPlacement { node_ids: list(nodes) })
         }
-        (Placement::Interleave(nodes), _) => {
-            let node_ids = nodes.as_ref().map(list).unwrap_or_default();
-            Message::Interleave(v1::InterleavePlacement { node_ids })
-        }
+        (Placement::Interleave(nodes), _) => Message::Interleave(interleaved(nodes.as_ref())),
         (Placement::Weighted(weights), _) => {
-            let one = |(node, weight): (NodeId, u8)| {
-                let node_id = index(node.0);
-                v1::NodeWeight { node_id, weight: weight.into() }
-            };
-            let weights = weights.iter().map(one).collect();
-            Message::Weighted(v1::WeightedPlacement { weights })
+            Message::Weighted(v1::WeightedPlacement { weights: node_weights(weights) })
+        }
+        (Placement::Balance(weights), _) => Message::Balance(balanced(weights.as_ref())),
+        (Placement::Block(nodes), _) => {
+            Message::Block(v1::BlockPlacement { node_ids: all_ids(nodes.as_ref()) })
         }
     }
 }
 
+/// The messages of placements of single mappings.
+pub fn written_maps(rules: &[MapRule]) -> Vec<v1::MapRule> {
+    let one = |rule: &MapRule| v1::MapRule {
+        pattern: rule.pattern.to_string(),
+        placement: Some(match &rule.placement {
+            Placement::Home => Rule::Local(v1::LocalPlacement {}),
+            Placement::Interleave(nodes) => Rule::Interleave(interleaved(nodes.as_ref())),
+            Placement::Weighted(weights) => {
+                Rule::Weighted(v1::WeightedPlacement { weights: node_weights(weights) })
+            }
+            Placement::Balance(weights) => Rule::Balance(balanced(weights.as_ref())),
+            Placement::Block(nodes) => {
+                Rule::Block(v1::BlockPlacement { node_ids: all_ids(nodes.as_ref()) })
+            }
+        }),
+    };
+    rules.iter().map(one).collect()
+}
+
+fn interleaved(nodes: Option<&NodeSet>) -> v1::InterleavePlacement {
+    v1::InterleavePlacement { node_ids: all_ids(nodes) }
+}
+
+fn all_ids(nodes: Option<&NodeSet>) -> Vec<i32> {
+    nodes.into_iter().flat_map(node_ids).collect()
+}
+
+fn balanced(weights: Option<&Weights>) -> v1::BalancePlacement {
+    v1::BalancePlacement { weights: weights.map(node_weights).unwrap_or_default() }
+}
+
+fn node_weights(weights: &Weights) -> Vec<v1::NodeWeight> {
+    let one = |(node, weight): (NodeId, u8)| v1::NodeWeight {
+        node_id: index(node.0),
+        weight: weight.into(),
+    };
+    weights.iter().map(one).collect()
+}
+
+/// What a pattern of mappings may be.
+const PATTERN: &str = "a file's path or base name, memfd:NAME, sysv:KEY, anon:NAME, heap, stack, anon, or anon>SIZE such as anon>1G";
 /// Why a placement on several nodes that names one is invalid.
 const SEVERAL: Problem = Problem::Malformed { expected: "two nodes or more" };
 

@@ -6,7 +6,9 @@ use super::{
     outcome::left,
 };
 use crate::v1;
-use numaloc_core::{Mapping, Move, NodeId, Plan, Routes, Share, Skipped, Taken};
+use numaloc_core::{
+    MapRule, Mapping, Move, NamedMemory, NodeId, Plan, Routes, Share, Skipped, Taken,
+};
 use std::{collections::BTreeMap, time::Duration};
 
 impl From<&Plan> for v1::Plan {
@@ -33,6 +35,7 @@ impl From<&Plan> for v1::Plan {
             beyond_pool_bytes: int(plan.beyond_pool_bytes),
             expected_room: plan.rooms().map(room).collect(),
             overall_after: Some(overall_after(plan).into()),
+            named: named(plan),
             ..Self::default()
         }
     }
@@ -47,6 +50,16 @@ impl v1::Plan {
             ..plan.into()
         }
     }
+}
+
+fn named(plan: &Plan) -> Vec<v1::NamedMemory> {
+    let rules = plan.options.maps.iter().zip(&plan.named);
+    let one = |(rule, named): (&MapRule, &NamedMemory)| v1::NamedMemory {
+        pattern: rule.pattern.to_string(),
+        nodes: node_bytes(&named.resident),
+        move_bytes: int(named.bytes_to_move),
+    };
+    rules.map(one).collect()
 }
 
 fn overall_after(plan: &Plan) -> Share {

@@ -6,10 +6,10 @@ use super::{
     placement::{self, node_ids, node_set},
 };
 use crate::{
-    Violations, v1,
+    Problem, Violations, v1,
     value::{Policy, TOKEN_MAX},
 };
-use numaloc_core::{Options, Pacing};
+use numaloc_core::{Options, Pacing, Placement};
 use std::time::Duration;
 
 /// Bounds of `max_stall`. In less time not even one small page is moved. More time bounds nothing in practice.
@@ -26,6 +26,13 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
     let reserve = 0..=i64::MAX.unsigned_abs();
     let node_cpu = from.node_cpu_percent_max.map(i64::from);
     let (to, placement) = placement::read(field, from.placement, bad);
+    let maps = placement::read_maps(&at("maps"), from.maps, bad);
+    if !maps.is_empty() && (to.is_some() || placement != Placement::Home) {
+        bad.push(
+            at("maps"),
+            Problem::Excludes { other: "nodes, interleave, weighted, balance or block" },
+        );
+    }
     let options = Options {
         include_shared: from.include_shared,
         exclude_file: from.exclude_file,
@@ -45,6 +52,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         target_ratio: ratio.and_then(|ratio| u8::try_from(ratio).ok()).unwrap_or(100),
         to,
         placement,
+        maps,
         from: match from.from_node_ids.is_empty() {
             true => None,
             false => Some(node_set(&at("from_node_ids"), &from.from_node_ids, bad)),
@@ -90,6 +98,7 @@ impl From<&Policy> for v1::Policy {
             emit: v1::Emit::from(policy.emit).into(),
             offload: v1::Offload::from(policy.offload).into(),
             tenant: policy.tenant.clone().unwrap_or_default(),
+            maps: placement::written_maps(&options.maps),
         }
     }
 }

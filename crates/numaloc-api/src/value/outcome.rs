@@ -3,7 +3,7 @@
 use super::{JobState, MemberState, Partner, member::state_and_reason};
 use crate::amount::shown_size;
 use numaloc_core::{
-    Account, CallStats, Locality, NodeId, OffloadUse, Plan, ProcessOutcome, Reason,
+    Account, CallStats, Locality, MapRule, NodeId, OffloadUse, Plan, ProcessOutcome, Reason,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -34,6 +34,49 @@ pub struct Outcome {
     pub partners: Vec<Partner>,
     /// What became of offload; `None` in old records.
     pub offload: Option<OffloadUse>,
+    /// The memory that each of the rules of the request names.
+    pub named: Vec<NamedOutcome>,
+}
+
+/// The result for the memory that one rule of a request names ([`Options::maps`](numaloc_core::Options)).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedOutcome {
+    /// The pattern of the rule.
+    pub pattern: String,
+    /// Resident bytes by node in a new look afterwards; empty if there was nothing to look at.
+    pub nodes: BTreeMap<NodeId, u64>,
+    /// Bytes that a second look has found on their target.
+    pub moved_bytes: u64,
+}
+
+impl NamedOutcome {
+    /// The results of a run of `plan`, of which `moved` has the bytes for each rule. `after` is a look at the target after the run.
+    pub fn all(plan: &Plan, moved: &[u64], after: Option<&Plan>) -> Vec<Self> {
+        let after = |number: usize| after.and_then(|after| after.named.get(number));
+        let rules = plan.options.maps.iter().enumerate();
+        let one = |(number, rule): (usize, &MapRule)| Self {
+            pattern: rule.pattern.to_string(),
+            nodes: after(number).map(|named| named.resident.clone()).unwrap_or_default(),
+            moved_bytes: moved.get(number).copied().unwrap_or(0),
+        };
+        rules.map(one).collect()
+    }
+
+    /// The results of two legs of one job together, which have the same rules.
+    fn all_continued_by(first: &[Self], next: &[Self]) -> Vec<Self> {
+        if next.is_empty() {
+            return first.to_vec();
+        }
+        let moved = |pattern: &str| {
+            let same = first.iter().find(|first| first.pattern == pattern);
+            same.map_or(0, |first| first.moved_bytes)
+        };
+        let one = |next: &Self| Self {
+            moved_bytes: next.moved_bytes.saturating_add(moved(&next.pattern)),
+            ..next.clone()
+        };
+        next.iter().map(one).collect()
+    }
 }
 
 impl Outcome {
@@ -54,6 +97,7 @@ impl Outcome {
             returned_bytes,
             partners,
             offload,
+            named: Vec::new(),
         }
     }
 
@@ -67,6 +111,7 @@ impl Outcome {
             before: self.before,
             returned_bytes: self.returned_bytes.or(next.returned_bytes),
             partners: Partner::all_continued_by(&self.partners, &next.partners),
+            named: NamedOutcome::all_continued_by(&self.named, &next.named),
             offload: match (&self.offload, &next.offload) {
                 (Some(first), Some(next)) => Some(first.continued_by(next)),
                 (first, next) => next.as_ref().or(first.as_ref()).cloned(),
@@ -172,6 +217,7 @@ mod tests {
             processes: vec![process],
             flows: [(FLOW, moved_bytes)].into(),
             process_flows: Vec::new(),
+            named_bytes: Vec::new(),
             cache_flows: [((NodeId(0), NodeId(2)), moved_bytes)].into(),
             calls,
             elapsed: Duration::from_secs(2),

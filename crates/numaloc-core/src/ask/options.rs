@@ -4,6 +4,7 @@ use crate::{
     ask::{
         compact::Compact,
         home_rule::HomeRule,
+        map_rule::MapRule,
         pace::{Order, Pacing},
         placement::Placement,
     },
@@ -31,6 +32,9 @@ pub struct Options {
     pub to: Option<NodeSet>,
     /// On which of the nodes each page belongs. Placements on several nodes name their nodes themselves: then `to` is not set.
     pub placement: Placement,
+    /// Placements of single mappings, of which the first that matches counts. If there are any, all other memory stays where it is:
+    /// then `to` is not set, and `placement` is [`Placement::Home`].
+    pub maps: Vec<MapRule>,
     /// Which threads' CPUs decide the home of a process, if `to` names no nodes.
     pub home: HomeRule,
     /// Move pages from these nodes only. `None`: from all nodes except [`Topology::other_tiers`].
@@ -60,6 +64,7 @@ impl Default for Options {
             target_ratio: 100,
             to: None,
             placement: Placement::default(),
+            maps: Vec::new(),
             home: HomeRule::default(),
             from: None,
             include_gigantic: false,
@@ -74,6 +79,23 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The placements that are asked for: those of the rules, or else that of all memory.
+    pub fn placements(&self) -> impl Iterator<Item = &Placement> {
+        let of_all = self.maps.is_empty().then_some(&self.placement);
+        of_all.into_iter().chain(self.maps.iter().map(|rule| &rule.placement))
+    }
+
+    /// Whether some pages belong on one node of several.
+    pub fn is_wide(&self) -> bool {
+        self.placements().any(Placement::is_wide)
+    }
+
+    /// The nodes that the request names for memory to go to; `None` if it names none.
+    pub fn named_nodes(&self) -> Option<NodeSet> {
+        let placed = self.placements().filter_map(Placement::nodes);
+        placed.chain(self.to.clone()).reduce(|all, nodes| all.or(&nodes))
+    }
+
     /// The nodes that pages may leave. By default pages stay on memory-only nodes of another tier. The kernel demotes
     /// little-used pages to such nodes (mm/vmscan.c, `demote_folio_list`) and would do it again, and a GPU's memory is
     /// for the GPU. A placement that names such a node puts pages there on purpose, and so may take them from there.
@@ -81,7 +103,8 @@ impl Options {
         match &self.from {
             Some(nodes) => nodes.clone(),
             None => {
-                let named = self.placement.nodes().unwrap_or_default();
+                let placed = self.placements().filter_map(Placement::nodes);
+                let named = placed.fold(NodeSet::new(), |all, nodes| all.or(&nodes));
                 topology.ids().minus(&topology.other_tiers().minus(&named))
             }
         }

@@ -1,14 +1,22 @@
 //! Placements: on which of its nodes each page of a process belongs.
 //!
-//! [`home`](self::home) does not tell the nodes apart: a page is at home on each of them. The others divide memory among
-//! several nodes by the [index](crate::Origin) of each folio, as the kernel does for a mempolicy of the same name. So the node
-//! of a page is known without a list of addresses, and pages that the kernel itself has placed in this way stay.
+//! [`home`](self::home) does not tell the nodes apart: a page is at home on each of them. [`interleave`] and [`weighted`] divide memory
+//! among several nodes by the [index](crate::Origin) of each folio, as the kernel does for a mempolicy of the same name. So the node
+//! of a page is known without a list of addresses, and pages that the kernel itself has placed in this way stay. [`balance`] and
+//! [`block`] divide it by amounts, wherever the pages are ([`surplus`](crate::plan::surplus), [`blocks`](crate::plan::blocks)).
 
+pub mod balance;
+pub mod block;
 pub mod home;
 pub mod interleave;
 pub mod weighted;
 
-use crate::{ask::placement::weighted::Weights, machine::ids::NodeSet, memory::cycle::Cycle};
+use crate::{
+    ask::placement::{balance::Shares, weighted::Weights},
+    machine::{ids::NodeSet, process::Process, topology::Topology},
+    memory::cycle::Cycle,
+};
+use std::{fmt, str::FromStr};
 
 /// Where the pages of a process belong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,11 +28,37 @@ pub enum Placement {
     Interleave(Option<NodeSet>),
     /// As interleaved, with as many folios in a row on each node as its weight says.
     Weighted(Weights),
+    /// As much on each node as its share, which is its weight, or else the number of its CPUs that the process may run on. Only
+    /// what a node has beyond its share moves.
+    Balance(Option<Weights>),
+    /// Of each mapping, one contiguous part of equal size on each of these nodes. `None`: on the nodes of its CPUs.
+    Block(Option<NodeSet>),
+}
+
+/// How memory that is placed by amounts is divided among nodes, wherever its pages are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Portions {
+    /// So much on each node ([`balance`]).
+    Shares(Shares),
+    /// One part of each extent on each of these nodes, in the order of their indexes ([`block`]).
+    Blocks(NodeSet),
+}
+
+impl Portions {
+    /// The portions of memory that processes with these portions map together; `None` if they are of different kinds.
+    pub fn join(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Shares(one), Self::Shares(other)) => Some(Self::Shares(one.join(other))),
+            (Self::Blocks(one), Self::Blocks(other)) => Some(Self::Blocks(one.or(other))),
+            (Self::Shares(_), Self::Blocks(_)) | (Self::Blocks(_), Self::Shares(_)) => None,
+        }
+    }
 }
 
 impl Placement {
     /// Names of all placements, the default first.
-    pub const NAMES: [&'static str; 3] = [home::NAME, interleave::NAME, weighted::NAME];
+    pub const NAMES: [&'static str; 5] =
+        [home::NAME, interleave::NAME, weighted::NAME, balance::NAME, block::NAME];
 
     /// Stable name for people and machines.
     pub fn name(&self) -> &'static str {
@@ -32,6 +66,8 @@ impl Placement {
             Self::Home => home::NAME,
             Self::Interleave(_) => interleave::NAME,
             Self::Weighted(_) => weighted::NAME,
+            Self::Balance(_) => balance::NAME,
+            Self::Block(_) => block::NAME,
         }
     }
 
@@ -41,20 +77,158 @@ impl Placement {
             Self::Home => None,
             Self::Interleave(nodes) => nodes.clone(),
             Self::Weighted(weights) => Some(weights.nodes()),
+            Self::Balance(weights) => weights.as_ref().map(Weights::nodes),
+            Self::Block(nodes) => nodes.clone(),
         }
     }
 
-    /// Whether each page belongs on one node of several.
+    /// Whether memory belongs on several nodes, each of which has a part of it.
     pub fn is_wide(&self) -> bool {
         *self != Self::Home
+    }
+
+    /// Whether a page's node depends on its folio, which only page frames tell.
+    pub fn needs_folios(&self) -> bool {
+        matches!(self, Self::Interleave(_) | Self::Weighted(_))
+    }
+
+    /// How much of the memory of a process each of `nodes` gets, if it is placed by amounts.
+    pub fn portions(
+        &self,
+        topology: &Topology,
+        process: &Process,
+        nodes: &NodeSet,
+    ) -> Option<Portions> {
+        match self {
+            Self::Balance(Some(weights)) => Some(Portions::Shares(Shares::of_weights(weights))),
+            Self::Balance(None) => {
+                Some(Portions::Shares(Shares::of_cpus(topology, process, nodes)))
+            }
+            Self::Block(_) => Some(Portions::Blocks(nodes.clone())),
+            Self::Home | Self::Interleave(_) | Self::Weighted(_) => None,
+        }
     }
 
     /// How memory that belongs on these nodes takes turns on them; `None` if it belongs on any of them.
     pub fn cycle(&self, nodes: &NodeSet) -> Option<Cycle> {
         match self {
-            Self::Home => None,
+            Self::Home | Self::Balance(_) | Self::Block(_) => None,
             Self::Interleave(_) => Some(interleave::cycle(nodes)),
             Self::Weighted(weights) => Some(weights.cycle()),
         }
+    }
+}
+
+/// Why the text of a placement is not valid, as text for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadPlacement(String);
+
+impl FromStr for Placement {
+    type Err = BadPlacement;
+
+    /// Reads a placement with what it needs: `home`, `interleave`, `interleave:0,2`, `weighted:0=3,1=1`,
+    /// `balance`, `balance:0=3,1=1`, `block`, `block:0,2`.
+    fn from_str(text: &str) -> Result<Self, BadPlacement> {
+        let bad = |why: String| Err(BadPlacement(why));
+        let (name, after) = match text.split_once(':') {
+            Some((name, after)) => (name, Some(after)),
+            None => (text, None),
+        };
+        match (name, after) {
+            (home::NAME, None) => Ok(Self::Home),
+            (home::NAME, Some(_)) => bad("home takes no nodes: expected home alone".to_owned()),
+            (interleave::NAME, None) => Ok(Self::Interleave(None)),
+            (block::NAME, None) => Ok(Self::Block(None)),
+            (interleave::NAME | block::NAME, Some(list)) => match list.parse::<NodeSet>() {
+                Ok(nodes) if nodes.len() > 1 && name == block::NAME => Ok(Self::Block(Some(nodes))),
+                Ok(nodes) if nodes.len() > 1 => Ok(Self::Interleave(Some(nodes))),
+                Ok(nodes) if nodes.len() == 1 => {
+                    bad(format!("{name} needs two nodes or more, and {nodes} is one"))
+                }
+                _ => bad(format!(
+                    "'{}' is not a list of nodes: expected for example {name}:0,2",
+                    list.escape_debug()
+                )),
+            },
+            (balance::NAME, None) => Ok(Self::Balance(None)),
+            (balance::NAME, Some(list)) => match list.parse() {
+                Ok(weights) => Ok(Self::Balance(Some(weights))),
+                Err(why) => bad(why.to_string().escape_debug().to_string()),
+            },
+            (weighted::NAME, None) => {
+                bad("weighted needs weights: expected for example weighted:0=3,1=1".to_owned())
+            }
+            (weighted::NAME, Some(list)) => match list.parse() {
+                Ok(weights) => Ok(Self::Weighted(weights)),
+                Err(why) => bad(why.to_string().escape_debug().to_string()),
+            },
+            _ => bad(format!(
+                "'{}' is not a placement: expected home, interleave, interleave:0,2, weighted:0=3,1=1, balance, balance:0=3,1=1, block or block:0,2",
+                text.escape_debug()
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Home | Self::Interleave(None) | Self::Balance(None) | Self::Block(None) => {
+                f.write_str(self.name())
+            }
+            Self::Interleave(Some(nodes)) | Self::Block(Some(nodes)) => {
+                write!(f, "{}:{nodes}", self.name())
+            }
+            Self::Weighted(weights) | Self::Balance(Some(weights)) => {
+                write!(f, "{}:{weights}", self.name())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placements_are_read_and_written_alike() {
+        for text in [
+            "home",
+            "interleave",
+            "interleave:0,2",
+            "weighted:0=3,8=1",
+            "balance",
+            "balance:0=3,8=1",
+            "block",
+            "block:0,8",
+        ] {
+            assert_eq!(text.parse::<Placement>().map(|it| it.to_string()).as_deref(), Ok(text));
+        }
+        let spaced = "interleave: 0-2 ".parse::<Placement>();
+        assert_eq!(spaced, Ok(Placement::Interleave("0-2".parse().ok())));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_placement_is_named() {
+        let bad = |text: &str| text.parse::<Placement>().expect_err(text).to_string();
+        for text in ["", "Home", "spread", "interleave 0,2", "home,", ":0"] {
+            assert!(bad(text).contains("expected home, interleave, interleave:0,2"), "{text}");
+        }
+        for text in [
+            "interleave:",
+            "interleave:x",
+            "interleave:2-0",
+            "interleave:-1",
+            "interleave:99999999",
+        ] {
+            assert!(bad(text).contains("is not a list of nodes"), "{text}");
+        }
+        assert!(bad("interleave:2").contains("two nodes or more"));
+        assert!(bad("weighted:").contains("expected for example 0=3,1=1"));
+        assert!(bad("balance:").contains("expected for example 0=3,1=1"));
+        assert!(bad("balance:0=1").contains("two nodes or more"));
+        assert!(bad("weighted:0=0,1=1").contains("not from 1 to 255"));
+        assert!(bad("home:0").contains("takes no nodes"));
     }
 }

@@ -4,6 +4,7 @@
 //! target really share. Even a target of many processes has few different claims.
 
 use crate::{
+    ask::placement::Portions,
     machine::ids::NodeSet,
     memory::{
         claim_set::ClaimSet,
@@ -14,7 +15,7 @@ use crate::{
 use std::collections::HashMap;
 
 /// Where the pages of a process belong and may be put.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// Nodes where the pages of the process are local; all nodes, for a process of which nothing is moved.
     pub home: NodeSet,
@@ -22,6 +23,35 @@ pub struct Claim {
     pub allowed: NodeSet,
     /// How its pages take turns on the nodes of its home; `None` if they belong on any of them.
     pub cycle: Option<Cycle>,
+    /// How much of it each of them gets, if it is placed by amounts.
+    pub portions: Option<Portions>,
+    /// Where the mappings belong that a rule of the request names ([`crate::Options::maps`]), by the number of the rule. Empty in a
+    /// claim on one extent.
+    pub named: Vec<Belonging>,
+}
+
+/// Where memory belongs; see [`Claim`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Belonging {
+    /// Nodes where it is local.
+    pub home: NodeSet,
+    /// How it takes turns on them; `None` if it belongs on any of them.
+    pub cycle: Option<Cycle>,
+    /// How much of it each of them gets, if it is placed by amounts.
+    pub portions: Option<Portions>,
+}
+
+impl Claim {
+    /// The claim on memory that this rule names, or none.
+    fn by(&self, rule: Option<usize>) -> Self {
+        let Self { home, allowed, cycle, portions, named } = self;
+        let (home, cycle, portions) = match rule.and_then(|rule| named.get(rule)) {
+            Some(Belonging { home, cycle, portions }) => (home, cycle, portions),
+            None => (home, cycle, portions),
+        };
+        let (home, allowed, cycle) = (home.clone(), allowed.clone(), cycle.clone());
+        Self { home, allowed, cycle, portions: portions.clone(), named: Vec::new() }
+    }
 }
 
 /// The claims of a target's processes. Equal claims are stored once.
@@ -52,6 +82,11 @@ impl Claims {
         self.by_process[process]
     }
 
+    /// The claim of a process.
+    pub fn of_process(&self, process: usize) -> &Claim {
+        &self.different[self.number(process)]
+    }
+
     /// Adds a process, if its claim is one that another process has. Returns whether it was added.
     pub fn admit(&mut self, claim: &Claim) -> bool {
         let number = self.different.iter().position(|known| known == claim);
@@ -66,34 +101,35 @@ impl Claims {
 
     /// The joined claim on the pages of an extent. Those of a stripe are at home on its node alone.
     pub fn on_extent(&self, extent: &Extent) -> Claim {
-        let claim = self.on(&extent.mappings, &extent.pages);
+        let claim = self.on(&extent.mappings, &extent.pages, extent.rule);
         match &extent.stripe {
             Some(stripe) => Claim { home: [stripe.node].into_iter().collect(), ..claim },
             None => claim,
         }
     }
 
-    /// The joined claim of the processes that share the pages of an extent.
-    pub fn on(&self, mappings: &[Mapping], pages: &Pages) -> Claim {
+    /// The joined claim of the processes that share the pages of an extent, which this rule of the request names, or none.
+    pub fn on(&self, mappings: &[Mapping], pages: &Pages, rule: Option<usize>) -> Claim {
         match pages {
-            Pages::Common(sharers) => self.join(sharers),
+            Pages::Common(sharers) => self.join(sharers, rule),
             Pages::All | Pages::Own => {
-                self.join(&self.of(mappings.iter().map(|mapping| mapping.process)))
+                self.join(&self.of(mappings.iter().map(|mapping| mapping.process)), rule)
             }
         }
     }
 
-    /// Joins a set of claims to one. A page is at home where it is at home for at least one of the claims, and may go
+    /// Joins a set of claims on memory that this rule of the request names, or none, to one. A page is at home where it is at home for at least one of the claims, and may go
     /// only to nodes that all claims allow. Pages that a process of which nothing is moved maps take no turns, also if other processes share them.
-    pub fn join(&self, set: &ClaimSet) -> Claim {
-        let mut claims = set.numbers().map(|number| &self.different[number]);
-        let empty = || Claim { home: NodeSet::new(), allowed: NodeSet::new(), cycle: None };
-        let first = claims.next().cloned().unwrap_or_else(empty);
-        claims.fold(first, |joined, claim| Claim {
+    pub fn join(&self, set: &ClaimSet, rule: Option<usize>) -> Claim {
+        let claims = set.numbers().map(|number| self.different[number].by(rule));
+        let joined = claims.reduce(|joined, claim| Claim {
             home: joined.home.or(&claim.home),
             allowed: joined.allowed.and(&claim.allowed),
-            cycle: joined.cycle.zip(claim.cycle.as_ref()).map(|(one, other)| one.join(other)),
-        })
+            cycle: joined.cycle.zip(claim.cycle).map(|(one, other)| one.join(&other)),
+            portions: joined.portions.zip(claim.portions).and_then(|(one, other)| one.join(&other)),
+            named: Vec::new(),
+        });
+        joined.unwrap_or_default()
     }
 }
 
@@ -102,7 +138,8 @@ mod tests {
     use super::*;
 
     fn claim(home: &str, allowed: &str) -> Claim {
-        Claim { home: home.parse().unwrap(), allowed: allowed.parse().unwrap(), cycle: None }
+        let [home, allowed] = [home, allowed].map(|list| list.parse().unwrap());
+        Claim { home, allowed, ..Claim::default() }
     }
 
     #[test]
@@ -121,7 +158,33 @@ mod tests {
     #[test]
     fn home_is_everyones_and_allowed_is_what_all_have() {
         let claims: Claims = [claim("0", "0-2"), claim("1", "1-3")].into_iter().collect();
-        assert_eq!(claims.join(&claims.of([0, 1])), claim("0-1", "1-2"));
-        assert_eq!(claims.join(&claims.of([1])), claim("1", "1-3"));
+        assert_eq!(claims.join(&claims.of([0, 1]), None), claim("0-1", "1-2"));
+        assert_eq!(claims.join(&claims.of([1]), None), claim("1", "1-3"));
+    }
+
+    #[test]
+    fn memory_that_a_rule_names_belongs_where_the_rule_says() {
+        let cycle = |list: &str| {
+            let nodes: NodeSet = list.parse().unwrap();
+            Cycle::new(nodes.iter().map(|node| (node, 1)))
+        };
+        let named = |list: &str, is_wide: bool| Belonging {
+            home: list.parse().unwrap(),
+            cycle: is_wide.then(|| cycle(list)),
+            portions: None,
+        };
+        let with = |rules: [Belonging; 2]| Claim { named: rules.into(), ..claim("0-3", "0-3") };
+        let all: Claims = [
+            with([named("0", false), named("0-1", true)]),
+            with([named("1", false), named("1-2", true)]),
+        ]
+        .into_iter()
+        .collect();
+        let both = all.of([0, 1]);
+        assert_eq!(all.join(&both, Some(0)), claim("0-1", "0-3"));
+        let wide = Claim { cycle: Some(cycle("0-2")), ..claim("0-2", "0-3") };
+        assert_eq!(all.join(&both, Some(1)), wide);
+        assert_eq!(all.join(&both, None), claim("0-3", "0-3"), "what no rule names");
+        assert_ne!(all.number(0), all.number(1));
     }
 }

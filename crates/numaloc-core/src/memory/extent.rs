@@ -5,7 +5,9 @@
 
 use crate::{
     machine::ids::NodeId,
-    memory::{chunks::Chunks, claim_set::ClaimSet, mempolicy::Mempolicy, stripe::Stripe},
+    memory::{
+        chunks::Chunks, claim_set::ClaimSet, grains::Grains, mempolicy::Mempolicy, stripe::Stripe,
+    },
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -101,6 +103,8 @@ pub struct Residency {
     pub unplaced_bytes: u64,
     /// Chunks with pages that are not at home. For a [`Pages::Common`] extent: chunks with any pages.
     pub away: Chunks,
+    /// Where the pages are that may move, of memory that is placed by amounts; else empty.
+    pub grains: Grains,
 }
 
 /// A range of memory: one VMA of one process, or what several processes map together.
@@ -115,6 +119,8 @@ pub struct Extent {
     pub bytes: u64,
     /// Which of these pages, if they belong on several nodes in turn. Each stripe is an extent of its own.
     pub stripe: Option<Stripe>,
+    /// The rule of the request that names it, by its number in [`crate::Options::maps`].
+    pub rule: Option<usize>,
     /// What backs its pages; the same for all mappings.
     pub kind: Kind,
     /// The application's memory policy. If several mappings have policies, the first one found that is not the default.

@@ -3,8 +3,8 @@
 use crate::{
     ask::{heat::HeatSource, options::Options, placement::Placement},
     home::{
-        claim::{Claim, Claims},
-        wide_threads,
+        claim::{Belonging, Claim, Claims},
+        placed, wide_threads,
     },
     machine::{
         ids::{NodeId, NodeSet},
@@ -18,10 +18,12 @@ use crate::{
         locality::{Locality, Share},
         mempolicy::Mempolicy,
     },
-    plan::{CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, route::Routes},
+    plan::{CommonStay, Move, NamedMemory, Plan, PlannedProcess, Skip, Skipped, route::Routes},
     result::account::Reason,
 };
 use std::collections::BTreeMap;
+
+mod portioned;
 
 pub use crate::home::home;
 
@@ -80,8 +82,21 @@ pub fn stay(topology: &Topology, process: &Process, options: &Options) -> NodeSe
     home(topology, process, options).or(&topology.ids().minus(&options.sources(topology)))
 }
 
-/// Why nothing of a process with this home can be moved; `None` if something can.
-pub fn skip(topology: &Topology, home: &NodeSet, placement: &Placement) -> Option<Skip> {
+/// Why nothing of a process can be moved; `None` if something can: of placements of single mappings, one is enough.
+pub fn skip(topology: &Topology, process: &Process, options: &Options) -> Option<Skip> {
+    let skip = |placement| skip_placed(topology, process, options, placement);
+    let skips: Option<Vec<Skip>> = options.placements().map(skip).collect();
+    skips?.first().copied()
+}
+
+/// As [`skip`], of memory with this placement.
+pub fn skip_placed(
+    topology: &Topology,
+    process: &Process,
+    options: &Options,
+    placement: &Placement,
+) -> Option<Skip> {
+    let home = &placed(topology, process, options, placement);
     if home.is_empty() {
         Some(Skip::NoLocalMemory)
     } else if placement.is_wide() {
@@ -92,14 +107,26 @@ pub fn skip(topology: &Topology, home: &NodeSet, placement: &Placement) -> Optio
 }
 
 /// The claims of processes on the pages that they map; a [`crate::Pages::Common`] extent refers to them. A process of
-/// which nothing is moved has all nodes as its home.
+/// which nothing is moved has all nodes as its home. So has memory that no rule names, if there are rules.
 pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> Claims {
+    let stays = || Belonging { home: topology.ids(), ..Belonging::default() };
+    let belonging = |process: &Process, placement: &Placement| match skip_placed(
+        topology, process, options, placement,
+    ) {
+        Some(_) => stays(),
+        None => {
+            let home = placed(topology, process, options, placement);
+            let portions = placement.portions(topology, process, &home);
+            Belonging { cycle: placement.cycle(&home), portions, home }
+        }
+    };
     let claim = |process: &Process| {
-        let home = home(topology, process, options);
-        let is_skipped = skip(topology, &home, &options.placement).is_some();
-        let cycle = if is_skipped { None } else { options.placement.cycle(&home) };
-        let home = if is_skipped { topology.ids() } else { home };
-        Claim { home, allowed: process.mems_allowed.clone(), cycle }
+        let Belonging { home, cycle, portions } = match options.maps.is_empty() {
+            true => belonging(process, &options.placement),
+            false => stays(),
+        };
+        let named = options.maps.iter().map(|rule| belonging(process, &rule.placement)).collect();
+        Claim { home, allowed: process.mems_allowed.clone(), cycle, portions, named }
     };
     processes.iter().map(claim).collect()
 }
@@ -111,6 +138,8 @@ struct Planner<'a> {
     sources: NodeSet,
     plan: Plan,
     memory: BTreeMap<NodeId, NodeMemory>,
+    /// Small extents that are balanced together, by their claims.
+    small: Vec<(Claim, Vec<Extent>)>,
 }
 
 impl<'a> Planner<'a> {
@@ -126,6 +155,7 @@ impl<'a> Planner<'a> {
             moves: Vec::new(),
             skipped: Vec::new(),
             common_stays: Vec::new(),
+            named: vec![NamedMemory::default(); options.maps.len()],
             locality: Locality::default(),
             expected_bytes: 0,
             expected_flows: BTreeMap::new(),
@@ -144,13 +174,18 @@ impl<'a> Planner<'a> {
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);
         let sources = options.sources(scene.topology);
-        Self { scene, claims, sources, plan, memory }
+        Self { scene, claims, sources, plan, memory, small: Vec::new() }
     }
 
     fn extent(&mut self, extent: Extent) {
-        let Claim { home, allowed, cycle: _ } = self.claims.on_extent(&extent);
+        let claim = self.claims.on_extent(&extent);
+        if claim.portions.is_some() {
+            return self.portioned(extent, claim);
+        }
+        let Claim { home, allowed, .. } = claim;
         let targets = self.targets(&extent, &home, &allowed);
-        self.count(&extent, &home, targets.is_ok());
+        let is_meant = extent.rule.is_some() || self.plan.options.maps.is_empty();
+        self.count(&extent, &home, is_meant && targets.is_ok());
         let options = &self.plan.options;
         let (mut remote, mut shared_bytes, mut elsewhere_bytes) = (BTreeMap::new(), 0, 0);
         let reason_elsewhere = options.reason_elsewhere();
@@ -170,6 +205,9 @@ impl<'a> Planner<'a> {
         }
         let owned_bytes: u64 = remote.values().sum();
         let is_move = targets.is_ok() && owned_bytes > 0;
+        if let Some(named) = extent.rule.and_then(|rule| self.plan.named.get_mut(rule)) {
+            named.count(&extent.residency, if is_move { owned_bytes } else { 0 });
+        }
         if !is_move && matches!(extent.pages, Pages::Common(_)) {
             let (mappings, bytes) = (extent.mappings.clone(), extent.bytes);
             self.plan.common_stays.push(CommonStay { mappings, bytes });
@@ -192,13 +230,13 @@ impl<'a> Planner<'a> {
                     self.plan.unasked_bytes += owned_bytes;
                 }
                 let routes = self.routes(home, targets);
-                let Extent { mappings, pages, stripe, bytes, kind, hugetlb_bytes, mappers, .. } =
-                    extent;
-                let (name, residency) = (extent.name, extent.residency);
+                let Extent { mappings, pages, stripe, rule, bytes, kind, .. } = extent;
+                let Extent { hugetlb_bytes, mappers, name, residency, .. } = extent;
                 let planned_move = Move {
                     mappings,
                     pages,
                     stripe,
+                    rule,
                     bytes,
                     kind,
                     hugetlb_bytes,
@@ -256,6 +294,11 @@ impl<'a> Planner<'a> {
                 }));
             }
         }
+        self.add(extent, locality, |node, bytes| if home.contains(node) { 0 } else { bytes });
+    }
+
+    /// Adds an extent's residency and locality to the sums. `remote_of`: how many of its bytes on a node are remote.
+    fn add(&mut self, extent: &Extent, locality: Locality, remote_of: impl Fn(NodeId, u64) -> u64) {
         let plan = &mut self.plan;
         // Memory that one process maps twice still is its own.
         let (resident, sum) = match &extent.mappings[..] {
@@ -273,10 +316,11 @@ impl<'a> Planner<'a> {
         }
         let counted = &mut plan.processes[extent.mappings[0].process];
         counted.counted.add(locality);
-        for (&node, bytes) in
-            extent.residency.nodes.iter().filter(|(node, _)| !home.contains(**node))
-        {
-            *counted.remote.entry(node).or_default() += bytes.total_bytes();
+        for (&node, bytes) in &extent.residency.nodes {
+            let remote = remote_of(node, bytes.total_bytes());
+            if remote > 0 {
+                *counted.remote.entry(node).or_default() += remote;
+            }
         }
         plan.unplaced_bytes += extent.residency.unplaced_bytes;
     }
@@ -294,6 +338,7 @@ impl<'a> Planner<'a> {
     }
 
     fn finish(mut self) -> Plan {
+        self.balance_small();
         self.apply_ratio();
         let moves = std::mem::take(&mut self.plan.moves);
         let mut wanted = self.plan.limit_bytes.unwrap_or(u64::MAX);
@@ -381,7 +426,7 @@ impl<'a> Planner<'a> {
 
 fn planned(topology: &Topology, process: &Process, options: &Options) -> PlannedProcess {
     let home = home(topology, process, options);
-    let skip = skip(topology, &home, &options.placement);
+    let skip = skip(topology, process, options);
     let (resident, locality, counted, remote) = Default::default();
     let wide_threads = wide_threads(topology, process);
     let process = process.clone();

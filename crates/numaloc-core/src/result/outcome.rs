@@ -18,6 +18,8 @@ pub struct Outcome {
     pub flows: Flows,
     /// Confirmed moves of each of the processes, in their order.
     pub process_flows: Vec<Flows>,
+    /// Bytes that were confirmed as moved of the memory that each of the rules of the request names ([`Options::maps`](crate::Options)).
+    pub named_bytes: Vec<u64>,
     /// Page cache that went from targets to other nodes to make room ([`MakeRoom::MoveCache`](crate::MakeRoom)). It is not memory of
     /// the processes.
     pub cache_flows: Flows,

@@ -186,6 +186,7 @@ mod tests {
             hugetlb_bytes: None,
             mappers: Default::default(),
             stripe: None,
+            rule: None,
             name: "".into(),
             routes: 0,
             remote: [(NodeId(1), bytes)].into(),

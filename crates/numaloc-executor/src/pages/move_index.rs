@@ -103,6 +103,7 @@ mod tests {
             hugetlb_bytes: None,
             mappers: Default::default(),
             stripe: None,
+            rule: None,
             name: "".into(),
             routes: 0,
             remote: [].into(),
@@ -115,7 +116,7 @@ mod tests {
         let claim = |home: &str| Claim {
             home: home.parse().unwrap(),
             allowed: NodeSet::new(),
-            cycle: None,
+            ..Claim::default()
         };
         let claims: Claims = [claim("0"), claim("1")].into_iter().collect();
         [claims.of([0]), claims.of([0, 1])]

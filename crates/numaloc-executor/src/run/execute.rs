@@ -55,7 +55,13 @@ pub fn execute(run: Assignment<'_>, exchange: Option<&Exchange>) -> Result<Outco
     work.pacer.sum_up(&mut report.calls);
     settle_rest(&mut report, &work, survey);
     let cancelled = control.cancel.load(Ordering::Relaxed);
-    let Report { accounts, errors, flows: process_flows, cache_flows, calls, sample, .. } = report;
+    let Report { accounts, errors, moved, flows: process_flows, cache_flows, .. } = report;
+    let Report { calls, sample, .. } = report;
+    let mut named_bytes = vec![0; plan.options.maps.len()];
+    for (planned_move, bytes) in plan.moves.iter().zip(moved) {
+        let named = planned_move.rule.and_then(|rule| named_bytes.get_mut(rule));
+        named.into_iter().for_each(|named| *named += bytes);
+    }
     let mut flows = Flows::new();
     process_flows.iter().for_each(|of_one| report::add(&mut flows, of_one.clone()));
     let outcomes =
@@ -68,6 +74,7 @@ pub fn execute(run: Assignment<'_>, exchange: Option<&Exchange>) -> Result<Outco
         processes: outcomes.collect(),
         flows,
         process_flows,
+        named_bytes,
         cache_flows,
         calls,
         elapsed: begin.elapsed(),

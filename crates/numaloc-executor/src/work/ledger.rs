@@ -54,6 +54,7 @@ impl<'a> Ledger<'a> {
         let Verified { arrived_bytes, absent_bytes, elsewhere, unread_bytes } = verified;
         self.left(folio.account, Reason::Unreadable, unread_bytes);
         self.report.accounts[folio.account].moved(arrived_bytes);
+        self.report.moved[folio.move_index] += arrived_bytes;
         if arrived_bytes > 0 {
             let flows = &mut self.report.flows[folio.account];
             *flows.entry((folio.from, to)).or_default() += arrived_bytes;

@@ -13,6 +13,8 @@ pub struct Report {
     pub errors: Vec<Option<String>>,
     /// Bytes found remote in each of the plan's moves.
     pub found: Vec<u64>,
+    /// Bytes confirmed as moved in each of the plan's moves.
+    pub moved: Vec<u64>,
     /// For each of the plan's moves, whether a scan of it failed. Pages that were not found may still be there.
     pub unread: Vec<bool>,
     /// Bytes that were confirmed as moved, by process.
@@ -32,6 +34,7 @@ impl Report {
             accounts: vec![Account::default(); plan.processes.len()],
             errors: vec![None; plan.processes.len()],
             found: vec![0; plan.moves.len()],
+            moved: vec![0; plan.moves.len()],
             unread: vec![false; plan.moves.len()],
             flows: vec![Flows::new(); plan.processes.len()],
             cache_flows: Flows::new(),
@@ -66,6 +69,7 @@ impl Report {
     pub fn add(&mut self, other: Report) {
         self.accounts.iter_mut().zip(&other.accounts).for_each(|(sum, account)| sum.add(account));
         self.found.iter_mut().zip(&other.found).for_each(|(sum, found)| *sum += found);
+        self.moved.iter_mut().zip(&other.moved).for_each(|(sum, moved)| *sum += moved);
         self.unread.iter_mut().zip(&other.unread).for_each(|(any, unread)| *any |= unread);
         for (sum, error) in self.errors.iter_mut().zip(other.errors) {
             *sum = sum.take().or(error);

@@ -183,6 +183,7 @@ mod tests {
             hugetlb_bytes,
             mappers: Default::default(),
             stripe: None,
+            rule: None,
             name,
             routes: 0,
             remote,

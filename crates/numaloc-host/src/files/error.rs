@@ -150,9 +150,16 @@ pub enum Error {
     BadDevice { device: String, reason: String },
     /// A placement on several nodes has only one.
     #[error(
-        "the placement {placement} needs two nodes or more, and this target has node {nodes} alone: name them, on the command line with --nodes"
+        "the placement {placement} needs two nodes or more, and this target has node {nodes} alone: name them, on the command line with \
+         --nodes or --map PATTERN={placement}:NODES"
     )]
     NarrowPlacement { placement: &'static str, nodes: String },
+    /// A rule for single mappings matches none.
+    #[error(
+        "no mapping of the target matches '{pattern}': see the names and sizes in /proc/PID/maps, and what a pattern may be in \
+         numalocctl migrate --help (--map)"
+    )]
+    NoMapping { pattern: String },
     /// The cpuset of a process does not allow a node that the placement names.
     #[error(
         "process {pid} ({comm}) may not have memory on node {nodes}: its cpuset allows {allowed} (cpuset.mems); name other nodes"
@@ -264,6 +271,7 @@ impl Error {
             | Self::BadNode { .. }
             | Self::BadDevice { .. }
             | Self::NarrowPlacement { .. }
+            | Self::NoMapping { .. }
             | Self::NodesForbidden { .. }
             | Self::NoDamon { .. } => ErrorKind::Usage,
             Self::Systemd { .. }

@@ -62,6 +62,8 @@ pub struct Vma {
     pub mappers: Mappers,
     /// Path or name; empty for plain anonymous memory.
     pub name: Arc<str>,
+    /// The rule of the request that names it ([`numaloc_core::Options::maps`]); none until the rules are asked.
+    pub rule: Option<usize>,
 }
 
 /// Names of VMAs, each stored once: the VMAs of many processes have mostly the same few names.
@@ -117,7 +119,8 @@ pub fn parse_line(line: &str) -> Option<Vma> {
         _ => Kind::File,
     };
     let (hugetlb_bytes, mappers, name) = (None, Mappers::Counted, name.into());
-    Some(Vma { start, end, offset, object, shared, kind, hugetlb_bytes, mappers, name })
+    let rule = None;
+    Some(Vma { start, end, offset, object, shared, kind, hugetlb_bytes, mappers, name, rule })
 }
 
 /// A System V segment: an unlinked file of a kernel-internal mount, whose device has the major number 0.

@@ -140,8 +140,8 @@ pub fn from_hwloc(hwloc: &Hwloc) -> Topology {
 /// # Errors
 /// [`Error::BadNode`] with the first that is not.
 pub fn check_options(roots: &Roots, topology: &Topology, options: &Options) -> Result<(), Error> {
-    let placed = options.placement.nodes();
-    let mut named = options.to.iter().chain(&options.from).chain(&placed);
+    let placed = options.named_nodes();
+    let mut named = placed.iter().chain(&options.from);
     named.try_for_each(|nodes| check_nodes(roots, topology, nodes))
 }
 

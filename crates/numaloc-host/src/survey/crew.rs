@@ -210,7 +210,7 @@ impl Crew {
     fn add(&mut self, space: AddressSpace, vmas: Vec<Vma>, growth: &Growth) {
         let Growth { topology, options, .. } = growth;
         let claims = planner::claims(topology, std::slice::from_ref(&space.process), options);
-        if self.claims.admit(&claims.join(&claims.of([0]))) {
+        if self.claims.admit(claims.of_process(0)) {
             let process = self.spaces.len();
             self.spaces.push(space);
             self.newcomers.push(Newcomer { process, vmas: Arc::new(vmas) });

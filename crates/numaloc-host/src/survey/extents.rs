@@ -131,6 +131,7 @@ pub(crate) fn common(parts: &[Part], seen: &[Vec<Range<u64>>]) -> Result<Vec<Par
                 hugetlb_bytes: *hugetlb_bytes,
                 mappers: *mappers,
                 name: name.clone(),
+                rule: part.extent.rule,
             };
             let skew = part.origin.skew_bytes + range.start;
             objects.entry(object).or_default().push(Piece { process, vma, skew });
@@ -207,6 +208,8 @@ fn part(active: &[&Piece], from: u64, to: u64, pages: Pages) -> Part {
         hugetlb_bytes: first.hugetlb_bytes,
         mappers: active.iter().map(|piece| piece.vma.mappers).max().unwrap_or_default(),
         stripe: None,
+        // What one rule names for one process belongs where the rule says, whoever else maps it.
+        rule: active.iter().filter_map(|piece| piece.vma.rule).min(),
         name: first.name.clone(),
         residency: Residency::default(),
     };
@@ -311,7 +314,8 @@ mod tests {
         let (end, offset) = (start + (pages.end - pages.start) * 4096, pages.start * 4096);
         let (kind, name) = (numaloc_core::Kind::Shmem, "/memfd:x (deleted)".into());
         let (hugetlb_bytes, mappers) = Default::default();
-        Vma { start, end, offset, object, shared, kind, hugetlb_bytes, mappers, name }
+        let rule = None;
+        Vma { start, end, offset, object, shared, kind, hugetlb_bytes, mappers, name, rule }
     }
 
     /// Mappings of one process from each page to the end.

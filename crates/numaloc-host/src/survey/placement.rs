@@ -12,7 +12,8 @@ use crate::{
     survey::{early_read::EarlyRead, page_access::PageAccess, space::AddressSpace},
 };
 use numaloc_core::{
-    Claims, Extent, Identity, Kind, Mapping, Mempolicy, NodeResidency, NodeSet, Options, Pages,
+    Claim, Claims, Extent, Identity, Kind, Mapping, Mempolicy, NodeResidency, NodeSet, Options,
+    Pages,
 };
 use std::collections::BTreeMap;
 
@@ -133,7 +134,9 @@ impl Placing<'_> {
     }
 
     fn is_away(&self, extent: &Extent) -> bool {
-        let home = self.claims.on_extent(extent).home;
+        let Claim { home, portions, .. } = self.claims.on_extent(extent);
+        // Where memory is placed by amounts, any page may have to go.
+        let home = if portions.is_some() { NodeSet::new() } else { home };
         extent.residency.nodes.iter().any(|(&node, resident)| {
             !home.contains(node)
                 && self.sources.contains(node)
@@ -249,11 +252,12 @@ mod tests {
             hugetlb_bytes: None,
             mappers: Default::default(),
             stripe: None,
+            rule: None,
             name: "/SYSV00000000".into(),
             residency: Residency { nodes, ..Residency::default() },
         }];
         let home: NodeSet = "0".parse().unwrap();
-        let claim = Claim { home: home.clone(), allowed: home, cycle: None };
+        let claim = Claim { home: home.clone(), allowed: home, ..Claim::default() };
         let placing = Placing {
             claims: &spaces.iter().map(|_| claim.clone()).collect(),
             spaces: &spaces,

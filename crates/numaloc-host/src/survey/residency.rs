@@ -13,6 +13,7 @@ use crate::{
 };
 use numaloc_core::{
     Chunks, Claim, ClaimSet, Claims, Extent, HUGE, NodeId, NodeResidency, Origin, Pages, Residency,
+    grains::grain_bytes,
 };
 use std::{
     collections::BTreeMap,
@@ -36,6 +37,8 @@ pub(crate) type ByStripe = BTreeMap<Option<NodeId>, Residency>;
 pub(crate) struct Looker {
     pub(crate) scanner: Scanner,
     pub(crate) folios: Folios,
+    /// Whether pages may move that strangers map.
+    pub(crate) include_shared: bool,
 }
 
 /// Where the pages of an extent are.
@@ -121,15 +124,15 @@ pub(crate) fn find(
 /// # Errors
 /// [`Error::Pages`].
 pub(crate) fn of_cuts(
-    Looker { scanner, folios }: &mut Looker,
+    Looker { scanner, folios, include_shared }: &mut Looker,
     (spaces, claims): (&[AddressSpace], &Claims),
     extent: &Extent,
     cuts: &[Cut],
 ) -> Result<Residency, Error> {
-    let &Extent { ref mappings, ref pages, mappers, .. } = extent;
-    let claim = claims.on(mappings, pages);
+    let &Extent { ref mappings, ref pages, mappers, rule, .. } = extent;
+    let claim = claims.on(mappings, pages, rule);
     let origin = extent.stripe.as_ref().map(|stripe| stripe.origin).unwrap_or_default();
-    let place = Place { extent, origin };
+    let place = Place { extent, origin, include_shared: *include_shared };
     let mut found = ByStripe::new();
     folios.refresh();
     for Cut { range, mappings: all, is_shared } in cuts {
@@ -148,22 +151,25 @@ pub(crate) fn of_cuts(
         })?;
     }
     let node = extent.stripe.as_ref().map(|stripe| stripe.node);
-    Ok(found.remove(&node).unwrap_or_default())
+    let mut sorted = Residency::default();
+    found.remove(&node).into_iter().for_each(|found| join(&mut sorted, found));
+    Ok(sorted)
 }
 
 impl ExtentPages {
     /// Adds the pages in a range of an extent.
     fn add_range(
         &mut self,
-        Looker { scanner, folios }: &mut Looker,
+        Looker { scanner, folios, include_shared }: &mut Looker,
         spaces: &[AddressSpace],
         claims: &Claims,
         &Part { ref extent, offset, origin, .. }: &Part,
         range: Range<u64>,
     ) -> Result<(), Error> {
-        let &Extent { ref mappings, ref pages, mappers, .. } = extent;
+        let &Extent { ref mappings, ref pages, mappers, rule, .. } = extent;
         let scanned = Scanned { spaces, claims, mappings, pages, mappers };
-        let (place, claim) = (Place { extent, origin }, claims.on(mappings, pages));
+        let place = Place { extent, origin, include_shared: *include_shared };
+        let claim = claims.on(mappings, pages, rule);
         let mut joined: Option<(ClaimSet, Claim)> = None;
         let address = |run: &PageRun<'_>| mappings[run.mapping].start + run.offset;
         folios.refresh();
@@ -175,7 +181,7 @@ impl ExtentPages {
             (Pages::Common(_), Some(sharers)) => {
                 let (_, claim) = match joined.take().filter(|(known, _)| known == sharers) {
                     Some(known) => joined.insert(known),
-                    None => joined.insert((sharers.clone(), claims.join(sharers))),
+                    None => joined.insert((sharers.clone(), claims.join(sharers, rule))),
                 };
                 let found = match self.common.get_mut(sharers) {
                     Some(found) => found,
@@ -205,6 +211,7 @@ fn join_stripes(sum: &mut ByStripe, other: ByStripe) {
 fn join(sum: &mut Residency, other: Residency) {
     sum.unplaced_bytes += other.unplaced_bytes;
     sum.away.join(other.away);
+    sum.grains.join(other.grains);
     for (node, NodeResidency { owned_bytes, shared_bytes, huge_bytes }) in other.nodes {
         let tally = sum.nodes.entry(node).or_default();
         tally.owned_bytes += owned_bytes;
@@ -217,6 +224,7 @@ fn join(sum: &mut Residency, other: Residency) {
 struct Place<'a> {
     extent: &'a Extent,
     origin: Origin,
+    include_shared: bool,
 }
 
 impl Place<'_> {
@@ -234,8 +242,19 @@ impl Place<'_> {
         // The chunks of a [`Pages::Common`] extent are those that have any pages.
         let tells_home = !matches!(pages, Pages::Common(_));
         let Some(cycle) = &claim.cycle else {
-            let is_home = |node| tells_home && claim.home.contains(node);
-            tally(found.entry(None).or_default(), run, start, is_home);
+            let is_portioned = claim.portions.is_some();
+            let is_home = |node| tells_home && !is_portioned && claim.home.contains(node);
+            let residency = found.entry(None).or_default();
+            tally(residency, run, start, is_home);
+            let is_own = matches!(run.ownership, Ownership::Exclusive | Ownership::Family);
+            if is_portioned && (is_own || self.include_shared) {
+                let size = grain_bytes(self.extent.bytes, hugetlb_bytes);
+                let (bytes, huge) = (run.offset..run.offset + run.bytes, run.huge);
+                let node = run.node.into_iter();
+                node.for_each(|node| {
+                    residency.grains.add(node, (start, size), bytes.clone(), huge)
+                });
+            }
             return;
         };
         let mapped_at = address - run.offset;
@@ -299,6 +318,7 @@ mod tests {
             hugetlb_bytes: None,
             mappers: Default::default(),
             stripe: None,
+            rule: None,
             name: "".into(),
             residency: Residency::default(),
         };

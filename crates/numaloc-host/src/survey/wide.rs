@@ -1,10 +1,12 @@
 //! Checks before memory is surveyed for a placement on several nodes.
 
 use crate::{Error, survey::page_access::Source};
-use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
+use numaloc_core::{Options, Placement, Process, Skip, Topology, home, planner};
+use std::collections::BTreeSet;
 
-/// Checks that pages can be found as the placement has to know them, that the processes may have memory on all nodes that it names,
-/// and that at least one process has several nodes.
+/// Checks that pages can be found as the placements have to know them, that the processes may have memory on all nodes that they name,
+/// and that for each placement at least one process has several nodes. `users`: for each placement of single mappings, the processes
+/// that have such mappings.
 ///
 /// # Errors
 /// [`Error::FramesHidden`], [`Error::NodesForbidden`], [`Error::NarrowPlacement`].
@@ -13,14 +15,30 @@ pub(super) fn check(
     source: Source,
     options: &Options,
     processes: &[Process],
+    users: &[BTreeSet<usize>],
 ) -> Result<(), Error> {
-    let placement = &options.placement;
-    if !placement.is_wide() {
-        return Ok(());
+    let all: Vec<&Process> = processes.iter().collect();
+    let of = |number: usize| match users.get(number) {
+        Some(users) => users.iter().map(|&process| &processes[process]).collect(),
+        None => all.clone(),
+    };
+    let wide = options.placements().enumerate().filter(|(_, placement)| placement.is_wide());
+    for (number, placement) in wide {
+        if placement.needs_folios() && source == Source::Query {
+            return Err(Error::FramesHidden { placement: placement.name() });
+        }
+        check_nodes(topology, options, placement, &of(number))?;
     }
-    if source == Source::Query {
-        return Err(Error::FramesHidden { placement: placement.name() });
-    }
+    Ok(())
+}
+
+/// Checks the nodes of one placement for these processes.
+fn check_nodes(
+    topology: &Topology,
+    options: &Options,
+    placement: &Placement,
+    processes: &[&Process],
+) -> Result<(), Error> {
     let named = placement.nodes().unwrap_or_default();
     for process in processes {
         let forbidden = named.minus(&process.mems_allowed);
@@ -33,13 +51,13 @@ pub(super) fn check(
             });
         }
     }
-    let homes = processes.iter().map(|process| planner::home(topology, process, options));
-    let homes: Vec<NodeSet> = homes.collect();
-    let is_narrow =
-        |home: &NodeSet| planner::skip(topology, home, placement) == Some(Skip::OneNode);
-    match homes.first() {
-        Some(home) if homes.iter().all(is_narrow) => {
-            Err(Error::NarrowPlacement { placement: placement.name(), nodes: home.to_string() })
+    let is_narrow = |process: &&Process| {
+        planner::skip_placed(topology, process, options, placement) == Some(Skip::OneNode)
+    };
+    match processes.first() {
+        Some(first) if processes.iter().all(is_narrow) => {
+            let nodes = home::placed(topology, first, options, placement).to_string();
+            Err(Error::NarrowPlacement { placement: placement.name(), nodes })
         }
         _ => Ok(()),
     }
@@ -48,7 +66,7 @@ pub(super) fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Identity, Node, NodeId, NodeMemory, Placement};
+    use numaloc_core::{Identity, Node, NodeId, NodeMemory};
 
     fn topology() -> Topology {
         let memory = NodeMemory { total_bytes: 1 << 30, ..NodeMemory::default() };
@@ -72,7 +90,7 @@ mod tests {
 
     fn refused(placement: &Placement, source: Source, processes: &[Process]) -> Option<String> {
         let options = Options { placement: placement.clone(), ..Options::default() };
-        check(&topology(), source, &options, processes).err().map(|error| error.to_string())
+        check(&topology(), source, &options, processes, &[]).err().map(|error| error.to_string())
     }
 
     fn told(placement: &Placement, processes: &[Process]) -> Option<String> {
@@ -96,5 +114,24 @@ mod tests {
         let hidden = refused(&named, Source::Query, &[wide]).expect("no frames");
         assert!(hidden.contains("CAP_SYS_ADMIN"), "{hidden}");
         assert_eq!(refused(&Placement::Home, Source::Query, &[process("0", "0")]), None);
+    }
+
+    #[test]
+    fn placements_of_mappings_are_checked_for_the_processes_that_have_these() {
+        let told = |rules: &[&str], users: &[&[usize]]| {
+            let maps = rules.iter().map(|rule| rule.parse().expect("valid")).collect();
+            let options = Options { maps, ..Options::default() };
+            let users: Vec<BTreeSet<usize>> =
+                users.iter().map(|users| users.iter().copied().collect()).collect();
+            let processes = [process("0", "0-2"), process("0-5", "0-5")];
+            let checked = check(&topology(), Source::Pagemap, &options, &processes, &users);
+            checked.err().map(|error| error.to_string())
+        };
+        assert_eq!(told(&["a=home", "b=interleave"], &[&[0], &[0, 1]]), None);
+        let narrow = told(&["a=home", "b=interleave"], &[&[1], &[0]]).expect("the one on node 0");
+        assert!(narrow.contains("node 0 alone"), "{narrow}");
+        assert_eq!(told(&["a=interleave:0,5"], &[&[1]]), None, "the other one has no such memory");
+        let forbidden = told(&["a=interleave:0,5"], &[&[0, 1]]).expect("not node 5");
+        assert!(forbidden.contains("node 5"), "{forbidden}");
     }
 }

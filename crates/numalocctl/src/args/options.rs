@@ -120,9 +120,16 @@ impl OptionArgs {
         let (to, from) =
             (given(&self.to, "--to", options.to)?, given(&self.from, "--from", options.from)?);
         let placement = self.place.change(options.placement, with_memory)?;
-        // Options exclude each other: the one that is given replaces the other one.
-        let to = if self.place.is_wide() { None } else { to };
-        let placement = if self.to.is_some() { Placement::Home } else { placement };
+        // Options exclude each other: the one that is given replaces the others.
+        let rules = self.place.rules()?;
+        let is_mapped = !rules.is_empty();
+        let to = if self.place.is_wide() || is_mapped { None } else { to };
+        let placement = if self.to.is_some() || is_mapped { Placement::Home } else { placement };
+        let maps = match self.to.is_some() || self.place.place.is_some() {
+            _ if is_mapped => rules.to_vec(),
+            true => Vec::new(),
+            false => options.maps,
+        };
         Ok(Options {
             include_shared: self.include_shared.unwrap_or(options.include_shared),
             exclude_file: self.exclude_file.unwrap_or(options.exclude_file),
@@ -134,6 +141,7 @@ impl OptionArgs {
             target_ratio: self.target_ratio.unwrap_or(options.target_ratio),
             to,
             placement,
+            maps,
             from,
             home: self.home.unwrap_or(options.home),
             reserve_bytes: self.reserve.or(options.reserve_bytes),

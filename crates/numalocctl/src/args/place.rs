@@ -6,21 +6,28 @@ use super::{
 };
 use crate::exit::Failure;
 use clap::Args;
-use numaloc_core::{NodeSet, Placement, Weights};
+use numaloc_core::{MapRule, NodeSet, Placement, Weights};
 
 /// The placement of a plan. What is not given leaves it as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub struct PlaceArgs {
-    /// Where pages belong: on any node of the CPUs (home), or on several nodes in turn as the kernel's policies have it:
-    /// interleave, or weighted with --weights [default: home]
+    /// Where pages belong: on any node of the CPUs (home); on several nodes in turn as the kernel's policies have it: interleave,
+    /// or weighted with --weights; or by amounts: block is one part of each mapping on each node, and balance moves only
+    /// what a node has beyond its share, by CPUs or --weights [default: home]
     #[arg(long, value_name = "PLACEMENT", value_parser = by_name(Kind::ALL, Kind::name), conflicts_with = "to")]
     pub place: Option<Kind>,
-    /// The nodes of --place interleave, written as for --to [default: those of the CPUs]
+    /// The nodes of --place interleave or block, written as for --to [default: those of the CPUs]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true, requires = "place")]
     pub nodes: Option<Nodes>,
-    /// For --place weighted: how many pages in a row each node gets, from 1 to 255, such as 0=3,1=1
+    /// For --place weighted or balance: how many pages in a row each node gets, or its share, from 1 to 255, such as 0=3,1=1
     #[arg(long, value_name = "WEIGHTS", value_parser = parse_weights, allow_hyphen_values = true, requires = "place")]
     pub weights: Option<Weights>,
+    /// Place the mappings that PATTERN matches, and leave all other memory where it is (repeatable; the first that matches counts).
+    /// PATTERN: a file's path or base name, memfd:NAME, sysv:KEY, anon:NAME, heap, stack, anon, or anon>SIZE such as anon>1G; * and ?
+    /// stand for characters. PLACEMENT: home, interleave, interleave:0,2, weighted:0=3,1=1, balance,
+    /// balance:0=3,1=1, block or block:0,2
+    #[arg(long = "map", value_name = "PATTERN=PLACEMENT", value_parser = parse_rule, conflicts_with_all = ["place", "nodes", "weights", "to"])]
+    pub maps: Vec<MapRule>,
 }
 
 /// The placements, without what they need.
@@ -32,11 +39,16 @@ pub enum Kind {
     Interleave,
     /// [`Placement::Weighted`].
     Weighted,
+    /// [`Placement::Balance`].
+    Balance,
+    /// [`Placement::Block`].
+    Block,
 }
 
 impl Kind {
     /// In the order of [`Placement::NAMES`].
-    const ALL: [Self; 3] = [Self::Home, Self::Interleave, Self::Weighted];
+    const ALL: [Self; 5] =
+        [Self::Home, Self::Interleave, Self::Weighted, Self::Balance, Self::Block];
 
     fn name(self) -> &'static str {
         Placement::NAMES[self as usize]
@@ -47,10 +59,34 @@ fn parse_weights(text: &str) -> Result<Weights, String> {
     text.parse::<Weights>().map_err(|bad| bad.to_string())
 }
 
+fn parse_rule(text: &str) -> Result<MapRule, String> {
+    text.parse::<MapRule>().map_err(|bad| bad.to_string())
+}
+
 impl PlaceArgs {
     /// Whether a placement on several nodes is given.
     pub fn is_wide(&self) -> bool {
         self.place.is_some_and(|kind| kind != Kind::Home)
+    }
+
+    /// The placements of single mappings that are given.
+    ///
+    /// # Errors
+    /// There are too many, or two have one pattern.
+    pub fn rules(&self) -> Result<&[MapRule], Failure> {
+        if self.maps.len() > MapRule::MOST {
+            return Err(Failure::Usage(format!("--map may be given {} times", MapRule::MOST)));
+        }
+        let is_again = |&(index, rule): &(usize, &MapRule)| {
+            self.maps[..index].iter().any(|earlier| earlier.pattern == rule.pattern)
+        };
+        match self.maps.iter().enumerate().find(is_again) {
+            Some((_, rule)) => Err(Failure::Usage(format!(
+                "--map has '{}' twice: the first would count",
+                rule.pattern
+            ))),
+            None => Ok(&self.maps),
+        }
     }
 
     /// `placement` changed by what is given, on a machine with memory on these nodes.
@@ -67,23 +103,29 @@ impl PlaceArgs {
         let nodes = nodes.transpose()?.flatten();
         match (self.place, &self.weights) {
             (None, _) => Ok(placement),
-            (Some(kind @ (Kind::Home | Kind::Interleave)), Some(_)) => {
-                usage(format!("--weights needs --place weighted, not {}", kind.name()))
+            (Some(kind @ (Kind::Home | Kind::Interleave | Kind::Block)), Some(_)) => {
+                usage(format!("--weights needs --place weighted or balance, not {}", kind.name()))
             }
             (Some(Kind::Home), None) if self.nodes.is_some() => usage(
                 "--nodes needs a placement on several nodes: use --to with --place home".into(),
             ),
             (Some(Kind::Home), None) => Ok(Placement::Home),
-            (Some(Kind::Interleave), None) => match &nodes {
-                Some(only) if only.len() == 1 => usage(format!(
-                    "--place interleave needs two nodes or more, and --nodes is {only}"
-                )),
+            (Some(kind @ (Kind::Interleave | Kind::Block)), None) => match &nodes {
+                Some(only) if only.len() == 1 => {
+                    let name = kind.name();
+                    usage(format!("--place {name} needs two nodes or more, and --nodes is {only}"))
+                }
+                _ if kind == Kind::Block => Ok(Placement::Block(nodes)),
                 _ => Ok(Placement::Interleave(nodes)),
             },
+            (Some(Kind::Balance), None) if self.nodes.is_some() => usage(
+                "--place balance needs --weights for nodes that are named, not --nodes".into(),
+            ),
+            (Some(Kind::Balance), None) => Ok(Placement::Balance(None)),
             (Some(Kind::Weighted), None) => {
                 usage("--place weighted needs --weights, such as 0=3,1=1".into())
             }
-            (Some(Kind::Weighted), Some(weights)) => {
+            (Some(kind @ (Kind::Weighted | Kind::Balance)), Some(weights)) => {
                 let weighted = weights.nodes();
                 let nodes = nodes.unwrap_or_else(|| weighted.clone());
                 let (extra, missing) = (weighted.minus(&nodes), nodes.minus(&weighted));
@@ -93,7 +135,10 @@ impl PlaceArgs {
                 if !missing.is_empty() {
                     return usage(format!("--weights has no weight for node {missing} of --nodes"));
                 }
-                Ok(Placement::Weighted(weights.clone()))
+                Ok(match kind {
+                    Kind::Balance => Placement::Balance(Some(weights.clone())),
+                    _ => Placement::Weighted(weights.clone()),
+                })
             }
         }
     }
@@ -132,6 +177,14 @@ mod tests {
         let weighted = Ok(Placement::Weighted("0=3,8=1".parse().expect("valid")));
         assert_eq!(placement("--place weighted --weights 0=3,8=1"), weighted);
         assert_eq!(placement("--place weighted --weights 0=3,8=1 --nodes 0,8"), weighted);
+        assert_eq!(placement("--place balance"), Ok(Placement::Balance(None)));
+        let balance = Ok(Placement::Balance("0=3,8=1".parse().ok()));
+        assert_eq!(placement("--place block"), Ok(Placement::Block(None)));
+        assert_eq!(
+            placement("--place block --nodes 0,8"),
+            Ok(Placement::Block("0,8".parse().ok()))
+        );
+        assert_eq!(placement("--place balance --weights 0=3,8=1"), balance);
     }
 
     #[test]
@@ -139,6 +192,9 @@ mod tests {
         let cases = [
             ("--place weighted", "needs --weights"),
             ("--place interleave --weights 0=1,2=1", "needs --place weighted"),
+            ("--place block --nodes 2", "two nodes or more"),
+            ("--place block --weights 0=1,2=1", "needs --place weighted or balance"),
+            ("--place balance --nodes 0,2", "--weights for nodes that are named"),
             ("--place interleave --nodes 2", "two nodes or more"),
             ("--place home --nodes 0,2", "use --to"),
             ("--place weighted --weights 0=1,2=1 --nodes 0,2,8", "no weight for node 8"),
@@ -154,6 +210,48 @@ mod tests {
         ];
         for (options, expected) in cases {
             let refused = placement(options).expect_err(options);
+            assert!(refused.contains(expected), "{options}: {refused}");
+        }
+    }
+
+    #[test]
+    fn placements_of_mappings_replace_those_of_all_memory_and_the_other_way_round() {
+        let change = |options: &str, before: numaloc_core::Options| {
+            let words = format!("numalocctl plan --pid 1 {options}");
+            let cli = Cli::try_parse_from(words.split_whitespace()).map_err(|it| it.to_string())?;
+            let crate::args::Command::Plan(plan) = cli.command else { panic!("{words}") };
+            let policy = numaloc_api::value::Policy { options: before, ..Default::default() };
+            let changed = plan.0.options.change(policy, &fixture::topology().with_memory());
+            changed.map(|policy| policy.options).map_err(|failure| failure.to_string())
+        };
+        let default = numaloc_core::Options::default;
+        let refused = |options: &str| change(options, default()).expect_err(options);
+        let wide = change("--place interleave --nodes 0,2", default()).expect("valid");
+        let maps = "--map memfd:vm*=interleave:0,2 --map anon>1G=weighted:0=3,8=1 --map heap=home";
+        let mapped = change(maps, wide.clone()).expect("valid");
+        assert_eq!(
+            (&mapped.placement, &mapped.to, mapped.maps.len()),
+            (&Placement::Home, &None, 3)
+        );
+        assert_eq!(change("", mapped.clone()), Ok(mapped.clone()));
+        assert_eq!(change("--map heap=home", mapped.clone()).map(|it| it.maps.len()), Ok(1));
+        assert_eq!(change("--place interleave --nodes 0,2", mapped.clone()), Ok(wide));
+        assert_eq!(change("--place home", mapped.clone()), Ok(default()));
+        assert_eq!(change("--to 8", mapped).map(|it| it.maps.len()), Ok(0));
+        for (options, expected) in [
+            ("--map heap=home --place interleave", "--place"),
+            ("--map heap=home --to 0", "--to"),
+            ("--map heap=home --nodes 0,2", "--nodes"),
+            ("--map heap=home --weights 0=1,2=1", "--weights"),
+            ("--map heap", "expected PATTERN=PLACEMENT"),
+            ("--map heap=spread", "expected home"),
+            ("--map anon>x=home", "for example anon>1G"),
+            ("--map heap=interleave:2", "two nodes or more"),
+            ("--map heap=weighted:0=0,2=1", "not from 1 to 255"),
+            ("--map heap=home --map heap=interleave", "twice"),
+            (&" --map x=home".repeat(65), "64 times"),
+        ] {
+            let refused = refused(options);
             assert!(refused.contains(expected), "{options}: {refused}");
         }
     }

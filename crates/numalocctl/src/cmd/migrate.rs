@@ -21,7 +21,7 @@ use numaloc_api::{
     v1,
     value::{CreateJob, OnConflict},
 };
-use numaloc_core::{Locality, NumaBalancing};
+use numaloc_core::{NumaBalancing, Plan};
 use numaloc_executor::{Outcome, PlannedMigration, RunLimits};
 use numaloc_host::{Policies, Resolved, Roots, numa_balancing};
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
@@ -100,7 +100,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
     let look = |file| MoveMap::before(roots, &planned, file, &args.draw);
     let picture = file.map(look).transpose()?;
     let (outcome, made_room) = watch(&mut planned, &limits, wish(args))?;
-    let (partners, after) = (partners::moved(&planned, &made_room), locality_after(&planned));
+    let (partners, after) = (partners::moved(&planned, &made_room), look_after(&planned));
     let spec = args.plan.spec(&planned.topology.with_memory())?;
     let offload = inspect::by_cpu(roots, spec.policy.offload, &outcome);
     if let Some(picture) = picture {
@@ -143,13 +143,13 @@ fn watch(
     done
 }
 
-/// Locality after the move, if there was one. The processes may be gone: that is not a failure of the migration.
-fn locality_after(planned: &PlannedMigration<Resolved>) -> Option<Locality> {
+/// What is found after the move, if there was one. The processes may be gone: that is not a failure of the migration.
+fn look_after(planned: &PlannedMigration<Resolved>) -> Option<Plan> {
     if planned.plan.is_skipped() {
         return None;
     }
     let after = planned.look_again(&|| false);
     let after = after
         .inspect_err(|error| complain(&format!("cannot tell the locality afterwards: {error}")));
-    Some(after.ok()??.locality)
+    after.ok()?
 }

@@ -4,6 +4,7 @@ use super::{
     cells::{process as named, why},
     left_out::{found_member, left_out},
     members::members,
+    named::{self, Stage},
     offload::offload,
     plan::{change, skips},
     table::Table,
@@ -64,8 +65,9 @@ pub fn migration(job: &v1::Job, view: View) -> String {
         return text;
     }
     let policy = job.spec.as_ref().and_then(|spec| spec.policy.clone());
-    let pacing = Policy::from(policy.unwrap_or_default()).options.pacing;
+    let pacing = Policy::from(policy.clone().unwrap_or_default()).options.pacing;
     totals(&mut text, &outcome, end, &pacing, view.wide);
+    text += &named::named(&outcome.named, policy.as_ref(), Stage::Ended);
     let _ = writeln!(text, "local: {}", change(movable, overall));
     if view.wide {
         details(&mut text, &outcome);

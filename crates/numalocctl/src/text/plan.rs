@@ -1,10 +1,11 @@
 //! Prints the answers of `numalocctl plan` as text.
 
 use super::{
-    cells::{kind, process as named, skip, source, why},
+    cells::{kind, process, skip, source, why},
     colour::{self, Style},
     homes::homes,
     left_out::{found_members, left_out},
+    named::{Stage, named},
     policy::asked,
     table::{Table, list},
 };
@@ -38,6 +39,7 @@ pub fn plan(
     text += &found_members(&answer.found);
     text += &left_out(&answer.missing);
     text += &skips(&plan.processes, view);
+    text += &named(&plan.named, answer.policy.as_ref(), Stage::Planned);
     text += &tables(plan, view);
     text += &homes(&plan.processes, view);
     for route in &plan.routes {
@@ -217,8 +219,8 @@ pub fn skips(processes: &[v1::ProcessLocality], view: View) -> String {
     let mut text = String::new();
     let skipped = processes.iter().filter_map(|each| Some((each, skip(each)?)));
     let shown = if view.wide { usize::MAX } else { ROWS };
-    for (process, reason) in skipped.clone().take(shown) {
-        let who = named(process.process, &process.comm);
+    for (each, reason) in skipped.clone().take(shown) {
+        let who = process(each.process, &each.comm);
         let _ = writeln!(text, "skipped: {reason} for process {who}");
     }
     let more = skipped.count().saturating_sub(shown);

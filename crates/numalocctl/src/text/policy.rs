@@ -20,6 +20,7 @@ pub fn asked(options: &Options) -> Vec<String> {
         target_ratio,
         to: _,
         ref placement,
+        ref maps,
         home,
         ref from,
         include_gigantic,
@@ -51,13 +52,16 @@ pub fn asked(options: &Options) -> Vec<String> {
         max_stall.map(|stall| format!("calls of at most {stall:?}")),
         node_cpu_percent_max.map(|most| format!("node CPUs at most {most} % busy")),
     ];
-    set.chain(valued).flatten().collect()
+    let maps = maps.iter().map(|rule| Some(format!("map {rule}")));
+    set.chain(valued).chain(maps).flatten().collect()
 }
 
 /// A placement, with its weights.
 fn placed(placement: &Placement) -> String {
     match placement {
-        Placement::Weighted(weights) => format!("{} {weights}", placement.name()),
+        Placement::Weighted(weights) | Placement::Balance(Some(weights)) => {
+            format!("{} {weights}", placement.name())
+        }
         _ => placement.name().to_owned(),
     }
 }
@@ -86,7 +90,7 @@ pub fn spec_fields(spec: Option<&v1::MigrationSpec>) -> Vec<(&'static str, Strin
         limits.workers.map(|workers| format!("{workers} workers")),
         limits.rate_bytes_per_second.map(|bytes| format!("{}/s", size(bytes))),
     ];
-    let named = policy.options.to.clone().or_else(|| policy.options.placement.nodes());
+    let named = policy.options.named_nodes();
     let to = named.map(|nodes| list(nodes.iter().map(|node| node.0)));
     vec![
         ("target", target(spec.target.as_ref())),

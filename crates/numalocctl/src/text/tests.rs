@@ -15,7 +15,7 @@ use numaloc_api::{
     samples, v1,
     value::{MigrationSpec, Partner, Target},
 };
-use numaloc_core::{CacheStop, Locality, MakeRoom, OffloadUse, Options, Reason, Share};
+use numaloc_core::{CacheStop, Locality, MakeRoom, OffloadUse, Options, Plan, Reason, Share};
 use numaloc_dma::kernel::Probed;
 use numaloc_executor::Outcome;
 use serde::Serialize;
@@ -59,7 +59,10 @@ fn migrated(outcome: &Outcome, options: Options) -> v1::Job {
         outcome: outcome.clone(),
         partners: if exchanged { vec![partner] } else { Vec::new() },
         offload: OffloadUse { reason, cpu_folios: Some(70_000), ..OffloadUse::default() },
-        after: Some(Locality { movable: share, overall: share }),
+        after: Some(Plan {
+            locality: Locality { movable: share, overall: share },
+            ..fixture::inspection(Options::default()).plan
+        }),
     }
     .into()
 }

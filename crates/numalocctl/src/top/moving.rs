@@ -197,7 +197,7 @@ fn here(
         outcome,
         partners: Vec::new(),
         offload,
-        after: after.map(|after| after.locality),
+        after,
     };
     Ok(Some(text::migration(&here.into(), VIEW)))
 }

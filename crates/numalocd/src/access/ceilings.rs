@@ -25,7 +25,7 @@ impl Ceilings {
         let no = || "no".to_owned();
         over(options.include_shared && !self.include_shared, "include_shared", no())?;
         over(options.include_bound && !self.include_bound, "include_bound", no())?;
-        let names = options.to.is_some() || options.placement.nodes().is_some();
+        let names = options.named_nodes().is_some();
         over(names && !self.named_nodes, "named_nodes", no())?;
         let is_fresh = options.hugetlb == HugetlbSource::Fresh;
         over(is_fresh && !self.fresh_hugetlb, "fresh_hugetlb", no())?;

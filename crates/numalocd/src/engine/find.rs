@@ -33,9 +33,8 @@ fn homes<'a>(
 ) -> Result<NodeSet, Refusal> {
     let (mut nodes, mut skipped) = (NodeSet::new(), None);
     for process in processes {
-        let home = planner::home(topology, process, options);
-        match planner::skip(topology, &home, &options.placement) {
-            None => nodes = nodes.or(&home),
+        match planner::skip(topology, process, options) {
+            None => nodes = nodes.or(&planner::home(topology, process, options)),
             Some(skip) => skipped = skipped.or(Some((process, skip))),
         }
     }

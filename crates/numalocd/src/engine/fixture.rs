@@ -43,6 +43,7 @@ pub fn extent(process: usize, on: [NodeResidency; 2]) -> Extent {
         hugetlb_bytes: None,
         mappers: Default::default(),
         stripe: None,
+        rule: None,
         name: "".into(),
         residency: Residency { nodes, ..Residency::default() },
     }

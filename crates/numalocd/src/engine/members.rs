@@ -195,12 +195,11 @@ impl Members {
     pub fn found(&self, topology: &Topology, options: &Options) -> Vec<MemberResult> {
         self.results(|identities| {
             let all = identities.iter().filter_map(|identity| self.processes.get(&identity.pid));
-            let homes: Vec<_> =
-                all.map(|process| planner::home(topology, process, options)).collect();
-            let skips = homes.iter().map(|home| planner::skip(topology, home, &options.placement));
+            let skips = all.clone().map(|process| planner::skip(topology, process, options));
+            let homes = all.map(|process| planner::home(topology, process, options));
             MemberResult {
                 reason: all_skipped(skips).map(reason).unwrap_or_default(),
-                home: homes.iter().fold(NodeSet::new(), |all, home| all.or(home)),
+                home: homes.fold(NodeSet::new(), |all, home| all.or(&home)),
                 ..MemberResult::default()
             }
         })

@@ -15,7 +15,7 @@ pub fn returned(
     trail: &Trail,
 ) -> Returned {
     // Of several nodes only the one that a page was brought to is right, and a page that may not leave a node is right there.
-    let home = |space: &AddressSpace| match options.placement.is_wide() {
+    let home = |space: &AddressSpace| match options.is_wide() || !options.maps.is_empty() {
         true => topology.ids().minus(&options.sources(topology)),
         false => planner::stay(topology, &space.process, options),
     };

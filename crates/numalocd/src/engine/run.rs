@@ -8,7 +8,7 @@ use crate::{
     order::{Ended, EngineReport, JobOrder, Offers, Planned, Trail},
     refusal::Refusal,
 };
-use numaloc_api::value;
+use numaloc_api::value::{self, NamedOutcome};
 use numaloc_core::{Plan, Topology, exchange};
 use numaloc_dma::{Offloading, Using};
 use numaloc_executor::{Control, Migration, PlannedMigration, RunLimits, identities};
@@ -141,11 +141,12 @@ impl PlannedRun {
         let after = look_again(planned, control);
         let plan = &planned.plan;
         let members = planned.party.ended(plan, &outcome, after.as_ref());
+        let named = NamedOutcome::all(plan, &outcome.named_bytes, after.as_ref());
         let after = after.map(|plan| plan.locality);
         let outcome = value::Outcome::new(outcome, plan.locality, after);
         let returned_bytes = *returned_bytes;
         let offload = Some(offload);
-        let outcome = value::Outcome { returned_bytes, partners, offload, ..outcome };
+        let outcome = value::Outcome { returned_bytes, partners, offload, named, ..outcome };
         let outcome = Arc::new(outcome);
         Ok(Ended { outcome, members, trail })
     }

@@ -58,6 +58,7 @@ pub fn plan() -> Plan {
             hugetlb_bytes: None,
             mappers: Default::default(),
             stripe: None,
+            rule: None,
             name: "".into(),
             residency: Residency { nodes, unplaced_bytes: 4096, ..Residency::default() },
         }
@@ -171,6 +172,7 @@ fn outcomes() {
         returned_bytes: Some(0),
         partners: Vec::new(),
         offload: None,
+        named: Vec::new(),
     };
     let answer = v1::Outcome::from(&outcome);
     assert_eq!(answer.account.unwrap().moved_bytes, i64::MAX);

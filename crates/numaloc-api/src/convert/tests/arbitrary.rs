@@ -4,15 +4,15 @@ mod outcomes;
 
 use crate::value::{
     CallStats, Condition, Emit, Event, EventType, FailedProcess, FoundAt, Job, JobId, JobProgress,
-    JobState, Limits, MemberResult, MemberState, MigrationSpec, OnInterrupt, Outcome, Partner,
-    Pins, PlanSummary, Policy, ProcessOutcome, QosClass, Requirement, Schedule, ScheduleId,
-    ScheduleSpec, ScheduleState, Selector, Target, TargetProcess, Workload, WorkloadId,
+    JobState, Limits, MemberResult, MemberState, MigrationSpec, NamedOutcome, OnInterrupt, Outcome,
+    Partner, Pins, PlanSummary, Policy, ProcessOutcome, QosClass, Requirement, Schedule,
+    ScheduleId, ScheduleSpec, ScheduleState, Selector, Target, TargetProcess, Workload, WorkloadId,
     WorkloadSpec,
 };
 use numaloc_core::{
     Account, CacheStop, Compact, Flows, HomeRule, HugetlbSource, Identity, Locality, MakeRoom,
-    NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options, Order, Pacing, Placement,
-    Profile, Reason, Share, Weights,
+    MapRule, NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options, Order, Pacing,
+    Placement, Profile, Reason, Share, Weights,
 };
 use outcomes::{failed, members, outcome, progress};
 use proptest::{
@@ -113,14 +113,37 @@ fn qos_class() -> impl Strategy<Value = Option<QosClass>> {
     option::of(prop_oneof![Just(QosClass::Lsr), Just(QosClass::Ls), Just(QosClass::Be)])
 }
 
-/// Nodes for all memory, or a placement on several.
-fn place() -> impl Strategy<Value = (Option<NodeSet>, Placement)> {
+fn placement() -> impl Strategy<Value = Placement> {
     let weights = btree_map((0..65_536_u32).prop_map(NodeId), 1..=255_i64, 2..5);
-    let weighted = weights.prop_map(|pairs| Weights::new(pairs).expect("two nodes or more"));
+    let weights = weights.prop_map(|pairs| Weights::new(pairs).expect("two nodes or more"));
+    let weighted = weights.clone();
     prop_oneof![
-        option::of(nodes(1)).prop_map(|to| (to, Placement::Home)),
-        option::of(nodes(2)).prop_map(|nodes| (None, Placement::Interleave(nodes))),
-        weighted.prop_map(|weights| (None, Placement::Weighted(weights))),
+        Just(Placement::Home),
+        option::of(weights).prop_map(Placement::Balance),
+        option::of(nodes(2)).prop_map(Placement::Block),
+        option::of(nodes(2)).prop_map(Placement::Interleave),
+        weighted.prop_map(Placement::Weighted),
+    ]
+}
+
+/// Nodes for all memory, a placement, or placements of single mappings.
+fn place() -> impl Strategy<Value = (Option<NodeSet>, Placement, Vec<MapRule>)> {
+    let pattern =
+        "heap|stack|anon|anon>[1-9]{1,6}[KMGT]?|(memfd:|anon:|/|)[a-z*? =]{1,9}|sysv:[1-9]{1,6}";
+    let rules = btree_map(pattern, placement(), 1..4).prop_map(|rules| {
+        let mut by_pattern: Vec<MapRule> = Vec::new();
+        for (pattern, placement) in rules {
+            let pattern = pattern.parse().expect("valid");
+            if by_pattern.iter().all(|rule| rule.pattern != pattern) {
+                by_pattern.push(MapRule { pattern, placement });
+            }
+        }
+        by_pattern
+    });
+    prop_oneof![
+        option::of(nodes(1)).prop_map(|to| (to, Placement::Home, Vec::new())),
+        placement().prop_map(|placement| (None, placement, Vec::new())),
+        rules.prop_map(|rules| (None, Placement::Home, rules)),
     ]
 }
 
@@ -160,7 +183,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 place,
                 reserve_bytes,
             ) = options;
-            let (to, placement) = place;
+            let (to, placement, maps) = place;
             let options = Options {
                 include_shared,
                 exclude_file,
@@ -174,6 +197,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 target_ratio,
                 to,
                 placement,
+                maps,
                 from,
                 home,
                 reserve_bytes,

@@ -164,6 +164,43 @@ fn policies() {
 }
 
 #[test]
+fn placements_of_mappings() {
+    use v1::map_rule::Placement as Rule;
+    let local = || Some(Rule::Local(v1::LocalPlacement {}));
+    let maps = |rules: Vec<(&str, Option<Rule>)>, placement| {
+        let rule = |(pattern, placement): (&str, _)| v1::MapRule {
+            pattern: pattern.to_owned(),
+            placement,
+        };
+        let maps = rules.into_iter().map(rule).collect();
+        policy(v1::Policy { maps, placement, ..Default::default() })
+    };
+    let (one, field) = (|pattern| maps(vec![(pattern, local())], None), "spec.policy.maps[0]");
+    assert_eq!(one(""), format!("{field}.pattern is required"));
+    assert!(one("anon>x").starts_with(&format!("{field}.pattern must be a file's path")));
+    assert!(one("sysv:").contains("sysv:KEY") && one("a\nb").contains("must be a file's path"));
+    let long = one(&"a".repeat(4097));
+    assert_eq!(long, format!("{field}.pattern must have at most 4096 bytes"));
+    let twice = maps(vec![("heap", local()), ("heap", None)], None);
+    assert_eq!(twice, "spec.policy.maps[1].pattern is there twice");
+    let many = maps((0..65).map(|_| ("heap", None)).collect(), None);
+    assert!(many.starts_with("spec.policy.maps must have at most 64 entries"), "{many}");
+    let interleave = |node_ids| Some(Rule::Interleave(v1::InterleavePlacement { node_ids }));
+    let text = maps(vec![("heap", interleave(vec![3]))], None);
+    assert_eq!(text, format!("{field}.interleave.node_ids must be two nodes or more"));
+    let weighted = Some(Rule::Weighted(v1::WeightedPlacement::default()));
+    let text = maps(vec![("heap", weighted)], None);
+    assert_eq!(text, format!("{field}.weighted.weights is required"));
+    let weights = vec![v1::NodeWeight { node_id: 0, weight: 1 }];
+    let text = maps(vec![("heap", Some(Rule::Balance(v1::BalancePlacement { weights })))], None);
+    assert_eq!(text, format!("{field}.balance.weights must be two nodes or more"));
+    let spread = v1::policy::Placement::Interleave(v1::InterleavePlacement::default());
+    let text = maps(vec![("heap", None)], Some(spread));
+    let excludes = "must not be set together with nodes, interleave, weighted, balance or block";
+    assert_eq!(text, format!("spec.policy.maps {excludes}"));
+}
+
+#[test]
 fn bounds() {
     for workers in [0, -1, 257] {
         let text = limits(v1::Limits { workers: Some(workers), ..Default::default() });

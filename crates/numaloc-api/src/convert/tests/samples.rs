@@ -6,10 +6,13 @@ use prost_reflect::{DynamicMessage, ReflectMessage, Value};
 use std::collections::BTreeSet;
 
 /// Fields that these records leave unset: the other ones of a choice, and what only answers to `PlanMigration` have.
-const UNSET: [&str; 6] = [
+const UNSET: [&str; 9] = [
     "policy.local",
     "policy.interleave",
     "policy.weighted",
+    "policy.balance",
+    "policy.block",
+    "policy.maps",
     "plan.extent_moves",
     "plan.skipped_extents",
     "plan.source",

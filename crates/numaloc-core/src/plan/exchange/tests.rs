@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    Chunks, Compact, Identity, Kind, Mapping, Node, NodeMemory, PAGE, Process, Topology,
+    Compact, Identity, Kind, Mapping, Node, NodeMemory, PAGE, Process, Topology,
     memory::{
         extent::{Extent, NodeResidency, Residency},
         mempolicy::Mempolicy,
@@ -38,12 +38,9 @@ fn extent(process: usize, on: &[(u32, u64)]) -> Extent {
         hugetlb_bytes: None,
         mappers: Default::default(),
         stripe: None,
+        rule: None,
         name: "".into(),
-        residency: Residency {
-            nodes: on.iter().map(resident).collect(),
-            unplaced_bytes: 0,
-            away: Chunks::default(),
-        },
+        residency: Residency { nodes: on.iter().map(resident).collect(), ..Residency::default() },
     }
 }
 

@@ -1,3 +1,5 @@
+mod named;
+mod portions;
 mod room;
 mod wide;
 
@@ -69,6 +71,7 @@ fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {
         hugetlb_bytes: None,
         mappers: Default::default(),
         stripe: None,
+        rule: None,
         name: "".into(),
         residency: Residency {
             nodes: resident.iter().map(tally).collect(),

@@ -203,7 +203,11 @@ mod tests {
         let frames: Vec<_> = table.frames().iter().map(of).collect();
         assert_eq!(frames, [(0, 0, 2, 7), (1, 0, 1, 8), (1, 1, 1, 9)]);
         let claims: Claims = ["0", "1"]
-            .map(|home| Claim { home: home.parse().unwrap(), allowed: NodeSet::new(), cycle: None })
+            .map(|home| Claim {
+                home: home.parse().unwrap(),
+                allowed: NodeSet::new(),
+                ..Claim::default()
+            })
             .into_iter()
             .collect();
         let sets: Vec<ClaimSet> =

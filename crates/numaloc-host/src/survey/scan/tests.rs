@@ -35,7 +35,7 @@ fn scanner(fake: &Fake) -> Scanner {
 fn scan(fake: &Fake, spaces: &[AddressSpace]) -> Result<u64, Error> {
     let mappings: Vec<Mapping> =
         (0..spaces.len()).map(|process| Mapping { process, start: 0 }).collect();
-    let claim = Claim { home: NodeSet::new(), allowed: NodeSet::new(), cycle: None };
+    let claim = Claim { home: NodeSet::new(), allowed: NodeSet::new(), ..Claim::default() };
     let claims: Claims = spaces.iter().map(|_| claim.clone()).collect();
     let (pages, mappers) = (&Pages::All, Mappers::Counted);
     let scanned = Scanned { spaces, claims: &claims, mappings: &mappings, pages, mappers };

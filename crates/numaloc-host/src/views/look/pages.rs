@@ -191,6 +191,7 @@ mod tests {
             hugetlb_bytes: None,
             mappers: Default::default(),
             name: "".into(),
+            rule: None,
         }
     }
 

@@ -136,7 +136,13 @@ pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
         flows,
         error,
     });
-    let rest = (vec(partner, 0..3), option::of(offload()));
+    let named = ("[a-z*]{1,9}", btree_map(0..9u32, 1..1_u64 << 40, 0..3), bytes());
+    let named = named.prop_map(|(pattern, nodes, moved_bytes)| NamedOutcome {
+        pattern,
+        nodes: nodes.into_iter().map(|(node, bytes)| (NodeId(node), bytes)).collect(),
+        moved_bytes,
+    });
+    let rest = (vec(partner, 0..3), option::of(offload()), vec(named, 0..3));
     let sides = (locality(), option::of(locality()), option::of(bytes()), rest);
     let both = (flows(), flows());
     (vec(process, 0..3), account(), both, calls(), span(0..9), sides).prop_map(
@@ -148,7 +154,7 @@ pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
             elapsed,
             (before, after, returned_bytes, rest),
         )| {
-            let (partners, offload) = rest;
+            let (partners, offload, named) = rest;
             Outcome {
                 processes,
                 others,
@@ -161,6 +167,7 @@ pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
                 returned_bytes,
                 partners,
                 offload,
+                named,
             }
         },
     )

@@ -16,7 +16,7 @@ fn interleaved(list: &str) -> Options {
 fn stripe(claims: &Claims, node: u32, mib: &[(u32, u64)]) -> Extent {
     let resident: Vec<_> = mib.iter().map(|&(node, mib)| (node, mib * MIB)).collect();
     let extent = extent(0, &resident);
-    let cycle = claims.on(&extent.mappings, &extent.pages).cycle.expect("a wide placement");
+    let cycle = claims.on(&extent.mappings, &extent.pages, None).cycle.expect("a wide placement");
     let stripe = Stripe { cycle: Arc::new(cycle), origin: Origin::default(), node: NodeId(node) };
     Extent { stripe: Some(stripe), ..extent }
 }
@@ -66,9 +66,10 @@ fn a_process_on_one_node_is_skipped_unless_nodes_are_named() {
         let machine = machine(&[0, 1], &[]);
         let processes = [process("0", "0-1"), process("0-3", "0-1")];
         let claims = claims(&machine, &processes, &options);
-        let cycle = |index: usize| claims.join(&claims.of([index])).cycle.map(|it| it.nodes());
+        let cycle =
+            |index: usize| claims.join(&claims.of([index]), None).cycle.map(|it| it.nodes());
         let plan = plan_all(&machine, &processes, |_| Vec::new(), &options);
-        ([cycle(0), cycle(1)], plan.processes[0].skip, claims.join(&claims.of([0, 1])).cycle)
+        ([cycle(0), cycle(1)], plan.processes[0].skip, claims.join(&claims.of([0, 1]), None).cycle)
     };
     let (cycles, skip, joined) = plan(interleaved(""));
     assert_eq!((cycles, skip), ([None, Some(nodes("0-1"))], Some(Skip::OneNode)));
@@ -82,7 +83,7 @@ fn a_process_on_one_node_is_skipped_unless_nodes_are_named() {
 fn shared_memory_takes_turns_on_the_nodes_of_all_who_map_it() {
     let processes = [process("0-3", "0-2"), process("2-5", "0-2")];
     let claims = claims(&machine(&[0, 1, 2], &[]), &processes, &interleaved(""));
-    let joined = claims.join(&claims.of([0, 1]));
+    let joined = claims.join(&claims.of([0, 1]), None);
     assert_eq!(joined.cycle.map(|cycle| cycle.nodes()), Some(nodes("0-2")));
     assert_eq!(joined.home, nodes("0-2"));
 }

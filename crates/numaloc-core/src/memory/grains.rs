@@ -1,0 +1,243 @@
+//! Where in an extent the pages of each node are, in pieces of equal size.
+
+use crate::{HUGE, PAGE, machine::ids::NodeId, memory::chunks::Chunks};
+use std::{collections::BTreeMap, ops::Range};
+
+/// Least bytes of a grain: small against a hundredth of the least extent that is balanced by itself.
+const LEAST: u64 = 64 << 10;
+/// Most grains of an extent that is fully resident, as long as a grain is smaller than a huge page.
+const MOST: u64 = 2048;
+
+/// Bytes of pages that may move, by node and grain. A grain begins at a multiple of its size in addresses of the first mapping. An
+/// extent of 1 TiB whose pages are on two nodes takes 16 MiB.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grains {
+    /// Size of a grain in bytes; 0 if there are no pages.
+    size: u64,
+    /// Of each node: number of the grain, and pages in it; in the order of the numbers once parts are joined, none without pages.
+    by_node: BTreeMap<NodeId, Vec<(u32, u32)>>,
+    /// Chunks with huge pages, which are not cut.
+    huge: Chunks,
+}
+
+/// Pages on one node that were taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Where they are, in bytes from the start of the extent. Pages of other nodes may be among them; the last grain may reach beyond
+    /// the end of the extent.
+    pub range: Range<u64>,
+    /// How much they are.
+    pub bytes: u64,
+    /// Whether no page of the node is left behind them.
+    pub is_all: bool,
+}
+
+/// Size of the grains of an extent of `bytes` bytes.
+pub fn grain_bytes(bytes: u64, hugetlb_bytes: Option<u64>) -> u64 {
+    hugetlb_bytes.unwrap_or_else(|| (bytes / MOST).next_power_of_two().clamp(LEAST, HUGE))
+}
+
+impl Grains {
+    /// Adds pages on a node: `bytes` is counted from the start of the extent, which is at address `start`. `size` is that of the grains.
+    pub fn add(
+        &mut self,
+        node: NodeId,
+        (start, size): (u64, u64),
+        bytes: Range<u64>,
+        is_huge: bool,
+    ) {
+        self.size = size;
+        let grains = self.by_node.entry(node).or_default();
+        let skew = start % size;
+        let (mut at, end) = (skew + bytes.start, skew + bytes.end);
+        while at < end {
+            let number = at / size;
+            let next = ((number + 1) * size).min(end);
+            let (number, pages) = (number as u32, ((next - at) / PAGE) as u32);
+            match grains.last_mut() {
+                Some((last, count)) if *last == number => *count += pages,
+                _ => grains.push((number, pages)),
+            }
+            at = next;
+        }
+        if is_huge {
+            self.huge.add(start, bytes);
+        }
+    }
+
+    /// Adds the pages of another part of the same extent.
+    pub fn join(&mut self, other: Self) {
+        self.size = self.size.max(other.size);
+        for (node, grains) in other.by_node {
+            let sum = self.by_node.entry(node).or_default();
+            sum.extend(grains);
+            sum.sort_unstable();
+            sum.dedup_by(|next, kept| {
+                let is_same = next.0 == kept.0;
+                kept.1 += if is_same { next.1 } else { 0 };
+                is_same
+            });
+        }
+        self.huge.join(other.huge);
+    }
+
+    /// Bytes of each node.
+    pub fn bytes(&self) -> impl Iterator<Item = (NodeId, u64)> {
+        self.by_node.iter().map(|(&node, grains)| {
+            (node, grains.iter().map(|&(_, pages)| u64::from(pages) * PAGE).sum())
+        })
+    }
+
+    /// Takes pages on `node` from the offset `begin` on, whole grains and at most `most` bytes. The extent is at address `start`.
+    pub fn take(&self, node: NodeId, start: u64, begin: u64, most: u64) -> Taken {
+        let skew = start % self.size.max(1);
+        let mut taken = Taken { range: begin..begin, bytes: 0, is_all: true };
+        for (piece, bytes) in self.pieces(node, start) {
+            let piece = piece.start.saturating_sub(skew)..piece.end - skew;
+            if piece.start < begin {
+                continue;
+            }
+            if bytes > most - taken.bytes {
+                taken.is_all = false;
+                break;
+            }
+            let start = if taken.bytes == 0 { piece.start } else { taken.range.start };
+            taken.range = start..piece.end;
+            taken.bytes += bytes;
+        }
+        taken
+    }
+
+    /// Bytes by node in each chunk that has any pages, by the chunk's number: from the last multiple of 2 MiB at or before the start of
+    /// the extent, which is at address `start`.
+    pub fn chunks(&self, start: u64) -> Vec<(u64, BTreeMap<NodeId, u64>)> {
+        let first = (start - start % self.size.max(1)) % HUGE;
+        let mut all: Vec<(u64, NodeId, u64)> = Vec::new();
+        for (&node, grains) in &self.by_node {
+            for &(number, pages) in grains {
+                let chunk = (first + u64::from(number) * self.size) / HUGE;
+                let bytes = u64::from(pages) * PAGE;
+                match all.last_mut() {
+                    Some((last, on, sum)) if (*last, *on) == (chunk, node) => *sum += bytes,
+                    _ => all.push((chunk, node, bytes)),
+                }
+            }
+        }
+        all.sort_unstable();
+        let mut chunks: Vec<(u64, BTreeMap<NodeId, u64>)> = Vec::new();
+        for (chunk, node, bytes) in all {
+            match chunks.last_mut() {
+                Some((last, on)) if *last == chunk => {
+                    on.insert(node, bytes);
+                }
+                _ => chunks.push((chunk, [(node, bytes)].into())),
+            }
+        }
+        chunks
+    }
+
+    /// The grains of a node, those of a huge page as one: range in bytes from the grain's multiple before the extent, and bytes on the node.
+    fn pieces(&self, node: NodeId, start: u64) -> impl Iterator<Item = (Range<u64>, u64)> {
+        let size = self.size.max(1);
+        let skew = start % size;
+        let grains = self.by_node.get(&node).map_or(&[][..], Vec::as_slice);
+        let mut rest = grains.iter().copied().peekable();
+        let range = move |number: u32| u64::from(number) * size..(u64::from(number) + 1) * size;
+        let chunk = move |number: u32| (start - skew + u64::from(number) * size) / HUGE;
+        std::iter::from_fn(move || {
+            let (number, pages) = rest.next()?;
+            let (mut piece, mut bytes) = (range(number), u64::from(pages) * PAGE);
+            let first = (start - skew + piece.start).max(start) - start;
+            let is_huge =
+                size < HUGE && self.huge.next(start, first).is_some_and(|run| run.start <= first);
+            while is_huge
+                && let Some((next, pages)) = rest.next_if(|&(next, _)| chunk(next) == chunk(number))
+            {
+                piece.end = range(next).end;
+                bytes += u64::from(pages) * PAGE;
+            }
+            Some((piece, bytes))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    const NODE: NodeId = NodeId(0);
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn grains_are_small_against_what_is_balanced() {
+        assert_eq!(grain_bytes(64 * MIB, None), LEAST);
+        assert_eq!(grain_bytes(1 << 30, None), 512 << 10);
+        assert_eq!(grain_bytes(1 << 40, None), HUGE);
+        assert_eq!(grain_bytes(64 * MIB, Some(HUGE)), HUGE);
+        assert_eq!(grain_bytes(0, None), LEAST);
+    }
+
+    #[test]
+    fn pages_of_other_nodes_between_two_grains_do_not_divide_a_range() {
+        let (mut grains, at) = (Grains::default(), (0, LEAST));
+        for index in 0..8 {
+            grains.add(
+                NodeId(index % 2),
+                at,
+                u64::from(index) * LEAST..(u64::from(index) + 1) * LEAST,
+                false,
+            );
+        }
+        let taken = |range, bytes, is_all| Taken { range, bytes, is_all };
+        assert_eq!(grains.take(NODE, at.0, 0, 2 * LEAST), taken(0..3 * LEAST, 2 * LEAST, false));
+        let rest = grains.take(NODE, at.0, 3 * LEAST, u64::MAX);
+        assert_eq!(rest, taken(4 * LEAST..7 * LEAST, 2 * LEAST, true));
+        assert_eq!(grains.bytes().collect::<Vec<_>>(), [(NODE, 4 * LEAST), (NodeId(1), 4 * LEAST)]);
+    }
+
+    #[test]
+    fn huge_pages_are_not_cut() {
+        let (mut grains, at) = (Grains::default(), (HUGE - LEAST, LEAST));
+        grains.add(NODE, at, 0..LEAST, false);
+        grains.add(NODE, at, LEAST..LEAST + 2 * HUGE, true);
+        let (begin, end) = (0, LEAST + HUGE);
+        let taken = |begin, most| {
+            let taken = grains.take(NODE, at.0, begin, most);
+            (taken.range, taken.bytes)
+        };
+        assert_eq!(taken(begin, HUGE + 3 * LEAST), (0..end, HUGE + LEAST));
+        assert_eq!(taken(end, HUGE), (end..end + HUGE, HUGE));
+        assert_eq!(taken(begin, LEAST), (0..LEAST, LEAST));
+    }
+
+    proptest! {
+        /// Never more than asked for, and less only by what the smallest grain has that is left.
+        #[test]
+        fn what_is_taken_is_there(
+            pages in vec((0..400u64, 1..40u64), 1..40),
+            page in 0..1024u64,
+            most in 0..20_000u64,
+        ) {
+            let (at, mut all) = ((page * PAGE, LEAST), std::collections::BTreeSet::new());
+            let mut halves = [Grains::default(), Grains::default()];
+            for (index, (first, count)) in pages.into_iter().enumerate() {
+                for page in first..first + count {
+                    if all.insert(page) {
+                        halves[index % 2].add(NODE, at, page * PAGE..(page + 1) * PAGE, false);
+                    }
+                }
+            }
+            let [mut grains, other] = halves;
+            grains.join(Grains::default());
+            grains.join(other);
+            let taken = grains.take(NODE, at.0, 0, most * PAGE);
+            let sum = taken.bytes;
+            prop_assert!(sum <= most * PAGE);
+            let within = taken.range.start / PAGE..taken.range.end / PAGE;
+            prop_assert_eq!(all.range(within).count() as u64 * PAGE, sum);
+            prop_assert_eq!(taken.is_all, sum == all.len() as u64 * PAGE);
+            prop_assert!(sum + LEAST > (most.min(all.len() as u64)) * PAGE);
+        }
+    }
+}
