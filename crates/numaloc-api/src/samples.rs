@@ -229,6 +229,13 @@ pub fn plan() -> PlanSummary {
         extent_moves: Vec::new(),
         skipped_extents: Vec::new(),
         source: v1::PageSource::Unspecified.into(),
+        benefit: Some(v1::Benefit {
+            min_percent: 1.0,
+            max_percent: 17.0,
+            source: v1::LatencySource::Bench.into(),
+            latency_before: 143.0,
+            latency_after: 98.0,
+        }),
     })
 }
 

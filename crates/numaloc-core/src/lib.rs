@@ -105,6 +105,7 @@ pub use machine::{
     process::{self, Identity, Process, Thread, Threads},
     protection::{self, Protection},
     room::{self, CacheStop, MakeRoom, Taken},
+    speeds::{self, LatencySource, Speed, SpeedTable, Speeds},
     supply::{self, HugetlbSource, Supply},
     topology::{self, HugePool, Node, NodeMemory, Topology},
 };
@@ -118,7 +119,9 @@ pub use memory::{
     stripe::{self, Indexing, Origin, Stripe},
 };
 pub use plan::{
-    CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, WideThread, cache_move, exchange,
+    CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, WideThread,
+    benefit::{self, Benefit, Waits},
+    cache_move, exchange,
     offload::{self, Offload, OffloadUse},
     planner,
     route::{self, Route, Routes},

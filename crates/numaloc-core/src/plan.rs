@@ -1,5 +1,6 @@
 //! A plan: decisions and totals, never page addresses.
 
+pub mod benefit;
 pub mod cache_move;
 pub mod exchange;
 pub mod offload;
@@ -23,7 +24,10 @@ use crate::{
         locality::{Locality, Share},
         stripe::Stripe,
     },
-    plan::route::Routes,
+    plan::{
+        benefit::{Benefit, Waits},
+        route::Routes,
+    },
     result::account::Reason,
 };
 use std::{
@@ -232,6 +236,8 @@ pub struct Plan {
     pub unasked_bytes: u64,
     /// How the most used memory is found, which is moved first: see [`Self::hottest_first`].
     pub order: HeatSource,
+    /// How long CPUs wait for what is to move, now and then; `None` if nothing is to move.
+    pub waits: Option<Waits>,
 }
 
 /// With [`Order::Probed`], measure only if the move takes at least this many times as long. So the measurement delays a
@@ -313,6 +319,12 @@ impl Plan {
             local_bytes: local_bytes + self.expected_bytes,
             remote_bytes: remote_bytes.saturating_sub(self.expected_bytes),
         }
+    }
+
+    /// What the move would bring; `None` if nothing is expected to move.
+    pub fn benefit(&self) -> Option<Benefit> {
+        let Share { local_bytes, remote_bytes } = self.locality.overall;
+        self.waits?.benefit(self.expected_bytes, local_bytes + remote_bytes)
     }
 
     /// Whether every process is skipped.

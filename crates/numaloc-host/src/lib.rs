@@ -12,7 +12,7 @@
 //! | `target` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
 //! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, file systems of mappings, merged and remapped pages, who joins meanwhile |
 //! | [`changes`] | all that writes to the host |
-//! | `views` | looks that move nothing: the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]) |
+//! | `views` | looks that move nothing: the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]), remote memory traffic ([`traffic`]) |
 //! | `fake`, `fuzz` | trees of files for tests |
 //!
 //! ## How the host is read
@@ -75,7 +75,7 @@ pub use files::{
     wait::wait,
 };
 pub use limits::{page_size::check_page_size, probe};
-pub use nodes::{hmat, node_memory::NodeMemoryReader, topology};
+pub use nodes::{hmat, measured, node_memory::NodeMemoryReader, topology};
 pub use survey::{
     Survey, Surveyor,
     arrivals::{Arrivals, Groups},
@@ -108,7 +108,7 @@ pub use views::{
     movers::{PageMover, movers},
     picture::Viewer,
     sight::sight,
-    speed,
+    speed, traffic,
 };
 
 #[cfg(any(test, feature = "fake"))]

@@ -1,6 +1,7 @@
-//! NUMA nodes: topology, tiers, free memory, and memory that reclaim spares.
+//! NUMA nodes: topology, tiers, speed of their memory, free memory, and memory that reclaim spares.
 
 pub mod hmat;
+pub mod measured;
 pub(crate) mod node_memory;
 pub(crate) mod protected;
 pub(crate) mod tiers;

@@ -8,3 +8,4 @@ pub(crate) mod movers;
 pub(crate) mod picture;
 pub(crate) mod sight;
 pub mod speed;
+pub mod traffic;

@@ -2,6 +2,7 @@
 
 mod advise;
 mod bench;
+mod benefit;
 mod carried;
 mod cells;
 mod colour;

@@ -6,7 +6,7 @@ use super::{
     outcome::left,
 };
 use crate::v1;
-use numaloc_core::{Mapping, Move, NodeId, Plan, Routes, Share, Skipped, Taken};
+use numaloc_core::{Benefit, Mapping, Move, NodeId, Plan, Routes, Share, Skipped, Taken};
 use std::{collections::BTreeMap, time::Duration};
 
 impl From<&Plan> for v1::Plan {
@@ -33,6 +33,7 @@ impl From<&Plan> for v1::Plan {
             beyond_pool_bytes: int(plan.beyond_pool_bytes),
             expected_room: plan.rooms().map(room).collect(),
             overall_after: Some(overall_after(plan).into()),
+            benefit: plan.benefit().map(Into::into),
             ..Self::default()
         }
     }
@@ -45,6 +46,18 @@ impl v1::Plan {
             extent_moves: plan.moves.iter().map(|planned| extent_move(plan, planned)).collect(),
             skipped_extents: plan.skipped.iter().map(|each| skipped_extent(plan, each)).collect(),
             ..plan.into()
+        }
+    }
+}
+
+impl From<Benefit> for v1::Benefit {
+    fn from(benefit: Benefit) -> Self {
+        Self {
+            min_percent: benefit.min_percent,
+            max_percent: benefit.max_percent,
+            source: v1::LatencySource::from(benefit.waits.source).into(),
+            latency_before: benefit.waits.before,
+            latency_after: benefit.waits.after,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
         locality::{Locality, Share},
         mempolicy::Mempolicy,
     },
-    plan::{CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, route::Routes},
+    plan::{CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, benefit, route::Routes},
     result::account::Reason,
 };
 use std::collections::BTreeMap;
@@ -140,6 +140,7 @@ impl<'a> Planner<'a> {
             unplaced_bytes: 0,
             unasked_bytes: 0,
             order: HeatSource::Address,
+            waits: None,
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);
@@ -305,6 +306,7 @@ impl<'a> Planner<'a> {
             }
         }
         self.plan.moves = moves;
+        self.plan.waits = benefit::of_plan(self.scene.topology, &self.plan);
         let expected = self.plan.expected_bytes as f64;
         let huge = (self.plan.huge_bytes as f64).min(expected);
         self.plan.expected_seconds = huge / HUGE_RATE + (expected - huge) / BASE_RATE;

@@ -9,6 +9,7 @@ use crate::{
     Error, Roots,
     files::read,
     nodes::{
+        hmat, measured,
         node_memory::{self, NodeMemoryReader},
         tiers,
     },
@@ -21,7 +22,7 @@ use hwlocality::{
     },
 };
 use numaloc_core::{
-    CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Options, Topology,
+    CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Options, Speeds, Topology,
     ids::{INDEX_MAX, Index},
 };
 use std::{collections::BTreeMap, io};
@@ -48,7 +49,13 @@ pub fn read_by(roots: &Roots, reader: &NodeMemoryReader) -> Result<Topology, Err
     fill(roots, reader, &mut nodes)?;
     let offline = with_cpus_offline(roots, &nodes);
     let topology = Topology::new(nodes, listed_distances(roots, &online)?);
-    Ok(topology.with_tiers(tiers::read(roots)).with_cpus_offline(offline))
+    Ok(completed(roots, topology).with_cpus_offline(offline))
+}
+
+/// Adds what is in files of its own: tiers, and the speed of memory.
+fn completed(roots: &Roots, topology: Topology) -> Topology {
+    let speeds = Speeds { measured: measured::read(roots), firmware: hmat::read(roots) };
+    topology.with_tiers(tiers::read(roots)).with_speeds(speeds)
 }
 
 /// The same as far as it says where memory belongs: the online nodes with their CPUs and distances, and how much memory each
@@ -100,7 +107,7 @@ pub fn by_hwloc(roots: &Roots) -> Result<Topology, Error> {
     fill(roots, &reader, &mut nodes)?;
     let offline = with_cpus_offline(roots, &nodes);
     let topology = Topology::new(nodes, distances(&hwloc));
-    Ok(topology.with_tiers(tiers::read(roots)).with_cpus_offline(offline))
+    Ok(completed(roots, topology).with_cpus_offline(offline))
 }
 
 /// The nodes that have CPUs, all offline. A node's directory links to each CPU that is present

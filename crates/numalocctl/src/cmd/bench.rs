@@ -13,7 +13,7 @@ use crate::{
 };
 use numaloc_api::timestamp;
 use numaloc_core::{Node, NodeId, Supply, Topology, speed::Pair};
-use numaloc_host::{Roots, check_page_size, hmat, read, speed, topology};
+use numaloc_host::{Roots, check_page_size, read, speed, topology};
 use std::{
     io::{IsTerminal, stderr},
     time::SystemTime,
@@ -85,7 +85,7 @@ fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
         memory_bytes: bytes,
         huge_pages: how.huge,
         seconds: args.seconds.as_secs_f64(),
-        pairs: documents(pairs, roots, &topology),
+        pairs: documents(pairs, &topology),
         left_out,
     })
 }
@@ -114,8 +114,8 @@ fn report(cpu_node: NodeId, memory_node: NodeId, done: usize, all: usize) {
     }
 }
 
-fn documents(pairs: Vec<Pair>, roots: &Roots, topology: &Topology) -> Vec<PairDoc> {
-    let firmware = hmat::read(roots);
+fn documents(pairs: Vec<Pair>, topology: &Topology) -> Vec<PairDoc> {
+    let firmware = &topology.speeds().firmware;
     let document = |pair: Pair| {
         let Pair { cpu_node, memory_node, latency_ns, bandwidth } = pair;
         let by_firmware = firmware.get(&(cpu_node, memory_node)).copied().unwrap_or_default();
@@ -125,8 +125,8 @@ fn documents(pairs: Vec<Pair>, roots: &Roots, topology: &Topology) -> Vec<PairDo
             distance: topology.distance(cpu_node, memory_node),
             latency_ns: (latency_ns * 10.0).round() / 10.0,
             bandwidth_bytes_per_second: bandwidth as u64,
-            firmware_latency_ns: by_firmware.read_latency_ns,
-            firmware_bandwidth_bytes_per_second: by_firmware.read_bandwidth,
+            firmware_latency_ns: by_firmware.latency_ps.map(|latency_ps| latency_ps / 1000),
+            firmware_bandwidth_bytes_per_second: by_firmware.bandwidth,
         }
     };
     pairs.into_iter().map(document).collect()

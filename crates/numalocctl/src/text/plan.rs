@@ -1,6 +1,7 @@
 //! Prints the answers of `numalocctl plan` as text.
 
 use super::{
+    benefit::benefit,
     cells::{kind, process as named, skip, source, why},
     colour::{self, Style},
     homes::homes,
@@ -81,7 +82,10 @@ fn head(plan: &v1::Plan, options: &Options, limits: &v1::Limits) -> String {
         flows => format!(": {flows}"),
     };
     let expected = size(plan.expected_bytes);
-    format!("would move: {expected}{of}{flows}\nlocal: {shares}\n{}", takes(plan, options, limits))
+    let takes = takes(plan, options, limits);
+    let brings = plan.benefit.as_ref().and_then(benefit);
+    let brings = brings.map(|brings| format!("benefit: {brings}\n")).unwrap_or_default();
+    format!("would move: {expected}{of}{flows}\nlocal: {shares}\n{takes}{brings}")
 }
 
 /// How long it takes at the profile's pace or at the rate of the limits, and whether that is longer than they allow.
