@@ -236,6 +236,8 @@ pub fn plan() -> PlanSummary {
             latency_before: 143.0,
             latency_after: 98.0,
         }),
+        weights: vec![v1::NodeWeight { node_id: 8, weight: 3 }],
+        weight_source: v1::WeightSource::Hmat.into(),
     })
 }
 

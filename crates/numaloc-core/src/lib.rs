@@ -97,7 +97,11 @@ pub use ask::{
     home_rule::{self, HomeRule},
     options::{self, Options},
     pace::{self, GuardBounds, NumaBalancing, Order, Pace, Pacing, Profile},
-    placement::{self, Placement, weighted::Weights},
+    placement::{
+        self, Placement,
+        bandwidth::{ByBandwidth, KnownWeights, UnknownBandwidth, WeightSource},
+        weighted::Weights,
+    },
 };
 pub use home::claim::{self, Claim, Claims};
 pub use machine::{

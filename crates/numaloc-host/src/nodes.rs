@@ -6,3 +6,4 @@ pub(crate) mod node_memory;
 pub(crate) mod protected;
 pub(crate) mod tiers;
 pub mod topology;
+pub(crate) mod weights;

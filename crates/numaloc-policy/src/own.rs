@@ -60,7 +60,7 @@ pub fn is_of_policies(field: &FieldDescriptor) -> bool {
     match field.parent_message().name() {
         "Schedule" => matches!(field.name(), "spec" | "interval" | "jitter" | "paused"),
         "MigrationSpec" => field.name() != "target",
-        "Policy" => !matches!(field.name(), "tenant" | "interleave" | "weighted"),
+        "Policy" => !matches!(field.name(), "tenant" | "interleave" | "weighted" | "bandwidth"),
         _ => true,
     }
 }

@@ -3,7 +3,7 @@
 use crate::{Problem, Violations, v1, value};
 use numaloc_core::{
     CacheStop, Compact, HeatSource, HomeRule, HugetlbSource, Kind, LatencySource, MakeRoom,
-    NumaBalancing, Offload, Order, Profile, Reason, Skip, advise::FindingKind,
+    NumaBalancing, Offload, Order, Profile, Reason, Skip, WeightSource, advise::FindingKind,
 };
 use std::time::{Duration, SystemTime};
 
@@ -95,6 +95,9 @@ impl Known for v1::LabelSelectorOperator {
 
 enum_names!(both LatencySource => v1::LatencySource {
     Bench => Bench, Hmat => Hmat, Distances => Distances,
+});
+enum_names!(both WeightSource => v1::WeightSource {
+    Kernel => Kernel, Hmat => Hmat, Bench => Bench,
 });
 enum_names!(both FindingKind => v1::FindingKind {
     PinnedRemote => PinnedRemote, PinnedAcross => PinnedAcross, UnpinnedFits => UnpinnedFits,

@@ -2,7 +2,7 @@
 
 use super::{check::count, names::index};
 use crate::{Problem, Violations, v1, v1::policy::Placement as Message};
-use numaloc_core::{NodeId, NodeSet, Options, Placement, Weights, ids::INDEX_MAX};
+use numaloc_core::{ByBandwidth, NodeId, NodeSet, Options, Placement, Weights, ids::INDEX_MAX};
 
 /// Most nodes that a request may name: the largest number that the kernel supports.
 const NODES_MAX: usize = 1024;
@@ -22,16 +22,16 @@ pub fn read(
             (Some(node_set(&at("nodes.node_ids"), &nodes.node_ids, bad)), Placement::Home)
         }
         Some(Message::Interleave(from)) => {
-            let (field, named) = (at("interleave.node_ids"), !from.node_ids.is_empty());
-            let nodes = named.then(|| node_set(&field, &from.node_ids, bad));
-            if nodes.as_ref().is_some_and(|nodes| nodes.len() == 1) {
-                bad.push(field, SEVERAL);
-            }
+            let nodes = several(&at("interleave.node_ids"), &from.node_ids, bad);
             (None, Placement::Interleave(nodes))
         }
         Some(Message::Weighted(from)) => {
             let weights = weights(&at("weighted.weights"), &from.weights, bad);
             (None, weights.map_or(Placement::Home, Placement::Weighted))
+        }
+        Some(Message::Bandwidth(from)) => {
+            let nodes = several(&at("bandwidth.node_ids"), &from.node_ids, bad);
+            (None, Placement::Bandwidth(ByBandwidth { nodes, known: None }))
         }
     }
 }
@@ -49,18 +49,35 @@ pub fn written(options: &Options) -> Message {
             Message::Interleave(v1::InterleavePlacement { node_ids })
         }
         (Placement::Weighted(weights), _) => {
-            let one = |(node, weight): (NodeId, u8)| {
-                let node_id = index(node.0);
-                v1::NodeWeight { node_id, weight: weight.into() }
-            };
-            let weights = weights.iter().map(one).collect();
-            Message::Weighted(v1::WeightedPlacement { weights })
+            Message::Weighted(v1::WeightedPlacement { weights: node_weights(weights) })
+        }
+        (Placement::Bandwidth(by), _) => {
+            let node_ids = by.nodes.as_ref().map(list).unwrap_or_default();
+            Message::Bandwidth(v1::BandwidthPlacement { node_ids })
         }
     }
 }
 
 /// Why a placement on several nodes that names one is invalid.
 const SEVERAL: Problem = Problem::Malformed { expected: "two nodes or more" };
+
+/// Nodes with their weights.
+pub fn node_weights(weights: &Weights) -> Vec<v1::NodeWeight> {
+    let one = |(node, weight): (NodeId, u8)| v1::NodeWeight {
+        node_id: index(node.0),
+        weight: weight.into(),
+    };
+    weights.iter().map(one).collect()
+}
+
+/// The nodes of a placement on several nodes; `None` if none is named.
+fn several(field: &str, from: &[i32], bad: &mut Violations) -> Option<NodeSet> {
+    let nodes = (!from.is_empty()).then(|| node_set(field, from, bad));
+    if nodes.as_ref().is_some_and(|nodes| nodes.len() == 1) {
+        bad.push(field, SEVERAL);
+    }
+    nodes
+}
 
 /// `None`: they are not valid.
 fn weights(field: &str, from: &[v1::NodeWeight], bad: &mut Violations) -> Option<Weights> {

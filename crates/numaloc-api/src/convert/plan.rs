@@ -4,13 +4,18 @@ use super::{
     locality::{flows, node_bytes, resident},
     names::{duration, index, int},
     outcome::left,
+    placement::node_weights,
 };
 use crate::v1;
-use numaloc_core::{Benefit, Mapping, Move, NodeId, Plan, Routes, Share, Skipped, Taken};
+use numaloc_core::{
+    Benefit, ByBandwidth, KnownWeights, Mapping, Move, NodeId, Placement, Plan, Routes, Share,
+    Skipped, Taken,
+};
 use std::{collections::BTreeMap, time::Duration};
 
 impl From<&Plan> for v1::Plan {
     fn from(plan: &Plan) -> Self {
+        let known = known_weights(plan);
         let expected = Duration::try_from_secs_f64(plan.paced_seconds()).unwrap_or(Duration::MAX);
         Self {
             processes: plan.processes.iter().map(Into::into).collect(),
@@ -34,6 +39,8 @@ impl From<&Plan> for v1::Plan {
             expected_room: plan.rooms().map(room).collect(),
             overall_after: Some(overall_after(plan).into()),
             benefit: plan.benefit().map(Into::into),
+            weights: known.map_or_else(Vec::new, |known| node_weights(&known.weights)),
+            weight_source: known.map_or(0, |known| v1::WeightSource::from(known.source).into()),
             ..Self::default()
         }
     }
@@ -59,6 +66,13 @@ impl From<Benefit> for v1::Benefit {
             latency_before: benefit.waits.before,
             latency_after: benefit.waits.after,
         }
+    }
+}
+
+fn known_weights(plan: &Plan) -> Option<&KnownWeights> {
+    match &plan.options.placement {
+        Placement::Bandwidth(ByBandwidth { known, .. }) => known.as_ref(),
+        _ => None,
     }
 }
 

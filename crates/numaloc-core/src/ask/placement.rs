@@ -4,11 +4,19 @@
 //! several nodes by the [index](crate::Origin) of each folio, as the kernel does for a mempolicy of the same name. So the node
 //! of a page is known without a list of addresses, and pages that the kernel itself has placed in this way stay.
 
+pub mod bandwidth;
 pub mod home;
 pub mod interleave;
 pub mod weighted;
 
-use crate::{ask::placement::weighted::Weights, machine::ids::NodeSet, memory::cycle::Cycle};
+use crate::{
+    ask::placement::{
+        bandwidth::{ByBandwidth, UnknownBandwidth},
+        weighted::Weights,
+    },
+    machine::{ids::NodeSet, topology::Topology},
+    memory::cycle::Cycle,
+};
 
 /// Where the pages of a process belong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +28,8 @@ pub enum Placement {
     Interleave(Option<NodeSet>),
     /// As interleaved, with as many folios in a row on each node as its weight says.
     Weighted(Weights),
+    /// As weighted, with the weights of the machine on which the plan is made ([`Placement::on`]).
+    Bandwidth(ByBandwidth),
 }
 
 impl Placement {
@@ -31,7 +41,7 @@ impl Placement {
         match self {
             Self::Home => home::NAME,
             Self::Interleave(_) => interleave::NAME,
-            Self::Weighted(_) => weighted::NAME,
+            Self::Weighted(_) | Self::Bandwidth(_) => weighted::NAME,
         }
     }
 
@@ -41,6 +51,7 @@ impl Placement {
             Self::Home => None,
             Self::Interleave(nodes) => nodes.clone(),
             Self::Weighted(weights) => Some(weights.nodes()),
+            Self::Bandwidth(by) => by.nodes.clone(),
         }
     }
 
@@ -55,6 +66,18 @@ impl Placement {
             Self::Home => None,
             Self::Interleave(_) => Some(interleave::cycle(nodes)),
             Self::Weighted(weights) => Some(weights.cycle()),
+            Self::Bandwidth(by) => by.cycle(nodes),
+        }
+    }
+
+    /// The placement on this machine: what depends on it is looked up.
+    ///
+    /// # Errors
+    /// [`UnknownBandwidth`].
+    pub fn on(self, topology: &Topology) -> Result<Self, UnknownBandwidth> {
+        match self {
+            Self::Bandwidth(by) => by.on(topology).map(Self::Bandwidth),
+            placement => Ok(placement),
         }
     }
 }

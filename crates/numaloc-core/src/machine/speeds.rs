@@ -22,6 +22,17 @@ pub struct Speeds {
     pub measured: SpeedTable,
     /// By the firmware (ACPI HMAT, CDAT). The kernel shows the best initiators of a node alone, so most pairs are not known.
     pub firmware: SpeedTable,
+    /// The kernel's weights for MPOL_WEIGHTED_INTERLEAVE (`/sys/kernel/mm/mempolicy/weighted_interleave`); empty before 6.9.
+    pub kernel_weights: BTreeMap<NodeId, u8>,
+    /// Whether the kernel computes these weights itself (since 6.16, where the directory has a file `auto`).
+    pub kernel_computes_weights: bool,
+}
+
+impl Speeds {
+    /// Whether the kernel's weights mean something: it has computed them, or somebody has written one. Else all of them are 1.
+    pub fn are_weights_set(&self) -> bool {
+        self.kernel_computes_weights || self.kernel_weights.values().any(|&weight| weight != 1)
+    }
 }
 
 /// Where latencies are from.

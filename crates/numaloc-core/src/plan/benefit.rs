@@ -135,7 +135,8 @@ mod tests {
         measured: &[(NodeId, NodeId, u64)],
         firmware: &[(NodeId, NodeId, u64)],
     ) -> Topology {
-        let speeds = Speeds { measured: table(measured), firmware: table(firmware) };
+        let speeds =
+            Speeds { measured: table(measured), firmware: table(firmware), ..Speeds::default() };
         Topology::new([], [((A, B), 21)]).with_speeds(speeds)
     }
 

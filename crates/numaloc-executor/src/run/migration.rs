@@ -69,7 +69,7 @@ impl<'a> Migration<'a> {
     /// Plans what `options` ask for of the party that `find` finds. `stop` ends its survey.
     ///
     /// # Errors
-    /// The options name nodes or a way of measuring that this host does not have; the party is not found, may not be surveyed,
+    /// The options name nodes or a way of measuring that this host does not have; [`Error::NoBandwidth`]; the party is not found, may not be surveyed,
     /// or has no process left.
     pub fn plan<P: Party>(
         self,
@@ -80,6 +80,10 @@ impl<'a> Migration<'a> {
     ) -> Result<PlannedMigration<P>, P::Error> {
         self.check_options(options)?;
         let Self { roots, topology, memory } = self;
+        let placement = options.placement.clone().on(&topology);
+        let placement =
+            placement.map_err(|unknown| Error::NoBandwidth { nodes: unknown.0.to_string() })?;
+        let options = &Options { placement, ..options.clone() };
         let mut party = find(&topology)?;
         let surveyor = Surveyor { roots, topology: &topology, options, policies, stop };
         let (survey, seen) = party.survey(surveyor)?;

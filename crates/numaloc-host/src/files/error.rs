@@ -145,6 +145,12 @@ pub enum Error {
         reason: &'static str,
         available: String,
     },
+    /// The bandwidth of nodes is not known, and weights were to follow from it.
+    #[error(
+        "the bandwidth of node {nodes} is not known: this kernel has no weights, HMAT has no value, and numalocctl bench has not \
+         measured it; give numbers, on the command line for example --weights 0=3,1=1"
+    )]
+    NoBandwidth { nodes: String },
     /// A placement on several nodes has only one.
     #[error(
         "the placement {placement} needs two nodes or more, and this target has node {nodes} alone: name them, on the command line with --nodes"
@@ -260,6 +266,7 @@ impl Error {
             | Self::SeveralCgroups { .. }
             | Self::BadNode { .. }
             | Self::NarrowPlacement { .. }
+            | Self::NoBandwidth { .. }
             | Self::NodesForbidden { .. }
             | Self::NoDamon { .. } => ErrorKind::Usage,
             Self::Systemd { .. }

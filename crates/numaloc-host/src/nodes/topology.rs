@@ -11,7 +11,7 @@ use crate::{
     nodes::{
         hmat, measured,
         node_memory::{self, NodeMemoryReader},
-        tiers,
+        tiers, weights,
     },
 };
 use hwlocality::{
@@ -54,7 +54,8 @@ pub fn read_by(roots: &Roots, reader: &NodeMemoryReader) -> Result<Topology, Err
 
 /// Adds what is in files of its own: tiers, and the speed of memory.
 fn completed(roots: &Roots, topology: Topology) -> Topology {
-    let speeds = Speeds { measured: measured::read(roots), firmware: hmat::read(roots) };
+    let (measured, firmware) = (measured::read(roots), hmat::read(roots));
+    let speeds = weights::read(roots, Speeds { measured, firmware, ..Speeds::default() });
     topology.with_tiers(tiers::read(roots)).with_speeds(speeds)
 }
 

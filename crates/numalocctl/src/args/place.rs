@@ -6,7 +6,7 @@ use super::{
 };
 use crate::exit::Failure;
 use clap::Args;
-use numaloc_core::{NodeSet, Placement, Weights};
+use numaloc_core::{ByBandwidth, NodeSet, Placement, Weights, placement::weighted::BadWeights};
 
 /// The placement of a plan. What is not given leaves it as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -15,12 +15,20 @@ pub struct PlaceArgs {
     /// interleave, or weighted with --weights [default: home]
     #[arg(long, value_name = "PLACEMENT", value_parser = by_name(Kind::ALL, Kind::name), conflicts_with = "to")]
     pub place: Option<Kind>,
-    /// The nodes of --place interleave, written as for --to [default: those of the CPUs]
+    /// The nodes of --place interleave, or of --weights bandwidth, written as for --to [default: those of the CPUs]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true, requires = "place")]
     pub nodes: Option<Nodes>,
-    /// For --place weighted: how many pages in a row each node gets, from 1 to 255, such as 0=3,1=1
+    /// For --place weighted: how many pages in a row each node gets, from 1 to 255, such as 0=3,1=1; or bandwidth: the kernel's own
+    /// weights, else by the bandwidths of HMAT or of numalocctl bench
     #[arg(long, value_name = "WEIGHTS", value_parser = parse_weights, allow_hyphen_values = true, requires = "place")]
-    pub weights: Option<Weights>,
+    pub weights: Option<WeightArg>,
+}
+
+/// Weights as numbers, or what they follow from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WeightArg {
+    Numbers(Weights),
+    Bandwidth,
 }
 
 /// The placements, without what they need.
@@ -43,8 +51,11 @@ impl Kind {
     }
 }
 
-fn parse_weights(text: &str) -> Result<Weights, String> {
-    text.parse::<Weights>().map_err(|bad| bad.to_string())
+fn parse_weights(text: &str) -> Result<WeightArg, String> {
+    match text {
+        "bandwidth" => Ok(WeightArg::Bandwidth),
+        text => text.parse().map(WeightArg::Numbers).map_err(|bad: BadWeights| bad.to_string()),
+    }
 }
 
 impl PlaceArgs {
@@ -81,9 +92,15 @@ impl PlaceArgs {
                 _ => Ok(Placement::Interleave(nodes)),
             },
             (Some(Kind::Weighted), None) => {
-                usage("--place weighted needs --weights, such as 0=3,1=1".into())
+                usage("--place weighted needs --weights, such as 0=3,1=1, or bandwidth".into())
             }
-            (Some(Kind::Weighted), Some(weights)) => {
+            (Some(Kind::Weighted), Some(WeightArg::Bandwidth)) => match &nodes {
+                Some(only) if only.len() == 1 => usage(format!(
+                    "--weights bandwidth needs two nodes or more, and --nodes is {only}"
+                )),
+                _ => Ok(Placement::Bandwidth(ByBandwidth { nodes, known: None })),
+            },
+            (Some(Kind::Weighted), Some(WeightArg::Numbers(weights))) => {
                 let weighted = weights.nodes();
                 let nodes = nodes.unwrap_or_else(|| weighted.clone());
                 let (extra, missing) = (weighted.minus(&nodes), nodes.minus(&weighted));
@@ -132,6 +149,12 @@ mod tests {
         let weighted = Ok(Placement::Weighted("0=3,8=1".parse().expect("valid")));
         assert_eq!(placement("--place weighted --weights 0=3,8=1"), weighted);
         assert_eq!(placement("--place weighted --weights 0=3,8=1 --nodes 0,8"), weighted);
+        let bandwidth = |nodes: &str| {
+            Ok(Placement::Bandwidth(ByBandwidth { nodes: nodes.parse().ok(), known: None }))
+        };
+        assert_eq!(placement("--place weighted --weights bandwidth --nodes 0,8"), bandwidth("0,8"));
+        let by_cpus = Ok(Placement::Bandwidth(ByBandwidth::default()));
+        assert_eq!(placement("--place weighted --weights bandwidth"), by_cpus);
     }
 
     #[test]
@@ -140,6 +163,9 @@ mod tests {
             ("--place weighted", "needs --weights"),
             ("--place interleave --weights 0=1,2=1", "needs --place weighted"),
             ("--place interleave --nodes 2", "two nodes or more"),
+            ("--place weighted --weights bandwidth --nodes 2", "two nodes or more"),
+            ("--place interleave --weights bandwidth", "needs --place weighted"),
+            ("--place weighted --weights Bandwidth", "not a node and its weight"),
             ("--place home --nodes 0,2", "use --to"),
             ("--place weighted --weights 0=1,2=1 --nodes 0,2,8", "no weight for node 8"),
             ("--place weighted --weights 0=1,2=1,8=1 --nodes 0,2", "has node 8"),

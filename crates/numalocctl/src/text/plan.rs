@@ -129,7 +129,20 @@ fn tables(plan: &v1::Plan, view: View) -> String {
     all.concat() + gap
 }
 
+/// Weights that were looked up, with where they are from.
+fn weights(plan: &v1::Plan) -> String {
+    let source = match plan.weight_source() {
+        v1::WeightSource::Kernel => "the kernel's, /sys/kernel/mm/mempolicy/weighted_interleave",
+        v1::WeightSource::Hmat => "by the bandwidths of HMAT",
+        v1::WeightSource::Bench => "by the bandwidths of numalocctl bench",
+        v1::WeightSource::Unspecified => return String::new(),
+    };
+    let weights = plan.weights.iter().map(|on| format!("{}={}", on.node_id, on.weight));
+    format!("weights: {} ({source})\n", weights.collect::<Vec<_>>().join(","))
+}
+
 fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
+    text.push_str(&weights(plan));
     if !plan.moves.is_empty() {
         let _ = writeln!(text, "order: {}", order(plan.order()));
     }

@@ -58,6 +58,7 @@ pub fn asked(options: &Options) -> Vec<String> {
 fn placed(placement: &Placement) -> String {
     match placement {
         Placement::Weighted(weights) => format!("{} {weights}", placement.name()),
+        Placement::Bandwidth(_) => format!("{} by bandwidth", placement.name()),
         _ => placement.name().to_owned(),
     }
 }

@@ -121,6 +121,9 @@ fn place() -> impl Strategy<Value = (Option<NodeSet>, Placement)> {
         option::of(nodes(1)).prop_map(|to| (to, Placement::Home)),
         option::of(nodes(2)).prop_map(|nodes| (None, Placement::Interleave(nodes))),
         weighted.prop_map(|weights| (None, Placement::Weighted(weights))),
+        option::of(nodes(2)).prop_map(|nodes| {
+            (None, Placement::Bandwidth(numaloc_core::ByBandwidth { nodes, known: None }))
+        }),
     ]
 }
 

@@ -6,10 +6,11 @@ use prost_reflect::{DynamicMessage, ReflectMessage, Value};
 use std::collections::BTreeSet;
 
 /// Fields that these records leave unset: the other ones of a choice, and what only answers to `PlanMigration` have.
-const UNSET: [&str; 6] = [
+const UNSET: [&str; 7] = [
     "policy.local",
     "policy.interleave",
     "policy.weighted",
+    "policy.bandwidth",
     "plan.extent_moves",
     "plan.skipped_extents",
     "plan.source",
