@@ -238,6 +238,12 @@ pub fn plan() -> PlanSummary {
         }),
         weights: vec![v1::NodeWeight { node_id: 8, weight: 3 }],
         weight_source: v1::WeightSource::Hmat.into(),
+        exposed_bytes: 37,
+        devices: vec![v1::OpenDevices {
+            process: Some(v1::ProcessId { pid: 4711, start_time_ticks: 94_711 }),
+            comm: "redis-server".to_owned(),
+            paths: vec!["/dev/vfio/12".to_owned()],
+        }],
     })
 }
 

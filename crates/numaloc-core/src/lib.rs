@@ -123,7 +123,7 @@ pub use memory::{
     stripe::{self, Indexing, Origin, Stripe},
 };
 pub use plan::{
-    CommonStay, Move, Plan, PlannedProcess, Skip, Skipped, WideThread,
+    CommonStay, Move, OpenDevices, Plan, PlannedProcess, Skip, Skipped, WideThread,
     benefit::{self, Benefit, Waits},
     cache_move, exchange,
     offload::{self, Offload, OffloadUse},

@@ -125,6 +125,15 @@ impl PlannedProcess {
     }
 }
 
+/// Devices that a process has open and that access its memory themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenDevices {
+    /// The index of the process in the plan.
+    pub process: usize,
+    /// Their paths.
+    pub paths: Vec<String>,
+}
+
 /// An extent with pages to move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Move {
@@ -238,6 +247,11 @@ pub struct Plan {
     pub order: HeatSource,
     /// How long CPUs wait for what is to move, now and then; `None` if nothing is to move.
     pub waits: Option<Waits>,
+    /// Bytes that a placement on several nodes is about and that no memory policy binds, so that kernel.numa_balancing may move them
+    /// again; 0 where that is off.
+    pub exposed_bytes: u64,
+    /// Devices that processes have open and that access memory themselves. Looked up for placements on several nodes alone.
+    pub devices: Vec<OpenDevices>,
 }
 
 /// With [`Order::Probed`], measure only if the move takes at least this many times as long. So the measurement delays a

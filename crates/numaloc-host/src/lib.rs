@@ -94,6 +94,7 @@ pub use target::{
     containers::containers,
     cpu_use::CpuUse,
     cpuset::{cpusets, exclusive_cpus},
+    devices::open_devices,
     identify,
     named::{Found, Meant, NamedKind},
     own_process::OwnProcess,

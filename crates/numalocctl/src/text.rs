@@ -31,6 +31,7 @@ mod target;
 pub mod tests;
 mod top;
 mod topology;
+mod wide;
 mod workloads;
 
 pub use advise::{advice, advice_end, finding_lines};

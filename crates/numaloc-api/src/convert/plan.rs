@@ -8,8 +8,8 @@ use super::{
 };
 use crate::v1;
 use numaloc_core::{
-    Benefit, ByBandwidth, KnownWeights, Mapping, Move, NodeId, Placement, Plan, Routes, Share,
-    Skipped, Taken,
+    Benefit, ByBandwidth, KnownWeights, Mapping, Move, NodeId, OpenDevices, Placement, Plan,
+    Routes, Share, Skipped, Taken,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -40,6 +40,8 @@ impl From<&Plan> for v1::Plan {
             overall_after: Some(overall_after(plan).into()),
             benefit: plan.benefit().map(Into::into),
             weights: known.map_or_else(Vec::new, |known| node_weights(&known.weights)),
+            exposed_bytes: int(plan.exposed_bytes),
+            devices: plan.devices.iter().map(|open| devices(plan, open)).collect(),
             weight_source: known.map_or(0, |known| v1::WeightSource::from(known.source).into()),
             ..Self::default()
         }
@@ -66,6 +68,15 @@ impl From<Benefit> for v1::Benefit {
             latency_before: benefit.waits.before,
             latency_after: benefit.waits.after,
         }
+    }
+}
+
+fn devices(plan: &Plan, open: &OpenDevices) -> v1::OpenDevices {
+    let process = &plan.processes[open.process].process;
+    v1::OpenDevices {
+        process: Some(process.identity.into()),
+        comm: process.comm.clone(),
+        paths: open.paths.clone(),
     }
 }
 

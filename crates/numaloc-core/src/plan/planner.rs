@@ -104,6 +104,13 @@ pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> 
     processes.iter().map(claim).collect()
 }
 
+/// Whether the kernel's NUMA balancing looks at this memory: it leaves hugetlb memory and what has a policy (kernel/sched/fair.c,
+/// `task_numa_work`; mm/mempolicy.c, `vma_policy_mof`).
+fn is_exposed(extent: &Extent) -> bool {
+    extent.hugetlb_bytes.is_none()
+        && matches!(extent.policy, Mempolicy::Default | Mempolicy::Unasked)
+}
+
 struct Planner<'a> {
     scene: Scene<'a>,
     claims: Claims,
@@ -141,6 +148,8 @@ impl<'a> Planner<'a> {
             unasked_bytes: 0,
             order: HeatSource::Address,
             waits: None,
+            exposed_bytes: 0,
+            devices: Vec::new(),
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);
@@ -152,6 +161,10 @@ impl<'a> Planner<'a> {
         let Claim { home, allowed, cycle: _ } = self.claims.on_extent(&extent);
         let targets = self.targets(&extent, &home, &allowed);
         self.count(&extent, &home, targets.is_ok());
+        if extent.stripe.is_some() && is_exposed(&extent) {
+            let resident = extent.residency.nodes.values().map(|resident| resident.total_bytes());
+            self.plan.exposed_bytes += resident.sum::<u64>();
+        }
         let options = &self.plan.options;
         let (mut remote, mut shared_bytes, mut elsewhere_bytes) = (BTreeMap::new(), 0, 0);
         let reason_elsewhere = options.reason_elsewhere();

@@ -13,8 +13,11 @@ use crate::{
     },
     run::{exchange::execute_with, partners::InOrder},
 };
-use numaloc_core::{Options, Order, Outcome, Plan, Topology, exchange};
-use numaloc_host::{Error, NodeMemoryReader, Policies, Roots, Survey, Surveyor, heat, topology};
+use numaloc_core::{OpenDevices, Options, Order, Outcome, Plan, Topology, exchange};
+use numaloc_host::{
+    Error, NodeMemoryReader, Policies, Roots, Survey, Surveyor, heat, numa_balancing, open_devices,
+    topology,
+};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A migration that is about to be planned.
@@ -89,12 +92,33 @@ impl<'a> Migration<'a> {
         let (survey, seen) = party.survey(surveyor)?;
         let plan = seen.plan(&topology, options);
         let plan = plan.hottest_first(|| heat::choose(roots, options.order))?;
+        let plan = with_surroundings(roots, plan);
         if plan.processes.is_empty() {
             return Err(Error::Empty { target: party.name() }.into());
         }
         let memory = memory.map_or_else(|| NodeMemoryReader::new(roots), Ok)?;
         let (roots, partners) = (roots.clone(), Partners::default());
         Ok(PlannedMigration { roots, topology, plan, survey, party, memory, partners })
+    }
+}
+
+/// A plan with what works against a placement on several nodes: the kernel's own balancing, and devices.
+fn with_surroundings(roots: &Roots, plan: Plan) -> Plan {
+    if !plan.options.placement.is_wide() {
+        return plan;
+    }
+    // Bit 0 moves pages to where they are touched (Documentation/admin-guide/sysctl/kernel.rst).
+    let is_balancing =
+        numa_balancing::read(roots).ok().flatten().is_some_and(|value| value & 1 != 0);
+    let devices = (0..).zip(&plan.processes).filter(|(_, planned)| planned.skip.is_none());
+    let devices = devices.map(|(process, planned)| {
+        let paths = open_devices(roots, planned.process.identity.pid);
+        OpenDevices { process, paths }
+    });
+    Plan {
+        devices: devices.filter(|open| !open.paths.is_empty()).collect(),
+        exposed_bytes: if is_balancing { plan.exposed_bytes } else { 0 },
+        ..plan
     }
 }
 

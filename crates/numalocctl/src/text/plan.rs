@@ -8,6 +8,7 @@ use super::{
     left_out::{found_members, left_out},
     policy::asked,
     table::{Table, list},
+    wide::warnings,
 };
 use crate::{
     fields::{self, amount},
@@ -51,7 +52,9 @@ pub fn plan(
     }
     colour::words(&text, view, |line| {
         let named = |name| line.starts_with(name).then_some((name, Style::Warning));
-        let warning = ["left out:", "skipped:", "no room:"].into_iter().find_map(named);
+        let warning = ["left out:", "skipped:", "no room:", "warning:", "exposed:"]
+            .into_iter()
+            .find_map(named);
         let is_answer = line.starts_with("would move:") || line == "nothing to move";
         warning.or(is_answer.then_some((line, Style::Heading)))
     })
@@ -143,6 +146,7 @@ fn weights(plan: &v1::Plan) -> String {
 
 fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
     text.push_str(&weights(plan));
+    text.push_str(&warnings(plan));
     if !plan.moves.is_empty() {
         let _ = writeln!(text, "order: {}", order(plan.order()));
     }
