@@ -129,6 +129,12 @@ pub enum Error {
     /// Another process carries advice out, or takes it back.
     #[error("another advise --apply or --undo is running: wait for its end")]
     AdviceTaken,
+    /// Another process switches kernel.numa_balancing.
+    #[error("{by} has switched kernel.numa_balancing for now: wait for its end")]
+    BalancingTaken {
+        /// Who.
+        by: &'static str,
+    },
     /// The target has no process.
     #[error("{target} has no processes")]
     Empty { target: String },
@@ -273,6 +279,7 @@ impl Error {
             | Self::UnitProperty { .. }
             | Self::Affinity { .. }
             | Self::AdviceTaken
+            | Self::BalancingTaken { .. }
             | Self::Hwloc { .. }
             | Self::OneNode { .. }
             | Self::PageSize { .. }
