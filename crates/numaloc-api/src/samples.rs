@@ -239,6 +239,21 @@ pub fn plan() -> PlanSummary {
             nodes: vec![v1::NodeBytes { node_id: 8, bytes: 37 }],
             move_bytes: 38,
         }],
+        benefit: Some(v1::Benefit {
+            min_percent: 1.0,
+            max_percent: 17.0,
+            source: v1::LatencySource::Bench.into(),
+            latency_before: 143.0,
+            latency_after: 98.0,
+        }),
+        weights: vec![v1::NodeWeight { node_id: 8, weight: 3 }],
+        weight_source: v1::WeightSource::Hmat.into(),
+        exposed_bytes: 37,
+        devices: vec![v1::OpenDevices {
+            process: Some(v1::ProcessId { pid: 4711, start_time_ticks: 94_711 }),
+            comm: "redis-server".to_owned(),
+            paths: vec!["/dev/vfio/12".to_owned()],
+        }],
     })
 }
 

@@ -102,7 +102,12 @@ pub use ask::{
     },
     options::{self, Options},
     pace::{self, GuardBounds, NumaBalancing, Order, Pace, Pacing, Profile},
-    placement::{self, BadPlacement, Placement, Portions, balance::Shares, weighted::Weights},
+    placement::{
+        self, BadPlacement, Placement, Portions,
+        balance::Shares,
+        bandwidth::{ByBandwidth, KnownWeights, UnknownBandwidth, WeightSource},
+        weighted::Weights,
+    },
 };
 pub use home::claim::{self, Belonging, Claim, Claims};
 pub use machine::{
@@ -110,6 +115,7 @@ pub use machine::{
     process::{self, Identity, Process, Thread, Threads},
     protection::{self, Protection},
     room::{self, CacheStop, MakeRoom, Taken},
+    speeds::{self, LatencySource, Speed, SpeedTable, Speeds},
     supply::{self, HugetlbSource, Supply},
     topology::{self, HugePool, Node, NodeMemory, Topology},
 };
@@ -124,8 +130,9 @@ pub use memory::{
     stripe::{self, Indexing, Origin, Stripe},
 };
 pub use plan::{
-    CommonStay, Move, NamedMemory, Plan, PlannedProcess, Skip, Skipped, WideThread, cache_move,
-    exchange,
+    CommonStay, Move, NamedMemory, OpenDevices, Plan, PlannedProcess, Skip, Skipped, WideThread,
+    benefit::{self, Benefit, Waits},
+    cache_move, exchange,
     offload::{self, Offload, OffloadUse},
     planner,
     route::{self, Route, Routes},
@@ -134,7 +141,7 @@ pub use result::{
     account::{self, Account, LATE, Reason},
     outcome::{self, CALL_BOUNDS_US, CallStats, Flows, Moved, Outcome, ProcessOutcome},
 };
-pub use views::{advise, live, picture, rotation, speed};
+pub use views::{advise, layout, live, picture, rotation, speed};
 
 /// Size of a base page in bytes on every platform that this project supports (x86-64 and arm64 with 4 KiB pages).
 pub const PAGE: u64 = 4096;

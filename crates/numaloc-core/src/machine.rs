@@ -4,5 +4,6 @@ pub mod ids;
 pub mod process;
 pub mod protection;
 pub mod room;
+pub mod speeds;
 pub mod supply;
 pub mod topology;

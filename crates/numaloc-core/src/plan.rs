@@ -1,5 +1,6 @@
 //! A plan: decisions and totals, never page addresses.
 
+pub mod benefit;
 pub mod blocks;
 pub mod cache_move;
 pub mod exchange;
@@ -25,7 +26,10 @@ use crate::{
         locality::{Locality, Share},
         stripe::Stripe,
     },
-    plan::route::Routes,
+    plan::{
+        benefit::{Benefit, Waits},
+        route::Routes,
+    },
     result::account::Reason,
 };
 use std::{
@@ -121,6 +125,15 @@ impl PlannedProcess {
         named.truncate(WIDE_SHOWN);
         named
     }
+}
+
+/// Devices that a process has open and that access its memory themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenDevices {
+    /// The index of the process in the plan.
+    pub process: usize,
+    /// Their paths.
+    pub paths: Vec<String>,
 }
 
 /// An extent with pages to move.
@@ -257,6 +270,13 @@ pub struct Plan {
     pub unasked_bytes: u64,
     /// How the most used memory is found, which is moved first: see [`Self::hottest_first`].
     pub order: HeatSource,
+    /// How long CPUs wait for what is to move, now and then; `None` if nothing is to move.
+    pub waits: Option<Waits>,
+    /// Bytes that a placement on several nodes is about and that no memory policy binds, so that kernel.numa_balancing may move them
+    /// again; 0 where that is off.
+    pub exposed_bytes: u64,
+    /// Devices that processes have open and that access memory themselves. Looked up for placements on several nodes alone.
+    pub devices: Vec<OpenDevices>,
 }
 
 /// With [`Order::Probed`], measure only if the move takes at least this many times as long. So the measurement delays a
@@ -338,6 +358,12 @@ impl Plan {
             local_bytes: local_bytes + self.expected_bytes,
             remote_bytes: remote_bytes.saturating_sub(self.expected_bytes),
         }
+    }
+
+    /// What the move would bring; `None` if nothing is expected to move.
+    pub fn benefit(&self) -> Option<Benefit> {
+        let Share { local_bytes, remote_bytes } = self.locality.overall;
+        self.waits?.benefit(self.expected_bytes, local_bytes + remote_bytes)
     }
 
     /// Whether every process is skipped.

@@ -8,11 +8,11 @@
 //! |---|---|
 //! | `files` | one kernel file each, read and parsed, below roots that are passed in; how many page maps are open, and whether they can be read now |
 //! | `limits` | what this host allows: capabilities, PAGEMAP_SCAN, the size of pages |
-//! | `nodes` | NUMA nodes: CPUs, distances, tiers, which devices are attached to them, what the firmware says of their speed, free memory, and cache that cgroups protect |
+//! | `nodes` | NUMA nodes: CPUs, distances, tiers, which devices are attached to them, what firmware, kernel and `numalocctl bench` say of their speed, free memory, and cache that cgroups protect |
 //! | `target` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
 //! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, file systems of mappings, merged and remapped pages, who joins meanwhile |
 //! | [`changes`] | all that writes to the host |
-//! | `views` | looks that move nothing: the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]) |
+//! | `views` | looks that move nothing: the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]), what placements cost ([`spread`]), remote memory traffic ([`traffic`]) |
 //! | `fake`, `fuzz` | trees of files for tests |
 //!
 //! ## How the host is read
@@ -60,7 +60,7 @@ mod survey;
 mod target;
 mod views;
 
-pub use changes::{advised, heat, journal, node_room, numa_balancing};
+pub use changes::{advised, balancing_trial, heat, journal, node_room, numa_balancing};
 pub use files::{
     answering::Answering,
     error::{Error, ErrorKind},
@@ -75,7 +75,7 @@ pub use files::{
     wait::wait,
 };
 pub use limits::{page_size::check_page_size, probe};
-pub use nodes::{devices::Device, hmat, node_memory::NodeMemoryReader, topology};
+pub use nodes::{devices::Device, hmat, measured, node_memory::NodeMemoryReader, topology};
 pub use survey::{
     Survey, Surveyor,
     arrivals::{Arrivals, Groups},
@@ -94,6 +94,7 @@ pub use target::{
     containers::containers,
     cpu_use::CpuUse,
     cpuset::{cpusets, exclusive_cpus},
+    devices::open_devices,
     identify,
     named::{Found, Meant, NamedKind},
     own_process::OwnProcess,
@@ -108,7 +109,7 @@ pub use views::{
     movers::{PageMover, movers},
     picture::Viewer,
     sight::sight,
-    speed,
+    speed, spread, traffic,
 };
 
 #[cfg(any(test, feature = "fake"))]

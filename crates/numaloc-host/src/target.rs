@@ -5,6 +5,7 @@ pub(crate) mod cgroup;
 pub(crate) mod containers;
 pub(crate) mod cpu_use;
 pub(crate) mod cpuset;
+pub(crate) mod devices;
 pub(crate) mod lookup;
 pub(crate) mod named;
 pub(crate) mod own_process;

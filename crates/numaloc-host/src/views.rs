@@ -8,3 +8,5 @@ pub(crate) mod movers;
 pub(crate) mod picture;
 pub(crate) mod sight;
 pub mod speed;
+pub mod spread;
+pub mod traffic;

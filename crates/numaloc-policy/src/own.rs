@@ -62,7 +62,7 @@ pub fn is_of_policies(field: &FieldDescriptor) -> bool {
         "MigrationSpec" => field.name() != "target",
         "Policy" => !matches!(
             field.name(),
-            "tenant" | "interleave" | "weighted" | "balance" | "block" | "maps"
+            "tenant" | "interleave" | "weighted" | "bandwidth" | "balance" | "block" | "maps"
         ),
         _ => true,
     }

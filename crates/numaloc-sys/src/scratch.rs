@@ -20,7 +20,7 @@ pub enum ScratchPages {
     Huge,
 }
 
-/// Private anonymous memory, all of it present, that begins at a multiple of 2 MiB. No other code is given its address as a pointer.
+/// Private anonymous memory that begins at a multiple of 2 MiB. No other code is given its address as a pointer.
 #[derive(Debug)]
 pub struct Scratch {
     mapped: NonNull<libc::c_void>,
@@ -45,7 +45,16 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// The same on a node. The kernel takes the pages from there or not at all: who asks for more than is free has processes killed
+    /// Maps `bytes` in base pages of which none is there yet: each comes where it is first written, and is zero until then. Nothing binds
+    /// them.
+    ///
+    /// # Errors
+    /// Those of mmap(2).
+    pub fn untouched(bytes: usize) -> io::Result<Self> {
+        Self::map(bytes, ScratchPages::Base)
+    }
+
+    /// As [`Scratch::new`], on a node. The kernel takes the pages from there or not at all: who asks for more than is free has processes killed
     /// (mm/oom_kill.c, CONSTRAINT_MEMORY_POLICY).
     ///
     /// # Errors
@@ -114,7 +123,7 @@ impl Scratch {
 
     /// Its content; less than a word at its end is left out.
     pub fn words(&self) -> &[u64] {
-        // SAFETY: the mapping has as many bytes from `start` on, all of them initialized and aligned to 2 MiB, and lives as long as `self`,
+        // SAFETY: the mapping has as many bytes from `start` on, all of them initialized (the kernel has zeros for what was not written) and aligned to 2 MiB, and lives as long as `self`,
         // through which alone it is written.
         unsafe { slice::from_raw_parts(self.start.cast().as_ptr(), self.bytes / WORD) }
     }
@@ -164,6 +173,17 @@ mod tests {
         assert_eq!(scratch.words().len(), (HUGE + 12) / WORD);
         *scratch.words_mut().last_mut().expect("not empty") = u64::MAX;
         assert_eq!(scratch.words().last(), Some(&u64::MAX));
+    }
+
+    #[test]
+    fn untouched_pages_come_when_they_are_written() {
+        let mut scratch = Scratch::untouched(HUGE).expect("2 MiB");
+        let there = |scratch: &Scratch| {
+            scratch.nodes().expect("our own").into_iter().filter(|&node| node >= 0).count()
+        };
+        assert_eq!(there(&scratch), 0);
+        scratch.words_mut()[PAGE / WORD] = 7;
+        assert_eq!((there(&scratch), scratch.words()[0]), (1, 0));
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod web;
 mod workloads;
 
 pub use advise::{AdviseArgs, CarryArgs};
-pub use bench::BenchArgs;
+pub use bench::{BenchArgs, BenchKind};
 pub use connect::ConnectArgs;
 pub use deferred::Deferred;
 use deferred::at_once;
@@ -212,6 +212,9 @@ numalocctl advise --apply\n  numalocctl advise --undo --dry-run"
         /// What they are values of.
         kind: ValueKind,
     },
+    /// Wait for the end of standard input, then put back what bench placement has left.
+    #[command(name = "__put-back", hide = true)]
+    PutBack,
     /// Write files that packages need.
     #[command(subcommand, hide = true)]
     Generate(Deferred<GenerateCommand>),

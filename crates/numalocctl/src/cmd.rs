@@ -112,6 +112,7 @@ fn carry_out(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure>
         Command::Version => version::run(cli, around),
         Command::Completions { shell } => completions::run(*shell),
         Command::Complete { kind } => Ok(complete::run(cli, around, *kind)),
+        Command::PutBack => bench::put_back(around),
         Command::Generate(command) => generate::run(command),
     }
 }

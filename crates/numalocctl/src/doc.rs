@@ -13,7 +13,7 @@ mod top;
 pub use advise::{
     AdviceAppliedDoc, AdviceUndoneDoc, AppliedFinding, FindingEnd, UndoEnd, UndoneChange,
 };
-pub use bench::{BenchDoc, LeftOutDoc, PairDoc};
+pub use bench::{BenchDoc, LeftOutDoc, PairDoc, PlacementBenchDoc, PlacementRunDoc};
 pub use check::{Check, DoctorDoc};
 pub use dsa::{DsaDeviceDoc, DsaDoc, WorkQueueDoc};
 pub use explain::{ExplainDoc, ExplainedSchedule, Sought};

@@ -2,6 +2,7 @@
 
 mod advise;
 mod bench;
+mod benefit;
 mod carried;
 mod cells;
 mod colour;
@@ -21,6 +22,7 @@ mod migration;
 mod named;
 mod numactl;
 mod offload;
+mod placement_bench;
 mod plan;
 mod policy;
 mod schedules;
@@ -31,6 +33,7 @@ mod target;
 pub mod tests;
 mod top;
 mod topology;
+mod wide;
 mod workloads;
 
 pub use advise::{advice, advice_end, finding_lines};
@@ -47,6 +50,7 @@ pub use locality::locality;
 pub use map::{Canvas, map};
 pub use migration::migration;
 pub use numactl::numactl;
+pub use placement_bench::placement_bench;
 pub use plan::plan;
 pub use schedules::{applied, schedule, schedule_line, schedule_states, schedules};
 pub use status::status;

@@ -7,7 +7,7 @@ use super::{
 use crate::v1;
 use numaloc_core::{
     NodeSet,
-    advise::{Exactness, Finding, HostLook, Who},
+    advise::{Exactness, Finding, HostLook, Who, node_fit},
 };
 use std::time::{Duration, SystemTime};
 
@@ -30,7 +30,11 @@ pub struct AdviceView<'a> {
 
 impl From<AdviceView<'_>> for v1::Advice {
     fn from(view: AdviceView<'_>) -> Self {
+        let fit = node_fit(view.look);
         Self {
+            memory_bytes: int(fit.all_bytes),
+            node_fit_bytes: int(fit.fit_bytes),
+            node_fit_count: int32(fit.fit_count),
             findings: view.findings.iter().map(|found| finding(view.look, found)).collect(),
             subject_count: int32(view.look.subjects.len()),
             unreadable_count: int32(view.unreadable),
@@ -70,6 +74,7 @@ fn finding(look: &HostLook, finding: &Finding) -> v1::Finding {
             Duration::try_from_secs_f64(finding.seconds).unwrap_or_default(),
         )),
         weight: finding.weight,
+        benefit: finding.benefit.map(Into::into),
         source: source.into(),
         sampled_pages,
         age: subject.map(|subject| duration(subject.age)),

@@ -2,8 +2,8 @@
 
 use crate::{Problem, Violations, v1, value};
 use numaloc_core::{
-    CacheStop, Compact, HeatSource, HomeRule, HugetlbSource, Kind, MakeRoom, NumaBalancing,
-    Offload, Order, Profile, Reason, Skip, advise::FindingKind,
+    CacheStop, Compact, HeatSource, HomeRule, HugetlbSource, Kind, LatencySource, MakeRoom,
+    NumaBalancing, Offload, Order, Profile, Reason, Skip, WeightSource, advise::FindingKind,
 };
 use std::time::{Duration, SystemTime};
 
@@ -93,6 +93,12 @@ impl Known for v1::LabelSelectorOperator {
     }
 }
 
+enum_names!(both LatencySource => v1::LatencySource {
+    Bench => Bench, Hmat => Hmat, Distances => Distances,
+});
+enum_names!(both WeightSource => v1::WeightSource {
+    Kernel => Kernel, Hmat => Hmat, Bench => Bench,
+});
 enum_names!(both FindingKind => v1::FindingKind {
     PinnedRemote => PinnedRemote, PinnedAcross => PinnedAcross, UnpinnedFits => UnpinnedFits,
     Bound => Bound, Uneven => Uneven, Overcommitted => Overcommitted, Helper => Helper,

@@ -6,7 +6,8 @@ use crate::{
     v1::{map_rule::Placement as Rule, policy::Placement as Message},
 };
 use numaloc_core::{
-    BadPattern, MapRule, NodeId, NodeSet, Options, Pattern, Placement, Weights, ids::INDEX_MAX,
+    BadPattern, ByBandwidth, MapRule, NodeId, NodeSet, Options, Pattern, Placement, Weights,
+    ids::INDEX_MAX,
 };
 
 /// Most nodes that a request may name: the largest number that the kernel supports.
@@ -28,6 +29,7 @@ pub fn read(
         }
         Some(Message::Interleave(from)) => (None, interleave(field, &from, bad)),
         Some(Message::Weighted(from)) => (None, weighted(field, &from, bad)),
+        Some(Message::Bandwidth(from)) => (None, bandwidth(field, &from, bad)),
         Some(Message::Balance(from)) => (None, balance(field, &from, bad)),
         Some(Message::Block(from)) => (None, block(field, &from, bad)),
     }
@@ -45,6 +47,7 @@ pub fn read_maps(field: &str, from: Vec<v1::MapRule>, bad: &mut Violations) -> V
             None | Some(Rule::Local(_)) => Placement::Home,
             Some(Rule::Interleave(from)) => interleave(&field, &from, bad),
             Some(Rule::Weighted(from)) => weighted(&field, &from, bad),
+            Some(Rule::Bandwidth(from)) => bandwidth(&field, &from, bad),
             Some(Rule::Balance(from)) => balance(&field, &from, bad),
             Some(Rule::Block(from)) => block(&field, &from, bad),
         };
@@ -86,6 +89,11 @@ fn weighted(field: &str, from: &v1::WeightedPlacement, bad: &mut Violations) -> 
     weights.map_or(Placement::Home, Placement::Weighted)
 }
 
+fn bandwidth(field: &str, from: &v1::BandwidthPlacement, bad: &mut Violations) -> Placement {
+    let nodes = several(format!("{field}.bandwidth.node_ids"), &from.node_ids, bad);
+    Placement::Bandwidth(ByBandwidth { nodes, known: None })
+}
+
 fn balance(field: &str, from: &v1::BalancePlacement, bad: &mut Violations) -> Placement {
     let named = !from.weights.is_empty();
     let weights = || weights(&format!("{field}.balance.weights"), &from.weights, bad);
@@ -108,6 +116,9 @@ pub fn written(options: &Options) -> Message {
         (Placement::Block(nodes), _) => {
             Message::Block(v1::BlockPlacement { node_ids: all_ids(nodes.as_ref()) })
         }
+        (Placement::Bandwidth(by), _) => {
+            Message::Bandwidth(v1::BandwidthPlacement { node_ids: all_ids(by.nodes.as_ref()) })
+        }
     }
 }
 
@@ -120,6 +131,9 @@ pub fn written_maps(rules: &[MapRule]) -> Vec<v1::MapRule> {
             Placement::Interleave(nodes) => Rule::Interleave(interleaved(nodes.as_ref())),
             Placement::Weighted(weights) => {
                 Rule::Weighted(v1::WeightedPlacement { weights: node_weights(weights) })
+            }
+            Placement::Bandwidth(by) => {
+                Rule::Bandwidth(v1::BandwidthPlacement { node_ids: all_ids(by.nodes.as_ref()) })
             }
             Placement::Balance(weights) => Rule::Balance(balanced(weights.as_ref())),
             Placement::Block(nodes) => {
@@ -142,18 +156,19 @@ fn balanced(weights: Option<&Weights>) -> v1::BalancePlacement {
     v1::BalancePlacement { weights: weights.map(node_weights).unwrap_or_default() }
 }
 
-fn node_weights(weights: &Weights) -> Vec<v1::NodeWeight> {
+/// What a pattern of mappings may be.
+const PATTERN: &str = "a file's path or base name, memfd:NAME, sysv:KEY, anon:NAME, heap, stack, anon, or anon>SIZE such as anon>1G";
+/// Why a placement on several nodes that names one is invalid.
+const SEVERAL: Problem = Problem::Malformed { expected: "two nodes or more" };
+
+/// Nodes with their weights.
+pub fn node_weights(weights: &Weights) -> Vec<v1::NodeWeight> {
     let one = |(node, weight): (NodeId, u8)| v1::NodeWeight {
         node_id: index(node.0),
         weight: weight.into(),
     };
     weights.iter().map(one).collect()
 }
-
-/// What a pattern of mappings may be.
-const PATTERN: &str = "a file's path or base name, memfd:NAME, sysv:KEY, anon:NAME, heap, stack, anon, or anon>SIZE such as anon>1G";
-/// Why a placement on several nodes that names one is invalid.
-const SEVERAL: Problem = Problem::Malformed { expected: "two nodes or more" };
 
 /// `None`: they are not valid.
 fn weights(field: &str, from: &[v1::NodeWeight], bad: &mut Violations) -> Option<Weights> {

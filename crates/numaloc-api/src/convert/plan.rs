@@ -4,15 +4,18 @@ use super::{
     locality::{flows, node_bytes, resident},
     names::{duration, index, int},
     outcome::left,
+    placement::node_weights,
 };
 use crate::v1;
 use numaloc_core::{
-    MapRule, Mapping, Move, NamedMemory, NodeId, Plan, Routes, Share, Skipped, Taken,
+    Benefit, ByBandwidth, KnownWeights, MapRule, Mapping, Move, NamedMemory, NodeId, OpenDevices,
+    Placement, Plan, Routes, Share, Skipped, Taken,
 };
 use std::{collections::BTreeMap, time::Duration};
 
 impl From<&Plan> for v1::Plan {
     fn from(plan: &Plan) -> Self {
+        let known = known_weights(plan);
         let expected = Duration::try_from_secs_f64(plan.paced_seconds()).unwrap_or(Duration::MAX);
         Self {
             processes: plan.processes.iter().map(Into::into).collect(),
@@ -36,6 +39,11 @@ impl From<&Plan> for v1::Plan {
             expected_room: plan.rooms().map(room).collect(),
             overall_after: Some(overall_after(plan).into()),
             named: named(plan),
+            benefit: plan.benefit().map(Into::into),
+            weights: known.map_or_else(Vec::new, |known| node_weights(&known.weights)),
+            exposed_bytes: int(plan.exposed_bytes),
+            devices: plan.devices.iter().map(|open| devices(plan, open)).collect(),
+            weight_source: known.map_or(0, |known| v1::WeightSource::from(known.source).into()),
             ..Self::default()
         }
     }
@@ -60,6 +68,34 @@ fn named(plan: &Plan) -> Vec<v1::NamedMemory> {
         move_bytes: int(named.bytes_to_move),
     };
     rules.map(one).collect()
+}
+
+impl From<Benefit> for v1::Benefit {
+    fn from(benefit: Benefit) -> Self {
+        Self {
+            min_percent: benefit.min_percent,
+            max_percent: benefit.max_percent,
+            source: v1::LatencySource::from(benefit.waits.source).into(),
+            latency_before: benefit.waits.before,
+            latency_after: benefit.waits.after,
+        }
+    }
+}
+
+fn devices(plan: &Plan, open: &OpenDevices) -> v1::OpenDevices {
+    let process = &plan.processes[open.process].process;
+    v1::OpenDevices {
+        process: Some(process.identity.into()),
+        comm: process.comm.clone(),
+        paths: open.paths.clone(),
+    }
+}
+
+fn known_weights(plan: &Plan) -> Option<&KnownWeights> {
+    match &plan.options.placement {
+        Placement::Bandwidth(ByBandwidth { known, .. }) => known.as_ref(),
+        _ => None,
+    }
 }
 
 fn overall_after(plan: &Plan) -> Share {

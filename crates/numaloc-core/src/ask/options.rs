@@ -6,7 +6,7 @@ use crate::{
         home_rule::HomeRule,
         map_rule::MapRule,
         pace::{Order, Pacing},
-        placement::Placement,
+        placement::{Placement, bandwidth::UnknownBandwidth},
     },
     machine::{
         ids::NodeSet,
@@ -83,6 +83,19 @@ impl Options {
     pub fn placements(&self) -> impl Iterator<Item = &Placement> {
         let of_all = self.maps.is_empty().then_some(&self.placement);
         of_all.into_iter().chain(self.maps.iter().map(|rule| &rule.placement))
+    }
+
+    /// The options on this machine: what placements depend on of it is looked up.
+    ///
+    /// # Errors
+    /// [`UnknownBandwidth`].
+    pub fn on(&self, topology: &Topology) -> Result<Self, UnknownBandwidth> {
+        let mut options = self.clone();
+        options.placement = options.placement.on(topology)?;
+        for rule in &mut options.maps {
+            rule.placement = rule.placement.clone().on(topology)?;
+        }
+        Ok(options)
     }
 
     /// Whether some pages belong on one node of several.

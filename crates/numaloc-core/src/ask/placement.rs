@@ -6,13 +6,18 @@
 //! [`block`] divide it by amounts, wherever the pages are ([`surplus`](crate::plan::surplus), [`blocks`](crate::plan::blocks)).
 
 pub mod balance;
+pub mod bandwidth;
 pub mod block;
 pub mod home;
 pub mod interleave;
 pub mod weighted;
 
 use crate::{
-    ask::placement::{balance::Shares, weighted::Weights},
+    ask::placement::{
+        balance::Shares,
+        bandwidth::{ByBandwidth, UnknownBandwidth},
+        weighted::Weights,
+    },
     machine::{ids::NodeSet, process::Process, topology::Topology},
     memory::cycle::Cycle,
 };
@@ -28,6 +33,8 @@ pub enum Placement {
     Interleave(Option<NodeSet>),
     /// As interleaved, with as many folios in a row on each node as its weight says.
     Weighted(Weights),
+    /// As weighted, with the weights of the machine on which the plan is made ([`Placement::on`]).
+    Bandwidth(ByBandwidth),
     /// As much on each node as its share, which is its weight, or else the number of its CPUs that the process may run on. Only
     /// what a node has beyond its share moves.
     Balance(Option<Weights>),
@@ -65,7 +72,7 @@ impl Placement {
         match self {
             Self::Home => home::NAME,
             Self::Interleave(_) => interleave::NAME,
-            Self::Weighted(_) => weighted::NAME,
+            Self::Weighted(_) | Self::Bandwidth(_) => weighted::NAME,
             Self::Balance(_) => balance::NAME,
             Self::Block(_) => block::NAME,
         }
@@ -77,6 +84,7 @@ impl Placement {
             Self::Home => None,
             Self::Interleave(nodes) => nodes.clone(),
             Self::Weighted(weights) => Some(weights.nodes()),
+            Self::Bandwidth(by) => by.nodes.clone(),
             Self::Balance(weights) => weights.as_ref().map(Weights::nodes),
             Self::Block(nodes) => nodes.clone(),
         }
@@ -89,7 +97,7 @@ impl Placement {
 
     /// Whether a page's node depends on its folio, which only page frames tell.
     pub fn needs_folios(&self) -> bool {
-        matches!(self, Self::Interleave(_) | Self::Weighted(_))
+        matches!(self, Self::Interleave(_) | Self::Weighted(_) | Self::Bandwidth(_))
     }
 
     /// How much of the memory of a process each of `nodes` gets, if it is placed by amounts.
@@ -105,7 +113,7 @@ impl Placement {
                 Some(Portions::Shares(Shares::of_cpus(topology, process, nodes)))
             }
             Self::Block(_) => Some(Portions::Blocks(nodes.clone())),
-            Self::Home | Self::Interleave(_) | Self::Weighted(_) => None,
+            Self::Home | Self::Interleave(_) | Self::Weighted(_) | Self::Bandwidth(_) => None,
         }
     }
 
@@ -115,6 +123,18 @@ impl Placement {
             Self::Home | Self::Balance(_) | Self::Block(_) => None,
             Self::Interleave(_) => Some(interleave::cycle(nodes)),
             Self::Weighted(weights) => Some(weights.cycle()),
+            Self::Bandwidth(by) => by.cycle(nodes),
+        }
+    }
+
+    /// The placement on this machine: what depends on it is looked up.
+    ///
+    /// # Errors
+    /// [`UnknownBandwidth`].
+    pub fn on(self, topology: &Topology) -> Result<Self, UnknownBandwidth> {
+        match self {
+            Self::Bandwidth(by) => by.on(topology).map(Self::Bandwidth),
+            placement => Ok(placement),
         }
     }
 }
@@ -127,10 +147,20 @@ pub struct BadPlacement(String);
 impl FromStr for Placement {
     type Err = BadPlacement;
 
-    /// Reads a placement with what it needs: `home`, `interleave`, `interleave:0,2`, `weighted:0=3,1=1`,
-    /// `balance`, `balance:0=3,1=1`, `block`, `block:0,2`.
+    /// Reads a placement with what it needs: `home`, `interleave`, `interleave:0,2`, `weighted:0=3,1=1`, `weighted:bandwidth`,
+    /// `weighted:bandwidth:0,2`, `balance`, `balance:0=3,1=1`, `block`, `block:0,2`.
     fn from_str(text: &str) -> Result<Self, BadPlacement> {
         let bad = |why: String| Err(BadPlacement(why));
+        let several = |name: &str, list: &str| match list.parse::<NodeSet>() {
+            Ok(nodes) if nodes.len() > 1 => Ok(Some(nodes)),
+            Ok(nodes) if nodes.len() == 1 => {
+                Err(BadPlacement(format!("{name} needs two nodes or more, and {nodes} is one")))
+            }
+            _ => Err(BadPlacement(format!(
+                "'{}' is not a list of nodes: expected for example {name}:0,2",
+                list.escape_debug()
+            ))),
+        };
         let (name, after) = match text.split_once(':') {
             Some((name, after)) => (name, Some(after)),
             None => (text, None),
@@ -140,17 +170,8 @@ impl FromStr for Placement {
             (home::NAME, Some(_)) => bad("home takes no nodes: expected home alone".to_owned()),
             (interleave::NAME, None) => Ok(Self::Interleave(None)),
             (block::NAME, None) => Ok(Self::Block(None)),
-            (interleave::NAME | block::NAME, Some(list)) => match list.parse::<NodeSet>() {
-                Ok(nodes) if nodes.len() > 1 && name == block::NAME => Ok(Self::Block(Some(nodes))),
-                Ok(nodes) if nodes.len() > 1 => Ok(Self::Interleave(Some(nodes))),
-                Ok(nodes) if nodes.len() == 1 => {
-                    bad(format!("{name} needs two nodes or more, and {nodes} is one"))
-                }
-                _ => bad(format!(
-                    "'{}' is not a list of nodes: expected for example {name}:0,2",
-                    list.escape_debug()
-                )),
-            },
+            (interleave::NAME, Some(list)) => several(name, list).map(Self::Interleave),
+            (block::NAME, Some(list)) => several(name, list).map(Self::Block),
             (balance::NAME, None) => Ok(Self::Balance(None)),
             (balance::NAME, Some(list)) => match list.parse() {
                 Ok(weights) => Ok(Self::Balance(Some(weights))),
@@ -159,9 +180,14 @@ impl FromStr for Placement {
             (weighted::NAME, None) => {
                 bad("weighted needs weights: expected for example weighted:0=3,1=1".to_owned())
             }
-            (weighted::NAME, Some(list)) => match list.parse() {
-                Ok(weights) => Ok(Self::Weighted(weights)),
-                Err(why) => bad(why.to_string().escape_debug().to_string()),
+            (weighted::NAME, Some(bandwidth::NAME)) => Ok(Self::Bandwidth(ByBandwidth::default())),
+            (weighted::NAME, Some(list)) => match (list.strip_prefix("bandwidth:"), list.parse()) {
+                (Some(list), _) => {
+                    let nodes = several("weighted:bandwidth", list)?;
+                    Ok(Self::Bandwidth(ByBandwidth { nodes, known: None }))
+                }
+                (None, Ok(weights)) => Ok(Self::Weighted(weights)),
+                (None, Err(why)) => bad(why.to_string().escape_debug().to_string()),
             },
             _ => bad(format!(
                 "'{}' is not a placement: expected home, interleave, interleave:0,2, weighted:0=3,1=1, balance, balance:0=3,1=1, block or block:0,2",
@@ -183,6 +209,12 @@ impl fmt::Display for Placement {
             Self::Weighted(weights) | Self::Balance(Some(weights)) => {
                 write!(f, "{}:{weights}", self.name())
             }
+            Self::Bandwidth(ByBandwidth { nodes: None, .. }) => {
+                write!(f, "{}:{}", self.name(), bandwidth::NAME)
+            }
+            Self::Bandwidth(ByBandwidth { nodes: Some(nodes), .. }) => {
+                write!(f, "{}:{}:{nodes}", self.name(), bandwidth::NAME)
+            }
         }
     }
 }
@@ -198,6 +230,8 @@ mod tests {
             "interleave",
             "interleave:0,2",
             "weighted:0=3,8=1",
+            "weighted:bandwidth",
+            "weighted:bandwidth:0,8",
             "balance",
             "balance:0=3,8=1",
             "block",

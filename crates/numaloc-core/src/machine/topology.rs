@@ -5,6 +5,7 @@ use crate::{
     machine::{
         ids::{CpuSet, NodeId, NodeSet},
         room::{MakeRoom, Taken},
+        speeds::{LatencySource, Speeds},
         supply::Supply,
     },
 };
@@ -131,6 +132,7 @@ pub struct Topology {
     distances: BTreeMap<(NodeId, NodeId), u64>,
     tiers: BTreeMap<NodeId, u32>,
     with_cpus_offline: NodeSet,
+    speeds: Speeds,
 }
 
 /// The distance of a node to itself (ACPI SLIT).
@@ -149,6 +151,7 @@ impl Topology {
             distances: distances.into_iter().collect(),
             tiers: BTreeMap::new(),
             with_cpus_offline: NodeSet::new(),
+            speeds: Speeds::default(),
         }
     }
     /// Adds the nodes whose CPUs are all offline. Their memory is as that of the nodes with CPUs online.
@@ -158,6 +161,24 @@ impl Topology {
     /// Adds the kernel's memory tiers, by node.
     pub fn with_tiers(self, tiers: impl IntoIterator<Item = (NodeId, u32)>) -> Self {
         Self { tiers: tiers.into_iter().collect(), ..self }
+    }
+    /// Adds what is known of the speed of memory.
+    pub fn with_speeds(self, speeds: Speeds) -> Self {
+        Self { speeds, ..self }
+    }
+    /// What is known of the speed of memory.
+    pub fn speeds(&self) -> &Speeds {
+        &self.speeds
+    }
+    /// The latency of memory of one node on the CPUs of another, in the unit of the source; `None` if the source does not have it.
+    pub fn latency(&self, source: LatencySource, cpus: NodeId, memory: NodeId) -> Option<f64> {
+        let table = match source {
+            LatencySource::Bench => &self.speeds.measured,
+            LatencySource::Hmat => &self.speeds.firmware,
+            LatencySource::Distances => return Some(self.distance(cpus, memory) as f64),
+        };
+        let latency_ps = table.get(&(cpus, memory))?.latency_ps.filter(|&latency| latency > 0)?;
+        Some(latency_ps as f64 / 1000.0)
     }
     /// Replaces what is known of a node's memory; nothing for a node that is not there.
     pub fn set_memory(&mut self, id: NodeId, memory: NodeMemory) {

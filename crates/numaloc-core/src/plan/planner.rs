@@ -18,7 +18,9 @@ use crate::{
         locality::{Locality, Share},
         mempolicy::Mempolicy,
     },
-    plan::{CommonStay, Move, NamedMemory, Plan, PlannedProcess, Skip, Skipped, route::Routes},
+    plan::{
+        CommonStay, Move, NamedMemory, Plan, PlannedProcess, Skip, Skipped, benefit, route::Routes,
+    },
     result::account::Reason,
 };
 use std::collections::BTreeMap;
@@ -131,6 +133,13 @@ pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> 
     processes.iter().map(claim).collect()
 }
 
+/// Whether the kernel's NUMA balancing looks at this memory: it leaves hugetlb memory and what has a policy (kernel/sched/fair.c,
+/// `task_numa_work`; mm/mempolicy.c, `vma_policy_mof`).
+fn is_exposed(extent: &Extent) -> bool {
+    extent.hugetlb_bytes.is_none()
+        && matches!(extent.policy, Mempolicy::Default | Mempolicy::Unasked)
+}
+
 struct Planner<'a> {
     scene: Scene<'a>,
     claims: Claims,
@@ -170,6 +179,9 @@ impl<'a> Planner<'a> {
             unplaced_bytes: 0,
             unasked_bytes: 0,
             order: HeatSource::Address,
+            waits: None,
+            exposed_bytes: 0,
+            devices: Vec::new(),
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);
@@ -179,6 +191,10 @@ impl<'a> Planner<'a> {
 
     fn extent(&mut self, extent: Extent) {
         let claim = self.claims.on_extent(&extent);
+        if (extent.stripe.is_some() || claim.portions.is_some()) && is_exposed(&extent) {
+            let resident = extent.residency.nodes.values().map(|resident| resident.total_bytes());
+            self.plan.exposed_bytes += resident.sum::<u64>();
+        }
         if claim.portions.is_some() {
             return self.portioned(extent, claim);
         }
@@ -350,6 +366,7 @@ impl<'a> Planner<'a> {
             }
         }
         self.plan.moves = moves;
+        self.plan.waits = benefit::of_plan(self.scene.topology, &self.plan);
         let expected = self.plan.expected_bytes as f64;
         let huge = (self.plan.huge_bytes as f64).min(expected);
         self.plan.expected_seconds = huge / HUGE_RATE + (expected - huge) / BASE_RATE;

@@ -7,12 +7,13 @@
 //! | [`finding`], [`step`] | what is wrong, what it would bring, and the commands |
 //! | `capacity` | what nodes have left, and how far they are from each other |
 //! | `helper`, `narrow`, `remote`, `crowded`, `uneven`, `hugetlb`, `setting` | what may be wrong, one file each |
+//! | `gain`, [`fit`] | what a finding would bring; how much memory fits on one node |
 //! | `sequence` | the steps in the right order |
 //! | [`follow`](mod@follow) | the host as it would be after a finding has been followed |
 //! | [`action`] | what a step does, and its line for a shell |
 //! | [`order`], [`verdict`], [`back`] | to carry advice out: the canary first, whether something got worse, the way back |
 //!
-//! Findings are given greedily: the largest benefit first, and each next one on the host as it would be after those before it. So no
+//! Findings are given greedily: the largest benefit first (among those of one kind, by latencies), and each next one on the host as it would be after those before it. So no
 //! node is given more than it has by all of them together, and after all have been followed nothing is left to advise.
 
 pub mod action;
@@ -20,7 +21,9 @@ pub mod back;
 mod capacity;
 mod crowded;
 pub mod finding;
+pub mod fit;
 pub mod follow;
+mod gain;
 mod helper;
 mod hugetlb;
 pub mod look;
@@ -39,6 +42,7 @@ use capacity::HostState;
 
 pub use action::{Action, Pinned};
 pub use finding::{Finding, FindingKind};
+pub use fit::{NodeFit, node_fit};
 pub use follow::follow;
 pub use look::{CpuControl, Exactness, HostLook, Subject, Who};
 pub use step::{AdviceStep, How, migration};
@@ -79,9 +83,30 @@ pub fn advise(look: &HostLook, min_bytes: u64) -> Vec<Finding> {
     findings
 }
 
+/// The index of a subject, that of the judge, and its finding.
+type Candidate = (usize, usize, Finding);
+
+/// Has those of one kind take their places among the others by what latencies promise, the most first.
+fn by_benefit(host: &HostState, candidates: &mut [Candidate]) {
+    let most = |finding: &Finding| {
+        gain::benefit(&host.look, finding).map_or(0.0, |benefit| benefit.max_percent)
+    };
+    for kind in FindingKind::ALL {
+        let places: Vec<usize> =
+            (0..candidates.len()).filter(|&at| candidates[at].2.kind == kind).collect();
+        let mut of_kind: Vec<(f64, Candidate)> =
+            places.iter().map(|&at| (most(&candidates[at].2), candidates[at].clone())).collect();
+        // Stable: equal ones stay in the order of their weight.
+        of_kind.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        for (at, (_, candidate)) in places.into_iter().zip(of_kind) {
+            candidates[at] = candidate;
+        }
+    }
+}
+
 /// Judges everybody, and takes what is found in the order of benefit, each as it is by then.
 fn round(host: &mut HostState, min_bytes: u64, findings: &mut Vec<Finding>) {
-    let mut candidates: Vec<(usize, usize, Finding)> = Vec::new();
+    let mut candidates: Vec<Candidate> = Vec::new();
     for (index, subject) in host.look.subjects.iter().enumerate() {
         let found = JUDGES
             .iter()
@@ -95,8 +120,10 @@ fn round(host: &mut HostState, min_bytes: u64, findings: &mut Vec<Finding>) {
         let more = b_weight.total_cmp(&a_weight).then(b_bytes.cmp(&a_bytes));
         more.then((a_index, a_judge).cmp(&(b_index, b_judge)))
     });
+    by_benefit(host, &mut candidates);
     for (index, judge, _) in candidates {
-        if let Some(finding) = JUDGES[judge](host, &host.look.subjects[index], min_bytes) {
+        if let Some(mut finding) = JUDGES[judge](host, &host.look.subjects[index], min_bytes) {
+            finding.benefit = gain::benefit(&host.look, &finding);
             follow::apply(&mut host.look, &finding);
             if finding.cpus.is_some() {
                 host.refresh();

@@ -13,8 +13,11 @@ use crate::{
     },
     run::{exchange::execute_with, partners::InOrder},
 };
-use numaloc_core::{Options, Order, Outcome, Plan, Topology, exchange};
-use numaloc_host::{Error, NodeMemoryReader, Policies, Roots, Survey, Surveyor, heat, topology};
+use numaloc_core::{OpenDevices, Options, Order, Outcome, Plan, Topology, exchange};
+use numaloc_host::{
+    Error, NodeMemoryReader, Policies, Roots, Survey, Surveyor, heat, numa_balancing, open_devices,
+    topology,
+};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A migration that is about to be planned.
@@ -69,8 +72,8 @@ impl<'a> Migration<'a> {
     /// Plans what `options` ask for of the party that `find` finds. `stop` ends its survey.
     ///
     /// # Errors
-    /// The options name nodes or a way of measuring that this host does not have; the party is not found, may not be surveyed,
-    /// or has no process left.
+    /// The options name nodes or a way of measuring that this host does not have; [`Error::NoBandwidth`]; the party is not found, may
+    /// not be surveyed, or has no process left.
     pub fn plan<P: Party>(
         self,
         options: &Options,
@@ -80,17 +83,41 @@ impl<'a> Migration<'a> {
     ) -> Result<PlannedMigration<P>, P::Error> {
         self.check_options(options)?;
         let Self { roots, topology, memory } = self;
+        let options = options.on(&topology);
+        let options =
+            &options.map_err(|unknown| Error::NoBandwidth { nodes: unknown.0.to_string() })?;
         let mut party = find(&topology)?;
         let surveyor = Surveyor { roots, topology: &topology, options, policies, stop };
         let (survey, seen) = party.survey(surveyor)?;
         let plan = seen.plan(&topology, options);
         let plan = plan.hottest_first(|| heat::choose(roots, options.order))?;
+        let plan = with_surroundings(roots, plan);
         if plan.processes.is_empty() {
             return Err(Error::Empty { target: party.name() }.into());
         }
         let memory = memory.map_or_else(|| NodeMemoryReader::new(roots), Ok)?;
         let (roots, partners) = (roots.clone(), Partners::default());
         Ok(PlannedMigration { roots, topology, plan, survey, party, memory, partners })
+    }
+}
+
+/// A plan with what works against a placement on several nodes: the kernel's own balancing, and devices.
+fn with_surroundings(roots: &Roots, plan: Plan) -> Plan {
+    if !plan.options.is_wide() {
+        return plan;
+    }
+    // Bit 0 moves pages to where they are touched (Documentation/admin-guide/sysctl/kernel.rst).
+    let is_balancing =
+        numa_balancing::read(roots).ok().flatten().is_some_and(|value| value & 1 != 0);
+    let devices = (0..).zip(&plan.processes).filter(|(_, planned)| planned.skip.is_none());
+    let devices = devices.map(|(process, planned)| {
+        let paths = open_devices(roots, planned.process.identity.pid);
+        OpenDevices { process, paths }
+    });
+    Plan {
+        devices: devices.filter(|open| !open.paths.is_empty()).collect(),
+        exposed_bytes: if is_balancing { plan.exposed_bytes } else { 0 },
+        ..plan
     }
 }
 

@@ -129,6 +129,12 @@ pub enum Error {
     /// Another process carries advice out, or takes it back.
     #[error("another advise --apply or --undo is running: wait for its end")]
     AdviceTaken,
+    /// Another process switches kernel.numa_balancing.
+    #[error("{by} has switched kernel.numa_balancing for now: wait for its end")]
+    BalancingTaken {
+        /// Who.
+        by: &'static str,
+    },
     /// The target has no process.
     #[error("{target} has no processes")]
     Empty { target: String },
@@ -148,6 +154,12 @@ pub enum Error {
     /// A device is not there, or nothing says which node it is attached to.
     #[error("{device}: {reason}")]
     BadDevice { device: String, reason: String },
+    /// The bandwidth of nodes is not known, and weights were to follow from it.
+    #[error(
+        "the bandwidth of node {nodes} is not known: this kernel has no weights, HMAT has no value, and numalocctl bench has not \
+         measured it; give numbers, on the command line for example --weights 0=3,1=1"
+    )]
+    NoBandwidth { nodes: String },
     /// A placement on several nodes has only one.
     #[error(
         "the placement {placement} needs two nodes or more, and this target has node {nodes} alone: name them, on the command line with \
@@ -272,12 +284,14 @@ impl Error {
             | Self::BadDevice { .. }
             | Self::NarrowPlacement { .. }
             | Self::NoMapping { .. }
+            | Self::NoBandwidth { .. }
             | Self::NodesForbidden { .. }
             | Self::NoDamon { .. } => ErrorKind::Usage,
             Self::Systemd { .. }
             | Self::UnitProperty { .. }
             | Self::Affinity { .. }
             | Self::AdviceTaken
+            | Self::BalancingTaken { .. }
             | Self::Hwloc { .. }
             | Self::OneNode { .. }
             | Self::PageSize { .. }

@@ -20,6 +20,8 @@ pub struct Roots {
     pub etc: PathBuf,
     /// The home directory of the user whose containers without root are known by name, if any.
     pub home: Option<PathBuf>,
+    /// Where the programs of this user keep their state (XDG base directory specification), if it is a user's.
+    pub state: Option<PathBuf>,
     /// The bound on open page maps. Clones share it.
     pub open_files: OpenFiles,
     /// Processes whose memory cannot be read now. Clones share them.
@@ -36,6 +38,7 @@ impl Default for Roots {
             var: "/var".into(),
             etc: "/etc".into(),
             home: None,
+            state: None,
             open_files: OpenFiles::default(),
             answering: Answering::default(),
         }

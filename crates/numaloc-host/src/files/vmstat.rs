@@ -21,6 +21,13 @@ pub fn migrations(roots: &Roots) -> Option<Migrations> {
     })
 }
 
+/// Pages that the kernel's NUMA balancing has moved on this host since boot (numa_pages_migrated); `None` if the kernel does not
+/// count them.
+pub fn balanced_pages(roots: &Roots) -> Option<u64> {
+    let text = read::text(&roots.proc.join("vmstat")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("numa_pages_migrated ")?.parse().ok())
+}
+
 /// What reclaim has come to since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
@@ -53,6 +60,15 @@ fn counter(text: &str, name: &str) -> u64 {
 mod tests {
     use super::*;
     use crate::fake::Fake;
+
+    #[test]
+    fn pages_that_balancing_moves_are_counted_if_the_kernel_has_it() {
+        let fake = Fake::new();
+        fake.write("proc/vmstat", "pgmigrate_success 9\n");
+        assert_eq!(balanced_pages(&fake.roots()), None);
+        fake.write("proc/vmstat", "pgmigrate_success 9\nnuma_pages_migrated 7\n");
+        assert_eq!(balanced_pages(&fake.roots()), Some(7));
+    }
 
     #[test]
     fn reclaim_is_counted_by_node_and_swapping_by_host() {

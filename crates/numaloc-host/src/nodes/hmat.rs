@@ -2,25 +2,16 @@
 //! (Documentation/admin-guide/mm/numaperf.rst). It names the best initiators of a node alone, most often only the node itself.
 
 use crate::{Roots, files::read};
-use numaloc_core::NodeId;
+use numaloc_core::{NodeId, Speed, SpeedTable};
 use std::{collections::BTreeMap, path::Path};
 
 const MIB: u64 = 1 << 20;
 
-/// Memory of a node as the firmware says that the CPUs of another see it; what it does not say is None.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Performance {
-    /// Latency of a read, in nanoseconds.
-    pub read_latency_ns: Option<u64>,
-    /// Bandwidth of reads, in bytes a second.
-    pub read_bandwidth: Option<u64>,
-}
-
 /// By the node of the CPUs and that of the memory; empty where the firmware says nothing.
-pub fn read(roots: &Roots) -> BTreeMap<(NodeId, NodeId), Performance> {
+pub fn read(roots: &Roots) -> SpeedTable {
     let nodes = roots.sys.join("devices/system/node");
     let id = |name: &str| name.strip_prefix("node")?.parse().ok().map(NodeId);
-    let mut all = BTreeMap::new();
+    let mut all: SpeedTable = BTreeMap::new();
     for (memory_node, directory) in read::entries(&nodes, id) {
         // Class 1 is about CPUs alone, class 0 about other initiators, too (drivers/base/node.c).
         let classes =
@@ -31,18 +22,22 @@ pub fn read(roots: &Roots) -> BTreeMap<(NodeId, NodeId), Performance> {
             all.extend(initiators.into_keys().map(|cpu_node| ((cpu_node, memory_node), found)));
         }
     }
-    all.retain(|_, found| *found != Performance::default());
+    all.retain(|_, found| *found != Speed::default());
     all
 }
 
-fn performance(class: &Path) -> Performance {
+fn performance(class: &Path) -> Speed {
     let value = |name: &str| {
         let value = read::text(&class.join(name)).ok()?.trim().parse::<u64>().ok()?;
         // The kernel writes 0 for what the table leaves out.
         Some(value).filter(|&value| value > 0)
     };
-    let bandwidth = value("read_bandwidth").map(|mib| mib.saturating_mul(MIB));
-    Performance { read_latency_ns: value("read_latency"), read_bandwidth: bandwidth }
+    // The kernel's weights are made of the smaller of both (mm/mempolicy.c, `mempolicy_set_node_perf`).
+    let bandwidth = ["read_bandwidth", "write_bandwidth"].into_iter().filter_map(value).min();
+    Speed {
+        latency_ps: value("read_latency").map(|ns| ns.saturating_mul(1000)),
+        bandwidth: bandwidth.map(|mib| mib.saturating_mul(MIB)),
+    }
 }
 
 #[cfg(test)]
@@ -62,10 +57,11 @@ mod tests {
         write("access0/initiators/read_latency", "90\n");
         write("access1/initiators/node2/cpulist", "2\n");
         write("access1/initiators/read_latency", "300\n");
-        write("access1/initiators/read_bandwidth", "2000\n");
+        write("access1/initiators/read_bandwidth", "3000\n");
+        write("access1/initiators/write_bandwidth", "2000\n");
         write("access1/initiators/write_latency", "nonsense\n");
-        let first = Performance { read_latency_ns: Some(90), read_bandwidth: None };
-        let second = Performance { read_latency_ns: Some(300), read_bandwidth: Some(2000 << 20) };
+        let first = Speed { latency_ps: Some(90_000), bandwidth: None };
+        let second = Speed { latency_ps: Some(300_000), bandwidth: Some(2000 << 20) };
         let expected = [((NodeId(0), NodeId(8)), first), ((NodeId(2), NodeId(8)), second)];
         assert_eq!(read(&fake.roots()), expected.into());
     }

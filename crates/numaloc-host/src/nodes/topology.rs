@@ -9,8 +9,9 @@ use crate::{
     Error, Roots,
     files::read,
     nodes::{
+        hmat, measured,
         node_memory::{self, NodeMemoryReader},
-        tiers,
+        tiers, weights,
     },
 };
 use hwlocality::{
@@ -21,7 +22,7 @@ use hwlocality::{
     },
 };
 use numaloc_core::{
-    CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Options, Topology,
+    CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Options, Speeds, Topology,
     ids::{INDEX_MAX, Index},
 };
 use std::{collections::BTreeMap, io};
@@ -48,7 +49,14 @@ pub fn read_by(roots: &Roots, reader: &NodeMemoryReader) -> Result<Topology, Err
     fill(roots, reader, &mut nodes)?;
     let offline = with_cpus_offline(roots, &nodes);
     let topology = Topology::new(nodes, listed_distances(roots, &online)?);
-    Ok(topology.with_tiers(tiers::read(roots)).with_cpus_offline(offline))
+    Ok(completed(roots, topology).with_cpus_offline(offline))
+}
+
+/// Adds what is in files of its own: tiers, and the speed of memory.
+fn completed(roots: &Roots, topology: Topology) -> Topology {
+    let (measured, firmware) = (measured::read(roots), hmat::read(roots));
+    let speeds = weights::read(roots, Speeds { measured, firmware, ..Speeds::default() });
+    topology.with_tiers(tiers::read(roots)).with_speeds(speeds)
 }
 
 /// The same as far as it says where memory belongs: the online nodes with their CPUs and distances, and how much memory each
@@ -100,7 +108,7 @@ pub fn by_hwloc(roots: &Roots) -> Result<Topology, Error> {
     fill(roots, &reader, &mut nodes)?;
     let offline = with_cpus_offline(roots, &nodes);
     let topology = Topology::new(nodes, distances(&hwloc));
-    Ok(topology.with_tiers(tiers::read(roots)).with_cpus_offline(offline))
+    Ok(completed(roots, topology).with_cpus_offline(offline))
 }
 
 /// The nodes that have CPUs, all offline. A node's directory links to each CPU that is present

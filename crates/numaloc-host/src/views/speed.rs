@@ -166,7 +166,7 @@ fn bandwidth(memory: &Scratch, cpus: &CpuSet, each: Duration) -> io::Result<f64>
 }
 
 /// Has the calling thread run on a CPU alone.
-fn run_on(cpu: CpuId) -> io::Result<()> {
+pub(crate) fn run_on(cpu: CpuId) -> io::Result<()> {
     let mut mask = Mask::new();
     mask.set(cpu.0 as usize)?;
     Ok(sched_setaffinity(Pid::from_raw(0), &mask)?)

@@ -26,7 +26,7 @@ pub const ENVIRONMENT: [(&str, &str); 4] = [
 ];
 
 /// Files.
-pub const FILES: [(&str, &str); 5] = [
+pub const FILES: [(&str, &str); 6] = [
     (
         "/etc/numaloc/numalocctl.toml",
         "Configuration: endpoint = \"URI\", and a section [tls] with the files ca, certificate and key.",
@@ -37,6 +37,10 @@ pub const FILES: [(&str, &str); 5] = [
         "The daemon's socket, used if nothing names another. If it does not exist, top, topology, locality, plan, advise and migrate work without the daemon.",
     ),
     ("/run/numalocctl/advice", "What advise --apply has changed, for advise --undo."),
+    (
+        "/run/numalocctl/balancing",
+        "What kernel.numa_balancing was before bench placement has switched it.",
+    ),
     (
         "/var/lib/numalocctl/bench.json",
         "What bench has measured last; a user's own is in ~/.local/state/numaloc.",

@@ -36,6 +36,10 @@ pub struct PlanArgs {
     pub job: JobArgs,
     #[command(flatten)]
     pub progress: ProgressArgs,
+    /// Show what it would bring, as a range: by the latencies of numalocctl bench, of HMAT, or by distances. migrate measures the
+    /// remote memory traffic of the host before and after, if resctrl is mounted
+    #[arg(long)]
+    pub benefit: bool,
 }
 
 /// Options of the daemon's job, which change nothing about what it moves.

@@ -6,7 +6,9 @@ use super::{
 };
 use crate::exit::Failure;
 use clap::Args;
-use numaloc_core::{MapRule, NodeSet, Placement, Weights};
+use numaloc_core::{
+    ByBandwidth, MapRule, NodeSet, Placement, Weights, placement::weighted::BadWeights,
+};
 
 /// The placement of a plan. What is not given leaves it as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -16,18 +18,26 @@ pub struct PlaceArgs {
     /// what a node has beyond its share, by CPUs or --weights [default: home]
     #[arg(long, value_name = "PLACEMENT", value_parser = by_name(Kind::ALL, Kind::name), conflicts_with = "to")]
     pub place: Option<Kind>,
-    /// The nodes of --place interleave or block, written as for --to [default: those of the CPUs]
+    /// The nodes of --place interleave and block, or of --weights bandwidth, written as for --to [default: those of the CPUs]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true, requires = "place")]
     pub nodes: Option<Nodes>,
-    /// For --place weighted or balance: how many pages in a row each node gets, or its share, from 1 to 255, such as 0=3,1=1
+    /// For --place weighted: how many pages in a row each node gets, from 1 to 255, such as 0=3,1=1; or bandwidth: the kernel's own
+    /// weights, else by the bandwidths of HMAT or of numalocctl bench. For --place balance: the shares
     #[arg(long, value_name = "WEIGHTS", value_parser = parse_weights, allow_hyphen_values = true, requires = "place")]
-    pub weights: Option<Weights>,
+    pub weights: Option<WeightArg>,
     /// Place the mappings that PATTERN matches, and leave all other memory where it is (repeatable; the first that matches counts).
     /// PATTERN: a file's path or base name, memfd:NAME, sysv:KEY, anon:NAME, heap, stack, anon, or anon>SIZE such as anon>1G; * and ?
-    /// stand for characters. PLACEMENT: home, interleave, interleave:0,2, weighted:0=3,1=1, balance,
+    /// stand for characters. PLACEMENT: home, interleave, interleave:0,2, weighted:0=3,1=1, weighted:bandwidth, balance,
     /// balance:0=3,1=1, block or block:0,2
     #[arg(long = "map", value_name = "PATTERN=PLACEMENT", value_parser = parse_rule, conflicts_with_all = ["place", "nodes", "weights", "to"])]
     pub maps: Vec<MapRule>,
+}
+
+/// Weights as numbers, or what they follow from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WeightArg {
+    Numbers(Weights),
+    Bandwidth,
 }
 
 /// The placements, without what they need.
@@ -55,8 +65,11 @@ impl Kind {
     }
 }
 
-fn parse_weights(text: &str) -> Result<Weights, String> {
-    text.parse::<Weights>().map_err(|bad| bad.to_string())
+fn parse_weights(text: &str) -> Result<WeightArg, String> {
+    match text {
+        "bandwidth" => Ok(WeightArg::Bandwidth),
+        text => text.parse().map(WeightArg::Numbers).map_err(|bad: BadWeights| bad.to_string()),
+    }
 }
 
 fn parse_rule(text: &str) -> Result<MapRule, String> {
@@ -123,9 +136,18 @@ impl PlaceArgs {
             ),
             (Some(Kind::Balance), None) => Ok(Placement::Balance(None)),
             (Some(Kind::Weighted), None) => {
-                usage("--place weighted needs --weights, such as 0=3,1=1".into())
+                usage("--place weighted needs --weights, such as 0=3,1=1, or bandwidth".into())
             }
-            (Some(kind @ (Kind::Weighted | Kind::Balance)), Some(weights)) => {
+            (Some(Kind::Balance), Some(WeightArg::Bandwidth)) => {
+                usage("--place balance needs shares as numbers, such as --weights 0=3,1=1".into())
+            }
+            (Some(Kind::Weighted), Some(WeightArg::Bandwidth)) => match &nodes {
+                Some(only) if only.len() == 1 => usage(format!(
+                    "--weights bandwidth needs two nodes or more, and --nodes is {only}"
+                )),
+                _ => Ok(Placement::Bandwidth(ByBandwidth { nodes, known: None })),
+            },
+            (Some(kind @ (Kind::Weighted | Kind::Balance)), Some(WeightArg::Numbers(weights))) => {
                 let weighted = weights.nodes();
                 let nodes = nodes.unwrap_or_else(|| weighted.clone());
                 let (extra, missing) = (weighted.minus(&nodes), nodes.minus(&weighted));
@@ -185,6 +207,12 @@ mod tests {
             Ok(Placement::Block("0,8".parse().ok()))
         );
         assert_eq!(placement("--place balance --weights 0=3,8=1"), balance);
+        let bandwidth = |nodes: &str| {
+            Ok(Placement::Bandwidth(ByBandwidth { nodes: nodes.parse().ok(), known: None }))
+        };
+        assert_eq!(placement("--place weighted --weights bandwidth --nodes 0,8"), bandwidth("0,8"));
+        let by_cpus = Ok(Placement::Bandwidth(ByBandwidth::default()));
+        assert_eq!(placement("--place weighted --weights bandwidth"), by_cpus);
     }
 
     #[test]
@@ -196,6 +224,9 @@ mod tests {
             ("--place block --weights 0=1,2=1", "needs --place weighted or balance"),
             ("--place balance --nodes 0,2", "--weights for nodes that are named"),
             ("--place interleave --nodes 2", "two nodes or more"),
+            ("--place weighted --weights bandwidth --nodes 2", "two nodes or more"),
+            ("--place interleave --weights bandwidth", "needs --place weighted"),
+            ("--place weighted --weights Bandwidth", "not a node and its weight"),
             ("--place home --nodes 0,2", "use --to"),
             ("--place weighted --weights 0=1,2=1 --nodes 0,2,8", "no weight for node 8"),
             ("--place weighted --weights 0=1,2=1,8=1 --nodes 0,2", "has node 8"),

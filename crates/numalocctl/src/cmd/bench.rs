@@ -1,10 +1,11 @@
 //! Carries out `numalocctl bench`, which measures this host.
 
 mod kept;
+mod placement;
 
 use super::{Surroundings, shown};
 use crate::{
-    args::{BenchArgs, Cli},
+    args::{BenchArgs, BenchKind, Cli},
     doc::{BenchDoc, LeftOutDoc, PairDoc},
     exit::Failure,
     output::{CommandResult, complain},
@@ -13,13 +14,14 @@ use crate::{
 };
 use numaloc_api::timestamp;
 use numaloc_core::{Node, NodeId, Supply, Topology, speed::Pair};
-use numaloc_host::{Roots, check_page_size, hmat, read, speed, topology};
+use numaloc_host::{Roots, check_page_size, read, speed, topology};
 use std::{
     io::{IsTerminal, stderr},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 pub use kept::kept;
+pub use placement::put_back;
 
 /// The least memory that is read for a pair, unless another size is given.
 const LEAST: u64 = 64 << 20;
@@ -27,6 +29,14 @@ const LEAST: u64 = 64 << 20;
 const CACHES: u64 = 4;
 
 pub fn run(cli: &Cli, around: &Surroundings, args: &BenchArgs) -> Result<CommandResult, Failure> {
+    if args.what == BenchKind::Placement {
+        let document = placement::measured(&around.roots, args)?;
+        return shown(cli, &document, text::placement_bench);
+    }
+    if args.switch_balancing {
+        let message = "--switch-balancing is for bench placement";
+        return Err(Failure::Usage(message.into()));
+    }
     let document = match args.kept {
         true => kept(&around.roots).ok_or_else(|| {
             Failure::Usage(
@@ -61,9 +71,10 @@ fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
         .collect();
     let memory_nodes: Vec<NodeId> =
         topology.nodes().filter(|node| why_not(node).is_none()).map(|node| node.id).collect();
+    let each = args.seconds.unwrap_or(Duration::from_secs(1));
     let how = speed::How {
         bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-        each: args.seconds,
+        each,
         huge: !args.base_pages,
     };
     let mut pairs = Vec::new();
@@ -84,8 +95,8 @@ fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
         time: timestamp(SystemTime::now()).to_string(),
         memory_bytes: bytes,
         huge_pages: how.huge,
-        seconds: args.seconds.as_secs_f64(),
-        pairs: documents(pairs, roots, &topology),
+        seconds: each.as_secs_f64(),
+        pairs: documents(pairs, &topology),
         left_out,
     })
 }
@@ -114,8 +125,8 @@ fn report(cpu_node: NodeId, memory_node: NodeId, done: usize, all: usize) {
     }
 }
 
-fn documents(pairs: Vec<Pair>, roots: &Roots, topology: &Topology) -> Vec<PairDoc> {
-    let firmware = hmat::read(roots);
+fn documents(pairs: Vec<Pair>, topology: &Topology) -> Vec<PairDoc> {
+    let firmware = &topology.speeds().firmware;
     let document = |pair: Pair| {
         let Pair { cpu_node, memory_node, latency_ns, bandwidth } = pair;
         let by_firmware = firmware.get(&(cpu_node, memory_node)).copied().unwrap_or_default();
@@ -125,8 +136,8 @@ fn documents(pairs: Vec<Pair>, roots: &Roots, topology: &Topology) -> Vec<PairDo
             distance: topology.distance(cpu_node, memory_node),
             latency_ns: (latency_ns * 10.0).round() / 10.0,
             bandwidth_bytes_per_second: bandwidth as u64,
-            firmware_latency_ns: by_firmware.read_latency_ns,
-            firmware_bandwidth_bytes_per_second: by_firmware.read_bandwidth,
+            firmware_latency_ns: by_firmware.latency_ps.map(|latency_ps| latency_ps / 1000),
+            firmware_bandwidth_bytes_per_second: by_firmware.bandwidth,
         }
     };
     pairs.into_iter().map(document).collect()

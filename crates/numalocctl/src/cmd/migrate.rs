@@ -1,5 +1,7 @@
 //! Carries out `numalocctl migrate`, by the daemon or this program itself.
 
+mod traffic;
+
 use super::{
     Surroundings, daemon,
     map::{self, MoveMap},
@@ -37,10 +39,15 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Comma
     if args.draw.draw.is_some() {
         map::check_place(cli, around)?;
     }
-    match daemon(cli, around)? {
+    let before = traffic::before(cli, around, args)?;
+    let result = match daemon(cli, around)? {
         Some(daemon) => by_daemon(cli, &daemon, args),
         None => here(cli, &around.roots, args),
+    }?;
+    if let Some(before) = before {
+        before.compare(&around.roots);
     }
+    Ok(result)
 }
 
 /// Creates a job of the daemon, and follows it.

@@ -14,7 +14,7 @@ use numaloc_host::{Policies, Resolved, Roots};
 
 /// Shows what a migration would do.
 pub fn run(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandResult, Failure> {
-    let (answer, topology) = match daemon(cli, around)? {
+    let (mut answer, topology) = match daemon(cli, around)? {
         Some(daemon) => {
             args.exchange.check_daemon()?;
             let spec = args.spec(&daemon.with_memory_for(&args.options)?)?;
@@ -26,6 +26,9 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandR
             (found.plan(), (&found.topology).into())
         }
     };
+    if let Some(plan) = answer.plan.as_mut().filter(|_| !args.benefit) {
+        plan.benefit = None;
+    }
     let limits = (&args.limits.change(Limits::default())).into();
     let shown = shown(cli, &answer, |answer, view| text::plan(answer, &topology, &limits, view))?;
     name_left_out(cli, &answer.missing);

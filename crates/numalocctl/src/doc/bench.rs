@@ -43,6 +43,48 @@ impl PairDoc {
     }
 }
 
+/// The document of `bench placement`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlacementBenchDoc {
+    /// The name of the host.
+    pub host: String,
+    /// When it was measured.
+    pub time: String,
+    /// The nodes that the memory is on.
+    pub nodes: Vec<u32>,
+    /// How many threads have written it, each on a CPU of its own.
+    pub threads: u64,
+    pub memory_bytes: u64,
+    /// How long it was written in each run, at least.
+    pub seconds: f64,
+    /// kernel.numa_balancing before and after the measurement; null if the kernel has none.
+    pub numa_balancing: Option<u32>,
+    pub runs: Vec<PlacementRunDoc>,
+}
+
+/// A run with one placement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlacementRunDoc {
+    /// `interleave` or `block`.
+    pub placement: String,
+    /// kernel.numa_balancing in this run.
+    pub numa_balancing: Option<u32>,
+    /// How many times all of the memory was written.
+    pub passes: u64,
+    pub elapsed_seconds: f64,
+    /// CPU time of all threads outside of the kernel, and in it.
+    pub user_seconds: f64,
+    pub system_seconds: f64,
+    /// Pages of the memory.
+    pub pages: u64,
+    /// Those that began on another node than the threads that write them.
+    pub remote_pages: u64,
+    /// Those that ended on another node than they began on.
+    pub moved_pages: u64,
+    /// Pages that balancing has moved on the whole host meanwhile (numa_pages_migrated); null if the kernel does not count them.
+    pub host_moved_pages: Option<u64>,
+}
+
 /// A node that is not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOutDoc {

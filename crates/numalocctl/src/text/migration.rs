@@ -9,6 +9,7 @@ use super::{
     plan::{change, skips},
     table::Table,
     target::target,
+    wide::{lasts, warnings},
 };
 use crate::{
     clean::clean,
@@ -65,10 +66,12 @@ pub fn migration(job: &v1::Job, view: View) -> String {
         return text;
     }
     let policy = job.spec.as_ref().and_then(|spec| spec.policy.clone());
-    let pacing = Policy::from(policy.clone().unwrap_or_default()).options.pacing;
-    totals(&mut text, &outcome, end, &pacing, view.wide);
+    let options = Policy::from(policy.clone().unwrap_or_default()).options;
+    totals(&mut text, &outcome, end, &options.pacing, view.wide);
     text += &named::named(&outcome.named, policy.as_ref(), Stage::Ended);
     let _ = writeln!(text, "local: {}", change(movable, overall));
+    text.extend(job.plan.as_ref().map(warnings));
+    text += &lasts(&options, job.plan.as_ref());
     if view.wide {
         details(&mut text, &outcome);
     }

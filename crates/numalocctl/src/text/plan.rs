@@ -1,6 +1,7 @@
 //! Prints the answers of `numalocctl plan` as text.
 
 use super::{
+    benefit::benefit,
     cells::{kind, process, skip, source, why},
     colour::{self, Style},
     homes::homes,
@@ -8,6 +9,7 @@ use super::{
     named::{Stage, named},
     policy::asked,
     table::{Table, list},
+    wide::warnings,
 };
 use crate::{
     fields::{self, amount},
@@ -52,7 +54,9 @@ pub fn plan(
     }
     colour::words(&text, view, |line| {
         let named = |name| line.starts_with(name).then_some((name, Style::Warning));
-        let warning = ["left out:", "skipped:", "no room:"].into_iter().find_map(named);
+        let warning = ["left out:", "skipped:", "no room:", "warning:", "exposed:"]
+            .into_iter()
+            .find_map(named);
         let is_answer = line.starts_with("would move:") || line == "nothing to move";
         warning.or(is_answer.then_some((line, Style::Heading)))
     })
@@ -83,7 +87,10 @@ fn head(plan: &v1::Plan, options: &Options, limits: &v1::Limits) -> String {
         flows => format!(": {flows}"),
     };
     let expected = size(plan.expected_bytes);
-    format!("would move: {expected}{of}{flows}\nlocal: {shares}\n{}", takes(plan, options, limits))
+    let takes = takes(plan, options, limits);
+    let brings = plan.benefit.as_ref().and_then(benefit);
+    let brings = brings.map(|brings| format!("benefit: {brings}\n")).unwrap_or_default();
+    format!("would move: {expected}{of}{flows}\nlocal: {shares}\n{takes}{brings}")
 }
 
 /// How long it takes at the profile's pace or at the rate of the limits, and whether that is longer than they allow.
@@ -127,7 +134,21 @@ fn tables(plan: &v1::Plan, view: View) -> String {
     all.concat() + gap
 }
 
+/// Weights that were looked up, with where they are from.
+fn weights(plan: &v1::Plan) -> String {
+    let source = match plan.weight_source() {
+        v1::WeightSource::Kernel => "the kernel's, /sys/kernel/mm/mempolicy/weighted_interleave",
+        v1::WeightSource::Hmat => "by the bandwidths of HMAT",
+        v1::WeightSource::Bench => "by the bandwidths of numalocctl bench",
+        v1::WeightSource::Unspecified => return String::new(),
+    };
+    let weights = plan.weights.iter().map(|on| format!("{}={}", on.node_id, on.weight));
+    format!("weights: {} ({source})\n", weights.collect::<Vec<_>>().join(","))
+}
+
 fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
+    text.push_str(&weights(plan));
+    text.push_str(&warnings(plan));
     if !plan.moves.is_empty() {
         let _ = writeln!(text, "order: {}", order(plan.order()));
     }

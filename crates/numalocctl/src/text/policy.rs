@@ -62,6 +62,7 @@ fn placed(placement: &Placement) -> String {
         Placement::Weighted(weights) | Placement::Balance(Some(weights)) => {
             format!("{} {weights}", placement.name())
         }
+        Placement::Bandwidth(_) => format!("{} by bandwidth", placement.name()),
         _ => placement.name().to_owned(),
     }
 }

@@ -66,6 +66,13 @@ pub fn advice() -> v1::Advice {
         bytes: 600 * MIB,
         expected_time: Some(Duration { seconds: 0, nanos: 500_000_000 }),
         weight: 7.5e8,
+        benefit: Some(v1::Benefit {
+            min_percent: 0.0,
+            max_percent: 31.5,
+            source: v1::LatencySource::Distances.into(),
+            latency_before: 21.0,
+            latency_after: 10.0,
+        }),
         source: v1::MemorySource::Counted.into(),
         sampled_pages: 0,
         age: Some(Duration { seconds: 1, nanos: 0 }),
@@ -80,6 +87,9 @@ pub fn advice() -> v1::Advice {
         ended_count: 0,
         is_whole: true,
         read_time: at(0),
+        memory_bytes: 3000 * MIB,
+        node_fit_bytes: 1000 * MIB,
+        node_fit_count: 1,
     }
 }
 

@@ -68,6 +68,20 @@ fn nonsense_is_refused() {
     );
 }
 
+/// `--benefit` says why nothing is measured where that cannot be.
+#[test]
+fn what_a_move_brings_is_a_question_of_plan_and_migrate() {
+    for command in ["locality --pid 1", "topology", "schedules create --pid 1"] {
+        fails(&format!("{command} --benefit"), 2, "--benefit");
+    }
+    if !fs::exists("/sys/fs/resctrl/mon_data").unwrap() {
+        let pid = std::process::id();
+        let run = numalocctl(&format!("migrate --standalone --pid {pid} --benefit"));
+        let errors = String::from_utf8(run.stderr).unwrap();
+        assert!(errors.contains("remote memory traffic is not measured: no counters"), "{errors}");
+    }
+}
+
 /// One parser and one form of words, whatever the option.
 #[test]
 fn amounts_are_refused_in_our_words() {

@@ -19,6 +19,7 @@ impl From<Error> for Refusal {
             }
             Error::NoDamon { .. }
             | Error::NarrowPlacement { .. }
+            | Error::NoBandwidth { .. }
             | Error::NodesForbidden { .. }
             | Error::SeveralCgroups { .. }
             | Error::ManyCgroups { .. }
@@ -77,6 +78,7 @@ mod tests {
                 "DaemonLacksRights",
             ),
             (Error::Setting { path: "/f".into(), source: io::ErrorKind::Other.into() }, "Internal"),
+            (Error::NoBandwidth { nodes: "7".into() }, "HostCannot"),
             (Error::BadNode { node: 7, reason: "r", available: "0".into() }, "NoTargetNode"),
             (Error::OneNode { node: "0".into() }, "NoTargetNode"),
             (Error::NarrowPlacement { placement: "p", nodes: "0".into() }, "HostCannot"),

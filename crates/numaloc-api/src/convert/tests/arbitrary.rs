@@ -123,6 +123,9 @@ fn placement() -> impl Strategy<Value = Placement> {
         option::of(nodes(2)).prop_map(Placement::Block),
         option::of(nodes(2)).prop_map(Placement::Interleave),
         weighted.prop_map(Placement::Weighted),
+        option::of(nodes(2)).prop_map(|nodes| {
+            Placement::Bandwidth(numaloc_core::ByBandwidth { nodes, known: None })
+        }),
     ]
 }
 

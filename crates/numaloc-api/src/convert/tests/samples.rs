@@ -6,10 +6,11 @@ use prost_reflect::{DynamicMessage, ReflectMessage, Value};
 use std::collections::BTreeSet;
 
 /// Fields that these records leave unset: the other ones of a choice, and what only answers to `PlanMigration` have.
-const UNSET: [&str; 9] = [
+const UNSET: [&str; 10] = [
     "policy.local",
     "policy.interleave",
     "policy.weighted",
+    "policy.bandwidth",
     "policy.balance",
     "policy.block",
     "policy.maps",

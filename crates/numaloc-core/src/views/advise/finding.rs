@@ -7,7 +7,7 @@ use super::{
 use crate::{
     ask::pace::Pacing,
     machine::ids::{CpuSet, NodeId, NodeSet},
-    plan::planner::BASE_RATE,
+    plan::{benefit::Benefit, planner::BASE_RATE},
 };
 use std::collections::BTreeMap;
 
@@ -104,6 +104,8 @@ pub struct Finding {
     /// The benefit by which findings are ordered: bytes that would no longer be reached from afar, times the CPUs that it uses.
     /// Nearer nodes count for less than the farthest ones.
     pub weight: f64,
+    /// What it would bring by the latencies of the machine; `None` if no memory comes nearer. Findings of one kind are ordered by it.
+    pub benefit: Option<Benefit>,
     /// Threads that are to be pinned as well.
     pub helpers: Vec<i32>,
     /// The commands, in this order.
@@ -141,6 +143,7 @@ impl Finding {
             bytes: 0,
             seconds: 0.0,
             weight: 0.0,
+            benefit: None,
             helpers: Vec::new(),
             steps,
         }

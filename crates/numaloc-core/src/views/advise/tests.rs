@@ -1,6 +1,7 @@
 //! Recorded hosts with the advice for each, what numad does wrong, and properties of random hosts.
 
 mod build;
+mod gain;
 mod hosts;
 mod numad;
 mod properties;

@@ -1,8 +1,9 @@
 //! Who is too large for one node, and whose memory is not spread as its CPUs are.
 
 use super::{
-    capacity::{FILL, HostState, WORKING_CPUS, cpus_on, even_shares, room, worth},
+    capacity::{HostState, WORKING_CPUS, even_shares, room, worth},
     finding::{Finding, FindingKind},
+    fit::fits,
     look::Subject,
     step::{AdviceStep, How},
 };
@@ -54,11 +55,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
 
 /// Whether it would not fit on one node even if nobody else were there.
 fn is_wide(host: &HostState, subject: &Subject, home: &NodeSet) -> bool {
-    home.iter().all(|id| {
-        let cpus = cpus_on(&host.look.topology, &subject.cpus, id).len() as f64;
-        let total = host.look.topology.node(id).map_or(0, |node| node.memory.total_bytes);
-        subject.used_cpus() > FILL * cpus || subject.resident_bytes() as f64 > FILL * total as f64
-    })
+    home.iter().all(|node| !fits(&host.look.topology, subject, node))
 }
 
 type Moves = (BTreeMap<(NodeId, NodeId), u64>, Vec<AdviceStep>);

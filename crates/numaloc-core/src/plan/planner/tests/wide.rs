@@ -98,3 +98,39 @@ fn pages_may_leave_a_memory_only_node_that_a_placement_names() {
     let weighted = Options { placement: Placement::Weighted(weights), ..Options::default() };
     assert_eq!(sources(&weighted), "0-2");
 }
+
+#[test]
+fn what_no_policy_binds_is_exposed_to_balancing() {
+    let exposed = |change: fn(Extent) -> Extent| {
+        let extents = |claims: &Claims| {
+            (0..3).map(|node| change(stripe(claims, node, &[(0, 10), (1, 1)]))).collect()
+        };
+        let machine = machine(&[0, 1, 2], &[]);
+        plan_all(&machine, &[process("0-5", "0-2")], extents, &interleaved("")).exposed_bytes
+    };
+    assert_eq!(exposed(|extent| extent), 33 * MIB, "what is in its place already, too");
+    assert_eq!(exposed(|extent| Extent { policy: Mempolicy::Unasked, ..extent }), 33 * MIB);
+    let bound = |extent: Extent| Extent { policy: "bind:0-2".parse().unwrap(), ..extent };
+    assert_eq!(exposed(bound), 0);
+    assert_eq!(exposed(|extent| Extent { hugetlb_bytes: Some(2 * MIB), ..extent }), 0);
+    assert_eq!(exposed(|extent| Extent { stripe: None, ..extent }), 0, "not a wide placement's");
+}
+
+#[test]
+fn latencies_bound_what_comes_nearer_and_promise_nothing_where_all_nodes_use_it_alike() {
+    let machine = machine(&[0, 1], &[]);
+    let extents = |claims: &Claims| (0..2).map(|node| stripe(claims, node, &[(0, 10)])).collect();
+    let wide = plan_all(&machine, &[process("0-3", "0-1")], extents, &interleaved("")).benefit();
+    let wide = wide.expect("it moves");
+    assert_eq!((wide.waits.before, wide.max_percent), (wide.waits.after, 0.0));
+
+    let resident = extent(0, &[(0, 30 * MIB), (1, 10 * MIB)]);
+    let options = Options::default();
+    let home = plan_of(&machine, process("0-1", "0-1"), vec![resident.clone()], &options);
+    let home = home.benefit().expect("it moves");
+    let [near, far] = [0, 1].map(|node| machine.distance(NodeId(0), NodeId(node)) as f64);
+    assert_eq!((home.waits.before, home.waits.after), (far, near));
+    assert_eq!(home.max_percent, 25.0 * (1.0 - near / far));
+    let there = plan_of(&machine, process("0-3", "0-1"), vec![resident], &options);
+    assert_eq!(there.benefit(), None, "nothing moves");
+}

@@ -90,6 +90,7 @@ fn finding(pid: i32) -> Finding {
         bytes: 60,
         seconds: 1.0,
         weight: 1.0,
+        benefit: None,
         helpers: Vec::new(),
         steps: vec![cgroup("a"), cgroup("b")],
     }

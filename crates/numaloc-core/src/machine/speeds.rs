@@ -1,0 +1,61 @@
+//! How fast memory of a node is on the CPUs of a node, by what is known of a machine: measured, or as the firmware declares it.
+
+use crate::machine::ids::NodeId;
+use std::collections::BTreeMap;
+
+/// Memory of a node on the CPUs of a node; `None`: not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Speed {
+    /// How long a load waits for it, in picoseconds.
+    pub latency_ps: Option<u64>,
+    /// How much the CPUs get of it, in bytes a second.
+    pub bandwidth: Option<u64>,
+}
+
+/// Speeds by the node of the CPUs and that of the memory.
+pub type SpeedTable = BTreeMap<(NodeId, NodeId), Speed>;
+
+/// What is known of the speed of a machine's memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Speeds {
+    /// By `numalocctl bench` on this host.
+    pub measured: SpeedTable,
+    /// By the firmware (ACPI HMAT, CDAT). The kernel shows the best initiators of a node alone, so most pairs are not known.
+    pub firmware: SpeedTable,
+    /// The kernel's weights for MPOL_WEIGHTED_INTERLEAVE (`/sys/kernel/mm/mempolicy/weighted_interleave`); empty before 6.9.
+    pub kernel_weights: BTreeMap<NodeId, u8>,
+    /// Whether the kernel computes these weights itself (since 6.16, where the directory has a file `auto`).
+    pub kernel_computes_weights: bool,
+}
+
+impl Speeds {
+    /// Whether the kernel's weights mean something: it has computed them, or somebody has written one. Else all of them are 1.
+    pub fn are_weights_set(&self) -> bool {
+        self.kernel_computes_weights || self.kernel_weights.values().any(|&weight| weight != 1)
+    }
+}
+
+/// Where latencies are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LatencySource {
+    /// Measured by `numalocctl bench`, in nanoseconds.
+    Bench,
+    /// The firmware's table ACPI HMAT, in nanoseconds.
+    Hmat,
+    /// The firmware's table ACPI SLIT, as a ratio: 10 is local.
+    Distances,
+}
+
+impl LatencySource {
+    /// Every source, the most exact first.
+    pub const ALL: [Self; 3] = [Self::Bench, Self::Hmat, Self::Distances];
+
+    /// Stable name for people and machines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bench => "bench",
+            Self::Hmat => "hmat",
+            Self::Distances => "distances",
+        }
+    }
+}

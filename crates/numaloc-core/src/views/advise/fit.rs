@@ -1,0 +1,57 @@
+//! How much of a host's memory belongs to those who fit on one node: what a host could have local at best without spreading anybody.
+
+use super::{
+    capacity::{FILL, cpus_on},
+    look::{HostLook, Subject},
+};
+use crate::machine::{ids::NodeId, topology::Topology};
+
+/// The memory of those who were looked at, in bytes, with hugetlb memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeFit {
+    /// All of it.
+    pub all_bytes: u64,
+    /// That of subjects which fit on one node.
+    pub fit_bytes: u64,
+    /// How many of the subjects these are.
+    pub fit_count: usize,
+}
+
+impl NodeFit {
+    /// The share of the memory, in percent; 100 if there is none.
+    pub fn percent(&self) -> f64 {
+        if self.all_bytes == 0 {
+            100.0
+        } else {
+            100.0 * self.fit_bytes as f64 / self.all_bytes as f64
+        }
+    }
+}
+
+/// How much of the memory fits on one node.
+pub fn node_fit(look: &HostLook) -> NodeFit {
+    let mut fit = NodeFit::default();
+    for subject in &look.subjects {
+        let bytes = all_bytes(subject);
+        fit.all_bytes = fit.all_bytes.saturating_add(bytes);
+        if look.topology.nodes().any(|node| fits(&look.topology, subject, node.id)) {
+            fit.fit_bytes = fit.fit_bytes.saturating_add(bytes);
+            fit.fit_count += 1;
+        }
+    }
+    fit
+}
+
+/// Whether the work and the memory of a subject would fit on this node if nobody else were there. Only CPUs that it may have count.
+pub fn fits(topology: &Topology, subject: &Subject, node: NodeId) -> bool {
+    let cpus = cpus_on(topology, &subject.cpus, node).len() as f64;
+    let total = topology.node(node).map_or(0, |node| node.memory.total_bytes);
+    subject.used_cpus() <= FILL * cpus
+        && all_bytes(subject) as f64 <= FILL * total as f64
+        && cpus > 0.0
+}
+
+fn all_bytes(subject: &Subject) -> u64 {
+    let hugetlb = subject.hugetlb.values().flat_map(|resident| resident.values());
+    hugetlb.fold(subject.resident_bytes(), |sum, bytes| sum.saturating_add(*bytes))
+}

@@ -1,0 +1,72 @@
+//! Remote memory traffic of this host before and after a migration, for `migrate --benefit`. It goes to standard error: it is about
+//! everybody on the host, and so no part of the result.
+
+use crate::{
+    args::{Cli, MigrateArgs},
+    cmd::Surroundings,
+    exit::Failure,
+    output::complain,
+    place::{self, Place},
+    units::size,
+};
+use numaloc_host::{Roots, traffic};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Time between the two readings of a rate.
+const SPAN: Duration = Duration::from_secs(1);
+
+/// Remote bytes a second before a migration.
+pub struct Before(u64);
+
+/// Measures before a migration, if that is asked for and possible. If it is not possible, standard error says why.
+///
+/// # Errors
+/// As [`place::choose`].
+pub fn before(
+    cli: &Cli,
+    around: &Surroundings,
+    args: &MigrateArgs,
+) -> Result<Option<Before>, Failure> {
+    if !args.plan.benefit || args.validate_only {
+        return Ok(None);
+    }
+    let roots = &around.roots;
+    let why = match place::choose(&cli.connect, &around.environment)? {
+        _ if args.plan.job.detach => "--detach does not wait for the end".to_owned(),
+        Place::Daemon(endpoint) if !endpoint.is_this_host() => {
+            "the daemon may be on another host".to_owned()
+        }
+        _ if traffic::read(roots).is_empty() => format!(
+            "no counters of memory bandwidth in {} (mount -t resctrl resctrl there, if the processor has them)",
+            traffic::mount_point(roots).display()
+        ),
+        _ => match rate(roots) {
+            Some(rate) => return Ok(Some(Before(rate))),
+            None => "the counters of memory bandwidth were reset meanwhile".to_owned(),
+        },
+    };
+    complain(&format!("--benefit: remote memory traffic is not measured: {why}"));
+    Ok(None)
+}
+
+impl Before {
+    /// Measures again, and prints both.
+    pub fn compare(self, roots: &Roots) {
+        let after = rate(roots).map_or("unknown".to_owned(), |rate| format!("{}/s", size(rate)));
+        complain(&format!(
+            "remote memory traffic of this host: {}/s before, {after} after (resctrl, one second each)",
+            size(self.0)
+        ));
+    }
+}
+
+/// Remote bytes a second, over a second.
+fn rate(roots: &Roots) -> Option<u64> {
+    let (begin, before) = (Instant::now(), traffic::read(roots));
+    thread::sleep(SPAN);
+    let bytes = before.remote_until(&traffic::read(roots))?;
+    Some((bytes as f64 / begin.elapsed().as_secs_f64()) as u64)
+}
