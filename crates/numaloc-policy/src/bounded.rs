@@ -1,6 +1,6 @@
 //! As much of a pod as is read.
 
-use crate::{Pod, QOS_LABEL, VALUE_MAX};
+use crate::{Pod, QOS_LABEL, VALUE_MAX, cut::cut};
 use numaloc_api::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX};
 
 impl Pod {
@@ -21,14 +21,5 @@ impl Pod {
             cut(class, LABEL_VALUE_MAX);
         }
         self
-    }
-}
-
-/// Takes away what is after `most` bytes, and a character that would be cut.
-pub(crate) fn cut(text: &mut String, most: usize) {
-    if text.len() > most {
-        let end = (0..=most).rev().find(|&at| text.is_char_boundary(at));
-        text.truncate(end.unwrap_or(0));
-        text.shrink_to_fit();
     }
 }

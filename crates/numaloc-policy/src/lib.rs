@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `pod` | what is known of a pod and its containers |
 //! | `bounded` | as much of a pod as is read |
+//! | `cut` | texts that are cut to a number of bytes |
 //! | `class` | the quality-of-service class of a container |
 //! | `decide` | which source decides: annotations, then the cluster's ConfigMap, then the operator's default for the class |
 //! | `cluster`, `selector` | the cluster's ConfigMap: what is done for classes, and on which nodes |
@@ -42,6 +43,7 @@ mod ceilings;
 mod class;
 mod cluster;
 mod config;
+mod cut;
 mod decide;
 mod event;
 mod koordinator;

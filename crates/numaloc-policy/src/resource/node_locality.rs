@@ -1,7 +1,7 @@
 //! `NodeMemoryLocality`: what the agent of a node writes about it, for those who look at the whole cluster.
 
 use super::group::{GROUP, VERSION};
-use crate::{bounded::cut, time};
+use crate::{cut::cut, time};
 use numaloc_api::written::shown;
 use serde::Serialize;
 use serde_json::{Value, json};
