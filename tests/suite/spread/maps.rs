@@ -30,23 +30,25 @@ fn one_file_is_spread_and_no_page_of_anything_else_moves() {
     let segment = format!("seg=file:/dev/shm/mapped:16M:dirty:{FEW_WORDS}");
     let _pools = (Setting::huge_pool(0, 16), Setting::huge_pool(1, 16));
     let regions = [&segment, "anon:16M", "thp:16M", "hugetlb:8M", "shm:8M", "memfd:8M"];
-    let scene = Scene::of(Layout::remote(&regions).on("0,1"));
-    let (before, outside_before) = (others(&scene.app, &["seg"]), outside(&scene.app));
+    // Alone: a control process would map the same file.
+    let mut app = Layout::remote(&regions).on("0,1").start("app");
+    let target = [Target::Pid(app.pid())];
+    let (before, outside_before) = (others(&app, &["seg"]), outside(&app));
     let options = mapped(&["/dev/shm/mapp*=interleave"]);
-    let plan = inspect(&scene.target(), &options).plan;
+    let plan = inspect(&target, &options).plan;
     assert_eq!(plan.named[0].bytes_to_move, 8 * MIB, "{plan:?}");
     assert_eq!(plan.named[0].resident, [(numaloc_core::NodeId(1), 16 * MIB)].into());
     assert!(plan.moves.iter().all(|each| &*each.name == "/dev/shm/mapped"), "{:?}", plan.moves);
 
-    let outcome = migrate(&scene.target(), &options);
-    assert_spread(&scene.app, "seg", 4096, &[0, 1]);
+    let outcome = migrate(&target, &options);
+    assert_spread(&app, "seg", 4096, &[0, 1]);
     assert_eq!(outcome.named_bytes, [8 * MIB], "{outcome:?}");
     assert_eq!(outcome.account().moved_bytes(), 8 * MIB, "{outcome:?}");
     assert_complete(&outcome);
-    assert_eq!(others(&scene.app, &["seg"]), before);
-    assert!(outside(&scene.app).abs_diff(outside_before) < SLACK);
-    assert_eq!(inspect(&scene.target(), &options).plan.moves, []);
-    scene.finish();
+    assert_eq!(others(&app, &["seg"]), before);
+    assert!(outside(&app).abs_diff(outside_before) < SLACK);
+    assert_eq!(inspect(&target, &options).plan.moves, []);
+    app.check();
     fs::remove_file("/dev/shm/mapped").expect("it is there");
 }
 
@@ -101,7 +103,7 @@ fn a_segment_of_two_processes_is_spread_once() {
     let apps = [layout.start("one"), layout.start("other")];
     let targets = apps.each_ref().map(|app| Target::Pid(app.pid()));
     let before = apps.each_ref().map(|app| others(app, &["seg"]));
-    let outcome = migrate(&targets, &mapped(&["mapped2=interleave"]));
+    let outcome = migrate(&targets, &mapped(&["mapped2=interleave:0,1"]));
     assert_eq!(outcome.named_bytes, [4 * MIB], "{outcome:?}");
     assert_spread(&apps[0], "seg", 4096, &[0, 1]);
     assert_eq!(apps.each_ref().map(|app| others(app, &["seg"])), before);

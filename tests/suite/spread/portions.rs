@@ -34,7 +34,7 @@ const LARGE: [&str; 3] = ["anon:72M", "memfd:72M", "thp:72M"];
 #[test]
 fn the_surplus_alone_moves() {
     let _still = Setting::still_host();
-    let mut app = Layout::remote(&LARGE).on("0,1").load("idle").start("balanced");
+    let mut app = Layout::remote(&LARGE).on("0,1").start("balanced");
     let target = [Target::Pid(app.pid())];
     let (one, even) = (placed_by("balance:0=1,1=3"), placed_by("balance"));
     for (options, quarters, moved) in [(&one, [1, 3], 1), (&even, [2, 2], 1), (&even, [2, 2], 0)] {
