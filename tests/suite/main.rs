@@ -21,6 +21,7 @@ mod scene;
 mod advise;
 mod anon;
 mod balancing;
+mod benefit;
 mod cgroup;
 mod cli;
 mod containerd;
