@@ -74,7 +74,7 @@ fn memory_is_spread_over_nodes() {
     scene.assert_on("anon", 1, 24 * MIB);
     let named = &job["outcome"]["named"][0];
     assert_eq!(named["move_bytes"], 4 * MIB, "{job}");
-    let output = daemon.ctl(&["migrate", "--pid", &pid, "--map", "sysv:7=home"]);
+    let output = daemon.ctl(&["migrate", "--pid", &pid, "--map", "sysv:7=interleave:0,1"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(!output.status.success() && said.contains("'sysv:0x00000007'"), "{output:?}");
     scene.finish();
