@@ -134,3 +134,23 @@ pub struct Extent {
     /// Where its resident pages are.
     pub residency: Residency,
 }
+
+#[cfg(test)]
+impl Extent {
+    /// Anonymous memory of the first process alone, from this address on.
+    pub(crate) fn anonymous(start: u64, bytes: u64, residency: Residency) -> Self {
+        Self {
+            mappings: vec![Mapping { process: 0, start }],
+            pages: Pages::All,
+            bytes,
+            stripe: None,
+            rule: None,
+            kind: Kind::Anonymous,
+            policy: Mempolicy::Default,
+            hugetlb_bytes: None,
+            mappers: Mappers::default(),
+            name: "".into(),
+            residency,
+        }
+    }
+}

@@ -57,7 +57,7 @@ pub fn blocks(extent: &Extent, nodes: &NodeSet) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Mapping, Mempolicy, PAGE, Pages, Residency, memory::grains::grain_bytes};
+    use crate::{PAGE, Residency, memory::grains::grain_bytes};
     use proptest::{collection::vec, prelude::*};
 
     fn extent(start: u64, pages: &[Option<u32>]) -> Extent {
@@ -70,19 +70,7 @@ mod tests {
                 residency.grains.add(NodeId(node), place, begin..begin + PAGE, false);
             }
         }
-        Extent {
-            mappings: vec![Mapping { process: 0, start }],
-            pages: Pages::All,
-            bytes,
-            stripe: None,
-            rule: None,
-            kind: Kind::Anonymous,
-            policy: Mempolicy::Default,
-            hugetlb_bytes: None,
-            mappers: Default::default(),
-            name: "".into(),
-            residency,
-        }
+        Extent::anonymous(start, bytes, residency)
     }
 
     fn nodes(list: &str) -> NodeSet {

@@ -97,10 +97,7 @@ fn take(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        HUGE, Kind, Mapping, Mempolicy, NodeResidency, PAGE, Pages, Residency,
-        memory::grains::grain_bytes,
-    };
+    use crate::{HUGE, NodeResidency, PAGE, Residency, memory::grains::grain_bytes};
     use proptest::{collection::vec, prelude::*};
 
     const MIB: u64 = 1 << 20;
@@ -117,19 +114,7 @@ mod tests {
             let on_node: &mut NodeResidency = residency.nodes.entry(NodeId(node)).or_default();
             on_node.owned_bytes += page;
         }
-        Extent {
-            mappings: vec![Mapping { process: 0, start }],
-            pages: Pages::All,
-            bytes,
-            stripe: None,
-            rule: None,
-            kind: Kind::Anonymous,
-            policy: Mempolicy::Default,
-            hugetlb_bytes: None,
-            mappers: Default::default(),
-            name: "".into(),
-            residency,
-        }
+        Extent::anonymous(start, bytes, residency)
     }
 
     fn shares(weights: &str) -> Shares {

@@ -62,22 +62,8 @@ fn process(cpus: &str, mems: &str) -> Process {
 fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {
     let tally =
         |&(node, owned_bytes)| (NodeId(node), NodeResidency { owned_bytes, ..Default::default() });
-    Extent {
-        mappings: vec![Mapping { process: 0, start }],
-        pages: Pages::All,
-        bytes: 1 << 30,
-        kind: Kind::Anonymous,
-        policy: Mempolicy::Default,
-        hugetlb_bytes: None,
-        mappers: Default::default(),
-        stripe: None,
-        rule: None,
-        name: "".into(),
-        residency: Residency {
-            nodes: resident.iter().map(tally).collect(),
-            ..Residency::default()
-        },
-    }
+    let nodes = resident.iter().map(tally).collect();
+    Extent::anonymous(start, 1 << 30, Residency { nodes, ..Residency::default() })
 }
 
 fn plan_of(topology: &Topology, process: Process, extents: Vec<Extent>, options: &Options) -> Plan {
