@@ -103,8 +103,7 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
         checks.ok("daemons", "each agent reaches its daemon");
     }
     for (why, nodes) in unreached {
-        let nodes = format!("{} nodes ({})", nodes.len(), some(&nodes));
-        checks.fail("daemons", &format!("not reached on {nodes}: {why}"));
+        checks.fail("daemons", &format!("not reached {}: {why}", on(&nodes)));
     }
     // A daemon that is not reached tells no figures either, which has been said.
     let mut unread = without(reported, "FiguresRead");
@@ -114,8 +113,7 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
         checks.ok("figures", "each daemon that is reached tells its figures");
     }
     for (why, nodes) in unread {
-        let nodes = format!("{} nodes ({})", nodes.len(), some(&nodes));
-        checks.warn("figures", &format!("not read on {nodes}: {why}"));
+        checks.warn("figures", &format!("not read {}: {why}", on(&nodes)));
     }
     let mut refused = without(reported, "ResultsPosted");
     refused.remove(UNREPORTED);
@@ -123,8 +121,7 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
         checks.ok("results", "events and statuses are posted");
     }
     for (why, nodes) in refused {
-        let nodes = format!("{} nodes ({})", nodes.len(), some(&nodes));
-        checks.fail("results", &format!("refused by the API server on {nodes}: {why}"));
+        checks.fail("results", &format!("refused by the API server {}: {why}", on(&nodes)));
     }
     let versions: BTreeSet<_> = reported
         .iter()
@@ -150,6 +147,11 @@ fn without<'a>(reported: &'a [Value], kind: &str) -> BTreeMap<&'a str, Vec<Strin
         reasons.entry(why).or_default().push(name(node).to_owned());
     }
     reasons
+}
+
+/// How many nodes, with the first few.
+fn on(nodes: &[String]) -> String {
+    format!("on {} nodes ({})", nodes.len(), some(nodes))
 }
 
 /// The first few names.

@@ -83,10 +83,7 @@ impl Device {
     /// [`Error::BadDevice`]: it is not there, or the firmware does not say where it is.
     pub fn nodes(&self, roots: &Roots) -> Result<NodeSet, Error> {
         let bad = |reason: String| Error::BadDevice { device: self.to_string(), reason };
-        let class = |class: &str, name: &str| {
-            let path = roots.sys.join("class").join(class).join(name);
-            path.exists().then_some(path)
-        };
+        let class = |class: &str, name: &str| some(roots.sys.join("class").join(class).join(name));
         let found = match self {
             Self::Pci(address) => {
                 let path = roots.sys.join("bus/pci/devices").join(address);

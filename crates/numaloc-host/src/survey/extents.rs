@@ -208,7 +208,7 @@ fn part(active: &[&Piece], from: u64, to: u64, pages: Pages) -> Part {
         hugetlb_bytes: first.hugetlb_bytes,
         mappers: active.iter().map(|piece| piece.vma.mappers).max().unwrap_or_default(),
         stripe: None,
-        // What one rule names for one process belongs where the rule says, whoever else maps it.
+        // What one rule names for one process belongs where the rule says, also if other processes map it.
         rule: active.iter().filter_map(|piece| piece.vma.rule).min(),
         name: first.name.clone(),
         residency: Residency::default(),

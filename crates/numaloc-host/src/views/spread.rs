@@ -140,7 +140,7 @@ fn write(words: &mut [u64], how: &HowSpread) -> io::Result<Written> {
         (Barrier::new(threads), AtomicBool::new(false), AtomicU64::new(0));
     let (begin, before) = (Instant::now(), usage()?);
     let one = |part: &Mutex<Part<'_>>, cpu| {
-        // Whoever cannot run there takes part all the same: the others wait for each thread.
+        // A thread that cannot run there takes part all the same: the others wait for each thread.
         let pinned = run_on(cpu);
         for pass in 1.. {
             loop {
