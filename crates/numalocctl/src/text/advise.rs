@@ -271,7 +271,7 @@ mod tests {
         let expected = "\
 1. re?[2Jdis (process 4711): may run everywhere, and all of it fits on node 1
    moves 1.0 GiB from node 0 to node 1 in about 720 ms; it uses 1.5 CPUs
-   benefit: 0 to 20 % less time on memory accesses (bench: 100 ns local, 125 ns remote; upper bound)
+   benefit: 0 to 20 % less time on memory accesses (bench: 100 ns local, 125 ns remote; if all memory is used alike)
    memory: by 262144 pages of its page map; a node's share may be off by some percent, 250 ms old
      taskset -acp 8-15 4711
      numalocctl migrate --pid 4711

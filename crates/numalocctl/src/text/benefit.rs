@@ -2,7 +2,7 @@
 
 use numaloc_api::v1::{self, LatencySource};
 
-/// `0 to 17 % less time on memory accesses (bench: 98 ns local, 143 ns remote; upper bound)`. `None` if only a newer daemon knows where
+/// `0 to 17 % less time on memory accesses (bench: 98 ns local, 143 ns remote; if all memory is used alike)`. `None` if only a newer daemon knows where
 /// the latencies are from.
 pub fn benefit(benefit: &v1::Benefit) -> Option<String> {
     let (source, unit) = match benefit.source() {
@@ -17,11 +17,11 @@ pub fn benefit(benefit: &v1::Benefit) -> Option<String> {
             "none by latency ({source}: {now:.0}{unit} now, {then:.0}{unit} afterwards)"
         ));
     }
-    // Up, because it is a bound; what was calculated is not exact to its last digit.
+    // Up, because it is the most; what was calculated is not exact to its last digit.
     let up = |percent: f64| (percent - 1e-6).ceil();
     let (min, max) = (benefit.min_percent.floor(), up(benefit.max_percent));
     Some(format!(
-        "{min:.0} to {max:.0} % less time on memory accesses ({source}: {then:.0}{unit} local, {now:.0}{unit} remote; upper bound)"
+        "{min:.0} to {max:.0} % less time on memory accesses ({source}: {then:.0}{unit} local, {now:.0}{unit} remote; if all memory is used alike)"
     ))
 }
 
@@ -43,13 +43,13 @@ mod tests {
         assert_eq!(
             text(LatencySource::Bench, 16.99, 143.2, 98.4).as_deref(),
             Some(
-                "0 to 17 % less time on memory accesses (bench: 98 ns local, 143 ns remote; upper bound)"
+                "0 to 17 % less time on memory accesses (bench: 98 ns local, 143 ns remote; if all memory is used alike)"
             )
         );
         assert_eq!(
             text(LatencySource::Distances, 100.0 * (1.0 - 0.5), 20.0, 10.0).as_deref(),
             Some(
-                "0 to 50 % less time on memory accesses (distances: 10 local, 20 remote; upper bound)"
+                "0 to 50 % less time on memory accesses (distances: 10 local, 20 remote; if all memory is used alike)"
             )
         );
         assert_eq!(

@@ -23,7 +23,7 @@ fn findings_of_one_kind_are_ordered_by_what_they_bring() {
     let order: Vec<&str> = found.iter().map(|(name, ..)| &**name).collect();
     assert_eq!(order, ["process 2", "process 1", "process 3"]);
     let expected =
-        [100.0 * (1.0 - 10.0 / 21.0), 50.0 * (1.0 - 10.0 / 21.0), 100.0 * (1.0 - 10.0 / 12.0)];
+        [100.0 * (1.0 - 10.0 / 21.0), 100.0 * (1.0 - 10.0 / 15.5), 100.0 * (1.0 - 10.0 / 12.0)];
     for ((name, kind, percent), expected) in found.into_iter().zip(expected) {
         assert_eq!(kind, FindingKind::PinnedRemote);
         assert!((percent - expected).abs() < 1e-9, "{name}: {percent}");
