@@ -9,14 +9,12 @@
 //! | [`value`] | requests that have been checked, and the daemon's records |
 //! | `convert` | all conversions; its first lines say which file has which |
 //! | `violation` | what is wrong with a request, field by field |
-//! | [`amount`] | sizes, durations and percentages as people write them |
 //! | `described`, `json` | descriptions of messages, and messages as JSON: each behind a feature |
 //! | `written` | messages as people write them, in JSON, YAML and TOML: behind the feature of their descriptions |
 //! | `cause`, `fnv` | the innermost cause of an error, and a hash that may be stored |
 //! | [`encoded`] | lists of jobs that are encoded already |
 #![forbid(unsafe_code)]
 
-pub mod amount;
 mod cause;
 mod convert;
 #[cfg(any(test, feature = "reflect"))]
@@ -42,6 +40,7 @@ pub use convert::{
 #[cfg(feature = "reflect")]
 pub use described::descriptor;
 pub use fnv::Fnv;
+pub use numaloc_core::amount;
 pub use violation::{DOMAIN, Problem, Violation, Violations};
 
 /// The `source` of the workloads that numaloc-nri registers.

@@ -9,6 +9,7 @@
 //! | `memory` | what a survey finds: extents with the nodes that their pages are on, their policies, and who may have them where |
 //! | `result` | accounts that close, flows between nodes, calls |
 //! | `ask` | what a request asks for: which memory moves, where to, how gently, and what goes first |
+//! | [`amount`] | sizes, durations and percentages as people write them |
 //! | [`home`] | where the memory of a process belongs, and where it may be |
 //! | [`plan`] | the decision ([`planner`]): what moves, by which routes, and what stays and why; the turns of an exchange; copies by DMA |
 //! | `views` | looks that move nothing: advice for a host ([`mod@advise`]), the live view and its rotation, pictures by address, what memory of a node costs ([`speed`]) |
@@ -82,6 +83,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod amount;
 mod ask;
 pub mod home;
 mod machine;

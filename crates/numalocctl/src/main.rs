@@ -60,7 +60,7 @@ use cmd::Surroundings;
 use exit::Code;
 use numaloc_host::Roots;
 use place::Environment;
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Never dropped: that takes a fifth of the time of parsing.
@@ -87,10 +87,7 @@ fn main() -> ExitCode {
         return Code::Usage.into();
     }
     numaloc_host::allow_files();
-    let home: Option<PathBuf> = std::env::var_os("HOME").map(Into::into);
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let state = state.filter(|path| path.is_absolute());
-    let state = state.or_else(|| Some(home.as_ref()?.join(".local/state")));
+    let (home, state) = (place::home(), place::base_directory("XDG_STATE_HOME", ".local/state"));
     let roots = Roots { home, state, ..Roots::default() };
     let surroundings = Surroundings { roots, environment: Environment::read() };
     match cmd::run(cli, &surroundings) {

@@ -6,7 +6,7 @@ use crate::{
     exit::Failure,
     settings::{self, TlsSettings},
 };
-use std::{env, path::PathBuf};
+use std::{env, ffi::OsString, path::PathBuf};
 
 /// Where numalocd listens by default.
 pub const SOCKET: &str = "/run/numaloc/numalocd.sock";
@@ -24,17 +24,30 @@ pub struct Environment {
 impl Environment {
     /// The surroundings of this process.
     pub fn read() -> Self {
-        let set = |name| env::var_os(name).filter(|value| !value.is_empty());
-        let home = || Some(PathBuf::from(set("HOME")?).join(".config"));
-        // The XDG base directory specification says that relative paths are ignored.
-        let config = set("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let folders = config.or_else(home).into_iter().chain(["/etc".into()]);
+        let config = base_directory("XDG_CONFIG_HOME", ".config");
+        let folders = config.into_iter().chain(["/etc".into()]);
         Self {
             endpoint: set("NUMALOC_ENDPOINT").map(|value| value.to_string_lossy().into_owned()),
             files: folders.map(|folder| folder.join("numaloc/numalocctl.toml")).collect(),
             socket: SOCKET.into(),
         }
     }
+}
+
+fn set(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The home directory of the user, if one is set.
+pub fn home() -> Option<PathBuf> {
+    set("HOME").map(Into::into)
+}
+
+/// A directory of the user's by a variable, and without one below the home directory. The XDG base directory specification says that
+/// relative paths are ignored.
+pub fn base_directory(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let given = set(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    given.or_else(|| Some(home()?.join(below_home)))
 }
 
 /// Where a command is carried out.

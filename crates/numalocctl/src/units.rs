@@ -1,9 +1,6 @@
 //! Sizes, durations, shares and lists of nodes as people write and read them.
 
-use numaloc_api::{
-    STALL_MAX, STALL_MIN,
-    amount::{self, AmountError},
-};
+use numaloc_api::amount::{self, AmountError};
 use std::{fmt::Display, time::Duration};
 
 pub fn parse_size(text: &str) -> Result<u64, AmountError> {
@@ -44,13 +41,23 @@ pub fn whole<T: TryFrom<u64> + Clone + Send + Sync + 'static>(
     }
 }
 
+/// A parser for durations of a range, whose bounds are written as people write them.
+pub fn duration_from(
+    least: &'static str,
+    most: &'static str,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let parsed = |text| amount::duration(text).map_err(|error| error.to_string());
+        let range = parsed(least)?..=parsed(most)?;
+        let duration = parsed(text)?;
+        let is_within = range.contains(&duration).then_some(duration);
+        is_within.ok_or_else(|| format!("expected a duration from {least} to {most}"))
+    }
+}
+
 /// Parses `--max-stall`: how long a call may take.
 pub fn parse_stall(text: &str) -> Result<Duration, String> {
-    let span = amount::duration(text).map_err(|error| error.to_string())?;
-    match (STALL_MIN..=STALL_MAX).contains(&span) {
-        true => Ok(span),
-        false => Err("expected a duration from 100us to 60s".into()),
-    }
+    duration_from("100us", "60s")(text)
 }
 
 /// Parses a duration above 0.
@@ -168,10 +175,18 @@ mod tests {
         assert!(parse_batch("4095").is_err() && parse_batch("4K") == Ok(4096));
         assert!(parse_rate("0").is_err() && parse_rate("4K/s") == Ok(4096));
         assert!(parse_duration("0ms").is_err() && parse_duration("1d").is_ok());
-        assert_eq!(parse_stall("100us"), Ok(Duration::from_micros(100)));
+        let bounds = ["100us", "60s"].map(parse_stall);
+        assert_eq!(bounds, [numaloc_api::STALL_MIN, numaloc_api::STALL_MAX].map(Ok));
         for text in ["0", "99us", "61s", "-1", "fast"] {
             assert!(parse_stall(text).is_err(), "{text:?} was taken");
         }
+        let range = duration_from("100ms", "1h");
+        assert_eq!(
+            ["100ms", "60m"].map(&range),
+            [100, 3_600_000].map(Duration::from_millis).map(Ok)
+        );
+        let expected = "expected a duration from 100ms to 1h".to_owned();
+        assert_eq!(["99ms", "61m"].map(range), [Err(expected.clone()), Err(expected)]);
         assert_eq!(["0", "90%", "100"].map(parse_percent), [Ok(0), Ok(90), Ok(100)]);
         for text in ["0.5", "101", "x"] {
             assert!(parse_percent(text).is_err(), "{text:?} was taken");

@@ -1,7 +1,7 @@
 //! The arguments of `numalocctl advise`.
 
 use super::TargetArgs;
-use crate::units::{parse_duration, parse_size};
+use crate::units::{duration_from, parse_size};
 use clap::Args;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub struct AdviseArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     /// Time between the two readings of who uses which CPUs, from 1s to 60s.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_seconds, allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration_from("1s", "60s"), allow_hyphen_values = true)]
     pub seconds: Duration,
     /// Ignore processes smaller than this, and moves smaller than this.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_min, allow_hyphen_values = true)]
@@ -37,13 +37,6 @@ pub struct CarryArgs {
     /// Do not ask.
     #[arg(short, long, requires = "apply")]
     pub yes: bool,
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    match parse_duration(text)? {
-        time if (Duration::from_secs(1)..=Duration::from_secs(60)).contains(&time) => Ok(time),
-        _ => Err("expected a duration from 1s to 60s".into()),
-    }
 }
 
 fn parse_min(text: &str) -> Result<u64, String> {

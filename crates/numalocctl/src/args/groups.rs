@@ -18,9 +18,13 @@ const GROUPS: [(&str, &[&str]); 4] = [
 ];
 
 /// Variables of the environment.
-pub const ENVIRONMENT: [(&str, &str); 4] = [
+pub const ENVIRONMENT: [(&str, &str); 5] = [
     ("NUMALOC_ENDPOINT", "Address of the daemon, unless --endpoint is given."),
     ("XDG_CONFIG_HOME", "Where the user's configuration is, instead of ~/.config."),
+    (
+        "XDG_STATE_HOME",
+        "Where what bench has measured is kept for the user, instead of ~/.local/state.",
+    ),
     ("NO_COLOR", "Nothing is coloured, unless --color always is given."),
     ("COLUMNS", "Width of a picture in the terminal."),
 ];

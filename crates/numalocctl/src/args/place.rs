@@ -276,7 +276,7 @@ mod tests {
             ("--map heap=home --weights 0=1,2=1", "--weights"),
             ("--map heap", "expected PATTERN=PLACEMENT"),
             ("--map heap=spread", "expected home"),
-            ("--map anon>x=home", "for example anon>1G"),
+            ("--map anon>x=home", "expected a size"),
             ("--map heap=interleave:2", "two nodes or more"),
             ("--map heap=weighted:0=0,2=1", "not from 1 to 255"),
             ("--map heap=home --map heap=interleave", "twice"),

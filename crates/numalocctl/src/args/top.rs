@@ -2,7 +2,7 @@
 
 use crate::{
     columns::{Columns, Sort},
-    units::{parse_span, whole},
+    units::{duration_from, whole},
 };
 use clap::Args;
 use numaloc_api::amount;
@@ -57,12 +57,7 @@ pub struct TopArgs {
 
 /// Reads the time between two scans.
 pub(super) fn parse_delay(text: &str) -> Result<Duration, String> {
-    const LEAST: Duration = Duration::from_millis(100);
-    const MOST: Duration = Duration::from_secs(3600);
-    match parse_span(text).map_err(|error| error.to_string())? {
-        delay if (LEAST..=MOST).contains(&delay) => Ok(delay),
-        _ => Err("expected a duration from 100ms to 1h".into()),
-    }
+    duration_from("100ms", "1h")(text)
 }
 
 /// Reads a share of CPU time for looking.

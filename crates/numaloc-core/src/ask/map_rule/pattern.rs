@@ -1,6 +1,6 @@
 //! Patterns of mappings, by what /proc/PID/maps shows of each.
 
-use crate::memory::extent::Kind;
+use crate::{amount, memory::extent::Kind};
 use std::{fmt, str::FromStr};
 
 /// Which mappings are meant.
@@ -128,9 +128,9 @@ impl FromStr for Pattern {
             _ => {}
         }
         if let Some(size) = text.strip_prefix("anon>") {
-            return match parse_size(size) {
-                Some(bytes) => Ok(Self::Anonymous(Some(bytes))),
-                None => bad(format!("'{text}' has no size: expected for example anon>1G")),
+            return match amount::size(size) {
+                Ok(bytes) => Ok(Self::Anonymous(Some(bytes))),
+                Err(error) => bad(format!("'{text}' has no size: {error}")),
             };
         }
         if let Some(name) = text.strip_prefix("anon:") {
@@ -152,20 +152,6 @@ impl FromStr for Pattern {
         }
         Ok(Self::File(Glob(text.to_owned())))
     }
-}
-
-/// Bytes of a whole number, or with K, M, G or T after it.
-fn parse_size(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.char_indices().next_back()? {
-        (at, 'K' | 'k') => (&text[..at], 10),
-        (at, 'M' | 'm') => (&text[..at], 20),
-        (at, 'G' | 'g') => (&text[..at], 30),
-        (at, 'T' | 't') => (&text[..at], 40),
-        _ => (text, 0),
-    };
-    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
-    let number: u64 = digits.parse().ok().filter(|_| is_number)?;
-    number.checked_mul(1 << shift)
 }
 
 impl fmt::Display for Pattern {
@@ -245,9 +231,9 @@ mod tests {
         let bad = |text: &str| text.parse::<Pattern>().expect_err(text).to_string();
         assert!(bad("").contains("memfd:NAME"));
         for text in
-            ["anon>", "anon>x", "anon>-1", "anon>1.5G", "anon>99999999T", "anon>=1G", "anon>é"]
+            ["anon>", "anon>x", "anon>-1", "anon>1.5", "anon>99999999T", "anon>=1G", "anon>é"]
         {
-            assert!(bad(text).contains("for example anon>1G"), "{text}");
+            assert!(bad(text).contains("has no size: expected a size"), "{text}");
         }
         for text in ["sysv:", "sysv:x", "sysv:0x", "sysv:+1", "sysv:0x1ffffffff", "sysv:-1"] {
             assert!(bad(text).contains("as ipcs shows it"), "{text}");
@@ -264,6 +250,8 @@ mod tests {
         for text in ["anon>0", "anon>1G", "anon>1500M", "anon>4097", "anon>2T", "sysv:0x00000000"] {
             assert_eq!(text.parse::<Pattern>().expect(text).to_string(), text);
         }
+        let pattern: Pattern = "anon>1.5 GiB".parse().expect("a size");
+        assert_eq!(pattern.to_string(), "anon>1536M");
     }
 
     /// The definition of a glob, without its speed.
