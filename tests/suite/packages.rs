@@ -5,6 +5,7 @@
 mod manager;
 mod real;
 mod restart;
+mod spread;
 
 use crate::{
     app::until,

@@ -6,6 +6,10 @@ use crate::{
     exchange::fill,
     scene::{SLACK, Scene, assert_complete},
     settings::Setting,
+    spread::{
+        assert_spread,
+        portions::{assert_blocks, assert_shares, placed_by},
+    },
     truth::{Truth, node_count, off, on},
 };
 use numaloc_core::{MakeRoom, NodeId, Options};
@@ -67,6 +71,52 @@ fn a_process_that_may_run_everywhere_is_skipped() {
     assert!(inspect(&scene.target(), &Options::default()).plan.is_skipped());
     scene.assert_on("anon", 3, 16 * MIB);
     scene.finish();
+}
+
+#[test]
+fn memory_is_spread_over_nodes_that_are_named() {
+    let _pools = (0..4).map(|node| Setting::huge_pool(node, 16)).collect::<Vec<_>>();
+    let scene = Scene::of(
+        Layout::remote(&["anon:24M", "thp:24M", "hugetlb:16M", "shm:16M"])
+            .on("0,1,2,3")
+            .memory_on(2),
+    );
+    let regions = [("anon", 4096), ("thp", 2 * MIB), ("hugetlb", 2 * MIB), ("shm", 4096)];
+    let settle = |placement: &str| {
+        let options = placed_by(placement);
+        let outcome = engine::migrate(&scene.target(), &options);
+        assert_complete(&outcome);
+        assert!(inspect(&scene.target(), &options).plan.planned_bytes() < SLACK, "{placement}");
+    };
+    for (placement, turns) in [
+        ("interleave:0-3", &[0, 1, 2, 3][..]),
+        ("interleave:0,3", &[0, 3]),
+        ("weighted:0=1,1=3,3=2", &[0, 1, 1, 1, 3, 3]),
+    ] {
+        settle(placement);
+        for (region, bytes) in regions {
+            assert_spread(&scene.app, region, bytes, turns);
+        }
+    }
+    settle("block:0,2,3");
+    for (region, _) in regions {
+        assert_blocks(&scene.app, region, &[0, 2, 3]);
+    }
+    scene.finish();
+}
+
+#[test]
+fn large_memory_is_balanced_over_nodes_that_are_named() {
+    let mut app = Layout::remote(&["anon:96M", "memfd:96M"]).on("0,3").memory_on(1).start("app");
+    let target = [Target::Pid(app.pid())];
+    let outcome = engine::migrate(&target, &placed_by("balance:0=1,1=1,3=2"));
+    for region in ["anon", "memfd"] {
+        assert_shares(&app, region, &[1, 1, 0, 2]);
+    }
+    assert_complete(&outcome);
+    let moved = outcome.account().moved_bytes();
+    assert!(moved <= 2 * 72 * MIB * 101 / 100 + SLACK, "{moved}");
+    app.check();
 }
 
 /// An application with 48 MiB on node 2 and its CPUs on this one.

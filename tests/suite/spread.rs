@@ -1,7 +1,8 @@
 //! Placements on several nodes: each page is on the node that its index says, as the kernel computes it.
 
+mod large;
 mod maps;
-mod portions;
+pub mod portions;
 
 use crate::{
     app::{App, FEW_WORDS, Layout},

@@ -37,10 +37,15 @@ impl Pinned {
 
     /// Pins it to the CPUs of a node, from now on and after a reboot. Its memory stays where it is.
     pub fn pin(&self, node: u32) {
-        systemctl(&["set-property", &self.unit, &format!("AllowedCPUs={}", cpus_of(node))]);
+        self.pin_to(&cpus_of(node));
     }
 
-    fn pid(&self) -> i32 {
+    /// Pins it to these CPUs.
+    pub fn pin_to(&self, cpus: &str) {
+        systemctl(&["set-property", &self.unit, &format!("AllowedCPUs={cpus}")]);
+    }
+
+    pub fn pid(&self) -> i32 {
         property(&self.unit, "MainPID").parse().expect("a pid")
     }
 
@@ -73,12 +78,12 @@ impl Drop for Pinned {
 }
 
 /// All but mapped files.
-fn own(truth: &Truth) -> Nodes {
+pub fn own(truth: &Truth) -> Nodes {
     truth.without_files().all()
 }
 
 /// With the drop-in for page frames: PostgreSQL's processes share their buffers.
-fn with_frames() -> System {
+pub fn with_frames() -> System {
     let system = System::new();
     fs::write("/tmp/answers", "numaloc numaloc/frames boolean true\n").expect("written");
     done("debconf-set-selections", &["/tmp/answers"]);
@@ -137,7 +142,7 @@ pub fn jvm_goes_round() {
 }
 
 /// Debian's cluster of PostgreSQL, on a node.
-fn postgresql_on(node: u32) -> Pinned {
+pub fn postgresql_on(node: u32) -> Pinned {
     let clusters = done("pg_lsclusters", &["-h"]);
     let version = clusters.split_whitespace().next().expect("a cluster");
     let server = Pinned::start(&format!("postgresql@{version}-main.service"), node);
@@ -146,14 +151,15 @@ fn postgresql_on(node: u32) -> Pinned {
 }
 
 /// A client of PostgreSQL that stays connected, so that the process that serves it stays as well.
-struct Session {
+#[derive(Debug)]
+pub struct Session {
     child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Session {
-    fn new() -> Self {
+    pub fn new() -> Self {
         // Line by line, also into a pipe.
         let psql = ["stdbuf", "-oL", "psql", "-q", "-A", "-t", "-X"];
         let arguments = [&["-u", "postgres", "--"][..], &psql].concat();
@@ -166,7 +172,7 @@ impl Session {
     }
 
     /// Runs one statement and returns what it gives.
-    fn ask(&mut self, statement: &str) -> String {
+    pub fn ask(&mut self, statement: &str) -> String {
         writeln!(self.input, "{statement};\n\\echo done").expect("it listens");
         let lines = self.output.by_ref().map(|line| line.expect("text"));
         let lines: Vec<_> = lines.take_while(|line| line != "done").collect();
@@ -220,17 +226,18 @@ fn postgresql_comes_home_with_its_data() {
     session.ask("drop table kept");
 }
 
-/// A program that makes a service fork, outside of its unit. It ends when this value is dropped.
-struct Load(Child);
+/// A program that uses a service, outside of its unit. It ends when this value is dropped.
+#[derive(Debug)]
+pub struct Load(Child);
 
 impl Load {
-    fn new(program: &str, arguments: &[&str]) -> Self {
+    pub fn new(program: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(program);
         let command = command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
         Self(command.spawn().unwrap_or_else(|error| panic!("{program}: {error}")))
     }
 
-    fn assert_runs(&mut self) {
+    pub fn assert_runs(&mut self) {
         assert_eq!(self.0.try_wait().expect("a child"), None, "the load has ended");
     }
 }
@@ -269,7 +276,7 @@ fn comes_home_while_it_forks(
 }
 
 /// The command line of pgbench as the user of the cluster, for runuser.
-fn pgbench<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+pub fn pgbench<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&["-u", "postgres", "--", "pgbench"], arguments, &["postgres"]].concat()
 }
 

@@ -1,8 +1,9 @@
 //! Placements by amounts: the surplus alone moves, or each node has one part of each mapping.
 
 use super::*;
+use crate::truth::{Truth, on};
 
-fn placed_by(text: &str) -> Options {
+pub fn placed_by(text: &str) -> Options {
     Options { placement: text.parse().expect("valid"), ..Options::default() }
 }
 
@@ -12,13 +13,33 @@ fn halves(app: &App, region: &str) -> [u64; 2] {
     [0, 1].map(|wanted| 4096 * nodes.iter().filter(|&&(_, node)| node == wanted).count() as u64)
 }
 
-/// Asserts that each node has its part of a region, in quarters of it, to within a hundredth.
-fn assert_shares(app: &App, region: &str, quarters: [u64; 2]) {
+/// Asserts that nodes 0, 1 and so on have these shares of a region, to within a hundredth of it.
+pub fn assert_shares(app: &App, region: &str, shares: &[u64]) {
     let range = app.range(region);
-    let (have, all) = (halves(app, region), range.end - range.start);
-    let want = quarters.map(|quarters| all / 4 * quarters);
-    let is_near = |(have, want): (u64, u64)| have.abs_diff(want) <= all / 100;
-    assert!(have.into_iter().zip(want).all(is_near), "{region}: {have:?}, not {want:?}");
+    let (have, all) = (Truth::of(app.pid()).region(range.clone()), range.end - range.start);
+    for (node, share) in (0..).zip(shares) {
+        let want = all / shares.iter().sum::<u64>() * share;
+        assert!(on(&have, node).abs_diff(want) <= all / 100, "{region}: {have:?}, not {shares:?}");
+    }
+}
+
+/// Asserts that these nodes have one part each of a region, in their order, equal but for a huge page.
+pub fn assert_blocks(app: &App, region: &str, order: &[i32]) {
+    let range = app.range(region);
+    let (pages, part) =
+        (nodes(app.pid(), range.clone()), (range.end - range.start) / order.len() as u64);
+    let mut count = 0;
+    for (index, &wanted) in (0..).zip(order) {
+        let there: Vec<u64> =
+            pages.iter().filter(|(_, node)| *node == wanted).map(|page| page.0).collect();
+        let (first, last) = (there[0], there[there.len() - 1]);
+        assert_eq!((last - first) / 4096 + 1, there.len() as u64, "{region}: node {wanted}");
+        assert!(index == 0 || first.is_multiple_of(HUGE), "{region}: {first:x}");
+        let expected = range.start + index * part;
+        assert!(first.abs_diff(expected) <= HUGE, "{region}: {first:x}, not {expected:x}");
+        count += there.len();
+    }
+    assert_eq!(count, pages.len(), "{region}: all pages are on these nodes");
 }
 
 /// What a plan would move of the regions of the application.
@@ -37,12 +58,12 @@ fn the_surplus_alone_moves() {
     let mut app = Layout::remote(&LARGE).on("0,1").start("balanced");
     let target = [Target::Pid(app.pid())];
     let (one, even) = (placed_by("balance:0=1,1=3"), placed_by("balance"));
-    for (options, quarters, moved) in [(&one, [1, 3], 1), (&even, [2, 2], 1), (&even, [2, 2], 0)] {
+    for (options, shares, moved) in [(&one, [1, 3], 1), (&even, [1, 1], 1), (&even, [1, 1], 0)] {
         let before: Vec<_> =
             LARGE.map(|region| halves(&app, region.split(':').next().expect("a name"))).into();
         let outcome = migrate(&target, options);
         for (index, name) in ["anon", "memfd", "thp"].into_iter().enumerate() {
-            assert_shares(&app, name, quarters);
+            assert_shares(&app, name, &shares);
             let gone = before[index][1] - halves(&app, name)[1];
             let surplus = 72 * MIB / 4 * moved;
             assert!(gone <= surplus + surplus / 100, "{name}: {gone} of {surplus}");
@@ -82,14 +103,7 @@ fn each_node_has_one_part_of_each_mapping() {
     let options = placed_by("block");
     let outcome = migrate(&scene.target(), &options);
     for name in ["anon", "thp", "hugetlb", "memfd"] {
-        let range = scene.app.range(name);
-        let nodes = nodes(scene.app.pid(), range.clone());
-        let border = nodes.iter().find(|&&(_, node)| node == 1).expect("the second part").0;
-        let is_right = |&(address, node): &(u64, i32)| node == i32::from(address >= border);
-        assert!(nodes.iter().all(is_right), "{name}: {:?}", halves(&scene.app, name));
-        assert!(border.is_multiple_of(HUGE), "{name}: {border:x}");
-        let middle = range.start.midpoint(range.end);
-        assert!(border.abs_diff(middle) <= HUGE, "{name}: {border:x} in {range:x?}");
+        assert_blocks(&scene.app, name, &[0, 1]);
     }
     assert_complete(&outcome);
     assert_eq!(of_regions(&scene.app, &options), 0);
@@ -105,7 +119,7 @@ fn one_mapping_is_balanced_and_no_page_of_another_moves() {
         ["memfd:*=balance:0=1,1=1", "/dev/zero=block:0,1"].map(|rule| rule.parse().expect("valid"));
     let options = Options { maps: maps.into(), ..Options::default() };
     let outcome = migrate(&scene.target(), &options);
-    assert_shares(&scene.app, "memfd", [2, 2]);
+    assert_shares(&scene.app, "memfd", &[1, 1]);
     let [first, second] = halves(&scene.app, "shm");
     assert!(first.abs_diff(second) <= 2 * HUGE, "{first} {second}");
     scene.assert_on("anon", 1, 16 * MIB);

@@ -1,0 +1,68 @@
+//! Services of Debian whose memory is spread over both nodes on purpose, while they serve. Afterwards their data is the same.
+
+use super::{
+    real::{
+        Load, Pinned, Session, jvm_goes_round, jvm_on, own, pgbench, postgresql_on, with_frames,
+    },
+    *,
+};
+use crate::{
+    cpus::cpus_of,
+    scene::SLACK,
+    settings::Setting,
+    truth::{Nodes, Truth, on},
+};
+
+/// Lets a service run on both nodes, and moves its memory as these arguments say.
+fn spread(server: &Pinned, arguments: &[&str]) -> Output {
+    server.pin_to(&format!("{},{}", cpus_of(0), cpus_of(1)));
+    let output =
+        run("/usr/bin/numalocctl", &[&["migrate", "--unit", &server.unit], arguments].concat());
+    // What it shares with processes beside it may be left. What has moved is seen by the caller.
+    assert!(matches!(output.status.code(), Some(0 | 6)), "{}: {output:?}", server.unit);
+    output
+}
+
+/// Asserts that each node has half, to within a hundredth.
+fn assert_halves(nodes: &Nodes, output: &Output) {
+    let all: u64 = nodes.values().sum();
+    assert!(on(nodes, 0).abs_diff(all / 2) <= all / 100, "{nodes:?}: {output:?}");
+}
+
+#[test]
+fn the_buffers_of_postgresql_are_interleaved_and_nothing_else_moves() {
+    let _balancing = Setting::numa_balancing(false);
+    let _system = with_frames();
+    let server = postgresql_on(1);
+    done("runuser", &pgbench(&["-i", "-q", "-s", "3"]));
+    let mut session = Session::new();
+    session.ask("create extension if not exists pg_prewarm");
+    session.ask("select pg_prewarm('pgbench_accounts')");
+    let pid = session.ask("select pg_backend_pid()").parse().expect("a pid");
+    let beside = || {
+        let truth = Truth::of(pid);
+        on(&truth.all(), 1) - on(&truth.segments(), 1)
+    };
+    let before = beside();
+    let mut load = Load::new("runuser", &pgbench(&["-n", "-c", "3", "-T", "3600"]));
+    let output = spread(&server, &["--map", "/dev/zero=interleave"]);
+    load.assert_runs();
+    assert_halves(&Truth::of(pid).segments(), &output);
+    assert!(beside().abs_diff(before) <= SLACK, "{before}, then {}: {output:?}", beside());
+    drop(load);
+    // Each transaction adds the same to all three.
+    let sums = "select (select sum(abalance) from pgbench_accounts) = (select sum(bbalance) from pgbench_branches), \
+                (select sum(tbalance) from pgbench_tellers) = (select sum(delta) from pgbench_history), \
+                (select count(*) from pgbench_accounts)";
+    assert_eq!(session.ask(sums), "t|t|300000");
+}
+
+#[test]
+fn the_heap_of_a_jvm_is_balanced() {
+    let _balancing = Setting::numa_balancing(false);
+    let _system = with_frames();
+    let jvm = jvm_on(1);
+    let output = spread(&jvm, &["--place", "balance"]);
+    assert_halves(&own(&Truth::of(jvm.pid())), &output);
+    jvm_goes_round();
+}
