@@ -4,6 +4,7 @@ pub mod chunks;
 pub mod claim_set;
 pub mod cycle;
 pub mod extent;
+pub mod file_cache;
 pub mod grains;
 pub mod locality;
 pub mod mempolicy;

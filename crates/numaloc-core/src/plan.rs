@@ -4,6 +4,7 @@ pub mod benefit;
 pub mod blocks;
 pub mod cache_move;
 pub mod exchange;
+pub mod file_plan;
 pub mod offload;
 pub mod planner;
 pub mod route;
