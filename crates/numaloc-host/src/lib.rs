@@ -12,7 +12,7 @@
 //! | `target` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
 //! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, file systems of mappings, merged and remapped pages, who joins meanwhile |
 //! | [`changes`] | all that writes to the host |
-//! | `views` | looks that move nothing: the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]), what placements cost ([`spread`]), remote memory traffic ([`traffic`]) |
+//! | `views` | looks that move nothing: the page cache of files (`cached_file`), the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]), what placements cost ([`spread`]), remote memory traffic ([`traffic`]) |
 //! | `fake`, `fuzz` | trees of files for tests |
 //!
 //! ## How the host is read
@@ -103,6 +103,7 @@ pub use target::{
     resolve, resolve_each,
 };
 pub use views::{
+    cached_file::{CachedFile, CachedPiece, FileId, files_of, nodes_of},
     facts::{self, HostFacts},
     host_memory, live,
     look::{Begun, LookRequest, Looked, look},

@@ -172,6 +172,17 @@ pub enum Error {
          numalocctl migrate --help (--map)"
     )]
     NoMapping { pattern: String },
+    /// There is no file of this path.
+    #[error("no file {path}: check the path")]
+    NoFile { path: PathBuf },
+    /// The page cache of a file cannot be moved.
+    #[error("the page cache of {path} cannot be moved: {reason}")]
+    FileRefused { path: PathBuf, reason: String },
+    /// Only the owner of a file may see and move its page cache.
+    #[error(
+        "no right to the page cache of {path}: run as the owner of the file, or as root (CAP_FOWNER)"
+    )]
+    FileRights { path: PathBuf },
     /// The cpuset of a process does not allow a node that the placement names.
     #[error(
         "process {pid} ({comm}) may not have memory on node {nodes}: its cpuset allows {allowed} (cpuset.mems); name other nodes"
@@ -259,8 +270,11 @@ impl Error {
             | Self::NoContainer { .. }
             | Self::NotRunning { .. }
             | Self::NoUnit { .. }
+            | Self::NoFile { .. }
             | Self::Empty { .. } => ErrorKind::NotFound,
-            Self::NoRights { .. } | Self::FramesHidden { .. } => ErrorKind::Permission,
+            Self::NoRights { .. } | Self::FramesHidden { .. } | Self::FileRights { .. } => {
+                ErrorKind::Permission
+            }
             Self::Read { source, .. } | Self::Write { source, .. } | Self::Pages { source, .. }
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {
@@ -284,6 +298,7 @@ impl Error {
             | Self::BadDevice { .. }
             | Self::NarrowPlacement { .. }
             | Self::NoMapping { .. }
+            | Self::FileRefused { .. }
             | Self::NoBandwidth { .. }
             | Self::NodesForbidden { .. }
             | Self::NoDamon { .. } => ErrorKind::Usage,

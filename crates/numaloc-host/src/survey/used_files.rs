@@ -12,6 +12,7 @@ use crate::{
     Error, Owner, Roots,
     files::{
         answering::AT_ONCE,
+        file_system::{ON_DISK, mounts, open_path, open_unnoticed},
         maps::{self, Object},
         pagemap::Pagemap,
         read::{self, field, is_gone, numbered},
@@ -21,23 +22,16 @@ use crate::{
         process::{OpenProcess, own_pid},
     },
 };
-use nix::fcntl::OFlag;
 use numaloc_core::{CpuSet, Identity, NodeId, NodeSet, Topology};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
-    os::{
-        fd::AsRawFd as _,
-        unix::fs::{MetadataExt as _, OpenOptionsExt as _},
-    },
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     rc::Rc,
     sync::Arc,
 };
 
-/// File systems on disks of this machine whose pages the kernel moves without writing them first (`migrate_folio` in their
-/// address_space_operations).
-const ON_DISK: [&str; 6] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"];
 /// Smaller files are not worth the work.
 const LEAST: u64 = 1 << 20;
 /// Most files that are kept in mind. Later ones are left out.
@@ -88,9 +82,7 @@ impl UsedFile {
     /// is small, has no page cache (DAX), or this process is neither its owner nor may act as its owner (CAP_FOWNER). Changes
     /// nothing of it, not even its time of access (open(2), O_NOATIME).
     pub fn open(&self, roots: &Roots) -> Option<(File, u64)> {
-        let by_path =
-            File::options().read(true).custom_flags(OFlag::O_PATH.bits()).open(&self.path);
-        let by_path = by_path.ok()?;
+        let by_path = open_path(&self.path).ok()?;
         let is_it = |file: &File| {
             let metadata = file.metadata().ok()?;
             let fits =
@@ -98,10 +90,7 @@ impl UsedFile {
             fits.then_some(metadata.len())
         };
         is_it(&by_path)?;
-        // Through the file that was looked at: it cannot be another one, and nothing that blocks.
-        let flags = OFlag::O_NOATIME | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-        let path = roots.proc.join(format!("self/fd/{}", by_path.as_raw_fd()));
-        let file = File::options().read(true).custom_flags(flags.bits()).open(path).ok()?;
+        let file = open_unnoticed(roots, &by_path).ok()?;
         let bytes = is_it(&file)?;
         (!numaloc_sys::is_dax(&file).ok()?).then_some((file, bytes))
     }
@@ -315,15 +304,10 @@ struct DiskMounts {
 
 impl DiskMounts {
     fn parse(text: &str) -> Self {
-        // `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
-        let mount = |line: &str| {
-            let (mount, file_system) = line.split_once(" - ")?;
-            let kind = file_system.split(' ').next()?;
-            let mut fields = mount.split(' ');
-            let (id, device) = (fields.next()?.parse().ok()?, fields.nth(1)?);
-            ON_DISK.contains(&kind).then_some((id, numbers(device.split_once(':')?, 10)?))
-        };
-        let by_id: BTreeMap<u64, (u32, u32)> = text.lines().filter_map(mount).collect();
+        let on_disk = mounts(text).filter(|mount| ON_DISK.contains(&mount.kind));
+        let by_id: BTreeMap<u64, (u32, u32)> = on_disk
+            .filter_map(|mount| Some((mount.id, numbers(mount.device.split_once(':')?, 10)?)))
+            .collect();
         Self { devices: by_id.values().copied().collect(), by_id }
     }
 }

@@ -1,0 +1,295 @@
+//! Files whose page cache is looked at: which of their pages are in memory, and on which nodes.
+//!
+//! A piece of a file is mapped without reading it: pages that mincore(2) reports get an address, and move_pages(2) tells their nodes. Nothing
+//! is read from the disk, no time of access changes, and from Linux 6.3 on no page counts as used because it was looked at
+//! ([`FilePages`]).
+
+use crate::{
+    Error, Roots,
+    files::file_system::{ON_DISK, TMPFS, kind, open_path, open_unnoticed},
+};
+use nix::errno::Errno;
+use numaloc_core::{
+    NodeId, NodeSet, PAGE,
+    cache_move::runs,
+    file_cache::{FileCache, PIECE},
+};
+use numaloc_sys::{FilePages, is_dax, query_pages};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Most files below the directories of a request.
+const MOST: usize = 1 << 16;
+
+/// Kinds of file systems on which a file is refused for a reason of its own.
+const REFUSED: [(&str, &str); 4] = [
+    (
+        "overlay",
+        "its cache belongs to a file in a layer below: name that file (lowerdir and upperdir in /proc/self/mountinfo)",
+    ),
+    ("hugetlbfs", "its pages are memory and no cache: name a process that maps it"),
+    ("fuse", "its pages may wait for another program"),
+    ("nfs", "its pages may wait for a server"),
+];
+
+/// A file whose page cache can be looked at and moved.
+#[derive(Debug)]
+pub struct CachedFile {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    id: FileId,
+}
+
+/// A file, whatever its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl CachedFile {
+    /// Opens a file. Changes nothing of it, not even its time of access (open(2), O_NOATIME).
+    ///
+    /// # Errors
+    /// [`Error::NoFile`], [`Error::FileRefused`] if its cache cannot be moved: it is no regular file, has no page cache (DAX), is on a
+    /// file system whose pages do not move, or has a lease; [`Error::FileRights`] if this process is neither its owner nor may act as
+    /// its owner (CAP_FOWNER); [`Error::Read`].
+    pub fn open(roots: &Roots, path: &Path) -> Result<Self, Error> {
+        let refused =
+            |reason: &str| Error::FileRefused { path: path.into(), reason: reason.into() };
+        let failed = |source: io::Error| match source.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOENT | Errno::ENOTDIR) => Error::NoFile { path: path.into() },
+            Some(Errno::EPERM) => Error::FileRights { path: path.into() },
+            // O_NONBLOCK: another process has a lease on it (fcntl(2), F_SETLEASE).
+            Some(Errno::EAGAIN) => refused("a process has a lease on it"),
+            _ => Error::Read { path: path.into(), source },
+        };
+        let by_path = open_path(path).map_err(failed)?;
+        let metadata = by_path.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(refused("it is no regular file"));
+        }
+        let kind = kind(roots, &by_path).unwrap_or_default();
+        if kind != TMPFS && !ON_DISK.contains(&&*kind) {
+            let is = |(name, _): &&(&str, &str)| kind.starts_with(name);
+            let why = REFUSED.iter().find(is).map_or("its pages are not known to move", |it| it.1);
+            return Err(refused(&format!(
+                "it is on {}, and {why}; files on {} and {TMPFS} can be moved",
+                if kind.is_empty() { "an unknown mount" } else { &kind },
+                ON_DISK.join(", ")
+            )));
+        }
+        let file = open_unnoticed(roots, &by_path).map_err(failed)?;
+        if is_dax(&file).map_err(failed)? {
+            return Err(refused("its memory is the storage itself (DAX)"));
+        }
+        let id = FileId { device: metadata.dev(), inode: metadata.ino() };
+        Ok(Self { path: path.into(), file, bytes: metadata.len(), id })
+    }
+
+    /// The path under which it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which file it is.
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Its length in bytes when it was opened.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What of it is cached, and where. Ends early if `stop` returns true between two pieces.
+    ///
+    /// # Errors
+    /// [`Error::Read`]: it cannot be mapped. [`Error::Stopped`].
+    pub fn look(&self, stop: &dyn Fn() -> bool) -> Result<FileCache, Error> {
+        let mut cache = FileCache::default();
+        let pieces = u32::try_from(self.bytes.div_ceil(PIECE)).unwrap_or(u32::MAX);
+        for number in 0..pieces {
+            if stop() {
+                return Err(Error::Stopped);
+            }
+            let piece = self.piece(number);
+            let piece = piece.map_err(|source| Error::Read { path: self.path.clone(), source })?;
+            cache.add(number, &piece.nodes());
+        }
+        Ok(cache)
+    }
+
+    /// Looks at the piece with this number ([`PIECE`]).
+    ///
+    /// # Errors
+    /// Those of [`CachedPiece::look`].
+    pub fn piece(&self, number: u32) -> io::Result<CachedPiece> {
+        let offset = u64::from(number) * PIECE;
+        CachedPiece::look(&self.file, offset, self.bytes.saturating_sub(offset).min(PIECE))
+    }
+}
+
+/// The cached pages of a piece of a file, which have addresses as long as this value lives.
+#[derive(Debug)]
+pub struct CachedPiece {
+    /// Addresses of the pages, with the node that each was on.
+    pages: Vec<(u64, NodeId)>,
+    _mapping: Option<FilePages>,
+}
+
+impl CachedPiece {
+    /// Looks at `bytes` bytes of a file, from `offset` on. Nothing is read from the disk for it, unless the kernel drops a page between
+    /// the two looks.
+    ///
+    /// # Errors
+    /// The file cannot be mapped, or no longer.
+    pub fn look(file: &File, offset: u64, bytes: u64) -> io::Result<Self> {
+        if bytes == 0 {
+            return Ok(Self { pages: Vec::new(), _mapping: None });
+        }
+        let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let mapping = FilePages::map(file, offset, length)?;
+        let mut addresses = Vec::new();
+        for run in runs(&mapping.resident()?) {
+            // The file has become shorter, or a page cannot be read.
+            if mapping.populate(run.clone()).is_ok() {
+                addresses.extend(run.map(|page| mapping.address() + page as u64 * PAGE));
+            }
+        }
+        let on = nodes_of(&addresses)?;
+        let pages = addresses.into_iter().zip(on).filter_map(|(address, on)| Some((address, on?)));
+        Ok(Self { pages: pages.collect(), _mapping: Some(mapping) })
+    }
+
+    /// Bytes by node.
+    pub fn nodes(&self) -> BTreeMap<NodeId, u64> {
+        let mut nodes = BTreeMap::new();
+        for (_, node) in &self.pages {
+            *nodes.entry(*node).or_default() += PAGE;
+        }
+        nodes
+    }
+
+    /// Addresses of the pages on a node.
+    pub fn on(&self, node: NodeId) -> Vec<u64> {
+        self.pages.iter().filter(|(_, on)| *on == node).map(|(address, _)| *address).collect()
+    }
+
+    /// Addresses of the pages on other nodes than these, by node.
+    pub fn elsewhere(&self, nodes: &NodeSet) -> BTreeMap<NodeId, Vec<u64>> {
+        let mut elsewhere: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
+        for (address, node) in self.pages.iter().filter(|(_, node)| !nodes.contains(*node)) {
+            elsewhere.entry(*node).or_default().push(*address);
+        }
+        elsewhere
+    }
+}
+
+/// The nodes of pages of this process; `None` for pages that are not there.
+///
+/// # Errors
+/// Those of move_pages(2).
+pub fn nodes_of(addresses: &[u64]) -> io::Result<Vec<Option<NodeId>>> {
+    let mut status = vec![0; addresses.len()];
+    if !addresses.is_empty() {
+        query_pages(0, addresses, &mut status)?;
+    }
+    Ok(status.into_iter().map(|on| u32::try_from(on).ok().map(NodeId)).collect())
+}
+
+/// The regular files that a path names: itself, or all below a directory that are on its file system, by name. Symbolic links below it are
+/// not followed.
+///
+/// # Errors
+/// [`Error::NoFile`], [`Error::Read`], [`Error::FileRefused`] if there are too many.
+pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let read = |path: &Path, source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => Error::NoFile { path: path.into() },
+        _ => Error::Read { path: path.into(), source },
+    };
+    let metadata = fs::metadata(path).map_err(|source| read(path, source))?;
+    if !metadata.is_dir() {
+        return Ok(vec![path.into()]);
+    }
+    let (mut found, mut directories) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).map_err(|source| read(&directory, source))? {
+            let entry = entry.map_err(|source| read(&directory, source))?;
+            // It may have been removed since.
+            let Ok(seen) = entry.metadata() else { continue };
+            if seen.is_dir() && seen.dev() == metadata.dev() {
+                directories.push(entry.path());
+            } else if seen.is_file() && seen.len() > 0 {
+                found.push(entry.path());
+            }
+        }
+        if found.len() > MOST {
+            let reason = format!("there are more than {MOST} files below it: name some of them");
+            return Err(Error::FileRefused { path: path.into(), reason });
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn written(path: &Path, pages: u64) {
+        fs::write(path, vec![7; (pages * PAGE) as usize]).expect("a temporary file");
+    }
+
+    #[test]
+    fn what_was_written_is_cached_on_some_node() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let path = directory.path().join("file");
+        written(&path, 3 * PIECE / PAGE / 2);
+        let file = CachedFile::open(&Roots::default(), &path).expect("tmpfs");
+        assert_eq!((file.path(), file.bytes()), (&*path, 3 * PIECE / 2));
+        let cache = file.look(&|| false).expect("it can be mapped");
+        assert_eq!(cache.bytes(), 3 * PIECE / 2);
+        let last = file.piece(1).expect("it can be mapped");
+        assert_eq!(last.nodes().values().sum::<u64>(), PIECE / 2);
+        assert_eq!(file.piece(2).expect("beyond its end").nodes(), BTreeMap::new());
+        let (&node, _) = last.nodes().first_key_value().expect("it is in memory");
+        assert_eq!(last.elsewhere(&last.nodes().into_keys().collect()), BTreeMap::new());
+        assert_eq!(last.elsewhere(&NodeSet::new())[&node], last.on(node));
+        assert!(matches!(file.look(&|| true), Err(Error::Stopped)));
+    }
+
+    #[test]
+    fn files_without_page_cache_of_their_own_are_refused() {
+        let open = |path: &str| CachedFile::open(&Roots::default(), Path::new(path));
+        let refused = |path: &str| open(path).expect_err(path).to_string();
+        assert!(refused("/none").starts_with("no file /none"), "{}", refused("/none"));
+        assert!(refused("/proc").contains("no regular file"));
+        assert!(refused("/dev/null").contains("no regular file"));
+        assert!(
+            refused("/proc/version").contains("it is on proc, and its pages are not known to move")
+        );
+    }
+
+    #[test]
+    fn a_directory_stands_for_the_files_below_it() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let path = |name: &str| directory.path().join(name);
+        fs::create_dir(path("below")).expect("a directory");
+        for name in ["b", "a", "below/c"] {
+            written(&path(name), 1);
+        }
+        written(&path("empty"), 0);
+        symlink(path("a"), path("link")).expect("a link");
+        assert_eq!(files_of(directory.path()).unwrap(), ["a", "b", "below/c"].map(path));
+        assert_eq!(files_of(&path("link")).unwrap(), [path("link")]);
+        assert!(matches!(files_of(&path("none")), Err(Error::NoFile { .. })));
+    }
+}
