@@ -82,4 +82,7 @@ pub use limits::{
     rooms::SharedRooms,
 };
 pub use numaloc_core::{CallStats, Outcome, ProcessOutcome};
-pub use run::migration::{Migration, PlannedMigration};
+pub use run::{
+    file_run::{FileOutcome, FileRun, PlannedFile},
+    migration::{Migration, PlannedMigration},
+};

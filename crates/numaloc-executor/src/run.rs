@@ -2,6 +2,7 @@
 
 pub(crate) mod exchange;
 pub(crate) mod execute;
+pub(crate) mod file_run;
 pub(crate) mod migration;
 pub(crate) mod partners;
 pub(crate) mod worker;

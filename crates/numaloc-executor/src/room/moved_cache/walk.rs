@@ -2,17 +2,14 @@
 
 use crate::{
     limits::rooms::Room,
+    pages::cached::CacheCalls,
     room::TargetMemory,
     work::{Work, rest::Rests},
 };
-use nix::libc::{EACCES, ENODEV, EPERM};
-use numaloc_core::{
-    CacheStop, HUGE, NodeId, NodeSet, PAGE, Supply,
-    cache_move::{destination, runs},
-};
-use numaloc_host::{UsedFile, used_files};
-use numaloc_sys::{FilePages, MoveFlag, move_pages, query_pages};
-use std::{collections::VecDeque, fs::File, io};
+use nix::libc::{EACCES, ENODEV};
+use numaloc_core::{CacheStop, HUGE, NodeId, NodeSet, PAGE, Supply, cache_move::destination};
+use numaloc_host::{CachedPiece, UsedFile, nodes_of, used_files};
+use std::{collections::VecDeque, fs::File};
 
 /// How much of a file is mapped at once. Large folios of the page cache lie at multiples of their size in the file, so none of up to
 /// this size is in two pieces.
@@ -27,8 +24,7 @@ pub struct Walk {
     files: Option<VecDeque<UsedFile>>,
     /// The file whose cache is looked at; kept open between calls.
     open: Option<Open>,
-    /// Pages that others map, too, are left where they are: this process may not move them.
-    own_only: bool,
+    calls: CacheCalls,
     /// Nodes where this process may put nothing.
     refused: NodeSet,
 }
@@ -89,14 +85,14 @@ impl Walk {
             let Some(open) = &mut self.open else { continue };
             let (offset, bytes) = (open.offset, (open.bytes - open.offset).min(PIECE));
             open.offset += bytes;
-            let pages = FilePages::map(&open.file, offset, bytes as usize);
-            let found = pages.and_then(|pages| Ok((on_node(&pages, node)?, pages)));
+            let found = CachedPiece::look(&open.file, offset, bytes);
             let allowed = among.and(&open.mems_allowed);
-            let Ok((addresses, _pages)) = found else {
+            let Ok(piece) = found else {
                 // It cannot be mapped, or no longer: so it is with all of the file.
                 self.open = None;
                 continue;
             };
+            let addresses = piece.on(node);
             if addresses.is_empty() {
                 continue;
             }
@@ -152,7 +148,7 @@ impl Walk {
         }
         let pagelist = work.plan.options.pacing.pace().pagelist_bytes.unwrap_or(PIECE);
         for call in addresses.chunks((pagelist / PAGE).max(1) as usize) {
-            if let Err(error) = self.call(call, to) {
+            if let Err(error) = self.calls.call(call, to) {
                 tracing::debug!(to = to.0, %error, "page cache");
                 // It is outside of the cpuset of this process.
                 if let Some(EACCES | ENODEV) = error.raw_os_error() {
@@ -161,73 +157,13 @@ impl Walk {
                 break;
             }
         }
-        let arrived = are_on(addresses, to);
-        let arrived = arrived.map(|on| on.iter().filter(|&&is_on| is_on).count() as u64 * PAGE);
+        let on = nodes_of(addresses);
+        let arrived = on.map(|on| on.iter().filter(|on| **on == Some(to)).count() as u64 * PAGE);
         arrived.map_or(PieceEnd::Nothing, |bytes| PieceEnd::Moved(to, bytes))
     }
-
-    /// Moves pages that this process maps.
-    ///
-    /// # Errors
-    /// Those of move_pages(2).
-    fn call(&mut self, addresses: &[u64], to: NodeId) -> io::Result<()> {
-        let mut status = vec![0; addresses.len()];
-        // The pages are reached through this process's own mapping.
-        let mut call = |flag| move_pages(0, addresses, to.0, &mut status, flag).map(drop);
-        if !self.own_only {
-            match call(MoveFlag::All) {
-                // Without CAP_SYS_NICE.
-                Err(error) if error.raw_os_error() == Some(EPERM) => self.own_only = true,
-                result => return result,
-            }
-        }
-        call(MoveFlag::Own)
-    }
-}
-
-/// Addresses of the pages that are in memory and on `node`. Nothing is read from the disk for it, unless the kernel drops a page
-/// between the two looks.
-fn on_node(pages: &FilePages, node: NodeId) -> io::Result<Vec<u64>> {
-    let mut addresses = Vec::new();
-    for run in runs(&pages.resident()?) {
-        // The file has become shorter, or a page cannot be read.
-        if pages.populate(run.clone()).is_ok() {
-            addresses.extend(run.map(|page| pages.address() + page as u64 * PAGE));
-        }
-    }
-    let mut on = are_on(&addresses, node)?.into_iter();
-    addresses.retain(|_| on.next() == Some(true));
-    Ok(addresses)
-}
-
-/// Which of the pages at these addresses are on `node`.
-fn are_on(addresses: &[u64], node: NodeId) -> io::Result<Vec<bool>> {
-    let mut status = vec![0; addresses.len()];
-    if !addresses.is_empty() {
-        query_pages(0, addresses, &mut status)?;
-    }
-    Ok(status.into_iter().map(|on| u32::try_from(on) == Ok(node.0)).collect())
 }
 
 /// Bytes that a node can take while its high watermark and reserve stay free.
 fn room_on(work: &Work<'_>, node: NodeId) -> u64 {
     TargetMemory::read(work, node, Supply::BASE).map_or(0, |memory| memory.free_room())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs::File;
-
-    #[test]
-    fn pages_of_a_file_are_found_where_they_are() {
-        let path = std::env::temp_dir().join(format!("numaloc-on-node-{}", std::process::id()));
-        std::fs::write(&path, vec![7; 4 * PAGE as usize]).expect("a temporary file");
-        let file = File::open(&path).expect("it is there");
-        std::fs::remove_file(path).expect("it is there");
-        let pages = FilePages::map(&file, 0, 4 * PAGE as usize).expect("it can be mapped");
-        let all: Vec<u64> =
-            (0..64).flat_map(|node| on_node(&pages, NodeId(node)).unwrap()).collect();
-        assert_eq!(all.len(), 4);
-    }
 }

@@ -1,0 +1,37 @@
+//! Pages of files, moved by a process that maps them itself.
+
+use nix::libc::EPERM;
+use numaloc_core::NodeId;
+use numaloc_sys::{MoveFlag, UNWRITTEN, move_pages};
+use std::io;
+
+/// Calls that move page cache.
+#[derive(Debug, Default)]
+pub struct CacheCalls {
+    /// Pages that others map, too, are left where they are: this process may not move them.
+    pub own_only: bool,
+}
+
+impl CacheCalls {
+    /// Moves pages that this process maps. Returns what the kernel says of each.
+    ///
+    /// # Errors
+    /// Those of move_pages(2): EACCES and ENODEV if this process may put nothing on the node.
+    pub fn call(&mut self, addresses: &[u64], to: NodeId) -> io::Result<Vec<i32>> {
+        let mut statuses = vec![UNWRITTEN; addresses.len()];
+        // The pages are reached through this process's own mapping.
+        let mut call = |flag| move_pages(0, addresses, to.0, &mut statuses, flag).map(drop);
+        let result = match self.own_only {
+            true => call(MoveFlag::Own),
+            false => match call(MoveFlag::All) {
+                // Without CAP_SYS_NICE.
+                Err(error) if error.raw_os_error() == Some(EPERM) => {
+                    self.own_only = true;
+                    call(MoveFlag::Own)
+                }
+                result => result,
+            },
+        };
+        result.map(|()| statuses)
+    }
+}

@@ -1,0 +1,333 @@
+//! Moves the page cache of files, piece by piece.
+//!
+//! A piece is looked at again just before it moves, and once more afterwards: what a call reports is not taken for where a page is. What was
+//! dropped or read since the plan is not part of the account.
+
+use crate::{
+    Control, RunLimits,
+    call::page_status::{CallStatuses, PageStatus},
+    limits::rate::SharedRate,
+    pace::duty::Duty,
+    pages::cached::CacheCalls,
+};
+use nix::libc::{EACCES, ENODEV};
+use numaloc_core::{
+    Account, CallStats, FileCache, FilePlan, Flows, NodeId, NodeSet, Options, PAGE, Reason, Supply,
+    Topology, cache_move::destination, file_cache::PIECE,
+};
+use numaloc_host::{CachedFile, FileId, NodeMemoryReader, Roots, nodes_of, wait};
+use std::{
+    path::PathBuf,
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant},
+};
+
+/// The pause before a page is tried for the second time; it doubles with each further one.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What a run over files is given.
+#[derive(Clone, Copy, Debug)]
+pub struct FileRun<'a> {
+    /// Where the host's files are read.
+    pub roots: &'a Roots,
+    /// The machine's nodes.
+    pub topology: &'a Topology,
+    /// Reads how much memory they have.
+    pub memory: &'a NodeMemoryReader,
+    /// Its pace, and what stays free on a node.
+    pub options: &'a Options,
+    /// Its bounds: attempts, time, rate, and share of time.
+    pub limits: &'a RunLimits,
+    /// Cancellation and progress, shared with the caller.
+    pub control: &'a Control,
+}
+
+/// A file, what of it was found in memory, and where that belongs. It is not kept open: there may be many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// What it was under that path.
+    pub id: FileId,
+    /// What was found.
+    pub cache: FileCache,
+    /// Where it belongs.
+    pub plan: FilePlan,
+}
+
+/// The result of a run over one file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FileOutcome {
+    /// What was on other nodes than it belongs on, and what happened to it.
+    pub account: Account,
+    /// What moved, by the node that it was on and the node that it is on.
+    pub flows: Flows,
+    /// The calls.
+    pub calls: CallStats,
+}
+
+impl FileRun<'_> {
+    /// Carries the plans out, one file after the other.
+    pub fn carry_out(&self, files: &[PlannedFile]) -> Vec<FileOutcome> {
+        let rate = self.limits.rate_bytes_per_second.map(SharedRate::new);
+        let deadline = self.limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut worker = Worker {
+            run: *self,
+            rate,
+            deadline,
+            duty: Duty::default(),
+            since: Instant::now(),
+            calls: CacheCalls::default(),
+            refused: NodeSet::new(),
+        };
+        files.iter().map(|file| worker.file(file)).collect()
+    }
+}
+
+struct Worker<'a> {
+    run: FileRun<'a>,
+    rate: Option<SharedRate>,
+    deadline: Option<Instant>,
+    duty: Duty,
+    /// From when on time has not been counted as work yet.
+    since: Instant,
+    calls: CacheCalls,
+    /// Nodes where this process may put nothing.
+    refused: NodeSet,
+}
+
+impl Worker<'_> {
+    fn file(&mut self, planned: &PlannedFile) -> FileOutcome {
+        let mut outcome = FileOutcome::default();
+        let file = CachedFile::open(self.run.roots, &planned.path);
+        // Another one may have this path by now.
+        let file = file.ok().filter(|file| file.id() == planned.id);
+        for parts in planned.cache.pieces() {
+            let (number, expected) = (parts[0].piece, planned.plan.bytes_elsewhere(parts));
+            if expected == 0 {
+                continue;
+            }
+            let piece = match self.stop() {
+                Some(reason) => Err(reason),
+                None => {
+                    let piece = file.as_ref().and_then(|file| file.piece(number).ok());
+                    piece.ok_or(Reason::Unreadable)
+                }
+            };
+            match piece {
+                Err(reason) => {
+                    outcome.account.found(expected);
+                    outcome.account.left(reason, expected);
+                }
+                Ok(piece) => {
+                    let nodes = planned.plan.nodes_of(number);
+                    for (from, addresses) in piece.elsewhere(&nodes) {
+                        outcome.account.found(addresses.len() as u64 * PAGE);
+                        self.carry(from, addresses, &nodes, &mut outcome);
+                    }
+                }
+            }
+            self.run.control.settled_bytes.fetch_add(expected, Relaxed);
+            self.rest(&mut outcome.calls);
+        }
+        outcome
+    }
+
+    /// Moves pages of one node to one of `nodes`.
+    fn carry(
+        &mut self,
+        from: NodeId,
+        mut addresses: Vec<u64>,
+        nodes: &NodeSet,
+        outcome: &mut FileOutcome,
+    ) {
+        let mut reason = Reason::Busy;
+        for attempt in 0..self.run.limits.attempts {
+            if attempt > 0 {
+                self.wait(PAUSE * (1 << (attempt - 1)), &mut outcome.calls);
+            }
+            if let Some(stop) = self.stop() {
+                reason = stop;
+                break;
+            }
+            let bytes = addresses.len() as u64 * PAGE;
+            let among = nodes.minus(&self.refused);
+            let to = destination(self.run.topology, from, &among, bytes, |to| self.room(to));
+            let Some(to) = to else {
+                let allowed = !among.is_empty();
+                reason = if allowed { Reason::NoMemory } else { Reason::NotAllowed };
+                break;
+            };
+            reason = self.call_all(&addresses, to, attempt > 0, &mut outcome.calls);
+            // A page that cannot be seen any more is one that has not arrived.
+            let on = nodes_of(&addresses).unwrap_or_default();
+            let arrived = |index: usize| on.get(index).is_some_and(|on| *on == Some(to));
+            let moved = (0..addresses.len()).filter(|&index| arrived(index)).count() as u64 * PAGE;
+            if moved > 0 {
+                outcome.account.moved(moved);
+                *outcome.flows.entry((from, to)).or_default() += moved;
+                self.run.control.moved_bytes.fetch_add(moved, Relaxed);
+            }
+            let left = addresses.iter().enumerate().filter(|(index, _)| !arrived(*index));
+            addresses = left.map(|(_, address)| *address).collect();
+            if addresses.is_empty() {
+                return;
+            }
+        }
+        outcome.account.left(reason, addresses.len() as u64 * PAGE);
+    }
+
+    /// Passes pages to calls. Returns why those stay that do.
+    fn call_all(
+        &mut self,
+        addresses: &[u64],
+        to: NodeId,
+        again: bool,
+        stats: &mut CallStats,
+    ) -> Reason {
+        let pace = self.run.options.pacing.pace();
+        let bounds = [pace.pagelist_bytes, self.run.limits.batch_bytes, self.batch_bytes()];
+        let bytes = bounds.into_iter().flatten().fold(PIECE, u64::min);
+        let mut reason = Reason::Busy;
+        for call in addresses.chunks((bytes / PAGE).max(1) as usize) {
+            self.pay(call.len() as u64 * PAGE, stats);
+            let begin = Instant::now();
+            let result = self.calls.call(call, to);
+            let elapsed = begin.elapsed();
+            stats.record(call.len() as u64, elapsed);
+            stats.over_stall += u64::from(elapsed > pace.max_stall);
+            stats.retried_addresses += if again { call.len() as u64 } else { 0 };
+            match result.map(CallStatuses::new) {
+                Ok(statuses) => {
+                    let of = |index| reason_of(statuses.get(index));
+                    reason = (0..call.len()).find_map(of).unwrap_or(reason);
+                }
+                Err(error) => {
+                    tracing::debug!(to = to.0, %error, "page cache");
+                    // It is outside of the cpuset of this process.
+                    if let Some(EACCES | ENODEV) = error.raw_os_error() {
+                        self.refused.insert(to);
+                        return Reason::NotAllowed;
+                    }
+                }
+            }
+        }
+        reason
+    }
+
+    fn batch_bytes(&self) -> Option<u64> {
+        self.rate.as_ref().map(SharedRate::batch_bytes)
+    }
+
+    /// Why the run has to stop, if so.
+    fn stop(&self) -> Option<Reason> {
+        if self.run.control.cancel.load(Relaxed) {
+            return Some(Reason::Cancelled);
+        }
+        self.deadline.filter(|deadline| Instant::now() >= *deadline).map(|_| Reason::OutOfTime)
+    }
+
+    /// Bytes that a node can take while its high watermark and reserve stay free.
+    fn room(&self, node: NodeId) -> u64 {
+        let memory = self.run.memory.read_for(node, Supply::BASE);
+        memory.map_or(0, |memory| {
+            memory.room(Supply::BASE, self.run.options.reserve(memory.total_bytes))
+        })
+    }
+
+    /// Waits until the rate allows `bytes`.
+    fn pay(&mut self, bytes: u64, stats: &mut CallStats) {
+        let pause = self.rate.as_ref().map_or(Duration::ZERO, |rate| rate.take(bytes));
+        if !pause.is_zero() {
+            stats.held_back += pause;
+            self.wait(pause, &mut CallStats::default());
+        }
+    }
+
+    /// Rests for the work since the last rest.
+    fn rest(&mut self, stats: &mut CallStats) {
+        self.duty.worked(self.since.elapsed());
+        self.since = Instant::now();
+        let rest = self.duty.rest(self.share());
+        if !rest.is_zero() {
+            self.wait(rest, stats);
+        }
+    }
+
+    /// Waits, or until the run must stop.
+    fn wait(&mut self, pause: Duration, stats: &mut CallStats) {
+        self.duty.worked(self.since.elapsed());
+        let begin = Instant::now();
+        wait(pause, &|| self.stop().is_some());
+        self.since = Instant::now();
+        let waited = self.since - begin;
+        stats.rested += waited;
+        let share = self.share();
+        self.duty.rested(waited, share);
+    }
+
+    /// The share of the time for work.
+    fn share(&self) -> f64 {
+        let pace = self.run.options.pacing.pace();
+        f64::from(self.run.limits.duty_percent.unwrap_or(pace.duty_percent)) / 100.0
+    }
+}
+
+/// Why a page with this status stays, if it does.
+fn reason_of(status: PageStatus) -> Option<Reason> {
+    match status {
+        PageStatus::On(_) | PageStatus::Untried | PageStatus::Unseen => None,
+        PageStatus::Tried => Some(Reason::Pinned),
+        PageStatus::Busy | PageStatus::Refused(_) => Some(Reason::Busy),
+        PageStatus::Shared => Some(Reason::Shared),
+        PageStatus::NoMemory => Some(Reason::NoMemory),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_core::{CacheGoal, Node, NodeMemory};
+    use std::{fs, io::Write, path::Path};
+
+    /// A file in memory, and the plan to move all of it from the node that it is on to one that is not there.
+    fn planned(directory: &Path) -> (PlannedFile, u64) {
+        let path = directory.join("file");
+        fs::File::create(&path).unwrap().write_all(&vec![7; 3 << 20]).unwrap();
+        let file = CachedFile::open(&Roots::default(), &path).expect("tmpfs");
+        let cache = file.look(&|| false).expect("it can be mapped");
+        let plan = FilePlan::new(&CacheGoal::On("63".parse().unwrap()), &cache);
+        let bytes = plan.bytes_to_move;
+        (PlannedFile { path, id: file.id(), cache, plan }, bytes)
+    }
+
+    fn outcome(change: impl FnOnce(&Control, &mut RunLimits)) -> FileOutcome {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (file, bytes) = planned(directory.path());
+        assert_eq!(bytes, 3 << 20);
+        let node =
+            |id| Node { id: NodeId(id), cpus: "0".parse().unwrap(), memory: NodeMemory::default() };
+        let topology = Topology::new([node(0), node(63)], []);
+        let (control, mut limits) = (Control::default(), RunLimits::default());
+        change(&control, &mut limits);
+        let memory = NodeMemoryReader::new(&Roots::default()).expect("this host has nodes");
+        let options = Options::default();
+        let (limits, control) = (&limits, &control);
+        let (roots, topology) = (&Roots::default(), &topology);
+        let run = FileRun { roots, topology, memory: &memory, options: &options, limits, control };
+        let outcome = run.carry_out(&[file]).remove(0);
+        assert!(outcome.account.closes(), "{outcome:?}");
+        assert_eq!(control.settled_bytes.load(Relaxed), bytes);
+        outcome
+    }
+
+    #[test]
+    fn the_account_closes_whatever_keeps_pages() {
+        let outcome_of = outcome(|_, _| {});
+        assert_eq!(outcome_of.account.left_for(Reason::NoMemory), 3 << 20, "{outcome_of:?}");
+        let cancelled = outcome(|control, _| control.cancel.store(true, Relaxed));
+        assert_eq!(cancelled.account.left_for(Reason::Cancelled), 3 << 20);
+        let late = outcome(|_, limits| limits.timeout = Some(Duration::ZERO));
+        assert_eq!(late.account.left_for(Reason::OutOfTime), 3 << 20);
+    }
+}
