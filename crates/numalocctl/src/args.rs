@@ -11,6 +11,7 @@ mod draw;
 mod dsa;
 mod events;
 mod exchange;
+mod files;
 mod groups;
 mod jobs;
 mod migrate;
@@ -38,6 +39,7 @@ pub use draw::{DrawArgs, DrawMoveArgs, DrawSort};
 pub use dsa::DsaArgs;
 pub use events::EventsArgs;
 pub use exchange::ExchangeArgs;
+pub use files::{FileArgs, refuse_for_files};
 pub use groups::{ENVIRONMENT, FILES};
 pub use jobs::{DeleteJobsArgs, JobsArgs, JobsCommand, ListJobsArgs};
 pub use migrate::{MigrateArgs, PlanArgs, PreviewArgs, ProgressArgs};
@@ -120,7 +122,7 @@ pub enum Command {
     Web(Deferred<WebArgs>),
     /// Show the NUMA nodes with their CPUs, memory and distances.
     Topology(Deferred<TopologyArgs>),
-    /// Show on which nodes the memory of processes is.
+    /// Show where the memory of processes or the cache of files is.
     #[command(
         after_help = "Examples:\n  numalocctl locality --unit redis-server -o wide\n  numalocctl locality --standalone --pid 4711 --draw"
     )]
@@ -233,10 +235,13 @@ impl Command {
     /// The target of a command that takes one, and whether it needs one.
     pub fn target_mut(&mut self) -> Option<(&mut TargetArgs, bool)> {
         match self {
-            Self::Locality(args) => Some((&mut args.target, true)),
-            Self::Plan(args) => Some((&mut args.0.target, true)),
+            Self::Locality(args) => {
+                let is_needed = !args.files.is_given();
+                Some((&mut args.target, is_needed))
+            }
+            Self::Plan(args) => Some(args.0.target_mut()),
             Self::Explain(target) => Some((target, true)),
-            Self::Migrate(args) => Some((&mut args.plan.target, true)),
+            Self::Migrate(args) => Some(args.plan.target_mut()),
             Self::Advise(args) => Some((&mut args.target, false)),
             Self::Schedules(command) => match &mut **command {
                 SchedulesCommand::Create(args) => Some((&mut args.target, true)),
@@ -271,6 +276,8 @@ pub enum GenerateCommand {
 pub struct LocalityArgs {
     #[command(flatten)]
     pub target: TargetArgs,
+    #[command(flatten)]
+    pub files: FileArgs,
     #[command(flatten)]
     pub draw: DrawArgs,
 }

@@ -12,6 +12,7 @@ mod documents;
 mod dsa;
 mod events;
 mod explain;
+mod files;
 mod generate;
 mod holds;
 mod jobs;

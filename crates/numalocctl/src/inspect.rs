@@ -145,23 +145,32 @@ pub fn carry_out(
     planned: &mut PlannedMigration<Resolved>,
     limits: &RunLimits,
     tick: Duration,
-    mut look: impl FnMut(&Control),
+    look: impl FnMut(&Control),
 ) -> Result<(Outcome, Vec<Outcome>), Failure> {
     if planned.plan.is_skipped() {
         return Ok(Default::default());
     }
+    Ok(watched(tick, look, |control| planned.run(limits, control))?)
+}
+
+/// Runs something in a thread, and calls `look` every `tick` until that has ended.
+pub fn watched<T: Send>(
+    tick: Duration,
+    mut look: impl FnMut(&Control),
+    run: impl FnOnce(&Control) -> T + Send,
+) -> T {
     let control = &Control::default();
     thread::scope(|scope| {
         let (done, ended) = mpsc::channel::<()>();
         let worker = scope.spawn(move || {
             // Dropped at the end of this closure, also after a panic. This wakes the loop below at once.
             let _done = done;
-            planned.run(limits, control)
+            run(control)
         });
         while ended.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
             look(control);
         }
-        Ok(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?)
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 

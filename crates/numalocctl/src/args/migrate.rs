@@ -1,8 +1,8 @@
 //! The arguments of `numalocctl plan` and `numalocctl migrate`: a plan takes what a migration takes.
 
 use super::{
-    DrawMoveArgs, ExchangeArgs, LimitArgs, OptionArgs, QueueArgs, TargetArgs, names, spec,
-    target::parse_label,
+    DrawMoveArgs, ExchangeArgs, FileArgs, LimitArgs, OptionArgs, QueueArgs, TargetArgs,
+    files::refuse_for_files, names, spec, target::parse_label,
 };
 use crate::exit::Failure;
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
@@ -17,6 +17,7 @@ Ctrl-C only stops waiting for it.
 Examples:
   numalocctl migrate --pid 4711 --dry-run
   numalocctl migrate --unit redis-server --profile gentle --max-stall 2ms
+  numalocctl migrate --file /srv/model.gguf --place interleave
   numalocctl migrate --selector app=redis --qos lsr --resume --detach";
 
 /// What is asked of a migration, and of its plan.
@@ -24,6 +25,8 @@ Examples:
 pub struct PlanArgs {
     #[command(flatten)]
     pub target: TargetArgs,
+    #[command(flatten)]
+    pub files: FileArgs,
     #[command(flatten)]
     pub options: OptionArgs,
     #[command(flatten)]
@@ -90,6 +93,12 @@ pub struct MigrateArgs {
 }
 
 impl PlanArgs {
+    /// The target, and whether one is needed.
+    pub fn target_mut(&mut self) -> (&mut TargetArgs, bool) {
+        let is_needed = !self.files.is_given();
+        (&mut self.target, is_needed)
+    }
+
     /// The migration as a value of the API, on a machine with memory on these nodes.
     ///
     /// # Errors
@@ -120,6 +129,58 @@ impl PlanArgs {
                 self.options.pace.check_here()
             }
         }
+    }
+}
+
+impl PlanArgs {
+    /// Refuses options that have no meaning for files.
+    ///
+    /// # Errors
+    /// The first of them.
+    pub fn check_files(&self) -> Result<(), Failure> {
+        let Self { options, exchange, limits, queue, job, benefit, .. } = self;
+        let OptionArgs { place, pace, .. } = options;
+        let LimitArgs { workers, .. } = limits;
+        let given = [
+            ("--include-shared", options.include_shared.is_some()),
+            ("--exclude-file", options.exclude_file.is_some()),
+            ("--include-bound", options.include_bound.is_some()),
+            ("--include-gigantic", options.include_gigantic.is_some()),
+            ("--hugetlb", options.hugetlb.is_some()),
+            ("--make-room", options.make_room.is_some()),
+            ("--compact", options.compact.is_some()),
+            ("--target-ratio", options.target_ratio.is_some()),
+            ("--home", options.home.is_some()),
+            ("--from", options.from.is_some()),
+            ("--order", options.order.is_some()),
+            ("--map", !place.maps.is_empty()),
+            ("--node-cpu-max", pace.node_cpu_max.is_some()),
+            ("--numa-balancing", pace.numa_balancing.is_some()),
+            ("--offload", pace.offload.is_some()),
+            ("--exchange-with", !exchange.exchange_with.is_empty()),
+            ("--workers", workers.is_some()),
+            ("--benefit", *benefit),
+            ("--qos", queue.qos.is_some()),
+            ("--resume", queue.resume.is_some()),
+            ("--emit", queue.emit.is_some()),
+            ("--join", job.join),
+            ("--request-id", job.request_id.is_some()),
+            ("--detach", job.detach),
+            ("--id", job.id.is_some()),
+            ("--label", !job.label.is_empty()),
+        ];
+        refuse_for_files(&given)
+    }
+}
+
+impl MigrateArgs {
+    /// As [`PlanArgs::check_files`].
+    ///
+    /// # Errors
+    /// The first of the options that have no meaning for files.
+    pub fn check_files(&self) -> Result<(), Failure> {
+        let given = [("--validate-only", self.validate_only), ("--draw", self.draw.draw.is_some())];
+        refuse_for_files(&given).and_then(|()| self.plan.check_files())
     }
 }
 

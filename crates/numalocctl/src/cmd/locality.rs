@@ -1,6 +1,6 @@
 //! Carries out `numalocctl locality`, by the daemon or this program itself.
 
-use super::{Surroundings, daemon, map, name_left_out, shown};
+use super::{Surroundings, daemon, files, map, name_left_out, shown};
 use crate::{
     args::{Cli, LocalityArgs, TargetArgs},
     exit::{Code, Failure},
@@ -15,8 +15,11 @@ use numaloc_host::{Roots, numa_stat};
 pub fn run(
     cli: &Cli,
     around: &Surroundings,
-    LocalityArgs { target, draw: picture }: &LocalityArgs,
+    LocalityArgs { target, files, draw: picture }: &LocalityArgs,
 ) -> Result<CommandResult, Failure> {
+    if files.is_given() {
+        return files::locality(cli, around, &files.files, picture.draw.is_some());
+    }
     if let Some(file) = &picture.draw {
         return map::run(cli, around, target, file.as_deref(), picture);
     }

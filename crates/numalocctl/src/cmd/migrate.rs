@@ -3,7 +3,7 @@
 mod traffic;
 
 use super::{
-    Surroundings, daemon,
+    Surroundings, daemon, files,
     map::{self, MoveMap},
     plan, shown, wait,
 };
@@ -35,6 +35,9 @@ const TICK: Duration = Duration::from_millis(100);
 pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<CommandResult, Failure> {
     if args.dry_run {
         return plan::run(cli, around, &args.plan);
+    }
+    if args.plan.files.is_given() {
+        return files::migrate(cli, around, args);
     }
     if args.draw.draw.is_some() {
         map::check_place(cli, around)?;

@@ -1,6 +1,6 @@
 //! Carries out `numalocctl plan` and `numalocctl migrate --dry-run`, by the daemon or this program itself.
 
-use super::{Surroundings, daemon, name_left_out, shown};
+use super::{Surroundings, daemon, files, name_left_out, shown};
 use crate::{
     args::{Cli, PlanArgs},
     exit::{Code, Failure},
@@ -14,6 +14,9 @@ use numaloc_host::{Policies, Resolved, Roots};
 
 /// Shows what a migration would do.
 pub fn run(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandResult, Failure> {
+    if args.files.is_given() {
+        return files::plan(cli, around, args);
+    }
     let (mut answer, topology) = match daemon(cli, around)? {
         Some(daemon) => {
             args.exchange.check_daemon()?;

@@ -11,7 +11,7 @@ use crate::{
 
 /// Whom a command is about if nothing names it.
 const NO_TARGET: &str = "no target: name processes by pid or name, for example 4711 or redis-server, or give --pid, --cgroup, --unit, --container, \
-     --pod, --vm, --selector or --namespace (see --help)";
+     --pod, --vm, --selector or --namespace, or files with --file (see --help)";
 
 /// Finds the processes of the target, if the command has one.
 ///

@@ -1,0 +1,248 @@
+//! Carries out `locality`, `plan` and `migrate` for the page cache of files. No daemon takes part: this program needs the rights of the
+//! files' owner alone.
+
+use super::{Surroundings, shown};
+use crate::{
+    args::{Cli, MigrateArgs, PlanArgs, refuse_for_files},
+    doc::{FileDoc, FilesDoc, FilesMovedDoc, FlowDoc, LeftBytesDoc, LeftOutFileDoc, node_bytes},
+    exit::{Code, Failure},
+    inspect,
+    output::{CommandResult, View},
+    progress::{ProgressDisplay, Wish},
+    signals, text,
+};
+use numaloc_core::{
+    Account, CacheGoal, FileCache, FilePlan, Flows, NodeId, Options, Reason, Topology,
+};
+use numaloc_executor::{FileOutcome, FileRun, PlannedFile};
+use numaloc_host::{
+    CachedFile, Error, NodeMemoryReader, Roots, check_page_size, files_of, topology,
+};
+use serde::Serialize;
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant},
+};
+
+/// Time between two looks at the run.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Files that have been looked at.
+#[derive(Debug, Default)]
+struct Looked {
+    /// Those of which something is cached, with their lengths.
+    files: Vec<(PlannedFile, u64)>,
+    count: u64,
+    left_out: Vec<LeftOutFileDoc>,
+}
+
+/// Shows where the cache of files is.
+pub fn locality(
+    cli: &Cli,
+    around: &Surroundings,
+    paths: &[PathBuf],
+    is_drawn: bool,
+) -> Result<CommandResult, Failure> {
+    refuse_for_files(&[("--draw", is_drawn)])?;
+    check_here(cli, &around.roots)?;
+    let interrupted = signals::interrupted()?;
+    let looked = look(&around.roots, paths, None, &|| interrupted.load(Relaxed))?;
+    ended(cli, Code::Done, &looked.document(false), text::files)
+}
+
+/// Shows what would move of the cache of files.
+pub fn plan(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandResult, Failure> {
+    args.check_files()?;
+    check_here(cli, &around.roots)?;
+    let (_, _, goal) = goal(&around.roots, args)?;
+    let interrupted = signals::interrupted()?;
+    let stop = || interrupted.load(Relaxed);
+    let looked = look(&around.roots, &args.files.files, Some(&goal), &stop)?;
+    ended(cli, Code::Done, &looked.document(true), text::files)
+}
+
+/// Moves the cache of files.
+pub fn migrate(
+    cli: &Cli,
+    around: &Surroundings,
+    args: &MigrateArgs,
+) -> Result<CommandResult, Failure> {
+    args.check_files()?;
+    let (roots, paths) = (&around.roots, &args.plan.files.files);
+    check_here(cli, roots)?;
+    let (topology, options, goal) = goal(roots, &args.plan)?;
+    let interrupted = signals::interrupted()?;
+    let looked = look(roots, paths, Some(&goal), &|| interrupted.load(Relaxed))?;
+    let files: Vec<PlannedFile> = looked.files.into_iter().map(|(file, _)| file).collect();
+    let (memory, limits) = (NodeMemoryReader::new(roots)?, args.plan.limits.limits());
+    let all = files.iter().map(|file| file.plan.bytes_to_move).sum();
+    let mut progress = ProgressDisplay::new(Wish::from(args.plan.progress), all);
+    let begin = Instant::now();
+    let outcomes = inspect::watched(
+        TICK,
+        |control| {
+            if interrupted.load(Relaxed) {
+                control.cancel.store(true, Relaxed);
+            }
+            progress.update(control.settled_bytes.load(Relaxed), &control.held_back());
+        },
+        |control| {
+            let (topology, memory, options, limits) = (&topology, &memory, &options, &limits);
+            FileRun { roots, topology, memory, options, limits, control }.carry_out(&files)
+        },
+    );
+    progress.finish();
+    let elapsed = begin.elapsed();
+    // Also after Ctrl-C: what has moved by then is reported.
+    let after = look(roots, paths, None, &|| false)?.document(false);
+    let (document, account) = moved(&outcomes, after, elapsed);
+    let code = match account.is_partial() {
+        _ if account.left_for(Reason::OutOfTime) > 0 => Code::TimedOut,
+        true => Code::Partly,
+        false => Code::Done,
+    };
+    ended(cli, code, &document, text::files_moved)
+}
+
+/// The report, with a code that counts files that are left out.
+fn ended<D: Serialize>(
+    cli: &Cli,
+    code: Code,
+    document: &D,
+    text: impl Fn(&D, View) -> String,
+) -> Result<CommandResult, Failure> {
+    Ok(CommandResult { code, ..shown(cli, document, text)? })
+}
+
+/// Refuses another host, and pages of another size.
+fn check_here(cli: &Cli, roots: &Roots) -> Result<(), Failure> {
+    if cli.connect.endpoint.is_some() {
+        let message = "--file is carried out without a daemon: leave --endpoint out";
+        return Err(Failure::Usage(message.into()));
+    }
+    Ok(check_page_size(roots)?)
+}
+
+/// Where the request says that the cache belongs.
+fn goal(roots: &Roots, args: &PlanArgs) -> Result<(Topology, Options, CacheGoal), Failure> {
+    let topology = topology::topology(roots)?;
+    let options = args.options.options(&topology.with_memory())?;
+    topology::check_options(roots, &topology, &options)?;
+    topology::check_several(&topology)?;
+    let options = options.on(&topology);
+    let options = options.map_err(|unknown| Error::NoBandwidth { nodes: unknown.0.to_string() })?;
+    let all = topology.with_memory().minus(&topology.other_tiers());
+    let goal = CacheGoal::new(options.to.as_ref(), &options.placement, &all);
+    let goal = goal.map_err(|bad| {
+        Failure::Usage(format!("{bad}, on the command line with --to, or --place and --nodes"))
+    })?;
+    Ok((topology, options, goal))
+}
+
+/// Looks at all files that the paths name. One that is named itself has to be one that can be looked at; of a directory others are left
+/// out.
+fn look(
+    roots: &Roots,
+    paths: &[PathBuf],
+    goal: Option<&CacheGoal>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Looked, Failure> {
+    let mut looked = Looked::default();
+    for path in paths {
+        for file in files_of(path)? {
+            match look_at(roots, &file, goal, stop) {
+                Ok(Some(found)) => looked.files.push(found),
+                Ok(None) => {}
+                Err(error @ Error::Stopped) => return Err(error.into()),
+                Err(error) if file == *path => return Err(error.into()),
+                Err(error) => {
+                    let (path, reason) = (file.display().to_string(), error.to_string());
+                    looked.left_out.push(LeftOutFileDoc { path, reason });
+                    continue;
+                }
+            }
+            looked.count += 1;
+        }
+    }
+    looked.files.sort_by_key(|(file, _)| Reverse(file.cache.bytes()));
+    Ok(looked)
+}
+
+/// A file of which something is cached, with its length.
+fn look_at(
+    roots: &Roots,
+    path: &Path,
+    goal: Option<&CacheGoal>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<(PlannedFile, u64)>, Error> {
+    let file = CachedFile::open(roots, path)?;
+    let cache = file.look(stop)?;
+    if cache.bytes() == 0 {
+        return Ok(None);
+    }
+    // Nothing is planned for those who only look: every node is as good as another.
+    let anywhere = CacheGoal::On(cache.nodes().into_keys().collect());
+    let plan = FilePlan::new(goal.unwrap_or(&anywhere), &cache);
+    let planned = PlannedFile { path: path.into(), id: file.id(), cache, plan };
+    Ok(Some((planned, file.bytes())))
+}
+
+impl Looked {
+    fn document(&self, is_planned: bool) -> FilesDoc {
+        let file = |(file, bytes): &(PlannedFile, u64)| FileDoc {
+            path: file.path.display().to_string(),
+            bytes: *bytes,
+            cached: node_bytes(&file.cache.nodes()),
+            bytes_to_move: is_planned.then_some(file.plan.bytes_to_move),
+        };
+        let caches = self.files.iter().map(|(file, _)| &file.cache);
+        FilesDoc {
+            files: self.files.iter().map(file).collect(),
+            file_count: self.count,
+            cached: node_bytes(&sum(caches)),
+            left_out: self.left_out.clone(),
+        }
+    }
+}
+
+fn sum<'a>(caches: impl Iterator<Item = &'a FileCache>) -> BTreeMap<NodeId, u64> {
+    let mut sum = BTreeMap::new();
+    for (node, bytes) in caches.flat_map(FileCache::nodes) {
+        *sum.entry(node).or_default() += bytes;
+    }
+    sum
+}
+
+fn moved(outcomes: &[FileOutcome], after: FilesDoc, elapsed: Duration) -> (FilesMovedDoc, Account) {
+    let (mut account, mut flows, mut calls) = (Account::default(), Flows::new(), 0);
+    let mut longest = Duration::ZERO;
+    for outcome in outcomes {
+        account.add(&outcome.account);
+        for (nodes, bytes) in &outcome.flows {
+            *flows.entry(*nodes).or_default() += bytes;
+        }
+        calls += outcome.calls.calls;
+        longest = longest.max(outcome.calls.longest);
+    }
+    let left = account.left_bytes().iter();
+    let left = left.map(|(reason, &bytes)| LeftBytesDoc { reason: reason.name(), bytes });
+    let flow = |((from, to), bytes): (&(NodeId, NodeId), &u64)| FlowDoc {
+        from_node: from.0,
+        to_node: to.0,
+        bytes: *bytes,
+    };
+    let document = FilesMovedDoc {
+        after,
+        found_bytes: account.found_bytes(),
+        moved_bytes: account.moved_bytes(),
+        left: left.collect(),
+        flows: flows.iter().map(flow).collect(),
+        elapsed_seconds: elapsed.as_secs_f64(),
+        calls,
+        longest_call_seconds: longest.as_secs_f64(),
+    };
+    (document, account)
+}

@@ -1,0 +1,145 @@
+//! Prints the page cache of files as text.
+
+use super::table::Table;
+use crate::{
+    clean::clean,
+    doc::{FilesDoc, FilesMovedDoc, NodeBytes},
+    output::View,
+    units::{counted, seconds, size},
+};
+use numaloc_core::Reason;
+use std::{collections::BTreeSet, fmt::Write};
+
+/// A row for each file of which something is cached, and a column for each node.
+pub fn files(document: &FilesDoc, view: View) -> String {
+    let nodes: BTreeSet<u32> = document.cached.iter().map(|on| on.node).collect();
+    let is_planned = document.files.iter().any(|file| file.bytes_to_move.is_some());
+    let mut table = Table::new().words("FILE").numbers("SIZE").numbers("CACHED");
+    for node in &nodes {
+        table = table.numbers(format!("NODE{node}"));
+    }
+    if is_planned {
+        table = table.numbers("TO MOVE");
+    }
+    let cells = |name: &str, bytes: u64, cached: &[NodeBytes], to_move: Option<u64>| {
+        let on = |node: &u32| {
+            size(cached.iter().filter(|on| on.node == *node).map(|on| on.bytes).sum::<u64>())
+        };
+        let mut cells = vec![name.to_owned(), size(bytes), size(all(cached))];
+        cells.extend(nodes.iter().map(on));
+        cells.extend(to_move.map(size));
+        cells
+    };
+    for file in &document.files {
+        table.row(cells(&file.path, file.bytes, &file.cached, file.bytes_to_move));
+    }
+    let to_move = is_planned
+        .then(|| document.files.iter().filter_map(|file| file.bytes_to_move).sum::<u64>());
+    if document.files.len() > 1 {
+        let bytes = document.files.iter().map(|file| file.bytes).sum();
+        table.row(cells("(total)", bytes, &document.cached, to_move));
+    }
+    if view.rows_alone() {
+        return table.render(view);
+    }
+    let mut text = table.render(view);
+    let rest = document.file_count - document.files.len() as u64;
+    if rest > 0 {
+        let files = counted(rest as i64, "file", "files");
+        let _ = writeln!(text, "not in memory: {files}");
+    }
+    if let Some(bytes) = to_move {
+        let _ = match bytes {
+            0 => writeln!(text, "nothing to move"),
+            _ => writeln!(text, "to move: {}", size(bytes)),
+        };
+    }
+    for file in &document.left_out {
+        let _ = writeln!(text, "left out: {}", clean(&file.reason));
+    }
+    text
+}
+
+/// What has moved and what has not, and where the files are now.
+pub fn files_moved(document: &FilesMovedDoc, view: View) -> String {
+    let after = files(&document.after, view);
+    if view.rows_alone() {
+        return after;
+    }
+    let mut text = String::new();
+    let (moved, found) = (size(document.moved_bytes), size(document.found_bytes));
+    let _ = match document.found_bytes {
+        0 => writeln!(text, "nothing to move"),
+        _ => writeln!(text, "moved: {moved} of {found} in {}", seconds(document.elapsed_seconds)),
+    };
+    for flow in &document.flows {
+        let (from, to) = (flow.from_node, flow.to_node);
+        let _ = writeln!(text, "  {} from node {from} to node {to}", size(flow.bytes));
+    }
+    for left in &document.left {
+        let reason = Reason::ALL.into_iter().find(|reason| reason.name() == left.reason);
+        let why = reason.map_or_else(|| left.reason.to_owned(), |reason| reason.to_string());
+        let _ = writeln!(text, "left: {}: {why}", size(left.bytes));
+    }
+    text + "\n" + &after
+}
+
+fn all(cached: &[NodeBytes]) -> u64 {
+    cached.iter().map(|on| on.bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doc::{FileDoc, FlowDoc, LeftBytesDoc, LeftOutFileDoc};
+    use insta::assert_snapshot;
+
+    const MIB: u64 = 1 << 20;
+
+    fn on(nodes: &[(u32, u64)]) -> Vec<NodeBytes> {
+        nodes.iter().map(|&(node, mib)| NodeBytes { node, bytes: mib * MIB }).collect()
+    }
+
+    fn document(to_move: Option<u64>) -> FilesDoc {
+        let file = |path: &str, mib: u64, nodes: &[(u32, u64)]| FileDoc {
+            path: path.to_owned(),
+            bytes: mib * MIB,
+            cached: on(nodes),
+            bytes_to_move: to_move,
+        };
+        FilesDoc {
+            files: vec![
+                file("/srv/model\u{1b}[2J.gguf", 40 << 10, &[(0, 1 << 10), (8, 37 << 10)]),
+                file("/srv/index", 12, &[(0, 12)]),
+            ],
+            file_count: 5,
+            cached: on(&[(0, 1036), (8, 37 << 10)]),
+            left_out: vec![LeftOutFileDoc {
+                path: "/srv/fifo".into(),
+                reason: "the page cache of /srv/fifo cannot be moved: it is no regular file".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn files_in_all_forms() {
+        let moved = FilesMovedDoc {
+            after: document(None),
+            found_bytes: 600 * MIB,
+            moved_bytes: 512 * MIB,
+            left: vec![LeftBytesDoc { reason: Reason::Busy.name(), bytes: 88 * MIB }],
+            flows: vec![FlowDoc { from_node: 8, to_node: 0, bytes: 512 * MIB }],
+            elapsed_seconds: 0.4,
+            calls: 256,
+            longest_call_seconds: 0.002,
+        };
+        let planned = files(&document(Some(37 * MIB)), View::TABLE);
+        let text = format!(
+            "{}\n---\n{planned}\n---\n{}",
+            files(&document(None), View::TABLE),
+            files_moved(&moved, View::TABLE)
+        );
+        assert!(!text.contains('\u{1b}'));
+        assert_snapshot!(text);
+    }
+}
