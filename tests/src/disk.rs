@@ -1,6 +1,7 @@
 //! Files on the disk of the emulated machine, and page cache.
 
-use crate::cpus::pinned;
+use crate::{cpus::pinned, truth::Nodes};
+use numaloc_sys::{FilePages, query_pages};
 use std::{
     fs::{self, File},
     io::Write,
@@ -11,6 +12,30 @@ use std::{
 /// Drops the page cache that is clean.
 pub fn drop_cache() {
     fs::write("/proc/sys/vm/drop_caches", "1").expect("root");
+}
+
+/// Where the cache of a file is: numbers of its pages, with their nodes. Reads nothing of it.
+///
+/// # Panics
+/// It cannot be mapped.
+pub fn cached_pages(path: &Path) -> Vec<(u64, u32)> {
+    let opened = File::open(path).expect("it is there");
+    let bytes = opened.metadata().expect("it is there").len() as usize;
+    if bytes == 0 {
+        return Vec::new();
+    }
+    let pages = FilePages::map(&opened, 0, bytes).expect("addresses");
+    let resident = pages.resident().expect("memory");
+    let resident: Vec<usize> = (0..pages.len()).filter(|page| resident[*page]).collect();
+    for run in resident.chunk_by(|page, next| page + 1 == *next) {
+        pages.populate(run[0]..run[run.len() - 1] + 1).expect("it is in memory");
+    }
+    let address = |&page: &usize| pages.address() + page as u64 * 4096;
+    let addresses: Vec<u64> = resident.iter().map(address).collect();
+    let mut status = vec![0; addresses.len()];
+    query_pages(0, &addresses, &mut status).expect("they are ours");
+    let node = |node: i32| u32::try_from(node).expect("a node");
+    resident.iter().zip(status).map(|(&page, on)| (page as u64, node(on))).collect()
 }
 
 /// A file on the disk, removed at the end.
@@ -45,6 +70,15 @@ impl OnDisk {
     /// It cannot be read.
     pub fn read(&self, node: u32) {
         assert!(self.reader(node, "cat \"$0\"").wait().expect("it ends").success());
+    }
+
+    /// Bytes of its cache by node. Reads nothing of it.
+    pub fn cached(&self) -> Nodes {
+        let mut nodes = Nodes::new();
+        for (_, node) in cached_pages(&self.0) {
+            *nodes.entry(node).or_default() += 4096;
+        }
+        nodes
     }
 
     /// A shell command that has its path as `$0`, on the CPUs of a node.

@@ -22,6 +22,7 @@ mod advise;
 mod anon;
 mod balancing;
 mod benefit;
+mod cached_files;
 mod cgroup;
 mod cli;
 mod containerd;

@@ -1,14 +1,10 @@
 //! Page cache of a file in use that goes to the other node, where it stays warm, instead of being dropped.
 
 use super::*;
-use crate::{
-    engine::inspect,
-    truth::{Nodes, Truth},
-};
+use crate::{engine::inspect, truth::Truth};
 use numaloc_core::{Flows, NodeId};
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Whose;
-use numaloc_sys::{FilePages, query_pages};
 use std::thread;
 
 /// Cache in each of these scenes, in MiB. It comes before the ballast, see [`full`].
@@ -18,36 +14,12 @@ fn options() -> Options {
     Options { make_room: MakeRoom::MoveCache, ..Options::default() }
 }
 
-/// Where the cache of a file is. Reads nothing of it.
-fn cached(file: &OnDisk) -> Nodes {
-    let opened = File::open(file.path()).expect("it is there");
-    let bytes = opened.metadata().expect("it is there").len() as usize;
-    let mut nodes = Nodes::new();
-    if bytes == 0 {
-        return nodes;
-    }
-    let pages = FilePages::map(&opened, 0, bytes).expect("addresses");
-    let resident = pages.resident().expect("memory");
-    let resident: Vec<usize> = (0..pages.len()).filter(|page| resident[*page]).collect();
-    for run in resident.chunk_by(|page, next| page + 1 == *next) {
-        pages.populate(run[0]..run[run.len() - 1] + 1).expect("it is in memory");
-    }
-    let addresses = resident.iter().map(|&page| pages.address() + page as u64 * 4096);
-    let addresses: Vec<u64> = addresses.collect();
-    let mut status = vec![0; addresses.len()];
-    query_pages(0, &addresses, &mut status).expect("they are ours");
-    for node in status {
-        *nodes.entry(u32::try_from(node).expect("a node")).or_default() += 4096;
-    }
-    nodes
-}
-
 /// A file whose cache is on node 0, which has little else free, and the process that has it open there.
 fn in_use(command: &str) -> (OnDisk, App, Child) {
     let file = OnDisk::new("warm", CACHE);
     file.read(0);
     let ballast = ballast(LEFT);
-    let nodes = cached(&file);
+    let nodes = file.cached();
     assert!(on(&nodes, 0) > CACHE * MIB * 9 / 10, "the scene: {nodes:?}");
     assert_little_free();
     let user = file.reader(0, command);
@@ -84,7 +56,7 @@ fn cache_of_a_file_in_use_stays_warm() {
     assert_eq!((outcome.calls.cache_bytes, outcome.calls.cache_stop), (0, None), "{outcome:?}");
     let moved = to_the_other_node(&outcome.cache_flows);
     assert!(moved > SIZE * 3 / 4, "{outcome:?}");
-    let nodes = cached(&file);
+    let nodes = file.cached();
     assert_eq!(on(&nodes, 0) + on(&nodes, 1), CACHE * MIB, "all of it is in memory");
     assert!(on(&nodes, 1) >= moved / 10 * 9, "{moved} moved, {nodes:?}");
     let after = read();
@@ -103,12 +75,12 @@ fn the_other_node_is_not_filled() {
     // Less than its reserve is left.
     let options = Options { reserve_bytes: Some(128 * MIB), ..options() };
     let mut other = scene::ballast(1, high_watermark_bytes(1) + 100 * MIB);
-    let (before, nodes) = (distress(), cached(&file));
+    let (before, nodes) = (distress(), file.cached());
     let outcome = scene.migrate(&options);
     assert!(outcome.account().left_for(Reason::NoMemory) > SIZE / 2, "{outcome:?}");
     assert_eq!(outcome.cache_flows, Flows::new());
     assert_eq!(outcome.calls.cache_stop, Some(CacheStop::NoOtherRoom));
-    assert_eq!(cached(&file), nodes);
+    assert_eq!(file.cached(), nodes);
     assert_eq!(distress(), before, "{DISTRESS:?}");
     end(user);
     other.check();
@@ -148,12 +120,12 @@ fn files_of_others_are_left_alone() {
     let (file, mut ballast, user) = in_use(ASLEEP);
     let cache_of = Whose::Of { uid: Some(4711), cgroups: Vec::new() };
     let limits = RunLimits { cache_of, ..RunLimits::default() };
-    let nodes = cached(&file);
+    let nodes = file.cached();
     let outcome = inspect(&scene.target(), &options()).carry_out(&limits, &Control::default());
     assert!(outcome.account().left_for(Reason::NoMemory) > SIZE / 2, "{outcome:?}");
     assert_eq!(outcome.cache_flows, Flows::new());
     assert_eq!(outcome.calls.cache_stop, Some(CacheStop::NoFiles));
-    assert_eq!(cached(&file), nodes);
+    assert_eq!(file.cached(), nodes);
     end(user);
     ballast.check();
     drop((ballast, file));
