@@ -24,6 +24,7 @@ mod rounds;
 mod scale;
 mod scanning;
 mod soonest;
+mod spreading;
 mod stall;
 mod subject;
 mod throughput;
@@ -65,6 +66,8 @@ enum Bench {
     /// How soon the memory of a busy process is at home, for all tools that can bring it there. Needs root on a machine with two
     /// nodes.
     Soonest(soonest::Args),
+    /// Interleaving a process's memory, against the process itself. Needs root on a machine with two nodes.
+    Spread(spreading::Args),
     /// What a web server feels while memory comes to its node. Needs root on a machine with two nodes, and nginx.
     Neighbour(neighbour::Args),
     /// A simulated host of 8 nodes, 6 TiB and 10,000 processes: planning, and the queue under 1,000 jobs.
@@ -101,6 +104,9 @@ enum Bench {
     /// Like `hold`, with one thread that writes at random.
     #[command(hide = true)]
     Writer(hold::Args),
+    /// Like `hold`, but interleaves its memory for each line of input.
+    #[command(hide = true)]
+    SpreadItself(hold::Args),
     /// Like `hold`, with one thread that reads pages of the file at random.
     #[command(hide = true)]
     Pages(hold::Args),
@@ -127,6 +133,7 @@ fn main() -> Result<()> {
         Bench::Little(args) => little::run(&args),
         Bench::Looked(args) => looked::run(&args),
         Bench::Soonest(args) => soonest::run(&args),
+        Bench::Spread(args) => spreading::run(&args),
         Bench::Neighbour(args) => neighbour::run(&args),
         Bench::Scale(args) => scale::run(&args),
         Bench::Record(args) => scale::record::run(&args),
@@ -141,6 +148,7 @@ fn main() -> Result<()> {
         Bench::Map(args) => stall::busy::map(&args),
         Bench::Tick(args) => stall::busy::tick(&args),
         Bench::Writer(args) => soonest::write(&args),
+        Bench::SpreadItself(args) => spreading::spread(&args),
         Bench::Pages(args) => reader::read(&args),
         Bench::Client(args) => neighbour::client::run(&args),
         Bench::Zipf(args) => half_way::write(&args),

@@ -14,6 +14,8 @@ pub const TO_FULL: &str = "balanced, to a full node";
 pub const DROPPED: &str = "balanced, cache dropped";
 /// Of `reread`: it went to the other node.
 pub const MOVED: &str = "balanced, cache moved";
+/// Of `spread`: the process moves its memory itself.
+pub const ITSELF: &str = "mbind by the process";
 /// Of `families`.
 pub const ONE: &str = "one process of them";
 /// Of `families`.
@@ -30,6 +32,7 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
         ("reader", _) => Some(TO_EMPTY),
         ("reread", _) => Some(DROPPED),
         ("little", _) => Some(LEAST),
+        ("spread", _) => Some(ITSELF),
         ("half_way", _) => Some("address order"),
         _ => None,
     }

@@ -33,6 +33,7 @@ const PLOTTED: &[(&str, &str)] = &[
     ("neighbour", "p99"),
     ("half_way", "local"),
     ("soonest", "wall"),
+    ("spread", "wall"),
     ("scan", "scan"),
 ];
 

@@ -1,4 +1,4 @@
-//! mbind(2) to one node.
+//! mbind(2).
 
 use std::{io, ops::Range};
 
@@ -23,10 +23,24 @@ pub(crate) fn mask(nodes: &[u32]) -> [u64; MASK_WORDS] {
 /// # Errors
 /// Those of mbind(2): EINVAL for a node without memory or outside cpuset.mems.
 pub(crate) fn bind_range(range: Range<u64>, node: u32) -> io::Result<()> {
-    let mask = mask(&[node]);
-    let (length, mode, flags) = (range.end - range.start, libc::MPOL_BIND, 0);
+    set_range_policy(range, libc::MPOL_BIND, &[node], 0)
+}
+
+/// Sets the memory policy of a range of this process's memory, with these flags (MPOL_MF_MOVE and others).
+///
+/// # Errors
+/// Those of mbind(2).
+pub(crate) fn set_range_policy(
+    range: Range<u64>,
+    mode: i32,
+    nodes: &[u32],
+    flags: i32,
+) -> io::Result<()> {
+    let mask = mask(nodes);
+    let length = range.end - range.start;
     let bits = MASK_WORDS * WORD_BITS;
-    // SAFETY: the kernel reads `bits` bits from `mask`, which has as many; a policy changes neither content nor validity of the range.
+    // SAFETY: the kernel reads `bits` bits from `mask`, which has as many; neither a policy nor the node of its pages changes content
+    // or validity of the range.
     let result = unsafe {
         libc::syscall(libc::SYS_mbind, range.start, length, mode, mask.as_ptr(), bits, flags)
     };

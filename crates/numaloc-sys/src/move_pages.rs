@@ -6,7 +6,7 @@ use std::{io, ptr};
 pub const UNWRITTEN: i32 = i32::MIN;
 
 /// include/uapi/linux/mempolicy.h; libc has these for Android only.
-const MPOL_MF_MOVE: i32 = 1 << 1;
+pub(crate) const MPOL_MF_MOVE: i32 = 1 << 1;
 const MPOL_MF_MOVE_ALL: i32 = 1 << 2;
 
 /// Which pages may be moved.
