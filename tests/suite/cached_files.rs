@@ -128,12 +128,13 @@ fn directories_are_shown_file_by_file_and_others_are_refused() {
     fs::create_dir(directory).expect("the disk has room");
     let (one, two) = (OnDisk::new("directory/one", 8), OnDisk::new("directory/two", 4));
     Command::new("mkfifo").arg(directory.join("fifo")).status().expect("busybox has it");
+    fs::hard_link(one.path(), directory.join("again")).expect("ext4 has them");
     one.read(1);
     let document = json(&numalocctl(&["locality", "--file", "/mnt/disk/directory", "-o", "json"]));
     assert_eq!(number(&document, "file_count"), 2, "{document}");
     let files = document["files"].as_array().expect("a list");
     assert_eq!(files.len(), 1, "nothing of the other is in memory: {document}");
-    assert_eq!(files[0]["path"], "/mnt/disk/directory/one");
+    assert_eq!(files[0]["path"], "/mnt/disk/directory/again", "one of its names counts");
     assert_eq!(files[0]["cached"][0]["node"], 1, "{document}");
     assert_eq!(two.cached(), Nodes::new(), "to look has read nothing");
 

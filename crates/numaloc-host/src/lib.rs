@@ -103,7 +103,7 @@ pub use target::{
     resolve, resolve_each,
 };
 pub use views::{
-    cached_file::{CachedFile, CachedPiece, FileId, files_of, nodes_of},
+    cached_file::{CachedFile, CachedPiece, FileId, FilesOf, files_of, nodes_of},
     facts::{self, HostFacts},
     host_memory, live,
     look::{Begun, LookRequest, Looked, look},

@@ -47,7 +47,7 @@ pub struct CachedFile {
 }
 
 /// A file, whatever its path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId {
     device: u64,
     inode: u64,
@@ -204,38 +204,54 @@ pub fn nodes_of(addresses: &[u64]) -> io::Result<Vec<Option<NodeId>>> {
     Ok(status.into_iter().map(|on| u32::try_from(on).ok().map(NodeId)).collect())
 }
 
-/// The regular files that a path names: itself, or all below a directory that are on its file system, by name. Symbolic links below it are
-/// not followed.
+/// The files that a path names.
+#[derive(Debug, Default)]
+pub struct FilesOf {
+    /// In the order of their names.
+    pub files: Vec<PathBuf>,
+    /// Why some directories below the path could not be read.
+    pub unread: Vec<Error>,
+}
+
+/// The regular files that a path names: itself, or all below a directory that are on its file system. Symbolic links below it are not
+/// followed.
 ///
 /// # Errors
-/// [`Error::NoFile`], [`Error::Read`], [`Error::FileRefused`] if there are too many.
-pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
+/// [`Error::NoFile`], [`Error::Read`]: the path itself cannot be read; [`Error::FileRefused`] if there are too many files.
+pub fn files_of(path: &Path) -> Result<FilesOf, Error> {
     let read = |path: &Path, source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => Error::NoFile { path: path.into() },
         _ => Error::Read { path: path.into(), source },
     };
-    let metadata = fs::metadata(path).map_err(|source| read(path, source))?;
-    if !metadata.is_dir() {
-        return Ok(vec![path.into()]);
+    let top = fs::metadata(path).map_err(|source| read(path, source))?;
+    if !top.is_dir() {
+        return Ok(FilesOf { files: vec![path.into()], ..FilesOf::default() });
     }
-    let (mut found, mut directories) = (Vec::new(), vec![path.to_owned()]);
+    let (mut found, mut directories) = (FilesOf::default(), vec![path.to_owned()]);
     while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory).map_err(|source| read(&directory, source))? {
-            let entry = entry.map_err(|source| read(&directory, source))?;
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(source) if directory == path => return Err(read(path, source)),
+            Err(source) => {
+                found.unread.push(read(&directory, source));
+                continue;
+            }
+        };
+        for entry in entries.flatten() {
             // It may have been removed since.
             let Ok(seen) = entry.metadata() else { continue };
-            if seen.is_dir() && seen.dev() == metadata.dev() {
+            if seen.is_dir() && seen.dev() == top.dev() {
                 directories.push(entry.path());
             } else if seen.is_file() && seen.len() > 0 {
-                found.push(entry.path());
+                found.files.push(entry.path());
             }
         }
-        if found.len() > MOST {
+        if found.files.len() > MOST {
             let reason = format!("there are more than {MOST} files below it: name some of them");
             return Err(Error::FileRefused { path: path.into(), reason });
         }
     }
-    found.sort();
+    found.files.sort();
     Ok(found)
 }
 
@@ -288,8 +304,8 @@ mod tests {
         }
         written(&path("empty"), 0);
         symlink(path("a"), path("link")).expect("a link");
-        assert_eq!(files_of(directory.path()).unwrap(), ["a", "b", "below/c"].map(path));
-        assert_eq!(files_of(&path("link")).unwrap(), [path("link")]);
+        assert_eq!(files_of(directory.path()).unwrap().files, ["a", "b", "below/c"].map(path));
+        assert_eq!(files_of(&path("link")).unwrap().files, [path("link")]);
         assert!(matches!(files_of(&path("none")), Err(Error::NoFile { .. })));
     }
 }

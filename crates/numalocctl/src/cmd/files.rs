@@ -21,7 +21,7 @@ use numaloc_host::{
 use serde::Serialize;
 use std::{
     cmp::Reverse,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
@@ -151,34 +151,43 @@ fn look(
     stop: &dyn Fn() -> bool,
 ) -> Result<Looked, Failure> {
     let mut looked = Looked::default();
+    let mut seen = BTreeSet::new();
     for path in paths {
-        for file in files_of(path)? {
-            match look_at(roots, &file, goal, stop) {
-                Ok(Some(found)) => looked.files.push(found),
-                Ok(None) => {}
-                Err(error @ Error::Stopped) => return Err(error.into()),
-                Err(error) if file == *path => return Err(error.into()),
-                Err(error) => {
-                    let (path, reason) = (file.display().to_string(), error.to_string());
-                    looked.left_out.push(LeftOutFileDoc { path, reason });
-                    continue;
+        let named = files_of(path)?;
+        let unread = named.unread.iter().map(|error| left_out(path, error));
+        looked.left_out.extend(unread);
+        for name in named.files {
+            let found = CachedFile::open(roots, &name).and_then(|file| {
+                // It may have several names.
+                let is_new = seen.insert(file.id());
+                let found = if is_new { look_at(&file, goal, stop)? } else { None };
+                Ok((is_new, found.map(|found| (found, file.bytes()))))
+            });
+            match found {
+                Ok((is_new, found)) => {
+                    looked.count += u64::from(is_new);
+                    looked.files.extend(found);
                 }
+                Err(error @ Error::Stopped) => return Err(error.into()),
+                Err(error) if name == *path => return Err(error.into()),
+                Err(error) => looked.left_out.push(left_out(&name, &error)),
             }
-            looked.count += 1;
         }
     }
     looked.files.sort_by_key(|(file, _)| Reverse(file.cache.bytes()));
     Ok(looked)
 }
 
-/// A file of which something is cached, with its length.
+fn left_out(path: &Path, error: &Error) -> LeftOutFileDoc {
+    LeftOutFileDoc { path: path.display().to_string(), reason: error.to_string() }
+}
+
+/// What is cached of a file, and where it belongs, if anything is.
 fn look_at(
-    roots: &Roots,
-    path: &Path,
+    file: &CachedFile,
     goal: Option<&CacheGoal>,
     stop: &dyn Fn() -> bool,
-) -> Result<Option<(PlannedFile, u64)>, Error> {
-    let file = CachedFile::open(roots, path)?;
+) -> Result<Option<PlannedFile>, Error> {
     let cache = file.look(stop)?;
     if cache.bytes() == 0 {
         return Ok(None);
@@ -186,8 +195,7 @@ fn look_at(
     // Nothing is planned for those who only look: every node is as good as another.
     let anywhere = CacheGoal::On(cache.nodes().into_keys().collect());
     let plan = FilePlan::new(goal.unwrap_or(&anywhere), &cache);
-    let planned = PlannedFile { path: path.into(), id: file.id(), cache, plan };
-    Ok(Some((planned, file.bytes())))
+    Ok(Some(PlannedFile { path: file.path().into(), id: file.id(), cache, plan }))
 }
 
 impl Looked {
