@@ -73,6 +73,12 @@ impl Pagelists {
     }
 }
 
+/// Addresses of base pages, with a stop after each `list_bytes`. `None`: one page list.
+pub fn cut(addresses: &[u64], list_bytes: Option<u64>) -> Vec<u64> {
+    let pages = list_bytes.map_or(usize::MAX, |bytes| (bytes / PAGE).max(1) as usize);
+    addresses.chunks(pages).collect::<Vec<_>>().join(&STOP)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +90,13 @@ mod tests {
     use numaloc_core::{HUGE, NodeId};
     use numaloc_sys::UNWRITTEN;
     use proptest::{collection::vec, prelude::*, sample::select};
+
+    #[test]
+    fn base_pages_are_cut_by_their_number() {
+        assert_eq!(cut(&[1, 2, 3], Some(2 * PAGE)), [1, 2, STOP, 3]);
+        assert_eq!(cut(&[1, 2, 3], None), [1, 2, 3]);
+        assert!(cut(&[], Some(1)).is_empty());
+    }
 
     #[test]
     fn page_lists_end_where_they_would_be_too_long() {

@@ -5,17 +5,20 @@
 
 use crate::{
     Control, RunLimits,
-    call::page_status::{CallStatuses, PageStatus},
+    call::{
+        page_status::{CallStatuses, PageStatus},
+        pagelist::cut,
+    },
     limits::rate::SharedRate,
-    pace::duty::Duty,
-    pages::cached::CacheCalls,
+    pace::{duty::Duty, stall::Stall},
+    pages::{cached::CacheCalls, folio::Class},
 };
 use nix::libc::{EACCES, ENODEV};
 use numaloc_core::{
-    Account, CallStats, FileCache, FilePlan, Flows, NodeId, NodeSet, Options, PAGE, Reason, Supply,
-    Topology, cache_move::destination, file_cache::PIECE,
+    Account, CachedPart, CallStats, FileCache, FilePlan, Flows, NodeId, NodeSet, Options, PAGE,
+    Reason, Supply, Topology, cache_move::destination, file_cache::PIECE,
 };
-use numaloc_host::{CachedFile, FileId, NodeMemoryReader, Roots, nodes_of, wait};
+use numaloc_host::{CachedFile, CachedPiece, FileId, NodeMemoryReader, Roots, nodes_of, wait};
 use std::{
     path::PathBuf,
     sync::atomic::Ordering::Relaxed,
@@ -24,6 +27,15 @@ use std::{
 
 /// The pause before a page is tried for the second time; it doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// Most pieces that are mapped at a time. A process may have 65,530 mappings (vm.max_map_count).
+const PIECES: usize = 1024;
+/// Of all calls: what folios a file has is not known, and their pages are passed one by one.
+const CLASS: Class = Class::Base;
+
+fn span_bytes(span: &[(u32, u64)]) -> u64 {
+    span.iter().map(|(_, bytes)| bytes).sum()
+}
 
 /// What a run over files is given.
 #[derive(Clone, Copy, Debug)]
@@ -71,10 +83,12 @@ impl FileRun<'_> {
     pub fn carry_out(&self, files: &[PlannedFile]) -> Vec<FileOutcome> {
         let rate = self.limits.rate_bytes_per_second.map(SharedRate::new);
         let deadline = self.limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let pace = self.options.pacing.pace();
         let mut worker = Worker {
             run: *self,
             rate,
             deadline,
+            stall: Stall::new(pace.max_stall, self.limits.batch_bytes.unwrap_or(pace.batch_bytes)),
             duty: Duty::default(),
             since: Instant::now(),
             calls: CacheCalls::default(),
@@ -87,6 +101,8 @@ impl FileRun<'_> {
 struct Worker<'a> {
     run: FileRun<'a>,
     rate: Option<SharedRate>,
+    /// How much a call may hold.
+    stall: Stall,
     deadline: Option<Instant>,
     duty: Duty,
     /// From when on time has not been counted as work yet.
@@ -102,43 +118,108 @@ impl Worker<'_> {
         let file = CachedFile::open(self.run.roots, &planned.path);
         // Another one may have this path by now.
         let file = file.ok().filter(|file| file.id() == planned.id);
-        for parts in planned.cache.pieces() {
-            let (number, expected) = (parts[0].piece, planned.plan.bytes_elsewhere(parts));
-            if expected == 0 {
-                continue;
-            }
-            let piece = match self.stop() {
-                Some(reason) => Err(reason),
-                None => {
-                    let piece = file.as_ref().and_then(|file| file.piece(number).ok());
-                    piece.ok_or(Reason::Unreadable)
-                }
+        let expected = |parts: &&[CachedPart]| planned.plan.bytes_elsewhere(parts);
+        let mut pieces = planned.cache.pieces().filter(|parts| expected(parts) > 0).peekable();
+        while pieces.peek().is_some() {
+            // As much as a call may hold.
+            let (mut span, most) = (Vec::new(), self.stall.bytes(CLASS));
+            let fits = |span: &[(u32, u64)], parts: &&[CachedPart]| {
+                span.len() < PIECES && span_bytes(span) + expected(parts) <= most.max(PIECE)
             };
-            match piece {
-                Err(reason) => {
-                    outcome.account.found(expected);
-                    outcome.account.left(reason, expected);
-                }
-                Ok(piece) => {
-                    let nodes = planned.plan.nodes_of(number);
-                    for (from, addresses) in piece.elsewhere(&nodes) {
-                        outcome.account.found(addresses.len() as u64 * PAGE);
-                        self.carry(from, addresses, &nodes, &mut outcome);
-                    }
-                }
+            while let Some(parts) = pieces.next_if(|parts| fits(&span, parts)) {
+                span.push((parts[0].piece, expected(&parts)));
             }
-            self.run.control.settled_bytes.fetch_add(expected, Relaxed);
+            self.span(file.as_ref(), &span, &planned.plan, &mut outcome);
+            self.run.control.settled_bytes.fetch_add(span_bytes(&span), Relaxed);
             self.rest(&mut outcome.calls);
         }
         outcome
     }
 
-    /// Moves pages of one node to one of `nodes`.
-    fn carry(
+    /// Moves what is elsewhere of some pieces: their numbers, each with how much that was.
+    fn span(
+        &mut self,
+        file: Option<&CachedFile>,
+        span: &[(u32, u64)],
+        plan: &FilePlan,
+        outcome: &mut FileOutcome,
+    ) {
+        // The mappings have to last until their pages have moved.
+        let mut mapped: Vec<CachedPiece> = Vec::new();
+        let mut groups: Vec<(NodeId, NodeSet, Vec<u64>)> = Vec::new();
+        for &(number, expected) in span {
+            let piece = match self.stop() {
+                Some(reason) => Err(reason),
+                None => file.and_then(|file| file.piece(number).ok()).ok_or(Reason::Unreadable),
+            };
+            let piece = match piece {
+                Ok(piece) => piece,
+                Err(reason) => {
+                    outcome.account.found(expected);
+                    outcome.account.left(reason, expected);
+                    continue;
+                }
+            };
+            let nodes = plan.nodes_of(number);
+            for (from, addresses) in piece.elsewhere(&nodes) {
+                outcome.account.found(addresses.len() as u64 * PAGE);
+                match groups.iter_mut().find(|group| group.0 == from && group.1 == nodes) {
+                    Some((.., all)) => all.extend(addresses),
+                    None => groups.push((from, nodes.clone(), addresses)),
+                }
+            }
+            mapped.push(piece);
+        }
+        for (from, nodes, addresses) in groups {
+            self.group(from, &nodes, &addresses, outcome);
+        }
+    }
+
+    /// Moves pages of one node to any of `nodes`: as many at once as a call may hold and a node has room for.
+    fn group(
         &mut self,
         from: NodeId,
-        mut addresses: Vec<u64>,
         nodes: &NodeSet,
+        addresses: &[u64],
+        outcome: &mut FileOutcome,
+    ) {
+        let mut rest = addresses;
+        while !rest.is_empty() {
+            let among = nodes.minus(&self.refused);
+            let most = self.stall.bytes(CLASS).min(self.rate_bytes()) / PAGE;
+            let mut count = rest.len().min(most.max(1) as usize);
+            let mut to = self.destination(from, &among, count);
+            while to.is_none() && count as u64 * PAGE > PIECE {
+                count /= 2;
+                to = self.destination(from, &among, count);
+            }
+            let reason = match (self.stop(), among.is_empty()) {
+                (Some(reason), _) => reason,
+                (None, true) => Reason::NotAllowed,
+                (None, false) => Reason::NoMemory,
+            };
+            let Some(to) = to.filter(|_| self.stop().is_none()) else {
+                leave((from, nodes), rest, reason, outcome);
+                return;
+            };
+            let (now, later) = rest.split_at(count);
+            self.carry((from, to), now.to_vec(), outcome);
+            rest = later;
+            if !rest.is_empty() {
+                self.rest(&mut outcome.calls);
+            }
+        }
+    }
+
+    fn destination(&self, from: NodeId, among: &NodeSet, pages: usize) -> Option<NodeId> {
+        destination(self.run.topology, from, among, pages as u64 * PAGE, |to| self.room(to))
+    }
+
+    /// Moves pages from a node to a node, with a few tries.
+    fn carry(
+        &mut self,
+        (from, to): (NodeId, NodeId),
+        mut addresses: Vec<u64>,
         outcome: &mut FileOutcome,
     ) {
         let mut reason = Reason::Busy;
@@ -150,15 +231,7 @@ impl Worker<'_> {
                 reason = stop;
                 break;
             }
-            let bytes = addresses.len() as u64 * PAGE;
-            let among = nodes.minus(&self.refused);
-            let to = destination(self.run.topology, from, &among, bytes, |to| self.room(to));
-            let Some(to) = to else {
-                let allowed = !among.is_empty();
-                reason = if allowed { Reason::NoMemory } else { Reason::NotAllowed };
-                break;
-            };
-            reason = self.call_all(&addresses, to, attempt > 0, &mut outcome.calls);
+            reason = self.call(&addresses, to, attempt > 0, &mut outcome.calls);
             // A page that cannot be seen any more is one that has not arrived.
             let on = nodes_of(&addresses).unwrap_or_default();
             let arrived = |index: usize| on.get(index).is_some_and(|on| *on == Some(to));
@@ -177,46 +250,47 @@ impl Worker<'_> {
         outcome.account.left(reason, addresses.len() as u64 * PAGE);
     }
 
-    /// Passes pages to calls. Returns why those stay that do.
-    fn call_all(
+    /// Passes pages to one call. Returns why those stay that do.
+    fn call(
         &mut self,
         addresses: &[u64],
         to: NodeId,
         again: bool,
         stats: &mut CallStats,
     ) -> Reason {
+        let bytes = addresses.len() as u64 * PAGE;
+        self.pay(bytes, stats);
         let pace = self.run.options.pacing.pace();
-        let bounds = [pace.pagelist_bytes, self.run.limits.batch_bytes, self.batch_bytes()];
-        let bytes = bounds.into_iter().flatten().fold(PIECE, u64::min);
-        let mut reason = Reason::Busy;
-        for call in addresses.chunks((bytes / PAGE).max(1) as usize) {
-            self.pay(call.len() as u64 * PAGE, stats);
-            let begin = Instant::now();
-            let result = self.calls.call(call, to);
-            let elapsed = begin.elapsed();
-            stats.record(call.len() as u64, elapsed);
-            stats.over_stall += u64::from(elapsed > pace.max_stall);
-            stats.retried_addresses += if again { call.len() as u64 } else { 0 };
-            match result.map(CallStatuses::new) {
-                Ok(statuses) => {
-                    let of = |index| reason_of(statuses.get(index));
-                    reason = (0..call.len()).find_map(of).unwrap_or(reason);
-                }
-                Err(error) => {
-                    tracing::debug!(to = to.0, %error, "page cache");
+        let cut = cut(addresses, pace.pagelist_bytes);
+        let begin = Instant::now();
+        let result = self.calls.call(&cut, to);
+        let elapsed = begin.elapsed();
+        self.stall.learn(CLASS, bytes, elapsed);
+        stats.record(addresses.len() as u64, elapsed);
+        stats.over_stall += u64::from(elapsed > pace.max_stall);
+        stats.retried_addresses += if again { addresses.len() as u64 } else { 0 };
+        match result.map(CallStatuses::new) {
+            Ok(statuses) => {
+                let reason = |index| reason_of(statuses.get(index));
+                (0..cut.len()).find_map(reason).unwrap_or(Reason::Busy)
+            }
+            Err(error) => {
+                tracing::debug!(to = to.0, %error, "page cache");
+                match error.raw_os_error() {
                     // It is outside of the cpuset of this process.
-                    if let Some(EACCES | ENODEV) = error.raw_os_error() {
+                    Some(EACCES | ENODEV) => {
                         self.refused.insert(to);
-                        return Reason::NotAllowed;
+                        Reason::NotAllowed
                     }
+                    _ => Reason::Busy,
                 }
             }
         }
-        reason
     }
 
-    fn batch_bytes(&self) -> Option<u64> {
-        self.rate.as_ref().map(SharedRate::batch_bytes)
+    /// Most bytes of a call within the rate.
+    fn rate_bytes(&self) -> u64 {
+        self.rate.as_ref().map_or(u64::MAX, SharedRate::batch_bytes)
     }
 
     /// Why the run has to stop, if so.
@@ -271,6 +345,22 @@ impl Worker<'_> {
         let pace = self.run.options.pacing.pace();
         f64::from(self.run.limits.duty_percent.unwrap_or(pace.duty_percent)) / 100.0
     }
+}
+
+/// Accounts for pages that no call was made for. A large folio moves whole, so some may have come along with those before them.
+fn leave(
+    (from, nodes): (NodeId, &NodeSet),
+    addresses: &[u64],
+    reason: Reason,
+    outcome: &mut FileOutcome,
+) {
+    let on = nodes_of(addresses).unwrap_or_default();
+    for to in on.iter().flatten().filter(|on| nodes.contains(**on)) {
+        outcome.account.moved(PAGE);
+        *outcome.flows.entry((from, *to)).or_default() += PAGE;
+    }
+    let moved = on.iter().flatten().filter(|on| nodes.contains(**on)).count();
+    outcome.account.left(reason, (addresses.len() - moved) as u64 * PAGE);
 }
 
 /// Why a page with this status stays, if it does.
