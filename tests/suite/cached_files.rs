@@ -4,8 +4,9 @@ use crate::{
     app::Layout,
     cli::{NOBODY, as_nobody, assert_refused, code, json, numalocctl},
     disk::{OnDisk, cached_pages},
+    scene::ballast,
     settings::Setting,
-    truth::Nodes,
+    truth::{Nodes, Truth, high_watermark_bytes},
 };
 use serde_json::Value;
 use std::{
@@ -87,7 +88,7 @@ fn mapped_cache_goes_while_it_is_used_and_files_in_memory_too() {
     let layout = Layout::remote(&["file:/mnt/disk/used:32M:dirty", "memfd:16M"]);
     let mut app = layout.start("user");
     moved(Path::new("/mnt/disk/used"), &["--to", "0"]);
-    let on = |region: &str| crate::truth::Truth::of(app.pid()).region(app.range(region));
+    let on = |region: &str| Truth::of(app.pid()).region(app.range(region));
     assert_eq!(on("file"), Nodes::from([(0, 32 * MIB)]));
     // A memfd has no path of its own.
     let mapped = fs::read_dir(format!("/proc/{}/map_files", app.pid())).expect("it runs");
@@ -108,7 +109,7 @@ fn a_full_node_takes_what_it_has_room_for() {
     let _still = Setting::still_host();
     let file = OnDisk::new("large", 96);
     file.read(1);
-    let ballast = crate::scene::ballast(0, 48 * MIB);
+    let ballast = ballast(0, high_watermark_bytes(0) + 48 * MIB);
     let output = migrate(file.path(), &["--to", "0", "--reserve", "8M"]);
     assert_eq!(code(&output), Some(6), "{output:?}");
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
