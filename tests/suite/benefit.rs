@@ -52,7 +52,8 @@ fn a_plan_says_what_it_would_bring_as_a_range() {
     let overall = &found["overall_before"];
     let all = number(&overall["local_bytes"]) + number(&overall["remote_bytes"]);
     let share = number(&found["expected_bytes"]) / all;
-    let most = 100.0 * share * (1.0 - local / remote);
+    let mean = share * remote + (1.0 - share) * local;
+    let most = 100.0 * share * (remote - local) / mean;
     assert!((number(&benefit["max_percent"]) - most).abs() < 0.01, "{most}: {benefit}");
 
     let measured = numalocctl(&["bench", "--size", "2M", "--seconds", "100ms"]);
