@@ -78,7 +78,7 @@ impl Drop for Pinned {
 }
 
 /// All but mapped files.
-pub fn own(truth: &Truth) -> Nodes {
+fn own(truth: &Truth) -> Nodes {
     truth.without_files().all()
 }
 
