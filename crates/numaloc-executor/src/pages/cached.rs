@@ -1,7 +1,7 @@
 //! Pages of files, moved by a process that maps them itself.
 
-use nix::libc::EPERM;
-use numaloc_core::NodeId;
+use nix::libc::{EACCES, ENODEV, EPERM};
+use numaloc_core::{NodeId, NodeSet};
 use numaloc_sys::{MoveFlag, UNWRITTEN, move_pages};
 use std::io;
 
@@ -9,14 +9,16 @@ use std::io;
 #[derive(Debug, Default)]
 pub struct CacheCalls {
     /// Pages that others map, too, are left where they are: this process may not move them.
-    pub own_only: bool,
+    own_only: bool,
+    /// Nodes where this process may put nothing.
+    pub refused: NodeSet,
 }
 
 impl CacheCalls {
     /// Moves pages that this process maps. Returns what the kernel says of each.
     ///
     /// # Errors
-    /// Those of move_pages(2): EACCES and ENODEV if this process may put nothing on the node.
+    /// Those of move_pages(2). If this process may put nothing on the node, that is one of the `refused` from then on.
     pub fn call(&mut self, addresses: &[u64], to: NodeId) -> io::Result<Vec<i32>> {
         let mut statuses = vec![UNWRITTEN; addresses.len()];
         // The pages are reached through this process's own mapping.
@@ -32,6 +34,13 @@ impl CacheCalls {
                 result => result,
             },
         };
+        if let Err(error) = &result {
+            tracing::debug!(to = to.0, %error, "page cache");
+            // It is outside of the cpuset of this process.
+            if let Some(EACCES | ENODEV) = error.raw_os_error() {
+                self.refused.insert(to);
+            }
+        }
         result.map(|()| statuses)
     }
 }

@@ -13,10 +13,9 @@ use crate::{
     pace::{duty::Duty, stall::Stall},
     pages::{cached::CacheCalls, folio::Class},
 };
-use nix::libc::{EACCES, ENODEV};
 use numaloc_core::{
-    Account, CachedPart, CallStats, FileCache, FilePlan, Flows, NodeId, NodeSet, Options, PAGE,
-    Reason, Supply, Topology, cache_move::destination, file_cache::PIECE,
+    Account, CallStats, FileCache, FilePlan, Flows, NodeId, NodeSet, Options, PAGE, Reason, Supply,
+    Topology, cache_move::destination, file_cache::PIECE,
 };
 use numaloc_host::{CachedFile, CachedPiece, FileId, NodeMemoryReader, Roots, nodes_of, wait};
 use std::{
@@ -32,10 +31,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 const PIECES: usize = 1024;
 /// Of all calls: what folios a file has is not known, and their pages are passed one by one.
 const CLASS: Class = Class::Base;
-
-fn span_bytes(span: &[(u32, u64)]) -> u64 {
-    span.iter().map(|(_, bytes)| bytes).sum()
-}
 
 /// What a run over files is given.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +87,6 @@ impl FileRun<'_> {
             duty: Duty::default(),
             since: Instant::now(),
             calls: CacheCalls::default(),
-            refused: NodeSet::new(),
         };
         files.iter().map(|file| worker.file(file)).collect()
     }
@@ -108,8 +102,6 @@ struct Worker<'a> {
     /// From when on time has not been counted as work yet.
     since: Instant,
     calls: CacheCalls,
-    /// Nodes where this process may put nothing.
-    refused: NodeSet,
 }
 
 impl Worker<'_> {
@@ -118,19 +110,21 @@ impl Worker<'_> {
         let file = CachedFile::open(self.run.roots, &planned.path);
         // Another one may have this path by now.
         let file = file.ok().filter(|file| file.id() == planned.id);
-        let expected = |parts: &&[CachedPart]| planned.plan.bytes_elsewhere(parts);
-        let mut pieces = planned.cache.pieces().filter(|parts| expected(parts) > 0).peekable();
+        let pieces = planned.cache.pieces();
+        let pieces = pieces.map(|parts| (parts[0].piece, planned.plan.bytes_elsewhere(parts)));
+        let mut pieces = pieces.filter(|(_, bytes)| *bytes > 0).peekable();
         while pieces.peek().is_some() {
-            // As much as a call may hold.
-            let (mut span, most) = (Vec::new(), self.stall.bytes(CLASS));
-            let fits = |span: &[(u32, u64)], parts: &&[CachedPart]| {
-                span.len() < PIECES && span_bytes(span) + expected(parts) <= most.max(PIECE)
-            };
-            while let Some(parts) = pieces.next_if(|parts| fits(&span, parts)) {
-                span.push((parts[0].piece, expected(&parts)));
+            // As much as a call may hold, and one piece at least.
+            let most = self.stall.bytes(CLASS).max(PIECE);
+            let (mut span, mut bytes) = (Vec::new(), 0);
+            while let Some(piece) =
+                pieces.next_if(|piece| span.len() < PIECES && bytes + piece.1 <= most)
+            {
+                bytes += piece.1;
+                span.push(piece);
             }
             self.span(file.as_ref(), &span, &planned.plan, &mut outcome);
-            self.run.control.settled_bytes.fetch_add(span_bytes(&span), Relaxed);
+            self.run.control.settled_bytes.fetch_add(bytes, Relaxed);
             self.rest(&mut outcome.calls);
         }
         outcome
@@ -185,7 +179,7 @@ impl Worker<'_> {
     ) {
         let mut rest = addresses;
         while !rest.is_empty() {
-            let among = nodes.minus(&self.refused);
+            let among = nodes.minus(&self.calls.refused);
             let most = self.stall.bytes(CLASS).min(self.rate_bytes()) / PAGE;
             let mut count = rest.len().min(most.max(1) as usize);
             let mut to = self.destination(from, &among, count);
@@ -199,7 +193,9 @@ impl Worker<'_> {
                 (None, false) => Reason::NoMemory,
             };
             let Some(to) = to.filter(|_| self.stop().is_none()) else {
-                leave((from, nodes), rest, reason, outcome);
+                // A large folio moves whole, so some may have come along with those before them.
+                let left = self.settle(from, rest, |on| nodes.contains(on), outcome);
+                outcome.account.left(reason, left.len() as u64 * PAGE);
                 return;
             };
             let (now, later) = rest.split_at(count);
@@ -232,22 +228,36 @@ impl Worker<'_> {
                 break;
             }
             reason = self.call(&addresses, to, attempt > 0, &mut outcome.calls);
-            // A page that cannot be seen any more is one that has not arrived.
-            let on = nodes_of(&addresses).unwrap_or_default();
-            let arrived = |index: usize| on.get(index).is_some_and(|on| *on == Some(to));
-            let moved = (0..addresses.len()).filter(|&index| arrived(index)).count() as u64 * PAGE;
-            if moved > 0 {
-                outcome.account.moved(moved);
-                *outcome.flows.entry((from, to)).or_default() += moved;
-                self.run.control.moved_bytes.fetch_add(moved, Relaxed);
-            }
-            let left = addresses.iter().enumerate().filter(|(index, _)| !arrived(*index));
-            addresses = left.map(|(_, address)| *address).collect();
+            addresses = self.settle(from, &addresses, |on| on == to, outcome);
             if addresses.is_empty() {
                 return;
             }
         }
         outcome.account.left(reason, addresses.len() as u64 * PAGE);
+    }
+
+    /// Counts pages that are where they belong as moved from a node, and returns the others. A page that cannot be seen any more has
+    /// not arrived.
+    fn settle(
+        &self,
+        from: NodeId,
+        addresses: &[u64],
+        is_there: impl Fn(NodeId) -> bool,
+        outcome: &mut FileOutcome,
+    ) -> Vec<u64> {
+        let on = nodes_of(addresses).unwrap_or_else(|_| vec![None; addresses.len()]);
+        let mut left = Vec::new();
+        for (&address, on) in addresses.iter().zip(on) {
+            let Some(to) = on.filter(|&on| is_there(on)) else {
+                left.push(address);
+                continue;
+            };
+            outcome.account.moved(PAGE);
+            *outcome.flows.entry((from, to)).or_default() += PAGE;
+        }
+        let moved = (addresses.len() - left.len()) as u64 * PAGE;
+        self.run.control.moved_bytes.fetch_add(moved, Relaxed);
+        left
     }
 
     /// Passes pages to one call. Returns why those stay that do.
@@ -274,17 +284,8 @@ impl Worker<'_> {
                 let reason = |index| reason_of(statuses.get(index));
                 (0..cut.len()).find_map(reason).unwrap_or(Reason::Busy)
             }
-            Err(error) => {
-                tracing::debug!(to = to.0, %error, "page cache");
-                match error.raw_os_error() {
-                    // It is outside of the cpuset of this process.
-                    Some(EACCES | ENODEV) => {
-                        self.refused.insert(to);
-                        Reason::NotAllowed
-                    }
-                    _ => Reason::Busy,
-                }
-            }
+            Err(_) if self.calls.refused.contains(to) => Reason::NotAllowed,
+            Err(_) => Reason::Busy,
         }
     }
 
@@ -345,22 +346,6 @@ impl Worker<'_> {
         let pace = self.run.options.pacing.pace();
         f64::from(self.run.limits.duty_percent.unwrap_or(pace.duty_percent)) / 100.0
     }
-}
-
-/// Accounts for pages that no call was made for. A large folio moves whole, so some may have come along with those before them.
-fn leave(
-    (from, nodes): (NodeId, &NodeSet),
-    addresses: &[u64],
-    reason: Reason,
-    outcome: &mut FileOutcome,
-) {
-    let on = nodes_of(addresses).unwrap_or_default();
-    for to in on.iter().flatten().filter(|on| nodes.contains(**on)) {
-        outcome.account.moved(PAGE);
-        *outcome.flows.entry((from, *to)).or_default() += PAGE;
-    }
-    let moved = on.iter().flatten().filter(|on| nodes.contains(**on)).count();
-    outcome.account.left(reason, (addresses.len() - moved) as u64 * PAGE);
 }
 
 /// Why a page with this status stays, if it does.

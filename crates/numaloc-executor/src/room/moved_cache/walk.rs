@@ -6,7 +6,6 @@ use crate::{
     room::TargetMemory,
     work::{Work, rest::Rests},
 };
-use nix::libc::{EACCES, ENODEV};
 use numaloc_core::{CacheStop, HUGE, NodeId, NodeSet, PAGE, Supply, cache_move::destination};
 use numaloc_host::{CachedPiece, UsedFile, nodes_of, used_files};
 use std::{collections::VecDeque, fs::File};
@@ -25,8 +24,6 @@ pub struct Walk {
     /// The file whose cache is looked at; kept open between calls.
     open: Option<Open>,
     calls: CacheCalls,
-    /// Nodes where this process may put nothing.
-    refused: NodeSet,
 }
 
 /// A file that is open.
@@ -63,7 +60,7 @@ impl Walk {
         work: &Work<'_>,
         rests: &mut Rests<'_>,
     ) -> PieceEnd {
-        let among = others.minus(&self.refused);
+        let among = others.minus(&self.calls.refused);
         let to_any = |among: &NodeSet| {
             destination(work.topology, node, among, PIECE, |to| room_on(work, to))
         };
@@ -148,12 +145,7 @@ impl Walk {
         }
         let pagelist = work.plan.options.pacing.pace().pagelist_bytes.unwrap_or(PIECE);
         for call in addresses.chunks((pagelist / PAGE).max(1) as usize) {
-            if let Err(error) = self.calls.call(call, to) {
-                tracing::debug!(to = to.0, %error, "page cache");
-                // It is outside of the cpuset of this process.
-                if let Some(EACCES | ENODEV) = error.raw_os_error() {
-                    self.refused.insert(to);
-                }
+            if self.calls.call(call, to).is_err() {
                 break;
             }
         }
