@@ -7,18 +7,17 @@ use crate::{
     doc::{FileDoc, FilesDoc, FilesMovedDoc, FlowDoc, LeftBytesDoc, LeftOutFileDoc, node_bytes},
     exit::{Code, Failure},
     inspect,
-    output::{CommandResult, View},
+    output::CommandResult,
     progress::{ProgressDisplay, Wish},
     signals, text,
 };
 use numaloc_core::{
-    Account, CacheGoal, FileCache, FilePlan, Flows, NodeId, Options, Reason, Topology,
+    Account, CacheGoal, CallStats, FileCache, FilePlan, Flows, NodeId, Options, Reason, Topology,
 };
 use numaloc_executor::{FileOutcome, FileRun, PlannedFile};
 use numaloc_host::{
-    CachedFile, Error, NodeMemoryReader, Roots, check_page_size, files_of, topology,
+    CachedFile, Error, FileId, NodeMemoryReader, Roots, check_page_size, files_of, topology,
 };
-use serde::Serialize;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -30,11 +29,20 @@ use std::{
 /// Time between two looks at the run.
 const TICK: Duration = Duration::from_millis(100);
 
+/// A file of which something is cached.
+#[derive(Debug)]
+struct LookedFile {
+    path: PathBuf,
+    id: FileId,
+    /// Its length.
+    bytes: u64,
+    cache: FileCache,
+}
+
 /// Files that have been looked at.
 #[derive(Debug, Default)]
 struct Looked {
-    /// Those of which something is cached, with their lengths.
-    files: Vec<(PlannedFile, u64)>,
+    files: Vec<LookedFile>,
     count: u64,
     left_out: Vec<LeftOutFileDoc>,
 }
@@ -49,8 +57,8 @@ pub fn locality(
     refuse_for_files(&[("--draw", is_drawn)])?;
     check_here(cli, &around.roots)?;
     let interrupted = signals::interrupted()?;
-    let looked = look(&around.roots, paths, None, &|| interrupted.load(Relaxed))?;
-    ended(cli, Code::Done, &looked.document(false), text::files)
+    let looked = look(&around.roots, paths, &|| interrupted.load(Relaxed))?;
+    shown(cli, &looked.document(None), text::files)
 }
 
 /// Shows what would move of the cache of files.
@@ -59,9 +67,8 @@ pub fn plan(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<Command
     check_here(cli, &around.roots)?;
     let (_, _, goal) = goal(&around.roots, args)?;
     let interrupted = signals::interrupted()?;
-    let stop = || interrupted.load(Relaxed);
-    let looked = look(&around.roots, &args.files.files, Some(&goal), &stop)?;
-    ended(cli, Code::Done, &looked.document(true), text::files)
+    let looked = look(&around.roots, &args.files.files, &|| interrupted.load(Relaxed))?;
+    shown(cli, &looked.document(Some(&goal)), text::files)
 }
 
 /// Moves the cache of files.
@@ -75,8 +82,12 @@ pub fn migrate(
     check_here(cli, roots)?;
     let (topology, options, goal) = goal(roots, &args.plan)?;
     let interrupted = signals::interrupted()?;
-    let looked = look(roots, paths, Some(&goal), &|| interrupted.load(Relaxed))?;
-    let files: Vec<PlannedFile> = looked.files.into_iter().map(|(file, _)| file).collect();
+    let looked = look(roots, paths, &|| interrupted.load(Relaxed))?;
+    let planned = |LookedFile { path, id, cache, .. }| {
+        let plan = FilePlan::new(&goal, &cache);
+        PlannedFile { path, id, cache, plan }
+    };
+    let files: Vec<PlannedFile> = looked.files.into_iter().map(planned).collect();
     let (memory, limits) = (NodeMemoryReader::new(roots)?, args.plan.limits.limits());
     let all = files.iter().map(|file| file.plan.bytes_to_move).sum();
     let mut progress = ProgressDisplay::new(Wish::from(args.plan.progress), all);
@@ -97,24 +108,14 @@ pub fn migrate(
     progress.finish();
     let elapsed = begin.elapsed();
     // Also after Ctrl-C: what has moved by then is reported.
-    let after = look(roots, paths, None, &|| false)?.document(false);
+    let after = look(roots, paths, &|| false)?.document(None);
     let (document, account) = moved(&outcomes, after, elapsed);
     let code = match account.is_partial() {
         _ if account.left_for(Reason::OutOfTime) > 0 => Code::TimedOut,
         true => Code::Partly,
         false => Code::Done,
     };
-    ended(cli, code, &document, text::files_moved)
-}
-
-/// The report, with a code that counts files that are left out.
-fn ended<D: Serialize>(
-    cli: &Cli,
-    code: Code,
-    document: &D,
-    text: impl Fn(&D, View) -> String,
-) -> Result<CommandResult, Failure> {
-    Ok(CommandResult { code, ..shown(cli, document, text)? })
+    Ok(CommandResult { code, ..shown(cli, &document, text::files_moved)? })
 }
 
 /// Refuses another host, and pages of another size.
@@ -144,12 +145,7 @@ fn goal(roots: &Roots, args: &PlanArgs) -> Result<(Topology, Options, CacheGoal)
 
 /// Looks at all files that the paths name. One that is named itself has to be one that can be looked at; of a directory others are left
 /// out.
-fn look(
-    roots: &Roots,
-    paths: &[PathBuf],
-    goal: Option<&CacheGoal>,
-    stop: &dyn Fn() -> bool,
-) -> Result<Looked, Failure> {
+fn look(roots: &Roots, paths: &[PathBuf], stop: &dyn Fn() -> bool) -> Result<Looked, Failure> {
     let mut looked = Looked::default();
     let mut seen = BTreeSet::new();
     for path in paths {
@@ -160,13 +156,16 @@ fn look(
             let found = CachedFile::open(roots, &name).and_then(|file| {
                 // It may have several names.
                 let is_new = seen.insert(file.id());
-                let found = if is_new { look_at(&file, goal, stop)? } else { None };
-                Ok((is_new, found.map(|found| (found, file.bytes()))))
+                is_new.then(|| Ok((file.look(stop)?, file))).transpose()
             });
             match found {
-                Ok((is_new, found)) => {
-                    looked.count += u64::from(is_new);
-                    looked.files.extend(found);
+                Ok(None) => {}
+                Ok(Some((cache, file))) => {
+                    looked.count += 1;
+                    if cache.bytes() > 0 {
+                        let (id, bytes) = (file.id(), file.bytes());
+                        looked.files.push(LookedFile { path: name, id, bytes, cache });
+                    }
                 }
                 Err(error @ Error::Stopped) => return Err(error.into()),
                 Err(error) if name == *path => return Err(error.into()),
@@ -174,7 +173,7 @@ fn look(
             }
         }
     }
-    looked.files.sort_by_key(|(file, _)| Reverse(file.cache.bytes()));
+    looked.files.sort_by_key(|file| Reverse(file.cache.bytes()));
     Ok(looked)
 }
 
@@ -182,31 +181,16 @@ fn left_out(path: &Path, error: &Error) -> LeftOutFileDoc {
     LeftOutFileDoc { path: path.display().to_string(), reason: error.to_string() }
 }
 
-/// What is cached of a file, and where it belongs, if anything is.
-fn look_at(
-    file: &CachedFile,
-    goal: Option<&CacheGoal>,
-    stop: &dyn Fn() -> bool,
-) -> Result<Option<PlannedFile>, Error> {
-    let cache = file.look(stop)?;
-    if cache.bytes() == 0 {
-        return Ok(None);
-    }
-    // Nothing is planned for those who only look: every node is as good as another.
-    let anywhere = CacheGoal::On(cache.nodes().into_keys().collect());
-    let plan = FilePlan::new(goal.unwrap_or(&anywhere), &cache);
-    Ok(Some(PlannedFile { path: file.path().into(), id: file.id(), cache, plan }))
-}
-
 impl Looked {
-    fn document(&self, is_planned: bool) -> FilesDoc {
-        let file = |(file, bytes): &(PlannedFile, u64)| FileDoc {
+    /// The document; with a goal it has what is to move.
+    fn document(&self, goal: Option<&CacheGoal>) -> FilesDoc {
+        let file = |file: &LookedFile| FileDoc {
             path: file.path.display().to_string(),
-            bytes: *bytes,
+            bytes: file.bytes,
             cached: node_bytes(&file.cache.nodes()),
-            bytes_to_move: is_planned.then_some(file.plan.bytes_to_move),
+            bytes_to_move: goal.map(|goal| FilePlan::new(goal, &file.cache).bytes_to_move),
         };
-        let caches = self.files.iter().map(|(file, _)| &file.cache);
+        let caches = self.files.iter().map(|file| &file.cache);
         FilesDoc {
             files: self.files.iter().map(file).collect(),
             file_count: self.count,
@@ -225,15 +209,14 @@ fn sum<'a>(caches: impl Iterator<Item = &'a FileCache>) -> BTreeMap<NodeId, u64>
 }
 
 fn moved(outcomes: &[FileOutcome], after: FilesDoc, elapsed: Duration) -> (FilesMovedDoc, Account) {
-    let (mut account, mut flows, mut calls) = (Account::default(), Flows::new(), 0);
-    let mut longest = Duration::ZERO;
+    let (mut account, mut flows) = (Account::default(), Flows::new());
+    let mut calls = CallStats::default();
     for outcome in outcomes {
         account.add(&outcome.account);
         for (nodes, bytes) in &outcome.flows {
             *flows.entry(*nodes).or_default() += bytes;
         }
-        calls += outcome.calls.calls;
-        longest = longest.max(outcome.calls.longest);
+        calls.add(&outcome.calls);
     }
     let left = account.left_bytes().iter();
     let left = left.map(|(reason, &bytes)| LeftBytesDoc { reason: reason.name(), bytes });
@@ -249,8 +232,8 @@ fn moved(outcomes: &[FileOutcome], after: FilesDoc, elapsed: Duration) -> (Files
         left: left.collect(),
         flows: flows.iter().map(flow).collect(),
         elapsed_seconds: elapsed.as_secs_f64(),
-        calls,
-        longest_call_seconds: longest.as_secs_f64(),
+        calls: calls.calls,
+        longest_call_seconds: calls.longest.as_secs_f64(),
     };
     (document, account)
 }
