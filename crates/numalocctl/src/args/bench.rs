@@ -72,4 +72,12 @@ mod tests {
             assert!(parse_memory(text).is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn a_measurement_takes_from_100_ms_to_a_minute() {
+        let command = BenchArgs::augment_args(clap::Command::new("bench"));
+        let is_taken =
+            |text| command.clone().try_get_matches_from(["bench", "--seconds", text]).is_ok();
+        assert_eq!(["99ms", "100ms", "60s", "61s"].map(is_taken), [false, true, true, false]);
+    }
 }

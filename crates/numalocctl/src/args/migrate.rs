@@ -130,9 +130,7 @@ impl PlanArgs {
             }
         }
     }
-}
 
-impl PlanArgs {
     /// Refuses options that have no meaning for files.
     ///
     /// # Errors
