@@ -36,7 +36,7 @@ impl FileCache {
         self.parts.extend(parts);
     }
 
-    /// Bytes by node.
+    /// How much is cached on each node, in bytes.
     pub fn nodes(&self) -> BTreeMap<NodeId, u64> {
         let mut nodes = BTreeMap::new();
         for part in &self.parts {

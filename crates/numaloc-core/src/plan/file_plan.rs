@@ -61,14 +61,6 @@ impl CacheGoal {
             }
         }
     }
-
-    /// All nodes where cache may belong.
-    pub fn nodes(&self) -> NodeSet {
-        match self {
-            Self::On(nodes) | Self::InBlocks(nodes) => nodes.clone(),
-            Self::InTurns(cycle) => cycle.nodes(),
-        }
-    }
 }
 
 /// Where the cache of one file belongs.
@@ -160,8 +152,11 @@ mod tests {
     #[test]
     fn a_request_has_to_name_nodes_or_a_placement_that_files_have() {
         assert_eq!(goal(Some("8"), "home"), Ok(CacheGoal::On(set("8"))));
-        assert_eq!(goal(None, "interleave").map(|goal| goal.nodes()), Ok(set("0,8")));
-        assert_eq!(goal(None, "weighted:0=3,8=1").map(|goal| goal.nodes()), Ok(set("0,8")));
+        let turns = |weights: [u8; 2]| {
+            Ok(CacheGoal::InTurns(Cycle::new([NodeId(0), NodeId(8)].into_iter().zip(weights))))
+        };
+        assert_eq!(goal(None, "interleave"), turns([1, 1]));
+        assert_eq!(goal(None, "weighted:0=3,8=1"), turns([3, 1]));
         assert_eq!(goal(None, "block:0,4"), Ok(CacheGoal::InBlocks(set("0,4"))));
         assert_eq!(goal(None, "home"), Err(BadGoal::NoNodes));
         assert_eq!(goal(None, "balance"), Err(BadGoal::Placement("balance")));

@@ -172,7 +172,7 @@ pub enum Error {
          numalocctl migrate --help (--map)"
     )]
     NoMapping { pattern: String },
-    /// There is no file of this path.
+    /// No file has this path.
     #[error("no file {path}: check the path")]
     NoFile { path: PathBuf },
     /// The page cache of a file cannot be moved.

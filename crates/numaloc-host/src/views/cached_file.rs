@@ -168,7 +168,7 @@ impl CachedPiece {
         Ok(Self { pages: pages.collect(), _mapping: Some(mapping) })
     }
 
-    /// Bytes by node.
+    /// How much of the piece is on each node, in bytes.
     pub fn nodes(&self) -> BTreeMap<NodeId, u64> {
         let mut nodes = BTreeMap::new();
         for (_, node) in &self.pages {
