@@ -142,7 +142,7 @@ pub fn jvm_goes_round() {
 }
 
 /// Debian's cluster of PostgreSQL, on a node.
-pub fn postgresql_on(node: u32) -> Pinned {
+fn postgresql_on(node: u32) -> Pinned {
     let clusters = done("pg_lsclusters", &["-h"]);
     let version = clusters.split_whitespace().next().expect("a cluster");
     let server = Pinned::start(&format!("postgresql@{version}-main.service"), node);
@@ -280,18 +280,24 @@ pub fn pgbench<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&["-u", "postgres", "--", "pgbench"], arguments, &["postgres"]].concat()
 }
 
+/// PostgreSQL on a node with the tables of pgbench in its buffers, a session, and the process that serves this.
+pub fn pgbench_on(node: u32) -> (Pinned, Session, i32) {
+    let server = postgresql_on(node);
+    done("runuser", &pgbench(&["-i", "-q", "-s", "3"]));
+    let mut session = Session::new();
+    session.ask("create extension if not exists pg_prewarm");
+    session.ask("select pg_prewarm('pgbench_accounts')");
+    let pid = session.ask("select pg_backend_pid()").parse().expect("a pid");
+    (server, session, pid)
+}
+
 /// A backend for each transaction maps the shared buffers.
 #[test]
 fn postgresql_that_forks_for_each_transaction_comes_home() {
     let _balancing = Setting::numa_balancing(false);
     let _system = with_frames();
-    let server = postgresql_on(1);
-    done("runuser", &pgbench(&["-i", "-q", "-s", "3"]));
-    let mut session = Session::new();
-    session.ask("create extension if not exists pg_prewarm");
-    session.ask("select pg_prewarm('pgbench_accounts')");
+    let (server, mut session, pid) = pgbench_on(1);
     server.pin(0);
-    let pid = session.ask("select pg_backend_pid()").parse().expect("a pid");
     let mut load = Load::new("runuser", &pgbench(&["-S", "-C", "-n", "-c", "3", "-T", "3600"]));
     comes_home_while_it_forks(&server, &mut load, pid, Truth::segments);
     assert_eq!(session.ask("select count(*) from pgbench_accounts"), "300000");

@@ -1,7 +1,7 @@
 //! Services of Debian whose memory is spread over both nodes on purpose, while they serve. Afterwards their data is the same.
 
 use super::{
-    real::{Load, Pinned, Session, jvm_goes_round, jvm_on, pgbench, postgresql_on, with_frames},
+    real::{Load, Pinned, jvm_goes_round, jvm_on, pgbench, pgbench_on, with_frames},
     *,
 };
 use crate::{
@@ -31,12 +31,7 @@ fn assert_halves(nodes: &Nodes, output: &Output) {
 fn the_buffers_of_postgresql_are_interleaved_and_nothing_else_moves() {
     let _balancing = Setting::numa_balancing(false);
     let _system = with_frames();
-    let server = postgresql_on(1);
-    done("runuser", &pgbench(&["-i", "-q", "-s", "3"]));
-    let mut session = Session::new();
-    session.ask("create extension if not exists pg_prewarm");
-    session.ask("select pg_prewarm('pgbench_accounts')");
-    let pid = session.ask("select pg_backend_pid()").parse().expect("a pid");
+    let (server, mut session, pid) = pgbench_on(1);
     let beside = || {
         let truth = Truth::of(pid);
         on(&truth.all(), 1) - on(&truth.segments(), 1)
