@@ -40,6 +40,13 @@ pub fn best_effort(nodes: &str, mib: u64) -> App {
     Layout::remote(&[&format!("anon:{mib}M")]).memory_on(0).on(nodes).load("idle").start("be")
 }
 
+/// Asserts that no more than what was `unused` beyond the reserve took memory that did not come in exchange: what other CPUs freed
+/// before is in their lists for a while, and no room yet when the ballast starts.
+pub fn assert_into_free(bytes: u64, node: u32, unused: u64) {
+    let room = unused.saturating_sub(high_watermark_bytes(node));
+    assert!(bytes <= room + NEARLY, "{bytes} of {room} on node {node}");
+}
+
 /// Where its pages are.
 pub fn nodes(of: &App) -> Nodes {
     Truth::of(of.pid()).region(of.range("anon"))
@@ -90,11 +97,8 @@ fn memory_comes_home_in_exchange_for_best_effort() {
     assert!(gone(&others).abs_diff(exchanged) <= 2 * MIB + SLACK, "{outcome:?} {others:?}");
     let sums = [free, free_after].map(|[first, second]| first + second);
     assert!(sums[0].abs_diff(sums[1]) <= NEARLY, "{free:?} {free_after:?}");
-    // What is not in exchange came into free memory: what was freed before on other CPUs is in their lists for a while, and no room yet
-    // when the ballast starts.
     let into_free = SIZE.saturating_sub(on(&there, 1));
-    let room = free[0].saturating_sub(RESERVE + high_watermark_bytes(0));
-    assert!(into_free <= room + NEARLY, "{into_free} of {room}, {free:?}");
+    assert_into_free(into_free, 0, free[0] - RESERVE);
     let kept = free_after[0] + into_free;
     assert!(free[0].abs_diff(kept) <= NEARLY, "{into_free} of {free:?} {free_after:?}");
     assert_eq!(distress(), before, "{DISTRESS:?}");

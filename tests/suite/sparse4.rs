@@ -3,14 +3,14 @@
 use crate::{
     app::{App, Layout},
     engine::{self, inspect},
-    exchange::fill,
+    exchange::{assert_into_free, fill},
     scene::{SLACK, Scene, assert_complete},
     settings::Setting,
     spread::{
         assert_spread,
         portions::{assert_blocks, assert_shares, placed_by},
     },
-    truth::{Truth, node_count, off, on},
+    truth::{Truth, node_count, off, on, unused_bytes},
 };
 use numaloc_core::{MakeRoom, NodeId, Options};
 use numaloc_executor::{Control, RunLimits};
@@ -134,6 +134,7 @@ fn room_is_made_on_two_full_nodes_in_turns() {
     let _settings = Setting::still_host();
     let (mut apps, others) = ([0, 1].map(far), [0, 1].map(best_effort));
     let ballast = [0, 1].map(|node| fill(node, RESERVE + 2 * MIB));
+    let unused = [0, 1].map(|node| unused_bytes(node) - RESERVE);
     let target = |app: &App| Target::Pid(app.pid());
     let (make_room, reserve_bytes) = (MakeRoom::Exchange, Some(RESERVE));
     let options = Options { make_room, reserve_bytes, ..Options::default() };
@@ -147,10 +148,11 @@ fn room_is_made_on_two_full_nodes_in_turns() {
         app.check();
     }
     assert_complete(&outcome);
-    for (home, mut other) in (0..).zip(others) {
+    for ((home, mut other), unused) in (0..).zip(others).zip(unused) {
         let nodes = Truth::of(other.pid()).region(other.range("anon"));
         let there = off(&nodes, home);
-        assert!(there > 24 * MIB && there + on(&nodes, home) == 96 * MIB, "{nodes:?} {runs:?}");
+        assert!(there > 0 && there + on(&nodes, home) == 96 * MIB, "{nodes:?} {runs:?}");
+        assert_into_free((48 * MIB).saturating_sub(there), home, unused);
         let of_it = runs.iter().flat_map(|run| &run.processes);
         let of_it = of_it.filter(|process| process.identity.pid == other.pid());
         let moved: u64 = of_it.map(|process| process.account.moved_bytes()).sum();
