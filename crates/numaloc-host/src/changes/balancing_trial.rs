@@ -10,7 +10,11 @@ use crate::{
     journal::{self, Journal},
 };
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// The name of the daemon's journal of the same setting.
 const DAEMONS: &str = "numa_balancing";
@@ -79,6 +83,25 @@ pub fn put_back(roots: &Roots) -> Result<Option<u32>, Error> {
     restore(roots, &mut take(roots)?)
 }
 
+/// As [`put_back`], for the process that waits for the end of the measuring one. The kernel closes the files of a process that is killed in
+/// no certain order (kernel/task_work.c, `task_work_run`): the lock can still be there when the pipe has ended. What has it after that is
+/// another measurement, which puts back what it finds noted.
+///
+/// # Errors
+/// As [`put_back`].
+pub fn put_back_after_end(roots: &Roots) -> Result<Option<u32>, Error> {
+    const CLOSING: Duration = Duration::from_secs(10);
+    let begin = Instant::now();
+    loop {
+        match put_back(roots) {
+            Err(Error::BalancingTaken { .. }) if begin.elapsed() < CLOSING => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            done => return done,
+        }
+    }
+}
+
 fn restore(roots: &Roots, journal: &mut Journal<Note>) -> Result<Option<u32>, Error> {
     let notes = journal.all()?;
     let Some(&Note { before, .. }) = notes.last() else { return Ok(None) };
@@ -141,6 +164,19 @@ mod tests {
         host.write(FILE, "2\n");
         assert_eq!(put_back(&host.roots()).expect("read"), None);
         assert_eq!(value(&host), Some(2));
+    }
+
+    #[test]
+    fn a_lock_that_lasts_longer_than_the_pipe_is_waited_for() {
+        let host = host("1\n");
+        let mut trial = begin(&host);
+        trial.set(0).expect("written");
+        let roots = host.roots();
+        let waiting = thread::spawn(move || put_back_after_end(&roots));
+        thread::sleep(Duration::from_millis(50));
+        drop(trial);
+        let put_back = waiting.join().expect("it ends").expect("put back");
+        assert_eq!((put_back, value(&host)), (Some(1), Some(1)));
     }
 
     #[test]

@@ -172,6 +172,6 @@ fn told(error: Error) -> Failure {
 pub fn put_back(around: &Surroundings) -> Result<CommandResult, Failure> {
     // Whatever ends it, the other process has ended.
     drop(io::stdin().read_to_end(&mut Vec::new()));
-    balancing_trial::put_back(&around.roots)?;
+    balancing_trial::put_back_after_end(&around.roots)?;
     Ok(CommandResult { text: String::new(), code: Code::Done })
 }
