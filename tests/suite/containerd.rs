@@ -3,6 +3,7 @@
 
 mod agent;
 mod control_plane;
+mod creation;
 mod cri;
 mod events;
 mod grpcurl;

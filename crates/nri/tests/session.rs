@@ -64,7 +64,8 @@ impl Plugin for Notes {
         self.lines.push(format!("create {}", container.id));
         let cpu = Some(LinuxCpu { mems: "1".to_owned(), ..LinuxCpu::default() });
         let resources = Some(LinuxResources { cpu, ..LinuxResources::default() });
-        Some(ContainerAdjustment { linux: Some(LinuxContainerAdjustment { resources }) })
+        let linux = LinuxContainerAdjustment { resources, memory_policy: None };
+        Some(ContainerAdjustment { linux: Some(linux) })
     }
 }
 

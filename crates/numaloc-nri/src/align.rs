@@ -19,21 +19,32 @@ impl MachineNodes {
         nodes.iter().map(|(id, _)| *id).collect::<NodeSet>().to_string()
     }
 
+    /// Those that have CPUs.
+    pub fn with_cpus(&self) -> NodeSet {
+        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.iter().filter(|(_, cpus)| !cpus.is_empty()).map(|(id, _)| *id).collect()
+    }
+
+    /// The nodes of a container with these `cpuset.cpus`; `None` if they are not on some of the nodes alone.
+    pub fn of(&self, cpus: &str) -> Option<NodeSet> {
+        local(cpus, &self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// `cpuset.mems` for a container with these `cpuset.cpus`; `None` if it is not to be bound.
     pub fn mems(&self, cpus: &str) -> Option<String> {
-        local(cpus, &self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        self.of(cpus).map(|nodes| nodes.to_string())
     }
 }
 
-/// The nodes of these CPUs, as a list. `None` if there are no CPUs, if they are on all nodes that have CPUs, or if a CPU is on none of
+/// The nodes of these CPUs. `None` if there are no CPUs, if they are on all nodes that have CPUs, or if a CPU is on none of
 /// the nodes with memory: it would be bound to memory that is not its own.
-fn local(cpus: &str, nodes: &[(NodeId, CpuSet)]) -> Option<String> {
+fn local(cpus: &str, nodes: &[(NodeId, CpuSet)]) -> Option<NodeSet> {
     let cpus: CpuSet = cpus.parse().ok().filter(|cpus: &CpuSet| !cpus.is_empty())?;
     let covered = nodes.iter().fold(CpuSet::new(), |all, (_, cpus)| all.or(cpus));
     let local: NodeSet =
         nodes.iter().filter(|(_, of)| of.intersects(&cpus)).map(|(id, _)| *id).collect();
     let with_cpus = nodes.iter().filter(|(_, cpus)| !cpus.is_empty()).count();
-    (cpus.is_subset(&covered) && local.len() < with_cpus).then(|| local.to_string())
+    (cpus.is_subset(&covered) && local.len() < with_cpus).then_some(local)
 }
 
 #[cfg(test)]
@@ -61,7 +72,8 @@ mod tests {
             ("", None),
             ("x", None),
         ] {
-            assert_eq!(local(cpus, &nodes).as_deref(), expected, "{cpus}");
+            let local = local(cpus, &nodes).map(|nodes| nodes.to_string());
+            assert_eq!(local.as_deref(), expected, "{cpus}");
         }
         assert_eq!(local("0", &[]), None);
     }

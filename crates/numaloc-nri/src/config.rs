@@ -4,7 +4,7 @@ use numaloc_config::{
     Document, FileError, Problem, load,
     value::{DAY_MS, duration},
 };
-use numaloc_policy::Defaults;
+use numaloc_policy::{Defaults, MemoryPolicy};
 use serde::Deserialize;
 use std::{
     path::{Path, PathBuf},
@@ -49,6 +49,8 @@ pub struct Config {
     pub policies: Policies,
     /// Whether new containers are bound to the memory of their nodes.
     pub align_mems: AlignMems,
+    /// The memory policies that pods may ask for, for their containers that are created from now on.
+    pub memory_policies: Vec<MemoryPolicy>,
     /// How long numalocd keeps containers and their schedules that are not renewed.
     #[serde(deserialize_with = "duration::<30_000, DAY_MS, _, _>")]
     pub lease: Duration,
@@ -86,9 +88,17 @@ impl Default for Config {
             user: "numaloc-nri".to_owned(),
             policies: Policies::Nri,
             align_mems: AlignMems::Off,
+            memory_policies: Vec::new(),
             lease: Duration::from_secs(300),
             pods: Defaults::default(),
         }
+    }
+}
+
+impl Config {
+    /// Whether new containers are changed, for which the machine's nodes have to be known.
+    pub fn needs_nodes(&self) -> bool {
+        self.align_mems != AlignMems::Off || !self.memory_policies.is_empty()
     }
 }
 
@@ -163,6 +173,8 @@ mod tests {
             ("lease = \"5s\"", "5s is out of range: 30s to 1d"),
             ("lease = \"5w\"", "expected a duration"),
             ("endpoint = \"here\"", "endpoint"),
+            ("memory_policies = [\"bind\"]", "bind"),
+            ("memory_policies = \"exempt\"", "memory_policies"),
             ("[pods]\nlsx = {}", "lsx"),
         ] {
             let error = parsed(text).expect_err(text);

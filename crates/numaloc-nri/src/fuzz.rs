@@ -15,6 +15,7 @@ use nri::{
     serve,
 };
 use numaloc_core::{CpuSet, NodeId};
+use numaloc_policy::MemoryPolicy;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::{
     io::{join, sink},
@@ -45,7 +46,9 @@ pub fn runtime(bytes: &[u8]) {
     let node = |id, cpus: &str| (NodeId(id), cpus.parse::<CpuSet>().expect("a list"));
     nodes.set(vec![node(0, "0-3"), node(1, "4-7")]);
     let inbox = Arc::new(Inbox::new(queue::MOST));
-    let mut handlers = Handlers::new(Arc::clone(&inbox), AlignMems::Preferred, nodes);
+    let memory_policies = vec![MemoryPolicy::Preferred, MemoryPolicy::Exempt];
+    let config = Config { align_mems: AlignMems::Preferred, memory_policies, ..Config::default() };
+    let mut handlers = Handlers::new(Arc::clone(&inbox), &config, nodes);
     let identity = Identity::new(config::NAME, "90").expect("they are valid");
     let runtime = runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.expect("a runtime");
@@ -55,7 +58,6 @@ pub fn runtime(bytes: &[u8]) {
     if let Some(batch) = inbox.take() {
         batch.apply(&mut known);
     }
-    let config = Config::default();
     for facts in known.values() {
         wanted(facts, &config, "uid:990");
     }

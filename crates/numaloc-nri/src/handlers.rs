@@ -2,7 +2,9 @@
 
 use crate::{
     align::MachineNodes,
-    config::AlignMems,
+    cgroup,
+    config::{AlignMems, Config},
+    creation::Creation,
     facts::{Facts, Pods, pod},
     inbox::Inbox,
     queue::ContainerChange,
@@ -11,11 +13,15 @@ use nri::{
     Events, Notice, Plugin,
     v1alpha1::{
         ConfigureRequest, Container, ContainerAdjustment, ContainerState, Event,
-        LinuxContainerAdjustment, LinuxCpu, LinuxResources, PodSandbox,
+        LinuxContainerAdjustment, LinuxCpu, LinuxMemoryPolicy, LinuxResources, PodSandbox,
     },
 };
+use numaloc_policy::MemoryPolicy;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::watch;
+
+/// The first version of containerd whose NRI knows memory policies.
+const WITH_MEMORY_POLICY: (u32, u32) = (2, 4);
 
 /// The plugin's side of a connection.
 #[derive(Debug)]
@@ -23,6 +29,7 @@ pub struct Handlers {
     inbox: Arc<Inbox>,
     align: AlignMems,
     nodes: MachineNodes,
+    creation: Creation,
     pods: Pods,
     /// Whether the runtime has told all containers, and is connected still.
     is_told: watch::Sender<bool>,
@@ -30,9 +37,11 @@ pub struct Handlers {
 
 impl Handlers {
     /// Handlers that fill this inbox.
-    pub fn new(inbox: Arc<Inbox>, align: AlignMems, nodes: MachineNodes) -> Self {
-        let pods = Pods::default();
-        Self { inbox, align, nodes, pods, is_told: watch::Sender::new(false) }
+    pub fn new(inbox: Arc<Inbox>, config: &Config, nodes: MachineNodes) -> Self {
+        let align = config.align_mems;
+        let creation = Creation::new(config.memory_policies.clone(), nodes.clone());
+        let (pods, is_told) = (Pods::default(), watch::Sender::new(false));
+        Self { inbox, align, nodes, creation, pods, is_told }
     }
 
     /// Whether the runtime tells of containers, from now on.
@@ -44,6 +53,51 @@ impl Handlers {
     pub fn ended(&self) {
         self.is_told.send_replace(false);
     }
+
+    /// `cpuset.mems` for a container that is created. What somebody has set stays.
+    fn aligned(&self, id: &str, cpu: &LinuxCpu) -> Option<String> {
+        if self.align == AlignMems::Off || !cpu.mems.is_empty() {
+            return None;
+        }
+        let mems = self.nodes.mems(&cpu.cpus)?;
+        tracing::info!(container = %id, cpus = %cpu.cpus, %mems, "bound to the memory of its nodes");
+        Some(mems)
+    }
+
+    /// The memory policy that a container is created with.
+    fn memory_policy(
+        &self,
+        sandbox: PodSandbox,
+        container: &Container,
+        cpuset: (&str, &str),
+    ) -> Option<LinuxMemoryPolicy> {
+        if !self.creation.is_on() {
+            return None;
+        }
+        let id = &container.id;
+        let asked = match MemoryPolicy::asked(&pod(sandbox), &container.name) {
+            // What is not allowed is reported with the workload.
+            Ok(asked) => asked.filter(|asked| self.creation.allows(*asked))?,
+            Err(bad) => {
+                tracing::warn!(container = %id, "{bad}");
+                return None;
+            }
+        };
+        let linux = container.linux.as_ref();
+        let cgroup = linux.and_then(|linux| cgroup::path(&linux.cgroups_path));
+        match self.creation.policy(asked, cpuset, cgroup.as_deref()) {
+            Ok(policy) => {
+                let (mode, nodes) = (policy.mode().as_str_name(), &policy.nodes);
+                tracing::info!(container = %id, mode, %nodes, "created with a memory policy");
+                Some(policy)
+            }
+            Err(why) => {
+                let asked = asked.name();
+                tracing::warn!(container = %id, asked, "created without a memory policy: {why}");
+                None
+            }
+        }
+    }
 }
 
 impl Plugin for Handlers {
@@ -51,12 +105,21 @@ impl Plugin for Handlers {
     fn configure(&mut self, request: ConfigureRequest) -> Result<Events, String> {
         let ConfigureRequest { runtime_name, runtime_version, request_timeout, .. } = request;
         tracing::info!(runtime = %runtime_name, version = %runtime_version, timeout_ms = request_timeout, "registered");
-        let aligning = [Event::CreateContainer, Event::UpdateContainer];
-        let aligning = aligning.into_iter().filter(|_| self.align != AlignMems::Off);
+        let is_old = runtime_name == "containerd"
+            && version(&runtime_version).is_some_and(|version| version < WITH_MEMORY_POLICY);
+        if is_old && self.creation.is_on() {
+            tracing::warn!(
+                "containerd {runtime_version} does not know memory policies of new containers: containers are created without. \
+                 Versions 2.4 and later do, with runc 1.4 or crun 1.28"
+            );
+        }
+        let is_aligning = self.align != AlignMems::Off;
+        let creating = (is_aligning || self.creation.is_on()).then_some(Event::CreateContainer);
+        let updating = is_aligning.then_some(Event::UpdateContainer);
         // PostUpdateContainer and not UpdateContainer: only then the cgroup has the new CPUs, and the container the new values.
         let always = [Event::PostStartContainer, Event::PostUpdateContainer];
         let ends = [Event::StopContainer, Event::RemoveContainer];
-        Ok(always.into_iter().chain(ends).chain(aligning).collect())
+        Ok(always.into_iter().chain(ends).chain(creating).chain(updating).collect())
     }
 
     /// Containers that do not run yet are told when they start.
@@ -103,16 +166,15 @@ impl Plugin for Handlers {
         self.inbox.push(id, change);
     }
 
-    fn create(&mut self, _pod: PodSandbox, container: Container) -> Option<ContainerAdjustment> {
-        if self.align == AlignMems::Off {
-            return None;
-        }
-        let cpu = container.linux?.resources?.cpu?;
-        // What somebody has set stays.
-        let mems = self.nodes.mems(&cpu.cpus).filter(|_| cpu.mems.is_empty())?;
-        tracing::info!(container = %container.id, cpus = %cpu.cpus, %mems, "bound to the memory of its nodes");
-        let resources = Some(only_mems(mems));
-        Some(ContainerAdjustment { linux: Some(LinuxContainerAdjustment { resources }) })
+    fn create(&mut self, pod: PodSandbox, container: Container) -> Option<ContainerAdjustment> {
+        let resources = container.linux.as_ref().and_then(|linux| linux.resources.as_ref());
+        let cpu = resources.and_then(|resources| resources.cpu.clone()).unwrap_or_default();
+        let aligned = self.aligned(&container.id, &cpu);
+        let cpuset = (cpu.cpus.as_str(), aligned.as_deref().unwrap_or(&cpu.mems));
+        let memory_policy = self.memory_policy(pod, &container, cpuset);
+        let linux = LinuxContainerAdjustment { resources: aligned.map(only_mems), memory_policy };
+        let is_adjusted = linux != LinuxContainerAdjustment::default();
+        is_adjusted.then_some(ContainerAdjustment { linux: Some(linux) })
     }
 
     /// The kubelet and others change the CPUs of containers that run. A container that stayed bound to the nodes of its first CPUs
@@ -138,6 +200,12 @@ impl Plugin for Handlers {
         tracing::info!(container = %container.id, cpus = %asked.cpus, %mems, "no longer bound to the memory of its nodes");
         Some(only_mems(mems))
     }
+}
+
+/// Major and minor of a version such as `v2.1.9`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.trim_start_matches('v').split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
 /// Resources that change nothing but `cpuset.mems`.

@@ -3,7 +3,7 @@
 
 use crate::{
     align::MachineNodes,
-    config::{AlignMems, Config},
+    config::Config,
     facts::Facts,
     inbox::Inbox,
     labels::MARK,
@@ -89,7 +89,7 @@ impl<D: Daemon> Keeper<D> {
     /// Connects, and brings numalocd up to date.
     async fn begin(&mut self) -> Result<(), Status> {
         self.records.connect().await?;
-        if self.config.align_mems != AlignMems::Off {
+        if self.config.needs_nodes() {
             let nodes = self.records.daemon().nodes().await?;
             let nodes = nodes.into_iter().filter(|node| node.total_bytes > 0).filter_map(|node| {
                 let id = NodeId(u32::try_from(node.node_id).ok()?);

@@ -23,6 +23,7 @@
 //! | `containers` | facts from containerd's CRI |
 //! | `seen` | events and lists of containerd to changes; pure |
 //! | `align` | memory nodes for new containers, if the operator wants that |
+//! | `creation` | memory policies for new containers, if the operator allows them and a pod asks for one |
 //! | `account` | leaves root behind |
 //! | `watchdog` | tells the service manager that both tasks continue |
 //!
@@ -43,6 +44,7 @@ mod args;
 mod cgroup;
 mod config;
 mod containers;
+mod creation;
 mod events;
 mod facts;
 #[cfg(any(test, feature = "fuzz"))]

@@ -2,7 +2,7 @@
 
 use crate::{
     align::MachineNodes,
-    config::{AlignMems, Config, Source},
+    config::{Config, Source},
     events,
     handlers::Handlers,
     inbox::Inbox,
@@ -22,14 +22,16 @@ pub async fn serve(
     inbox: Arc<Inbox>,
     nodes: MachineNodes,
 ) -> anyhow::Result<()> {
-    let handlers = Handlers::new(Arc::clone(&inbox), config.align_mems, nodes);
+    let handlers = Handlers::new(Arc::clone(&inbox), &config, nodes);
     if let Some(launched) = launched {
         return runtime::launched(launched, handlers, &inbox).await;
     }
     let by_nri = handlers.is_told();
     let is_auto = config.source == Source::Auto;
-    if config.source == Source::Containerd && config.align_mems != AlignMems::Off {
-        tracing::warn!("align_mems does nothing without NRI: new containers stay as they are");
+    if config.source == Source::Containerd && config.needs_nodes() {
+        tracing::warn!(
+            "align_mems and memory_policies do nothing without NRI: new containers stay as they are"
+        );
     }
     let by_events = events::serve(&config, &inbox, by_nri, events::grace(is_auto));
     // In one task, so that what NRI tells is never followed by something older.

@@ -15,9 +15,10 @@ use nri::{
     Identity,
     fake::{Generation, Runtime},
     serve,
-    v1alpha1::{Event, LinuxCpu},
+    v1alpha1::{Event, LinuxCpu, MpolMode},
 };
 use numaloc_keeper::fake::Fake;
+use numaloc_policy::{MEMORY_POLICY_KEY, MemoryPolicy, NUMA_BALANCING_KEY};
 use samples::{config, container, cpuset, pod};
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -25,6 +26,10 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, sleep},
 };
+
+/// What pods may ask for.
+const POLICIES: [MemoryPolicy; 3] =
+    [MemoryPolicy::Preferred, MemoryPolicy::Interleave, MemoryPolicy::Exempt];
 
 /// A plugin at work: its inbox, and its tasks, which end with it.
 struct Plugin {
@@ -50,11 +55,11 @@ impl Plugin {
     async fn connect(
         &mut self,
         generation: Generation,
-        align: AlignMems,
+        config: &Config,
         nodes: MachineNodes,
     ) -> Runtime<DuplexStream> {
         let (ours, theirs) = duplex(1 << 16);
-        let mut handlers = Handlers::new(Arc::clone(&self.inbox), align, nodes);
+        let mut handlers = Handlers::new(Arc::clone(&self.inbox), config, nodes);
         self.tasks.push(tokio::spawn(async move {
             let identity = Identity::new("numaloc-nri", "90").expect("valid");
             // Tests of the crate nri say how it ends.
@@ -84,7 +89,7 @@ async fn containers_come_and_go() {
     for generation in [Generation::StateChange, Generation::Calls] {
         let fake = Fake::new(MARK);
         let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
-        let mut runtime = plugin.connect(generation, AlignMems::Off, MachineNodes::default()).await;
+        let mut runtime = plugin.connect(generation, &config(), MachineNodes::default()).await;
         assert_eq!(
             runtime.events,
             1 << 6 | 1 << 8 | 1 << 9 | 1 << 10,
@@ -135,8 +140,8 @@ async fn the_runtime_waits_for_nobody() {
     let fake = Fake::new(MARK);
     fake.hang(true);
     let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
-    let mut runtime =
-        plugin.connect(Generation::Calls, AlignMems::Preferred, MachineNodes::default()).await;
+    let preferring = Config { align_mems: AlignMems::Preferred, ..config() };
+    let mut runtime = plugin.connect(Generation::Calls, &preferring, MachineNodes::default()).await;
     // The clock stands still as long as anybody has anything to do: it would continue if the runtime had to wait for a timer.
     let begin = Instant::now();
     runtime.synchronize(vec![(vec![pod(1)], vec![])]).await.expect("it answers");
@@ -164,8 +169,7 @@ async fn what_one_container_is_refused_does_not_hold_up_others() {
     let fake = Fake::new(MARK);
     fake.refuse("nri-b");
     let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
-    let mut runtime =
-        plugin.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
+    let mut runtime = plugin.connect(Generation::Calls, &config(), MachineNodes::default()).await;
     let containers = ["a", "b", "c"].map(|id| container(1, id)).to_vec();
     runtime.synchronize(vec![(vec![pod(1)], containers)]).await.expect("it answers");
     until(async || fake.names().0 == ["a", "c"]).await;
@@ -178,8 +182,7 @@ async fn what_has_no_cgroup_is_not_taken_for_registered() {
     let fake = Fake::new(MARK);
     fake.take_cgroup("nri-b");
     let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
-    let mut runtime =
-        plugin.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
+    let mut runtime = plugin.connect(Generation::Calls, &config(), MachineNodes::default()).await;
     let containers = ["a", "b"].map(|id| container(1, id)).to_vec();
     runtime.synchronize(vec![(vec![pod(1)], containers)]).await.expect("it answers");
     // No schedule waits for it, and no renewal takes what is there for less than there should be: it is tried again each minute.
@@ -194,8 +197,7 @@ async fn what_has_no_cgroup_is_not_taken_for_registered() {
 async fn one_pod_leaves_schedules_to_others() {
     let fake = Fake::new(MARK);
     let mut plugin = Plugin::start(Config::default(), fake.clone(), MachineNodes::default());
-    let mut runtime =
-        plugin.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
+    let mut runtime = plugin.connect(Generation::Calls, &config(), MachineNodes::default()).await;
     let other = nri::v1alpha1::PodSandbox { id: "other".to_owned(), uid: "2".to_owned(), ..pod(1) };
     let mut containers: Vec<_> = (0..20).map(|n| container(1, &format!("c{n:02}"))).collect();
     containers
@@ -217,7 +219,7 @@ async fn one_pod_leaves_schedules_to_others() {
 async fn a_pod_is_kept_once_and_not_more_of_it_than_is_read() {
     use nri::Plugin as _;
     let inbox = Arc::new(Inbox::new(queue::MOST));
-    let mut handlers = Handlers::new(Arc::clone(&inbox), AlignMems::Off, MachineNodes::default());
+    let mut handlers = Handlers::new(Arc::clone(&inbox), &config(), MachineNodes::default());
     let mut large = pod(2);
     large.annotations = [("numaloc.io/x", 100), ("numaloc.io/policy", 100), ("example.com/x", 50)]
         .map(|(key, kib)| (key.to_owned(), "ä".repeat(kib << 9)))
@@ -249,8 +251,7 @@ async fn a_pod_is_kept_once_and_not_more_of_it_than_is_read() {
 async fn a_lease_that_has_ended_is_begun_anew() {
     let fake = Fake::new(MARK);
     let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
-    let mut runtime =
-        plugin.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
+    let mut runtime = plugin.connect(Generation::Calls, &config(), MachineNodes::default()).await;
     let containers = ["a", "b"].map(|id| container(1, id)).to_vec();
     runtime.synchronize(vec![(vec![pod(1)], containers)]).await.expect("it answers");
     until(async || fake.names().0 == ["a", "b"]).await;
@@ -259,11 +260,50 @@ async fn a_lease_that_has_ended_is_begun_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn new_containers_get_the_memory_policy_that_their_pod_asks_for() {
+    let (fake, nodes) = (Fake::new(MARK), MachineNodes::default());
+    let allowed = Config { memory_policies: POLICIES.to_vec(), ..config() };
+    let mut plugin = Plugin::start(allowed.clone(), fake.clone(), nodes.clone());
+    let mut runtime = plugin.connect(Generation::Calls, &allowed, nodes.clone()).await;
+    assert_eq!(runtime.events, 1 << 3 | 1 << 6 | 1 << 8 | 1 << 9 | 1 << 10);
+    runtime.synchronize(vec![(vec![pod(1)], vec![])]).await.expect("it answers");
+    until(async || nodes.of("4-7").is_some()).await;
+    // Its nodes are set: without that, the cgroups of this machine count.
+    let mut created = cpuset(container(1, "a"), "4-7");
+    let linux = created.linux.as_mut().and_then(|linux| linux.resources.as_mut()?.cpu.as_mut());
+    "0-1".clone_into(&mut linux.expect("it has one").mems);
+    for (key, asked, expected) in [
+        (MEMORY_POLICY_KEY, "preferred", Some((MpolMode::MpolPreferredMany, "1"))),
+        (MEMORY_POLICY_KEY, r#"{"server": "preferred"}"#, Some((MpolMode::MpolPreferredMany, "1"))),
+        (MEMORY_POLICY_KEY, r#"{"other": "preferred"}"#, None),
+        (MEMORY_POLICY_KEY, "none", None),
+        // It has CPUs of one node alone.
+        (MEMORY_POLICY_KEY, "interleave", None),
+        (MEMORY_POLICY_KEY, "bind", None),
+        // The operator does not allow it.
+        (MEMORY_POLICY_KEY, "weighted", None),
+        (NUMA_BALANCING_KEY, "exempt", Some((MpolMode::MpolLocal, ""))),
+    ] {
+        let mut asking = pod(1);
+        asking.annotations.insert(key.to_owned(), asked.to_owned());
+        let answer = runtime.create(&asking, &created).await.expect("it answers");
+        let linux = answer.adjust.and_then(|adjust| adjust.linux);
+        let policy = linux.map(|linux| {
+            assert_eq!(linux.resources, None, "nothing else is changed");
+            let policy = linux.memory_policy.expect("an adjustment");
+            (policy.mode(), policy.nodes)
+        });
+        let expected = expected.map(|(mode, nodes)| (mode, nodes.to_owned()));
+        assert_eq!(policy, expected, "{key} {asked}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn new_containers_are_bound_to_their_nodes_if_the_operator_wants_that() {
     let (fake, nodes) = (Fake::new(MARK), MachineNodes::default());
     let config = Config { align_mems: AlignMems::Preferred, ..config() };
-    let mut plugin = Plugin::start(config, fake.clone(), nodes.clone());
-    let mut runtime = plugin.connect(Generation::Calls, AlignMems::Preferred, nodes.clone()).await;
+    let mut plugin = Plugin::start(config.clone(), fake.clone(), nodes.clone());
+    let mut runtime = plugin.connect(Generation::Calls, &config, nodes.clone()).await;
     runtime.synchronize(vec![(vec![pod(1)], vec![])]).await.expect("it answers");
     until(async || nodes.mems("4-7").is_some()).await;
     let mems = |answer: nri::v1alpha1::CreateContainerResponse| {

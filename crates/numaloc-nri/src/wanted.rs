@@ -10,7 +10,7 @@ use numaloc_api::{
     value::{ScheduleId, Target, WorkloadId, WorkloadSpec},
 };
 use numaloc_keeper::{MANAGED, STATE, Wanted, fitting, state, token};
-use numaloc_policy::{Decision, decide, qos_class};
+use numaloc_policy::{Decision, MemoryPolicy, decide, qos_class};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -39,6 +39,15 @@ pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<Wanted> {
             }
             Err(bad) => notes.push(bad.to_string()),
         }
+    }
+    // A bad annotation was logged when the container was created.
+    if let Ok(Some(asked)) = MemoryPolicy::asked(&facts.pod, &facts.name)
+        && !config.memory_policies.contains(&asked)
+    {
+        notes.push(format!(
+            "the memory policy {} is not set: memory_policies in nri.toml does not have it",
+            asked.name()
+        ));
     }
     let spec = WorkloadSpec {
         id: WorkloadId::new(&id)?,

@@ -1,6 +1,6 @@
 //! Annotations that cannot be understood.
 
-use crate::{EventKind, EventReason, Pod, PodEvent};
+use crate::{EventKind, EventReason, MEMORY_POLICY_KEY, NUMA_BALANCING_KEY, Pod, PodEvent};
 use numaloc_api::written::{Problem, SHOWN_MAX, shown};
 use std::fmt;
 
@@ -60,7 +60,18 @@ impl fmt::Display for BadAnnotation {
         if !hint.is_empty() {
             write!(f, "; {hint}")?;
         }
-        f.write_str("; no memory is moved by it")
+        write!(f, "; {}", usage(key).1)
+    }
+}
+
+/// A value of an annotation, and what does not happen without a valid one.
+fn usage(key: &str) -> (&'static str, &'static str) {
+    match key {
+        MEMORY_POLICY_KEY => {
+            (r#"{"server": "preferred"}"#, "containers get no memory policy by it")
+        }
+        NUMA_BALANCING_KEY => (r#"{"server": "exempt"}"#, "containers get no memory policy by it"),
+        _ => (r#"{"policy": "bestEffort"}"#, "no memory is moved by it"),
     }
 }
 
@@ -82,8 +93,8 @@ impl BadAnnotation {
     /// The value is not valid JSON.
     pub(crate) fn syntax(pod: &Pod, key: &str, error: &serde_json::Error) -> Self {
         let (position, problem) = syntax(error);
-        let hint = r#"write JSON such as {"policy": "bestEffort"}"#;
-        Self::new(pod, key, position, problem, hint.to_owned())
+        let hint = format!("write JSON such as {}", usage(key).0);
+        Self::new(pod, key, position, problem, hint)
     }
 
     /// Something in the JSON is wrong.

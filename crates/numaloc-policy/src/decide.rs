@@ -5,6 +5,7 @@ use crate::{
     class,
     cluster::ClassStrategy,
     config,
+    keys::{MEMORY_POLICY_KEY, NUMA_BALANCING_KEY},
     koordinator::{self, Says},
     own,
 };
@@ -29,7 +30,7 @@ pub const RUN_KEY: &str = "numaloc.io/run-now";
 pub const VALUE_MAX: usize = 16 << 10;
 
 /// Keys of ours that do not hold policies.
-const OTHER_KEYS: [&str; 2] = [OWN_STATUS_KEY, RUN_KEY];
+const OTHER_KEYS: [&str; 4] = [OWN_STATUS_KEY, RUN_KEY, MEMORY_POLICY_KEY, NUMA_BALANCING_KEY];
 /// Most keys that are not known and are named.
 const UNKNOWN_MAX: usize = 4;
 
@@ -225,7 +226,7 @@ fn asked(
 }
 
 /// The value of an annotation; `None` if the pod does not have it. `word` may take it before it is read as JSON.
-fn value(
+pub(crate) fn value(
     pod: &Pod,
     key: &str,
     word: impl FnOnce(&str) -> Option<Tree>,
@@ -245,6 +246,13 @@ fn word(text: &str) -> Option<Tree> {
     let text = text.trim();
     let is_known = own::WANTED.iter().any(|(name, _)| name.eq_ignore_ascii_case(text));
     is_known.then(|| Tree::Text(text.to_owned()))
+}
+
+/// Text that is not meant as JSON, without its quotes.
+pub(crate) fn text_or_json(text: &str) -> Option<Tree> {
+    let text = text.trim();
+    let is_json = text.starts_with(['{', '[', '"']);
+    (!is_json).then(|| Tree::Text(text.to_owned()))
 }
 
 /// What is to be said about keys in our own domain that mean nothing: the first few.

@@ -16,10 +16,12 @@
 //! | `class` | the quality-of-service class of a container |
 //! | `decide` | which source decides: annotations, then the cluster's ConfigMap, then the operator's default for the class |
 //! | `cluster`, `selector` | the cluster's ConfigMap: what is done for classes, and on which nodes |
+//! | `keys` | annotations about the memory policy of new containers |
 //! | `koordinator`, `own` | the two forms of a policy: `koordinator.sh/memoryLocality`, and our own, a schedule of the API |
 //! | `settings` | what a policy comes to: a schedule without its target |
 //! | `ceilings` | the most that pods may request, and the messages where they request more |
 //! | `config` | defaults and ceilings in a configuration |
+//! | `memory_policy` | the memory policy that containers are created with |
 //! | `bad` | an annotation that cannot be understood, and where |
 //! | `object` | objects of Kubernetes, in which each field has to be known |
 //! | `resource`, `selector` | policies as objects of the cluster, and which pods and nodes they select |
@@ -46,7 +48,9 @@ mod config;
 mod cut;
 mod decide;
 mod event;
+mod keys;
 mod koordinator;
+mod memory_policy;
 mod object;
 mod own;
 mod own_status;
@@ -70,6 +74,8 @@ pub use decide::{
     RUN_KEY, Sources, VALUE_MAX, decide,
 };
 pub use event::PodResult;
+pub use keys::{MEMORY_POLICY_KEY, NUMA_BALANCING_KEY};
+pub use memory_policy::MemoryPolicy;
 pub use own_status::{ContainerStatus, OWN_STATUS_KEY, OwnStatus};
 pub use pod::{Container, Pod, Resources};
 pub use pod_event::{EventKind, EventReason, PodEvent};

@@ -32,7 +32,12 @@ impl Plugin {
     /// As root, who is an administrator of numalocd: this machine has no account for it. It is not connected yet when this returns.
     /// A containerd with NRI is used by NRI alone, so that the other way does not hide what fails; without, both ways are open.
     pub fn start(containerd: &Containerd, daemon: &Daemon) -> Self {
-        Self::with(arguments(containerd, daemon), daemon)
+        Self::configured(containerd, daemon, "")
+    }
+
+    /// As [`Self::start`], with these lines in its configuration.
+    pub fn configured(containerd: &Containerd, daemon: &Daemon, lines: &str) -> Self {
+        Self::with(arguments(containerd, daemon, lines), daemon)
     }
 
     pub fn with(arguments: Vec<String>, daemon: &Daemon) -> Self {
@@ -83,9 +88,9 @@ fn program() -> PathBuf {
 }
 
 /// What it receives of these two.
-fn arguments(containerd: &Containerd, daemon: &Daemon) -> Vec<String> {
+fn arguments(containerd: &Containerd, daemon: &Daemon, lines: &str) -> Vec<String> {
     let config = daemon.dir.join("nri.toml");
-    fs::write(&config, "user = \"root\"\n").expect("a configuration");
+    fs::write(&config, format!("user = \"root\"\n{lines}\n")).expect("a configuration");
     let source = if containerd.has_nri() { "nri" } else { "auto" };
     let nri_socket = containerd.nri_socket().display().to_string();
     let socket = containerd.socket().display().to_string();
@@ -294,7 +299,7 @@ fn a_daemon_that_was_gone_is_told_what_it_missed() {
 #[test]
 fn a_plugin_that_containerd_launches_tells_of_its_containers() {
     let (mut containerd, daemon) = (Containerd::start(), Daemon::start());
-    let arguments = arguments(&containerd, &daemon).join(" ");
+    let arguments = arguments(&containerd, &daemon, "").join(" ");
     let script = format!("#!/bin/sh\nexec {} {arguments}\n", program().display());
     let plugin = containerd.plugins().join("90-numaloc-nri");
     fs::create_dir_all(containerd.plugins()).expect("a directory");

@@ -44,6 +44,11 @@ impl Redis {
         self
     }
 
+    /// Has it read everything that it holds.
+    pub fn reads_all(&self) {
+        self.says("DEBUG DIGEST");
+    }
+
     /// The server of a container that has just been started, once it listens.
     pub fn listening(container: Running, port: u16) -> Self {
         until("redis listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());

@@ -6,7 +6,7 @@ use super::{
     samples::{config, container, pod},
     until,
 };
-use crate::{align::MachineNodes, config::AlignMems, handlers::Handlers, labels::MARK, runtime};
+use crate::{align::MachineNodes, handlers::Handlers, labels::MARK, runtime};
 use nri::{
     connection::{PLUGIN, RUNTIME},
     fake::{Generation, Runtime},
@@ -37,7 +37,7 @@ impl PluginPeer {
         let daemon = Fake::new(MARK);
         let mut plugin = Plugin::start(config(), daemon.clone(), MachineNodes::default());
         let inbox = Arc::clone(&plugin.inbox);
-        let handlers = Handlers::new(Arc::clone(&inbox), AlignMems::Off, MachineNodes::default());
+        let handlers = Handlers::new(Arc::clone(&inbox), &config(), MachineNodes::default());
         let (sender, connections) = mpsc::channel(1);
         let connect = move || {
             let sender = sender.clone();

@@ -4,7 +4,7 @@ use super::{
     Plugin,
     samples::{config, container, cpuset, pod},
 };
-use crate::{align::MachineNodes, config::AlignMems, config::Config, labels::MARK};
+use crate::{align::MachineNodes, config::Config, labels::MARK};
 use nri::{fake::Generation, v1alpha1::Event};
 use numaloc_api::v1;
 use numaloc_keeper::{Daemon, Grpc, STATE};
@@ -69,8 +69,7 @@ async fn numalocd_takes_what_the_keeper_asks_for() {
     };
     let containers = |cpus| ids.iter().map(|id| cpuset(container(1, id), cpus)).collect::<Vec<_>>();
     let mut first = plugin();
-    let mut runtime =
-        first.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
+    let mut runtime = first.connect(Generation::Calls, &config(), MachineNodes::default()).await;
     runtime.synchronize(vec![(vec![pod(1)], containers("0-3"))]).await.expect("it answers");
     until(async || names(&endpoint).await == [a.clone(), b.clone()]).await;
     assert_eq!(workloads(&endpoint).await, 2);
@@ -82,7 +81,7 @@ async fn numalocd_takes_what_the_keeper_asks_for() {
     drop(first);
     let mut second = plugin();
     let mut runtime =
-        second.connect(Generation::StateChange, AlignMems::Off, MachineNodes::default()).await;
+        second.connect(Generation::StateChange, &config(), MachineNodes::default()).await;
     runtime.synchronize(vec![(vec![pod(1)], containers("4-7"))]).await.expect("it answers");
     let state = |schedule: &v1::Schedule| schedule.labels[STATE].clone();
     until(async || {
@@ -100,8 +99,7 @@ async fn numalocd_takes_what_the_keeper_asks_for() {
     until(async || workloads(&endpoint).await == 1).await;
     drop(second);
     let mut third = plugin();
-    let mut runtime =
-        third.connect(Generation::Calls, AlignMems::Off, MachineNodes::default()).await;
+    let mut runtime = third.connect(Generation::Calls, &config(), MachineNodes::default()).await;
     runtime.synchronize(vec![(vec![], vec![])]).await.expect("it answers");
     until(async || names(&endpoint).await.is_empty()).await;
     assert_eq!(workloads(&endpoint).await, 0);

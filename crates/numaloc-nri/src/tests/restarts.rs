@@ -8,7 +8,6 @@ use super::{
 };
 use crate::{
     align::MachineNodes,
-    config::AlignMems,
     facts::{self, Facts},
     labels::MARK,
     wanted::wanted,
@@ -32,8 +31,7 @@ struct RuntimeHost {
 impl RuntimeHost {
     /// Connects to a plugin, and tells it of all containers.
     async fn connect(&self, plugin: &mut Plugin) -> Runtime<DuplexStream> {
-        let mut runtime =
-            plugin.connect(self.generation, AlignMems::Off, MachineNodes::default()).await;
+        let mut runtime = plugin.connect(self.generation, &config(), MachineNodes::default()).await;
         let pods = [1, 2].map(pod).to_vec();
         let containers = self.containers.values().cloned().collect();
         runtime.synchronize(vec![(pods, vec![]), (vec![], containers)]).await.expect("it answers");

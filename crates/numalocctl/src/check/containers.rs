@@ -4,9 +4,10 @@ use super::{Findings, kernel::version};
 use crate::{container_runtime::RuntimeAnswer, doc::Check};
 use numaloc_host::UnixSocket;
 
-/// The first version of containerd that has NRI, and the first that has it switched on.
+/// The first version of containerd that has NRI, the first that has it switched on, and the first whose NRI has memory policies.
 const WITH_NRI: (u32, u32) = (1, 7);
 const BY_DEFAULT: (u32, u32) = (2, 0);
+const WITH_POLICIES: (u32, u32) = (2, 4);
 const OTHER_WAY: &str = "until then numaloc-nri can use containerd's own events, if its drop-in numaloc-nri-containerd.conf lets it in (see /usr/share/doc/numaloc/containerd.md)";
 
 /// What is known of containers.
@@ -37,7 +38,17 @@ pub fn containers(found: &Findings) -> Check {
         RuntimeAnswer::Silent(why) => format!("a containerd that does not answer ({why})"),
     };
     if *nri == UnixSocket::Listens {
-        let text = format!("NRI listens, {known}{in_use}");
+        let version = match containerd {
+            RuntimeAnswer::Version(known) => version(known.trim_start_matches('v')),
+            _ => None,
+        };
+        let without = match version {
+            Some(version) if version < WITH_POLICIES => {
+                ", which sets no memory policies for new containers (2.4 and later do)"
+            }
+            _ => "",
+        };
+        let text = format!("NRI listens, {known}{without}{in_use}");
         return match told_by.as_deref() {
             Some("containerd") => Check::warning(
                 NAME,
@@ -120,8 +131,13 @@ mod tests {
         let (level, found, _) = said(UnixSocket::Listens, version("v2.1.9"), Some("nri"));
         assert_eq!(
             (level, &*found),
-            ("ok", "NRI listens, containerd 2.1.9; told to the daemon by NRI")
+            (
+                "ok",
+                "NRI listens, containerd 2.1.9, which sets no memory policies for new containers (2.4 and later do); told to the daemon by NRI"
+            )
         );
+        let (_, found, _) = said(UnixSocket::Listens, version("v2.4.2"), Some("nri"));
+        assert_eq!(found, "NRI listens, containerd 2.4.2; told to the daemon by NRI");
         let by_events = Some("containerd");
         let (level, found, advice) = said(UnixSocket::Listens, version("v2.1.9"), by_events);
         assert_eq!(level, "warning");
