@@ -5,6 +5,7 @@
 mod cache;
 mod calls;
 mod daemon;
+mod damos;
 mod families;
 mod figure;
 mod half_way;

@@ -1,19 +1,24 @@
-//! How fast the memory of a process is interleaved over two nodes: by numalocctl, and by the process itself with mbind(2).
+//! How fast the memory of a process is interleaved over two nodes: by numalocctl, by the process itself with mbind(2), and by DAMON.
 
 use crate::{
+    damos::{self, Kdamond},
     figure::{Figure, kernel},
     hold::{self, Holder, Pages},
     movers::{AWAY, HOME, Mover, both_nodes},
     print,
-    subject::ITSELF,
+    subject::{DAMOS_DESTS, ITSELF},
 };
 use anyhow::{Context, Result, ensure};
 use numaloc_core::PAGE;
 use numaloc_tests::settings::{NUMA_BALANCING, Setting};
 use std::{
     io::{self, BufRead, Write},
+    thread,
     time::{Duration, Instant},
 };
+
+/// How long DAMON may take.
+const DAMON_MOST: Duration = Duration::from_secs(60);
 
 /// How much is measured.
 #[derive(Debug, clap::Args)]
@@ -47,7 +52,7 @@ pub fn run(args: &Args) -> Result<()> {
     hold::touch_all([HOME, AWAY])?;
     let ours = Mover::numalocctl("fast", "--profile=fast --place=interleave --nodes=0,1");
     for (pages, name) in [(Pages::Base, "4 KiB pages"), (Pages::Huge, "THP")] {
-        let (mut by_itself, mut by_us) = (Vec::new(), Vec::new());
+        let (mut by_itself, mut by_us, mut by_damon) = (Vec::new(), Vec::new(), Vec::new());
         // The first round pays for free memory that is not in the state in which this case leaves it. It does not count.
         for round in 0..=args.rounds {
             let target = || {
@@ -68,30 +73,62 @@ pub fn run(args: &Args) -> Result<()> {
             let holder = target()?;
             let turn = ours.turn(&holder, false)?;
             ensure_spread(&holder, &ours.name)?;
+            drop(holder);
+            let damon = damon(&target()?)?;
             if round > 0 {
                 by_itself.push(wall.as_secs_f64() * 1e3);
                 by_us.push(turn.wall.as_secs_f64() * 1e3);
+                by_damon.extend(damon.map(|took| took.as_secs_f64() * 1e3));
             }
         }
-        let figure = |subject: &str, values| Figure {
+        let figure = |subject: &str, metric: &str, values| Figure {
             bench: "spread".into(),
             kernel: kernel.clone(),
             case: format!("{} MiB of {name}", args.mib),
             subject: subject.into(),
-            metric: "wall".into(),
+            metric: metric.into(),
             unit: "ms".into(),
             values,
         };
-        print::figures(&[figure(ITSELF, by_itself), figure(&ours.name, by_us)])?;
+        let mut figures =
+            vec![figure(ITSELF, "wall", by_itself), figure(&ours.name, "wall", by_us.clone())];
+        if !by_damon.is_empty() {
+            // Ours has all in place at its end.
+            figures.push(figure(DAMOS_DESTS, "99% in place", by_damon));
+            figures.push(figure(&ours.name, "99% in place", by_us));
+        }
+        print::figures(&figures)?;
     }
     Ok(())
+}
+
+/// How long DAMON takes until 99% are where they are to be; `None`: this kernel's cannot interleave, or it did not get there.
+fn damon(holder: &Holder) -> Result<Option<Duration>> {
+    if damos::missing().is_some() {
+        return Ok(None);
+    }
+    let begin = Instant::now();
+    let Some(_kdamond) = Kdamond::interleave(holder.pid(), &[HOME, AWAY])? else { return Ok(None) };
+    while begin.elapsed() < DAMON_MOST {
+        // DAMON looks at its schemes each 100 ms.
+        thread::sleep(Duration::from_millis(20));
+        if is_spread(&holder.pages_by_node()?, holder.pages()) {
+            return Ok(Some(begin.elapsed()));
+        }
+    }
+    eprintln!("{DAMOS_DESTS} has not spread it in {DAMON_MOST:?}: {:?}", holder.pages_by_node()?);
+    Ok(None)
+}
+
+/// Whether each node has half of the pages, to within a hundredth.
+fn is_spread(nodes: &[(u32, u64)], all: u64) -> bool {
+    nodes.len() == 2 && nodes.iter().all(|&(_, pages)| pages.abs_diff(all / 2) <= all / 100)
 }
 
 /// Checks that each node has half of the memory, to within a hundredth, and that huge pages are whole.
 fn ensure_spread(holder: &Holder, mover: &str) -> Result<()> {
     let (nodes, all) = (holder.pages_by_node()?, holder.pages());
-    let half = |&(_, pages): &(u32, u64)| pages.abs_diff(all / 2) <= all / 100;
-    ensure!(nodes.len() == 2 && nodes.iter().all(half), "{mover} has not spread it: {nodes:?}");
+    ensure!(is_spread(&nodes, all), "{mover} has not spread it: {nodes:?}");
     let huge_kib = holder.huge_kib()?;
     let is_whole = holder.args().pages != Pages::Huge || huge_kib * 1024 == all * PAGE;
     ensure!(is_whole, "{mover} split huge pages: {huge_kib} KiB");

@@ -16,6 +16,8 @@ pub const DROPPED: &str = "balanced, cache dropped";
 pub const MOVED: &str = "balanced, cache moved";
 /// Of `spread`: the process moves its memory itself.
 pub const ITSELF: &str = "mbind by the process";
+/// Of `spread`: DAMON's scheme with two destinations.
+pub const DAMOS_DESTS: &str = "DAMOS, two dests";
 /// Of `families`.
 pub const ONE: &str = "one process of them";
 /// Of `families`.
@@ -32,6 +34,7 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
         ("reader", _) => Some(TO_EMPTY),
         ("reread", _) => Some(DROPPED),
         ("little", _) => Some(LEAST),
+        ("spread", _) if figure.metric == "99% in place" => Some(DAMOS_DESTS),
         ("spread", _) => Some(ITSELF),
         ("half_way", _) => Some("address order"),
         _ => None,

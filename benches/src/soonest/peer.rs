@@ -1,10 +1,8 @@
 //! The tools, and how each is made to bring a process's memory home.
 
-use super::{
-    damos::{self, Kdamond},
-    numad::Numad,
-};
+use super::numad::Numad;
 use crate::{
+    damos::{self, Kdamond},
     hold::Holder,
     movers::{AWAY, HOME, Mover, Turn},
 };

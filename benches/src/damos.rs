@@ -1,5 +1,5 @@
-//! DAMON's operation scheme migrate_hot on physical addresses, through its sysfs interface
-//! (Documentation/admin-guide/mm/damon/usage.rst).
+//! DAMON's operation scheme migrate_hot, through its sysfs interface (Documentation/admin-guide/mm/damon/usage.rst): on physical addresses to
+//! one node, and on the addresses of a process to several.
 
 use anyhow::{Context, Result};
 use numaloc_tests::settings::Setting;
@@ -32,25 +32,51 @@ impl Kdamond {
     pub fn start(from: u32, to: u32) -> Result<Self> {
         let kdamond = Self { _no_stat: Setting::set_if_present(STAT, "N") };
         put("nr_kdamonds", 1)?;
-        put("0/contexts/nr_contexts", 1)?;
-        put("0/contexts/0/operations", "paddr")?;
-        put("0/contexts/0/targets/nr_targets", 1)?;
+        scheme("paddr")?;
         let memory = memory(from)?;
         put("0/contexts/0/targets/0/regions/nr_regions", memory.len())?;
         for (index, range) in memory.iter().enumerate() {
             put(&format!("0/contexts/0/targets/0/regions/{index}/start"), range.start)?;
             put(&format!("0/contexts/0/targets/0/regions/{index}/end"), range.end)?;
         }
-        put("0/contexts/0/schemes/nr_schemes", 1)?;
-        put("0/contexts/0/schemes/0/action", "migrate_hot")?;
         put("0/contexts/0/schemes/0/target_nid", to)?;
-        let int = u64::from(u32::MAX); // these are unsigned ints in the kernel
-        for (what, most) in [("sz", u64::MAX), ("nr_accesses", int), ("age", int)] {
-            put(&format!("0/contexts/0/schemes/0/access_pattern/{what}/max"), most)?;
-        }
         put("0/state", "on")?;
         Ok(kdamond)
     }
+
+    /// Interleaves the memory of a process over these nodes, in the same way. `None`: this kernel's schemes have one destination (several
+    /// from Linux 6.17 on).
+    pub fn interleave(pid: i32, nodes: &[u32]) -> Result<Option<Self>> {
+        let kdamond = Self { _no_stat: Setting::set_if_present(STAT, "N") };
+        put("nr_kdamonds", 1)?;
+        scheme("vaddr")?;
+        put("0/contexts/0/targets/0/pid_target", pid)?;
+        let dests = "0/contexts/0/schemes/0/dests";
+        if !Path::new(ADMIN).join(dests).exists() {
+            return Ok(None);
+        }
+        put(&format!("{dests}/nr_dests"), nodes.len())?;
+        for (index, node) in nodes.iter().enumerate() {
+            put(&format!("{dests}/{index}/id"), node)?;
+            put(&format!("{dests}/{index}/weight"), 1)?;
+        }
+        put("0/state", "on")?;
+        Ok(Some(kdamond))
+    }
+}
+
+/// One context with one target and one scheme, which takes regions whatever their size, accesses and age.
+fn scheme(operations: &str) -> Result<()> {
+    put("0/contexts/nr_contexts", 1)?;
+    put("0/contexts/0/operations", operations)?;
+    put("0/contexts/0/targets/nr_targets", 1)?;
+    put("0/contexts/0/schemes/nr_schemes", 1)?;
+    put("0/contexts/0/schemes/0/action", "migrate_hot")?;
+    let int = u64::from(u32::MAX); // these are unsigned ints in the kernel
+    for (what, most) in [("sz", u64::MAX), ("nr_accesses", int), ("age", int)] {
+        put(&format!("0/contexts/0/schemes/0/access_pattern/{what}/max"), most)?;
+    }
+    Ok(())
 }
 
 impl Drop for Kdamond {
