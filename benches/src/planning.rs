@@ -46,6 +46,9 @@ pub struct One {
     /// Instead of extents: this many processes of a fake host to find and survey.
     #[arg(long)]
     crowd: Option<usize>,
+    /// Instead of extents: a process of a fake host with this many GiB.
+    #[arg(long)]
+    vast: Option<u64>,
 }
 
 pub fn run(args: &Args) -> Result<()> {
@@ -97,6 +100,9 @@ pub fn one(one: &One) -> Result<()> {
     }
     if let Some(processes) = one.crowd {
         return scale::crowd::one(processes);
+    }
+    if let Some(gib) = one.vast {
+        return scale::vast::one(gib);
     }
     let machine = Machine::new(Layout::HalfAway)?;
     let target = one.pid.map(|pid| found(&machine, pid)).transpose()?;

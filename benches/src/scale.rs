@@ -6,6 +6,7 @@ pub mod crowd;
 mod host;
 mod queue;
 pub mod record;
+pub mod vast;
 
 use crate::{
     figure::{NATIVE, Series},
@@ -55,6 +56,7 @@ pub fn run(args: &Args) -> Result<()> {
         print::figures(&figures)?;
     }
     print::figures(&crowd::figures(args.rounds)?)?;
+    print::figures(&vast::figures(args.rounds)?)?;
     print::figures(&queue::figures(args.rounds)?)
 }
 

@@ -1,8 +1,11 @@
 //! A fake host in a temporary directory, for tests and benchmarks.
 
 mod crowd;
+mod two_nodes;
+mod vast;
 
 pub use crowd::{Crowd, REMOTE, open_page_maps};
+pub use vast::Vast;
 
 use crate::{Roots, survey::space::AddressSpace};
 use numaloc_core::{CpuSet, Identity, Process};

@@ -1,12 +1,9 @@
 //! A fake host with as many processes as are wanted, each with a little memory on the wrong node.
 
-use super::Fake;
+use super::{Fake, two_nodes};
 use crate::{OpenFiles, Roots, Target};
-use numaloc_core::{Node, NodeId, NodeMemory, Topology};
-use std::{
-    fs::{self, File},
-    os::unix::fs::{FileExt, symlink},
-};
+use numaloc_core::Topology;
+use std::{fs, os::unix::fs::symlink};
 
 /// The first pid. No process of this machine has such a pid (include/linux/threads.h, PID_MAX_LIMIT).
 const FIRST: usize = 5_000_000;
@@ -65,53 +62,19 @@ impl Crowd {
 
     /// Two nodes of four CPUs each, with 512 GiB free on either.
     pub fn topology() -> Topology {
-        let memory = NodeMemory { total_bytes: 1 << 40, free_bytes: 1 << 39, ..Default::default() };
-        let node = |id, cpus: &str| Node {
-            id: NodeId(id),
-            cpus: cpus.parse().expect("a list"),
-            memory: memory.clone(),
-        };
-        Topology::new([node(0, "0-3"), node(1, "4-7")], [])
+        two_nodes::topology(1 << 39)
     }
 
-    /// Two nodes with one block of memory each, and this process, which may see page frames.
+    /// What all processes have in common.
     fn host(&self) {
         let fake = &self.fake;
-        fake.write("sys/devices/system/node/online", "0-1\n");
-        fake.write("sys/devices/system/memory/block_size_bytes", "8000000\n");
-        for node in [0, 1] {
-            let block = format!("sys/devices/system/node/node{node}/memory{node}");
-            fs::create_dir_all(fake.path(&block)).expect("a directory");
-            let meminfo =
-                format!("Node {node} MemTotal: 1048576 kB\nNode {node} MemFree: 524288 kB\n");
-            fake.write(&format!("sys/devices/system/node/node{node}/meminfo"), &meminfo);
-        }
-        fake.write("proc/stat", "");
-        fake.write("proc/zoneinfo", "");
-        fake.write("proc/self/status", "Mems_allowed_list:\t0-1\n");
-        let local = 0u8;
-        let here = std::hint::black_box(&raw const local) as u64 / 4096;
-        self.pagemap("proc/self/pagemap", &[(here - 256, 512, 1)]);
+        two_nodes::write(fake);
         fake.write("proc/all/maps", MAPS);
         fake.write("proc/all/numa_maps", NUMA_MAPS);
         fake.write("proc/all/cgroup", "0::/crowd\n");
-        let on = |node: u64| (node << 15) + 64;
-        self.pagemap(
-            "proc/all/pagemap",
-            &[(0x10, 8, on(1)), (0x20, 4, on(0)), (0x40, 4, on(0) + 4)],
-        );
-    }
-
-    /// Writes a page map with pages that are present and that no other process maps. Each run is the first page, the number
-    /// of pages, and the first frame.
-    fn pagemap(&self, path: &str, runs: &[(u64, u64, u64)]) {
-        const PRESENT_EXCLUSIVE: u64 = 1 << 63 | 1 << 56;
-        let file = File::create(self.fake.path(path)).expect("a file");
-        for &(page, count, frame) in runs {
-            let entry = |index: u64| (PRESENT_EXCLUSIVE | (frame + index)).to_ne_bytes();
-            let bytes: Vec<u8> = (0..count).flat_map(entry).collect();
-            file.write_all_at(&bytes, page * 8).expect("room for a sparse file");
-        }
+        let [home, away] = [0, 1].map(two_nodes::frame);
+        let runs = [(0x10, 8, away), (0x20, 4, home), (0x40, 4, home + 4)];
+        two_nodes::pagemap(fake, "proc/all/pagemap", &runs);
     }
 
     fn process(&self, pid: usize) {
