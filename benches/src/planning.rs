@@ -124,6 +124,7 @@ fn plan(extents: u64) {
         cpus: topology.nodes().flat_map(|node| node.cpus.iter().take(4)).collect(),
         threads: Vec::new(),
         mems_allowed: topology.with_memory(),
+        device_nodes: Default::default(),
     };
     let scene =
         Scene { topology: &topology, processes: &[process], caller_mems: &topology.with_memory() };

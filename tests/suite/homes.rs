@@ -6,8 +6,12 @@ use crate::{
     engine::inspect,
     scene::{Scene, assert_complete},
 };
+use nix::{
+    sys::stat::{Mode, SFlag, mknod},
+    unistd::dup,
+};
 use numaloc_core::{HomeRule, Options, Skip};
-use std::fs;
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 const MIB: u64 = 1 << 20;
 
@@ -53,6 +57,38 @@ fn memory_goes_to_the_node_of_a_device() {
     scene.assert_on("anon", 0, 16 * MIB);
     migrate("device:/dev/vdb", "--to");
     scene.assert_on("anon", 1, 16 * MIB);
+    scene.finish();
+}
+
+/// No device here accesses memory by itself as a GPU does. So the file of the slow disk, which is on node 1, gets the name of one.
+#[test]
+fn memory_goes_to_the_node_of_the_devices_that_are_open() {
+    let file = Path::new("/dev/dri/renderD128");
+    fs::create_dir_all("/dev/dri").expect("a directory");
+    let number = fs::metadata("/dev/vdb").expect("a disk").rdev();
+    mknod(file, SFlag::S_IFBLK, Mode::S_IRUSR, number).expect("a device file");
+    // A copy of an open file is inherited by the program that is started next.
+    let open = dup(fs::File::open(file).expect("it opens")).expect("a copy");
+    let scene = Scene::of(Layout::remote(&["anon:16M"]).memory_on(0));
+    drop(open);
+    let of = |home| Options { home, ..Options::default() };
+    let home = |rule| inspect(&scene.target(), &of(rule)).plan.processes[0].home.to_string();
+    assert_eq!((home(HomeRule::Cpus), home(HomeRule::Devices)), ("0".to_owned(), "1".to_owned()));
+    let pid = scene.app.pid().to_string();
+    let output = numalocctl(&["migrate", "--pid", &pid, "--home", "devices"]);
+    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    scene.assert_on("anon", 1, 16 * MIB);
+    // The firmware does not say where the first disk is: then the CPUs count.
+    fs::remove_file(file).expect("our own");
+    let number = fs::metadata("/dev/vda").expect("a disk").rdev();
+    mknod(file, SFlag::S_IFBLK, Mode::S_IRUSR, number).expect("a device file");
+    let open = dup(fs::File::open(file).expect("it opens")).expect("a copy");
+    let other = Layout::remote(&["anon:2M"]).start("other");
+    drop(open);
+    let target = [numaloc_host::Target::Pid(other.pid())];
+    let plan = inspect(&target, &of(HomeRule::Devices)).plan;
+    assert_eq!(plan.processes[0].home.to_string(), "0");
+    fs::remove_file(file).expect("our own");
     scene.finish();
 }
 

@@ -67,6 +67,7 @@ impl Host {
             cpus: cpus.collect(),
             threads: Vec::new(),
             mems_allowed: self.topology.with_memory(),
+            device_nodes: Default::default(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where a process's memory belongs: on the nodes of its CPUs. Either all threads count, or only the busy ones.
+//! Where a process's memory belongs: on the nodes of its CPUs, of which all threads count or only the busy ones, or on those of its devices.
 
 pub mod claim;
 
@@ -37,8 +37,15 @@ pub fn placed(
     let nodes = match options.home {
         HomeRule::Cpus => topology.local_nodes(&process.cpus),
         HomeRule::Busy => busy(topology, process),
+        HomeRule::Devices => by_devices(topology, process),
     };
     if placement.is_wide() { nodes.and(&process.mems_allowed) } else { nodes }
+}
+
+/// The nodes of the devices, as far as they have memory.
+fn by_devices(topology: &Topology, process: &Process) -> NodeSet {
+    let nodes = process.device_nodes.and(&topology.with_memory());
+    if nodes.is_empty() { topology.local_nodes(&process.cpus) } else { nodes }
 }
 
 /// The nodes of the busy threads.

@@ -72,8 +72,8 @@ impl Fake {
     pub(crate) fn space(&self, pid: i32) -> AddressSpace {
         let identity = Identity { pid, start_time: 1000 + pid as u64 };
         let (comm, mems_allowed) = ("app".into(), Default::default());
-        let process =
-            Process { identity, comm, cpus: CpuSet::new(), threads: Vec::new(), mems_allowed };
+        let (cpus, threads, device_nodes) = (CpuSet::new(), Vec::new(), Default::default());
+        let process = Process { identity, comm, cpus, threads, mems_allowed, device_nodes };
         let space = AddressSpace::open(&Arc::new(self.roots()), process);
         space.expect("it can be opened").expect("it is there")
     }

@@ -37,6 +37,7 @@ use crate::{
         scan::{Precision, Scanner},
         space::{AddressSpace, check_answering, distinct},
     },
+    target::devices::with_device_nodes,
 };
 use numaloc_core::{
     Claims, Extent, Indexing, NodeId, Options, Pages, Process, Profile, Residency, Stripe,
@@ -137,6 +138,7 @@ fn look(
     let shared_roots = Arc::new(roots.clone());
     for process in processes {
         go_on()?;
+        let process = with_device_nodes(roots, options, process);
         spaces.extend(AddressSpace::open(&shared_roots, process)?);
     }
     check_answering(roots, &spaces)?;

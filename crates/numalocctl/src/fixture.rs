@@ -62,6 +62,7 @@ fn process(pid: i32, comm: &str, list: &str) -> Process {
         cpus: cpus(list),
         threads: Vec::new(),
         mems_allowed: "0,2,8".parse().expect("a list"),
+        device_nodes: Default::default(),
     }
 }
 

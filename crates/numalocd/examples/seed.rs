@@ -157,6 +157,7 @@ fn plan() -> Result<Plan, Box<dyn Error>> {
             cpus: "0-31".parse()?,
             threads: Vec::new(),
             mems_allowed: "0-1".parse()?,
+            device_nodes: Default::default(),
         });
         extents.extend((0..20).map(|index| extent(number, index)));
     }

@@ -44,7 +44,7 @@ enum_names!(both NumaBalancing => v1::NumaBalancingAction {
 enum_names!(both Order => v1::MoveOrder {
     Probed => Probed, Address => Address, Damon => Damon, Referenced => Referenced,
 });
-enum_names!(both HomeRule => v1::HomeRule { Cpus => Cpus, Busy => Busy });
+enum_names!(both HomeRule => v1::HomeRule { Cpus => Cpus, Busy => Busy, Devices => Devices });
 enum_names!(both HugetlbSource => v1::HugetlbSource { Pool => Pool, Fresh => Fresh });
 enum_names!(both Compact => v1::Compact { Auto => Auto, Never => Never, Always => Always });
 enum_names!(both Offload => v1::Offload { Auto => Auto, Off => Off, Require => Require });
@@ -103,6 +103,7 @@ enum_names!(both FindingKind => v1::FindingKind {
     PinnedRemote => PinnedRemote, PinnedAcross => PinnedAcross, UnpinnedFits => UnpinnedFits,
     Bound => Bound, Uneven => Uneven, Overcommitted => Overcommitted, Helper => Helper,
     Balancing => Balancing, Thp => Thp, Hugetlb => Hugetlb, MemsForbid => MemsForbid,
+    Device => Device,
 });
 enum_names!(Kind => v1::MemoryKind {
     Anonymous => Anonymous, Heap => Heap, Stack => Stack, File => File, Shmem => Shmem,

@@ -1,12 +1,16 @@
-//! Which threads of a process have a say in where its memory belongs.
+//! What of a process decides where its memory belongs.
 
-/// Which threads' CPUs decide the home of a process.
+/// What decides the home of a process: the CPUs of its threads, or the devices that it uses.
 ///
 /// By default the CPU affinity of all threads decides. Affinity is what somebody has chosen for the process, and a
 /// thread that sleeps now may work later. But one thread that nobody has pinned (a runtime's helper, a signal handler)
 /// makes all nodes home. For such processes, threads can be weighed by the CPU time that they have used since they
 /// started. This time is known at once for all threads and changes little from one reading to the next. Sampling would
 /// take time, and samples would differ.
+///
+/// Memory that a GPU or a network adapter reads and writes belongs on the node of the device, whatever CPUs the process has: what workers of
+/// LLM servers stage for their GPU crosses the link between nodes twice otherwise. Which devices those are follows from the files that the
+/// process has open, and which node from sysfs. Neither says how much a device is used, nor which memory it uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HomeRule {
     /// The CPUs of all threads.
@@ -16,6 +20,9 @@ pub enum HomeRule {
     /// are left out, and those that would add most nodes are left out first. All threads count if the process has used
     /// no CPU time.
     Busy,
+    /// The nodes that the devices are attached to which the process has open: GPUs, VFIO, InfiniBand. As [`Self::Cpus`] for a process that has
+    /// none open, or whose devices sysfs has on no node.
+    Devices,
 }
 
 /// Share of a process's CPU time whose threads [`HomeRule::Busy`] may leave out, in percent.
@@ -23,13 +30,14 @@ pub const IDLE_PERCENT: u32 = 5;
 
 impl HomeRule {
     /// All rules, the default first.
-    pub const ALL: [HomeRule; 2] = [Self::Cpus, Self::Busy];
+    pub const ALL: [HomeRule; 3] = [Self::Cpus, Self::Busy, Self::Devices];
 
     /// Stable name for people and machines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpus => "cpus",
             Self::Busy => "busy",
+            Self::Devices => "devices",
         }
     }
 }

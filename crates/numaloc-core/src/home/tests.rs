@@ -29,6 +29,7 @@ fn process(threads: &[(&str, u64)]) -> Process {
         cpus: threads.iter().fold(Default::default(), |cpus, group| group.cpus.or(&cpus)),
         threads,
         mems_allowed: "0-3".parse().expect("a list"),
+        device_nodes: NodeSet::new(),
     }
 }
 
@@ -44,6 +45,23 @@ fn one_helper_makes_all_nodes_home_unless_threads_are_weighed() {
     assert_eq!(home_by(HomeRule::Busy, &threads), "0");
     assert_eq!(home_by(HomeRule::Busy, &[("0-1", 94), ("0-7", 6)]), "0-3", "it works");
     assert_eq!(home_by(HomeRule::Busy, &[("0-1", 0), ("0-7", 0)]), "0-3", "nobody has worked");
+}
+
+#[test]
+fn devices_decide_where_they_are_known() {
+    let options = Options { home: HomeRule::Devices, ..Options::default() };
+    let with = |nodes: &str, cpus: &str| {
+        let device_nodes = nodes.parse().unwrap_or_default();
+        let process = Process { device_nodes, ..process(&[(cpus, 1)]) };
+        home(&machine(), &process, &options).to_string()
+    };
+    assert_eq!(with("2", "0-1"), "2");
+    assert_eq!(with("1,3", "0-7"), "1,3", "also of one that nobody has pinned");
+    assert_eq!(with("", "0-1"), "0", "it has none open, or sysfs does not say where they are");
+    assert_eq!(with("7", "0-1"), "0", "a node without memory");
+    let named = Options { to: "1".parse().ok(), ..options.clone() };
+    let process = Process { device_nodes: "2".parse().expect("a list"), ..process(&[("0-1", 1)]) };
+    assert_eq!(home(&machine(), &process, &named).to_string(), "1");
 }
 
 #[test]

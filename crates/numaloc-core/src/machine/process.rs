@@ -26,6 +26,9 @@ pub struct Process {
     pub threads: Vec<Threads>,
     /// Nodes that its cpuset allows (Mems_allowed_list in /proc/PID/status).
     pub mems_allowed: NodeSet,
+    /// Nodes of the devices that it has open, for [`HomeRule::Devices`](crate::HomeRule::Devices) alone: reading them costs a link for each of
+    /// its open files. Empty otherwise.
+    pub device_nodes: NodeSet,
 }
 
 /// Threads of a process that may run on the same CPUs.

@@ -6,7 +6,7 @@
 //! | [`look`] | what was seen of the host and of those whose memory it is about |
 //! | [`finding`], [`step`] | what is wrong, what it would bring, and the commands |
 //! | `capacity` | what nodes have left, and how far they are from each other |
-//! | `helper`, `narrow`, `remote`, `crowded`, `uneven`, `hugetlb`, `setting` | what may be wrong, one file each |
+//! | `device`, `helper`, `narrow`, `remote`, `crowded`, `uneven`, `hugetlb`, `setting` | what may be wrong, one file each |
 //! | `gain`, [`fit`] | what a finding would bring; how much memory fits on one node |
 //! | `sequence` | the steps in the right order |
 //! | [`follow`](mod@follow) | the host as it would be after a finding has been followed |
@@ -20,6 +20,7 @@ pub mod action;
 pub mod back;
 mod capacity;
 mod crowded;
+mod device;
 pub mod finding;
 pub mod fit;
 pub mod follow;
@@ -54,6 +55,9 @@ type Judge = fn(&HostState, &Subject, u64) -> Option<Finding>;
 
 /// Whether a subject is where it should be. Fewer nodes first: who fits on one node need not be brought to two before.
 fn placed(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+    if device::home(host, subject).is_some() {
+        return device::judge(host, subject, min_bytes);
+    }
     if helper::core(host, subject).is_some() {
         return helper::judge(host, subject, min_bytes);
     }

@@ -95,16 +95,30 @@ impl Device {
             Self::Block(name) => {
                 vec![class("block", name).ok_or_else(|| bad("lsblk lists what there is".into()))?]
             }
-            Self::File(path) => of_file(roots, path).map_err(bad)?,
+            Self::File(path) => of_file(roots, path, path).map_err(bad)?,
         };
-        let mut nodes = BTreeSet::new();
-        found.iter().for_each(|path| collect(path, DEPTH, &mut nodes));
-        match nodes.is_empty() {
-            true => Err(bad("the firmware does not say which node it is attached to (numa_node in sysfs is -1 or missing): \
-                 find it in the manual of the host, and name the node"
-                .into())),
-            false => Ok(nodes.into_iter().collect()),
-        }
+        attached(&found).map_err(bad)
+    }
+}
+
+/// The nodes of a device that a process has opened by the name `name`, and whose file is at `file`, such as in /proc/PID/fd: a container may
+/// have another device by that name.
+///
+/// # Errors
+/// Why no node is known.
+pub(crate) fn nodes_of_file(roots: &Roots, name: &Path, file: &Path) -> Result<NodeSet, String> {
+    attached(&of_file(roots, name, file)?)
+}
+
+/// The nodes of devices in sysfs.
+fn attached(found: &[PathBuf]) -> Result<NodeSet, String> {
+    let mut nodes = BTreeSet::new();
+    found.iter().for_each(|path| collect(path, DEPTH, &mut nodes));
+    match nodes.is_empty() {
+        true => Err("the firmware does not say which node it is attached to (numa_node in sysfs is -1 or missing): \
+                     find it in the manual of the host, and name the node"
+            .into()),
+        false => Ok(nodes.into_iter().collect()),
     }
 }
 
@@ -112,22 +126,24 @@ fn some(path: PathBuf) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// The devices in sysfs that a device file stands for.
-fn of_file(roots: &Roots, path: &Path) -> Result<Vec<PathBuf>, String> {
-    let file = fs::metadata(path).map_err(|error| error.to_string())?;
-    let kind = match file.file_type() {
-        kind if kind.is_char_device() => "char",
-        kind if kind.is_block_device() => "block",
-        _ => return Err("it is not a device file".into()),
-    };
+/// The devices in sysfs that a device file stands for, which has this name and is at `file`.
+fn of_file(roots: &Roots, name: &Path, file: &Path) -> Result<Vec<PathBuf>, String> {
     // IOMMU groups, by whose number VFIO names its files (Documentation/driver-api/vfio.rst).
-    if let Ok(group) = path.strip_prefix("/dev/vfio") {
+    let group = name.to_str().and_then(|name| name.strip_prefix("/dev/vfio/"));
+    if let Some(group) = group.filter(|group| !group.contains('/')) {
+        let group = group.strip_prefix("noiommu-").unwrap_or(group);
         let group = roots.sys.join("kernel/iommu_groups").join(group).join("devices");
         let devices = read::entries(&group, |name| Some(name.to_owned()));
         if !devices.is_empty() {
             return Ok(devices.into_values().collect());
         }
     }
+    let file = fs::metadata(file).map_err(|error| error.to_string())?;
+    let kind = match file.file_type() {
+        kind if kind.is_char_device() => "char",
+        kind if kind.is_block_device() => "block",
+        _ => return Err("it is not a device file".into()),
+    };
     let (major, minor) = (nix::libc::major(file.rdev()), nix::libc::minor(file.rdev()));
     if u64::from(major) == NVIDIA {
         return nvidia(roots, minor).map(|device| vec![device]);

@@ -8,6 +8,7 @@ use crate::{
     Arrivals, Roots,
     files::maps::Vma,
     survey::{space::AddressSpace, vmas},
+    target::devices::with_device_nodes,
 };
 use numaloc_core::{ClaimSet, Claims, Mapping, Options, Pages, Process, Topology, planner};
 use std::{
@@ -181,6 +182,7 @@ impl Crew {
         let pids: BTreeSet<i32> = known.iter().flat_map(|space| space.pids()).collect();
         let mut fresh: Vec<(AddressSpace, Vec<Vma>)> = Vec::new();
         for process in growth.arrivals.arrived(&|pid| pids.contains(&pid)).into_iter().take(MOST) {
+            let process = with_device_nodes(&growth.roots, &growth.options, process);
             let Ok(Some(space)) = AddressSpace::answering(&growth.roots, process) else { continue };
             let same = |other: &AddressSpace| other.may_be_same(&space);
             let is_known = known.iter().any(|&other| same(other))

@@ -235,7 +235,8 @@ mod tests {
             let identity = Identity { pid, start_time: 1000 + pid as u64 };
             let (comm, mems_allowed) = ("app".into(), NodeSet::default());
             let (cpus, threads) = (Default::default(), Vec::new());
-            let process = Process { identity, comm, cpus, threads, mems_allowed };
+            let device_nodes = NodeSet::new();
+            let process = Process { identity, comm, cpus, threads, mems_allowed, device_nodes };
             AddressSpace::open(&Arc::new(fake.roots()), process).unwrap().unwrap()
         });
         for (pid, lines) in [100, 101].iter().zip(lines) {

@@ -85,6 +85,7 @@ mod tests {
             cpus: cpus.parse().expect("a list"),
             threads: Vec::new(),
             mems_allowed: mems.parse().expect("a list"),
+            device_nodes: Default::default(),
         }
     }
 

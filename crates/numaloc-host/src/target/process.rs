@@ -92,6 +92,7 @@ fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Mi
         cpus,
         threads,
         mems_allowed: living.mems_allowed.unwrap_or_else(|| topology.ids()),
+        device_nodes: NodeSet::new(),
     })
 }
 

@@ -12,6 +12,7 @@ use crate::{
         space::{AddressSpace, distinct},
         vmas,
     },
+    target::devices::with_device_nodes,
 };
 use numaloc_core::{
     Claims, HUGE, Mappers, Mapping, NodeSet, Options, PAGE, Pages, Process, Topology,
@@ -65,6 +66,7 @@ impl<'a> Viewer<'a> {
         let shared_roots = Arc::new(roots.clone());
         let (all, mut spaces) = (processes.len(), Vec::new());
         for process in processes {
+            let process = with_device_nodes(roots, options, process);
             spaces.extend(AddressSpace::answering(&shared_roots, process)?);
         }
         let ended = (all - spaces.len()) as u64;

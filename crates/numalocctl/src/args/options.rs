@@ -52,8 +52,9 @@ pub struct OptionArgs {
     /// device:0000:17:00.0 (PCI), device:/dev/nvidia0, iface:eth0, block:nvme0n1 [default: local]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true)]
     pub to: Option<Nodes>,
-    /// Whose CPUs decide where the home of a process is: those of all threads (cpus), or of the busy ones: busy
-    /// ignores threads that together used at most 5% of the CPU time, starting with those that widen the home most [default: cpus]
+    /// What decides where the home of a process is: the CPUs of all threads (cpus), or of the busy ones: busy
+    /// ignores threads that together used at most 5% of the CPU time, starting with those that widen the home most; or the GPUs, VFIO
+    /// and InfiniBand devices that it has open (devices), and its CPUs if it has none [default: cpus]
     #[arg(long, value_name = "RULE", value_parser = by_name(HomeRule::ALL, HomeRule::name))]
     pub home: Option<HomeRule>,
     /// Move only pages on these nodes, written as for --to [default: all but memory-only nodes of another tier]

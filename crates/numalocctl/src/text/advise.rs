@@ -154,6 +154,9 @@ fn why(finding: &v1::Finding) -> String {
         FindingKind::MemsForbid => {
             format!("runs on {now}, and its cpuset.mems forbids memory there")
         }
+        FindingKind::Device => {
+            format!("has devices of {home} open, and {bytes} of its {all} are elsewhere")
+        }
         // Only a newer daemon knows it.
         FindingKind::Unspecified => {
             format!("kind {} (see the documentation of the daemon's version)", finding.kind)

@@ -27,6 +27,7 @@ pub fn process(pid: i32, cpus: &str) -> Process {
         cpus: cpus.parse().expect("a list"),
         threads: Vec::new(),
         mems_allowed: topology().ids(),
+        device_nodes: Default::default(),
     }
 }
 

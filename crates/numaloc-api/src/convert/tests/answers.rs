@@ -43,6 +43,7 @@ pub fn plan() -> Plan {
         cpus: cpus.parse().unwrap(),
         threads: Vec::new(),
         mems_allowed: "0,8".parse().unwrap(),
+        device_nodes: Default::default(),
     };
     let extent = |process, kind, local, owned_bytes, shared_bytes| {
         let on =

@@ -56,7 +56,8 @@ fn machine(ids: &[u32], bare: &[u32]) -> Topology {
 fn process(cpus: &str, mems: &str) -> Process {
     let identity = Identity { pid: 100, start_time: 1 };
     let (cpus, threads) = (cpus.parse().unwrap(), Vec::new());
-    Process { identity, comm: "app".into(), cpus, threads, mems_allowed: nodes(mems) }
+    let (mems_allowed, device_nodes) = (nodes(mems), NodeSet::new());
+    Process { identity, comm: "app".into(), cpus, threads, mems_allowed, device_nodes }
 }
 
 fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {

@@ -36,11 +36,13 @@ pub enum FindingKind {
     Hugetlb,
     /// Its cpuset.mems does not contain any of its home nodes.
     MemsForbid,
+    /// It has devices open that are attached to some of the nodes that it may run on, and memory on the others.
+    Device,
 }
 
 impl FindingKind {
     /// Every kind, in the order of declaration.
-    pub const ALL: [FindingKind; 11] = [
+    pub const ALL: [FindingKind; 12] = [
         Self::PinnedRemote,
         Self::PinnedAcross,
         Self::UnpinnedFits,
@@ -52,6 +54,7 @@ impl FindingKind {
         Self::Thp,
         Self::Hugetlb,
         Self::MemsForbid,
+        Self::Device,
     ];
 
     /// Stable name for people and machines.
@@ -68,6 +71,7 @@ impl FindingKind {
             Self::Thp => "thp",
             Self::Hugetlb => "hugetlb",
             Self::MemsForbid => "mems_forbid",
+            Self::Device => "device",
         }
     }
 }

@@ -30,6 +30,7 @@ pub fn core(host: &HostState, subject: &Subject) -> Option<(NodeSet, CpuSet)> {
         cpus: subject.cpus.clone(),
         threads: subject.threads.clone(),
         mems_allowed: subject.mems.clone(),
+        device_nodes: NodeSet::new(),
     };
     let options = Options { home: HomeRule::Busy, ..Options::default() };
     let busy = home(&host.look.topology, &process, &options);

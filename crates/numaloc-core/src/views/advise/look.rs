@@ -81,6 +81,8 @@ pub struct Subject {
     pub mems_directory: Option<String>,
     /// By what its CPUs are set.
     pub handle: CpuControl,
+    /// Nodes of the devices that its processes have open: GPUs, VFIO, InfiniBand.
+    pub device_nodes: NodeSet,
     /// CPUs that it uses, by node.
     pub cpu_use: BTreeMap<NodeId, f64>,
     /// Its memory by node, without hugetlb memory.

@@ -38,6 +38,8 @@ pub enum How {
     Home,
     /// Threads that hardly work have no say (`--home busy`).
     Busy,
+    /// The devices that are open decide, and not the CPUs (`--home devices`).
+    Devices,
     /// Against the application's own policy (`--include-bound`).
     Bound,
     /// Hugetlb pages that the target's pool lacks come from free memory (`--hugetlb fresh`).
@@ -103,6 +105,7 @@ impl How {
         match self {
             Self::Home => Vec::new(),
             Self::Busy => words(&["--home", "busy"]),
+            Self::Devices => words(&["--home", "devices"]),
             Self::Bound => words(&["--include-bound"]),
             Self::Fresh => words(&["--hugetlb", "fresh"]),
             Self::Part { from, to, ratio } => {

@@ -2,6 +2,7 @@
 
 use super::{
     capacity::{HostState, WORKING_CPUS, even_shares, room, worth},
+    device,
     finding::{Finding, FindingKind},
     fit::fits,
     look::Subject,
@@ -22,7 +23,8 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     let home = subject.home(topology);
     let is_bound = !matches!(subject.policy, Mempolicy::Default | Mempolicy::Unasked);
     let works = subject.used_cpus() >= WORKING_CPUS && subject.resident_bytes() >= min_bytes;
-    if home.len() < 2 || !works || is_bound || !is_wide(host, subject, &home) {
+    let by_device = device::home(host, subject).is_some();
+    if home.len() < 2 || !works || is_bound || by_device || !is_wide(host, subject, &home) {
         return None;
     }
     let mut resident = host.movable(subject);

@@ -68,6 +68,7 @@ fn together(a: AddressSpace, b: AddressSpace) -> AddressSpace {
     let (mut elder, other) = if is_elder(&a.holders[0], &b.holders[0]) { (a, b) } else { (b, a) };
     elder.process.cpus = elder.process.cpus.or(&other.process.cpus);
     elder.process.mems_allowed = elder.process.mems_allowed.and(&other.process.mems_allowed);
+    elder.process.device_nodes = elder.process.device_nodes.or(&other.process.device_nodes);
     // Without any, all CPUs count alike.
     if !elder.process.threads.is_empty() {
         elder.process.threads.extend(other.process.threads);

@@ -6,6 +6,7 @@ use crate::{
     files::read,
     target::{
         cgroup,
+        devices::device_nodes,
         process::{self, Miss},
     },
 };
@@ -213,6 +214,9 @@ impl FoundSubject {
             policy: policy(roots, pid),
             threads: if is_group { Vec::new() } else { first.threads.clone() },
             cpus: self.cpus.clone(),
+            device_nodes: self
+                .pids()
+                .fold(NodeSet::new(), |all, pid| all.or(&device_nodes(roots, pid))),
             who: self.who.clone(),
             age: std::time::Duration::ZERO,
             cpu_use,

@@ -105,6 +105,7 @@ pub fn process(pid: i32, cpus: &str, used: &[(u32, f64)], resident: &[(u32, u64)
         policy: Mempolicy::Default,
         threads: Vec::new(),
         exactness: Exactness::Scanned,
+        device_nodes: crate::NodeSet::new(),
         age: Duration::ZERO,
     }
 }
@@ -125,6 +126,10 @@ impl Subject {
     /// The same as a container whose CPUs the kubelet sets.
     pub fn of_kubelet(self, path: &str) -> Self {
         Self { handle: CpuControl::Foreign, ..self.cpuset(path) }
+    }
+    /// With devices of these nodes open.
+    pub fn devices(self, nodes: &str) -> Self {
+        Self { device_nodes: nodes.parse().expect("a list"), ..self }
     }
     pub(crate) fn mems(self, mems: &str) -> Self {
         Self { mems: mems.parse().expect("a list"), ..self }

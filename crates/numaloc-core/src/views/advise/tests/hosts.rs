@@ -67,6 +67,22 @@ fn placed() -> Vec<(&'static str, HostLook)> {
                     .threads(&[("0-7", 4, 1000), ("0-15", 40, 3)]),
             ),
         ),
+        (
+            "unpinned_with_a_device",
+            two()
+                .with(process(1, "", &[(0, 1.0), (1, 1.0)], &[(0, 6000), (1, 500)]).devices("1"))
+                .with(process(2, "", &[(0, 1.0)], &[(0, 4000)]).devices("0")),
+        ),
+        (
+            "pinned_away_from_its_device",
+            two().with(process(1, "0-7", &[(0, 4.0)], &[(0, 9000)]).devices("1")),
+        ),
+        (
+            "wide_with_devices_of_both",
+            two().with(
+                process(1, "", &[(0, 7.0), (1, 7.0)], &[(0, 11_000), (1, 9000)]).devices("0-1"),
+            ),
+        ),
     ]
 }
 

@@ -49,7 +49,7 @@ fn subject(pid: i32) -> impl Strategy<Value = Subject> {
         1 => Just("interleave:0-3".to_owned()),
     ];
     let memory = vec(prop_oneof![Just(0), 1..6000_u64], NODES as usize);
-    (cpus, memory, 0.0..3.0_f64, 0..4, policy).prop_map(
+    (cpus, memory, 0.0..3.0_f64, 0..6, policy).prop_map(
         move |(cpus, memory, used, handle, policy)| {
             let topology = sockets(NODES).topology;
             let list = if cpus.is_empty() { "0-31" } else { &cpus };
@@ -62,6 +62,8 @@ fn subject(pid: i32) -> impl Strategy<Value = Subject> {
                 0 => subject.cpuset(&format!("/c{pid}")),
                 1 => subject.unit(&format!("u{pid}.service")),
                 2 => subject.of_kubelet(&format!("/kubepods/{pid}")),
+                3 => subject.devices("1"),
+                4 => subject.devices("0,2"),
                 _ => subject,
             }
         },

@@ -1,0 +1,43 @@
+//! Who may run on several nodes and has devices open on some of them: a GPU, VFIO, InfiniBand. What these read and write is best on their
+//! nodes. Who is pinned elsewhere is left alone: its CPUs would reach its memory from afar then.
+
+use super::{
+    capacity::{HostState, outside, rooms, route, worth},
+    finding::{Finding, FindingKind},
+    look::Subject,
+    step::{AdviceStep, How},
+};
+use crate::machine::ids::NodeSet;
+
+/// The nodes of its devices, if these are some of the nodes that it may run on.
+pub fn home(host: &HostState, subject: &Subject) -> Option<NodeSet> {
+    let topology = &host.look.topology;
+    let nodes = subject.device_nodes.and(&topology.with_memory());
+    let cpus = subject.home(topology);
+    (!nodes.is_empty() && nodes != cpus && nodes.is_subset(&cpus)).then_some(nodes)
+}
+
+/// Memory that is not where the devices are.
+pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+    let home = home(host, subject)?;
+    if subject.is_spread() {
+        return None;
+    }
+    let movable = host.movable(subject);
+    let from = outside(&movable, &home);
+    let targets = subject.policy.permits(&home.and(&subject.mems));
+    let remote: u64 = from.values().sum();
+    if remote < worth(&movable, min_bytes) || rooms(&host.look.topology, &targets) < remote {
+        return None;
+    }
+    let migrate = AdviceStep::Migrate { who: subject.who.clone(), how: How::Devices };
+    Some(Finding {
+        from_nodes: subject.home(&host.look.topology),
+        home,
+        // Its CPUs reach it from as far as before. What the devices do is not known.
+        weight: remote as f64 / 2.0 * subject.used_cpus(),
+        flows: route(&host.look.topology, &from, &targets),
+        steps: vec![migrate],
+        ..Finding::of(subject, FindingKind::Device, remote)
+    })
+}
