@@ -9,9 +9,11 @@ mod event;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod info;
+mod version;
 
 pub use event::{Event, subscription};
 pub use info::{Cpu, Info, Linux, Memory, Process, Resources, Spec};
+pub use version::{WITH_MEMORY_POLICIES, version};
 
 /// Where containerd listens, unless configured otherwise (`DefaultAddress` in defaults/defaults_unix.go).
 pub const SOCKET: &str = "/run/containerd/containerd.sock";

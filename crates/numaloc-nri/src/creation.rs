@@ -64,13 +64,12 @@ impl Creation {
                 "this kernel has no weighted interleave: Linux 6.9 and later have".to_owned()
             );
         }
-        let local = self.nodes.of(cpus);
-        let nodes = match (asked, local) {
-            (MemoryPolicy::Preferred, None) => {
+        let nodes = match self.nodes.of(cpus) {
+            Some(nodes) => nodes,
+            None if asked == MemoryPolicy::Preferred => {
                 return Err("it is not pinned to CPUs of some of the nodes".to_owned());
             }
-            (_, Some(nodes)) => nodes,
-            (_, None) => self.nodes.with_cpus(),
+            None => self.nodes.with_cpus(),
         };
         let nodes = nodes.and(&self.allowed_nodes(mems, cgroup)?);
         let least = if asked == MemoryPolicy::Preferred { 1 } else { 2 };

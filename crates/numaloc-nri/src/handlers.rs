@@ -9,6 +9,7 @@ use crate::{
     inbox::Inbox,
     queue::ContainerChange,
 };
+use containerd::{WITH_MEMORY_POLICIES, version};
 use nri::{
     Events, Notice, Plugin,
     v1alpha1::{
@@ -19,9 +20,6 @@ use nri::{
 use numaloc_policy::MemoryPolicy;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::watch;
-
-/// The first version of containerd whose NRI knows memory policies.
-const WITH_MEMORY_POLICY: (u32, u32) = (2, 4);
 
 /// The plugin's side of a connection.
 #[derive(Debug)]
@@ -106,7 +104,7 @@ impl Plugin for Handlers {
         let ConfigureRequest { runtime_name, runtime_version, request_timeout, .. } = request;
         tracing::info!(runtime = %runtime_name, version = %runtime_version, timeout_ms = request_timeout, "registered");
         let is_old = runtime_name == "containerd"
-            && version(&runtime_version).is_some_and(|version| version < WITH_MEMORY_POLICY);
+            && version(&runtime_version).is_some_and(|version| version < WITH_MEMORY_POLICIES);
         if is_old && self.creation.is_on() {
             tracing::warn!(
                 "containerd {runtime_version} does not know memory policies of new containers: containers are created without. \
@@ -200,12 +198,6 @@ impl Plugin for Handlers {
         tracing::info!(container = %container.id, cpus = %asked.cpus, %mems, "no longer bound to the memory of its nodes");
         Some(only_mems(mems))
     }
-}
-
-/// Major and minor of a version such as `v2.1.9`.
-fn version(text: &str) -> Option<(u32, u32)> {
-    let mut parts = text.trim_start_matches('v').split('.').map(str::parse);
-    Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
 /// Resources that change nothing but `cpuset.mems`.

@@ -38,9 +38,8 @@ impl Host {
         let allowed = r#"memory_policies = ["preferred", "interleave", "exempt"]"#;
         let plugin = Plugin::configured(&containerd, &daemon, allowed);
         let version = containerd.expect("a version", containerd.cri().version()).runtime_version;
-        let mut parts = version.trim_start_matches('v').split('.').map(str::parse::<u32>);
-        let mut part = || parts.next().and_then(Result::ok).expect("a number");
-        let is_new = (part(), part()) >= (2, 4);
+        let version = ::containerd::version(&version).expect("two numbers");
+        let is_new = version >= ::containerd::WITH_MEMORY_POLICIES;
         until("the plugin knows the nodes", || {
             std::thread::sleep(Duration::from_millis(100));
             plugin.log().contains("numalocd knows all containers")

@@ -1,13 +1,13 @@
 //! Which way the containers of this host can be told to the daemon, and which way they are.
 
-use super::{Findings, kernel::version};
+use super::Findings;
 use crate::{container_runtime::RuntimeAnswer, doc::Check};
+use containerd::WITH_MEMORY_POLICIES;
 use numaloc_host::UnixSocket;
 
-/// The first version of containerd that has NRI, the first that has it switched on, and the first whose NRI has memory policies.
+/// The first version of containerd that has NRI, and the first that has it switched on.
 const WITH_NRI: (u32, u32) = (1, 7);
 const BY_DEFAULT: (u32, u32) = (2, 0);
-const WITH_POLICIES: (u32, u32) = (2, 4);
 const OTHER_WAY: &str = "until then numaloc-nri can use containerd's own events, if its drop-in numaloc-nri-containerd.conf lets it in (see /usr/share/doc/numaloc/containerd.md)";
 
 /// What is known of containers.
@@ -37,13 +37,13 @@ pub fn containers(found: &Findings) -> Check {
         RuntimeAnswer::Denied => "a containerd that you may not ask".to_owned(),
         RuntimeAnswer::Silent(why) => format!("a containerd that does not answer ({why})"),
     };
+    let version = match containerd {
+        RuntimeAnswer::Version(known) => containerd::version(known),
+        _ => None,
+    };
     if *nri == UnixSocket::Listens {
-        let version = match containerd {
-            RuntimeAnswer::Version(known) => version(known.trim_start_matches('v')),
-            _ => None,
-        };
         let without = match version {
-            Some(version) if version < WITH_POLICIES => {
+            Some(version) if version < WITH_MEMORY_POLICIES => {
                 ", which sets no memory policies for new containers (2.4 and later do)"
             }
             _ => "",
@@ -68,7 +68,7 @@ pub fn containers(found: &Findings) -> Check {
         RuntimeAnswer::Absent => return Check::ok(NAME, text),
         RuntimeAnswer::Denied => "run as root to see its version".to_owned(),
         RuntimeAnswer::Silent(_) => "see its log (journalctl -u containerd)".to_owned(),
-        RuntimeAnswer::Version(known) => match version(known.trim_start_matches('v')) {
+        RuntimeAnswer::Version(_) => match version {
             Some(version) if version < WITH_NRI => {
                 format!("containerd has NRI from 1.7 on; {OTHER_WAY}")
             }
