@@ -154,6 +154,35 @@ pub fn rooms(topology: &Topology, nodes: &NodeSet) -> u64 {
     nodes.iter().fold(0, |sum: u64, node| sum.saturating_add(room(topology, node)))
 }
 
+/// How memory of a subject gets to some nodes, if it can and it is worth it.
+#[derive(Debug)]
+pub struct Way {
+    /// The memory elsewhere, by node, in bytes.
+    pub from: BTreeMap<NodeId, u64>,
+    /// The sum of it, all of which finds room.
+    pub bytes: u64,
+    /// Which of it goes where.
+    pub flows: BTreeMap<(NodeId, NodeId), u64>,
+}
+
+/// The way of all memory of a subject to these nodes. `None`: it is spread on purpose, less than `min_bytes` is elsewhere, or there is
+/// no room for all of it on those of the nodes that its policy and its cpuset allow.
+pub fn way(host: &HostState, subject: &Subject, to: &NodeSet, min_bytes: u64) -> Option<Way> {
+    if subject.is_spread() {
+        return None;
+    }
+    let topology = &host.look.topology;
+    let movable = host.movable(subject);
+    let from = outside(&movable, to);
+    let targets = subject.policy.permits(&to.and(&subject.mems));
+    let bytes: u64 = from.values().sum();
+    if bytes < worth(&movable, min_bytes) || rooms(topology, &targets) < bytes {
+        return None;
+    }
+    let flows = route(topology, &from, &targets);
+    Some(Way { from, bytes, flows })
+}
+
 /// A node's memory once this much more of it is taken.
 pub fn taken(mut memory: NodeMemory, bytes: u64) -> NodeMemory {
     let options = Options::default();

@@ -2,7 +2,7 @@
 //! nodes. Who is pinned elsewhere is left alone: its CPUs would reach its memory from afar then.
 
 use super::{
-    capacity::{HostState, outside, rooms, route, worth},
+    capacity::{HostState, Way, way},
     finding::{Finding, FindingKind},
     look::Subject,
     step::{AdviceStep, How},
@@ -20,24 +20,15 @@ pub fn home(host: &HostState, subject: &Subject) -> Option<NodeSet> {
 /// Memory that is not where the devices are.
 pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     let home = home(host, subject)?;
-    if subject.is_spread() {
-        return None;
-    }
-    let movable = host.movable(subject);
-    let from = outside(&movable, &home);
-    let targets = subject.policy.permits(&home.and(&subject.mems));
-    let remote: u64 = from.values().sum();
-    if remote < worth(&movable, min_bytes) || rooms(&host.look.topology, &targets) < remote {
-        return None;
-    }
+    let Way { bytes, flows, .. } = way(host, subject, &home, min_bytes)?;
     let migrate = AdviceStep::Migrate { who: subject.who.clone(), how: How::Devices };
     Some(Finding {
         from_nodes: subject.home(&host.look.topology),
         home,
         // Its CPUs reach it from as far as before. What the devices do is not known.
-        weight: remote as f64 / 2.0 * subject.used_cpus(),
-        flows: route(&host.look.topology, &from, &targets),
+        weight: bytes as f64 / 2.0 * subject.used_cpus(),
+        flows,
         steps: vec![migrate],
-        ..Finding::of(subject, FindingKind::Device, remote)
+        ..Finding::of(subject, FindingKind::Device, bytes)
     })
 }

@@ -1,7 +1,7 @@
 //! A few threads that hardly work make nodes home that the others never run on.
 
 use super::{
-    capacity::{HostState, outside, rooms, route, shares, worth},
+    capacity::{HostState, Way, shares, way},
     finding::{Finding, FindingKind},
     look::{Subject, Who},
     step::{AdviceStep, How},
@@ -45,17 +45,7 @@ pub fn core(host: &HostState, subject: &Subject) -> Option<(NodeSet, CpuSet)> {
 /// Memory that is not where the working threads are.
 pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     let (busy, cpus) = core(host, subject)?;
-    if subject.is_spread() {
-        return None;
-    }
-    let movable = host.movable(subject);
-    let from = outside(&movable, &busy);
-    let targets = subject.policy.permits(&busy.and(&subject.mems));
-    let remote: u64 = from.values().sum();
-    if remote < worth(&movable, min_bytes) || rooms(&host.look.topology, &targets) < remote {
-        return None;
-    }
-    let flows = route(&host.look.topology, &from, &targets);
+    let Way { from, bytes, flows } = way(host, subject, &busy, min_bytes)?;
     let helpers = helpers(host, subject, &busy);
     let pinned = helpers.iter().map(|&tid| AdviceStep::ThreadCpus { tid, cpus: cpus.clone() });
     let migrate = AdviceStep::Migrate { who: subject.who.clone(), how: How::Busy };
@@ -69,7 +59,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
         flows,
         helpers,
         steps,
-        ..Finding::of(subject, FindingKind::Helper, remote)
+        ..Finding::of(subject, FindingKind::Helper, bytes)
     })
 }
 

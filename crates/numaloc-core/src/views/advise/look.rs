@@ -81,7 +81,7 @@ pub struct Subject {
     pub mems_directory: Option<String>,
     /// By what its CPUs are set.
     pub handle: CpuControl,
-    /// Nodes of the devices that its processes have open: GPUs, VFIO, InfiniBand.
+    /// Nodes of the devices that its processes have open: GPUs, VFIO, InfiniBand. Empty if its CPUs are on one node: then they decide nothing.
     pub device_nodes: NodeSet,
     /// CPUs that it uses, by node.
     pub cpu_use: BTreeMap<NodeId, f64>,

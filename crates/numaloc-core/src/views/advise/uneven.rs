@@ -23,8 +23,11 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     let home = subject.home(topology);
     let is_bound = !matches!(subject.policy, Mempolicy::Default | Mempolicy::Unasked);
     let works = subject.used_cpus() >= WORKING_CPUS && subject.resident_bytes() >= min_bytes;
-    let by_device = device::home(host, subject).is_some();
-    if home.len() < 2 || !works || is_bound || by_device || !is_wide(host, subject, &home) {
+    if home.len() < 2 || !works || is_bound || !is_wide(host, subject, &home) {
+        return None;
+    }
+    // Its devices decide where its memory belongs.
+    if device::home(host, subject).is_some() {
         return None;
     }
     let mut resident = host.movable(subject);

@@ -163,6 +163,15 @@ impl FoundSubject {
         }
     }
 
+    /// Nodes of the devices that its processes have open. Who is pinned to one node is left there whatever they are, so its files are not
+    /// read.
+    fn device_nodes(&self, roots: &Roots, topology: &Topology) -> NodeSet {
+        if topology.local_nodes(&self.cpus).len() < 2 {
+            return NodeSet::new();
+        }
+        self.pids().fold(NodeSet::new(), |all, pid| all.or(&device_nodes(roots, pid)))
+    }
+
     /// Joins what was found here with where its memory is and what CPU time it uses.
     pub fn subject(
         self,
@@ -214,9 +223,7 @@ impl FoundSubject {
             policy: policy(roots, pid),
             threads: if is_group { Vec::new() } else { first.threads.clone() },
             cpus: self.cpus.clone(),
-            device_nodes: self
-                .pids()
-                .fold(NodeSet::new(), |all, pid| all.or(&device_nodes(roots, pid))),
+            device_nodes: self.device_nodes(roots, topology),
             who: self.who.clone(),
             age: std::time::Duration::ZERO,
             cpu_use,
