@@ -30,9 +30,7 @@ impl Kdamond {
     /// Regions in which DAMON sees no access are moved too: a large emulated TLB keeps what it needs, so DAMON never sees an
     /// access there, and to require one could only delay the move.
     pub fn start(from: u32, to: u32) -> Result<Self> {
-        let kdamond = Self { _no_stat: Setting::set_if_present(STAT, "N") };
-        put("nr_kdamonds", 1)?;
-        scheme("paddr")?;
+        let kdamond = Self::new("paddr")?;
         let memory = memory(from)?;
         put("0/contexts/0/targets/0/regions/nr_regions", memory.len())?;
         for (index, range) in memory.iter().enumerate() {
@@ -47,9 +45,7 @@ impl Kdamond {
     /// Interleaves the memory of a process over these nodes, in the same way. `None`: this kernel's schemes have one destination (several
     /// from Linux 6.17 on).
     pub fn interleave(pid: i32, nodes: &[u32]) -> Result<Option<Self>> {
-        let kdamond = Self { _no_stat: Setting::set_if_present(STAT, "N") };
-        put("nr_kdamonds", 1)?;
-        scheme("vaddr")?;
+        let kdamond = Self::new("vaddr")?;
         put("0/contexts/0/targets/0/pid_target", pid)?;
         let dests = "0/contexts/0/schemes/0/dests";
         if !Path::new(ADMIN).join(dests).exists() {
@@ -63,20 +59,22 @@ impl Kdamond {
         put("0/state", "on")?;
         Ok(Some(kdamond))
     }
-}
 
-/// One context with one target and one scheme, which takes regions whatever their size, accesses and age.
-fn scheme(operations: &str) -> Result<()> {
-    put("0/contexts/nr_contexts", 1)?;
-    put("0/contexts/0/operations", operations)?;
-    put("0/contexts/0/targets/nr_targets", 1)?;
-    put("0/contexts/0/schemes/nr_schemes", 1)?;
-    put("0/contexts/0/schemes/0/action", "migrate_hot")?;
-    let int = u64::from(u32::MAX); // these are unsigned ints in the kernel
-    for (what, most) in [("sz", u64::MAX), ("nr_accesses", int), ("age", int)] {
-        put(&format!("0/contexts/0/schemes/0/access_pattern/{what}/max"), most)?;
+    /// Not switched on yet, with one context that has one target and one scheme, which takes regions whatever their size, accesses and age.
+    fn new(operations: &str) -> Result<Self> {
+        let kdamond = Self { _no_stat: Setting::set_if_present(STAT, "N") };
+        put("nr_kdamonds", 1)?;
+        put("0/contexts/nr_contexts", 1)?;
+        put("0/contexts/0/operations", operations)?;
+        put("0/contexts/0/targets/nr_targets", 1)?;
+        put("0/contexts/0/schemes/nr_schemes", 1)?;
+        put("0/contexts/0/schemes/0/action", "migrate_hot")?;
+        let int = u64::from(u32::MAX); // these are unsigned ints in the kernel
+        for (what, most) in [("sz", u64::MAX), ("nr_accesses", int), ("age", int)] {
+            put(&format!("0/contexts/0/schemes/0/access_pattern/{what}/max"), most)?;
+        }
+        Ok(kdamond)
     }
-    Ok(())
 }
 
 impl Drop for Kdamond {

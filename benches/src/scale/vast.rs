@@ -1,5 +1,5 @@
 //! One process of a fake host whose memory takes turns page by page, which is the worst case of a placement on several nodes: time and
-//! memory for looking at it and planning, and the windows that a run would have.
+//! memory for looking at it and planning.
 
 use crate::{
     figure::{Figure, NATIVE, Series},

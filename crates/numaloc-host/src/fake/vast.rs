@@ -48,12 +48,12 @@ impl Vast {
         }
     }
 
-    /// The process.
+    /// The process with all that memory, as a target.
     pub fn target() -> Target {
         Target::Pid(PID)
     }
 
-    /// Its root directories.
+    /// Where the host's files are read.
     pub fn roots(&self) -> Roots {
         self.fake.roots()
     }
