@@ -49,6 +49,18 @@ impl Setting {
         [Self::set(khugepaged, "3600000"), Self::set(proactiveness, "0")]
     }
 
+    /// Makes huge pages of all that may become one, without pauses (Documentation/admin-guide/mm/transhuge.rst).
+    pub fn eager_khugepaged() -> [Self; 4] {
+        let of =
+            |name, value| Self::set(format!("/sys/kernel/mm/transparent_hugepage/{name}"), value);
+        [
+            of("enabled", "always"),
+            of("khugepaged/scan_sleep_millisecs", "0"),
+            of("khugepaged/alloc_sleep_millisecs", "0"),
+            of("khugepaged/pages_to_scan", "1000000"),
+        ]
+    }
+
     /// Turns the kernel's own balancing on or off. If it is on, it moves the control processes' pages too.
     pub fn numa_balancing(on: bool) -> Self {
         Self::set(NUMA_BALANCING, if on { "1" } else { "0" })

@@ -82,6 +82,20 @@ fn cache_goes_to_a_node_is_spread_and_comes_back() {
     assert!(content.iter().all(|byte| *byte == 7));
 }
 
+/// khugepaged makes huge pages of what a process has mapped, on the node that most of it is on. It must not find what a run has mapped.
+#[test]
+fn the_kernel_makes_no_huge_pages_of_what_is_on_its_way() {
+    let _still = Setting::still_host();
+    let _eager = Setting::eager_khugepaged();
+    let file = OnDisk::new("collapsed", 64);
+    file.read(0);
+    let all: u64 = file.cached().values().sum();
+    for node in [1, 0, 1, 0] {
+        let document = moved(file.path(), &["--to", &node.to_string()]);
+        assert_eq!(file.cached(), Nodes::from([(node, all)]), "{document}");
+    }
+}
+
 #[test]
 fn mapped_cache_goes_while_it_is_used_and_files_in_memory_too() {
     let _still = Setting::still_host();

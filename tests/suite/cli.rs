@@ -35,7 +35,7 @@ pub fn code(output: &Output) -> Option<i32> {
 
 /// The JSON that a command which has succeeded printed.
 pub fn json(output: &Output) -> Value {
-    assert_eq!(code(output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(code(output), Some(0), "{output:?}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 

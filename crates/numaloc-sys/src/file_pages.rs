@@ -14,7 +14,10 @@ const PAGE: usize = 4096;
 /// to move_pages(2). So it does not matter that the file may become shorter meanwhile.
 ///
 /// The mapping has MADV_RANDOM: a fault then starts no readahead (mm/filemap.c, `do_async_mmap_readahead`), and from Linux 6.3 on
-/// the pages do not count as used because they were mapped here (include/linux/mm_inline.h, `vma_has_recency`).
+/// the pages do not count as used because they were mapped here (include/linux/mm_inline.h, `vma_has_recency`). And it has
+/// MADV_NOHUGEPAGE: khugepaged otherwise copies what is mapped here to huge pages, on a node that it chooses (mm/khugepaged.c,
+/// `hpage_collapse_scan_file`), and takes pages away in the middle of a move. From Linux 6.7 on, MAP_STACK means the same
+/// (include/linux/mman.h, `calc_vm_flag_bits`), so khugepaged has no moment before the advice.
 #[derive(Debug)]
 pub struct FilePages {
     start: NonNull<libc::c_void>,
@@ -36,7 +39,8 @@ impl FilePages {
         // SAFETY: a new mapping overlaps nothing, because the kernel chooses its address. No reference into it is ever made.
         let start = unsafe {
             let fd = file.as_raw_fd();
-            libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, fd, offset)
+            let flags = libc::MAP_SHARED | libc::MAP_STACK;
+            libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, flags, fd, offset)
         };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -44,6 +48,11 @@ impl FilePages {
         let start = NonNull::new(start).expect("mmap without MAP_FIXED never gives address 0");
         let pages = Self { start, bytes };
         pages.advise(0..bytes, libc::MADV_RANDOM)?;
+        match pages.advise(0..bytes, libc::MADV_NOHUGEPAGE) {
+            // A kernel without huge pages.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            other => other?,
+        }
         Ok(pages)
     }
 
@@ -94,7 +103,7 @@ impl FilePages {
 
     fn advise(&self, range: Range<usize>, advice: i32) -> io::Result<()> {
         assert!(range.start <= range.end && range.end <= self.bytes, "{range:?} of {}", self.bytes);
-        // SAFETY: the range lies in this mapping, as checked above. Neither advice changes what the memory holds.
+        // SAFETY: the range lies in this mapping, as checked above. No advice changes what the memory holds.
         let result = unsafe {
             libc::madvise(self.start.as_ptr().byte_add(range.start), range.len(), advice)
         };
