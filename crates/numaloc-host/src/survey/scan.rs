@@ -332,6 +332,13 @@ impl MappedView<'_> {
     fn mapped(&self, offset: u64) -> (i32, u64) {
         (self.space.process.identity.pid, self.start + offset)
     }
+
+    /// Whether the address space has ended. Its page map reads as empty from then on, and only later do its pages lose it as one that maps
+    /// them (kernel/fork.c, `mmput`).
+    fn has_ended(&self) -> bool {
+        matches!(self.read(0, 1, &mut Vec::new()), Err(Halt::Ended))
+    }
+
     /// Reads `pages` entries from `offset` on.
     fn read<'b>(
         &self,

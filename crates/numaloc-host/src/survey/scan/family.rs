@@ -3,9 +3,12 @@
 //! A page that the kernel says is mapped once goes straight to the visitor. The others are joined in a [`FrameTable`]: a frame
 //! that as many mappings show as the kernel counts belongs to the target alone. Where processes share page tables, this
 //! count says nothing, and the survey has found out who maps the memory ([`Mappers`](numaloc_core::Mappers)).
+//!
+//! The counts are read after the page maps, so a process that ends in between is missing in them: with a stranger, it would add up to as
+//! many as there are mappings. So what is the target's alone counts as strangers' if one of the processes that showed it has ended by then.
 
 use super::{Halt, MappedView, Ownership, PageRun, Precision, Scanned, Scanner, table, uncounted};
-use crate::files::pagemap::Entries;
+use crate::files::{kpage::FrameFile, pagemap::Entries};
 use numaloc_core::{HUGE, PAGE, Pages};
 use std::ops::Range;
 
@@ -97,6 +100,7 @@ impl Scanner {
         let mut joined = std::mem::take(&mut self.table);
         while let Some((part, part_scan)) = parts.next() {
             joined.begin(((part.end - part.start) / PAGE) as usize);
+            let mut shown_by: Vec<MappedView<'_>> = Vec::new();
             for (index, mapping) in scanned.mappings.iter().enumerate() {
                 if part_scan != PartScan::Exact && joined.is_full() {
                     break;
@@ -105,6 +109,7 @@ impl Scanner {
                 let (start, mappers) = (mapping.start, scanned.mappers);
                 let view = MappedView { space, start, lookup: false, mappers };
                 let claim = scanned.claims.number(mapping.process);
+                let mut is_joined = false;
                 let result =
                     self.scan_one(view, part.clone(), buffer, &mut |run| match run.ownership {
                         // No other mapping shows it, so there is nothing to join.
@@ -112,8 +117,12 @@ impl Scanner {
                             joined.see(part.start, &run);
                             visit(PageRun { mapping: index, ..run })
                         }
-                        _ => joined.add(index, claim, part.start, &run),
+                        _ => {
+                            is_joined = true;
+                            joined.add(index, claim, part.start, &run)
+                        }
                     });
+                shown_by.extend(is_joined.then_some(view));
                 match result {
                     Err(Halt::Ended) => {} // the others may still have pages
                     result => result?,
@@ -121,72 +130,97 @@ impl Scanner {
             }
             let known = uncounted(scanned.mappers);
             let part_scan = known.map_or(part_scan, PartScan::Assumed);
-            let found = self.joined_runs(scanned, &joined, part.start, part_scan, visit);
+            let ownerships = self.ownerships(scanned, &joined, part.start, part_scan, &shown_by);
+            let found = match part_scan {
+                PartScan::Exact if ownerships.contains(&Some(Ownership::Family)) => {
+                    Some(Ownership::Family)
+                }
+                PartScan::Exact => ownerships.iter().flatten().next_back().copied(),
+                PartScan::Assumed(_) => None,
+            };
+            joined_runs(&joined, part.start, &ownerships, visit);
             parts.learn(joined.seen(), found);
         }
         self.table = joined;
         Ok(())
     }
 
-    /// Visits the pages that have been joined. After an exact look it returns the ownership to assume for similar
-    /// pages: `Family` if any page has it, else that of the last page.
-    fn joined_runs(
+    /// The ownership of each joined frame; `None` as in [`Self::ownership`].
+    fn ownerships(
         &mut self,
         scanned: &Scanned<'_>,
         joined: &table::FrameTable,
         begin: u64,
         part_scan: PartScan,
-        visit: &mut dyn FnMut(PageRun<'_>),
-    ) -> Option<Ownership> {
-        let bytes: Vec<u8> =
-            joined.frames().iter().flat_map(|frame| frame.entry.0.to_ne_bytes()).collect();
-        let entries = Entries::of(&bytes);
-        let (mut found, mut open): (_, Option<(PageRun<'_>, u32, usize)>) = (None, None);
-        for (number, frame) in joined.frames().iter().enumerate() {
-            let ownership = match part_scan {
-                PartScan::Exact => {
-                    let mapping = &scanned.mappings[frame.mapping as usize];
-                    let pid = scanned.spaces[mapping.process].process.identity.pid;
-                    let address = mapping.start + begin + u64::from(frame.index) * PAGE;
-                    self.ownership(frame.entry, frame.count.into(), (pid, address))
-                }
-                PartScan::Assumed(ownership) => Some(ownership),
-            };
-            let Some(ownership) = ownership else { continue };
-            if part_scan == PartScan::Exact && found != Some(Ownership::Family) {
-                found = Some(ownership);
-            }
-            if let Some((run, claims, first)) = &mut open
-                && number == *first + (run.bytes / PAGE) as usize
-                && begin + u64::from(frame.index) * PAGE == run.offset + run.bytes
-                && (run.mapping, run.node, run.ownership, *claims)
-                    == (frame.mapping as usize, frame.node, ownership, frame.claims)
-            {
-                run.bytes += PAGE;
-                continue;
-            }
-            if let Some((run, _, first)) = open.take() {
-                visit(PageRun {
-                    entries: entries.slice(first, (run.bytes / PAGE) as usize),
-                    ..run
-                });
-            }
-            let run = PageRun {
-                mapping: frame.mapping as usize,
-                offset: begin + u64::from(frame.index) * PAGE,
-                bytes: PAGE,
-                node: frame.node,
-                ownership,
-                claims: Some(joined.claims(frame)),
-                entries,
-                huge: false,
-            };
-            open = Some((run, frame.claims, number));
+        shown_by: &[MappedView<'_>],
+    ) -> Vec<Option<Ownership>> {
+        if let PartScan::Assumed(ownership) = part_scan {
+            return vec![Some(ownership); joined.frames().len()];
         }
-        if let Some((run, _, first)) = open {
-            visit(PageRun { entries: entries.slice(first, (run.bytes / PAGE) as usize), ..run });
+        // What was read ahead for an earlier part is older than these page maps.
+        self.counts.iter_mut().for_each(FrameFile::refresh);
+        let ownership = |frame: &table::Frame| {
+            let mapping = &scanned.mappings[frame.mapping as usize];
+            let pid = scanned.spaces[mapping.process].process.identity.pid;
+            let address = mapping.start + begin + u64::from(frame.index) * PAGE;
+            self.ownership(frame.entry, frame.count.into(), (pid, address))
+        };
+        let mut ownerships: Vec<_> = joined.frames().iter().map(ownership).collect();
+        let is_family = |found: &Option<Ownership>| *found == Some(Ownership::Family);
+        if ownerships.iter().any(is_family) && shown_by.iter().any(MappedView::has_ended) {
+            let families = ownerships.iter_mut().filter(|found| is_family(found));
+            families.for_each(|found| *found = Some(Ownership::Stranger));
         }
-        found
+        ownerships
+    }
+}
+
+/// Visits the frames that have been joined, each with its ownership. Those without one are left out.
+fn joined_runs(
+    joined: &table::FrameTable,
+    begin: u64,
+    ownerships: &[Option<Ownership>],
+    visit: &mut dyn FnMut(PageRun<'_>),
+) {
+    let bytes: Vec<u8> =
+        joined.frames().iter().flat_map(|frame| frame.entry.0.to_ne_bytes()).collect();
+    let entries = Entries::of(&bytes);
+    let mut open: Option<(PageRun<'_>, u32, usize)> = None;
+    for (number, (frame, ownership)) in joined.frames().iter().zip(ownerships).enumerate() {
+        let Some(ownership) = *ownership else { continue };
+        let offset = begin + u64::from(frame.index) * PAGE;
+        if let Some((run, claims, first)) = &mut open
+            && number == *first + (run.bytes / PAGE) as usize
+            && offset == run.offset + run.bytes
+            && (run.mapping, run.node, run.ownership, *claims)
+                == (frame.mapping as usize, frame.node, ownership, frame.claims)
+        {
+            run.bytes += PAGE;
+            continue;
+        }
+        let run = PageRun {
+            mapping: frame.mapping as usize,
+            offset,
+            bytes: PAGE,
+            node: frame.node,
+            ownership,
+            claims: Some(joined.claims(frame)),
+            entries,
+            huge: false,
+        };
+        close(open.replace((run, frame.claims, number)), entries, visit);
+    }
+    close(open, entries, visit);
+}
+
+/// Visits a run that is complete, with its own of all entries.
+fn close<'e>(
+    open: Option<(PageRun<'e>, u32, usize)>,
+    entries: Entries<'e>,
+    visit: &mut dyn FnMut(PageRun<'_>),
+) {
+    if let Some((run, _, first)) = open {
+        visit(PageRun { entries: entries.slice(first, (run.bytes / PAGE) as usize), ..run });
     }
 }
 

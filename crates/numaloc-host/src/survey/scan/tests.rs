@@ -83,6 +83,42 @@ fn of_a_family_one_may_end_and_none_may_be_unreadable() {
     assert!(matches!(scan(&fake, &spaces), Err(Error::Pages { pid: 300, .. })));
 }
 
+/// Two processes and a stranger map pages. If one of the two ends after its page map was read, the kernel counts two mappings, too.
+#[test]
+fn what_a_stranger_maps_stays_his_if_one_of_the_target_ends() {
+    const SHARED: u64 = 512;
+    let fake = Fake::new();
+    let entry = |page: u64| 1u64 << 63 | (page + 1);
+    let shared: Vec<u8> = (0..SHARED).flat_map(|page| entry(page).to_ne_bytes()).collect();
+    let path = |pid: i32| fake.path(&format!("proc/{pid}/pagemap"));
+    let spaces = [100, 200, 300].map(|pid| space(&fake, pid, Content::Pages(SHARED as usize)));
+    fake.write("proc/kpagecount", "");
+    let counts = 2u64.to_ne_bytes().repeat(2 * SHARED as usize);
+    fs::write(fake.path("proc/kpagecount"), counts).expect("a file");
+    let claims: Claims = spaces.iter().map(|_| Claim::default()).collect();
+    let mappings = [0, 1, 2].map(|process| Mapping { process, start: 0 });
+    let (pages, mappers) = (&Pages::All, Mappers::Counted);
+    let scanned = Scanned { spaces: &spaces, claims: &claims, mappings: &mappings, pages, mappers };
+    let owners = |ends: bool| {
+        for pid in [100, 200] {
+            fs::write(path(pid), &shared).expect("a file");
+        }
+        let mut found = Vec::new();
+        let mut visit = |run: PageRun<'_>| {
+            // Pages of the third process are visited before those that the others share.
+            if ends && run.mapping == 2 {
+                fs::write(path(200), "").expect("a file");
+            }
+            found.push((run.mapping, run.bytes / PAGE, run.ownership));
+        };
+        scanner(&fake).scan(&scanned, 0..SHARED * PAGE, &mut visit).expect("it scans");
+        found
+    };
+    let own = (2, SHARED, Ownership::Exclusive);
+    assert_eq!(owners(false), [own, (0, SHARED, Ownership::Family)]);
+    assert_eq!(owners(true), [own, (0, SHARED, Ownership::Stranger)]);
+}
+
 /// The table of frames does not know the memory of this process, and the kernel does.
 #[test]
 fn memory_that_came_online_later_is_found() {
