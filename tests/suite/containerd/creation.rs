@@ -150,11 +150,12 @@ fn one_container_is_exempt_from_numa_balancing() {
     host.assert_policy(&exempt.container, "local");
     host.assert_policy(&control.container, "default");
     // The scan is done by the threads themselves, by the CPU time that they use.
-    until("the kernel balances the control", || {
+    until("the kernel balances what it may", || {
         for redis in [&exempt, &control] {
             redis.reads_all();
         }
-        hint_faults(&control.container) > 1000
+        let is_scanned = |redis: &Redis| hint_faults(&redis.container) > 1000;
+        is_scanned(&control) && (host.is_new || is_scanned(&exempt))
     });
     let faults = hint_faults(&exempt.container);
     assert_eq!(faults == 0, host.is_new, "{faults}");
