@@ -149,8 +149,8 @@ const TOUCHED_MAX: usize = 4096;
 
 /// Touches the free memory of the nodes once. An emulated machine gets its memory from its host at the first touch, which takes
 /// longer than to move a page there.
-pub fn touch_all(nodes: [u32; 2]) -> Result<()> {
-    for node in nodes {
+pub fn touch_all(nodes: &[u32]) -> Result<()> {
+    for &node in nodes {
         let mib = (free_bytes(node) >> 20) as usize;
         let mib = mib.saturating_sub(SPARED).min(TOUCHED_MAX);
         drop(Holder::start(&Args { mib, memory_node: Some(node), ..Args::default() })?);

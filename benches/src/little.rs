@@ -57,7 +57,7 @@ impl Place {
 
 /// Measures all sizes, with the remote pages in one place and spread.
 pub fn run(args: &Args) -> Result<()> {
-    hold::touch_all([HOME, AWAY])?;
+    hold::touch_all(&[HOME, AWAY])?;
     let kernel = kernel()?;
     for &mib in &args.mib {
         let (cpu_node, memory_node) = (Some(HOME), Some(HOME));

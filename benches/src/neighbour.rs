@@ -95,7 +95,7 @@ fn compare(scene: &Scene<'_>, kernel: &str) -> Result<()> {
         again,
     ];
     let mut shown = movers.map(|mover| (mover, Vec::new()));
-    hold::touch_all([HOME, AWAY])?;
+    hold::touch_all(&[HOME, AWAY])?;
     // This move does not count: the programs are read from the disk.
     move_one(scene, &Mover::migratepages())?;
     for _ in 0..args.rounds {

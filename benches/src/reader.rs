@@ -71,7 +71,7 @@ struct Shown {
 pub fn run(args: &Args) -> Result<()> {
     let _off = Setting::set_if_present(NUMA_BALANCING, "0");
     let kernel = kernel()?;
-    hold::touch_all([HOME, AWAY])?;
+    hold::touch_all(&[HOME, AWAY])?;
     let file = OnDisk::new("numaloc-bench-read", args.file_mib as u64);
     let balanced = Mover::profile("balanced")?;
     let (mut empty, mut full) = (Vec::new(), Vec::new());

@@ -43,7 +43,7 @@ struct Shown {
 pub fn run(args: &Args) -> Result<()> {
     let _off = Setting::set_if_present(NUMA_BALANCING, "0");
     let kernel = kernel()?;
-    hold::touch_all([HOME, AWAY])?;
+    hold::touch_all(&[HOME, AWAY])?;
     let cache = Cache::new(args.mib + args.mib / 2)?;
     // Page cache moves only of files that somebody has open.
     let _in_use = File::open(cache.path())?;

@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<()> {
     println!("seconds until {:.0}% of {} MiB are local, kernel {kernel}", LOCAL * 100.0, args.mib);
     // The kernel's balancing would help every tool. It takes part as one of the tools itself.
     let _off = Setting::set_if_present(NUMA_BALANCING, "0");
-    hold::touch_all([HOME, AWAY])?;
+    hold::touch_all(&[HOME, AWAY])?;
     for pages in [Pages::Base, Pages::Huge] {
         if args.pages.is_none_or(|only| only == pages) {
             let case = match pages {

@@ -1,10 +1,13 @@
-//! How fast the memory of a process is interleaved over two nodes: by numalocctl, by the process itself with mbind(2), and by DAMON.
+//! How fast the memory of a process is interleaved over three nodes: by numalocctl, by the process itself with mbind(2), and by DAMON.
+//!
+//! It begins on a fourth node: mbind(2) moves only pages that are outside of the nodes that it names (mm/mempolicy.c, `queue_folio_required`),
+//! so it would leave memory where it is that begins on one of them.
 
 use crate::{
     damos::{self, Kdamond},
     figure::{Figure, kernel},
     hold::{self, Holder, Pages},
-    movers::{AWAY, HOME, Mover, both_nodes},
+    movers::Mover,
     print,
     subject::{DAMOS_DESTS, ITSELF},
 };
@@ -13,10 +16,14 @@ use numaloc_core::PAGE;
 use numaloc_tests::settings::{NUMA_BALANCING, Setting};
 use std::{
     io::{self, BufRead, Write},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
+/// Where the memory begins, and the nodes that it goes to.
+const FROM: u32 = 3;
+const NODES: [u32; 3] = [0, 1, 2];
 /// How long DAMON may take.
 const DAMON_MOST: Duration = Duration::from_secs(60);
 
@@ -37,7 +44,7 @@ pub fn spread(args: &hold::Args) -> Result<()> {
     for line in io::stdin().lock().lines() {
         line?;
         let begin = Instant::now();
-        regions.iter().try_for_each(|region| region.interleave(&[HOME, AWAY]))?;
+        regions.iter().try_for_each(|region| region.interleave(&NODES))?;
         println!("{}", begin.elapsed().as_nanos());
         io::stdout().flush()?;
     }
@@ -47,16 +54,19 @@ pub fn spread(args: &hold::Args) -> Result<()> {
 /// Measures base pages, then huge pages.
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
-    both_nodes()?;
+    ensure!(
+        Path::new("/sys/devices/system/node/node3").exists(),
+        "this takes four nodes; without --native there is a machine with them"
+    );
     let _off = Setting::set_if_present(NUMA_BALANCING, "0");
-    hold::touch_all([HOME, AWAY])?;
-    let ours = Mover::numalocctl("fast", "--profile=fast --place=interleave --nodes=0,1");
+    hold::touch_all(&[0, 1, 2, FROM])?;
+    let ours = Mover::numalocctl("fast", "--profile=fast --place=interleave --nodes=0-2");
     for (pages, name) in [(Pages::Base, "4 KiB pages"), (Pages::Huge, "THP")] {
         let (mut by_itself, mut by_us, mut by_damon) = (Vec::new(), Vec::new(), Vec::new());
         // The first round pays for free memory that is not in the state in which this case leaves it. It does not count.
         for round in 0..=args.rounds {
             let target = || {
-                let (cpu_node, memory_node) = (Some(HOME), Some(AWAY));
+                let (cpu_node, memory_node) = (Some(NODES[0]), Some(FROM));
                 let args = hold::Args {
                     mib: args.mib,
                     pages,
@@ -108,7 +118,7 @@ fn damon(holder: &Holder) -> Result<Option<Duration>> {
         return Ok(None);
     }
     let begin = Instant::now();
-    let Some(_kdamond) = Kdamond::interleave(holder.pid(), &[HOME, AWAY])? else { return Ok(None) };
+    let Some(_kdamond) = Kdamond::interleave(holder.pid(), &NODES)? else { return Ok(None) };
     while begin.elapsed() < DAMON_MOST {
         // DAMON looks at its schemes each 100 ms.
         thread::sleep(Duration::from_millis(20));
@@ -120,12 +130,13 @@ fn damon(holder: &Holder) -> Result<Option<Duration>> {
     Ok(None)
 }
 
-/// Whether each node has half of the pages, to within a hundredth.
+/// Whether each node has its third of the pages, to within a hundredth of all.
 fn is_spread(nodes: &[(u32, u64)], all: u64) -> bool {
-    nodes.len() == 2 && nodes.iter().all(|&(_, pages)| pages.abs_diff(all / 2) <= all / 100)
+    let of = |node| nodes.iter().find(|&&(on, _)| on == node).map_or(0, |&(_, pages)| pages);
+    NODES.iter().all(|&node| of(node).abs_diff(all / 3) <= all / 100)
 }
 
-/// Checks that each node has half of the memory, to within a hundredth, and that huge pages are whole.
+/// Checks that each node has a third of the memory, to within a hundredth, and that huge pages are whole.
 fn ensure_spread(holder: &Holder, mover: &str) -> Result<()> {
     let (nodes, all) = (holder.pages_by_node()?, holder.pages());
     ensure!(is_spread(&nodes, all), "{mover} has not spread it: {nodes:?}");

@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<()> {
     // The kernel's balancing would move pages of a busy process, too.
     let _off = Setting::set_if_present(NUMA_BALANCING, "0");
     let kernel = kernel()?;
-    hold::touch_all([HOME, AWAY])?;
+    hold::touch_all(&[HOME, AWAY])?;
     let wanted = |of| args.of.is_empty() || args.of.contains(&of);
     for (of, pages) in [(Of::Base, Pages::Base), (Of::Huge, Pages::Huge)] {
         if wanted(of) {

@@ -49,7 +49,7 @@ struct Subject {
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
     let all = [Pages::Base, Pages::Huge, Pages::Hugetlb, Pages::Mixed];
-    hold::touch_all([HOME, AWAY])?;
+    hold::touch_all(&[HOME, AWAY])?;
     for &mib in &args.mib {
         for pages in all.into_iter().filter(|of| args.pages.is_empty() || args.pages.contains(of)) {
             compare(args, mib, pages, &kernel)?;
