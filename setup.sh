@@ -19,7 +19,7 @@ packages=(
     # the application that the tests move, and the tool that they compare with
     redis-tools numactl
     # file systems of which tests move the page cache
-    btrfs-progs
+    btrfs-progs xfsprogs
     # applications that check their own memory, while the tests move it
     stress-ng stressapptest memtester
     # tests/containerd: what runc needs; containerd and runc themselves are unpacked and not installed, as they would start a service

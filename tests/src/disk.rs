@@ -7,6 +7,7 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
 };
 
 /// Drops the page cache that is clean.
@@ -38,18 +39,58 @@ pub fn cached_pages(path: &Path) -> Vec<(u64, u32)> {
     resident.iter().zip(status).map(|(&page, on)| (page as u64, node(on))).collect()
 }
 
+/// A file system of its own kind in a file on the disk, mounted as long as this value lives.
+#[derive(Debug)]
+pub struct Mounted {
+    image: PathBuf,
+    path: PathBuf,
+}
+
+impl Mounted {
+    /// Makes one of this size. The kernel has its module (tests/vm/run --module).
+    ///
+    /// # Panics
+    /// It cannot be made or mounted.
+    pub fn new(kind: &str, mib: u64) -> Self {
+        let image = Path::new("/mnt/disk").join(kind);
+        let path = Path::new("/mnt").join(kind);
+        File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("the disk has room");
+        fs::create_dir_all(&path).expect("the root file system is writable");
+        run(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image));
+        run(Command::new("mount").args(["-t", kind, "-o", "loop"]).args([&image, &path]));
+        Self { image, path }
+    }
+
+    /// Its topmost directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        run(Command::new("umount").arg(&self.path));
+        let _ = fs::remove_file(&self.image);
+    }
+}
+
+fn run(command: &mut Command) {
+    let status = command.stdout(Stdio::null()).status().expect("it starts");
+    assert!(status.success() || thread::panicking(), "{command:?}: {status}");
+}
+
 /// A file on the disk, removed at the end.
 #[derive(Debug)]
 pub struct OnDisk(PathBuf);
 
 impl OnDisk {
-    /// Names a file that does not exist yet.
-    pub fn named(name: &str) -> Self {
+    /// Names a file that does not exist yet: a path of another file system, or a name on the disk.
+    pub fn named(name: impl AsRef<Path>) -> Self {
         Self(Path::new("/mnt/disk").join(name))
     }
 
     /// Writes a file of this many MiB. None of it stays in page cache.
-    pub fn new(name: &str, mib: u64) -> Self {
+    pub fn new(name: impl AsRef<Path>, mib: u64) -> Self {
         let disk = Self::named(name);
         let mut file = File::create(&disk.0).expect("the disk has room");
         let block = vec![7; 1 << 20];

@@ -3,7 +3,7 @@
 use crate::{
     app::Layout,
     cli::{NOBODY, as_nobody, assert_refused, code, json, numalocctl},
-    disk::{OnDisk, cached_pages},
+    disk::{Mounted, OnDisk, cached_pages},
     scene::ballast,
     settings::Setting,
     truth::{Nodes, Truth, high_watermark_bytes},
@@ -51,7 +51,20 @@ fn assert_pieces(path: &Path, node: impl Fn(u64) -> u32) {
 #[test]
 fn cache_goes_to_a_node_is_spread_and_comes_back() {
     let _still = Setting::still_host();
-    let file = OnDisk::new("cached", 64);
+    goes_is_spread_and_comes_back(&OnDisk::new("cached", 64));
+}
+
+#[test]
+fn cache_of_xfs_and_btrfs_does_so_too() {
+    let _still = Setting::still_host();
+    for (kind, mib) in [("xfs", 320), ("btrfs", 256)] {
+        let mounted = Mounted::new(kind, mib);
+        goes_is_spread_and_comes_back(&OnDisk::new(mounted.path().join("cached"), 64));
+    }
+}
+
+/// Moves the cache of a file of 64 MiB.
+fn goes_is_spread_and_comes_back(file: &OnDisk) {
     file.read(0);
     let cached = file.cached();
     assert!(cached[&0] >= 60 * MIB, "the scene: {cached:?}");

@@ -2,16 +2,14 @@
 
 use crate::{
     app::{App, Layout, run},
+    disk::Mounted,
     engine::migrate,
     scene::{Scene, assert_complete, assert_left},
     settings::{Cgroup, Setting},
     truth::Truth,
 };
 use numaloc_core::{Options, Reason};
-use std::{
-    fs::{self, File},
-    os::unix::fs::MetadataExt,
-};
+use std::{fs, os::unix::fs::MetadataExt};
 
 const MIB: u64 = 1 << 20;
 
@@ -75,41 +73,18 @@ fn pages_that_a_stranger_maps_stay_unless_included() {
     });
 }
 
-/// A btrfs in a file, with two subvolumes.
-struct Btrfs;
-
-impl Btrfs {
-    const IMAGE: &str = "/mnt/disk/btrfs";
-    const MOUNT: &str = "/mnt/btrfs";
-
-    fn new() -> Self {
-        let image = File::create(Self::IMAGE).expect("the disk has room");
-        image.set_len(128 * MIB).expect("the disk has room");
-        run(&["mkfs.btrfs", "--quiet", Self::IMAGE]);
-        fs::create_dir_all(Self::MOUNT).expect("the root file system is writable");
-        run(&["mount", "-t", "btrfs", "-o", "loop", Self::IMAGE, Self::MOUNT]);
-        for name in ["a", "b"] {
-            run(&["btrfs", "subvolume", "create", &format!("{}/{name}", Self::MOUNT)]);
-        }
-        Self
-    }
-}
-
-impl Drop for Btrfs {
-    fn drop(&mut self) {
-        run(&["umount", Self::MOUNT]);
-        fs::remove_file(Self::IMAGE).expect("it was made");
-    }
-}
-
 /// Both files have the same inode, and maps shows the same device for them. Two processes map each, so that a survey looks at a part
 /// of their mappings only.
 #[test]
 fn files_of_two_subvolumes_of_a_btrfs_are_two() {
     const SIZE: u64 = 16 * MIB;
     let _balancing = Setting::numa_balancing(false);
-    let (btrfs, cgroup) = (Btrfs::new(), Cgroup::new("btrfs"));
-    let paths = ["a", "b"].map(|name| format!("{}/{name}/file", Btrfs::MOUNT));
+    let (btrfs, cgroup) = (Mounted::new("btrfs", 128), Cgroup::new("btrfs"));
+    let paths = ["a", "b"].map(|name| {
+        let subvolume = format!("{}/{name}", btrfs.path().display());
+        run(&["btrfs", "subvolume", "create", &subvolume]);
+        format!("{subvolume}/file")
+    });
     let app = |path: &String, options: &str, node| {
         let layout = Layout::remote(&[&format!("file:{path}:16M{options}")]).memory_on(node);
         layout.load("idle").within(cgroup.path()).start("app")
