@@ -1,7 +1,13 @@
-//! Asks containerd for its version, which is all that this program asks it.
+//! Asks containerd for its version, which is all that this program asks it, and runc for its features.
 
-use containerd::services::version::version_client::VersionClient;
-use std::{error::Error, io, path::Path, time::Duration};
+use containerd::{WITH_MEMORY_POLICIES, services::version::version_client::VersionClient};
+use std::{
+    error::Error,
+    io,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 use tokio::{net::UnixStream, runtime::Builder, time::timeout};
 use tonic::transport::Endpoint;
 
@@ -54,9 +60,40 @@ async fn asked(socket: &Path) -> Result<String, Box<dyn Error>> {
     Ok(answer.into_inner().version)
 }
 
+/// Whether runc sets the memory policies that this containerd passes on: what `runc features` says. `None`: containerd passes none on, or
+/// there is no runc where containerd looks for it (PATH), or one before 1.1, which does not say.
+pub fn sets_memory_policies(containerd: &RuntimeAnswer) -> Option<bool> {
+    let RuntimeAnswer::Version(version) = containerd else { return None };
+    containerd::version(version).filter(|version| *version >= WITH_MEMORY_POLICIES)?;
+    let output = Command::new("runc").arg("features").stdin(Stdio::null()).output().ok()?;
+    has_memory_policy(&output.stdout)
+}
+
+/// As the OCI's runtime-spec has it (features-linux.md, `memoryPolicy`).
+fn has_memory_policy(features: &[u8]) -> Option<bool> {
+    let features: serde_json::Value = serde_json::from_slice(features).ok()?;
+    Some(features.get("linux")?.get("memoryPolicy").is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runc_says_whether_it_has_memory_policies() {
+        for (features, expected) in [
+            (r#"{"linux":{"memoryPolicy":{"modes":["MPOL_LOCAL"]}}}"#, Some(true)),
+            (r#"{"linux":{"namespaces":["cgroup"]}}"#, Some(false)),
+            ("{}", None),
+            ("No help topic for 'features'", None),
+        ] {
+            assert_eq!(has_memory_policy(features.as_bytes()), expected, "{features}");
+        }
+        for other in [RuntimeAnswer::Absent, RuntimeAnswer::Version("2.3.9".into())] {
+            assert_eq!(sets_memory_policies(&other), None);
+        }
+    }
+
     use std::os::unix::net::UnixListener;
 
     const SHORT: Duration = Duration::from_millis(200);

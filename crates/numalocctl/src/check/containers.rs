@@ -17,6 +17,8 @@ pub struct ContainersState {
     pub nri: UnixSocket,
     /// containerd, in its usual place.
     pub containerd: RuntimeAnswer,
+    /// Whether its runc sets memory policies, if that is known.
+    pub runc_sets_policies: Option<bool>,
     /// By which way the containers were told that the daemon knows, as numaloc-nri names it; `None`: it knows none, or was not asked.
     pub told_by: Option<String>,
 }
@@ -24,7 +26,7 @@ pub struct ContainersState {
 /// Whether NRI can be used, and what is used.
 pub fn containers(found: &Findings) -> Check {
     const NAME: &str = "containers";
-    let ContainersState { nri, containerd, told_by } = &found.containers;
+    let ContainersState { nri, containerd, runc_sets_policies, told_by } = &found.containers;
     let in_use = match told_by.as_deref() {
         None => "",
         Some("nri") => "; told to the daemon by NRI",
@@ -42,9 +44,12 @@ pub fn containers(found: &Findings) -> Check {
         _ => None,
     };
     if *nri == UnixSocket::Listens {
-        let without = match version {
-            Some(version) if version < WITH_MEMORY_POLICIES => {
+        let without = match (version, runc_sets_policies) {
+            (Some(version), _) if version < WITH_MEMORY_POLICIES => {
                 ", which sets no memory policies for new containers (2.4 and later do)"
+            }
+            (_, Some(false)) => {
+                ", a runc that sets no memory policies for new containers (1.4 and later do)"
             }
             _ => "",
         };
@@ -93,7 +98,10 @@ mod tests {
         told_by: Option<&str>,
     ) -> (&'static str, String, String) {
         let told_by = told_by.map(str::to_owned);
-        let containers = ContainersState { nri, containerd, told_by };
+        checked(ContainersState { nri, containerd, runc_sets_policies: Some(true), told_by })
+    }
+
+    fn checked(containers: ContainersState) -> (&'static str, String, String) {
         let check = super::containers(&Findings { containers, ..crate::check::tests::good() });
         (check.level.name(), check.found, check.advice.unwrap_or_default())
     }
@@ -138,6 +146,13 @@ mod tests {
         );
         let (_, found, _) = said(UnixSocket::Listens, version("v2.4.2"), Some("nri"));
         assert_eq!(found, "NRI listens, containerd 2.4.2; told to the daemon by NRI");
+        let (nri, containerd) = (UnixSocket::Listens, version("v2.4.2"));
+        let told_by = Some("nri".to_owned());
+        let old_runc =
+            ContainersState { nri, containerd, runc_sets_policies: Some(false), told_by };
+        let (level, found, _) = checked(old_runc);
+        let expected = "NRI listens, containerd 2.4.2, a runc that sets no memory policies for new containers (1.4 and later do); told to the daemon by NRI";
+        assert_eq!((level, &*found), ("ok", expected));
         let by_events = Some("containerd");
         let (level, found, advice) = said(UnixSocket::Listens, version("v2.1.9"), by_events);
         assert_eq!(level, "warning");

@@ -58,6 +58,7 @@ pub fn good() -> Findings {
         containers: ContainersState {
             nri: UnixSocket::Listens,
             containerd: RuntimeAnswer::Version("v2.1.9".into()),
+            runc_sets_policies: None,
             told_by: Some("nri".into()),
         },
         dsa: Found::default(),
@@ -87,6 +88,7 @@ fn bad() -> Findings {
     let containers = ContainersState {
         nri: UnixSocket::Absent,
         containerd: RuntimeAnswer::Version("1.7.24".into()),
+        runc_sets_policies: None,
         told_by: None,
     };
     let device = Device { name: "dsa0".into(), ..Device::default() };

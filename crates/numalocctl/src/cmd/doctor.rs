@@ -24,9 +24,12 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
     let topology = topology::by_hwloc(roots);
     let node = topology.as_ref().ok().and_then(|topology| topology.with_memory().iter().next());
     let (daemon, told_by) = daemon(cli, around);
+    let socket = roots.run.join("containerd/containerd.sock");
+    let containerd = container_runtime::ask(&socket, PATIENCE);
     let containers = ContainersState {
         nri: unix_socket(roots, "nri/nri.sock"),
-        containerd: container_runtime::ask(&roots.run.join("containerd/containerd.sock"), PATIENCE),
+        runc_sets_policies: container_runtime::sets_memory_policies(&containerd),
+        containerd,
         told_by,
     };
     let found = Findings {
