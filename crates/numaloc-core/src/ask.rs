@@ -1,6 +1,7 @@
 //! What a request may choose: which memory moves, how gently, and what goes first.
 
 pub mod compact;
+pub mod glob;
 pub mod heat;
 pub mod home_rule;
 pub mod map_rule;

@@ -97,6 +97,7 @@ mod views;
 
 pub use ask::{
     compact::{self, Compact},
+    glob::{Glob, covers_cgroup},
     heat::{self, Heat, HeatSource, Sightings},
     home_rule::{self, HomeRule},
     map_rule::{

@@ -40,7 +40,7 @@ pub enum Target {
         /// The boot in which it started, as in /proc/sys/kernel/random/boot_id.
         boot_id: String,
     },
-    /// A cgroup with its children: a path below the mount point, as in /proc/PID/cgroup.
+    /// A cgroup with its children: a path below the mount point, as in /proc/PID/cgroup. Or all that match it, if a component is a glob.
     Cgroup(String),
     /// A systemd unit; a name without a suffix is a service's.
     Unit(String),

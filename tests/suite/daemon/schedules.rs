@@ -1,7 +1,13 @@
 //! Schedules on real processes.
 
 use super::*;
-use crate::{cli::numalocctl, scene::Scene};
+use crate::{
+    app::{App, Layout},
+    cli::numalocctl,
+    scene::Scene,
+    settings::{Cgroup, Setting},
+    truth::Truth,
+};
 
 fn every(pid: i32, seconds: i64) -> v1::CreateScheduleRequest {
     let schedule = v1::Schedule {
@@ -37,6 +43,41 @@ fn memory_that_is_pushed_away_comes_back_again_and_again() {
     let delete = v1::DeleteScheduleRequest { name, ..Default::default() };
     client.runtime.block_on(client.schedules().delete_schedule(delete)).unwrap();
     scene.finish();
+}
+
+/// What an operator writes for the containers of Docker or Podman: each that is pinned comes home, whenever it is started, without a
+/// request by anybody.
+#[test]
+fn a_schedule_of_a_file_follows_all_cgroups_that_match() {
+    let _still = Setting::still_host();
+    let config = r#"
+        [[schedule]]
+        name = "containers"
+        interval = "1s"
+        spec.target.cgroups = ["/numaloc-docker-*.scope"]
+    "#;
+    let daemon = Daemon::with(config);
+    let cgroups = ["docker-1.scope", "docker-2.scope", "podman-1.scope"].map(Cgroup::new);
+    let app = |cgroup: &Cgroup, name: &str, cpus: &str| {
+        Layout::remote(&["anon:8M"]).on(cpus).within(cgroup.path()).start(name)
+    };
+    let nodes = |app: &App| Truth::of(app.pid()).region(app.range("anon"));
+    let is_home = |app: &App| nodes(app).get(&0).copied() == Some(8 * MIB);
+    let unpinned = app(&cgroups[0], "unpinned", "");
+    let of_another = app(&cgroups[2], "of-another", "0");
+    let first = app(&cgroups[0], "first", "0");
+    until("the first comes home", || is_home(&first));
+    let second = app(&cgroups[1], "second", "0");
+    until("one that is started later comes home", || is_home(&second));
+    for app in [&unpinned, &of_another] {
+        assert_eq!(nodes(app), [(1, 8 * MIB)].into());
+    }
+    let output = numalocctl(&["--endpoint", &daemon.endpoint(), "schedules", "ls"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("/numaloc-docker-*.scope"), "{text}");
+    for app in [unpinned, of_another, first, second] {
+        drop(app);
+    }
 }
 
 #[test]

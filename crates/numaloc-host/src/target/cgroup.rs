@@ -1,7 +1,7 @@
 //! Cgroups: v1, v2 and both at once (hybrid), found below one mount point.
 
 use crate::{Error, Roots, files::read, target::process};
-use numaloc_core::{NodeId, PAGE};
+use numaloc_core::{Glob, NodeId, PAGE};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -10,10 +10,11 @@ use std::{
 };
 
 /// The processes of a cgroup and of its children. `path` may begin with a slash, with the mount point, or with the
-/// mount point and a v1 hierarchy.
+/// mount point and a v1 hierarchy. If there is no such cgroup, `*` and `?` in a component stand for other characters, and all cgroups
+/// that match are meant.
 pub(crate) fn processes(roots: &Roots, path: &str) -> Result<BTreeSet<i32>, Error> {
-    for directory in find(roots, path)? {
-        let processes = below(roots, directory)?;
+    for directories in find(roots, path)? {
+        let processes = below(roots, directories)?;
         // Under v1 a cgroup may exist in one hierarchy while its processes are listed in another one.
         if !processes.is_empty() {
             return Ok(processes);
@@ -22,12 +23,19 @@ pub(crate) fn processes(roots: &Roots, path: &str) -> Result<BTreeSet<i32>, Erro
     Ok(BTreeSet::new())
 }
 
-/// Resident bytes of a cgroup and its children by node, anonymous and of files, as memory.numa_stat counts them.
-/// None when there is no such cgroup or its memory is not accounted.
+/// Resident bytes of a cgroup and its children by node, anonymous and of files, as memory.numa_stat counts them; of all cgroups that are
+/// meant, as in [`processes`]. None when there is no such cgroup or its memory is not accounted.
 pub fn numa_stat(roots: &Roots, path: &str) -> Option<BTreeMap<NodeId, u64>> {
     let read = |directory: PathBuf| fs::read_to_string(directory.join("memory.numa_stat")).ok();
-    let text = find(roots, path).ok()?.into_iter().find_map(read)?;
-    Some(parse_numa_stat(&text))
+    let texts = |directories: Vec<PathBuf>| -> Vec<String> {
+        directories.into_iter().filter_map(read).collect()
+    };
+    let texts = find(roots, path).ok()?.into_iter().map(texts).find(|texts| !texts.is_empty())?;
+    let mut nodes = BTreeMap::new();
+    for (node, bytes) in texts.iter().flat_map(|text| parse_numa_stat(text)) {
+        *nodes.entry(node).or_default() += bytes;
+    }
+    Some(nodes)
 }
 
 /// v2: one line for each kind, in bytes. v1: in pages; `hierarchical_total` includes the children.
@@ -82,8 +90,9 @@ pub(crate) fn unified(roots: &Roots, path: &str) -> Option<PathBuf> {
     Some(unified_root(roots)?.join(path.trim_start_matches('/')))
 }
 
-/// The directories of a cgroup, one per hierarchy that has it, in the order in which they are to be asked.
-fn find(roots: &Roots, path: &str) -> Result<Vec<PathBuf>, Error> {
+/// The directories of a cgroup, or of all that match: those of each hierarchy that has any, in the order in which hierarchies are to be
+/// asked.
+fn find(roots: &Roots, path: &str) -> Result<Vec<Vec<PathBuf>>, Error> {
     let root = &roots.cgroup;
     let outside = || Error::CgroupOutside { path: path.into(), root: root.clone() };
     let below_mount = Path::new(path).strip_prefix(root).ok();
@@ -105,6 +114,7 @@ fn find(roots: &Roots, path: &str) -> Result<Vec<PathBuf>, Error> {
     for hierarchy in whole.into_iter().chain(hierarchies(root)) {
         let directory = hierarchy.join(&relative);
         if !is_cgroup(&directory) {
+            found.extend(Some(matching(&hierarchy, &relative)).filter(|all| !all.is_empty()));
             continue;
         }
         let inside = |directory: PathBuf| {
@@ -113,13 +123,37 @@ fn find(roots: &Roots, path: &str) -> Result<Vec<PathBuf>, Error> {
         if !fs::canonicalize(&directory).is_ok_and(inside) {
             return Err(outside());
         }
-        found.push(directory);
+        found.push(vec![directory]);
     }
     if found.is_empty() {
         let elsewhere = below_mount.is_none() && path.starts_with('/') && Path::new(path).exists();
         return Err(if elsewhere { outside() } else { missing() });
     }
     Ok(found)
+}
+
+/// The cgroups of a hierarchy whose paths match one with globs, in ascending order; none for a path without. Symbolic links are not
+/// followed.
+fn matching(hierarchy: &Path, relative: &Path) -> Vec<PathBuf> {
+    let parts = relative.iter().filter_map(|part| part.to_str());
+    if !parts.clone().any(Glob::is_pattern) {
+        return Vec::new();
+    }
+    let is_own = |directory: &PathBuf| {
+        let is_directory = fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir());
+        is_directory && is_cgroup(directory)
+    };
+    parts.fold(vec![hierarchy.to_path_buf()], |above, part| {
+        let glob = Glob::new(part);
+        let below = above.into_iter().flat_map(|above| match Glob::is_pattern(part) {
+            true => {
+                let matching = |name: &str| glob.matches(name).then(|| name.to_owned());
+                read::entries(&above, matching).into_values().collect()
+            }
+            false => vec![above.join(part)],
+        });
+        below.filter(is_own).collect()
+    })
 }
 
 /// The mounted hierarchies: with v2 alone, that one; else those of v1 and the v2 one beside them, cpuset first, then
@@ -144,10 +178,9 @@ fn is_cgroup(directory: &Path) -> bool {
     directory.join("cgroup.procs").exists()
 }
 
-/// The processes in a cgroup's directory and in all below it. What is removed meanwhile is left out.
-fn below(roots: &Roots, directory: PathBuf) -> Result<BTreeSet<i32>, Error> {
+/// The processes in the directories of cgroups and in all below them. What is removed meanwhile is left out.
+fn below(roots: &Roots, mut directories: Vec<PathBuf>) -> Result<BTreeSet<i32>, Error> {
     let mut processes = BTreeSet::new();
-    let mut directories = vec![directory];
     while let Some(directory) = directories.pop() {
         processes.extend(direct(roots, &directory)?);
         let entries = fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok);

@@ -19,7 +19,8 @@ pub struct TargetArgs {
     /// Processes by pid; several with commas or white space, or by repeating the option.
     #[arg(long, value_name = "PID", value_parser = parse_pids, allow_hyphen_values = true)]
     pub pid: Vec<Pids>,
-    /// All processes of a cgroup and its children: its path as in /proc/PID/cgroup (repeatable).
+    /// All processes of a cgroup and its children: its path as in /proc/PID/cgroup, in which * and ? stand for other characters of a
+    /// name, and all cgroups that match are meant (repeatable).
     #[arg(long, value_name = "PATH")]
     pub cgroup: Vec<String>,
     /// All processes of a systemd unit (repeatable).

@@ -1,6 +1,7 @@
 //! The document of `explain`: what the daemon has to do with a target.
 
 use numaloc_api::v1;
+use numaloc_core::covers_cgroup;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -82,14 +83,8 @@ impl Sought {
             false => format!("{unit}.service"),
         };
         let units: BTreeSet<_> = self.target.units.iter().map(service).collect();
-        let is_around = |outer: &String| {
-            let outer = outer.trim_end_matches('/');
-            self.target.cgroups.iter().any(|inner| {
-                inner
-                    .strip_prefix(outer)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            })
-        };
+        let is_around =
+            |outer: &String| self.target.cgroups.iter().any(|inner| covers_cgroup(outer, inner));
         let shares = |ours: &[String], theirs: &[String]| ours.iter().any(|it| theirs.contains(it));
         other.cgroups.iter().any(is_around)
             || other.units.iter().any(|unit| units.contains(&service(unit)))

@@ -3,7 +3,7 @@
 use super::parts::{NodeBytes, ids, node_bytes};
 use numaloc_api::timestamp;
 use numaloc_core::{
-    NodeId, NodeSet,
+    NodeId, NodeSet, covers_cgroup,
     live::{GroupNow, NodeNow, ProcessNow, Seen, Snapshot},
     rotation::FIRST,
 };
@@ -145,15 +145,12 @@ impl Moving {
 
     /// A cgroup that it names, or one below it. Units are the cgroups of that name (systemd's naming of unit cgroups).
     fn has_cgroup(&self, cgroup: &str) -> bool {
-        let below = |named: &String| {
-            let rest = cgroup.strip_prefix(named.trim_end_matches('/'));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
         let is_unit = |part: &str| {
             self.units.contains(part)
                 || part.strip_suffix(".service").is_some_and(|name| self.units.contains(name))
         };
-        self.cgroups.iter().any(below) || cgroup.split('/').any(is_unit)
+        self.cgroups.iter().any(|named| covers_cgroup(named, cgroup))
+            || cgroup.split('/').any(is_unit)
     }
 }
 

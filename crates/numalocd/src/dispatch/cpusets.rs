@@ -2,6 +2,7 @@
 
 use super::{agenda::Changed, dispatcher::Dispatcher};
 use numaloc_api::value::{Schedule, ScheduleState, WorkloadId};
+use numaloc_core::{Glob, covers_cgroup};
 use numaloc_host::Target as HostTarget;
 use std::{collections::BTreeSet, ops::Bound};
 use tokio::time::Instant;
@@ -52,6 +53,9 @@ impl Dispatcher {
         };
         let is_one = |top: &String| {
             let below = format!("{}/", top.trim_end_matches('/'));
+            if Glob::is_pattern(top) {
+                return cgroups.iter().any(|cgroup| covers_cgroup(top, cgroup));
+            }
             cgroups.contains(top)
                 || cgroups
                     .range(below.clone()..)

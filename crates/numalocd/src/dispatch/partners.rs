@@ -10,7 +10,7 @@ use crate::{
     order::{Member, Offer, Offers},
 };
 use numaloc_api::value::{Limits, MigrationSpec, QosClass, Target, Workload};
-use numaloc_core::MakeRoom;
+use numaloc_core::{Glob, MakeRoom, covers_cgroup};
 use numaloc_executor::RunLimits;
 use numaloc_host::Target as HostTarget;
 use std::{
@@ -108,7 +108,9 @@ fn meets(cgroups: &BTreeSet<String>, cgroup: &str) -> bool {
     let mut ancestors = above.chain([path]);
     let below = format!("{path}/");
     let after = (Bound::Included(below.as_str()), Bound::Unbounded);
+    let is_pattern = |path: &&String| Glob::is_pattern(path);
     cgroups.contains("/")
+        || cgroups.iter().filter(is_pattern).any(|pattern| covers_cgroup(pattern, path))
         || ancestors.any(|top| cgroups.contains(top))
         || cgroups.range::<str, _>(after).next().is_some_and(|path| path.starts_with(&below))
 }
@@ -127,6 +129,8 @@ mod tests {
             assert!(!meets(&cgroups, cgroup), "{cgroup}");
         }
         assert!(meets(&["/".to_owned()].into(), "/any"));
+        let globs = ["/a/b*".to_owned()].into();
+        assert!(meets(&globs, "/a/bb/c") && !meets(&globs, "/a/c"));
         assert!(!meets(&BTreeSet::new(), "/any"));
     }
 }

@@ -28,16 +28,43 @@ fn v2_with_children_however_the_path_is_written() {
 }
 
 #[test]
+fn all_that_match_are_meant_unless_one_is_called_so() {
+    let fake = v2();
+    for path in ["/a.sl*", "/a.slice/?", "/*/b", "a.*/b/"] {
+        assert_eq!(pids(&fake, path), [11, 12, 13], "{path}");
+    }
+    assert_eq!(pids(&fake, "/*"), [11, 12, 13, 20]);
+    for path in ["/*/*/*/*", "/b*", "/a.slice/??", "/a.slice*/nowhere"] {
+        let error = processes(&fake.roots(), path).unwrap_err();
+        assert!(matches!(error, Error::NoCgroup { .. }), "{path}: {error}");
+    }
+    fake.write("cgroup/a.slice/b/memory.numa_stat", "anon N0=1 N1=2\n");
+    fake.write("cgroup/other/memory.numa_stat", "anon N1=4\n");
+    fake.write("cgroup/other2/cgroup.procs", "");
+    fake.write("cgroup/other2/memory.numa_stat", "file N1=8\n");
+    let sum = BTreeMap::from([(NodeId(1), 12)]);
+    assert_eq!(numa_stat(&fake.roots(), "/other*"), Some(sum));
+    fake.write("cgroup/*/cgroup.procs", "30\n");
+    assert_eq!(pids(&fake, "/*"), [30], "a cgroup may be called so");
+}
+
+#[test]
 fn paths_that_lead_out_are_refused() {
     let fake = v2();
     fake.write("secret/cgroup.procs", "1\n");
     symlink(fake.path("secret"), fake.path("cgroup/a.slice/link")).unwrap();
     let absolute = fake.path("secret").display().to_string();
-    for path in ["../secret", "/a.slice/../../secret", "a.slice/link", &absolute, "/etc"] {
+    let globs = ["/*/../../secret", "/../sec*"];
+    for path in ["../secret", "/a.slice/../../secret", "a.slice/link", &absolute, "/etc"]
+        .into_iter()
+        .chain(globs)
+    {
         let error = processes(&fake.roots(), path).unwrap_err();
         assert!(matches!(error, Error::CgroupOutside { .. }), "{path}: {error}");
     }
-    assert_eq!(pids(&fake, "/a.slice"), [11, 12, 13], "a link was followed");
+    for path in ["/a.slice", "/a.slice/*"] {
+        assert_eq!(pids(&fake, path), [11, 12, 13], "{path}: a link was followed");
+    }
 }
 
 #[test]
