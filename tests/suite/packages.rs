@@ -5,6 +5,7 @@
 mod manager;
 mod real;
 mod restart;
+mod runtimes;
 mod spread;
 
 use crate::{

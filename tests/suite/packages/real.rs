@@ -237,6 +237,10 @@ impl Load {
         Self(command.spawn().unwrap_or_else(|error| panic!("{program}: {error}")))
     }
 
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
     pub fn assert_runs(&mut self) {
         assert_eq!(self.0.try_wait().expect("a child"), None, "the load has ended");
     }

@@ -64,3 +64,51 @@ fn the_heap_of_a_jvm_is_balanced() {
     assert_halves(&heap.nodes, &output);
     jvm_goes_round();
 }
+
+/// The child of `perf bench` that has the memory, once it is all there.
+fn worker(bench: &Load) -> i32 {
+    let children = format!("/proc/{0}/task/{0}/children", bench.pid());
+    let mut found = None;
+    until("perf has its memory", || {
+        let text = fs::read_to_string(&children).unwrap_or_default();
+        let pids = text.split_whitespace().filter_map(|pid| pid.parse().ok());
+        found = pids.into_iter().find(|&pid| on(&largest(pid), 1) >= PERF_BYTES);
+        found.is_some()
+    });
+    found.expect("just found")
+}
+
+/// Bytes that all threads of `perf bench` use.
+const PERF_BYTES: u64 = 96 * MIB;
+
+/// Where the largest mapping of a process is.
+fn largest(pid: i32) -> Nodes {
+    let vmas = Truth::of(pid).vmas.into_iter().map(|vma| vma.nodes);
+    vmas.max_by_key(|nodes| nodes.values().sum::<u64>()).unwrap_or_default()
+}
+
+/// A program of others that reads and writes all of its memory again and again.
+#[test]
+fn perf_bench_numa_is_interleaved_while_it_runs() {
+    let _balancing = Setting::numa_balancing(false);
+    let _system = with_frames();
+    let one = format!(
+        "taskset -c {} perf bench numa mem -q -p 1 -t 2 -P 96 -s 900 -l 100000000",
+        cpus_of(1)
+    );
+    let words: Vec<&str> = one.split(' ').collect();
+    let mut bench = Load::new(words[0], &words[1..]);
+    let worker = worker(&bench);
+    let pid = worker.to_string();
+    // Its parent has a part of the memory mapped, too.
+    let parent = bench.pid().to_string();
+    let arguments = ["migrate", &parent, &pid, "--place", "interleave", "--nodes", "0,1"];
+    let output = run("/usr/bin/numalocctl", &arguments);
+    assert!(matches!(output.status.code(), Some(0 | 6)), "{output:?}");
+    // Its huge pages may be an odd number.
+    let nodes = largest(worker);
+    assert!(on(&nodes, 0).abs_diff(on(&nodes, 1)) <= 2 * MIB, "{nodes:?}: {output:?}");
+    bench.assert_runs();
+    // It has no parent to end with.
+    done("kill", &[&pid]);
+}

@@ -1,0 +1,148 @@
+//! Containers of Docker and of Podman, as Debian has them: who starts one names CPUs alone, and a schedule by the pattern of cgroups in a file
+//! brings its memory home. Nobody calls numaloc.
+
+use super::*;
+use crate::{
+    cpus::cpus_of,
+    settings::Setting,
+    truth::{Nodes, Truth, off},
+};
+
+const DROP_INS_OF_DAEMON: &str = "/etc/numaloc/conf.d";
+const SCHEDULE: &str = "/etc/numaloc/conf.d/50-containers.toml";
+/// Memory of the values of each server.
+const DATA: u64 = 24 * MIB;
+/// The image: nothing but names of this system's own directories, which containers mount.
+const IMAGE: &str = "numaloc.test/scene:1";
+
+/// Redis in a container. It is removed when this value is dropped.
+#[derive(Debug)]
+struct Server<'a> {
+    runtime: &'a [&'a str],
+    name: String,
+    port: &'static str,
+}
+
+impl<'a> Server<'a> {
+    /// On the CPUs of node 1, with memory from there. `options` are those of `run`.
+    fn start(
+        runtime: &'a [&'a str],
+        name: &str,
+        port: &'static str,
+        options: &[&'static str],
+    ) -> Self {
+        let cpus = format!("--cpuset-cpus={}", cpus_of(1));
+        let name = name.to_owned();
+        let run = ["run", "-d", "--name", &name, "--network", "host", "-v", "/usr:/usr:ro", &cpus];
+        let redis = ["redis-server", "--port", port, "--save", "", "--enable-debug-command", "yes"];
+        let server = Self { runtime, name: name.clone(), port };
+        server.does(&[&run[..], options, &[IMAGE], &redis].concat());
+        until("Redis answers", || run_redis(port, &["ping"]).status.success());
+        assert_eq!(server.redis(&["debug", "populate", "24576", "key", "1024"]), "OK");
+        server
+    }
+
+    fn does(&self, arguments: &[&str]) -> String {
+        done(self.runtime[0], &[&self.runtime[1..], arguments].concat()).trim().to_owned()
+    }
+
+    fn redis(&self, words: &[&str]) -> String {
+        let output = run_redis(self.port, words);
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    fn pid(&self) -> i32 {
+        self.does(&["inspect", "-f", "{{.State.Pid}}", &self.name]).parse().expect("a pid")
+    }
+
+    fn nodes(&self) -> Nodes {
+        Truth::of(self.pid()).without_files().all()
+    }
+
+    /// Gives it the CPUs of node 0, through systemd, as `docker update` does.
+    fn goes_to_node_0(&self) {
+        let cgroup = fs::read_to_string(format!("/proc/{}/cgroup", self.pid())).expect("it runs");
+        let mut parts = cgroup.trim().split('/');
+        let scope = parts.rfind(|part| part.ends_with(".scope")).expect("a scope").to_owned();
+        systemctl(&["set-property", "--runtime", &scope, &format!("AllowedCPUs={}", cpus_of(0))]);
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        // No panic here: the test may be panicking already.
+        run(self.runtime[0], &[&self.runtime[1..], &["rm", "-f", &self.name]].concat());
+    }
+}
+
+fn run_redis(port: &str, words: &[&str]) -> Output {
+    run("redis-cli", &[&["-p", port], words].concat())
+}
+
+/// Removes what an operator has written.
+struct Declared;
+
+impl Drop for Declared {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(SCHEDULE);
+        let _ = fs::remove_dir(DROP_INS_OF_DAEMON);
+    }
+}
+
+fn declared(cgroups: &str) -> Declared {
+    let text = format!(
+        "[[schedule]]\nname = \"containers\"\ninterval = \"2s\"\nspec.target.cgroups = [\"{cgroups}\"]\n"
+    );
+    fs::create_dir_all(DROP_INS_OF_DAEMON).expect("writable");
+    fs::write(SCHEDULE, text).expect("writable");
+    systemctl(&["reload", "numalocd.service"]);
+    Declared
+}
+
+/// Makes the image.
+fn import(runtime: &[&str]) {
+    let scene = "mkdir -p /tmp/scene/usr /tmp/scene/proc /tmp/scene/sys /tmp/scene/dev /tmp/scene/etc /tmp/scene/tmp && \
+                 for name in bin sbin lib lib64; do ln -sfn usr/$name /tmp/scene/$name; done && \
+                 tar -C /tmp/scene -cf /tmp/scene.tar .";
+    done("sh", &["-c", scene]);
+    done(runtime[0], &[&runtime[1..], &["import", "/tmp/scene.tar", IMAGE]].concat());
+}
+
+fn containers_come_home(runtime: &[&str], cgroups: &str) {
+    let _balancing = Setting::numa_balancing(false);
+    let system = System::new();
+    system.install(1, &["numaloc"]);
+    import(runtime);
+    let _declared = declared(cgroups);
+    let server = Server::start(runtime, "pinned", "7301", &[]);
+    // In a cgroup that the pattern does not match.
+    let beside = Server::start(runtime, "beside", "7302", &["--cgroup-parent=beside.slice"]);
+    let digest = server.redis(&["debug", "digest"]);
+    for server in [&server, &beside] {
+        let nodes = server.nodes();
+        assert!(off(&nodes, 0) >= DATA, "{}: {nodes:?}", server.name);
+        server.goes_to_node_0();
+    }
+    until("the container comes home", || off(&server.nodes(), 0) <= DATA / 8);
+    let nodes = beside.nodes();
+    assert!(off(&nodes, 0) >= DATA, "{nodes:?}");
+    assert_eq!(server.redis(&["debug", "digest"]), digest);
+    assert_eq!(server.redis(&["dbsize"]), "24576");
+}
+
+#[test]
+fn a_container_of_docker_comes_home_with_nobody_doing_anything() {
+    let plain =
+        r#"{"bridge": "none", "iptables": false, "ip6tables": false, "storage-driver": "vfs"}"#;
+    fs::create_dir_all("/etc/docker").expect("writable");
+    fs::write("/etc/docker/daemon.json", plain).expect("writable");
+    systemctl(&["start", "docker.service"]);
+    containers_come_home(&["docker"], "/system.slice/docker-*.scope");
+    systemctl(&["stop", "docker.service", "docker.socket", "containerd.service"]);
+}
+
+#[test]
+fn a_container_of_podman_comes_home_with_nobody_doing_anything() {
+    let podman = ["podman", "--storage-driver=vfs", "--cgroup-manager=systemd"];
+    containers_come_home(&podman, "/machine.slice/libpod-*.scope");
+}
