@@ -16,8 +16,8 @@ pub const DROPPED: &str = "balanced, cache dropped";
 pub const MOVED: &str = "balanced, cache moved";
 /// Of `spread`: the process moves its memory itself.
 pub const ITSELF: &str = "mbind by the process";
-/// Of `spread`: DAMON's scheme with two destinations.
-pub const DAMOS_DESTS: &str = "DAMOS, two dests";
+/// Of `spread`: DAMON's scheme with several destinations.
+pub const DAMOS_DESTS: &str = "DAMOS with dests";
 /// Of `families`.
 pub const ONE: &str = "one process of them";
 /// Of `families`.
