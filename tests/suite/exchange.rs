@@ -12,7 +12,7 @@ use numaloc_core::{Flows, MakeRoom, NodeId, Options, Reason, exchange::CHUNK};
 use numaloc_executor::{Control, Outcome, RunLimits};
 use numaloc_host::Target;
 use serde_json::Value;
-use std::{sync::atomic::Ordering::Relaxed, thread};
+use std::{sync::atomic::Ordering::Relaxed, thread, time::Duration};
 
 const MIB: u64 = 1 << 20;
 /// The application's memory, on node 1 at first.
@@ -25,6 +25,13 @@ const NEARLY: u64 = 12 * MIB;
 /// free.
 pub fn fill(node: u32, spared: u64) -> App {
     drop_cache();
+    // What is in the lists of other CPUs is no room yet, and comes back to the node once it is filled. Within seconds they are shorter.
+    for _ in 0..50 {
+        if unused_bytes(node).saturating_sub(free_bytes(node)) <= NEARLY {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
     let cache = node_bytes(node, "Inactive(file):");
     let spared = (spared + high_watermark_bytes(node)).saturating_sub(cache);
     ballast(node, spared)
