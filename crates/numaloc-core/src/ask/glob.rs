@@ -59,7 +59,10 @@ impl Glob {
 pub fn covers_cgroup(path: &str, cgroup: &str) -> bool {
     let parts = |path| str::split(path, '/').filter(|part| !part.is_empty());
     let mut found = parts(cgroup);
-    let is_meant = |part: &str, wanted: &str| part == wanted || Glob::new(wanted).matches(part);
+    let is_meant = |part: &str, wanted: &str| match Glob::is_pattern(wanted) {
+        true => Glob::new(wanted).matches(part),
+        false => part == wanted,
+    };
     parts(path).all(|wanted| found.next().is_some_and(|part| is_meant(part, wanted)))
 }
 

@@ -46,6 +46,7 @@ impl Dispatcher {
         let better = all()
             .filter(|known| matches!(known.spec.qos_class, Some(QosClass::Lsr | QosClass::Ls)));
         spared.extend(better.map(|known| known.spec.cgroup.clone()));
+        let spared = Spared::new(spared);
         let config = self.config();
         let mut creators = Creators::new(Grants::from(&*config));
         let labels = &target.labels;
@@ -57,7 +58,7 @@ impl Dispatcher {
             known.spec.qos_class == Some(QosClass::Be)
                 && owner.may_select(known)
                 && !is_named_if(target, known, || is_labelled(known))
-                && !meets(&spared, &known.spec.cgroup)
+                && !spared.meet(&known.spec.cgroup)
         });
         let offers = in_turns(fitting).into_iter().filter_map(|known| {
             let by = creators.get(&known.creator, known.creator_gid)?.authority.clone();
@@ -101,18 +102,32 @@ fn in_turns<'a>(workloads: impl Iterator<Item = &'a Arc<Workload>>) -> Vec<&'a A
     numbered.into_iter().map(|(_, workload)| workload).collect()
 }
 
-/// Whether one of `cgroups` is this one, above it or below it.
-fn meets(cgroups: &BTreeSet<String>, cgroup: &str) -> bool {
-    let path = cgroup.trim_end_matches('/');
-    let above = path.match_indices('/').map(|(at, _)| &path[..at]);
-    let mut ancestors = above.chain([path]);
-    let below = format!("{path}/");
-    let after = (Bound::Included(below.as_str()), Bound::Unbounded);
-    let is_pattern = |path: &&String| Glob::is_pattern(path);
-    cgroups.contains("/")
-        || cgroups.iter().filter(is_pattern).any(|pattern| covers_cgroup(pattern, path))
-        || ancestors.any(|top| cgroups.contains(top))
-        || cgroups.range::<str, _>(after).next().is_some_and(|path| path.starts_with(&below))
+/// Cgroups that make no room. Those that are patterns are few, and apart: paths are looked up.
+#[derive(Debug)]
+struct Spared {
+    cgroups: BTreeSet<String>,
+    patterns: Vec<String>,
+}
+
+impl Spared {
+    fn new(cgroups: BTreeSet<String>) -> Self {
+        let patterns = cgroups.iter().filter(|path| Glob::is_pattern(path)).cloned().collect();
+        Self { cgroups, patterns }
+    }
+
+    /// Whether one of them is this one, above it or below it.
+    fn meet(&self, cgroup: &str) -> bool {
+        let path = cgroup.trim_end_matches('/');
+        let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+        let mut ancestors = above.chain([path]);
+        let below = format!("{path}/");
+        let after = (Bound::Included(below.as_str()), Bound::Unbounded);
+        let mut later = self.cgroups.range::<str, _>(after);
+        self.cgroups.contains("/")
+            || ancestors.any(|top| self.cgroups.contains(top))
+            || later.next().is_some_and(|path| path.starts_with(&below))
+            || self.patterns.iter().any(|pattern| covers_cgroup(pattern, path))
+    }
 }
 
 #[cfg(test)]
@@ -121,16 +136,19 @@ mod tests {
 
     #[test]
     fn cgroups_meet_in_a_line() {
-        let cgroups: BTreeSet<String> = ["/a/b", "/c"].map(str::to_owned).into();
+        let spared = |cgroups: &[&str]| {
+            Spared::new(cgroups.iter().map(|&cgroup| cgroup.to_owned()).collect())
+        };
+        let some = spared(&["/a/b", "/c"]);
         for cgroup in ["/a", "/a/b", "/a/b/c", "/c/", "/c/d", "/"] {
-            assert!(meets(&cgroups, cgroup), "{cgroup}");
+            assert!(some.meet(cgroup), "{cgroup}");
         }
         for cgroup in ["/a/bb", "/ab", "/a/c", "/cc", "/d"] {
-            assert!(!meets(&cgroups, cgroup), "{cgroup}");
+            assert!(!some.meet(cgroup), "{cgroup}");
         }
-        assert!(meets(&["/".to_owned()].into(), "/any"));
-        let globs = ["/a/b*".to_owned()].into();
-        assert!(meets(&globs, "/a/bb/c") && !meets(&globs, "/a/c"));
-        assert!(!meets(&BTreeSet::new(), "/any"));
+        assert!(spared(&["/"]).meet("/any"));
+        let globs = spared(&["/a/b*"]);
+        assert!(globs.meet("/a/bb/c") && !globs.meet("/a/c"));
+        assert!(!spared(&[]).meet("/any"));
     }
 }

@@ -98,9 +98,11 @@ impl Scanner {
     ) -> Result<(), Halt> {
         let mut parts = PartSchedule::new(scanned, self.precision, range);
         let mut joined = std::mem::take(&mut self.table);
+        // The mappings that show joined pages of a part.
+        let mut shown_by: Vec<MappedView<'_>> = Vec::new();
         while let Some((part, part_scan)) = parts.next() {
             joined.begin(((part.end - part.start) / PAGE) as usize);
-            let mut shown_by: Vec<MappedView<'_>> = Vec::new();
+            shown_by.clear();
             for (index, mapping) in scanned.mappings.iter().enumerate() {
                 if part_scan != PartScan::Exact && joined.is_full() {
                     break;
