@@ -30,15 +30,17 @@ const OURS: &str = "numalocctl";
 /// The exit code of numalocctl when something has not moved. Whether that is so is read from numa_maps.
 const PARTLY: i32 = 6;
 
-/// Checks that this machine has both nodes.
+/// Checks that this machine has these nodes.
 ///
 /// # Errors
 /// A node is missing, or has no CPUs.
-pub fn both_nodes() -> Result<()> {
-    for node in [HOME, AWAY] {
+pub fn ensure_nodes(nodes: &[u32]) -> Result<()> {
+    for node in nodes {
         let path = format!("/sys/devices/system/node/node{node}/cpulist");
         let cpus = fs::read_to_string(&path).with_context(|| {
-            format!("{path}: nodes {HOME} and {AWAY} are needed; without --native there is a machine with both")
+            format!(
+                "{path}: nodes {nodes:?} are needed; without --native there is a machine with them"
+            )
         })?;
         ensure!(!cpus.trim().is_empty(), "node {node} has no CPUs");
     }
@@ -159,6 +161,15 @@ impl Mover {
 
     pub fn moves(&self) -> bool {
         !matches!(self.how, How::Nothing(_))
+    }
+
+    /// The node that all memory is on once it has run. `None`: on several, as its options place it.
+    pub fn destination(&self) -> Option<u32> {
+        let is_place = |option: &String| option.starts_with("--place");
+        match &self.how {
+            How::Numalocctl { options, .. } if options.iter().any(is_place) => None,
+            _ => Some(if self.moves() { HOME } else { AWAY }),
+        }
     }
 
     /// Brings all of a process's memory home. With `aside` the program runs on the other node's CPUs, unless it chooses its CPUs

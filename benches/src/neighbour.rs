@@ -11,7 +11,7 @@ mod server;
 use crate::{
     figure::{Figure, kernel, quantile},
     hold::{self, Holder, Pages},
-    movers::{AWAY, HOME, Mover, both_nodes},
+    movers::{AWAY, HOME, Mover, ensure_nodes},
     print,
 };
 use anyhow::{Result, ensure};
@@ -66,7 +66,7 @@ struct Scene<'a> {
 /// Measures base pages, then huge pages.
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
-    both_nodes()?;
+    ensure_nodes(&[HOME, AWAY])?;
     // The process that is moved sleeps, so balancing would only add noise.
     let _off = Setting::set_if_present(NUMA_BALANCING, "0");
     let server = Server::start(&args.nginx)?;

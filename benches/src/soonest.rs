@@ -8,7 +8,7 @@ mod sample;
 use crate::{
     figure::{Figure, kernel},
     hold::{self, Holder, Pages},
-    movers::{AWAY, HOME, both_nodes},
+    movers::{AWAY, HOME, ensure_nodes},
     print,
 };
 use anyhow::{Result, ensure};
@@ -69,7 +69,7 @@ pub fn write(args: &hold::Args) -> Result<()> {
 /// Measures base pages, then huge pages.
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
-    both_nodes()?;
+    ensure_nodes(&[HOME, AWAY])?;
     println!("seconds until {:.0}% of {} MiB are local, kernel {kernel}", LOCAL * 100.0, args.mib);
     // The kernel's balancing would help every tool. It takes part as one of the tools itself.
     let _off = Setting::set_if_present(NUMA_BALANCING, "0");

@@ -7,7 +7,7 @@ use crate::{
     damos::{self, Kdamond},
     figure::{Figure, kernel},
     hold::{self, Holder, Pages},
-    movers::Mover,
+    movers::{Mover, ensure_nodes},
     print,
     subject::{DAMOS_DESTS, ITSELF},
 };
@@ -16,7 +16,6 @@ use numaloc_core::PAGE;
 use numaloc_tests::settings::{NUMA_BALANCING, Setting};
 use std::{
     io::{self, BufRead, Write},
-    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -54,12 +53,10 @@ pub fn spread(args: &hold::Args) -> Result<()> {
 /// Measures base pages, then huge pages.
 pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
-    ensure!(
-        Path::new("/sys/devices/system/node/node3").exists(),
-        "this takes four nodes; without --native there is a machine with them"
-    );
+    let all = [NODES[0], NODES[1], NODES[2], FROM];
+    ensure_nodes(&all)?;
     let _off = Setting::set_if_present(NUMA_BALANCING, "0");
-    hold::touch_all(&[0, 1, 2, FROM])?;
+    hold::touch_all(&all)?;
     let ours = Mover::numalocctl("fast", "--profile=fast --place=interleave --nodes=0-2");
     for (pages, name) in [(Pages::Base, "4 KiB pages"), (Pages::Huge, "THP")] {
         let (mut by_itself, mut by_us, mut by_damon) = (Vec::new(), Vec::new(), Vec::new());
@@ -133,7 +130,7 @@ fn damon(holder: &Holder) -> Result<Option<Duration>> {
 /// Whether each node has its third of the pages, to within a hundredth of all.
 fn is_spread(nodes: &[(u32, u64)], all: u64) -> bool {
     let of = |node| nodes.iter().find(|&&(on, _)| on == node).map_or(0, |&(_, pages)| pages);
-    NODES.iter().all(|&node| of(node).abs_diff(all / 3) <= all / 100)
+    NODES.iter().all(|&node| of(node).abs_diff(all / NODES.len() as u64) <= all / 100)
 }
 
 /// Checks that each node has a third of the memory, to within a hundredth, and that huge pages are whole.

@@ -133,10 +133,7 @@ fn turn(mib: usize, pages: Pages, cache: Option<&Cache>, mover: &Mover) -> Resul
     let during = window(&mut holder)?;
     thread::sleep(IDLE);
     let after = window(&mut holder)?;
-    // What is placed otherwise is on more nodes in the end.
-    if !mover.name.contains("--place") {
-        holder.ensure_on(if mover.moves() { HOME } else { AWAY }, &mover.name)?;
-    }
+    mover.destination().map_or(Ok(()), |node| holder.ensure_on(node, &mover.name))?;
     Ok(Shown { turn, before, during, after })
 }
 
