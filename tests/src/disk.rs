@@ -1,13 +1,13 @@
 //! Files on the disk of the emulated machine, and page cache.
 
-use crate::{cpus::pinned, truth::Nodes};
+use crate::{cpus::pinned, run, truth::Nodes};
 use numaloc_sys::{FilePages, query_pages};
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
 };
 
 /// Drops the page cache that is clean.
@@ -56,8 +56,9 @@ impl Mounted {
         let path = Path::new("/mnt").join(kind);
         File::create(&image).and_then(|file| file.set_len(mib << 20)).expect("the disk has room");
         fs::create_dir_all(&path).expect("the root file system is writable");
-        run(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image));
-        run(Command::new("mount").args(["-t", kind, "-o", "loop"]).args([&image, &path]));
+        run(&[OsStr::new(&format!("mkfs.{kind}")), "-q".as_ref(), image.as_ref()]);
+        let mount = ["mount", "-t", kind, "-o", "loop"].map(OsStr::new);
+        run(&[&mount[..], &[image.as_ref(), path.as_ref()]].concat());
         Self { image, path }
     }
 
@@ -69,14 +70,9 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        run(Command::new("umount").arg(&self.path));
+        run(&["umount".as_ref(), self.path.as_os_str()]);
         let _ = fs::remove_file(&self.image);
     }
-}
-
-fn run(command: &mut Command) {
-    let status = command.stdout(Stdio::null()).status().expect("it starts");
-    assert!(status.success() || thread::panicking(), "{command:?}: {status}");
 }
 
 /// A file on the disk, removed at the end.

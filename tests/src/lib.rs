@@ -8,12 +8,25 @@ pub mod settings;
 pub mod truth;
 
 use std::{
+    ffi::OsStr,
+    fmt::Debug,
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 /// Longest wait for anything. It is long because emulation is slow; only a hang takes longer.
 pub const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Runs a command, whose output is not shown.
+///
+/// # Panics
+/// If it fails, unless the test has failed already.
+pub fn run(words: &[impl AsRef<OsStr> + Debug]) {
+    let mut command = Command::new(&words[0]);
+    let status = command.args(&words[1..]).stdout(Stdio::null()).status().expect("it starts");
+    assert!(status.success() || thread::panicking(), "{words:?}: {status}");
+}
 
 /// Polls `condition` until it holds.
 ///

@@ -1,6 +1,6 @@
 //! Starts the application under test and talks to it.
 
-pub use numaloc_tests::until;
+pub use numaloc_tests::{run, until};
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -21,16 +21,6 @@ use std::{
 /// An option of regions that are to stay where they are: eight words, spread over each page, tell their pages apart. To write and check
 /// all words of a full node takes longer than most tests.
 pub const FEW_WORDS: &str = "every=64";
-
-/// Runs a command, whose output is not shown.
-///
-/// # Panics
-/// If it fails, unless the test has failed already.
-pub fn run(words: &[&str]) {
-    let mut command = Command::new(words[0]);
-    let status = command.args(&words[1..]).stdout(Stdio::null()).status().expect("it starts");
-    assert!(status.success() || thread::panicking(), "{words:?}: {status}");
-}
 
 /// Processes that keep the CPUs of node 0 busy and do nothing else. `place` may change their layout.
 pub fn spinners(count: usize, place: impl FnOnce(Layout) -> Layout) -> Vec<App> {

@@ -1,5 +1,5 @@
-//! Containers of Docker and of Podman, as Debian has them: who starts one names CPUs alone, and a schedule by the pattern of cgroups in a file
-//! brings its memory home. Nobody calls numaloc.
+//! Containers of Debian's Docker and Podman: they are started with `--cpuset-cpus` alone, and the schedule of a file, which names the pattern
+//! of their cgroups, brings their memory home. No command of numaloc runs.
 
 use super::*;
 use crate::{
@@ -19,7 +19,7 @@ const IMAGE: &str = "numaloc.test/scene:1";
 #[derive(Debug)]
 struct Server<'a> {
     runtime: &'a [&'a str],
-    name: String,
+    name: &'a str,
     port: &'static str,
 }
 
@@ -27,15 +27,14 @@ impl<'a> Server<'a> {
     /// On the CPUs of node 1, with memory from there. `options` are those of `run`.
     fn start(
         runtime: &'a [&'a str],
-        name: &str,
+        name: &'a str,
         port: &'static str,
         options: &[&'static str],
     ) -> Self {
         let cpus = format!("--cpuset-cpus={}", cpus_of(1));
-        let name = name.to_owned();
-        let run = ["run", "-d", "--name", &name, "--network", "host", "-v", "/usr:/usr:ro", &cpus];
+        let run = ["run", "-d", "--name", name, "--network", "host", "-v", "/usr:/usr:ro", &cpus];
         let redis = ["redis-server", "--port", port, "--save", "", "--enable-debug-command", "yes"];
-        let server = Self { runtime, name: name.clone(), port };
+        let server = Self { runtime, name, port };
         server.does(&[&run[..], options, &[IMAGE], &redis].concat());
         until("Redis answers", || run_redis(port, &["ping"]).status.success());
         assert_eq!(server.redis(&["debug", "populate", "24576", "key", "1024"]), "OK");
@@ -52,7 +51,7 @@ impl<'a> Server<'a> {
     }
 
     fn pid(&self) -> i32 {
-        self.does(&["inspect", "-f", "{{.State.Pid}}", &self.name]).parse().expect("a pid")
+        self.does(&["inspect", "-f", "{{.State.Pid}}", self.name]).parse().expect("a pid")
     }
 
     fn nodes(&self) -> Nodes {
@@ -71,7 +70,7 @@ impl<'a> Server<'a> {
 impl Drop for Server<'_> {
     fn drop(&mut self) {
         // No panic here: the test may be panicking already.
-        run(self.runtime[0], &[&self.runtime[1..], &["rm", "-f", &self.name]].concat());
+        run(self.runtime[0], &[&self.runtime[1..], &["rm", "-f", self.name]].concat());
     }
 }
 
@@ -99,7 +98,7 @@ fn declared(cgroups: &str) -> Declared {
     Declared
 }
 
-/// Makes the image.
+/// Makes the image known to a runtime.
 fn import(runtime: &[&str]) {
     let scene = "mkdir -p /tmp/scene/usr /tmp/scene/proc /tmp/scene/sys /tmp/scene/dev /tmp/scene/etc /tmp/scene/tmp && \
                  for name in bin sbin lib lib64; do ln -sfn usr/$name /tmp/scene/$name; done && \

@@ -57,13 +57,14 @@ fn the_heap_of_a_jvm_is_balanced() {
     let jvm = jvm_on(1);
     let output = spread(&jvm, &["--place", "balance"]);
     // The heap is its largest mapping. What else it has is small, and changes while it runs.
-    let bytes = |nodes: &Nodes| nodes.values().sum::<u64>();
-    let vmas = Truth::of(jvm.pid()).vmas;
-    let heap = vmas.iter().max_by_key(|vma| bytes(&vma.nodes)).expect("it has memory");
-    assert!(bytes(&heap.nodes) >= 64 * MIB, "{heap:?}");
-    assert_halves(&heap.nodes, &output);
+    let heap = largest(jvm.pid());
+    assert!(heap.values().sum::<u64>() >= 64 * MIB, "{heap:?}");
+    assert_halves(&heap, &output);
     jvm_goes_round();
 }
+
+/// Bytes that all threads of `perf bench` use.
+const PERF_BYTES: u64 = 96 * MIB;
 
 /// The child of `perf bench` that has the memory, once it is all there.
 fn worker(bench: &Load) -> i32 {
@@ -78,9 +79,6 @@ fn worker(bench: &Load) -> i32 {
     found.expect("just found")
 }
 
-/// Bytes that all threads of `perf bench` use.
-const PERF_BYTES: u64 = 96 * MIB;
-
 /// Where the largest mapping of a process is.
 fn largest(pid: i32) -> Nodes {
     let vmas = Truth::of(pid).vmas.into_iter().map(|vma| vma.nodes);
@@ -92,12 +90,10 @@ fn largest(pid: i32) -> Nodes {
 fn perf_bench_numa_is_interleaved_while_it_runs() {
     let _balancing = Setting::numa_balancing(false);
     let _system = with_frames();
-    let one = format!(
-        "taskset -c {} perf bench numa mem -q -p 1 -t 2 -P 96 -s 900 -l 100000000",
-        cpus_of(1)
-    );
-    let words: Vec<&str> = one.split(' ').collect();
-    let mut bench = Load::new(words[0], &words[1..]);
+    let cpus = cpus_of(1);
+    let memory = ["-p", "1", "-t", "2", "-P", "96", "-s", "900", "-l", "100000000"];
+    let perf = ["-c", &cpus, "perf", "bench", "numa", "mem", "-q"];
+    let mut bench = Load::new("taskset", &[&perf[..], &memory].concat());
     let worker = worker(&bench);
     let pid = worker.to_string();
     // Its parent has a part of the memory mapped, too.
