@@ -15,7 +15,7 @@ pub fn drop_cache() {
     fs::write("/proc/sys/vm/drop_caches", "1").expect("root");
 }
 
-/// Where the cache of a file is: numbers of its pages, with their nodes. Reads nothing of it.
+/// Where the cache of a file is: numbers of its pages, with their nodes. Reads nothing of it. Leaves out pages that are being moved.
 ///
 /// # Panics
 /// It cannot be mapped.
@@ -35,8 +35,9 @@ pub fn cached_pages(path: &Path) -> Vec<(u64, u32)> {
     let addresses: Vec<u64> = resident.iter().map(address).collect();
     let mut status = vec![0; addresses.len()];
     query_pages(0, &addresses, &mut status).expect("they are ours");
-    let node = |node: i32| u32::try_from(node).expect("a node");
-    resident.iter().zip(status).map(|(&page, on)| (page as u64, node(on))).collect()
+    // A page that is on its way is on no node (-ENOENT).
+    let on = |(&page, node): (&usize, i32)| Some((page as u64, u32::try_from(node).ok()?));
+    resident.iter().zip(status).filter_map(on).collect()
 }
 
 /// A file system of its own kind in a file on the disk, mounted as long as this value lives.

@@ -6,6 +6,7 @@ mod compaction;
 mod disk;
 mod dsa;
 mod exchange;
+mod files;
 mod jobs;
 mod killed;
 mod live;
@@ -16,7 +17,7 @@ mod silent;
 mod turns;
 mod watchers;
 
-use crate::app::until;
+use crate::{app::until, cli};
 use numaloc_api::v1::{
     self, daemon_service_client::DaemonServiceClient, event_service_client::EventServiceClient,
     migration_service_client::MigrationServiceClient,
@@ -24,6 +25,7 @@ use numaloc_api::v1::{
 };
 use std::{
     env, fs,
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -114,6 +116,13 @@ impl Daemon {
         begin.elapsed()
     }
 
+    /// numalocctl as another user, with this daemon.
+    pub fn ctl_as(&self, uid: u32, arguments: &[&str]) -> Command {
+        let mut command = cli::command();
+        command.env("NUMALOC_ENDPOINT", self.endpoint()).args(arguments).uid(uid).gid(uid);
+        command
+    }
+
     /// The pid of the daemon.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
@@ -138,12 +147,9 @@ impl Daemon {
 
     /// Runs numalocctl as a client of this daemon.
     pub fn ctl(&self, arguments: &[&str]) -> std::process::Output {
-        let program = env::var_os("NUMALOCCTL").unwrap_or_else(|| "numalocctl".into());
-        Command::new(program)
-            .env("NUMALOC_ENDPOINT", self.endpoint())
-            .args(arguments)
-            .output()
-            .expect("it starts")
+        let mut command = cli::command();
+        command.env("NUMALOC_ENDPOINT", self.endpoint()).args(arguments);
+        command.output().expect("it starts")
     }
 
     pub fn client(&self) -> Client {

@@ -49,7 +49,7 @@ struct Desk {
 /// An aim with this target, and with the name that a client would use for it.
 fn aim(target: Target) -> Aim {
     let name = value::Target { units: ["a.service".to_owned()].into(), ..value::Target::default() };
-    Aim { members: vec![Member { target, name }], missing: Vec::new() }
+    Aim::of(vec![Member { target, name }])
 }
 
 /// An order that was sent.
@@ -250,7 +250,8 @@ fn an_order_that_is_dropped_moves_nothing() {
 #[test]
 fn memory_of_others_is_neither_found_nor_moved() {
     let (mut desk, scene) = (Desk::new(), Scene::remote(&["anon:32M"]));
-    let nobody = Authority::Of { uid: Some(NOBODY), cgroups: vec!["/numaloc-none".into()] };
+    let nobody =
+        Authority::Of { uid: Some(NOBODY), cgroups: vec!["/numaloc-none".into()], files: vec![] };
     let caller = caller(nobody.clone());
     let find = desk.engine.find(&caller, aim(target(&scene)), Options::default());
     let refusal = desk.runtime.block_on(find).expect_err("it is root's");
@@ -269,7 +270,7 @@ fn a_cgroup_that_was_given_may_be_moved() {
     let cgroup = Cgroup::new("orders");
     let (mut desk, scene) =
         (Desk::new(), Scene::of(Layout::remote(&["anon:32M"]).within(cgroup.path())));
-    let given = Authority::Of { uid: None, cgroups: vec!["/numaloc-orders".into()] };
+    let given = Authority::Of { uid: None, cgroups: vec!["/numaloc-orders".into()], files: vec![] };
     let caller = caller(given.clone());
     let find = desk.engine.find(&caller, aim(cgroup.target()), Options::default());
     let found = desk.runtime.block_on(find).expect("it may");

@@ -90,7 +90,11 @@ fn jobs() -> Result<Vec<Job>> {
         let nodes = host.topology.local_nodes(&process.cpus);
         Job {
             qos_class: CLASSES[[0, 1, 1, 1, 1, 1, 1, 2, 2, 2][random.usize(..10)]],
-            found: FoundTarget { processes: [process.identity].into(), nodes, members: Vec::new() },
+            found: FoundTarget {
+                processes: [process.identity].into(),
+                nodes,
+                ..FoundTarget::default()
+            },
             seconds: host.bytes(index) as f64 / 4.0 / RATE,
         }
     };

@@ -8,6 +8,7 @@ mod bounds;
 mod check;
 mod client;
 mod ended;
+mod files;
 mod labels;
 mod live;
 mod locality;

@@ -58,6 +58,8 @@ pub fn target() -> Target {
         labels: selector(),
         workload_creators: set(&["cert:node agent", "uid:1000"]),
         processes: [process(4713)].into(),
+        // A target of files has no other members.
+        files: BTreeSet::new(),
     }
 }
 

@@ -18,7 +18,7 @@ pub use failed::FailedProcess;
 pub use few::first_few;
 pub use job::{JobFilter, JobProgress, JobState};
 pub use member::{MemberResult, MemberState, state_and_reason};
-pub use name::{CGROUP_MAX, JobId, ScheduleId, WorkloadId, is_cgroup};
+pub use name::{JobId, PATH_MAX, ScheduleId, WorkloadId, is_path};
 pub(crate) use name::{TOKEN_MAX, is_token};
 pub use numaloc_core::{CallStats, ProcessOutcome};
 pub use outcome::{NamedOutcome, Outcome, nothing_to_move};

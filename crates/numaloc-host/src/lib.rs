@@ -103,10 +103,11 @@ pub use target::{
     resolve, resolve_each,
 };
 pub use views::{
-    cached_file::{CachedFile, CachedPiece, FileId, FilesOf, files_of, nodes_of},
+    cached_file::{CachedFile, CachedPiece, FileId, FileOwner, file_owner, nodes_of},
     facts::{self, HostFacts},
     host_memory, live,
     look::{Begun, LookRequest, Looked, look},
+    looked_files::{LookedFile, LookedFiles, cache_goal},
     movers::{PageMover, movers},
     picture::Viewer,
     sight::sight,

@@ -5,6 +5,7 @@ pub mod facts;
 pub mod host_memory;
 pub mod live;
 pub(crate) mod look;
+pub(crate) mod looked_files;
 pub(crate) mod movers;
 pub(crate) mod picture;
 pub(crate) mod sight;

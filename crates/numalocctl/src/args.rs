@@ -244,7 +244,7 @@ impl Command {
             Self::Migrate(args) => Some(args.plan.target_mut()),
             Self::Advise(args) => Some((&mut args.target, false)),
             Self::Schedules(command) => match &mut **command {
-                SchedulesCommand::Create(args) => Some((&mut args.target, true)),
+                SchedulesCommand::Create(args) => Some((&mut args.target, !args.files.is_given())),
                 SchedulesCommand::Update(args) => Some((&mut args.target, false)),
                 _ => None,
             },

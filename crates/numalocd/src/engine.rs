@@ -4,6 +4,8 @@
 //! the processes that had them when the record was made (`Pins`). Members that do not exist are data, by the name that the client gave
 //! them (`order/aim.rs`): a target is gone only when all of it is.
 //!
+//! **An order is for processes or for files** (`files`), whose page cache is planned and moved by path, with the same reports.
+//!
 //! **Each member is judged on its own** (`members`). One that is gone, owned by another user or not readable takes no part, and the others
 //! continue. What the planner counts and the executor settles by process is summed up by the processes of each member.
 //!
@@ -12,6 +14,7 @@
 
 mod advice;
 mod authority;
+mod files;
 mod find;
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -49,6 +49,8 @@ pub struct JobOrder {
 pub struct FoundTarget {
     /// The processes that the run would move.
     pub processes: BTreeSet<Identity>,
+    /// The files of the target, by the paths that it names.
+    pub files: BTreeSet<String>,
     /// Nodes that memory would be brought to.
     pub nodes: NodeSet,
     /// The members of the target, including those that take no part.
@@ -56,10 +58,16 @@ pub struct FoundTarget {
 }
 
 impl FoundTarget {
-    /// The processes and nodes, without the members.
+    /// Processes, files and nodes, without the members.
     pub fn bare(&self) -> Self {
-        let Self { processes, nodes, .. } = self;
-        Self { processes: processes.clone(), nodes: nodes.clone(), members: Vec::new() }
+        let Self { processes, files, nodes, .. } = self;
+        let (processes, files, nodes) = (processes.clone(), files.clone(), nodes.clone());
+        Self { processes, files, nodes, members: Vec::new() }
+    }
+
+    /// Whether another one has some of its processes or files.
+    pub fn meets(&self, other: &Self) -> bool {
+        !self.processes.is_disjoint(&other.processes) || !self.files.is_disjoint(&other.files)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::scene::Scene;
-use std::os::unix::process::CommandExt;
 
 /// Everybody may connect; these users are viewers.
 const VIEWERS: [u32; 3] = [12_001, 12_002, 12_003];
@@ -11,13 +10,6 @@ fn config() -> String {
     let grant = |uid| format!("[[grants]]\nuser = {uid}\nrole = \"viewer\"\n");
     let grants: String = VIEWERS.into_iter().map(grant).collect();
     format!("[listen]\nmode = \"0666\"\n{grants}")
-}
-
-fn ctl(daemon: &Daemon, uid: u32, arguments: &[&str]) -> Command {
-    let program = env::var_os("NUMALOCCTL").unwrap_or_else(|| "numalocctl".into());
-    let mut command = Command::new(program);
-    command.env("NUMALOC_ENDPOINT", daemon.endpoint()).args(arguments).uid(uid).gid(uid);
-    command
 }
 
 /// Advice that is being waited for. It is ended when this value is dropped.
@@ -35,7 +27,7 @@ fn advice_of_two_viewers_holds_up_no_third() {
     let daemon = Daemon::with(&config());
     let [one, other, third] = VIEWERS;
     let advise = |uid| {
-        let mut command = ctl(&daemon, uid, &["advise", "--seconds", "60"]);
+        let mut command = daemon.ctl_as(uid, &["advise", "--seconds", "60"]);
         Waiting(command.stdout(Stdio::null()).spawn().expect("it starts"))
     };
     let mut waiting = [one, one, other, other].map(advise);
@@ -50,7 +42,7 @@ fn advice_of_two_viewers_holds_up_no_third() {
     });
     let pid = scene.app.pid().to_string();
     let begin = Instant::now();
-    let looked = ctl(&daemon, third, &["locality", "--pid", &pid]).output().expect("it starts");
+    let looked = daemon.ctl_as(third, &["locality", "--pid", &pid]).output().expect("it starts");
     let took = begin.elapsed();
     assert!(looked.status.success(), "{looked:?}");
     println!("answered after {took:?}");

@@ -7,7 +7,7 @@
 use super::bounds::WORKLOAD;
 use crate::{
     Problem, Violations,
-    value::{CGROUP_MAX, Page, WorkloadId, is_cgroup},
+    value::{PATH_MAX, Page, WorkloadId, is_path},
 };
 use std::{
     ops::RangeInclusive,
@@ -122,10 +122,17 @@ pub fn token(field: &str, value: String, max: usize, bad: &mut Violations) -> Op
 
 /// Reads the path of a cgroup; `None` if it is empty.
 pub fn cgroup(field: &str, value: String, bad: &mut Violations) -> Option<String> {
-    let path = text(field, value, CGROUP_MAX, bad)?;
+    let path = text(field, value, PATH_MAX, bad)?;
     let expected =
         "an absolute path as in /proc/PID/cgroup, without '.', '..' and empty components";
-    form(field, path, expected, is_cgroup, bad)
+    form(field, path, expected, is_path, bad)
+}
+
+/// Reads the path of a file; `None` if it is empty.
+pub fn path(field: &str, value: String, bad: &mut Violations) -> Option<String> {
+    let path = text(field, value, PATH_MAX, bad)?;
+    let expected = "an absolute path without '.', '..' and empty components";
+    form(field, path, expected, is_path, bad)
 }
 
 /// Reads the name of a systemd unit; `None` if it is empty.

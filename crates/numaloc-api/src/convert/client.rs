@@ -20,6 +20,7 @@ impl From<&value::Target> for v1::Target {
             labels: (!target.labels.is_empty()).then(|| (&target.labels).into()),
             processes: target.processes.iter().map(Into::into).collect(),
             workload_creators: target.workload_creators.iter().cloned().collect(),
+            files: target.files.iter().cloned().collect(),
         }
     }
 }

@@ -6,12 +6,30 @@ use super::{
     outcome::left,
     placement::node_weights,
 };
-use crate::v1;
+use crate::{v1, value::PlanSummary};
 use numaloc_core::{
-    Benefit, ByBandwidth, KnownWeights, MapRule, Mapping, Move, NamedMemory, NodeId, OpenDevices,
-    Placement, Plan, Routes, Share, Skipped, Taken,
+    Benefit, ByBandwidth, KnownWeights, Locality, MapRule, Mapping, Move, NamedMemory, NodeId,
+    OpenDevices, Placement, Plan, Routes, Share, Skipped, Taken,
 };
 use std::{collections::BTreeMap, time::Duration};
+
+impl PlanSummary {
+    /// The plan for the page cache of files, of which so much is where it belongs.
+    pub fn of_files(before: Locality) -> Self {
+        let Locality { movable, overall } = before;
+        let after = |Share { local_bytes, remote_bytes }| {
+            Some(Share { local_bytes: local_bytes + remote_bytes, remote_bytes: 0 }.into())
+        };
+        Self(v1::Plan {
+            expected_bytes: int(movable.remote_bytes),
+            movable_before: Some(movable.into()),
+            movable_after: after(movable),
+            overall_before: Some(overall.into()),
+            overall_after: after(overall),
+            ..v1::Plan::default()
+        })
+    }
+}
 
 impl From<&Plan> for v1::Plan {
     fn from(plan: &Plan) -> Self {

@@ -6,6 +6,7 @@ use super::{
         chosen, duration, name, number, page, resource, resume_token, text, time, token,
         workload_name,
     },
+    files,
     labels::labels,
     names::{all_named, event_number, named},
     policy::policy,
@@ -63,6 +64,7 @@ impl TryFrom<v1::GetLocalityRequest> for GetLocality {
     fn try_from(from: v1::GetLocalityRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let target = target("target", from.target, &mut bad);
+        files::none("target", &target, &mut bad);
         let policy = policy("policy", from.policy, &mut bad);
         bad.or(Self { target, policy })
     }
@@ -74,6 +76,7 @@ impl TryFrom<v1::WatchLocalityRequest> for WatchLocality {
     fn try_from(from: v1::WatchLocalityRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let target = target("target", from.target, &mut bad);
+        files::none("target", &target, &mut bad);
         let policy = policy("policy", from.policy, &mut bad);
         let interval = duration("interval", from.interval, WATCH_MIN..=WATCH_MAX, &mut bad);
         bad.or(Self { target, policy, interval: interval.unwrap_or(WATCH) })
@@ -86,6 +89,7 @@ impl TryFrom<v1::GetAdviceRequest> for GetAdvice {
     fn try_from(from: v1::GetAdviceRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let target = from.target.map(|of| target("target", Some(of), &mut bad));
+        target.iter().for_each(|target| files::none("target", target, &mut bad));
         let interval = duration("interval", from.interval, USE_MIN..=USE_MAX, &mut bad);
         let least = PAGE..=i64::MAX.unsigned_abs();
         let min_bytes = number("min_bytes", from.min_bytes, least, &mut bad).unwrap_or(WORTH);
@@ -111,6 +115,7 @@ impl TryFrom<v1::PlanMigrationRequest> for MigrationSpec {
     fn try_from(from: v1::PlanMigrationRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let spec = spec("spec", from.spec, &mut bad);
+        files::none("spec.target", &spec.target, &mut bad);
         bad.or(spec)
     }
 }

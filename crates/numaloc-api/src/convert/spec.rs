@@ -2,7 +2,7 @@
 
 use super::{
     bounds::{CREATOR_MAX, SPAN_MAX},
-    check::{bounded, cgroup, count, duration, number, required, text, token, unit},
+    check::{bounded, cgroup, count, duration, number, path, required, text, token, unit},
     policy::policy,
     selector::selector,
 };
@@ -23,11 +23,13 @@ const NAME_MAX: usize = 512;
 /// Reads a migration, which is required.
 pub fn spec(field: &str, from: Option<v1::MigrationSpec>, bad: &mut Violations) -> MigrationSpec {
     let Some(from) = required(field, from, bad) else { return MigrationSpec::default() };
-    MigrationSpec {
+    let spec = MigrationSpec {
         target: target(&format!("{field}.target"), from.target, bad),
         policy: policy(&format!("{field}.policy"), from.policy, bad),
         limits: limits(&format!("{field}.limits"), from.limits, bad),
-    }
+    };
+    spec.check_files(field, bad);
+    spec
 }
 
 /// Reads a target, which must have at least one member.
@@ -55,6 +57,7 @@ pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Ta
         }),
         workload_creators: names(&format!("{field}.workload_creators"), creators, creator, bad),
         processes: processes(&format!("{field}.processes"), from.processes, bad),
+        files: names(&format!("{field}.files"), from.files, path, bad),
     };
     if is_empty {
         bad.push(field, Problem::Missing);

@@ -113,12 +113,12 @@ id!(
     "workloads"
 );
 
-/// Longest path of a cgroup in bytes (PATH_MAX).
-pub const CGROUP_MAX: usize = 4096;
+/// Longest path of a cgroup or file in bytes (linux/limits.h, PATH_MAX).
+pub const PATH_MAX: usize = 4096;
 
-/// Whether `path` names a cgroup as /proc/PID/cgroup does: it is absolute, without `.`, `..` and empty components. Its length
-/// and characters are bounded where it is asked for.
-pub fn is_cgroup(path: &str) -> bool {
+/// Whether `path` can name a cgroup, as /proc/PID/cgroup does, or a file: it is absolute, without `.`, `..` and empty components.
+/// Its length and characters are bounded where it is asked for.
+pub fn is_path(path: &str) -> bool {
     let part = |part: &str| !matches!(part, "" | "." | "..");
     path == "/" || path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(part))
 }

@@ -90,6 +90,7 @@ impl ScheduleUpdate {
         spec.labels = self.labels.unwrap_or(spec.labels);
         let mut bad = Violations::default();
         spec.check("schedule.jitter", &mut bad);
+        spec.migration.check_files("schedule.spec", &mut bad);
         bad.or(spec)
     }
 }

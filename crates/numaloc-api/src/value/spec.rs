@@ -30,6 +30,8 @@ pub struct Target {
     pub workload_creators: BTreeSet<String>,
     /// Processes by pid, start time and boot, so that no later process with the same pid is meant.
     pub processes: BTreeSet<TargetProcess>,
+    /// Files and directories whose page cache is meant, by absolute path. Then there are no other members.
+    pub files: BTreeSet<String>,
 }
 
 /// Identifies a process: a later process with the same pid has another start time or boot.
@@ -89,6 +91,7 @@ impl fmt::Display for Target {
             few("virtual machine", &self.virtual_machines),
             self.labels.in_short(),
             few("workloads of", &self.workload_creators),
+            few("file", &self.files),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
     }
@@ -107,6 +110,11 @@ impl Target {
     /// A target with one container.
     pub fn container(id: &str) -> Self {
         Self { containers: [id.to_owned()].into(), ..Self::default() }
+    }
+
+    /// A target with one file or directory.
+    pub fn file(path: &str) -> Self {
+        Self { files: [path.to_owned()].into(), ..Self::default() }
     }
 
     /// Whether a workload that this client has registered may be meant.

@@ -63,6 +63,16 @@ impl CacheGoal {
     }
 }
 
+impl CacheGoal {
+    /// The nodes that some of it may be on.
+    pub fn nodes(&self) -> NodeSet {
+        match self {
+            Self::On(nodes) | Self::InBlocks(nodes) => nodes.clone(),
+            Self::InTurns(cycle) => cycle.nodes(),
+        }
+    }
+}
+
 /// Where the cache of one file belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePlan {
@@ -97,12 +107,15 @@ impl FilePlan {
         }
     }
 
+    /// The parts of a piece that are on other nodes than it may be on.
+    pub fn elsewhere<'a>(&self, parts: &'a [CachedPart]) -> impl Iterator<Item = &'a CachedPart> {
+        let nodes = parts.first().map(|first| self.nodes_of(first.piece)).unwrap_or_default();
+        parts.iter().filter(move |part| !nodes.contains(part.node))
+    }
+
     /// How much of a piece is on other nodes than it may be on, in bytes.
     pub fn bytes_elsewhere(&self, parts: &[CachedPart]) -> u64 {
-        let Some(first) = parts.first() else { return 0 };
-        let nodes = self.nodes_of(first.piece);
-        let elsewhere = parts.iter().filter(|part| !nodes.contains(part.node));
-        elsewhere.map(|part| u64::from(part.bytes)).sum()
+        self.elsewhere(parts).map(|part| u64::from(part.bytes)).sum()
     }
 }
 

@@ -14,11 +14,14 @@ use crate::{
     pages::{cached::CacheCalls, folio::Class},
 };
 use numaloc_core::{
-    Account, CallStats, FileCache, FilePlan, Flows, NodeId, NodeSet, Options, PAGE, Reason, Supply,
-    Topology, cache_move::destination, file_cache::PIECE,
+    Account, CacheGoal, CallStats, FileCache, FilePlan, Flows, NodeId, NodeSet, Options, PAGE,
+    Reason, Supply, Topology, cache_move::destination, file_cache::PIECE,
 };
-use numaloc_host::{CachedFile, CachedPiece, FileId, NodeMemoryReader, Roots, nodes_of, wait};
+use numaloc_host::{
+    CachedFile, CachedPiece, FileId, LookedFile, NodeMemoryReader, Roots, nodes_of, wait,
+};
 use std::{
+    fmt,
     path::PathBuf,
     sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
@@ -33,7 +36,7 @@ const PIECES: usize = 1024;
 const CLASS: Class = Class::Base;
 
 /// What a run over files is given.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct FileRun<'a> {
     /// Where the host's files are read.
     pub roots: &'a Roots,
@@ -47,6 +50,14 @@ pub struct FileRun<'a> {
     pub limits: &'a RunLimits,
     /// Cancellation and progress, shared with the caller.
     pub control: &'a Control,
+    /// Whether a file may be moved, asked once it is open.
+    pub admits: &'a dyn Fn(&CachedFile) -> bool,
+}
+
+impl fmt::Debug for FileRun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileRun").finish_non_exhaustive()
+    }
 }
 
 /// A file, what of it was found in memory, and where that belongs. It is not kept open: there may be many.
@@ -62,7 +73,15 @@ pub struct PlannedFile {
     pub plan: FilePlan,
 }
 
-/// The result of a run over one file.
+impl PlannedFile {
+    /// The plan for a file that was looked at.
+    pub fn new(goal: &CacheGoal, LookedFile { path, id, cache, .. }: LookedFile) -> Self {
+        let plan = FilePlan::new(goal, &cache);
+        Self { path, id, cache, plan }
+    }
+}
+
+/// The result of a run over files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileOutcome {
     /// What was on other nodes than it belongs on, and what happened to it.
@@ -73,9 +92,20 @@ pub struct FileOutcome {
     pub calls: CallStats,
 }
 
+impl FileOutcome {
+    /// Adds the result for other files.
+    pub fn add(&mut self, other: &Self) {
+        self.account.add(&other.account);
+        for (nodes, bytes) in &other.flows {
+            *self.flows.entry(*nodes).or_default() += bytes;
+        }
+        self.calls.add(&other.calls);
+    }
+}
+
 impl FileRun<'_> {
-    /// Carries the plans out, one file after the other.
-    pub fn carry_out(&self, files: &[PlannedFile]) -> Vec<FileOutcome> {
+    /// Carries the plans out, one file after the other. The result is that of all files of each of the groups.
+    pub fn carry_out(&self, groups: &[&[PlannedFile]]) -> Vec<FileOutcome> {
         let rate = self.limits.rate_bytes_per_second.map(SharedRate::new);
         let deadline = self.limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let pace = self.options.pacing.pace();
@@ -88,7 +118,12 @@ impl FileRun<'_> {
             since: Instant::now(),
             calls: CacheCalls::default(),
         };
-        files.iter().map(|file| worker.file(file)).collect()
+        let group = |files: &&[PlannedFile]| {
+            let mut sum = FileOutcome::default();
+            files.iter().for_each(|file| sum.add(&worker.file(file)));
+            sum
+        };
+        groups.iter().map(group).collect()
     }
 }
 
@@ -108,8 +143,8 @@ impl Worker<'_> {
     fn file(&mut self, planned: &PlannedFile) -> FileOutcome {
         let mut outcome = FileOutcome::default();
         let file = CachedFile::open(self.run.roots, &planned.path);
-        // Another one may have this path by now.
-        let file = file.ok().filter(|file| file.id() == planned.id);
+        // Another one may have this path by now, or another user this file.
+        let file = file.ok().filter(|file| file.id() == planned.id && (self.run.admits)(file));
         let pieces = planned.cache.pieces();
         let pieces = pieces.map(|parts| (parts[0].piece, planned.plan.bytes_elsewhere(parts)));
         let mut pieces = pieces.filter(|(_, bytes)| *bytes > 0).peekable();
@@ -362,7 +397,7 @@ fn reason_of(status: PageStatus) -> Option<Reason> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{CacheGoal, Node, NodeMemory};
+    use numaloc_core::{Node, NodeMemory};
     use std::{fs, io::Write, path::Path};
 
     /// A file in memory, and the plan to move all of it from the node that it is on to one that is not there.
@@ -376,7 +411,7 @@ mod tests {
         (PlannedFile { path, id: file.id(), cache, plan }, bytes)
     }
 
-    fn outcome(change: impl FnOnce(&Control, &mut RunLimits)) -> FileOutcome {
+    fn outcome(admitted: bool, change: impl FnOnce(&Control, &mut RunLimits)) -> FileOutcome {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let (file, bytes) = planned(directory.path());
         assert_eq!(bytes, 3 << 20);
@@ -389,8 +424,10 @@ mod tests {
         let options = Options::default();
         let (limits, control) = (&limits, &control);
         let (roots, topology) = (&Roots::default(), &topology);
-        let run = FileRun { roots, topology, memory: &memory, options: &options, limits, control };
-        let outcome = run.carry_out(&[file]).remove(0);
+        let (memory, options) = (&memory, &options);
+        let run =
+            FileRun { roots, topology, memory, options, limits, control, admits: &|_| admitted };
+        let outcome = run.carry_out(&[&[file]]).remove(0);
         assert!(outcome.account.closes(), "{outcome:?}");
         assert_eq!(control.settled_bytes.load(Relaxed), bytes);
         outcome
@@ -398,11 +435,13 @@ mod tests {
 
     #[test]
     fn the_account_closes_whatever_keeps_pages() {
-        let outcome_of = outcome(|_, _| {});
-        assert_eq!(outcome_of.account.left_for(Reason::NoMemory), 3 << 20, "{outcome_of:?}");
-        let cancelled = outcome(|control, _| control.cancel.store(true, Relaxed));
+        let full = outcome(true, |_, _| {});
+        assert_eq!(full.account.left_for(Reason::NoMemory), 3 << 20, "{full:?}");
+        let others = outcome(false, |_, _| {});
+        assert_eq!(others.account.left_for(Reason::Unreadable), 3 << 20);
+        let cancelled = outcome(true, |control, _| control.cancel.store(true, Relaxed));
         assert_eq!(cancelled.account.left_for(Reason::Cancelled), 3 << 20);
-        let late = outcome(|_, limits| limits.timeout = Some(Duration::ZERO));
+        let late = outcome(true, |_, limits| limits.timeout = Some(Duration::ZERO));
         assert_eq!(late.account.left_for(Reason::OutOfTime), 3 << 20);
     }
 }

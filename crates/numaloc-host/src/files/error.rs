@@ -178,6 +178,9 @@ pub enum Error {
     /// The page cache of a file cannot be moved.
     #[error("the page cache of {path} cannot be moved: {reason}")]
     FileRefused { path: PathBuf, reason: String },
+    /// A request does not say where the cache of files belongs.
+    #[error(transparent)]
+    BadGoal(#[from] numaloc_core::BadGoal),
     /// Only the owner of a file may see and move its page cache.
     #[error(
         "no right to the page cache of {path}: run as the owner of the file, or as root (CAP_FOWNER)"
@@ -299,6 +302,7 @@ impl Error {
             | Self::NarrowPlacement { .. }
             | Self::NoMapping { .. }
             | Self::FileRefused { .. }
+            | Self::BadGoal(_)
             | Self::NoBandwidth { .. }
             | Self::NodesForbidden { .. }
             | Self::NoDamon { .. } => ErrorKind::Usage,

@@ -19,7 +19,7 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io,
-    os::unix::fs::MetadataExt as _,
+    os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
@@ -44,6 +44,16 @@ pub struct CachedFile {
     file: File,
     bytes: u64,
     id: FileId,
+    owner: FileOwner,
+}
+
+/// Whose a file or directory is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileOwner {
+    /// The user that owns it.
+    pub uid: u32,
+    /// Its path without symbolic links, as the kernel has it (/proc/self/fd).
+    pub path: PathBuf,
 }
 
 /// A file, whatever its path.
@@ -72,6 +82,7 @@ impl CachedFile {
         };
         let by_path = open_path(path).map_err(failed)?;
         let metadata = by_path.metadata().map_err(failed)?;
+        let owner = owner(roots, &by_path, &metadata).map_err(failed)?;
         if !metadata.is_file() {
             return Err(refused("it is no regular file"));
         }
@@ -90,7 +101,7 @@ impl CachedFile {
             return Err(refused("its memory is the storage itself (DAX)"));
         }
         let id = FileId { device: metadata.dev(), inode: metadata.ino() };
-        Ok(Self { path: path.into(), file, bytes: metadata.len(), id })
+        Ok(Self { path: path.into(), file, bytes: metadata.len(), id, owner })
     }
 
     /// The path under which it was opened.
@@ -101,6 +112,11 @@ impl CachedFile {
     /// Which file it is.
     pub fn id(&self) -> FileId {
         self.id
+    }
+
+    /// Whose it was when it was opened.
+    pub fn owner(&self) -> &FileOwner {
+        &self.owner
     }
 
     /// Its length in bytes when it was opened.
@@ -133,6 +149,29 @@ impl CachedFile {
     pub fn piece(&self, number: u32) -> io::Result<CachedPiece> {
         let offset = u64::from(number) * PIECE;
         CachedPiece::look(&self.file, offset, self.bytes.saturating_sub(offset).min(PIECE))
+    }
+}
+
+/// Whose a file or directory is.
+///
+/// # Errors
+/// [`Error::NoFile`], [`Error::Read`].
+pub fn file_owner(roots: &Roots, path: &Path) -> Result<FileOwner, Error> {
+    let owner = open_path(path).and_then(|file| owner(roots, &file, &file.metadata()?));
+    owner.map_err(|source| unread(path, source))
+}
+
+fn owner(roots: &Roots, file: &File, metadata: &fs::Metadata) -> io::Result<FileOwner> {
+    let path = fs::read_link(roots.proc.join(format!("self/fd/{}", file.as_raw_fd())))?;
+    Ok(FileOwner { uid: metadata.uid(), path })
+}
+
+fn unread(path: &Path, source: io::Error) -> Error {
+    match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            Error::NoFile { path: path.into() }
+        }
+        _ => Error::Read { path: path.into(), source },
     }
 }
 
@@ -206,7 +245,7 @@ pub fn nodes_of(addresses: &[u64]) -> io::Result<Vec<Option<NodeId>>> {
 
 /// The files that a path names.
 #[derive(Debug, Default)]
-pub struct FilesOf {
+pub(super) struct FilesOf {
     /// In the order of their names.
     pub files: Vec<PathBuf>,
     /// Why some directories below the path could not be read.
@@ -218,12 +257,8 @@ pub struct FilesOf {
 ///
 /// # Errors
 /// [`Error::NoFile`], [`Error::Read`]: the path itself cannot be read; [`Error::FileRefused`] if there are too many files.
-pub fn files_of(path: &Path) -> Result<FilesOf, Error> {
-    let read = |path: &Path, source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => Error::NoFile { path: path.into() },
-        _ => Error::Read { path: path.into(), source },
-    };
-    let top = fs::metadata(path).map_err(|source| read(path, source))?;
+pub(super) fn files_of(path: &Path) -> Result<FilesOf, Error> {
+    let top = fs::metadata(path).map_err(|source| unread(path, source))?;
     if !top.is_dir() {
         return Ok(FilesOf { files: vec![path.into()], ..FilesOf::default() });
     }
@@ -231,9 +266,9 @@ pub fn files_of(path: &Path) -> Result<FilesOf, Error> {
     while let Some(directory) = directories.pop() {
         let entries = match fs::read_dir(&directory) {
             Ok(entries) => entries,
-            Err(source) if directory == path => return Err(read(path, source)),
+            Err(source) if directory == path => return Err(unread(path, source)),
             Err(source) => {
-                found.unread.push(read(&directory, source));
+                found.unread.push(unread(&directory, source));
                 continue;
             }
         };

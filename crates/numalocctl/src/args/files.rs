@@ -1,15 +1,21 @@
 //! Files whose page cache is meant, instead of processes.
 
+use super::TargetArgs;
 use crate::exit::Failure;
 use clap::Args;
-use std::path::PathBuf;
+use numaloc_api::value;
+use std::{
+    fs, path,
+    path::{Path, PathBuf},
+};
 
 /// Names files. What else they exclude is refused by [`refuse_for_files`]: not all commands have it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Target")]
 pub struct FileArgs {
     /// Files whose page cache is meant, instead of processes: a file, or a directory for all files below it (repeatable). It takes the
-    /// rights of their owner or root's, and no daemon.
+    /// rights of their owner or root's. No daemon takes part, but for schedules and jobs that are asked for with --endpoint or an
+    /// option of the queue.
     #[arg(
         long = "file",
         value_name = "PATH",
@@ -23,6 +29,24 @@ impl FileArgs {
     /// Whether files are meant, and not processes.
     pub fn is_given(&self) -> bool {
         !self.files.is_empty()
+    }
+
+    /// The target for the daemon, which `processes` names as well: files by absolute paths, without symbolic links if they are on this
+    /// host.
+    ///
+    /// # Errors
+    /// A path is not UTF-8.
+    pub fn target(&self, processes: &TargetArgs) -> Result<value::Target, Failure> {
+        let name = |path: &PathBuf| {
+            let whole = fs::canonicalize(path).or_else(|_| path::absolute(path));
+            let name = whole.as_deref().unwrap_or(path).to_str().map(str::to_owned);
+            let not_utf8 = |path: &Path| {
+                Failure::Usage(format!("the daemon takes paths in UTF-8: {}", path.display()))
+            };
+            name.ok_or_else(|| not_utf8(path))
+        };
+        let files = self.files.iter().map(name).collect::<Result<_, _>>()?;
+        Ok(value::Target { files, ..processes.request() })
     }
 }
 

@@ -104,7 +104,13 @@ impl PlanArgs {
     /// # Errors
     /// No node is left to move to.
     pub fn spec(&self, with_memory: &NodeSet) -> Result<MigrationSpec, Failure> {
-        spec(&self.target, &self.options, &self.queue, &self.limits, with_memory)
+        spec(
+            self.files.target(&self.target)?,
+            &self.options,
+            &self.queue,
+            &self.limits,
+            with_memory,
+        )
     }
 
     /// Refuses what only the daemon can carry out.

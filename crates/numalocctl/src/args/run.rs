@@ -1,6 +1,6 @@
 //! How a migration is carried out.
 
-use super::{OptionArgs, TargetArgs};
+use super::OptionArgs;
 use crate::{
     exit::Failure,
     units::{parse_batch, parse_duration, parse_rate, whole},
@@ -129,7 +129,7 @@ impl QueueArgs {
 /// # Errors
 /// No node is left to move to.
 pub fn spec(
-    target: &TargetArgs,
+    target: value::Target,
     options: &OptionArgs,
     queue: &QueueArgs,
     limits: &LimitArgs,
@@ -137,7 +137,7 @@ pub fn spec(
 ) -> Result<value::MigrationSpec, Failure> {
     let policy = options.change(value::Policy::default(), with_memory)?;
     Ok(value::MigrationSpec {
-        target: target.request(),
+        target,
         policy: queue.change(policy),
         limits: limits.change(value::Limits::default()),
     })

@@ -1,7 +1,7 @@
 //! The arguments of `numalocctl schedules`.
 
 use super::{
-    LimitArgs, OptionArgs, QueueArgs, TargetArgs,
+    FileArgs, LimitArgs, OptionArgs, QueueArgs, TargetArgs,
     names::{parse_schedule, parse_workload},
     target::parse_label,
 };
@@ -167,6 +167,8 @@ pub struct CreateScheduleArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     #[command(flatten)]
+    pub files: FileArgs,
+    #[command(flatten)]
     pub options: OptionArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -205,6 +207,8 @@ pub struct UpdateScheduleArgs {
     /// Whose memory; replaces the target as a whole.
     #[command(flatten)]
     pub target: TargetArgs,
+    #[command(flatten)]
+    pub files: FileArgs,
     #[command(flatten)]
     pub options: OptionArgs,
     #[command(flatten)]

@@ -11,33 +11,22 @@ use crate::{
     progress::{ProgressDisplay, Wish},
     signals, text,
 };
-use numaloc_core::{
-    Account, CacheGoal, CallStats, FileCache, FilePlan, Flows, NodeId, Options, Reason, Topology,
-};
+use numaloc_core::{Account, CacheGoal, FileCache, FilePlan, NodeId, Options, Reason, Topology};
 use numaloc_executor::{FileOutcome, FileRun, PlannedFile};
 use numaloc_host::{
-    CachedFile, Error, FileId, NodeMemoryReader, Roots, check_page_size, files_of, topology,
+    CachedFile, Error, LookedFile, LookedFiles, NodeMemoryReader, Roots, cache_goal,
+    check_page_size, topology,
 };
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
 /// Time between two looks at the run.
 const TICK: Duration = Duration::from_millis(100);
-
-/// A file of which something is cached.
-#[derive(Debug)]
-struct LookedFile {
-    path: PathBuf,
-    id: FileId,
-    /// Its length.
-    bytes: u64,
-    cache: FileCache,
-}
 
 /// Files that have been looked at.
 #[derive(Debug, Default)]
@@ -83,16 +72,13 @@ pub fn migrate(
     let (topology, options, goal) = goal(roots, &args.plan)?;
     let interrupted = signals::interrupted()?;
     let looked = look(roots, paths, &|| interrupted.load(Relaxed))?;
-    let planned = |LookedFile { path, id, cache, .. }| {
-        let plan = FilePlan::new(&goal, &cache);
-        PlannedFile { path, id, cache, plan }
-    };
-    let files: Vec<PlannedFile> = looked.files.into_iter().map(planned).collect();
+    let files = looked.files.into_iter().map(|file| PlannedFile::new(&goal, file));
+    let files: Vec<PlannedFile> = files.collect();
     let (memory, limits) = (NodeMemoryReader::new(roots)?, args.plan.limits.limits());
     let all = files.iter().map(|file| file.plan.bytes_to_move).sum();
     let mut progress = ProgressDisplay::new(Wish::from(args.plan.progress), all);
     let begin = Instant::now();
-    let outcomes = inspect::watched(
+    let outcome = inspect::watched(
         TICK,
         |control| {
             if interrupted.load(Relaxed) {
@@ -102,14 +88,16 @@ pub fn migrate(
         },
         |control| {
             let (topology, memory, options, limits) = (&topology, &memory, &options, &limits);
-            FileRun { roots, topology, memory, options, limits, control }.carry_out(&files)
+            let admits = &|_: &CachedFile| true;
+            let run = FileRun { roots, topology, memory, options, limits, control, admits };
+            run.carry_out(&[&files]).remove(0)
         },
     );
     progress.finish();
     let elapsed = begin.elapsed();
     // Also after Ctrl-C: what has moved by then is reported.
     let after = look(roots, paths, &|| false)?.document(None);
-    let (document, account) = moved(&outcomes, after, elapsed);
+    let (document, account) = moved(outcome, after, elapsed);
     let code = match account.is_partial() {
         _ if account.left_for(Reason::OutOfTime) > 0 => Code::TimedOut,
         true => Code::Partly,
@@ -121,7 +109,7 @@ pub fn migrate(
 /// Refuses another host, and pages of another size.
 fn check_here(cli: &Cli, roots: &Roots) -> Result<(), Failure> {
     if cli.connect.endpoint.is_some() {
-        let message = "--file is carried out without a daemon: leave --endpoint out";
+        let message = "files are looked at without a daemon: leave --endpoint out";
         return Err(Failure::Usage(message.into()));
     }
     Ok(check_page_size(roots)?)
@@ -131,53 +119,30 @@ fn check_here(cli: &Cli, roots: &Roots) -> Result<(), Failure> {
 fn goal(roots: &Roots, args: &PlanArgs) -> Result<(Topology, Options, CacheGoal), Failure> {
     let topology = topology::topology(roots)?;
     let options = args.options.options(&topology.with_memory())?;
-    topology::check_options(roots, &topology, &options)?;
-    topology::check_several(&topology)?;
-    let options = options.on(&topology);
-    let options = options.map_err(|unknown| Error::NoBandwidth { nodes: unknown.0.to_string() })?;
-    let all = topology.with_memory().minus(&topology.other_tiers());
-    let goal = CacheGoal::new(options.to.as_ref(), &options.placement, &all);
-    let goal = goal.map_err(|bad| {
-        Failure::Usage(format!("{bad}, on the command line with --to, or --place and --nodes"))
-    })?;
-    Ok((topology, options, goal))
+    match cache_goal(roots, &topology, &options) {
+        Ok((options, goal)) => Ok((topology, options, goal)),
+        Err(Error::BadGoal(bad)) => Err(Failure::Usage(format!(
+            "{bad}, on the command line with --to, or --place and --nodes"
+        ))),
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// Looks at all files that the paths name. One that is named itself has to be one that can be looked at; of a directory others are left
-/// out.
+/// Looks at all files that the paths name.
 fn look(roots: &Roots, paths: &[PathBuf], stop: &dyn Fn() -> bool) -> Result<Looked, Failure> {
     let mut looked = Looked::default();
     let mut seen = BTreeSet::new();
     for path in paths {
-        let named = files_of(path)?;
-        let unread = named.unread.iter().map(|error| left_out(path, error));
-        looked.left_out.extend(unread);
-        for name in named.files {
-            let found = CachedFile::open(roots, &name).and_then(|file| {
-                // It may have several names.
-                let is_new = seen.insert(file.id());
-                is_new.then(|| Ok((file.look(stop)?, file))).transpose()
-            });
-            match found {
-                Ok(None) => {}
-                Ok(Some((cache, file))) => {
-                    looked.count += 1;
-                    if cache.bytes() > 0 {
-                        let (id, bytes) = (file.id(), file.bytes());
-                        looked.files.push(LookedFile { path: name, id, bytes, cache });
-                    }
-                }
-                Err(error @ Error::Stopped) => return Err(error.into()),
-                Err(error) if name == *path => return Err(error.into()),
-                Err(error) => looked.left_out.push(left_out(&name, &error)),
-            }
-        }
+        let found = LookedFiles::of(roots, path, &mut seen, &|_| Ok(()), stop)?;
+        looked.files.extend(found.files);
+        looked.count += found.count;
+        looked.left_out.extend(found.left_out.iter().map(left_out));
     }
     looked.files.sort_by_key(|file| Reverse(file.cache.bytes()));
     Ok(looked)
 }
 
-fn left_out(path: &Path, error: &Error) -> LeftOutFileDoc {
+fn left_out((path, error): &(PathBuf, Error)) -> LeftOutFileDoc {
     LeftOutFileDoc { path: path.display().to_string(), reason: error.to_string() }
 }
 
@@ -208,16 +173,8 @@ fn sum<'a>(caches: impl Iterator<Item = &'a FileCache>) -> BTreeMap<NodeId, u64>
     sum
 }
 
-fn moved(outcomes: &[FileOutcome], after: FilesDoc, elapsed: Duration) -> (FilesMovedDoc, Account) {
-    let (mut account, mut flows) = (Account::default(), Flows::new());
-    let mut calls = CallStats::default();
-    for outcome in outcomes {
-        account.add(&outcome.account);
-        for (nodes, bytes) in &outcome.flows {
-            *flows.entry(*nodes).or_default() += bytes;
-        }
-        calls.add(&outcome.calls);
-    }
+fn moved(outcome: FileOutcome, after: FilesDoc, elapsed: Duration) -> (FilesMovedDoc, Account) {
+    let FileOutcome { account, flows, calls } = outcome;
     let left = account.left_bytes().iter();
     let left = left.map(|(reason, &bytes)| LeftBytesDoc { reason: reason.name(), bytes });
     let flow = |((from, to), bytes): (&(NodeId, NodeId), &u64)| FlowDoc {

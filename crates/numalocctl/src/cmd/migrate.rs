@@ -36,7 +36,10 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Comma
     if args.dry_run {
         return plan::run(cli, around, &args.plan);
     }
-    if args.plan.files.is_given() {
+    let asks_for_job = matches!(args.plan.check_here(), Err(Failure::NeedsDaemon { .. }))
+        || args.validate_only
+        || cli.connect.endpoint.is_some();
+    if args.plan.files.is_given() && !asks_for_job {
         return files::migrate(cli, around, args);
     }
     if args.draw.draw.is_some() {

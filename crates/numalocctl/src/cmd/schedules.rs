@@ -84,7 +84,13 @@ fn create(
 ) -> Result<v1::ListSchedulesResponse, Failure> {
     let with_memory = daemon.with_memory_for(&args.options)?;
     let spec = ScheduleSpec {
-        migration: spec(&args.target, &args.options, &args.queue, &args.limits, &with_memory)?,
+        migration: spec(
+            args.files.target(&args.target)?,
+            &args.options,
+            &args.queue,
+            &args.limits,
+            &with_memory,
+        )?,
         interval: args.when.interval.unwrap_or_default(),
         jitter: args.when.jitter.unwrap_or_default(),
         ttl_after_gone: args.when.ttl_after_gone.and_then(|ttl| ttl.duration()),
@@ -100,11 +106,12 @@ fn update(
     daemon: &Daemon,
     args: &UpdateScheduleArgs,
 ) -> Result<v1::ListSchedulesResponse, Failure> {
+    let target = args.files.target(&args.target)?;
     let new_labels = !args.label.is_empty() || args.no_labels;
     let changes = ScheduleChanges {
         labels: new_labels.then(|| args.label.iter().cloned().collect()),
         validate_only: args.validate_only,
-        target: (!args.target.is_empty()).then(|| args.target.request()),
+        target: (!args.target.is_empty() || args.files.is_given()).then_some(target),
         options: args.options.clone(),
         queue: args.queue.clone(),
         limits: args.limits.clone(),

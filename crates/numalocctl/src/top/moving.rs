@@ -192,7 +192,7 @@ fn here(
     let offload = inspect::by_cpu(roots, Offload::Auto, &outcome);
     let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
     let here = Here {
-        spec: &spec(target, &options, &queue, &limits, &NodeSet::new())?,
+        spec: &spec(target.request(), &options, &queue, &limits, &NodeSet::new())?,
         inspected: &planned.into(),
         outcome,
         partners: Vec::new(),
@@ -212,13 +212,13 @@ fn by_daemon(
 ) -> Result<Option<String>, Failure> {
     let daemon = Daemon::connect(endpoint.clone(), connect)?;
     let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
-    let to_plan = spec(target, &OptionArgs::default(), &queue, &limits, &NodeSet::new())?;
+    let to_plan = spec(target.request(), &OptionArgs::default(), &queue, &limits, &NodeSet::new())?;
     let plan = daemon.plan(&to_plan)?.plan.unwrap_or_default();
     if plan.moves.is_empty() {
         return Ok(Some(NOTHING.to_owned()));
     }
     let Some(options) = ask(&plan, tell, yes) else { return Ok(None) };
-    let spec = spec(target, &options, &queue, &limits, &NodeSet::new())?;
+    let spec = spec(target.request(), &options, &queue, &limits, &NodeSet::new())?;
     let request = CreateJob { spec, ..CreateJob::default() };
     let (job, _) = daemon.create_job(&request, &mut daemon.interrupts()?)?;
     let id = JobId::from_name(&job.name).ok_or_else(|| {

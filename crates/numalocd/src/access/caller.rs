@@ -15,10 +15,15 @@ pub enum Authority {
         uid: Option<u32>,
         /// Processes in these cgroups and their children: absolute paths as in /proc/PID/cgroup.
         cgroups: Vec<String>,
+        /// The page cache of files of that user, and of these files and what is below these directories: absolute paths.
+        files: Vec<String>,
     },
 }
 
 impl Authority {
+    /// Nobody's memory.
+    pub const NONE: Self = Self::Of { uid: None, cgroups: Vec::new(), files: Vec::new() };
+
     /// Whether `cgroup` is one of the authority's cgroups, or below one of them.
     pub fn is_over(&self, cgroup: &str) -> bool {
         let below = |top: &String| {

@@ -122,9 +122,10 @@ impl<'a> Creators<'a> {
 
 fn caller(name: String, role: Role, uid: Option<u32>, grant: Option<&Grant>) -> Caller {
     let cgroups = || grant.map_or_else(Vec::new, |grant| grant.cgroups.clone());
+    let files = || grant.map_or_else(Vec::new, |grant| grant.files.clone());
     let authority = match role {
-        Role::Viewer => Authority::Of { uid: None, cgroups: Vec::new() },
-        Role::Operator => Authority::Of { uid, cgroups: cgroups() },
+        Role::Viewer => Authority::NONE,
+        Role::Operator => Authority::Of { uid, cgroups: cgroups(), files: files() },
         Role::Admin => Authority::All,
     };
     let ceilings = match role {

@@ -45,7 +45,7 @@ mod tests {
     };
 
     fn caller(name: &str, gid: Option<u32>, role: Role) -> Caller {
-        let authority = Authority::Of { uid: None, cgroups: Vec::new() };
+        let authority = Authority::NONE;
         Caller { name: name.to_owned(), gid, role, authority, ceilings: Ceilings::default() }
     }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// A grant that is bounded to no cgroups.
 fn grant(to: Grantee, role: Role) -> Grant {
-    Grant { to, role, cgroups: Vec::new(), ceilings: Ceilings::default() }
+    Grant { to, role, cgroups: Vec::new(), files: Vec::new(), ceilings: Ceilings::default() }
 }
 
 /// A caller with a grant of its own.
@@ -37,7 +37,8 @@ fn config(grants: Vec<Grant>) -> Arc<Config> {
 #[test]
 fn subtrees_end_at_slashes() {
     let over = |top: &str, cgroup| {
-        Authority::Of { uid: Some(1), cgroups: vec![top.to_owned()] }.is_over(cgroup)
+        Authority::Of { uid: Some(1), cgroups: vec![top.to_owned()], files: Vec::new() }
+            .is_over(cgroup)
     };
     for (top, cgroup) in [("/a", "/a"), ("/a", "/a/b/c"), ("/a/", "/a/b"), ("/", "/"), ("/", "/a")]
     {
@@ -47,7 +48,7 @@ fn subtrees_end_at_slashes() {
         assert!(!over(top, cgroup), "{cgroup} is below {top}");
     }
     assert!(Authority::All.is_over("/a"));
-    assert!(!Authority::Of { uid: Some(0), cgroups: Vec::new() }.is_over("/a"));
+    assert!(!Authority::Of { uid: Some(0), cgroups: Vec::new(), files: Vec::new() }.is_over("/a"));
 }
 
 fn certificate(name: &str) -> Grantee {

@@ -163,6 +163,12 @@ fn grants(grants: &[GrantTable], document: &mut Document<'_>) {
                 "cgroups widen what an operator may move; a viewer moves nothing, an admin anything: remove them",
             );
         }
+        if !grant.files.is_empty() {
+            refuse(
+                ".files",
+                "files widen what an operator may move; a viewer moves nothing, an admin anything: remove them",
+            );
+        }
         if !grant.names.is_empty() {
             refuse(
                 ".names",

@@ -142,6 +142,8 @@ pub(super) struct GrantTable {
     pub(super) role: Option<Role>,
     #[serde(deserialize_with = "value::cgroups")]
     pub(super) cgroups: Vec<String>,
+    #[serde(deserialize_with = "value::files")]
+    pub(super) files: Vec<String>,
     #[serde(deserialize_with = "value::names")]
     pub(super) names: Vec<String>,
     pub(super) ceilings: Option<Ceilings>,
@@ -159,7 +161,7 @@ impl GrantTable {
     fn grant(self) -> Option<Grant> {
         let (to, role) = (self.to()?, self.role?);
         let ceilings = self.ceilings.unwrap_or_default();
-        Some(Grant { to, role, cgroups: self.cgroups, ceilings })
+        Some(Grant { to, role, cgroups: self.cgroups, files: self.files, ceilings })
     }
 
     fn reserved(&self) -> impl Iterator<Item = Reserved> {

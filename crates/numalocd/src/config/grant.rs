@@ -20,6 +20,8 @@ pub struct Grant {
     pub role: Role,
     /// cgroups whose processes an operator may have moved besides those of its own uid.
     pub cgroups: Vec<String>,
+    /// Files, and directories with all below them, whose page cache an operator may have moved besides that of files of its own uid.
+    pub files: Vec<String>,
     /// The most that an operator may ask for.
     pub ceilings: Ceilings,
 }

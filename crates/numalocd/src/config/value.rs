@@ -4,7 +4,7 @@ use crate::tls::Pem;
 use nix::unistd::{Group, User};
 use numaloc_api::{
     amount,
-    value::{CGROUP_MAX, QosClass, WorkloadId, is_cgroup},
+    value::{PATH_MAX, QosClass, WorkloadId, is_path},
 };
 use numaloc_config::value::{Refusal, Scalar, one_of, scalar, size, text, within};
 use numaloc_dma::dsa::is_device_name;
@@ -122,12 +122,19 @@ fn path(text: &str) -> Result<PathBuf, String> {
 
 /// A list of cgroups, as in /proc/PID/cgroup. The bounds are those of cgroups in a request.
 pub(super) fn cgroups<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    let is_valid = |text: &str| {
-        is_cgroup(text) && text.len() <= CGROUP_MAX && !text.chars().any(char::is_control)
-    };
     let expected =
         "cgroup: expected an absolute path without '..' and '//', for example /kubepods.slice";
-    list(from, is_valid, expected)
+    list(from, is_bounded_path, expected)
+}
+
+/// A list of files and directories. The bounds are those of files in a request.
+pub(super) fn files<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    let expected = "file: expected an absolute path without '..' and '//', for example /srv/models";
+    list(from, is_bounded_path, expected)
+}
+
+fn is_bounded_path(text: &str) -> bool {
+    is_path(text) && text.len() <= PATH_MAX && !text.chars().any(char::is_control)
 }
 
 /// A list of beginnings of names. Ids that are numbers are given by the daemon.

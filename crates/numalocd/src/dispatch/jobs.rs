@@ -139,7 +139,7 @@ impl Dispatcher {
         let overlaps = |job: &&Arc<Job>| {
             let other = job.id.number().and_then(|number| self.open.found(number));
             let other = other.filter(|_| job.state != JobState::Paused);
-            other.is_some_and(|other| !other.processes.is_disjoint(&found.processes))
+            other.is_some_and(|other| other.meets(found))
         };
         self.records.open_jobs().filter(overlaps).cloned().collect()
     }

@@ -69,10 +69,11 @@ impl Active<'_> {
     }
 }
 
-/// What jobs have taken: address spaces, and nodes with the number of jobs.
+/// What jobs have taken: address spaces, files, and nodes with the number of jobs.
 #[derive(Clone, Debug, Default)]
 pub struct TakenByJobs<'a> {
     processes: BTreeSet<&'a Identity>,
+    files: BTreeSet<&'a String>,
     nodes: BTreeMap<NodeId, usize>,
 }
 
@@ -86,6 +87,7 @@ impl<'a> TakenByJobs<'a> {
     /// Takes what a job needs.
     pub fn add(&mut self, found: &'a FoundTarget) {
         self.processes.extend(&found.processes);
+        self.files.extend(&found.files);
         found.nodes.iter().for_each(|node| *self.nodes.entry(node).or_default() += 1);
     }
     /// Why a job has to wait, for people. `None`: it need not wait.
@@ -94,6 +96,9 @@ impl<'a> TakenByJobs<'a> {
             found.processes.iter().find(|process| self.processes.contains(process))
         {
             return Some(format!("another job is at work on process {}", process.pid));
+        }
+        if let Some(file) = found.files.iter().find(|file| self.files.contains(file)) {
+            return Some(format!("another job is at work on file {file}"));
         }
         let is_full =
             |node: &NodeId| self.nodes.get(node).is_some_and(|&jobs| jobs >= limits.moves_per_node);

@@ -13,8 +13,12 @@ pub struct Selected {
     pub qos_class: Option<QosClass>,
 }
 
-/// A target that names neither cgroups nor workloads, resolved: what is registered does not matter. `None`: it names some.
+/// A target that names neither cgroups nor workloads, or files, resolved: what is registered does not matter. `None`: it names some.
 pub fn plain(target: &Target) -> Option<Selected> {
+    if !target.files.is_empty() {
+        let aim = Aim { files: target.files.clone(), ..Aim::default() };
+        return Some(Selected { aim, qos_class: None });
+    }
     let Target { pids, processes: exact, units: named, virtual_machines, .. } = target;
     let (pids, exact, named) = (pids.clone(), exact.clone(), named.clone());
     let virtual_machines = virtual_machines.clone();
@@ -23,7 +27,7 @@ pub fn plain(target: &Target) -> Option<Selected> {
         *target == Target { pids, processes: exact, units: named, virtual_machines, ..rest };
     is_plain.then(|| {
         let members = processes(target).into_iter().chain(units(target)).collect();
-        Selected { aim: Aim { members, missing: Vec::new() }, qos_class: None }
+        Selected { aim: Aim::of(members), qos_class: None }
     })
 }
 

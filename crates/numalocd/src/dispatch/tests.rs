@@ -226,6 +226,7 @@ fn grants() -> Vec<Grant> {
         to: Grantee::Uid(uid),
         role: Role::Operator,
         cgroups: vec!["/".to_owned()],
+        files: Vec::new(),
         ceilings: Ceilings::NONE,
     };
     [7, 1000, 1001].map(to).into()
@@ -271,7 +272,7 @@ pub fn pins(pids: &[i32]) -> Pins {
 pub fn found(pids: &[i32], nodes: &str) -> FoundTarget {
     let nodes: NodeSet = nodes.parse().expect("nodes");
     let processes = pids.iter().map(|&pid| identity(pid)).collect();
-    FoundTarget { processes, nodes, members: Vec::new() }
+    FoundTarget { processes, nodes, ..FoundTarget::default() }
 }
 
 pub fn planned(pids: &[i32], nodes: &str) -> Planned {

@@ -6,7 +6,7 @@ use super::{
     measured::Measured,
     names::DeclaredClass,
     owned::{check_etag, check_owner, etag},
-    selected::{Selected, on_host, processes, units},
+    selected::{Selected, on_host, plain, processes, units},
     used::{Amount, CountedKind},
 };
 use crate::{
@@ -53,6 +53,9 @@ impl Dispatcher {
         of: Option<&Caller>,
         pins: Option<&Pins>,
     ) -> Result<Selected, Refusal> {
+        if let Some(selected) = plain(target).filter(|_| !target.files.is_empty()) {
+            return Ok(selected);
+        }
         of.map_or(Ok(()), |of| check_creators(target, of))?;
         let Selection { cgroups, named, missing } = self.meant(target, of);
         let said = cgroups.keys().flat_map(|&path| {
@@ -74,7 +77,7 @@ impl Dispatcher {
         );
         members.extend(named);
         members.extend(units(target));
-        let aim = Aim { members, missing };
+        let aim = Aim { missing, ..Aim::of(members) };
         let aim = match pins {
             Some(pins) => {
                 let why = |pid| format!("no process had pid {pid} when this was created");

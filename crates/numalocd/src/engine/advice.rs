@@ -35,7 +35,7 @@ pub fn begin(
 ) -> Result<BeforeAdvice, Refusal> {
     let members = aim.as_ref().map_or(&[][..], |aim| &aim.members[..]);
     // A target without members must not mean everybody.
-    if let Some(Aim { members, missing }) = &aim
+    if let Some(Aim { members, missing, .. }) = &aim
         && members.is_empty()
     {
         let message = missing.first().map_or(String::new(), |missing| missing.reason.clone());
@@ -72,7 +72,7 @@ mod tests {
         let reason = "no workload of this container is registered".to_owned();
         let member = Target { containers: ["a".to_owned()].into(), ..Target::default() };
         let missing = vec![Missing { member, reason: reason.clone(), processes: 0 }];
-        let aim = Aim { members: Vec::new(), missing };
+        let aim = Aim { missing, ..Aim::default() };
         let roots = Roots::default();
         let refused = begin(&|| false, &roots, Some(aim), Duration::ZERO, 4096);
         assert_eq!(refused.err(), Some(Refusal::TargetNotFound { message: reason }));

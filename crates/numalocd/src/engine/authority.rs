@@ -2,7 +2,8 @@
 
 use crate::{access::Authority, refusal::Refusal};
 use numaloc_core::{Identity, Process};
-use numaloc_host::{Owner, Roots, Whose, owner};
+use numaloc_host::{CachedFile, Error, FileOwner, Owner, Roots, Whose, file_owner, owner};
+use std::path::Path;
 
 /// Checks that `authority` extends to each of `processes`. Processes that have ended meanwhile do not matter.
 ///
@@ -35,7 +36,50 @@ pub fn includes(roots: &Roots, process: Identity, authority: &Authority) -> bool
 pub fn whose(authority: &Authority) -> Whose {
     match authority.clone() {
         Authority::All => Whose::Anybody,
-        Authority::Of { uid, cgroups } => Whose::Of { uid, cgroups },
+        Authority::Of { uid, cgroups, .. } => Whose::Of { uid, cgroups },
+    }
+}
+
+/// Whether `authority` extends to the page cache of a file.
+pub fn includes_file(authority: &Authority, file: &FileOwner) -> bool {
+    match authority {
+        Authority::All => true,
+        Authority::Of { uid, files, .. } => {
+            *uid == Some(file.uid) || files.iter().any(|top| file.path.starts_with(top))
+        }
+    }
+}
+
+/// Checks that `authority` extends to a file.
+///
+/// # Errors
+/// [`Error::NoFile`]: the same as if it was not there.
+pub fn check_file(authority: &Authority, file: &CachedFile) -> Result<(), Error> {
+    match includes_file(authority, file.owner()) {
+        true => Ok(()),
+        false => Err(Error::NoFile { path: file.path().into() }),
+    }
+}
+
+/// Checks that a file or directory is there and that `authority` extends to it. Does not say which of the two is missing: the daemon
+/// sees files that the caller may not.
+///
+/// # Errors
+/// Not found.
+pub fn check_path(roots: &Roots, path: &Path, authority: &Authority) -> Result<(), Refusal> {
+    let owner = file_owner(roots, path);
+    if *authority == Authority::All {
+        return Ok(owner.map(drop)?);
+    }
+    match owner.is_ok_and(|owner| includes_file(authority, &owner)) {
+        true => Ok(()),
+        false => Err(Refusal::TargetNotFound {
+            message: format!(
+                "no file {} that is yours: check the path, or have it added to the files of your grant in the daemon's \
+                 configuration",
+                path.display()
+            ),
+        }),
     }
 }
 
@@ -62,7 +106,11 @@ mod tests {
     }
 
     fn of(uid: Option<u32>, cgroups: &[&str]) -> Authority {
-        Authority::Of { uid, cgroups: cgroups.iter().map(|&path| path.to_owned()).collect() }
+        Authority::Of {
+            uid,
+            cgroups: cgroups.iter().map(|&path| path.to_owned()).collect(),
+            files: Vec::new(),
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Checks whether anything can be done for a target, without looking at its memory.
 
-use super::members::Members;
+use super::{files, members::Members};
 use crate::{
     access::Authority,
     order::{Aim, FoundTarget},
@@ -16,13 +16,16 @@ pub fn find(
     options: &Options,
     authority: &Authority,
 ) -> Result<FoundTarget, Refusal> {
+    if !aim.files.is_empty() {
+        return files::find(roots, aim, options, authority);
+    }
     let migration = Migration::without_memory(roots)?;
     let topology = migration.topology();
     let members = Members::look(roots, aim, topology, authority)?;
     migration.check(options)?;
     let nodes = homes(topology, members.processes(), options)?;
     let (processes, members) = (identities(&members), members.found(topology, options));
-    Ok(FoundTarget { processes, nodes, members })
+    Ok(FoundTarget { processes, nodes, members, ..FoundTarget::default() })
 }
 
 /// The nodes that the memory of `processes` may be brought to.

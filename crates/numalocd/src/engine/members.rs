@@ -390,7 +390,7 @@ fn reason(skip: Skip) -> String {
 }
 
 /// The state of a member that takes no part for this reason.
-fn state(refusal: &Refusal) -> MemberState {
+pub(super) fn state(refusal: &Refusal) -> MemberState {
     match refusal {
         Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. } => MemberState::Missing,
         _ => MemberState::Refused,

@@ -35,7 +35,7 @@ fn find(
     let mut partners = Partners { parties: Vec::new(), limits, refused };
     for Offer { member, by } in workloads {
         let name = member.name.clone();
-        let aim = Aim { members: vec![member], missing: Vec::new() };
+        let aim = Aim::of(vec![member]);
         let found = Members::look(roots, &aim, topology, authority).and_then(|members| {
             authority::check(roots, members.processes(), &by).map(|()| members)
         });
@@ -72,14 +72,14 @@ mod tests {
     }
 
     fn nobody() -> Authority {
-        Authority::Of { uid: None, cgroups: Vec::new() }
+        Authority::NONE
     }
 
     fn found(offers: Vec<Offer>, authority: &Authority, target: &Asleep) -> Vec<String> {
         let roots = Roots::default();
         let name = Target::default();
         let members = vec![Member { target: HostTarget::Pid(target.pid()), name }];
-        let aim = Aim { members, missing: Vec::new() };
+        let aim = Aim::of(members);
         let find = |topology: &Topology| Members::look(&roots, &aim, topology, &Authority::All);
         let migration = Migration::on(&roots).expect("hwloc");
         let planned = migration.plan(&Options::default(), Policies::Leave, &|| false, find);

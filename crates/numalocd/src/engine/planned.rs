@@ -17,6 +17,7 @@ impl Planned {
             processes: identities(members),
             nodes: targets.fold(NodeSet::new(), |nodes, targets| nodes.or(targets)),
             members: members.planned(plan, planned_bytes == 0),
+            ..FoundTarget::default()
         };
         Self {
             summary: Arc::new(PlanSummary::from(plan)),

@@ -1,6 +1,8 @@
 //! One order in its thread: plan, wait until the dispatcher says go, move, look again.
 
-use super::{authority, members::Members, partners, returned::returned, turns::caught};
+use super::{
+    authority, files::PlannedFiles, members::Members, partners, returned::returned, turns::caught,
+};
 use crate::{
     access::Authority,
     balancing::{Balancing, Paused},
@@ -24,8 +26,14 @@ use tokio::sync::mpsc::UnboundedSender;
 /// end.
 const CANCELLED_LOOK: Duration = Duration::from_secs(2);
 
-/// A planned order, with its processes held open.
-struct PlannedRun {
+/// A planned order.
+enum PlannedRun {
+    Memory(Box<MemoryRun>),
+    Files(Box<PlannedFiles>),
+}
+
+/// A planned order for processes, which are held open.
+struct MemoryRun {
     planned: PlannedMigration<Members>,
     /// Bytes that an earlier run had moved and that are remote again.
     returned_bytes: Option<u64>,
@@ -44,7 +52,9 @@ pub fn carry_out(
     let offers = std::mem::take(&mut order.offers);
     let (mut run, bytes, note) = match caught(|| PlannedRun::plan(roots, &order, offers)) {
         Ok((run, mut planned)) => {
-            planned.note = balancing.warning(order.numa_balancing);
+            if let PlannedRun::Memory(_) = run {
+                planned.note = balancing.warning(order.numa_balancing);
+            }
             let (bytes, note) = (planned.planned_bytes, planned.note.clone());
             report(reports, EngineReport::Planned(job.clone(), Ok(planned)));
             (run, bytes, note)
@@ -61,10 +71,15 @@ pub fn carry_out(
     if let Some(note) = note {
         tracing::warn!("{note}");
     }
+    let (limits, control, authority) = (&order.limits, &*order.control, &order.authority);
     let ended = caught(|| {
+        let run = match &mut run {
+            PlannedRun::Files(files) => return files.execute(limits, control, authority),
+            PlannedRun::Memory(run) => run,
+        };
         let paused = balancing.begin(order.numa_balancing)?;
         let using = offloading.begin(&order.offload, bytes)?;
-        run.execute((&order.limits, &order.control, &order.authority), (paused, using))
+        run.execute((limits, control, authority), (paused, using))
     });
     report(reports, EngineReport::Ended(job, ended));
 }
@@ -77,6 +92,17 @@ pub fn report(reports: &UnboundedSender<EngineReport>, report: EngineReport) {
 }
 
 impl PlannedRun {
+    fn plan(roots: &Roots, order: &JobOrder, offers: Offers) -> Result<(Self, Planned), Refusal> {
+        if order.aim.files.is_empty() {
+            let (run, planned) = MemoryRun::plan(roots, order, offers)?;
+            return Ok((Self::Memory(Box::new(run)), planned));
+        }
+        let (run, planned) = PlannedFiles::plan(roots, order)?;
+        Ok((Self::Files(Box::new(run)), planned))
+    }
+}
+
+impl MemoryRun {
     fn plan(roots: &Roots, order: &JobOrder, offers: Offers) -> Result<(Self, Planned), Refusal> {
         let JobOrder { aim, options, authority, control, .. } = order;
         let cancelled = || control.cancel.load(Relaxed);

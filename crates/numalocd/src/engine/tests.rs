@@ -33,7 +33,7 @@ fn engine(roots: Roots) -> Engine {
 /// A target with one member.
 fn aim(target: Target) -> Aim {
     let name = value::Target { units: ["a".to_owned()].into(), ..value::Target::default() };
-    Aim { members: vec![Member { target, name }], missing: Vec::new() }
+    Aim::of(vec![Member { target, name }])
 }
 
 /// A caller with this authority.
@@ -157,7 +157,7 @@ async fn mappings_are_for_those_who_may_have_the_process_moved() {
     let (asleep, engine) = (Asleep::new(), engine(Roots::default()));
     let found = identify(&Roots::default(), [asleep.pid()]).expect("it is there");
     let process = found[&asleep.pid()];
-    let of = |uid| Authority::Of { uid, cgroups: Vec::new() };
+    let of = |uid| Authority::Of { uid, cgroups: Vec::new(), files: Vec::new() };
     let own = nix::unistd::getuid().as_raw();
     for (authority, expected) in [
         (Authority::All, true),
@@ -256,6 +256,7 @@ async fn only_whose_it_is_may_have_it_moved() {
     let of = |uid, cgroups: &[&str]| Authority::Of {
         uid,
         cgroups: cgroups.iter().map(|&path| path.to_owned()).collect(),
+        files: Vec::new(),
     };
     let topology = engine.topology("a").await.expect("hwloc");
     let options = Options::default();
@@ -333,7 +334,7 @@ async fn an_order_that_is_dropped_ends_without_a_word() {
 #[tokio::test]
 async fn orders_that_cannot_be_planned_say_so_and_nothing_more() {
     let asleep = Asleep::new();
-    let nobody = Authority::Of { uid: None, cgroups: Vec::new() };
+    let nobody = Authority::NONE;
     for (aim, authority, cancel, expected) in [
         (aim(Target::Pid(i32::MAX)), Authority::All, false, "TargetNotFound"),
         (asleep.aim(), nobody, false, "NotPermitted"),

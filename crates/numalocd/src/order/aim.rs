@@ -3,12 +3,15 @@
 use numaloc_api::value::{self, Missing, Pins, TargetProcess};
 use numaloc_core::Identity;
 use numaloc_host::Target;
+use std::collections::BTreeSet;
 
 /// What a target means on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aim {
     /// The members to look at.
     pub members: Vec<Member>,
+    /// The files whose page cache is meant, by path. Then there are no members, and none is missing.
+    pub files: BTreeSet<String>,
     /// Members known to be missing before the host is looked at.
     pub missing: Vec<Missing>,
 }
@@ -29,6 +32,10 @@ pub fn exactly(named: &TargetProcess) -> Target {
 }
 
 impl Aim {
+    /// These members.
+    pub fn of(members: Vec<Member>) -> Self {
+        Self { members, ..Self::default() }
+    }
     /// The pids among the members.
     pub fn pids(&self) -> impl Iterator<Item = i32> {
         self.members.iter().filter_map(|member| match member.target {
@@ -39,7 +46,7 @@ impl Aim {
 
     /// Replaces each pid by the process that `pins` has for it. A pid without one is missing, and `why` says why.
     pub fn pinned(self, pins: &Pins, why: impl Fn(i32) -> String) -> Self {
-        let Self { members, mut missing } = self;
+        let Self { members, files, mut missing } = self;
         let pinned = |Member { target, name }| {
             let Target::Pid(pid) = target else { return Some(Member { target, name }) };
             let pin = pins.get(&pid).map(exactly);
@@ -49,6 +56,6 @@ impl Aim {
             Some(Member { target: pin?, name })
         };
         let members = members.into_iter().filter_map(pinned).collect();
-        Self { members, missing }
+        Self { members, files, missing }
     }
 }

@@ -13,12 +13,15 @@ impl From<Error> for Refusal {
             | Error::OtherProcess { .. }
             | Error::NoCgroup { .. }
             | Error::CgroupOutside { .. }
-            | Error::NoUnit { .. } => Self::TargetNotFound { message },
+            | Error::NoUnit { .. }
+            | Error::NoFile { .. } => Self::TargetNotFound { message },
             Error::Ended { .. } | Error::KernelThread { .. } | Error::Empty { .. } => {
                 Self::TargetEmpty { message }
             }
             Error::NoDamon { .. }
             | Error::NarrowPlacement { .. }
+            | Error::FileRefused { .. }
+            | Error::BadGoal(_)
             | Error::NoBandwidth { .. }
             | Error::NodesForbidden { .. }
             | Error::SeveralCgroups { .. }
@@ -57,6 +60,9 @@ mod tests {
             (Error::NoCgroup { path: path.clone(), root }, "TargetNotFound"),
             (Error::CgroupOutside { path, root: "/cg".into() }, "TargetNotFound"),
             (Error::NoUnit { unit: "u".into(), reason: "r".into() }, "TargetNotFound"),
+            (Error::NoFile { path: "/f".into() }, "TargetNotFound"),
+            (Error::FileRefused { path: "/f".into(), reason: "r".into() }, "HostCannot"),
+            (Error::BadGoal(numaloc_core::BadGoal::NoNodes), "HostCannot"),
             (Error::Ended { pid, comm: comm.clone() }, "TargetEmpty"),
             (Error::KernelThread { pid, comm: comm.clone() }, "TargetEmpty"),
             (Error::Empty { target: "t".into() }, "TargetEmpty"),

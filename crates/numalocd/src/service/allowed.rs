@@ -143,7 +143,7 @@ pub async fn locate(
 async fn check_processes(parts: &Parts, caller: &Caller, cgroup: &str) -> Result<(), Refusal> {
     let target = numaloc_host::Target::Cgroup(cgroup.to_owned());
     let name = Target::cgroup(cgroup);
-    let aim = Aim { members: vec![Member { target, name }], missing: Vec::new() };
+    let aim = Aim::of(vec![Member { target, name }]);
     let found = parts.engine.find(caller, aim, Options::default()).await;
     match found {
         Ok(_) | Err(Refusal::NoTargetNode { .. }) => Ok(()),

@@ -30,6 +30,7 @@ fn names(target: &Target) -> usize {
         &target.pods,
         &target.virtual_machines,
         &target.workload_creators,
+        &target.files,
     ];
     let names = names.into_iter().flatten().map(|name| name.len() + 4);
     let processes = target.processes.iter().map(|process| process.boot_id.len() + 24);

@@ -89,6 +89,7 @@ fn of_target(target: &Target) -> String {
         labels,
         workload_creators,
         processes,
+        files,
     } = target;
     let labels_text: Vec<_> = labels.requirements.iter().map(Requirement::to_string).collect();
     let processes: Vec<_> =
@@ -98,6 +99,7 @@ fn of_target(target: &Target) -> String {
         true => String::new(),
         false => format!(" machines {virtual_machines:?}"),
     };
+    assert!(files.is_empty(), "no such version knew them");
     format!(
         "pids {pids:?} cgroups {cgroups:?} units {units:?} containers {containers:?} pods {pods:?}{machines} labels \
          {labels_text:?} of {:?} creators {workload_creators:?} processes {processes:?}",

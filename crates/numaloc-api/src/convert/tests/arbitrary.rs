@@ -92,6 +92,7 @@ fn target() -> impl Strategy<Value = Target> {
                 labels: labels.0,
                 workload_creators: labels.1,
                 processes,
+                files: Default::default(),
             }
         },
     )

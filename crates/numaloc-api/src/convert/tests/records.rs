@@ -200,6 +200,7 @@ fn boundless() -> v1::MigrationSpec {
             namespace: "a namespace".to_owned(),
         }),
         processes: Vec::new(),
+        files: Vec::new(),
     };
     let policy = v1::Policy { max_stall: long(120), ..v1::Policy::default() };
     let limits = v1::Limits {

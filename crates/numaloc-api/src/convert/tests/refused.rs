@@ -120,6 +120,55 @@ fn names() {
 }
 
 #[test]
+fn files_stand_alone_and_have_no_home() {
+    let files = |paths: &[&str]| v1::Target {
+        files: paths.iter().map(|&path| path.to_owned()).collect(),
+        ..Default::default()
+    };
+    let ask = |target, policy, limits| {
+        let spec = Some(v1::MigrationSpec { target: Some(target), policy, limits });
+        let asked = value::CreateJob::try_from(v1::CreateJobRequest { spec, ..Default::default() });
+        asked.map(drop).map_err(|bad| bad.to_string())
+    };
+    let on = || v1::Policy {
+        placement: Some(v1::policy::Placement::Nodes(v1::NodesPlacement { node_ids: vec![1] })),
+        ..Default::default()
+    };
+    assert_eq!(ask(files(&["/srv/a", "/srv/b c"]), Some(on()), None), Ok(()));
+    for (target, policy, limits, expected) in [
+        (files(&["srv"]), on(), None, "spec.target.files[0] must be an absolute path"),
+        (files(&["/a/../b"]), on(), None, "spec.target.files[0] must be an absolute path"),
+        (files(&[""]), on(), None, "spec.target.files[0] is required"),
+        (
+            v1::Target { pids: vec![1], ..files(&["/a"]) },
+            on(),
+            None,
+            "spec.target must be files alone",
+        ),
+        (files(&["/a"]), v1::Policy::default(), None, "spec.policy.nodes is required"),
+        (
+            files(&["/a"]),
+            v1::Policy { exclude_file: true, ..on() },
+            None,
+            "spec.policy.exclude_file must not be set together with target.files",
+        ),
+        (
+            files(&["/a"]),
+            on(),
+            Some(v1::Limits { workers: Some(2), ..Default::default() }),
+            "spec.limits.workers must not be set together with target.files",
+        ),
+    ] {
+        let refused = ask(target, Some(policy), limits).expect_err(expected);
+        assert!(refused.starts_with(expected), "{refused}");
+    }
+    // Other calls look at processes.
+    let request = v1::GetLocalityRequest { target: Some(files(&["/a"])), ..Default::default() };
+    let refused = value::GetLocality::try_from(request).expect_err("no processes").to_string();
+    assert_eq!(refused, "target.files must be empty here");
+}
+
+#[test]
 fn policies() {
     for ratio in [-1, 101, i32::MAX] {
         let text = policy(v1::Policy { target_ratio_percent: Some(ratio), ..Default::default() });

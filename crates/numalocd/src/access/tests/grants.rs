@@ -5,17 +5,35 @@ use crate::{
 };
 use proptest::prelude::*;
 
-const NOTHING: Authority = Authority::Of { uid: None, cgroups: Vec::new() };
+const NOTHING: Authority = Authority::NONE;
 
 fn grants() -> Vec<Grant> {
     let cgroups = vec!["/web.slice".to_owned()];
     let ceilings = Ceilings::default();
     vec![
         grant(Grantee::Uid(1), Role::Viewer),
-        Grant { to: Grantee::Uid(2), role: Role::Operator, cgroups: cgroups.clone(), ceilings },
+        Grant {
+            to: Grantee::Uid(2),
+            role: Role::Operator,
+            cgroups: cgroups.clone(),
+            files: Vec::new(),
+            ceilings,
+        },
         grant(Grantee::Uid(3), Role::Admin),
-        Grant { to: Grantee::Gid(100), role: Role::Operator, cgroups: cgroups.clone(), ceilings },
-        Grant { to: certificate("agent"), role: Role::Operator, cgroups, ceilings },
+        Grant {
+            to: Grantee::Gid(100),
+            role: Role::Operator,
+            cgroups: cgroups.clone(),
+            files: Vec::new(),
+            ceilings,
+        },
+        Grant {
+            to: certificate("agent"),
+            role: Role::Operator,
+            cgroups,
+            files: Vec::new(),
+            ceilings,
+        },
         grant(certificate("boss.example"), Role::Admin),
         grant(Grantee::Uid(4), Role::Admin),
         grant(Grantee::Uid(65_534), Role::Admin),
@@ -37,7 +55,7 @@ fn holder(names: &[&str]) -> Peer {
 }
 
 fn web(uid: Option<u32>) -> Authority {
-    Authority::Of { uid, cgroups: vec!["/web.slice".to_owned()] }
+    Authority::Of { uid, cgroups: vec!["/web.slice".to_owned()], files: Vec::new() }
 }
 
 #[test]
@@ -127,7 +145,7 @@ fn who_is_less_at_a_further_socket_is_another_one() {
     let grants = Grants::from(&config);
     let [viewers, operators] = [0, 1].map(|index| config.listen.sockets.get(index));
     let caller = grants.caller_at(&user(0, &[0]), operators).expect("it has a role");
-    let authority = Authority::Of { uid: Some(0), cgroups: Vec::new() };
+    let authority = Authority::Of { uid: Some(0), cgroups: Vec::new(), files: Vec::new() };
     let expected = Caller {
         name: "uid:0@/o/s".to_owned(),
         gid: None,

@@ -276,6 +276,7 @@ fn config() -> Config {
         to: Grantee::Uid(uid),
         role,
         cgroups: cgroups.iter().map(|&path| path.to_owned()).collect(),
+        files: Vec::new(),
         ceilings,
     };
     let grants = vec![

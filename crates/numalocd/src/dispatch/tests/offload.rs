@@ -25,6 +25,7 @@ async fn an_order_says_what_is_asked_for_and_allowed() {
         to: Grantee::Uid(uid),
         role: Role::Operator,
         cgroups: vec!["/".to_owned()],
+        files: Vec::new(),
         ceilings: Ceilings { offload, ..Ceilings::default() },
     };
     let grants = vec![of(7, true), of(1000, false)];

@@ -36,7 +36,7 @@ async fn offered(rig: &Rig, caller: Caller, spec: MigrationSpec) -> Vec<String> 
 
 /// An operator who may have nothing moved but its own.
 fn tenant() -> Caller {
-    let authority = Authority::Of { uid: Some(1000), cgroups: Vec::new() };
+    let authority = Authority::Of { uid: Some(1000), cgroups: Vec::new(), files: Vec::new() };
     Caller { authority, ..operator() }
 }
 
@@ -78,7 +78,8 @@ async fn a_tenant_is_offered_its_own_alone() {
     rig.has(tenant(), "own", "/a/own", Some(Be)).await;
     rig.has(caller("uid:1001", Role::Operator), "theirs", "/a/theirs", Some(Be)).await;
     assert_eq!(offered(&rig, tenant(), migration(Ls)).await, ["cgroup /a/own"]);
-    let granted = Authority::Of { uid: Some(1000), cgroups: vec!["/a/theirs".to_owned()] };
+    let granted =
+        Authority::Of { uid: Some(1000), cgroups: vec!["/a/theirs".to_owned()], files: Vec::new() };
     let granted = Caller { authority: granted, ..operator() };
     let both = ["cgroup /a/own", "cgroup /a/theirs"];
     assert_eq!(offered(&rig, granted, migration(Ls)).await, both);
@@ -86,7 +87,8 @@ async fn a_tenant_is_offered_its_own_alone() {
     // The client that registered a workload needs the right to it, too: the engine checks that.
     let offers = rig.handle.offers(admin(), migration(Ls)).await.expect("an answer");
     let by: Vec<_> = offers.workloads.into_iter().map(|offer| offer.by).collect();
-    let registrar = |uid| Authority::Of { uid: Some(uid), cgroups: vec!["/".to_owned()] };
+    let registrar =
+        |uid| Authority::Of { uid: Some(uid), cgroups: vec!["/".to_owned()], files: Vec::new() };
     assert_eq!(by, [registrar(1000), registrar(1001)]);
     rig.stop().await;
 }

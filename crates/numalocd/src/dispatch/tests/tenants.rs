@@ -16,7 +16,7 @@ use numaloc_host::Target as HostTarget;
 /// An operator with rights to these cgroups, as in the grants of [`config`].
 fn tenant(uid: u32, cgroups: &[&str]) -> Caller {
     let cgroups = cgroups.iter().map(|&path| path.to_owned()).collect();
-    let authority = Authority::Of { uid: Some(uid), cgroups };
+    let authority = Authority::Of { uid: Some(uid), cgroups, files: Vec::new() };
     Caller { authority, ..caller(&format!("uid:{uid}"), Role::Operator) }
 }
 
@@ -33,6 +33,7 @@ fn config() -> Config {
         to: Grantee::Uid(uid),
         role: Role::Operator,
         cgroups: cgroups.iter().map(|&path| path.to_owned()).collect(),
+        files: Vec::new(),
         ceilings: Ceilings::NONE,
     };
     let grants = vec![grant(1000, &["/pods"]), grant(1001, &["/other", "/pods/shared"])];
@@ -230,6 +231,7 @@ async fn who_was_let_in_by_its_group_is_the_same_at_the_run() {
         to,
         role: Role::Operator,
         cgroups: vec!["/pods".to_owned()],
+        files: Vec::new(),
         ceilings: Ceilings::NONE,
     }];
     let mut rig = Rig::with(&dir, Config { grants, ..Config::default() });
@@ -250,6 +252,7 @@ async fn who_was_let_in_by_its_group_is_the_same_at_the_run() {
         to: Grantee::Gid(500),
         role: Role::Admin,
         cgroups: Vec::new(),
+        files: Vec::new(),
         ceilings: Ceilings::NONE,
     }];
     let mut rig = Rig::with(&dir, Config { grants, ..Config::default() });
@@ -263,8 +266,13 @@ async fn ceilings_hold_at_each_run() {
     let dir = dir();
     let with = |ceilings| {
         let cgroups = vec!["/pods".to_owned()];
-        let grants =
-            vec![Grant { to: Grantee::Uid(1000), role: Role::Operator, cgroups, ceilings }];
+        let grants = vec![Grant {
+            to: Grantee::Uid(1000),
+            role: Role::Operator,
+            cgroups,
+            files: Vec::new(),
+            ceilings,
+        }];
         Config { grants, ..Config::default() }
     };
     let mut rig = Rig::with(&dir, with(Ceilings { workers: 4, ..Ceilings::default() }));
@@ -314,7 +322,13 @@ async fn ceilings_hold_at_each_run() {
 /// One operator with these ceilings.
 fn with(ceilings: Ceilings) -> Config {
     let cgroups = vec!["/pods".to_owned()];
-    let grants = vec![Grant { to: Grantee::Uid(1000), role: Role::Operator, cgroups, ceilings }];
+    let grants = vec![Grant {
+        to: Grantee::Uid(1000),
+        role: Role::Operator,
+        cgroups,
+        files: Vec::new(),
+        ceilings,
+    }];
     Config { grants, ..Config::default() }
 }
 

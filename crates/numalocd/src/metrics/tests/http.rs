@@ -187,6 +187,7 @@ async fn beyond_loopback_only_clients_with_a_role_get_them() {
         to: Grantee::Certificate("scraper".to_owned()),
         role: Role::Viewer,
         cgroups: Vec::new(),
+        files: Vec::new(),
         ceilings: Ceilings::default(),
     };
     let config = Config { grants: vec![scraper], ..Config::default() };

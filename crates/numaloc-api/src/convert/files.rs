@@ -1,0 +1,58 @@
+//! What a request may say beside files, whose page cache is meant instead of the memory of processes.
+
+use crate::{
+    Problem, Violations,
+    value::{MigrationSpec, Policy, Target},
+};
+use numaloc_core::{Options, Placement};
+
+/// Refuses files where only processes are looked at.
+pub fn none(field: &str, target: &Target, bad: &mut Violations) {
+    if !target.files.is_empty() {
+        bad.push(format!("{field}.files"), Problem::NotEmpty);
+    }
+}
+
+impl MigrationSpec {
+    /// Refuses what has no meaning for files, if the target names some. A file has no home, so the policy has to say where its cache
+    /// belongs.
+    pub(crate) fn check_files(&self, field: &str, bad: &mut Violations) {
+        let Self { target, policy, limits } = self;
+        if target.files.is_empty() || !bad.are_of_request() {
+            return;
+        }
+        let files = || Problem::Excludes { other: "target.files" };
+        if *target != (Target { files: target.files.clone(), ..Target::default() }) {
+            bad.push(format!("{field}.target"), Problem::Malformed { expected: "files alone" });
+        }
+        let Policy { options, numa_balancing, offload, .. } = policy;
+        let plain = Options::default();
+        let given = [
+            ("balance", matches!(options.placement, Placement::Balance(_))),
+            ("include_shared", options.include_shared),
+            ("exclude_file", options.exclude_file),
+            ("include_bound", options.include_bound),
+            ("include_gigantic", options.include_gigantic),
+            ("target_ratio_percent", options.target_ratio != plain.target_ratio),
+            ("node_cpu_percent_max", options.pacing.node_cpu_percent_max.is_some()),
+            ("numa_balancing", *numa_balancing != Default::default()),
+            ("order", options.order != plain.order),
+            ("hugetlb_source", options.hugetlb != plain.hugetlb),
+            ("from_node_ids", options.from.is_some()),
+            ("home_rule", options.home != plain.home),
+            ("make_room", options.make_room != plain.make_room),
+            ("compact", options.compact != plain.compact),
+            ("offload", *offload != Default::default()),
+            ("maps", !options.maps.is_empty()),
+        ];
+        for (name, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+            bad.push(format!("{field}.policy.{name}"), files());
+        }
+        if limits.workers.is_some() {
+            bad.push(format!("{field}.limits.workers"), files());
+        }
+        if options.maps.is_empty() && options.to.is_none() && !options.is_wide() {
+            bad.push(format!("{field}.policy.nodes"), Problem::Missing);
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Orders for files, whose page cache is planned and moved instead of the memory of processes.
+
+use super::{authority, members};
+use crate::{
+    access::Authority,
+    order::{Aim, Ended, FoundTarget, JobOrder, Planned},
+    refusal::Refusal,
+};
+use numaloc_api::value::{JobState, MemberResult, Outcome, PlanSummary, Target};
+use numaloc_core::{CacheGoal, FilePlan, Locality, NodeSet, Options, Share, Topology};
+use numaloc_executor::{Control, FileOutcome, FileRun, PlannedFile, RunLimits};
+use numaloc_host::{
+    CachedFile, LookedFiles, NodeMemoryReader, Roots, cache_goal, check_page_size, topology,
+};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
+
+/// Planned files, which are not kept open.
+#[derive(Debug)]
+pub struct PlannedFiles {
+    roots: Roots,
+    topology: Topology,
+    options: Options,
+    goal: CacheGoal,
+    paths: Vec<PlannedPath>,
+}
+
+/// A path of the target, and the files that it names or why it takes no part.
+#[derive(Debug)]
+struct PlannedPath {
+    name: String,
+    found: Result<Vec<PlannedFile>, Refusal>,
+}
+
+/// Checks whether anything can be done for files, without looking at their cache.
+///
+/// # Errors
+/// The host has no such nodes, or only one; none of the files can be moved by `authority`.
+pub fn find(
+    roots: &Roots,
+    aim: &Aim,
+    options: &Options,
+    authority: &Authority,
+) -> Result<FoundTarget, Refusal> {
+    let goal = cache_goal(roots, &topology::topology(roots)?, options)?.1;
+    let paths = aim.files.iter().map(|name| {
+        let path = Path::new(name);
+        let owner = authority::check_path(roots, path, authority);
+        let found = owner.and_then(|()| match path.is_dir() {
+            true => Ok(Vec::new()),
+            false => Ok(CachedFile::open(roots, path).map(|_| Vec::new())?),
+        });
+        PlannedPath { name: name.clone(), found }
+    });
+    let paths: Vec<PlannedPath> = paths.collect();
+    check(&paths)?;
+    Ok(found_target(&paths, &goal))
+}
+
+impl PlannedFiles {
+    /// Looks at the files and plans their move.
+    ///
+    /// # Errors
+    /// As [`find`]; [`Refusal::Unavailable`] if it was cancelled.
+    pub fn plan(roots: &Roots, order: &JobOrder) -> Result<(Self, Planned), Refusal> {
+        check_page_size(roots)?;
+        let topology = topology::topology(roots)?;
+        let (options, goal) = cache_goal(roots, &topology, &order.options)?;
+        let stop = || order.control.cancel.load(Relaxed);
+        let paths = look(roots, &order.aim.files, &goal, &order.authority, &stop)?;
+        check(&paths)?;
+        let run = Self { roots: roots.clone(), topology, options, goal, paths };
+        let planned = run.planned();
+        tracing::info!(
+            files = run.files().count(),
+            planned_bytes = planned.planned_bytes,
+            local_percent = planned.local_percent,
+            nothing = planned.nothing.as_ref().map(|(_, why)| why),
+            "planned"
+        );
+        Ok((run, planned))
+    }
+
+    fn files(&self) -> impl Iterator<Item = &PlannedFile> {
+        self.paths.iter().flat_map(|path| &path.found).flatten()
+    }
+
+    fn planned(&self) -> Planned {
+        let before = locality(self.files());
+        let planned_bytes = before.movable.remote_bytes;
+        let why = match before.movable.local_bytes {
+            0 => "nothing of it is cached",
+            _ => "all of its cache is where it belongs",
+        };
+        let mut found = found_target(&self.paths, &self.goal);
+        if planned_bytes == 0 {
+            let settled = |member: MemberResult| {
+                MemberResult { after: member.before, reason: why.to_owned(), ..member }
+                    .settled(self.options.target_ratio)
+            };
+            found.members = found.members.into_iter().map(settled).collect();
+        }
+        Planned {
+            summary: Arc::new(PlanSummary::of_files(before)),
+            found,
+            planned_bytes,
+            local_percent: before.movable.percent(),
+            nothing: (planned_bytes == 0).then(|| (JobState::Skipped, why.to_owned())),
+            note: None,
+            returned: None,
+        }
+    }
+
+    /// Moves, and looks again. Files that the authority does not extend to by now are left where they are.
+    ///
+    /// # Errors
+    /// The memory of nodes cannot be read.
+    pub fn execute(
+        &self,
+        limits: &RunLimits,
+        control: &Control,
+        authority: &Authority,
+    ) -> Result<Ended, Refusal> {
+        let Self { roots, topology, options, goal, paths } = self;
+        let memory = &NodeMemoryReader::new(roots)?;
+        let admits = |file: &CachedFile| authority::includes_file(authority, file.owner());
+        let run = FileRun { roots, topology, memory, options, limits, control, admits: &admits };
+        let begin = Instant::now();
+        let planned: Vec<&[PlannedFile]> =
+            paths.iter().map(|path| path.found.as_deref().unwrap_or_default()).collect();
+        let outcomes: Vec<FileOutcome> = run.carry_out(&planned);
+        let elapsed = begin.elapsed();
+        let names = paths.iter().map(|path| path.name.clone()).collect();
+        let stop = || control.cancel.load(Relaxed);
+        let after = look(roots, &names, goal, authority, &stop)
+            .inspect_err(|refusal| tracing::debug!(%refusal, "not looked at again"))
+            .unwrap_or_default();
+        let mut all = FileOutcome::default();
+        outcomes.iter().for_each(|outcome| all.add(outcome));
+        let members = found_target(paths, goal).members.into_iter().zip(&outcomes).enumerate();
+        let members = members.map(|(index, (member, outcome))| {
+            let after = after.get(index).and_then(|after| after.found.as_ref().ok());
+            let (account, flows) = (outcome.account.clone(), outcome.flows.clone());
+            MemberResult { after: after.map(locality), account, flows, ..member }
+                .settled(options.target_ratio)
+        });
+        let members = members.collect();
+        tracing::info!(
+            found_bytes = all.account.found_bytes(),
+            moved_bytes = all.account.moved_bytes(),
+            shortfall_bytes = all.account.shortfall_bytes(),
+            calls = all.calls.calls,
+            elapsed_ms = elapsed.as_millis() as u64,
+            "ended"
+        );
+        let FileOutcome { account, flows, calls } = all;
+        let after = after.iter().flat_map(|path| &path.found).flatten();
+        let outcome = Outcome {
+            others: account,
+            flows,
+            calls,
+            elapsed,
+            before: locality(self.files()),
+            after: Some(locality(after)),
+            ..Outcome::default()
+        };
+        Ok(Ended { outcome: Arc::new(outcome), members, trail: None })
+    }
+}
+
+/// Looks at the files that each path names.
+fn look(
+    roots: &Roots,
+    names: &BTreeSet<String>,
+    goal: &CacheGoal,
+    authority: &Authority,
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<PlannedPath>, Refusal> {
+    let (mut paths, mut seen) = (Vec::new(), BTreeSet::new());
+    let admits = |file: &CachedFile| authority::check_file(authority, file);
+    for name in names {
+        let path = Path::new(name);
+        let found = authority::check_path(roots, path, authority).and_then(|()| {
+            let looked = LookedFiles::of(roots, path, &mut seen, &admits, stop)?;
+            if let Some((path, why)) = looked.left_out.first() {
+                let (count, path) = (looked.left_out.len(), path.display());
+                tracing::info!(count, first = %path, %why, "files left out below {name}");
+            }
+            Ok(looked.files.into_iter().map(|file| PlannedFile::new(goal, file)).collect())
+        });
+        match found {
+            Err(stopped @ Refusal::Unavailable { .. }) => return Err(stopped),
+            found => paths.push(PlannedPath { name: name.clone(), found }),
+        }
+    }
+    Ok(paths)
+}
+
+/// Fails if no path takes part.
+fn check(paths: &[PlannedPath]) -> Result<(), Refusal> {
+    let mut refused = paths.iter().map(|path| path.found.as_ref().err());
+    match refused.clone().all(|refusal| refusal.is_some()) {
+        true => refused.next().flatten().map_or(Ok(()), |refusal| Err(refusal.clone())),
+        false => Ok(()),
+    }
+}
+
+/// What was found, with each path as a member.
+fn found_target(paths: &[PlannedPath], goal: &CacheGoal) -> FoundTarget {
+    let nodes = goal.nodes();
+    let member = |PlannedPath { name, found }: &PlannedPath| match found {
+        Ok(files) => planned_member(name, files, &nodes),
+        Err(refusal) => {
+            MemberResult::left_out(Target::file(name), members::state(refusal), refusal.to_string())
+        }
+    };
+    let taking = paths.iter().filter(|path| path.found.is_ok());
+    FoundTarget {
+        files: taking.map(|path| path.name.clone()).collect(),
+        members: paths.iter().map(member).collect(),
+        nodes,
+        ..FoundTarget::default()
+    }
+}
+
+fn planned_member(name: &str, files: &[PlannedFile], nodes: &NodeSet) -> MemberResult {
+    let mut member = MemberResult {
+        member: Target::file(name),
+        home: nodes.clone(),
+        before: Some(locality(files)),
+        ..MemberResult::default()
+    };
+    for PlannedFile { cache, plan, .. } in files {
+        for part in cache.pieces().flat_map(|parts| plan.elsewhere(parts)) {
+            *member.remote.entry(part.node).or_default() += u64::from(part.bytes);
+        }
+    }
+    member
+}
+
+/// How much of the cache is where it belongs.
+fn locality<'a>(files: impl IntoIterator<Item = &'a PlannedFile>) -> Locality {
+    let mut share = Share::default();
+    for PlannedFile { cache, plan, .. } in files {
+        let FilePlan { bytes_to_move, .. } = *plan;
+        let local_bytes = cache.bytes() - bytes_to_move;
+        share.add(Share { local_bytes, remote_bytes: bytes_to_move });
+    }
+    Locality { movable: share, overall: share }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use numaloc_api::value::MemberState;
+    use numaloc_core::PAGE;
+    use std::{fs, path::PathBuf};
+
+    const NOBODY: Authority =
+        Authority::Of { uid: Some(65_533), cgroups: Vec::new(), files: Vec::new() };
+
+    fn written(directory: &Path, name: &str) -> PathBuf {
+        let path = directory.join(name);
+        fs::write(&path, vec![7; 4 * PAGE as usize]).expect("a file");
+        path
+    }
+
+    /// Looks at paths on behalf of `authority`, with their cache belonging on a node that is not there.
+    fn looked(paths: &[&Path], authority: &Authority) -> Vec<PlannedPath> {
+        let goal = CacheGoal::On("63".parse().expect("a node"));
+        let names = paths.iter().map(|path| path.display().to_string()).collect();
+        look(&Roots::default(), &names, &goal, authority, &|| false).expect("not stopped")
+    }
+
+    #[test]
+    fn files_of_others_are_as_if_they_were_not_there() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let theirs = written(directory.path(), "theirs");
+        let none = directory.path().join("none");
+        let messages = [&theirs, &none].map(|path| {
+            let [PlannedPath { found: Err(refusal), name }] = &looked(&[path], &NOBODY)[..] else {
+                panic!("{path:?} takes part");
+            };
+            assert!(matches!(refusal, Refusal::TargetNotFound { .. }), "{refusal:?}");
+            refusal.to_string().replace(name, "")
+        });
+        assert_eq!(messages[0], messages[1]);
+    }
+
+    #[test]
+    fn a_grant_is_for_all_below_a_directory_by_its_real_path() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let granted = directory.path().join("granted");
+        fs::create_dir(&granted).expect("a directory");
+        let (inside, outside) = (written(&granted, "a"), written(directory.path(), "b"));
+        let link = granted.join("link");
+        std::os::unix::fs::symlink(&outside, &link).expect("a link");
+        let authority = Authority::Of {
+            uid: None,
+            cgroups: Vec::new(),
+            files: vec![granted.display().to_string()],
+        };
+        let paths = looked(&[&inside, &link, &granted, &outside], &authority);
+        let taking = paths.iter().filter(|path| path.found.is_ok()).map(|path| &*path.name);
+        let [granted, inside] = [&granted, &inside].map(|path| path.display().to_string());
+        // The file itself counts once.
+        assert_eq!(taking.collect::<Vec<_>>(), [&*granted, &inside]);
+        let files = paths.iter().flat_map(|path| &path.found).flatten();
+        assert_eq!(files.count(), 1);
+    }
+
+    #[test]
+    fn each_path_is_a_member_with_its_cache() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (path, none) = (written(directory.path(), "a"), directory.path().join("none"));
+        let paths = looked(&[&path, &none], &Authority::All);
+        check(&paths).expect("one is there");
+        let found = found_target(&paths, &CacheGoal::On("63".parse().expect("a node")));
+        let [member, missing] = &found.members[..] else { panic!("{found:?}") };
+        assert_eq!(member.remote.values().sum::<u64>(), 4 * PAGE);
+        assert_eq!((member.home.to_string(), found.nodes.to_string()), ("63".into(), "63".into()));
+        let before = member.before.expect("it was looked at").movable;
+        assert_eq!((before.local_bytes, before.remote_bytes), (0, 4 * PAGE));
+        assert_eq!((missing.state, missing.reason.is_empty()), (MemberState::Missing, false));
+        assert_eq!(found.files, [path.display().to_string()].into());
+        // Nothing is there at all.
+        let paths = looked(&[&none], &Authority::All);
+        assert!(matches!(check(&paths), Err(Refusal::TargetNotFound { .. })));
+    }
+
+    #[test]
+    fn a_host_with_one_node_has_nowhere_to_go() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let files = [written(directory.path(), "a").display().to_string()].into();
+        let aim = Aim { files, ..Aim::default() };
+        let refusal = find(&Roots::default(), &aim, &Options::default(), &Authority::All)
+            .expect_err("one node");
+        assert!(matches!(refusal, Refusal::NoTargetNode { .. }), "{refusal:?}");
+    }
+}

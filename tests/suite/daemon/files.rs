@@ -1,0 +1,128 @@
+//! Jobs and schedules for the page cache of files.
+
+use super::*;
+use crate::{
+    cli::{code, json, numalocctl},
+    disk::OnDisk,
+    settings::Setting,
+    truth::Nodes,
+};
+use serde_json::Value;
+use std::os::unix::fs::chown;
+
+const USER: u32 = 60_001;
+
+/// Caches a file on node 0, and returns how much that is.
+fn cached(file: &OnDisk) -> u64 {
+    file.read(0);
+    let on = file.cached();
+    let all = on.values().sum();
+    assert!(all > 3 * MIB && on[&0] == all, "the scene: {on:?}");
+    all
+}
+
+fn path(file: &OnDisk) -> &str {
+    file.path().to_str().expect("text")
+}
+
+/// What an operator writes for a model: its cache is on the node where it is used, whoever reads it first.
+#[test]
+fn a_schedule_of_a_file_brings_cache_back_again_and_again() {
+    let _still = Setting::still_host();
+    let file = OnDisk::new("scheduled", 32);
+    let all = cached(&file);
+    let config = format!(
+        r#"
+        [[schedule]]
+        name = "model"
+        interval = "1s"
+        spec.target.files = ["{}"]
+        spec.policy.nodes.node_ids = [1]
+    "#,
+        path(&file)
+    );
+    let daemon = Daemon::with(&config);
+    for round in 0..3 {
+        until(&format!("it is on node 1, round {round}"), || {
+            file.cached() == Nodes::from([(1, all)])
+        });
+        let back = numalocctl(&["migrate", "--standalone", "--file", path(&file), "--to", "0"]);
+        // The daemon may be moving it at the same moment.
+        assert!(matches!(code(&back), Some(0 | 6)), "{back:?}");
+    }
+    until("it is on node 1 at last", || file.cached() == Nodes::from([(1, all)]));
+    let output = daemon.ctl(&["schedules", "ls"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(&format!("file {}", path(&file))), "{text}");
+}
+
+#[test]
+fn a_job_spreads_cache_and_says_what_it_moved_of_each_file() {
+    let _still = Setting::still_host();
+    let daemon = Daemon::start();
+    let file = OnDisk::new("spread-by-job", 32);
+    let all = cached(&file);
+    let migrate = |arguments: &[&str]| {
+        let endpoint = daemon.endpoint();
+        let file = ["migrate", "--endpoint", &endpoint, "--file", path(&file), "-o", "json"];
+        numalocctl(&[&file, arguments].concat())
+    };
+    let absent = ["--file", "/mnt/disk/absent"];
+    let job = migrate(&[&["--place", "interleave"], &absent[..]].concat());
+    let job: Value = serde_json::from_slice(&job.stdout).expect("a job");
+    let half = file.cached()[&1];
+    assert!(half.abs_diff(all / 2) <= 2 * MIB, "{half} of {all}: {job}");
+    let members = job["members"].as_array().expect("members");
+    let of = |name: &str| {
+        let is = |member: &&Value| member["member"]["files"][0] == name;
+        members.iter().find(is).unwrap_or_else(|| panic!("{name} in {job}"))
+    };
+    let member = of(path(&file));
+    assert_eq!(member["state"], "MEMBER_STATE_SUCCEEDED", "{job}");
+    assert_eq!(member["account"]["moved_bytes"], half, "{job}");
+    assert_eq!(of("/mnt/disk/absent")["state"], "MEMBER_STATE_MISSING", "{job}");
+    let again = json(&migrate(&["--place", "interleave"]));
+    assert_eq!(again["state"], "JOB_STATE_SKIPPED", "{again}");
+    assert_eq!(again["state_message"], "all of its cache is where it belongs", "{again}");
+    // A file has no home.
+    let homeless = migrate(&[]);
+    let text = String::from_utf8_lossy(&homeless.stderr);
+    assert!(code(&homeless) == Some(2) && text.contains("spec.policy.nodes is required"), "{text}");
+}
+
+#[test]
+fn an_operator_moves_the_cache_of_its_own_files_and_of_those_in_its_grant() {
+    let _still = Setting::still_host();
+    let [own, granted, foreign] = ["own", "granted", "foreign"].map(|name| OnDisk::new(name, 4));
+    chown(own.path(), Some(USER), Some(USER)).expect("root may");
+    let config = format!(
+        r#"
+        [listen]
+        mode = "0666"
+        [[grants]]
+        user = {USER}
+        role = "operator"
+        files = ["{}"]
+        [grants.ceilings]
+        named_nodes = true
+    "#,
+        path(&granted)
+    );
+    let daemon = Daemon::with(&config);
+    let migrate = |file: &OnDisk| {
+        let endpoint = daemon.endpoint();
+        let arguments = ["migrate", "--endpoint", &endpoint, "--file", path(file), "--to", "1"];
+        daemon.ctl_as(USER, &arguments).output().expect("it starts")
+    };
+    for file in [&own, &granted] {
+        let all = cached(file);
+        let output = migrate(file);
+        assert_eq!(code(&output), Some(0), "{output:?}");
+        assert_eq!(file.cached(), Nodes::from([(1, all)]), "{output:?}");
+    }
+    let all = cached(&foreign);
+    let output = migrate(&foreign);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("no file /mnt/disk/foreign that is yours"), "{output:?}");
+    assert_eq!(foreign.cached(), Nodes::from([(0, all)]));
+}
