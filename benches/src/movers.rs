@@ -211,6 +211,17 @@ impl Mover {
     }
 }
 
+/// Moves the page cache of a file to a node by `numalocctl migrate --file`.
+///
+/// # Errors
+/// It fails, or leaves some.
+pub fn move_file(path: &Path, node: u32) -> Result<Turn> {
+    let mut command = Command::new(OURS);
+    command.args(["migrate", "--no-progress", "-o", "json", "--to", &node.to_string(), "--file"]);
+    command.arg(path);
+    run(command, false)
+}
+
 /// Whether the installed numalocctl has profiles. Since it has them, it also chooses its CPUs itself.
 fn has_profiles() -> Result<bool> {
     static HELP: OnceLock<bool> = OnceLock::new();

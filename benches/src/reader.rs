@@ -5,9 +5,9 @@ use crate::{
     cache::Cache,
     figure::{Figure, Series, kernel},
     hold::{self, Holder},
-    movers::{AWAY, HOME, Mover},
+    movers::{self, AWAY, HOME, Mover},
     print,
-    subject::{TO_EMPTY, TO_FULL},
+    subject::{THE_FILE, TO_EMPTY, TO_FULL},
 };
 use anyhow::{Context, Result, ensure};
 use numaloc_core::PAGE;
@@ -40,6 +40,9 @@ pub struct Args {
     /// Number of rounds, each with one move to either node.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// The page cache of the file itself goes to the other node while it is read, instead.
+    #[arg(long)]
+    of_file: bool,
 }
 
 /// How long the reader is watched before a move.
@@ -73,6 +76,9 @@ pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
     hold::touch_all(&[HOME, AWAY])?;
     let file = OnDisk::new("numaloc-bench-read", args.file_mib as u64);
+    if args.of_file {
+        return moved_itself(args, &file, &kernel);
+    }
     let balanced = Mover::profile("balanced")?;
     let (mut empty, mut full) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {
@@ -87,21 +93,53 @@ pub fn run(args: &Args) -> Result<()> {
     print::figures(&figures.collect::<Vec<_>>())
 }
 
+/// Moves the page cache that is read to the other node.
+fn moved_itself(args: &Args, file: &OnDisk, kernel: &str) -> Result<()> {
+    let mut shown = Vec::new();
+    for _ in 0..args.rounds {
+        drop_cache();
+        let mut reader = reader(file.path())?;
+        let cached: u64 = file.cached().values().sum();
+        let before = before(&mut reader)?;
+        let disk = read_bytes(reader.pid())?;
+        let turn = movers::move_file(file.path(), AWAY)?;
+        let during = window(&mut reader)?;
+        let from_disk_bytes = read_bytes(reader.pid())?.saturating_sub(disk);
+        let on = file.cached();
+        ensure!(on == [(AWAY, cached)].into(), "the cache is not all on node {AWAY}: {on:?}");
+        shown.push(Shown { wall: turn.wall, before, during, from_disk_bytes });
+    }
+    let case = format!("{} MiB of page cache", args.file_mib);
+    print::figures(&figures(kernel, &case, THE_FILE, &shown))
+}
+
+/// Starts to read a file at random, on a CPU of the home node, where its cache is.
+fn reader(file: &Path) -> Result<Holder> {
+    let (cpu_node, memory_node) = (Some(HOME), Some(HOME));
+    let file = Some(file.to_owned());
+    Holder::start_as(
+        "pages",
+        &hold::Args { mib: 2, file, cpu_node, memory_node, ..hold::Args::default() },
+    )
+}
+
+/// What is read while nothing moves.
+fn before(reader: &mut Holder) -> Result<Window> {
+    window(reader)?;
+    thread::sleep(BEFORE);
+    window(reader)
+}
+
 fn turn(args: &Args, file: &Path, cache: Option<&Cache>, mover: &Mover) -> Result<Shown> {
     match cache {
         Some(cache) => cache.fill()?,
         None => drop_cache(),
     }
-    let (cpu_node, memory_node) = (Some(HOME), Some(HOME));
-    let reads = Some(file.to_owned());
-    let reader = hold::Args { mib: 2, file: reads, cpu_node, memory_node, ..Default::default() };
-    let mut reader = Holder::start_as("pages", &reader)?;
-    let target =
-        hold::Args { memory_node: Some(AWAY), mib: args.mib, cpu_node, ..Default::default() };
+    let mut reader = reader(file)?;
+    let (cpu_node, memory_node) = (Some(HOME), Some(AWAY));
+    let target = hold::Args { mib: args.mib, cpu_node, memory_node, ..hold::Args::default() };
     let holder = Holder::start(&target)?;
-    window(&mut reader)?;
-    thread::sleep(BEFORE);
-    let before = window(&mut reader)?;
+    let before = before(&mut reader)?;
     let disk = read_bytes(reader.pid())?;
     let turn = mover.turn(&holder, true)?;
     let during = window(&mut reader)?;
@@ -128,6 +166,9 @@ fn figures(kernel: &str, case: &str, subject: &str, shown: &[Shown]) -> Vec<Figu
         series.figure("wall", "ms", |of| of.wall.as_secs_f64() * 1e3),
         series.figure("read before", "MiB/s", |of| of.before.mib_per_second()),
         series.figure("read during", "MiB/s", |of| of.during.mib_per_second()),
+        series.figure("read of before", "share of before", |of| {
+            of.during.mib_per_second() / of.before.mib_per_second()
+        }),
         series.figure("from the disk", "MiB", |of| of.from_disk_bytes as f64 / MIB),
     ]
 }

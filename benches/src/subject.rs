@@ -10,6 +10,8 @@ pub const OURS: &str = "numalocctl fast";
 pub const TO_EMPTY: &str = "balanced, to an empty node";
 /// Of `reader`: the same move to a node that is full of page cache.
 pub const TO_FULL: &str = "balanced, to a full node";
+/// Of `reader`: what moves is the cache that is read.
+pub const THE_FILE: &str = "balanced, the file itself";
 /// Of `reread`: page cache was dropped to make room.
 pub const DROPPED: &str = "balanced, cache dropped";
 /// Of `reread`: it went to the other node.
