@@ -3,7 +3,7 @@
 # current directory. The whole workspace is built, as `cargo test` does it: then the features that other packages and tests want of a
 # dependency are the same, and nothing is built twice.
 
-built=$(cargo test --quiet --no-run --message-format json-render-diagnostics --workspace --features numaloc-tests/vm \
+built=$(cargo test --quiet --no-run --message-format json-render-diagnostics --workspace \
     --test suite --test program --test cli)
 
 executable() { # NAME: the newest of what was built
