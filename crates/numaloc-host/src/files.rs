@@ -4,6 +4,7 @@ pub(crate) mod answering;
 pub(crate) mod error;
 pub(crate) mod file_system;
 pub(crate) mod frames;
+pub(crate) mod globs;
 pub(crate) mod kpage;
 pub(crate) mod maps;
 pub(crate) mod numa_maps;

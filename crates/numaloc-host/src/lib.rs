@@ -103,7 +103,7 @@ pub use target::{
     resolve, resolve_each,
 };
 pub use views::{
-    cached_file::{CachedFile, CachedPiece, FileId, FileOwner, file_owner, nodes_of},
+    cached_file::{CachedFile, CachedPiece, FileId, FileOwner, file_owner, named_paths, nodes_of},
     facts::{self, HostFacts},
     host_memory, live,
     look::{Begun, LookRequest, Looked, look},

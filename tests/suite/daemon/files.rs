@@ -25,23 +25,20 @@ fn path(file: &OnDisk) -> &str {
     file.path().to_str().expect("text")
 }
 
-/// What an operator writes for a model: its cache is on the node where it is used, whoever reads it first.
+/// What an operator writes for a model: its cache is on the node where it is used, whatever process reads it first.
 #[test]
 fn a_schedule_of_a_file_brings_cache_back_again_and_again() {
     let _still = Setting::still_host();
     let file = OnDisk::new("scheduled", 32);
     let all = cached(&file);
-    let config = format!(
-        r#"
+    let config = r#"
         [[schedule]]
         name = "model"
         interval = "1s"
-        spec.target.files = ["{}"]
+        spec.target.files = ["/mnt/disk/sched?le*"]
         spec.policy.nodes.node_ids = [1]
-    "#,
-        path(&file)
-    );
-    let daemon = Daemon::with(&config);
+    "#;
+    let daemon = Daemon::with(config);
     for round in 0..3 {
         until(&format!("it is on node 1, round {round}"), || {
             file.cached() == Nodes::from([(1, all)])
@@ -53,7 +50,7 @@ fn a_schedule_of_a_file_brings_cache_back_again_and_again() {
     until("it is on node 1 at last", || file.cached() == Nodes::from([(1, all)]));
     let output = daemon.ctl(&["schedules", "ls"]);
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains(&format!("file {}", path(&file))), "{text}");
+    assert!(text.contains("file /mnt/disk/sched?le*"), "{text}");
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! Cgroups: v1, v2 and both at once (hybrid), found below one mount point.
 
-use crate::{Error, Roots, files::read, target::process};
-use numaloc_core::{Glob, NodeId, PAGE};
+use crate::{
+    Error, Roots,
+    files::{globs, read},
+    target::process,
+};
+use numaloc_core::{NodeId, PAGE};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -135,24 +139,9 @@ fn find(roots: &Roots, path: &str) -> Result<Vec<Vec<PathBuf>>, Error> {
 /// The cgroups of a hierarchy whose paths match one with globs, in ascending order; none for a path without. Symbolic links are not
 /// followed.
 fn matching(hierarchy: &Path, relative: &Path) -> Vec<PathBuf> {
-    let parts = relative.iter().filter_map(|part| part.to_str());
-    if !parts.clone().any(Glob::is_pattern) {
-        return Vec::new();
-    }
-    let is_own = |directory: &PathBuf| {
+    globs::matches(hierarchy, relative, |directory| {
         let is_directory = fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir());
         is_directory && is_cgroup(directory)
-    };
-    parts.fold(vec![hierarchy.to_path_buf()], |above, part| {
-        let glob = Glob::new(part);
-        let below = above.into_iter().flat_map(|above| match Glob::is_pattern(part) {
-            true => {
-                let matching = |name: &str| glob.matches(name).then(|| name.to_owned());
-                read::entries(&above, matching).into_values().collect()
-            }
-            false => vec![above.join(part)],
-        });
-        below.filter(is_own).collect()
     })
 }
 

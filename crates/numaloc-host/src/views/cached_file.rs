@@ -6,7 +6,10 @@
 
 use crate::{
     Error, Roots,
-    files::file_system::{ON_DISK, TMPFS, kind, open_path, open_unnoticed},
+    files::{
+        file_system::{ON_DISK, TMPFS, kind, open_path, open_unnoticed},
+        globs,
+    },
 };
 use nix::errno::Errno;
 use numaloc_core::{
@@ -252,12 +255,41 @@ pub(super) struct FilesOf {
     pub unread: Vec<Error>,
 }
 
-/// The regular files that a path names: itself, or all below a directory that are on its file system. Symbolic links below it are not
-/// followed.
+/// The paths that one names: itself, or, if there is no such file, those that match it with `*` and `?` in its components.
 ///
 /// # Errors
-/// [`Error::NoFile`], [`Error::Read`]: the path itself cannot be read; [`Error::FileRefused`] if there are too many files.
+/// [`Error::NoFile`].
+pub fn named_paths(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    if path.exists() {
+        return Ok(vec![path.into()]);
+    }
+    let top = if path.is_absolute() { "/" } else { "." };
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    let found = globs::matches(Path::new(top), relative, Path::exists);
+    if found.is_empty() { Err(Error::NoFile { path: path.into() }) } else { Ok(found) }
+}
+
+/// The regular files that a path names ([`named_paths`]): itself, or all below a directory that are on its file system. Symbolic links
+/// below it are not followed.
+///
+/// # Errors
+/// [`Error::NoFile`], [`Error::Read`]: a path that is named cannot be read; [`Error::FileRefused`] if there are too many files.
 pub(super) fn files_of(path: &Path) -> Result<FilesOf, Error> {
+    let mut all = FilesOf::default();
+    for path in named_paths(path)? {
+        let FilesOf { files, unread } = files_below(&path)?;
+        all.files.extend(files);
+        all.unread.extend(unread);
+    }
+    if all.files.len() > MOST {
+        let reason = format!("there are more than {MOST} files below it: name some of them");
+        return Err(Error::FileRefused { path: path.into(), reason });
+    }
+    all.files.sort();
+    Ok(all)
+}
+
+fn files_below(path: &Path) -> Result<FilesOf, Error> {
     let top = fs::metadata(path).map_err(|source| unread(path, source))?;
     if !top.is_dir() {
         return Ok(FilesOf { files: vec![path.into()], ..FilesOf::default() });
@@ -281,12 +313,11 @@ pub(super) fn files_of(path: &Path) -> Result<FilesOf, Error> {
                 found.files.push(entry.path());
             }
         }
+        // They are too many, whatever else there is.
         if found.files.len() > MOST {
-            let reason = format!("there are more than {MOST} files below it: name some of them");
-            return Err(Error::FileRefused { path: path.into(), reason });
+            break;
         }
     }
-    found.files.sort();
     Ok(found)
 }
 
@@ -342,5 +373,11 @@ mod tests {
         assert_eq!(files_of(directory.path()).unwrap().files, ["a", "b", "below/c"].map(path));
         assert_eq!(files_of(&path("link")).unwrap().files, [path("link")]);
         assert!(matches!(files_of(&path("none")), Err(Error::NoFile { .. })));
+        assert_eq!(files_of(&path("*")).unwrap().files, ["a", "b", "below/c", "link"].map(path));
+        assert_eq!(files_of(&path("b*/?")).unwrap().files, [path("below/c")]);
+        assert!(matches!(files_of(&path("*.none")), Err(Error::NoFile { .. })));
+        // A name is one before it is a pattern.
+        written(&path("b*"), 1);
+        assert_eq!(files_of(&path("b*")).unwrap().files, [path("b*")]);
     }
 }

@@ -13,9 +13,9 @@ use std::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Target")]
 pub struct FileArgs {
-    /// Files whose page cache is meant, instead of processes: a file, or a directory for all files below it (repeatable). It takes the
-    /// rights of their owner or root's. No daemon takes part, but for schedules and jobs that are asked for with --endpoint or an
-    /// option of the queue.
+    /// Files whose page cache is meant, instead of processes: a file, a directory for all files below it, or a quoted pattern with * and ?
+    /// (repeatable). It takes the rights of their owner or root's. No daemon takes part, but for schedules and jobs that are asked for
+    /// with --endpoint or an option of the queue.
     #[arg(
         long = "file",
         value_name = "PATH",

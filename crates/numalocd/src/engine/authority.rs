@@ -2,8 +2,10 @@
 
 use crate::{access::Authority, refusal::Refusal};
 use numaloc_core::{Identity, Process};
-use numaloc_host::{CachedFile, Error, FileOwner, Owner, Roots, Whose, file_owner, owner};
-use std::path::Path;
+use numaloc_host::{
+    CachedFile, Error, FileOwner, Owner, Roots, Whose, file_owner, named_paths, owner,
+};
+use std::path::{Path, PathBuf};
 
 /// Checks that `authority` extends to each of `processes`. Processes that have ended meanwhile do not matter.
 ///
@@ -61,17 +63,20 @@ pub fn check_file(authority: &Authority, file: &CachedFile) -> Result<(), Error>
     }
 }
 
-/// Checks that a file or directory is there and that `authority` extends to it. Does not say which of the two is missing: the daemon
+/// Checks that a file or directory is there, or one that matches, and that `authority` extends to it. Does not say which of the two is missing: the daemon
 /// sees files that the caller may not.
 ///
 /// # Errors
 /// Not found.
 pub fn check_path(roots: &Roots, path: &Path, authority: &Authority) -> Result<(), Refusal> {
-    let owner = file_owner(roots, path);
+    let named = named_paths(path);
     if *authority == Authority::All {
-        return Ok(owner.map(drop)?);
+        return Ok(named.map(drop)?);
     }
-    match owner.is_ok_and(|owner| includes_file(authority, &owner)) {
+    let is_included = |path: &PathBuf| {
+        file_owner(roots, path).is_ok_and(|owner| includes_file(authority, &owner))
+    };
+    match named.is_ok_and(|named| named.iter().any(is_included)) {
         true => Ok(()),
         false => Err(Refusal::TargetNotFound {
             message: format!(

@@ -50,9 +50,10 @@ pub fn find(
     let paths = aim.files.iter().map(|name| {
         let path = Path::new(name);
         let owner = authority::check_path(roots, path, authority);
-        let found = owner.and_then(|()| match path.is_dir() {
-            true => Ok(Vec::new()),
-            false => Ok(CachedFile::open(roots, path).map(|_| Vec::new())?),
+        let found = owner.and_then(|()| match path.is_file() {
+            true => Ok(CachedFile::open(roots, path).map(|_| Vec::new())?),
+            // Of a directory and of a pattern, what cannot be moved is left out.
+            false => Ok(Vec::new()),
         });
         PlannedPath { name: name.clone(), found }
     });
