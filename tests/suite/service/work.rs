@@ -5,6 +5,7 @@ use crate::{
     app::Layout,
     balancing::marked_pages_come_home_by,
     daemon::{reason, request},
+    disk::OnDisk,
     scene::Scene,
     settings::{Cgroup, Setting},
     truth::Truth,
@@ -80,6 +81,38 @@ fn what_several_processes_share_stays_without_page_frames() {
     let shared = account.left.iter().find(|left| left.reason() == v1::LeftReason::Shared);
     assert!(shared.expect("a reason").bytes as u64 >= 16 * MIB, "{account:?}");
     scene.finish();
+}
+
+/// Files of other users take the right to act as their owners: a drop-in gives it.
+#[test]
+fn page_cache_of_files_of_others_takes_the_drop_in_for_it() {
+    let _still = Setting::still_host();
+    let file = OnDisk::new("of-others", 8);
+    file.read(0);
+    let cached = file.cached();
+    let nodes = v1::policy::Placement::Nodes(v1::NodesPlacement { node_ids: vec![1] });
+    let files = vec![file.path().display().to_string()];
+    let spec = v1::MigrationSpec {
+        target: Some(v1::Target { files, ..v1::Target::default() }),
+        policy: Some(v1::Policy { placement: Some(nodes), ..v1::Policy::default() }),
+        ..v1::MigrationSpec::default()
+    };
+    let request = v1::CreateJobRequest { spec: Some(spec), ..v1::CreateJobRequest::default() };
+    let installed = Installed::start();
+    let refused = installed.client().try_create(request.clone());
+    assert_eq!(reason(refused), (Code::FailedPrecondition, "DAEMON_LACKS_RIGHTS".into()));
+    drop(installed);
+    let installed = Installed::new();
+    installed.shipped("files");
+    installed.run();
+    // CAP_FOWNER besides.
+    assert_confined(installed.pid(), &[2, 3, 19, 23]);
+    let client = installed.client();
+    let name = client.try_create(request).expect("it is taken").name;
+    client.reaches(&name, v1::JobState::Succeeded);
+    let all: u64 = cached.values().sum();
+    assert!(all > 7 * MIB && cached[&0] == all, "the scene: {cached:?}");
+    assert_eq!(file.cached(), [(1, all)].into());
 }
 
 /// For this it has to see the numbers of page frames, and how often each is mapped: a drop-in lets it.
