@@ -7,7 +7,7 @@ use crate::{
     refusal::Refusal,
 };
 use numaloc_api::value::{JobState, MemberResult, Outcome, PlanSummary, Target};
-use numaloc_core::{CacheGoal, FilePlan, Locality, NodeSet, Options, Share, Topology};
+use numaloc_core::{CacheGoal, Locality, NodeSet, Options, Share, Topology};
 use numaloc_executor::{Control, FileOutcome, FileRun, PlannedFile, RunLimits};
 use numaloc_host::{
     CachedFile, LookedFiles, NodeMemoryReader, Roots, cache_goal, check_page_size, topology,
@@ -77,7 +77,7 @@ impl PlannedFiles {
         let run = Self { roots: roots.clone(), topology, options, goal, paths };
         let planned = run.planned();
         tracing::info!(
-            files = run.files().count(),
+            files = files_of(&run.paths).count(),
             planned_bytes = planned.planned_bytes,
             local_percent = planned.local_percent,
             nothing = planned.nothing.as_ref().map(|(_, why)| why),
@@ -86,22 +86,14 @@ impl PlannedFiles {
         Ok((run, planned))
     }
 
-    fn files(&self) -> impl Iterator<Item = &PlannedFile> {
-        self.paths.iter().flat_map(|path| &path.found).flatten()
-    }
-
     fn planned(&self) -> Planned {
-        let before = locality(self.files());
+        let before = locality(files_of(&self.paths));
         let planned_bytes = before.movable.remote_bytes;
-        let why = match before.movable.local_bytes {
-            0 => "nothing of it is cached",
-            _ => "all of its cache is where it belongs",
-        };
+        let nothing = nothing_to_move(before);
         let mut found = found_target(&self.paths, &self.goal);
-        if planned_bytes == 0 {
+        if nothing.is_some() {
             let settled = |member: MemberResult| {
-                MemberResult { after: member.before, reason: why.to_owned(), ..member }
-                    .settled(self.options.target_ratio)
+                MemberResult { after: member.before, ..member }.settled(self.options.target_ratio)
             };
             found.members = found.members.into_iter().map(settled).collect();
         }
@@ -110,7 +102,7 @@ impl PlannedFiles {
             found,
             planned_bytes,
             local_percent: before.movable.percent(),
-            nothing: (planned_bytes == 0).then(|| (JobState::Skipped, why.to_owned())),
+            nothing: nothing.map(|why| (JobState::Skipped, why.to_owned())),
             note: None,
             returned: None,
         }
@@ -138,13 +130,13 @@ impl PlannedFiles {
         let names = paths.iter().map(|path| path.name.clone()).collect();
         let stop = || control.cancel.load(Relaxed);
         let after = look(roots, &names, goal, authority, &stop)
-            .inspect_err(|refusal| tracing::debug!(%refusal, "not looked at again"))
-            .unwrap_or_default();
+            .inspect_err(|refusal| tracing::debug!(%refusal, "not looked at again"));
+        let after = after.ok();
         let mut all = FileOutcome::default();
         outcomes.iter().for_each(|outcome| all.add(outcome));
         let members = found_target(paths, goal).members.into_iter().zip(&outcomes).enumerate();
         let members = members.map(|(index, (member, outcome))| {
-            let after = after.get(index).and_then(|after| after.found.as_ref().ok());
+            let after = after.as_ref().and_then(|paths| paths[index].found.as_ref().ok());
             let (account, flows) = (outcome.account.clone(), outcome.flows.clone());
             MemberResult { after: after.map(locality), account, flows, ..member }
                 .settled(options.target_ratio)
@@ -159,14 +151,13 @@ impl PlannedFiles {
             "ended"
         );
         let FileOutcome { account, flows, calls } = all;
-        let after = after.iter().flat_map(|path| &path.found).flatten();
         let outcome = Outcome {
             others: account,
             flows,
             calls,
             elapsed,
-            before: locality(self.files()),
-            after: Some(locality(after)),
+            before: locality(files_of(paths)),
+            after: after.as_deref().map(|paths| locality(files_of(paths))),
             ..Outcome::default()
         };
         Ok(Ended { outcome: Arc::new(outcome), members, trail: None })
@@ -201,6 +192,11 @@ fn look(
     Ok(paths)
 }
 
+/// The files of the paths that take part.
+fn files_of(paths: &[PlannedPath]) -> impl Iterator<Item = &PlannedFile> {
+    paths.iter().flat_map(|path| &path.found).flatten()
+}
+
 /// Fails if no path takes part.
 fn check(paths: &[PlannedPath]) -> Result<(), Refusal> {
     let mut refused = paths.iter().map(|path| path.found.as_ref().err());
@@ -229,10 +225,12 @@ fn found_target(paths: &[PlannedPath], goal: &CacheGoal) -> FoundTarget {
 }
 
 fn planned_member(name: &str, files: &[PlannedFile], nodes: &NodeSet) -> MemberResult {
+    let before = locality(files);
     let mut member = MemberResult {
         member: Target::file(name),
+        reason: nothing_to_move(before).unwrap_or_default().to_owned(),
         home: nodes.clone(),
-        before: Some(locality(files)),
+        before: Some(before),
         ..MemberResult::default()
     };
     for PlannedFile { cache, plan, .. } in files {
@@ -243,13 +241,21 @@ fn planned_member(name: &str, files: &[PlannedFile], nodes: &NodeSet) -> MemberR
     member
 }
 
+/// Why nothing moves of cache of which so much is where it belongs, if that is so.
+fn nothing_to_move(Locality { movable, .. }: Locality) -> Option<&'static str> {
+    match (movable.local_bytes, movable.remote_bytes) {
+        (0, 0) => Some("nothing of it is cached"),
+        (_, 0) => Some("all of its cache is where it belongs"),
+        _ => None,
+    }
+}
+
 /// How much of the cache is where it belongs.
 fn locality<'a>(files: impl IntoIterator<Item = &'a PlannedFile>) -> Locality {
     let mut share = Share::default();
     for PlannedFile { cache, plan, .. } in files {
-        let FilePlan { bytes_to_move, .. } = *plan;
-        let local_bytes = cache.bytes() - bytes_to_move;
-        share.add(Share { local_bytes, remote_bytes: bytes_to_move });
+        let remote_bytes = plan.bytes_to_move;
+        share.add(Share { local_bytes: cache.bytes() - remote_bytes, remote_bytes });
     }
     Locality { movable: share, overall: share }
 }
@@ -310,8 +316,7 @@ mod tests {
         let [granted, inside] = [&granted, &inside].map(|path| path.display().to_string());
         // The file itself counts once.
         assert_eq!(taking.collect::<Vec<_>>(), [&*granted, &inside]);
-        let files = paths.iter().flat_map(|path| &path.found).flatten();
-        assert_eq!(files.count(), 1);
+        assert_eq!(files_of(&paths).count(), 1);
     }
 
     #[test]

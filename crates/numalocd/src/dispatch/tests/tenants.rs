@@ -264,17 +264,6 @@ async fn who_was_let_in_by_its_group_is_the_same_at_the_run() {
 #[tokio::test(start_paused = true)]
 async fn ceilings_hold_at_each_run() {
     let dir = dir();
-    let with = |ceilings| {
-        let cgroups = vec!["/pods".to_owned()];
-        let grants = vec![Grant {
-            to: Grantee::Uid(1000),
-            role: Role::Operator,
-            cgroups,
-            files: Vec::new(),
-            ceilings,
-        }];
-        Config { grants, ..Config::default() }
-    };
     let mut rig = Rig::with(&dir, with(Ceilings { workers: 4, ..Ceilings::default() }));
     let agent =
         |workers| Caller { ceilings: Ceilings { workers, ..Ceilings::default() }, ..agent() };
