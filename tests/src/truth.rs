@@ -16,8 +16,8 @@ pub struct Vma {
     pub start: u64,
     /// Its memory policy, as the kernel writes it.
     pub policy: String,
-    /// Whether it maps a file.
-    pub is_file: bool,
+    /// The file that it maps, as the kernel writes it: a space is `\\040`.
+    pub file: Option<String>,
     /// Anonymous memory that is mapped shared. The kernel shows it as a file, too.
     pub is_segment: bool,
     /// Where its pages are.
@@ -63,9 +63,15 @@ impl Truth {
         sum(self.vmas.iter().filter(|vma| vma.is_segment))
     }
 
+    /// Bytes by node of the files with this in their names.
+    pub fn of_files(&self, name: &str) -> Nodes {
+        let is_named = |vma: &&Vma| vma.file.as_ref().is_some_and(|file| file.contains(name));
+        sum(self.vmas.iter().filter(is_named))
+    }
+
     /// Everything except mapped files: other processes may move the pages of files.
     pub fn without_files(&self) -> Self {
-        Self { vmas: self.vmas.iter().filter(|vma| !vma.is_file).cloned().collect() }
+        Self { vmas: self.vmas.iter().filter(|vma| vma.file.is_none()).cloned().collect() }
     }
 }
 
@@ -91,7 +97,7 @@ fn vma(line: &str) -> Vma {
     let mut words = line.split(' ');
     let start = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
     let policy = words.next().unwrap_or_default().to_owned();
-    let (mut counts, mut page_bytes, mut is_file) = (Nodes::new(), 4096, false);
+    let (mut counts, mut page_bytes, mut file) = (Nodes::new(), 4096, None);
     let is_segment = line.contains(" file=/dev/zero");
     for (key, value) in words.filter_map(|word| word.split_once('=')) {
         match (key.strip_prefix('N').and_then(|node| node.parse().ok()), key) {
@@ -99,13 +105,13 @@ fn vma(line: &str) -> Vma {
                 counts.insert(node, value.parse::<u64>().expect("a count of pages"));
             }
             (None, "kernelpagesize_kB") => page_bytes = value.parse::<u64>().expect("KiB") << 10,
-            (None, "file") => is_file = true,
+            (None, "file") => file = Some(value.to_owned()),
             _ => {}
         }
     }
     let nodes = counts.into_iter().map(|(node, pages)| (node, pages * page_bytes)).collect();
     let start = start.unwrap_or_else(|| panic!("numa_maps: {line}"));
-    Vma { start, policy, is_file, is_segment, nodes }
+    Vma { start, policy, file, is_segment, nodes }
 }
 
 /// Bytes in transparent huge pages in a region: AnonHugePages in /proc/PID/smaps.

@@ -8,7 +8,6 @@ use crate::{
     truth::{Nodes, Truth, off},
 };
 
-const DROP_INS_OF_DAEMON: &str = "/etc/numaloc/conf.d";
 const SCHEDULE: &str = "/etc/numaloc/conf.d/50-containers.toml";
 /// Memory of the values of each server.
 const DATA: u64 = 24 * MIB;
@@ -84,7 +83,6 @@ struct Declared;
 impl Drop for Declared {
     fn drop(&mut self) {
         let _ = fs::remove_file(SCHEDULE);
-        let _ = fs::remove_dir(DROP_INS_OF_DAEMON);
     }
 }
 
@@ -92,7 +90,6 @@ fn declared(cgroups: &str) -> Declared {
     let text = format!(
         "[[schedule]]\nname = \"containers\"\ninterval = \"2s\"\nspec.target.cgroups = [\"{cgroups}\"]\n"
     );
-    fs::create_dir_all(DROP_INS_OF_DAEMON).expect("writable");
     fs::write(SCHEDULE, text).expect("writable");
     systemctl(&["reload", "numalocd.service"]);
     Declared
