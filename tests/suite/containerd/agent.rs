@@ -2,6 +2,8 @@
 //! Needs two nodes: `tests/vm/suite --containerd VERSION --kubelet`. With `--image` it is a pod of the image of packaging/Containerfile, as
 //! the chart's DaemonSet makes it; else a process with the same rights.
 
+mod pods;
+
 use super::{
     control_plane::{self, ControlPlane},
     image,
@@ -46,7 +48,7 @@ impl Agent {
         }
     }
 
-    /// A pod of the DaemonSet, made here in place of its controller.
+    /// A pod of the DaemonSet.
     fn contained(plane: &ControlPlane, containerd: &Containerd, kubelet: &mut Kubelet<'_>) -> Self {
         containerd.import_from(Path::new(image::ARCHIVE), image::IMAGE);
         let authority = fs::read_to_string(control_plane::key("ca.crt")).expect("a certificate");
@@ -54,25 +56,7 @@ impl Agent {
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"ca.crt": authority},
             "metadata": {"name": "kube-root-ca.crt", "namespace": NAMESPACE},
         }));
-        let set = plane.get(&["-n", NAMESPACE, "get", "daemonset", ACCOUNT, "-o", "json"]);
-        let mut set: Value = serde_json::from_str(&set).expect("JSON");
-        let mut spec = set["spec"]["template"]["spec"].take();
-        let container = &mut spec["containers"][0];
-        container["image"] = image::IMAGE.into();
-        // Neither a network of pods nor a proxy of services is here, and so no address but loopback.
-        for probe in ["livenessProbe", "readinessProbe"] {
-            container[probe]["httpGet"]["host"] = "127.0.0.1".into();
-        }
-        let address =
-            [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "6443")];
-        let variables = container["env"].as_array_mut().expect("a list");
-        variables.extend(address.map(|(name, value)| json!({"name": name, "value": value})));
-        spec["hostNetwork"] = true.into();
-        spec["nodeName"] = NODE.into();
-        plane.apply(&json!({
-            "apiVersion": "v1", "kind": "Pod", "spec": spec,
-            "metadata": {"name": "agent", "namespace": NAMESPACE},
-        }));
+        pod_of(plane, ACCOUNT, "agent");
         let running = kubelet.running("agent");
         // Of all pods: this one's directory has its uid in its name.
         let agent = Self { child: None, log: PathBuf::from("/var/log/pods") };
@@ -118,6 +102,31 @@ impl Agent {
             .spawn();
         Self { child: Some(child.expect("numaloc-agent starts")), log }
     }
+}
+
+/// Makes a pod of a DaemonSet, in place of its controller.
+fn pod_of(plane: &ControlPlane, set: &str, name: &str) {
+    let set = plane.get(&["-n", NAMESPACE, "get", "daemonset", set, "-o", "json"]);
+    let mut set: Value = serde_json::from_str(&set).expect("JSON");
+    let mut spec = set["spec"]["template"]["spec"].take();
+    let container = &mut spec["containers"][0];
+    container["image"] = image::IMAGE.into();
+    // Neither a network of pods nor a proxy of services is here, and so no address but loopback.
+    for probe in ["livenessProbe", "readinessProbe"] {
+        if let Some(probe) = container.get_mut(probe) {
+            probe["httpGet"]["host"] = "127.0.0.1".into();
+        }
+    }
+    let address = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "6443")];
+    if let Some(variables) = container["env"].as_array_mut() {
+        variables.extend(address.map(|(name, value)| json!({"name": name, "value": value})));
+    }
+    spec["hostNetwork"] = true.into();
+    spec["nodeName"] = NODE.into();
+    plane.apply(&json!({
+        "apiVersion": "v1", "kind": "Pod", "spec": spec,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+    }));
 }
 
 /// As the chart says, and the kernel: a user without rights, and nothing of the host but a directory.
@@ -203,9 +212,19 @@ fn events(plane: &ControlPlane, pod: &str) -> Vec<[String; 4]> {
 
 #[test]
 fn a_pod_that_is_annotated_while_it_runs_comes_home_and_none_closes_it() {
-    let _balancing = Setting::numa_balancing(false);
     let grant = fs::read_to_string(variable("NUMALOC_GRANT")).expect("a grant");
-    let (containerd, daemon) = (Containerd::start(), Daemon::with(&grant));
+    let daemon = Daemon::with(&grant);
+    comes_home_and_none_closes_it(|plane, containerd, kubelet| {
+        Agent::start(plane, &daemon, containerd, kubelet)
+    });
+}
+
+/// Annotates a pod while it runs, once what `start` starts is there.
+fn comes_home_and_none_closes_it(
+    start: impl FnOnce(&ControlPlane, &Containerd, &mut Kubelet<'_>) -> Agent,
+) {
+    let _balancing = Setting::numa_balancing(false);
+    let containerd = Containerd::start();
     let plane = ControlPlane::start();
     let mut kubelet = Kubelet::of(&plane, &containerd);
     for (name, port) in [("annotated", 7201), ("neighbour", 7202)] {
@@ -213,7 +232,7 @@ fn a_pod_that_is_annotated_while_it_runs_comes_home_and_none_closes_it() {
     }
     let (annotated, home) = misplaced(kubelet.running("annotated"), 7201);
     let (neighbour, its_home) = misplaced(kubelet.running("neighbour"), 7202);
-    let _agent = Agent::start(&plane, &daemon, &containerd, &mut kubelet);
+    let _agent = start(&plane, &containerd, &mut kubelet);
 
     let annotate = |policy: &str| {
         let annotation = format!("{LOCALITY}={policy}");

@@ -187,6 +187,7 @@ fn apiserver_arguments(dir: &Path) -> Vec<String> {
         format!("--service-account-issuer=https://127.0.0.1:{PORT}"),
         format!("--service-account-signing-key-file={}", key("accounts.key")),
         format!("--service-account-key-file={}", key("accounts.key")),
+        "--allow-privileged".to_owned(),
         "--authorization-mode=Node,RBAC".to_owned(),
         "--enable-admission-plugins=NodeRestriction".to_owned(),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
