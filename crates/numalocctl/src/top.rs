@@ -3,6 +3,7 @@
 
 mod batch;
 mod draw;
+mod files;
 mod host;
 mod jobs;
 mod keys;
@@ -16,6 +17,7 @@ mod tests;
 mod views;
 
 pub use batch::run as batch;
+pub use files::run as files;
 pub use host::{Host, ScanPace};
 pub use jobs::Jobs;
 pub use live::run as live;

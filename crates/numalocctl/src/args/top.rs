@@ -6,13 +6,14 @@ use crate::{
 };
 use clap::Args;
 use numaloc_api::amount;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 const EXAMPLES: &str = "\
 Examples:
   numalocctl top                                       ? shows the keys
   numalocctl top --processes --filter redis --sort cpu%
   numalocctl top -b -n 1 -d 10 -o csv --columns name,home,mem,local%
+  numalocctl top --file /srv/models
   numalocctl top -b -n 60 -o json                      one line each two seconds
 
 Columns:
@@ -53,6 +54,9 @@ pub struct TopArgs {
     /// the one that looks, uses 2 %.
     #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = parse_budget, allow_hyphen_values = true)]
     pub cpu_budget: f64,
+    /// Show where the page cache of files is instead, as `locality --file` does: files, directories or quoted patterns (repeatable).
+    #[arg(long = "file", value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    pub files: Vec<PathBuf>,
 }
 
 /// Reads the time between two scans.

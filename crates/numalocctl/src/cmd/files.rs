@@ -1,15 +1,15 @@
-//! Carries out `locality`, `plan` and `migrate` for the page cache of files. No daemon takes part: this program needs the rights of the
+//! Carries out `locality`, `plan`, `migrate` and `top` for the page cache of files. No daemon takes part: this program needs the rights of the
 //! files' owner alone.
 
 use super::{Surroundings, shown};
 use crate::{
-    args::{Cli, MigrateArgs, PlanArgs, refuse_for_files},
+    args::{Cli, MigrateArgs, PlanArgs, TopArgs, refuse_for_files},
     doc::{FileDoc, FilesDoc, FilesMovedDoc, FlowDoc, LeftBytesDoc, LeftOutFileDoc, node_bytes},
     exit::{Code, Failure},
     inspect,
     output::CommandResult,
     progress::{ProgressDisplay, Wish},
-    signals, text,
+    signals, text, top,
 };
 use numaloc_core::{Account, CacheGoal, FileCache, FilePlan, NodeId, Options, Reason, Topology};
 use numaloc_executor::{FileOutcome, FileRun, PlannedFile};
@@ -104,6 +104,18 @@ pub fn migrate(
         false => Code::Done,
     };
     Ok(CommandResult { code, ..shown(cli, &document, text::files_moved)? })
+}
+
+/// Shows it again and again.
+pub fn top(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandResult, Failure> {
+    refuse_for_files(&[
+        ("--columns", args.columns.is_some()),
+        ("--filter", args.filter.is_some()),
+        ("--processes", args.processes),
+    ])?;
+    check_here(cli, &around.roots)?;
+    top::files(cli, args, &|stop| Ok(look(&around.roots, &args.files, stop)?.document(None)))?;
+    Ok(CommandResult { text: String::new(), code: Code::Done })
 }
 
 /// Refuses another host, and pages of another size.

@@ -1,6 +1,6 @@
 //! Carries out `numalocctl top`, fed by the daemon or this program itself.
 
-use super::Surroundings;
+use super::{Surroundings, files};
 use crate::{
     args::{Cli, Format, TopArgs},
     exit::{Code, Failure},
@@ -17,6 +17,9 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandRe
     if !args.batch && cli.output != Format::Table {
         let message = "-o is for what is printed: give -b, too";
         return Err(Failure::Usage(message.into()));
+    }
+    if !args.files.is_empty() {
+        return files::top(cli, around, args);
     }
     let pace = ScanPace { delay: args.delay, cpu_budget: args.cpu_budget };
     let (by, host, note) = feed(cli, around, pace)?;

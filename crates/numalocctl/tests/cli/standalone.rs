@@ -316,3 +316,23 @@ fn a_configuration_that_may_not_be_read_is_left_out_with_a_warning() {
     assert!(message.contains("numalocctl.toml is left out"), "{message}");
     assert!(message.contains("no process 999999999"), "{message}");
 }
+
+#[test]
+fn top_shows_the_page_cache_of_files_as_often_as_asked() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let path = directory.path().join("cached");
+    fs::write(&path, vec![7; 3 << 20]).expect("room");
+    let file = path.display();
+    let output = numalocctl(&format!("top --file {file} -b -n 2 -d 100ms -o json"));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<serde_json::Value> =
+        printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 2, "{output:?}");
+    for line in lines {
+        let cached = line["files"][0]["cached"].as_array().expect("nodes");
+        let bytes: u64 = cached.iter().filter_map(|on| on["bytes"].as_u64()).sum();
+        assert_eq!(bytes, 3 << 20, "{line}");
+    }
+    fails(&format!("top --file {file} -b --processes"), 2, "--processes has no meaning for files");
+    fails("top --file /none -b -n 1", 3, "no file /none");
+}
