@@ -64,6 +64,10 @@ fn a_job_spreads_cache_and_says_what_it_moved_of_each_file() {
         let file = ["migrate", "--endpoint", &endpoint, "--file", path(&file), "-o", "json"];
         numalocctl(&[&file, arguments].concat())
     };
+    let to_be = json(&migrate(&["--place", "interleave", "--validate-only"]));
+    let member = &to_be["jobs"][0]["members"][0];
+    assert!(member["state"] == "MEMBER_STATE_WAITING" && member["reason"] == "", "{to_be}");
+    assert_eq!(member["movable_before"], Value::Null, "{to_be}");
     let absent = ["--file", "/mnt/disk/absent"];
     let job = migrate(&[&["--place", "interleave"], &absent[..]].concat());
     let job: Value = serde_json::from_slice(&job.stdout).expect("a job");

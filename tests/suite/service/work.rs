@@ -100,6 +100,8 @@ fn page_cache_of_files_of_others_takes_the_drop_in_for_it() {
     let request = v1::CreateJobRequest { spec: Some(spec), ..v1::CreateJobRequest::default() };
     let installed = Installed::start();
     let refused = installed.client().try_create(request.clone());
+    let message = format!("{refused:?}");
+    assert!(message.contains("numalocd-files.conf"), "{message}");
     assert_eq!(reason(refused), (Code::FailedPrecondition, "DAEMON_LACKS_RIGHTS".into()));
     drop(installed);
     let installed = Installed::new();

@@ -59,7 +59,12 @@ pub fn find(
     });
     let paths: Vec<PlannedPath> = paths.collect();
     check(&paths)?;
-    Ok(found_target(&paths, &goal))
+    let mut found = found_target(&paths, &goal);
+    for member in found.members.iter_mut().filter(|member| !member.state.is_left_out()) {
+        // Their cache has not been looked at.
+        *member = MemberResult { before: None, reason: String::new(), ..member.clone() };
+    }
+    Ok(found)
 }
 
 impl PlannedFiles {

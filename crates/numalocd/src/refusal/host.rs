@@ -31,6 +31,12 @@ impl From<Error> for Refusal {
                 Self::NoTargetNode { message, node: Some(Unfit::Named(node)) }
             }
             Error::OneNode { .. } => Self::NoTargetNode { message, node: Some(Unfit::Only) },
+            Error::FileRights { path } => Self::DaemonLacksRights {
+                message: format!(
+                    "the page cache of {} takes the drop-in numalocd-files.conf (see /usr/share/doc/numaloc/daemon.md)",
+                    path.display()
+                ),
+            },
             Error::Stopped => Self::Unavailable { message },
             Error::Systemd { .. } | Error::Silent { .. } => Self::HostUnavailable { message },
             error if error.kind() == ErrorKind::Permission => Self::DaemonLacksRights { message },
