@@ -16,10 +16,8 @@ pub struct Vma {
     pub start: u64,
     /// Its memory policy, as the kernel writes it.
     pub policy: String,
-    /// The file that it maps, as the kernel writes it: a space is `\\040`.
+    /// The file that it maps, as the kernel writes it: a space is `\040`.
     pub file: Option<String>,
-    /// Anonymous memory that is mapped shared. The kernel shows it as a file, too.
-    pub is_segment: bool,
     /// Where its pages are.
     pub nodes: Nodes,
 }
@@ -60,13 +58,16 @@ impl Truth {
 
     /// Bytes by node of anonymous memory that is mapped shared: of its pages that this process has used.
     pub fn segments(&self) -> Nodes {
-        sum(self.vmas.iter().filter(|vma| vma.is_segment))
+        self.files(|file| file.starts_with("/dev/zero"))
     }
 
     /// Bytes by node of the files with this in their names.
     pub fn of_files(&self, name: &str) -> Nodes {
-        let is_named = |vma: &&Vma| vma.file.as_ref().is_some_and(|file| file.contains(name));
-        sum(self.vmas.iter().filter(is_named))
+        self.files(|file| file.contains(name))
+    }
+
+    fn files(&self, is_meant: impl Fn(&str) -> bool) -> Nodes {
+        sum(self.vmas.iter().filter(|vma| vma.file.as_deref().is_some_and(&is_meant)))
     }
 
     /// Everything except mapped files: other processes may move the pages of files.
@@ -98,7 +99,6 @@ fn vma(line: &str) -> Vma {
     let start = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
     let policy = words.next().unwrap_or_default().to_owned();
     let (mut counts, mut page_bytes, mut file) = (Nodes::new(), 4096, None);
-    let is_segment = line.contains(" file=/dev/zero");
     for (key, value) in words.filter_map(|word| word.split_once('=')) {
         match (key.strip_prefix('N').and_then(|node| node.parse().ok()), key) {
             (Some(node), _) => {
@@ -111,7 +111,7 @@ fn vma(line: &str) -> Vma {
     }
     let nodes = counts.into_iter().map(|(node, pages)| (node, pages * page_bytes)).collect();
     let start = start.unwrap_or_else(|| panic!("numa_maps: {line}"));
-    Vma { start, policy, file, is_segment, nodes }
+    Vma { start, policy, file, nodes }
 }
 
 /// Bytes in transparent huge pages in a region: AnonHugePages in /proc/PID/smaps.

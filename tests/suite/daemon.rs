@@ -118,8 +118,14 @@ impl Daemon {
 
     /// numalocctl as another user, with this daemon.
     pub fn ctl_as(&self, uid: u32, arguments: &[&str]) -> Command {
+        let mut command = self.client_command(arguments);
+        command.uid(uid).gid(uid);
+        command
+    }
+
+    fn client_command(&self, arguments: &[&str]) -> Command {
         let mut command = cli::command();
-        command.env("NUMALOC_ENDPOINT", self.endpoint()).args(arguments).uid(uid).gid(uid);
+        command.env("NUMALOC_ENDPOINT", self.endpoint()).args(arguments);
         command
     }
 
@@ -147,9 +153,7 @@ impl Daemon {
 
     /// Runs numalocctl as a client of this daemon.
     pub fn ctl(&self, arguments: &[&str]) -> std::process::Output {
-        let mut command = cli::command();
-        command.env("NUMALOC_ENDPOINT", self.endpoint()).args(arguments);
-        command.output().expect("it starts")
+        self.client_command(arguments).output().expect("it starts")
     }
 
     pub fn client(&self) -> Client {

@@ -122,16 +122,23 @@ pub fn token(field: &str, value: String, max: usize, bad: &mut Violations) -> Op
 
 /// Reads the path of a cgroup; `None` if it is empty.
 pub fn cgroup(field: &str, value: String, bad: &mut Violations) -> Option<String> {
-    let path = text(field, value, PATH_MAX, bad)?;
     let expected =
         "an absolute path as in /proc/PID/cgroup, without '.', '..' and empty components";
-    form(field, path, expected, is_path, bad)
+    absolute(field, value, expected, bad)
 }
 
 /// Reads the path of a file; `None` if it is empty.
 pub fn path(field: &str, value: String, bad: &mut Violations) -> Option<String> {
+    absolute(field, value, "an absolute path without '.', '..' and empty components", bad)
+}
+
+fn absolute(
+    field: &str,
+    value: String,
+    expected: &'static str,
+    bad: &mut Violations,
+) -> Option<String> {
     let path = text(field, value, PATH_MAX, bad)?;
-    let expected = "an absolute path without '.', '..' and empty components";
     form(field, path, expected, is_path, bad)
 }
 

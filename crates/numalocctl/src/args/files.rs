@@ -5,8 +5,8 @@ use crate::exit::Failure;
 use clap::Args;
 use numaloc_api::value;
 use std::{
-    fs, path,
-    path::{Path, PathBuf},
+    fs,
+    path::{self, PathBuf},
 };
 
 /// Names files. What else they exclude is refused by [`refuse_for_files`]: not all commands have it.
@@ -40,10 +40,9 @@ impl FileArgs {
         let name = |path: &PathBuf| {
             let whole = fs::canonicalize(path).or_else(|_| path::absolute(path));
             let name = whole.as_deref().unwrap_or(path).to_str().map(str::to_owned);
-            let not_utf8 = |path: &Path| {
+            name.ok_or_else(|| {
                 Failure::Usage(format!("the daemon takes paths in UTF-8: {}", path.display()))
-            };
-            name.ok_or_else(|| not_utf8(path))
+            })
         };
         let files = self.files.iter().map(name).collect::<Result<_, _>>()?;
         Ok(value::Target { files, ..processes.request() })

@@ -15,9 +15,8 @@ pub struct Selected {
 
 /// A target that names neither cgroups nor workloads, or files, resolved: what is registered does not matter. `None`: it names some.
 pub fn plain(target: &Target) -> Option<Selected> {
-    if !target.files.is_empty() {
-        let aim = Aim { files: target.files.clone(), ..Aim::default() };
-        return Some(Selected { aim, qos_class: None });
+    if let Some(selected) = files(target) {
+        return Some(selected);
     }
     let Target { pids, processes: exact, units: named, virtual_machines, .. } = target;
     let (pids, exact, named) = (pids.clone(), exact.clone(), named.clone());
@@ -29,6 +28,12 @@ pub fn plain(target: &Target) -> Option<Selected> {
         let members = processes(target).into_iter().chain(units(target)).collect();
         Selected { aim: Aim::of(members), qos_class: None }
     })
+}
+
+/// A target of files; `None`: it names processes.
+pub fn files(target: &Target) -> Option<Selected> {
+    let aim = Aim { files: target.files.clone(), ..Aim::default() };
+    (!target.files.is_empty()).then_some(Selected { aim, qos_class: None })
 }
 
 /// The processes that a target names.

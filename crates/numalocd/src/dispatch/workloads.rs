@@ -6,7 +6,7 @@ use super::{
     measured::Measured,
     names::DeclaredClass,
     owned::{check_etag, check_owner, etag},
-    selected::{Selected, on_host, plain, processes, units},
+    selected::{Selected, files, on_host, processes, units},
     used::{Amount, CountedKind},
 };
 use crate::{
@@ -53,7 +53,7 @@ impl Dispatcher {
         of: Option<&Caller>,
         pins: Option<&Pins>,
     ) -> Result<Selected, Refusal> {
-        if let Some(selected) = plain(target).filter(|_| !target.files.is_empty()) {
+        if let Some(selected) = files(target) {
             return Ok(selected);
         }
         of.map_or(Ok(()), |of| check_creators(target, of))?;

@@ -59,12 +59,8 @@ pub fn find(
     });
     let paths: Vec<PlannedPath> = paths.collect();
     check(&paths)?;
-    let mut found = found_target(&paths, &goal);
-    for member in found.members.iter_mut().filter(|member| !member.state.is_left_out()) {
-        // Their cache has not been looked at.
-        *member = MemberResult { before: None, reason: String::new(), ..member.clone() };
-    }
-    Ok(found)
+    let nodes = goal.nodes();
+    Ok(found_target(&paths, &nodes, |name, _| waiting_member(name, &nodes)))
 }
 
 impl PlannedFiles {
@@ -95,7 +91,7 @@ impl PlannedFiles {
         let before = locality(files_of(&self.paths));
         let planned_bytes = before.movable.remote_bytes;
         let nothing = nothing_to_move(before);
-        let mut found = found_target(&self.paths, &self.goal);
+        let mut found = planned_target(&self.paths, &self.goal);
         if nothing.is_some() {
             let settled = |member: MemberResult| {
                 MemberResult { after: member.before, ..member }.settled(self.options.target_ratio)
@@ -139,7 +135,7 @@ impl PlannedFiles {
         let after = after.ok();
         let mut all = FileOutcome::default();
         outcomes.iter().for_each(|outcome| all.add(outcome));
-        let members = found_target(paths, goal).members.into_iter().zip(&outcomes).enumerate();
+        let members = planned_target(paths, goal).members.into_iter().zip(&outcomes).enumerate();
         let members = members.map(|(index, (member, outcome))| {
             let after = after.as_ref().and_then(|paths| paths[index].found.as_ref().ok());
             let (account, flows) = (outcome.account.clone(), outcome.flows.clone());
@@ -211,11 +207,20 @@ fn check(paths: &[PlannedPath]) -> Result<(), Refusal> {
     }
 }
 
-/// What was found, with each path as a member.
-fn found_target(paths: &[PlannedPath], goal: &CacheGoal) -> FoundTarget {
+/// What was found and planned, with each path as a member.
+fn planned_target(paths: &[PlannedPath], goal: &CacheGoal) -> FoundTarget {
     let nodes = goal.nodes();
+    found_target(paths, &nodes, |name, files| planned_member(name, files, &nodes))
+}
+
+/// What was found, with each path as a member: those that take part by `of`.
+fn found_target(
+    paths: &[PlannedPath],
+    nodes: &NodeSet,
+    of: impl Fn(&str, &[PlannedFile]) -> MemberResult,
+) -> FoundTarget {
     let member = |PlannedPath { name, found }: &PlannedPath| match found {
-        Ok(files) => planned_member(name, files, &nodes),
+        Ok(files) => of(name, files),
         Err(refusal) => {
             MemberResult::left_out(Target::file(name), members::state(refusal), refusal.to_string())
         }
@@ -224,19 +229,22 @@ fn found_target(paths: &[PlannedPath], goal: &CacheGoal) -> FoundTarget {
     FoundTarget {
         files: taking.map(|path| path.name.clone()).collect(),
         members: paths.iter().map(member).collect(),
-        nodes,
+        nodes: nodes.clone(),
         ..FoundTarget::default()
     }
+}
+
+/// A path whose cache has not been looked at.
+fn waiting_member(name: &str, nodes: &NodeSet) -> MemberResult {
+    MemberResult { member: Target::file(name), home: nodes.clone(), ..MemberResult::default() }
 }
 
 fn planned_member(name: &str, files: &[PlannedFile], nodes: &NodeSet) -> MemberResult {
     let before = locality(files);
     let mut member = MemberResult {
-        member: Target::file(name),
         reason: nothing_to_move(before).unwrap_or_default().to_owned(),
-        home: nodes.clone(),
         before: Some(before),
-        ..MemberResult::default()
+        ..waiting_member(name, nodes)
     };
     for PlannedFile { cache, plan, .. } in files {
         for part in cache.pieces().flat_map(|parts| plan.elsewhere(parts)) {
@@ -330,7 +338,7 @@ mod tests {
         let (path, none) = (written(directory.path(), "a"), directory.path().join("none"));
         let paths = looked(&[&path, &none], &Authority::All);
         check(&paths).expect("one is there");
-        let found = found_target(&paths, &CacheGoal::On("63".parse().expect("a node")));
+        let found = planned_target(&paths, &CacheGoal::On("63".parse().expect("a node")));
         let [member, missing] = &found.members[..] else { panic!("{found:?}") };
         assert_eq!(member.remote.values().sum::<u64>(), 4 * PAGE);
         assert_eq!((member.home.to_string(), found.nodes.to_string()), ("63".into(), "63".into()));

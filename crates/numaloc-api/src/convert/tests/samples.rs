@@ -5,7 +5,8 @@ use prost::{Message, Name};
 use prost_reflect::{DynamicMessage, ReflectMessage, Value};
 use std::collections::BTreeSet;
 
-/// Fields that these records leave unset: the other ones of a choice, and what only answers to `PlanMigration` have, and files, which name all of a target.
+/// Fields that these records leave unset: the other ones of a choice, files, beside which a target names nothing, and what only answers to
+/// `PlanMigration` have.
 const UNSET: [&str; 11] = [
     "target.files",
     "policy.local",
