@@ -172,6 +172,13 @@ impl Balance {
         self.out_bytes.saturating_sub(self.in_bytes)
     }
 
+    /// Counts bytes that have come to the node. Returns how many of them took the place of what has left.
+    pub fn come(&mut self, bytes: u64) -> u64 {
+        let in_place_bytes = bytes.min(self.vacated_bytes());
+        self.in_bytes += in_place_bytes;
+        in_place_bytes
+    }
+
     /// Bytes that the node, with this memory, can take for what has left it. Its reserve does not count: as much is free afterwards
     /// as before. But its kswapd is not to be woken.
     pub fn room(&self, memory: &NodeMemory) -> u64 {

@@ -112,9 +112,9 @@ impl RoomMaker for Exchange {
         Ok(())
     }
 
+    /// Counts what came in place of others' memory. The rest came into memory that became free meanwhile.
     fn came(&self, node: NodeId, bytes: u64, calls: &mut CallStats) {
-        calls.exchanged_bytes += bytes;
-        self.state().balance(node).in_bytes += bytes;
+        calls.exchanged_bytes += self.state().balance(node).come(bytes);
     }
 }
 
@@ -321,6 +321,20 @@ mod tests {
         assert_eq!(exchange.vacated(NODE, &memory(5 * MIB)), 3 * MIB);
         come(&exchange, 7 * MIB);
         assert_eq!(exchange.vacated(NODE, &memory(90 * MIB)), MIB);
+    }
+
+    #[test]
+    fn what_comes_into_memory_that_became_free_is_no_exchange() {
+        let (exchange, mut calls) = (exchange(), CallStats::default());
+        exchange.came(NODE, MIB, &mut calls);
+        assert_eq!(calls.exchanged_bytes, 0, "nothing has left");
+        assert_eq!(exchange.ask(NODE, 2 * MIB, ample), Answer::Wait);
+        let control = exchange.begin(NODE).expect("it continues");
+        control.moved_bytes.store(2 * MIB, Relaxed);
+        exchange.came(NODE, 3 * MIB, &mut calls);
+        assert_eq!(calls.exchanged_bytes, 2 * MIB);
+        exchange.came(NODE, MIB, &mut calls);
+        assert_eq!(calls.exchanged_bytes, 2 * MIB);
     }
 
     #[test]
