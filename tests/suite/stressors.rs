@@ -1,6 +1,8 @@
 //! Programs of others that write memory and check what they read back, while their memory follows their CPUs from node to node.
 //! Their verdict says whether a byte was ever wrong; numa_maps says whether their memory really came along.
 
+mod llama;
+
 use crate::{
     app::until,
     cli::{NOBODY, code, numalocctl},
