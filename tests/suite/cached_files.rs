@@ -114,6 +114,12 @@ fn mapped_cache_goes_while_it_is_used_and_files_in_memory_too() {
     let _still = Setting::still_host();
     let layout = Layout::remote(&["file:/mnt/disk/used:32M:dirty", "memfd:16M"]);
     let mut app = layout.start("user");
+    let beside = OnDisk::new("beside", 8);
+    beside.read(0);
+    let paths = ["--file", "/mnt/disk/used", "--file", "/mnt/disk/beside"];
+    let looked = json(&numalocctl(&[&["locality", "-o", "json"], &paths[..]].concat()));
+    let mapped: Vec<_> = [0, 1].iter().map(|file| &looked["files"][file]["mapped_bytes"]).collect();
+    assert_eq!(mapped, [32 * MIB, 0], "{looked}");
     moved(Path::new("/mnt/disk/used"), &["--to", "0"]);
     let on = |region: &str| Truth::of(app.pid()).region(app.range(region));
     assert_eq!(on("file"), Nodes::from([(0, 32 * MIB)]));

@@ -107,7 +107,7 @@ pub use views::{
     facts::{self, HostFacts},
     host_memory, live,
     look::{Begun, LookRequest, Looked, look},
-    looked_files::{LookedFile, LookedFiles, cache_goal},
+    looked_files::{FileLook, LookedFile, LookedFiles, cache_goal},
     movers::{PageMover, movers},
     picture::Viewer,
     sight::sight,

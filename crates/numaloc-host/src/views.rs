@@ -6,6 +6,7 @@ pub mod host_memory;
 pub mod live;
 pub(crate) mod look;
 pub(crate) mod looked_files;
+mod mapped_pages;
 pub(crate) mod movers;
 pub(crate) mod picture;
 pub(crate) mod sight;

@@ -405,7 +405,7 @@ mod tests {
         let path = directory.join("file");
         fs::File::create(&path).unwrap().write_all(&vec![7; 3 << 20]).unwrap();
         let file = CachedFile::open(&Roots::default(), &path).expect("tmpfs");
-        let cache = file.look(&|| false).expect("it can be mapped");
+        let cache = file.look(&|| false, &mut |_| {}).expect("it can be mapped");
         let plan = FilePlan::new(&CacheGoal::On("63".parse().unwrap()), &cache);
         let bytes = plan.bytes_to_move;
         (PlannedFile { path, id: file.id(), cache, plan }, bytes)

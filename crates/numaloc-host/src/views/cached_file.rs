@@ -127,11 +127,16 @@ impl CachedFile {
         self.bytes
     }
 
-    /// What of it is cached, and where. Ends early if `stop` returns true between two pieces.
+    /// What of it is cached, and where. Shows each piece to `see` while its pages have addresses. Ends early if `stop` returns true between
+    /// two pieces.
     ///
     /// # Errors
     /// [`Error::Read`]: it cannot be mapped. [`Error::Stopped`].
-    pub fn look(&self, stop: &dyn Fn() -> bool) -> Result<FileCache, Error> {
+    pub fn look(
+        &self,
+        stop: &dyn Fn() -> bool,
+        see: &mut dyn FnMut(&CachedPiece),
+    ) -> Result<FileCache, Error> {
         let mut cache = FileCache::default();
         let pieces = u32::try_from(self.bytes.div_ceil(PIECE)).unwrap_or(u32::MAX);
         for number in 0..pieces {
@@ -140,6 +145,7 @@ impl CachedFile {
             }
             let piece = self.piece(number);
             let piece = piece.map_err(|source| Error::Read { path: self.path.clone(), source })?;
+            see(&piece);
             cache.add(number, &piece.nodes());
         }
         Ok(cache)
@@ -217,6 +223,11 @@ impl CachedPiece {
             *nodes.entry(*node).or_default() += PAGE;
         }
         nodes
+    }
+
+    /// Addresses of the pages, in ascending order.
+    pub fn addresses(&self) -> Vec<u64> {
+        self.pages.iter().map(|(address, _)| *address).collect()
     }
 
     /// Addresses of the pages on a node.
@@ -337,7 +348,7 @@ mod tests {
         written(&path, 3 * PIECE / PAGE / 2);
         let file = CachedFile::open(&Roots::default(), &path).expect("tmpfs");
         assert_eq!((file.path(), file.bytes()), (&*path, 3 * PIECE / 2));
-        let cache = file.look(&|| false).expect("it can be mapped");
+        let cache = file.look(&|| false, &mut |_| {}).expect("it can be mapped");
         assert_eq!(cache.bytes(), 3 * PIECE / 2);
         let last = file.piece(1).expect("it can be mapped");
         assert_eq!(last.nodes().values().sum::<u64>(), PIECE / 2);
@@ -345,7 +356,7 @@ mod tests {
         let (&node, _) = last.nodes().first_key_value().expect("it is in memory");
         assert_eq!(last.elsewhere(&last.nodes().into_keys().collect()), BTreeMap::new());
         assert_eq!(last.elsewhere(&NodeSet::new())[&node], last.on(node));
-        assert!(matches!(file.look(&|| true), Err(Error::Stopped)));
+        assert!(matches!(file.look(&|| true, &mut |_| {}), Err(Error::Stopped)));
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! A look at the page cache of the files that a path names.
 
-use super::cached_file::{CachedFile, FileId, files_of};
+use super::{
+    cached_file::{CachedFile, FileId, files_of},
+    mapped_pages::MappedPages,
+};
 use crate::{Error, Roots, nodes::topology};
 use numaloc_core::{CacheGoal, FileCache, Options, Topology};
 use std::{
     collections::BTreeSet,
+    fmt,
     path::{Path, PathBuf},
 };
 
@@ -37,6 +41,8 @@ pub struct LookedFile {
     pub bytes: u64,
     /// What was found.
     pub cache: FileCache,
+    /// Bytes of it that processes have mapped; `None` if that was not asked for, or cannot be read.
+    pub mapped_bytes: Option<u64>,
 }
 
 /// What was found of the files that a path names.
@@ -50,37 +56,52 @@ pub struct LookedFiles {
     pub left_out: Vec<(PathBuf, Error)>,
 }
 
-impl LookedFiles {
-    /// Looks at a file, or at all files below a directory. Those in `seen` are left out and those that are looked at join it, because a
-    /// file may have several names. `admits` refuses files once they are open. Ends early if `stop` returns true.
+/// Looks at the page cache of the files that paths name.
+pub struct FileLook<'a> {
+    roots: &'a Roots,
+    admits: &'a dyn Fn(&CachedFile) -> Result<(), Error>,
+    stop: &'a dyn Fn() -> bool,
+    mapped: Option<MappedPages>,
+    /// What has been looked at: a file may have several names.
+    seen: BTreeSet<FileId>,
+}
+
+impl fmt::Debug for FileLook<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileLook").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+impl<'a> FileLook<'a> {
+    /// `admits` refuses files once they are open. A look ends early if `stop` returns true.
+    pub fn new(
+        roots: &'a Roots,
+        admits: &'a dyn Fn(&CachedFile) -> Result<(), Error>,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Self {
+        Self { roots, admits, stop, mapped: None, seen: BTreeSet::new() }
+    }
+
+    /// Counts mapped pages, too, if this process has the rights. Costs two words read for each page that is cached.
+    pub fn counting_mapped(self) -> Self {
+        Self { mapped: MappedPages::open(self.roots), ..self }
+    }
+
+    /// Looks at a file, or at all files below a directory. Leaves out files that this value has looked at before.
     ///
     /// # Errors
     /// The path cannot be looked at; of a directory what cannot be is left out. Those of [`CachedFile::open`] and `admits`;
     /// [`Error::Stopped`].
-    pub fn of(
-        roots: &Roots,
-        path: &Path,
-        seen: &mut BTreeSet<FileId>,
-        admits: &dyn Fn(&CachedFile) -> Result<(), Error>,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<Self, Error> {
+    pub fn at(&mut self, path: &Path) -> Result<LookedFiles, Error> {
         let named = files_of(path)?;
         let unread = named.unread.into_iter().map(|error| (path.to_owned(), error));
-        let mut looked = Self { left_out: unread.collect(), ..Self::default() };
+        let mut looked = LookedFiles { left_out: unread.collect(), ..LookedFiles::default() };
         for name in named.files {
-            let found = CachedFile::open(roots, &name).and_then(|file| {
-                admits(&file)?;
-                let is_new = seen.insert(file.id());
-                is_new.then(|| Ok((file.look(stop)?, file))).transpose()
-            });
-            match found {
+            match self.file(&name) {
                 Ok(None) => {}
-                Ok(Some((cache, file))) => {
+                Ok(Some(file)) => {
                     looked.count += 1;
-                    if cache.bytes() > 0 {
-                        let (id, bytes) = (file.id(), file.bytes());
-                        looked.files.push(LookedFile { path: name, id, bytes, cache });
-                    }
+                    looked.files.extend(Some(file).filter(|file| file.cache.bytes() > 0));
                 }
                 Err(error @ Error::Stopped) => return Err(error),
                 Err(error) if name == *path => return Err(error),
@@ -88,6 +109,22 @@ impl LookedFiles {
             }
         }
         Ok(looked)
+    }
+
+    /// Looks at one file, unless it has been looked at.
+    fn file(&mut self, path: &Path) -> Result<Option<LookedFile>, Error> {
+        let file = CachedFile::open(self.roots, path)?;
+        (self.admits)(&file)?;
+        let (id, bytes) = (file.id(), file.bytes());
+        if !self.seen.insert(id) {
+            return Ok(None);
+        }
+        let mut mapped_bytes = self.mapped.as_ref().map(|_| 0);
+        let cache = file.look(self.stop, &mut |piece| {
+            let of_piece = self.mapped.as_mut().and_then(|mapped| mapped.bytes_of(piece));
+            mapped_bytes = mapped_bytes.zip(of_piece).map(|(sum, bytes)| sum + bytes);
+        })?;
+        Ok(Some(LookedFile { path: path.into(), id, bytes, cache, mapped_bytes }))
     }
 }
 
@@ -101,7 +138,7 @@ mod tests {
         path: &Path,
         admits: &dyn Fn(&CachedFile) -> Result<(), Error>,
     ) -> Result<LookedFiles, Error> {
-        LookedFiles::of(&Roots::default(), path, &mut BTreeSet::new(), admits, &|| false)
+        FileLook::new(&Roots::default(), admits, &|| false).at(path)
     }
 
     #[test]

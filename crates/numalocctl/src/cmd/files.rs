@@ -14,12 +14,12 @@ use crate::{
 use numaloc_core::{Account, CacheGoal, FileCache, FilePlan, NodeId, Options, Reason, Topology};
 use numaloc_executor::{FileOutcome, FileRun, PlannedFile};
 use numaloc_host::{
-    CachedFile, Error, LookedFile, LookedFiles, NodeMemoryReader, Roots, cache_goal,
-    check_page_size, topology,
+    CachedFile, Error, FileLook, LookedFile, NodeMemoryReader, Roots, cache_goal, check_page_size,
+    topology,
 };
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::PathBuf,
     sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
@@ -143,9 +143,9 @@ fn goal(roots: &Roots, args: &PlanArgs) -> Result<(Topology, Options, CacheGoal)
 /// Looks at all files that the paths name.
 fn look(roots: &Roots, paths: &[PathBuf], stop: &dyn Fn() -> bool) -> Result<Looked, Failure> {
     let mut looked = Looked::default();
-    let mut seen = BTreeSet::new();
+    let mut look = FileLook::new(roots, &|_| Ok(()), stop).counting_mapped();
     for path in paths {
-        let found = LookedFiles::of(roots, path, &mut seen, &|_| Ok(()), stop)?;
+        let found = look.at(path)?;
         looked.files.extend(found.files);
         looked.count += found.count;
         looked.left_out.extend(found.left_out.iter().map(left_out));
@@ -165,6 +165,7 @@ impl Looked {
             path: file.path.display().to_string(),
             bytes: file.bytes,
             cached: node_bytes(&file.cache.nodes()),
+            mapped_bytes: file.mapped_bytes,
             bytes_to_move: goal.map(|goal| FilePlan::new(goal, &file.cache).bytes_to_move),
         };
         let caches = self.files.iter().map(|file| &file.cache);

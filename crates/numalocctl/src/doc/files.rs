@@ -24,7 +24,9 @@ pub struct FileDoc {
     pub bytes: u64,
     /// What of it is in memory, by node.
     pub cached: Vec<NodeBytes>,
-    /// What of that is on other nodes than it belongs on; null if nothing was asked for.
+    /// How much of that processes have mapped; null without CAP_SYS_ADMIN.
+    pub mapped_bytes: Option<u64>,
+    /// What of it is on other nodes than it belongs on; null if nothing was asked for.
     pub bytes_to_move: Option<u64>,
 }
 

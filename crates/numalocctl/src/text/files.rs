@@ -3,7 +3,7 @@
 use super::table::Table;
 use crate::{
     clean::clean,
-    doc::{FilesDoc, FilesMovedDoc, NodeBytes},
+    doc::{FileDoc, FilesDoc, FilesMovedDoc, NodeBytes},
     output::View,
     units::{counted, seconds, size},
 };
@@ -14,30 +14,34 @@ use std::{collections::BTreeSet, fmt::Write};
 pub fn files(document: &FilesDoc, view: View) -> String {
     let nodes: BTreeSet<u32> = document.cached.iter().map(|on| on.node).collect();
     let is_planned = document.files.iter().any(|file| file.bytes_to_move.is_some());
+    let knows_mapped = document.files.iter().any(|file| file.mapped_bytes.is_some());
     let mut table = Table::new().words("FILE").numbers("SIZE").numbers("CACHED");
+    if knows_mapped {
+        table = table.numbers("MAPPED");
+    }
     for node in &nodes {
         table = table.numbers(format!("NODE{node}"));
     }
     if is_planned {
         table = table.numbers("TO MOVE");
     }
-    let cells = |name: &str, bytes: u64, cached: &[NodeBytes], to_move: Option<u64>| {
-        let on = |node: &u32| {
-            size(cached.iter().filter(|on| on.node == *node).map(|on| on.bytes).sum::<u64>())
-        };
-        let mut cells = vec![name.to_owned(), size(bytes), size(all(cached))];
-        cells.extend(nodes.iter().map(on));
-        cells.extend(to_move.map(size));
-        cells
+    let sum = |bytes: fn(&FileDoc) -> Option<u64>| document.files.iter().filter_map(bytes).sum();
+    let total = FileDoc {
+        path: "(total)".into(),
+        bytes: sum(|file| Some(file.bytes)),
+        cached: document.cached.clone(),
+        mapped_bytes: knows_mapped.then(|| sum(|file| file.mapped_bytes)),
+        bytes_to_move: is_planned.then(|| sum(|file| file.bytes_to_move)),
     };
-    for file in &document.files {
-        table.row(cells(&file.path, file.bytes, &file.cached, file.bytes_to_move));
-    }
-    let to_move = is_planned
-        .then(|| document.files.iter().filter_map(|file| file.bytes_to_move).sum::<u64>());
-    if document.files.len() > 1 {
-        let bytes = document.files.iter().map(|file| file.bytes).sum();
-        table.row(cells("(total)", bytes, &document.cached, to_move));
+    for file in document.files.iter().chain((document.files.len() > 1).then_some(&total)) {
+        let mut cells =
+            vec![file.path.clone(), size(file.bytes), size(all(&file.cached, |_| true))];
+        if knows_mapped {
+            cells.push(file.mapped_bytes.map_or("-".into(), size));
+        }
+        cells.extend(nodes.iter().map(|node| size(all(&file.cached, |on| on == *node))));
+        cells.extend(file.bytes_to_move.map(size));
+        table.row(cells);
     }
     if view.rows_alone() {
         return table.render(view);
@@ -48,7 +52,7 @@ pub fn files(document: &FilesDoc, view: View) -> String {
         let files = counted(rest as i64, "file", "files");
         let _ = writeln!(text, "not in memory: {files}");
     }
-    if let Some(bytes) = to_move {
+    if let Some(bytes) = total.bytes_to_move {
         let _ = match bytes {
             0 => writeln!(text, "nothing to move"),
             _ => writeln!(text, "to move: {}", size(bytes)),
@@ -84,14 +88,15 @@ pub fn files_moved(document: &FilesMovedDoc, view: View) -> String {
     text + "\n" + &after
 }
 
-fn all(cached: &[NodeBytes]) -> u64 {
-    cached.iter().map(|on| on.bytes).sum()
+/// Bytes on these nodes.
+fn all(cached: &[NodeBytes], are_meant: impl Fn(u32) -> bool) -> u64 {
+    cached.iter().filter(|on| are_meant(on.node)).map(|on| on.bytes).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doc::{FileDoc, FlowDoc, LeftBytesDoc, LeftOutFileDoc};
+    use crate::doc::{FlowDoc, LeftBytesDoc, LeftOutFileDoc};
     use insta::assert_snapshot;
 
     const MIB: u64 = 1 << 20;
@@ -105,6 +110,7 @@ mod tests {
             path: path.to_owned(),
             bytes: mib * MIB,
             cached: on(nodes),
+            mapped_bytes: to_move,
             bytes_to_move: to_move,
         };
         FilesDoc {

@@ -10,7 +10,7 @@ use numaloc_api::value::{JobState, MemberResult, Outcome, PlanSummary, Target};
 use numaloc_core::{CacheGoal, Locality, NodeSet, Options, Share, Topology};
 use numaloc_executor::{Control, FileOutcome, FileRun, PlannedFile, RunLimits};
 use numaloc_host::{
-    CachedFile, LookedFiles, NodeMemoryReader, Roots, cache_goal, check_page_size, topology,
+    CachedFile, FileLook, NodeMemoryReader, Roots, cache_goal, check_page_size, topology,
 };
 use std::{
     collections::BTreeSet,
@@ -173,12 +173,13 @@ fn look(
     authority: &Authority,
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<PlannedPath>, Refusal> {
-    let (mut paths, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut paths = Vec::new();
     let admits = |file: &CachedFile| authority::check_file(authority, file);
+    let mut look = FileLook::new(roots, &admits, stop);
     for name in names {
         let path = Path::new(name);
         let found = authority::check_path(roots, path, authority).and_then(|()| {
-            let looked = LookedFiles::of(roots, path, &mut seen, &admits, stop)?;
+            let looked = look.at(path)?;
             if let Some((path, why)) = looked.left_out.first() {
                 let (count, path) = (looked.left_out.len(), path.display());
                 tracing::info!(count, first = %path, %why, "files left out below {name}");
