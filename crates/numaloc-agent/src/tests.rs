@@ -12,7 +12,7 @@ pub(crate) mod samples;
 
 use crate::{
     cluster::api::Api,
-    config::Config,
+    config::{Config, Register},
     labels::{ID, MARK},
     work,
 };
@@ -319,14 +319,14 @@ async fn where_the_plugin_registers_the_agent_does_not_and_one_of_two_schedulers
     let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
     cluster.pod(pod(1));
     cluster.annotate("shop/web-1", &[(KOORDINATOR_KEY, BEST)]);
-    let workload = v1::Workload { creator: "uid:990".to_owned(), ..v1::Workload::default() };
+    let workload = v1::Workload { creator: "uid:991".to_owned(), ..v1::Workload::default() };
     fake.set_others(Others { workloads: vec![workload.clone()], schedules: Vec::new() });
     let _agent = Agent::start(&cluster, fake.clone());
     until(async || fake.names().1 == ids(1)).await;
     assert!(fake.names().0.is_empty());
     let targets =
         fake.schedules().into_values().map(|schedule| schedule.spec.and_then(|spec| spec.target));
-    assert!(targets.flatten().all(|target| target.workload_creators == ["uid:990"]));
+    assert!(targets.flatten().all(|target| target.workload_creators == ["uid:991"]));
     // It is uninstalled: the next renewal sees it.
     fake.set_others(Others::default());
     until(async || {
@@ -348,6 +348,29 @@ async fn where_the_plugin_registers_the_agent_does_not_and_one_of_two_schedulers
         matches!(&events[..], [event] if event.starts_with("MemoryLocalityConflict: numaloc-nri has a schedule")),
         "{events:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_registers_can_be_chosen() {
+    for (register, registered, creators) in [
+        (Register::Always, ids(1).to_vec(), vec!["uid:990"]),
+        (Register::Never, Vec::new(), vec!["uid:991"]),
+    ] {
+        let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
+        let workload = v1::Workload { creator: "uid:991".to_owned(), ..v1::Workload::default() };
+        fake.set_others(Others { workloads: vec![workload], schedules: Vec::new() });
+        cluster.pod(pod(1));
+        cluster.annotate("shop/web-1", &[(KOORDINATOR_KEY, BEST)]);
+        let config = Config { register, ..Config::default() };
+        let _agent = Agent::with(config, &cluster, fake.clone());
+        until(async || fake.names() == (registered.clone(), ids(1).to_vec())).await;
+        // The schedules mean the workloads of one of the two.
+        let targets = fake.schedules().into_values().map(|schedule| schedule.spec?.target);
+        assert!(
+            targets.flatten().all(|target| target.workload_creators == creators),
+            "{register:?}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
