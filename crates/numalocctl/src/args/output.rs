@@ -95,19 +95,18 @@ pub fn outputs(path: &[&str]) -> Outputs {
 /// Gives each subcommand of `command`, which is at `path`, an option --output with what it can print, in place of the one that all
 /// commands have. What it cannot print is not in its help.
 pub fn shaped(command: Command, path: &[&str]) -> Command {
-    let names: Vec<String> =
-        command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    names.into_iter().fold(command, |command, name| {
-        let below = [path, &[name.as_str()]].concat();
+    command.mut_subcommands(|sub| {
+        let below = [path, &[sub.get_name()]].concat();
         let Outputs { formats, has_headers } = outputs(&below);
         // Its subcommands have their own. zsh completes a value by the outermost command that has the option, so this one has all.
-        let has_own = matches!(&below[..], ["jobs" | "schedules" | "workloads" | "generate"]);
-        command.mut_subcommand(&name, |sub| match has_own {
-            true => sub.arg(output(Format::value_variants()).hide(true)).arg(headers().hide(true)),
-            false => {
+        match &below[..] {
+            ["jobs" | "schedules" | "workloads" | "generate"] => {
+                sub.arg(output(Format::value_variants()).hide(true)).arg(headers().hide(true))
+            }
+            _ => {
                 sub.arg(output(formats).hide(formats.is_empty())).arg(headers().hide(!has_headers))
             }
-        })
+        }
     })
 }
 
