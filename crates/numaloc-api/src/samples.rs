@@ -55,6 +55,7 @@ pub fn target() -> Target {
         containers: set(&["0a1b2c"]),
         pods: set(&["6f1e-41"]),
         virtual_machines: set(&["db"]),
+        container_labels: set(&["numaloc.io/policy=bestEffort"]),
         labels: selector(),
         workload_creators: set(&["cert:node agent", "uid:1000"]),
         processes: [process(4713)].into(),

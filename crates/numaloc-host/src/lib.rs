@@ -96,6 +96,7 @@ pub use target::{
     cpuset::{cpusets, exclusive_cpus},
     devices::open_devices,
     identify,
+    labelled::labelled,
     named::{Found, Meant, NamedKind},
     own_process::OwnProcess,
     owner::{Owner, owner},

@@ -6,6 +6,7 @@ pub(crate) mod containers;
 pub(crate) mod cpu_use;
 pub(crate) mod cpuset;
 pub(crate) mod devices;
+pub(crate) mod labelled;
 pub(crate) mod lookup;
 pub(crate) mod named;
 pub(crate) mod own_process;

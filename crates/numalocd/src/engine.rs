@@ -19,6 +19,7 @@ mod find;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod joining;
+mod labelled;
 mod live;
 mod members;
 mod partners;

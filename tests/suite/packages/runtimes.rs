@@ -1,5 +1,5 @@
-//! Containers of Debian's Docker and Podman: they are started with `--cpuset-cpus` alone, and the schedule of a file, which names the pattern
-//! of their cgroups, brings their memory home. No command of numaloc runs.
+//! Containers of Debian's Docker and Podman: they are started with `--cpuset-cpus`, and the schedules of a file, which name the pattern of
+//! their cgroups and a label, bring their memory home. No command of numaloc runs.
 
 use super::*;
 use crate::{
@@ -9,6 +9,8 @@ use crate::{
 };
 
 const SCHEDULE: &str = "/etc/numaloc/conf.d/50-containers.toml";
+/// What a container has that asks for it itself.
+const LABEL: &str = "numaloc.io/policy=bestEffort";
 /// Memory of the values of each server.
 const DATA: u64 = 24 * MIB;
 /// The image: nothing but names of this system's own directories, which containers mount.
@@ -88,7 +90,17 @@ impl Drop for Declared {
 
 fn declared(cgroups: &str) -> Declared {
     let text = format!(
-        "[[schedule]]\nname = \"containers\"\ninterval = \"2s\"\nspec.target.cgroups = [\"{cgroups}\"]\n"
+        r#"
+        [[schedule]]
+        name = "containers"
+        interval = "2s"
+        spec.target.cgroups = ["{cgroups}"]
+
+        [[schedule]]
+        name = "labelled"
+        interval = "2s"
+        spec.target.container_labels = ["{LABEL}"]
+    "#
     );
     fs::write(SCHEDULE, text).expect("writable");
     systemctl(&["reload", "numalocd.service"]);
@@ -104,7 +116,8 @@ fn import(runtime: &[&str]) {
     done(runtime[0], &[&runtime[1..], &["import", "/tmp/scene.tar", IMAGE]].concat());
 }
 
-fn containers_come_home(runtime: &[&str], cgroups: &str) {
+/// `label` is the option with which the runtime gives [`LABEL`] to a container.
+fn containers_come_home(runtime: &[&str], cgroups: &str, label: &'static str) {
     let _balancing = Setting::numa_balancing(false);
     let system = System::new();
     system.install(1, &["numaloc"]);
@@ -112,18 +125,31 @@ fn containers_come_home(runtime: &[&str], cgroups: &str) {
     let _declared = declared(cgroups);
     let server = Server::start(runtime, "pinned", "7301", &[]);
     // In a cgroup that the pattern does not match.
-    let beside = Server::start(runtime, "beside", "7302", &["--cgroup-parent=beside.slice"]);
-    let digest = server.redis(&["debug", "digest"]);
-    for server in [&server, &beside] {
+    let elsewhere = "--cgroup-parent=beside.slice";
+    let beside = Server::start(runtime, "beside", "7302", &[elsewhere]);
+    let labelled = Server::start(runtime, "labelled", "7303", &[elsewhere, label, LABEL]);
+    let digest = [&server, &labelled].map(|server| server.redis(&["debug", "digest"]));
+    for server in [&server, &beside, &labelled] {
         let nodes = server.nodes();
         assert!(off(&nodes, 0) >= DATA, "{}: {nodes:?}", server.name);
         server.goes_to_node_0();
     }
-    until("the container comes home", || off(&server.nodes(), 0) <= DATA / 8);
+    for server in [&server, &labelled] {
+        let name = server.name;
+        until(&format!("{name} comes home"), || off(&server.nodes(), 0) <= DATA / 8);
+    }
     let nodes = beside.nodes();
     assert!(off(&nodes, 0) >= DATA, "{nodes:?}");
-    assert_eq!(server.redis(&["debug", "digest"]), digest);
-    assert_eq!(server.redis(&["dbsize"]), "24576");
+    assert_eq!([&server, &labelled].map(|server| server.redis(&["debug", "digest"])), digest);
+    assert_eq!(labelled.redis(&["dbsize"]), "24576");
+    // And by hand, with the daemon and without it: the one that has the label, and no other.
+    for standalone in [&[][..], &["--standalone"]] {
+        let looked = ["locality", "--container-label", "numaloc.io/policy", "-o", "json"];
+        let said = done("/usr/bin/numalocctl", &[&looked, standalone].concat());
+        let said: Value = serde_json::from_str(&said).expect("JSON");
+        let processes = said["locality"]["processes"].as_array().expect("a list");
+        assert!(processes.len() == 1 && processes[0]["process"]["pid"] == labelled.pid(), "{said}");
+    }
 }
 
 #[test]
@@ -133,12 +159,12 @@ fn a_container_of_docker_comes_home_with_nobody_doing_anything() {
     fs::create_dir_all("/etc/docker").expect("writable");
     fs::write("/etc/docker/daemon.json", plain).expect("writable");
     systemctl(&["start", "docker.service"]);
-    containers_come_home(&["docker"], "/system.slice/docker-*.scope");
+    containers_come_home(&["docker"], "/system.slice/docker-*.scope", "--label");
     systemctl(&["stop", "docker.service", "docker.socket", "containerd.service"]);
 }
 
 #[test]
 fn a_container_of_podman_comes_home_with_nobody_doing_anything() {
     let podman = ["podman", "--storage-driver=vfs", "--cgroup-manager=systemd"];
-    containers_come_home(&podman, "/machine.slice/libpod-*.scope");
+    containers_come_home(&podman, "/machine.slice/libpod-*.scope", "--annotation");
 }

@@ -17,6 +17,7 @@ impl From<&value::Target> for v1::Target {
             containers: target.containers.iter().cloned().collect(),
             pods: target.pods.iter().cloned().collect(),
             virtual_machines: target.virtual_machines.iter().cloned().collect(),
+            container_labels: target.container_labels.iter().cloned().collect(),
             labels: (!target.labels.is_empty()).then(|| (&target.labels).into()),
             processes: target.processes.iter().map(Into::into).collect(),
             workload_creators: target.workload_creators.iter().cloned().collect(),

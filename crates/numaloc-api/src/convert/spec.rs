@@ -37,17 +37,33 @@ pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Ta
     let Some(mut from) = required(field, from, bad) else { return Target::default() };
     // Whose workloads are meant names none.
     let creators = mem::take(&mut from.workload_creators);
-    let machines = mem::take(&mut from.virtual_machines);
-    let is_empty = machines.is_empty() && from == v1::Target::default();
+    let is_empty = from == v1::Target::default();
     let creator = |field: &str, name, bad: &mut Violations| text(field, name, CREATOR_MAX, bad);
     let name = |field: &str, name, bad: &mut Violations| text(field, name, NAME_MAX, bad);
+    let label = |field: &str, label: String, bad: &mut Violations| {
+        if label.starts_with('=') {
+            bad.push(field, Problem::Malformed { expected: "of the form KEY=VALUE, or KEY" });
+        }
+        text(field, label, NAME_MAX, bad)
+    };
     let target = Target {
         pids: pids(&format!("{field}.pids"), &from.pids, bad),
         cgroups: names(&format!("{field}.cgroups"), from.cgroups, cgroup, bad),
         units: names(&format!("{field}.units"), from.units, unit, bad),
         containers: names(&format!("{field}.containers"), from.containers, name, bad),
         pods: names(&format!("{field}.pods"), from.pods, name, bad),
-        virtual_machines: names(&format!("{field}.virtual_machines"), machines, name, bad),
+        virtual_machines: names(
+            &format!("{field}.virtual_machines"),
+            from.virtual_machines,
+            name,
+            bad,
+        ),
+        container_labels: names(
+            &format!("{field}.container_labels"),
+            from.container_labels,
+            label,
+            bad,
+        ),
         labels: from.labels.map_or_else(Selector::default, |labels| {
             // An empty selector selects everything, which nobody should do by mistake.
             if labels == v1::LabelSelector::default() {

@@ -24,6 +24,8 @@ pub struct Target {
     pub pods: BTreeSet<String>,
     /// Virtual machines of libvirt by name.
     pub virtual_machines: BTreeSet<String>,
+    /// Containers of the host that run, by a label of their own: `KEY=VALUE` or `KEY`.
+    pub container_labels: BTreeSet<String>,
     /// Registered workloads that this selects; none if it is empty.
     pub labels: Selector,
     /// Whose registered workloads are meant; all that its owner may have moved if it is empty.
@@ -89,6 +91,7 @@ impl fmt::Display for Target {
             few("container", &self.containers),
             few("pod", &self.pods),
             few("virtual machine", &self.virtual_machines),
+            few("container with label", &self.container_labels),
             self.labels.in_short(),
             few("workloads of", &self.workload_creators),
             few("file", &self.files),

@@ -1,7 +1,7 @@
 //! Where the kernel's file systems are.
 
 use crate::{Answering, OpenFiles};
-use std::path::PathBuf;
+use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf};
 
 /// Mount points that every reader gets passed, and how many files it may keep open there.
 #[derive(Clone, Debug)]
@@ -26,6 +26,13 @@ pub struct Roots {
     pub open_files: OpenFiles,
     /// Processes whose memory cannot be read now. Clones share them.
     pub answering: Answering,
+}
+
+impl Roots {
+    /// The user of this process.
+    pub(crate) fn own_uid(&self) -> Option<u32> {
+        fs::metadata(self.proc.join("self")).ok().map(|process| process.uid())
+    }
 }
 
 impl Default for Roots {

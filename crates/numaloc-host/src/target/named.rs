@@ -8,7 +8,7 @@ use crate::{
         virtual_machines,
     },
 };
-use std::{collections::BTreeMap, fmt, fs, os::unix::fs::MetadataExt};
+use std::{collections::BTreeMap, fmt};
 
 /// The shortest beginning of a container's id that names it: what `docker ps` and `podman ps` print.
 const SHORT_ID: usize = 12;
@@ -78,10 +78,9 @@ pub(crate) fn find(roots: &Roots, names: &[(NamedKind, &str)]) -> Vec<Result<Fou
     let mut sought = Sought::default();
     sought.extend(candidates.iter().flatten().map(Candidate::name));
     // The caller's own containers go before those of other users.
-    let own = fs::metadata(roots.proc.join("self")).ok().map(|process| process.uid());
     let found = match candidates.iter().all(Vec::is_empty) {
         true => Ok(BTreeMap::new()),
-        false => containers::find(roots, &sought, own, &|| false),
+        false => containers::find(roots, &sought, roots.own_uid(), &|| false),
     };
     let places = names.iter().zip(&candidates).map(|(&(kind, name), candidates)| {
         let target = || format!("{kind} {name}");

@@ -49,7 +49,8 @@ struct DockerContainer {
     name: String,
 }
 
-fn docker(roots: &Roots, name: &str) -> Vec<String> {
+/// The data root of Docker.
+pub(crate) fn docker_root(roots: &Roots) -> PathBuf {
     #[derive(Deserialize)]
     struct Daemon {
         #[serde(rename = "data-root")]
@@ -57,12 +58,16 @@ fn docker(roots: &Roots, name: &str) -> Vec<String> {
     }
     let daemon: Option<Daemon> = json(&roots.etc.join("docker/daemon.json"));
     let root = daemon.and_then(|daemon| daemon.data_root);
-    let root = root.unwrap_or_else(|| roots.var.join("lib/docker"));
+    root.unwrap_or_else(|| roots.var.join("lib/docker"))
+}
+
+fn docker(roots: &Roots, name: &str) -> Vec<String> {
     let has_name = |directory: &Path| {
         let container: Option<DockerContainer> = json(&directory.join("config.v2.json"));
         container.is_some_and(|container| container.name.trim_start_matches('/') == name)
     };
-    let directories = read::entries(&root.join("containers"), |id| Some(id.to_owned()));
+    let root = docker_root(roots).join("containers");
+    let directories = read::entries(&root, |id| Some(id.to_owned()));
     directories.into_iter().filter(|(_, path)| has_name(path)).map(|(id, _)| id).collect()
 }
 
@@ -73,16 +78,20 @@ struct PodmanContainer {
     names: Vec<String>,
 }
 
-fn podman(roots: &Roots, name: &str) -> Vec<String> {
+/// The directories of Podman's containers: one for each storage driver.
+pub(crate) fn podman_drivers(roots: &Roots) -> impl Iterator<Item = PathBuf> {
     let own = roots.home.iter().map(|home| home.join(".local/share"));
     let storage = [roots.var.join("lib")].into_iter().chain(own);
-    // One directory for each storage driver, with containers that outlive a boot and others.
-    let lists = storage.flat_map(|base| {
-        let is_list = |name: &str| name.ends_with("-containers").then(|| name.to_owned());
-        let drivers = read::entries(&base.join("containers/storage"), is_list).into_values();
-        drivers.flat_map(|driver| {
-            ["containers.json", "volatile-containers.json"].map(|file| driver.join(file))
-        })
+    storage.flat_map(|base| {
+        let is_driver = |name: &str| name.ends_with("-containers").then(|| name.to_owned());
+        read::entries(&base.join("containers/storage"), is_driver).into_values()
+    })
+}
+
+fn podman(roots: &Roots, name: &str) -> Vec<String> {
+    // Of containers that outlive a boot, and of others.
+    let lists = podman_drivers(roots).flat_map(|driver| {
+        ["containers.json", "volatile-containers.json"].map(|file| driver.join(file))
     });
     let all = lists.filter_map(|list| json::<Vec<PodmanContainer>>(&list)).flatten();
     all.filter(|container| container.names.iter().any(|known| known == name))
@@ -99,9 +108,14 @@ fn nerdctl(roots: &Roots, name: &str) -> Vec<String> {
     ids.map(|id| id.trim().to_owned()).collect()
 }
 
+/// The directories of containerd's tasks: one for each namespace.
+pub(crate) fn containerd_tasks(roots: &Roots) -> Vec<PathBuf> {
+    directories(&roots.run.join("containerd/io.containerd.runtime.v2.task"))
+}
+
 /// containerd knows no names: with ctr(1) the id is chosen as one.
 fn containerd(roots: &Roots, id: &str) -> Vec<String> {
-    let tasks = directories(&roots.run.join("containerd/io.containerd.runtime.v2.task"));
+    let tasks = containerd_tasks(roots);
     let is_there = tasks.iter().any(|namespace| namespace.join(id).is_dir());
     is_there.then(|| id.to_owned()).into_iter().collect()
 }
@@ -134,7 +148,8 @@ fn directories(directory: &Path) -> Vec<PathBuf> {
     read::entries(directory, |name| Some(name.to_owned())).into_values().collect()
 }
 
-fn json<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
+/// The content of a file; `None` if it cannot be read or parsed.
+pub(crate) fn json<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 

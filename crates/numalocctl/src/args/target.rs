@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use clap::Args;
 use numaloc_api::value::{self, Selector};
 use numaloc_core::Identity;
-use numaloc_host::{NamedKind, Roots, Target};
+use numaloc_host::{NamedKind, Roots, Target, labelled};
 use std::fmt;
 
 /// What names a target. Whether one is required is decided where the command is carried out, because a message of ours names
@@ -30,6 +30,9 @@ pub struct TargetArgs {
     /// its id (repeatable). With Kubernetes the name is CONTAINER or NAMESPACE/POD/CONTAINER.
     #[arg(long, value_name = "NAME|ID")]
     pub container: Vec<String>,
+    /// All containers that run and have a label of their own: with Docker a label, with the others an annotation (repeatable).
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub container_label: Vec<String>,
     /// A Kubernetes pod by NAMESPACE/NAME, name or uid (repeatable).
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub pod: Vec<String>,
@@ -119,6 +122,16 @@ impl TargetArgs {
         }
         Ok(())
     }
+    /// Replaces labels of containers by the ids of the containers that have them.
+    ///
+    /// # Errors
+    /// No container that runs has a label.
+    pub fn find_labelled(&mut self, roots: &Roots) -> Result<(), Failure> {
+        for label in self.container_label.drain(..) {
+            self.container.extend(labelled(roots, &label)?.into_keys());
+        }
+        Ok(())
+    }
     fn pids(&self) -> impl Iterator<Item = i32> {
         self.pid.iter().flat_map(|Pids(pids)| pids.iter().copied())
     }
@@ -131,6 +144,8 @@ impl TargetArgs {
             ("--selector", self.selector.is_empty()),
             ("--namespace", self.namespace.is_none()),
             ("--workloads-of", self.workloads_of.is_empty()),
+            // Here they have been replaced by the containers.
+            ("--container-label", self.container_label.is_empty()),
         ];
         if let Some((option, _)) = registered.into_iter().find(|(_, empty)| !empty) {
             return Err(Failure::NeedsDaemon { option });
@@ -157,6 +172,7 @@ impl TargetArgs {
             containers: self.container.iter().cloned().collect(),
             pods: self.pod.iter().cloned().collect(),
             virtual_machines: self.vm.iter().cloned().collect(),
+            container_labels: self.container_label.iter().cloned().collect(),
             labels: joined(&self.selector, self.namespace.as_ref()),
             workload_creators: self.workloads_of.iter().cloned().collect(),
             ..value::Target::default()

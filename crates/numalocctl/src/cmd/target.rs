@@ -11,7 +11,7 @@ use crate::{
 
 /// Whom a command is about if nothing names it.
 const NO_TARGET: &str = "no target: name processes by pid or name, for example 4711 or redis-server, or give --pid, --cgroup, --unit, --container, \
-     --pod, --vm, --selector or --namespace, or files with --file (see --help)";
+     --container-label, --pod, --vm, --selector or --namespace, or files with --file (see --help)";
 
 /// Finds the processes of the target, if the command has one.
 ///
@@ -32,6 +32,11 @@ pub fn prepare(cli: &mut Cli, around: &Surroundings) -> Result<(), Failure> {
         return Err(Failure::Usage(format!(
             "a name means processes of this host, and the daemon at {uri} may be on another one: name pids, a unit or a cgroup of its host"
         )));
+    }
+    if !target.container_label.is_empty()
+        && place::choose(&connect, &around.environment)? == Place::Here
+    {
+        target.find_labelled(&around.roots)?;
     }
     target.find_processes(&around.roots, &complain)
 }

@@ -91,6 +91,7 @@ impl Sought {
             || shares(&self.target.containers, &other.containers)
             || shares(&self.target.pods, &other.pods)
             || shares(&self.target.virtual_machines, &other.virtual_machines)
+            || shares(&self.target.container_labels, &other.container_labels)
             || shares(&self.target.files, &other.files)
             || (self.target.labels.is_some() && self.target.labels == other.labels)
     }

@@ -15,6 +15,7 @@ pub fn target(target: Option<&v1::Target>) -> String {
         ("container", &target.containers),
         ("pod", &target.pods),
         ("vm", &target.virtual_machines),
+        ("label", &target.container_labels),
         ("file", &target.files),
     ];
     let mut parts: Vec<_> = named

@@ -18,15 +18,19 @@ pub fn plain(target: &Target) -> Option<Selected> {
     if let Some(selected) = files(target) {
         return Some(selected);
     }
-    let Target { pids, processes: exact, units: named, virtual_machines, .. } = target;
-    let (pids, exact, named) = (pids.clone(), exact.clone(), named.clone());
-    let virtual_machines = virtual_machines.clone();
-    let rest = Target::default();
-    let is_plain =
-        *target == Target { pids, processes: exact, units: named, virtual_machines, ..rest };
-    is_plain.then(|| {
+    let rest = Target {
+        cgroups: target.cgroups.clone(),
+        containers: target.containers.clone(),
+        pods: target.pods.clone(),
+        labels: target.labels.clone(),
+        workload_creators: target.workload_creators.clone(),
+        ..Target::default()
+    };
+    (rest == Target::default()).then(|| {
         let members = processes(target).into_iter().chain(units(target)).collect();
-        Selected { aim: Aim::of(members), qos_class: None }
+        let container_labels = target.container_labels.clone();
+        let aim = Aim { container_labels, ..Aim::of(members) };
+        Selected { aim, qos_class: None }
     })
 }
 

@@ -77,7 +77,8 @@ impl Dispatcher {
         );
         members.extend(named);
         members.extend(units(target));
-        let aim = Aim { missing, ..Aim::of(members) };
+        let container_labels = target.container_labels.clone();
+        let aim = Aim { container_labels, missing, ..Aim::of(members) };
         let aim = match pins {
             Some(pins) => {
                 let why = |pid| format!("no process had pid {pid} when this was created");
@@ -85,7 +86,8 @@ impl Dispatcher {
             }
             None => aim,
         };
-        match aim.missing.first().filter(|_| aim.members.is_empty()) {
+        let is_looked_at = !aim.members.is_empty() || !aim.container_labels.is_empty();
+        match aim.missing.first().filter(|_| !is_looked_at) {
             Some(first) => Err(Refusal::TargetNotFound { message: first.reason.clone() }),
             None => Ok(Selected { aim, qos_class }),
         }

@@ -1,10 +1,11 @@
 //! A look at everybody on the host, or at some, and what would help them.
 
+use super::labelled::with_labelled;
 use crate::{order::Aim, refusal::Refusal};
 use numaloc_api::value::Missing;
 use numaloc_core::advise::{Finding, advise};
 use numaloc_host::{Begun, LookRequest, Looked, Roots};
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 /// What was seen, and what would help.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub fn begin(
     interval: Duration,
     min_bytes: u64,
 ) -> Result<BeforeAdvice, Refusal> {
+    let aim = aim.map(|aim| with_labelled(roots, &aim).map(Cow::into_owned)).transpose()?;
     let members = aim.as_ref().map_or(&[][..], |aim| &aim.members[..]);
     // A target without members must not mean everybody.
     if let Some(Aim { members, missing, .. }) = &aim

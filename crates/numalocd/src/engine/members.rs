@@ -1,6 +1,6 @@
 //! The members of a target, each judged on its own: which processes it has, why it takes no part, and its result.
 
-use super::{authority, joining::Joining};
+use super::{authority, joining::Joining, labelled::with_labelled};
 use crate::{access::Authority, order::Aim, refusal::Refusal};
 use numaloc_api::value::{
     FailedProcess, FoundAt, FoundMember, MemberResult, MemberState, Missing, Target,
@@ -91,6 +91,7 @@ impl Members {
         topology: &Topology,
         authority: &Authority,
     ) -> Result<Self, Refusal> {
+        let aim = with_labelled(roots, aim)?;
         if let (true, Some(Missing { reason, .. })) = (aim.members.is_empty(), aim.missing.first())
         {
             return Err(Refusal::TargetNotFound { message: reason.clone() });

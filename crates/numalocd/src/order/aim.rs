@@ -12,6 +12,8 @@ pub struct Aim {
     pub members: Vec<Member>,
     /// The files whose page cache is meant, by path. Then there are no members, and none is missing.
     pub files: BTreeSet<String>,
+    /// Labels of containers of the host, each of which becomes a member when the host is looked at.
+    pub container_labels: BTreeSet<String>,
     /// Members known to be missing before the host is looked at.
     pub missing: Vec<Missing>,
 }
@@ -46,7 +48,7 @@ impl Aim {
 
     /// Replaces each pid by the process that `pins` has for it. A pid without one is missing, and `why` says why.
     pub fn pinned(self, pins: &Pins, why: impl Fn(i32) -> String) -> Self {
-        let Self { members, files, mut missing } = self;
+        let Self { members, files, container_labels, mut missing } = self;
         let pinned = |Member { target, name }| {
             let Target::Pid(pid) = target else { return Some(Member { target, name }) };
             let pin = pins.get(&pid).map(exactly);
@@ -56,6 +58,6 @@ impl Aim {
             Some(Member { target: pin?, name })
         };
         let members = members.into_iter().filter_map(pinned).collect();
-        Self { members, files, missing }
+        Self { members, files, container_labels, missing }
     }
 }

@@ -29,6 +29,7 @@ fn names(target: &Target) -> usize {
         &target.containers,
         &target.pods,
         &target.virtual_machines,
+        &target.container_labels,
         &target.workload_creators,
         &target.files,
     ];

@@ -86,6 +86,7 @@ fn of_target(target: &Target) -> String {
         containers,
         pods,
         virtual_machines,
+        container_labels,
         labels,
         workload_creators,
         processes,
@@ -99,7 +100,7 @@ fn of_target(target: &Target) -> String {
         true => String::new(),
         false => format!(" machines {virtual_machines:?}"),
     };
-    assert!(files.is_empty(), "no such version knew them");
+    assert!(files.is_empty() && container_labels.is_empty(), "no such version knew them");
     format!(
         "pids {pids:?} cgroups {cgroups:?} units {units:?} containers {containers:?} pods {pods:?}{machines} labels \
          {labels_text:?} of {:?} creators {workload_creators:?} processes {processes:?}",

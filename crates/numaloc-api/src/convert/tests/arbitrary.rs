@@ -75,27 +75,32 @@ fn nodes(least: usize) -> impl Strategy<Value = NodeSet> {
     btree_set(0..65_536_u32, least..4).prop_map(|ids| ids.into_iter().map(NodeId).collect())
 }
 
-fn target() -> impl Strategy<Value = Target> {
+/// Boxed: without optimisation, values of many generated members take more stack than a thread has.
+fn target() -> BoxedStrategy<Target> {
     let units = btree_set("[a-z]{1,9}\\.service", 0..3);
     let ids = || btree_set(token(), 0..2);
     let processes = (btree_set(1..i32::MAX, 1..4), btree_set(target_process(), 0..3));
     let labels = (selector(), btree_set("uid:[0-9]{1,5}", 0..3));
-    (processes, btree_set(path(), 0..3), units, ids(), (ids(), ids()), labels).prop_map(
-        |((pids, processes), cgroups, units, containers, (pods, virtual_machines), labels)| {
-            Target {
-                pids,
-                cgroups,
-                units,
-                containers,
-                pods,
-                virtual_machines,
-                labels: labels.0,
-                workload_creators: labels.1,
-                processes,
-                files: Default::default(),
-            }
-        },
-    )
+    (processes, btree_set(path(), 0..3), units, (ids(), ids()), (ids(), ids()), labels)
+        .prop_map(
+            |((pids, processes), cgroups, units, containers, (pods, virtual_machines), labels)| {
+                let (containers, container_labels) = containers;
+                Target {
+                    pids,
+                    cgroups,
+                    units,
+                    containers,
+                    pods,
+                    virtual_machines,
+                    container_labels,
+                    labels: labels.0,
+                    workload_creators: labels.1,
+                    processes,
+                    files: Default::default(),
+                }
+            },
+        )
+        .boxed()
 }
 
 fn target_process() -> impl Strategy<Value = TargetProcess> {

@@ -193,6 +193,7 @@ fn boundless() -> v1::MigrationSpec {
         containers: long_name(),
         pods: vec!["a\npod".to_owned()],
         virtual_machines: long_name(),
+        container_labels: long_name(),
         workload_creators: long_name(),
         labels: Some(v1::LabelSelector {
             match_labels: many_labels(),

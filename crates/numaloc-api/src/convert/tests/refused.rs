@@ -86,12 +86,15 @@ fn names() {
         let target = target(v1::Target { units: names.clone(), ..Default::default() });
         assert!(target.contains("[0] must"), "{name:?} was taken");
     }
+    let no_key = v1::Target { container_labels: vec!["=a".to_owned()], ..Default::default() };
+    assert!(target(no_key).contains("container_labels[0] must be of the form KEY=VALUE"));
     for name in ["redis\n", &"a".repeat(513)] {
         let names = vec![name.to_owned()];
         for target in [
             v1::Target { containers: names.clone(), ..Default::default() },
             v1::Target { pods: names.clone(), ..Default::default() },
             v1::Target { virtual_machines: names.clone(), ..Default::default() },
+            v1::Target { container_labels: names.clone(), ..Default::default() },
         ] {
             assert!(self::target(target).contains("[0] must"), "{name:?} was taken");
         }

@@ -1,0 +1,161 @@
+//! Containers by their own labels, as container runtimes keep them.
+//!
+//! | runtime | what | file |
+//! |---|---|---|
+//! | Docker | labels (`--label`) | `containers/ID/config.v2.json` in its data root (moby, daemon/container/container.go, `Container`) |
+//! | Podman | annotations (`--annotation`); its labels are in a database | `*-containers/ID/userdata/config.json` in a storage root (OCI runtime specification) |
+//! | containerd, and with it Docker, nerdctl and Kubernetes | annotations | `io.containerd.runtime.v2.task/NAMESPACE/ID/config.json` in its state directory (core/runtime/v2/bundle.go) |
+
+use crate::{
+    Error, Roots,
+    files::read,
+    target::{
+        containers::{self, is_id},
+        runtimes::{containerd_tasks, docker_root, json, podman_drivers},
+    },
+};
+use serde::Deserialize;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+/// A label to look for, in the form `KEY=VALUE`; or `KEY`, whatever its value.
+struct Wanted<'a> {
+    key: &'a str,
+    value: Option<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(label: &'a str) -> Self {
+        match label.split_once('=') {
+            Some((key, value)) => Self { key, value: Some(value) },
+            None => Self { key: label, value: None },
+        }
+    }
+
+    fn is_in(&self, labels: &BTreeMap<String, String>) -> bool {
+        labels.get(self.key).is_some_and(|value| self.value.is_none_or(|wanted| value == wanted))
+    }
+}
+
+/// The containers that run and have a label, in the form `KEY=VALUE` or `KEY`: their cgroups by their ids.
+///
+/// # Errors
+/// [`Error::NotRunning`]: there are none. [`Error::ManyCgroups`].
+pub fn labelled(roots: &Roots, label: &str) -> Result<BTreeMap<String, String>, Error> {
+    let wanted = Wanted::new(label);
+    let listed = docker(roots, &wanted).chain(bundles(roots, &wanted));
+    let ids: BTreeSet<String> = listed.filter(|id| is_id(id)).collect();
+    let cgroups = containers::containers(roots, &ids, roots.own_uid(), &|| false)?;
+    let running: BTreeMap<_, _> =
+        cgroups.into_iter().filter_map(|(id, path)| Some((id, path.ok()?))).collect();
+    if running.is_empty() {
+        let reason = match ids.len() {
+            0 => "Docker lists no container with this label, and neither Podman nor containerd one with this annotation".to_owned(),
+            stopped => format!("of {stopped} containers with this label none runs"),
+        };
+        return Err(Error::NotRunning { target: format!("container with label {label}"), reason });
+    }
+    Ok(running)
+}
+
+fn docker(roots: &Roots, wanted: &Wanted<'_>) -> impl Iterator<Item = String> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Container {
+        config: Config,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Config {
+        #[serde(default)]
+        labels: Option<BTreeMap<String, String>>,
+    }
+    let directories = read::entries(&docker_root(roots).join("containers"), known);
+    let has_label = move |path: &Path| {
+        let container: Option<Container> = json(&path.join("config.v2.json"));
+        container.and_then(|one| one.config.labels).is_some_and(|labels| wanted.is_in(&labels))
+    };
+    directories.into_iter().filter(move |(_, path)| has_label(path)).map(|(id, _)| id)
+}
+
+/// Containers by the annotations in their bundles.
+fn bundles(roots: &Roots, wanted: &Wanted<'_>) -> impl Iterator<Item = String> {
+    #[derive(Deserialize)]
+    struct Spec {
+        #[serde(default)]
+        annotations: BTreeMap<String, String>,
+    }
+    let podman = podman_drivers(roots).map(|driver| (driver, "userdata/config.json"));
+    let tasks = containerd_tasks(roots).into_iter().map(|namespace| (namespace, "config.json"));
+    let all = podman.chain(tasks).flat_map(|(directory, file)| {
+        let containers = read::entries(&directory, known).into_iter();
+        containers.map(move |(id, path): (String, PathBuf)| (id, path.join(file)))
+    });
+    let has_label =
+        move |path: &Path| json(path).is_some_and(|spec: Spec| wanted.is_in(&spec.annotations));
+    all.filter(move |(_, path)| has_label(path)).map(|(id, _)| id)
+}
+
+/// Names of the directories of containers. What is named otherwise has no cgroup that could be found.
+fn known(name: &str) -> Option<String> {
+    is_id(name).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    fn id(digit: char) -> String {
+        digit.to_string().repeat(64)
+    }
+
+    #[test]
+    fn each_runtime_keeps_labels_in_its_own_form() {
+        let fake = Fake::new();
+        let [docker, podman, task, stopped, plain] = ['a', 'b', 'c', 'd', 'e'].map(id);
+        let config = |labels: &str| format!(r#"{{"ID": "x", "Config": {{"Labels": {labels}}}}}"#);
+        for (id, labels) in [
+            (&docker, r#"{"numaloc.io/policy": "bestEffort", "tier": "db"}"#),
+            (&stopped, r#"{"tier": "web"}"#),
+            (&plain, "null"),
+        ] {
+            let path = format!("var/lib/docker/containers/{id}/config.v2.json");
+            fake.write(&path, &config(labels));
+        }
+        fake.write("var/lib/docker/containers/short/config.v2.json", &config(r#"{"tier": "db"}"#));
+        let spec = r#"{"ociVersion": "1.0.2", "annotations": {"tier": "cache"}}"#;
+        let storage = "var/lib/containers/storage/overlay-containers";
+        fake.write(&format!("{storage}/{podman}/userdata/config.json"), spec);
+        let tasks = "run/containerd/io.containerd.runtime.v2.task/default";
+        fake.write(&format!("{tasks}/{task}/config.json"), spec);
+        fake.write(&format!("{tasks}/{}/config.json", id('f')), "{");
+        fake.write("cgroup/cgroup.procs", "");
+        for scope in [
+            format!("system.slice/docker-{docker}.scope"),
+            format!("machine.slice/libpod-{podman}.scope"),
+            format!("default/{task}"),
+        ] {
+            fake.write(&format!("cgroup/{scope}/cgroup.procs"), "");
+        }
+        let roots = fake.roots();
+        let found = |label: &str| {
+            labelled(&roots, label).map(BTreeMap::into_keys).map(Vec::from_iter).unwrap_or_default()
+        };
+        assert_eq!(found("numaloc.io/policy=bestEffort"), std::slice::from_ref(&docker));
+        assert_eq!(found("tier=cache"), [podman.clone(), task.clone()]);
+        assert_eq!(found("tier"), [docker.clone(), podman, task]);
+        let cgroup = &labelled(&roots, "tier=db").expect("it runs")[&docker];
+        assert_eq!(cgroup, &format!("/system.slice/docker-{docker}.scope"));
+        for (none, reason) in [
+            ("tier=web", "of 1 containers with this label none runs"),
+            ("tier=", "lists no container with this label"),
+            ("numaloc.io/policy=none", "lists no container with this label"),
+        ] {
+            let error = labelled(&roots, none).expect_err("none").to_string();
+            assert!(error.contains(none) && error.contains(reason), "{error}");
+        }
+    }
+}
