@@ -7,6 +7,7 @@ use std::{
     borrow::Cow,
     cmp::{Ordering, Reverse},
     collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -97,7 +98,8 @@ impl<'a> TakenByJobs<'a> {
         {
             return Some(format!("another job is at work on process {}", process.pid));
         }
-        if let Some(file) = found.files.iter().find(|file| self.files.contains(file)) {
+        let is_taken = |file: &&String| self.files.iter().any(|taken| may_share(file, taken));
+        if let Some(file) = found.files.iter().find(is_taken) {
             return Some(format!("another job is at work on file {file}"));
         }
         let is_full =
@@ -112,6 +114,17 @@ impl<'a> TakenByJobs<'a> {
     pub fn leaves_room(&self, found: Option<&FoundTarget>, limits: &Queue) -> bool {
         found.is_none_or(|found| self.blocks(found, limits).is_none())
     }
+}
+
+/// Whether two names of files may mean the same one: a directory stands for what is below it, and so does the part of a pattern without
+/// `*` and `?`, because which files match is not known here.
+fn may_share(one: &str, other: &str) -> bool {
+    let fixed = |name: &str| -> PathBuf {
+        let parts = Path::new(name).iter();
+        parts.take_while(|part| !part.to_string_lossy().contains(['*', '?'])).collect()
+    };
+    let (one, other) = (fixed(one), fixed(other));
+    one.starts_with(&other) || other.starts_with(&one)
 }
 
 /// Whether a job of class `own` makes room while jobs of the classes `active` are planned or moved. A best-effort job does

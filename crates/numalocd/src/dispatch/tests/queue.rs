@@ -4,7 +4,8 @@ use super::*;
 use crate::{
     config::Queue,
     dispatch::queue::{
-        Active, JobStage, SLICE, Waiting, has_place, next, overstayed, preempted, take_turns,
+        Active, JobStage, SLICE, TakenByJobs, Waiting, has_place, next, overstayed, preempted,
+        take_turns,
     },
 };
 use numaloc_api::value::QosClass;
@@ -37,6 +38,28 @@ fn classes_come_in_order_and_then_age() {
         _ => job,
     };
     assert_eq!(next(all.into_iter().map(behind).collect(), &[], &WIDE), [3, 4, 2, 1]);
+}
+
+#[test]
+fn jobs_of_files_that_may_be_the_same_wait_for_each_other() {
+    let found = |file: &str| FoundTarget { files: [file.to_owned()].into(), ..found(&[], "1") };
+    let blocks = |taken: &str, file: &str| {
+        TakenByJobs::by([&found(taken)]).blocks(&found(file), &Queue { moves_per_node: 9, ..WIDE })
+    };
+    for (one, other) in [
+        ("/srv/models/a", "/srv/models/a"),
+        ("/srv/models", "/srv/models/a"),
+        ("/srv/*.gguf", "/srv/models/a"),
+        ("/srv/models/*", "/srv/models/a?"),
+    ] {
+        for (taken, file) in [(one, other), (other, one)] {
+            let why = blocks(taken, file);
+            assert_eq!(why, Some(format!("another job is at work on file {file}")), "{taken}");
+        }
+    }
+    for (one, other) in [("/srv/a", "/srv/ab"), ("/srv/a/*", "/srv/b"), ("/srv", "/home/srv")] {
+        assert_eq!((blocks(one, other), blocks(other, one)), (None, None), "{one} {other}");
+    }
 }
 
 #[test]
