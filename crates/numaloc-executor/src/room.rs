@@ -47,6 +47,11 @@ pub trait RoomMaker: Debug + Sync {
         rests.pay(bytes);
     }
 
+    /// The kernel had no page on a target for which there seemed to be room. Returns whether room is made in another way from now on.
+    fn refused(&self, _: NodeId) -> bool {
+        false
+    }
+
     /// Counts bytes that have come to a target.
     fn came(&self, _: NodeId, _: u64, _: &mut CallStats) {}
 }
@@ -69,7 +74,7 @@ pub struct RoomMakers<'a> {
 impl<'a> RoomMakers<'a> {
     /// They have made none yet. `exchange`: others who may be asked for room.
     pub fn new(work: &'a Work<'a>, exchange: Option<&'a Exchange>) -> Self {
-        let dropped_cache = DroppedCache::new(work.roots, &work.rooms);
+        let dropped_cache = DroppedCache::new(work.roots, &work.plan.options.pacing, &work.rooms);
         let moved_cache = MovedCache::new(work.topology, &targets(work.plan));
         Self { work, dropped_cache, moved_cache, exchange }
     }

@@ -184,6 +184,8 @@ impl<'a> Mover<'a> {
             return Vec::new();
         }
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
+        let maker = self.makers.need(key.to, key.hugetlb_bytes, key.make_room).maker;
+        let mut is_made_otherwise = None;
         let mut before = 0;
         for (row, verified) in results {
             let has_arrived = called.status(before) == PageStatus::On(key.to);
@@ -206,6 +208,11 @@ impl<'a> Mover<'a> {
                 };
                 match decided {
                     Fate::Again => row::push(&mut again, folio),
+                    Fate::Reroute
+                        if *is_made_otherwise.get_or_insert_with(|| maker.refused(key.to)) =>
+                    {
+                        row::push(&mut again, folio);
+                    }
                     Fate::Hint => hinted.push(Folio { hinted: true, ..folio }),
                     Fate::Later(reason) => self.defer_row(folio.into(), reason),
                     Fate::Leave(Reason::ProcessGone) => self.orphaned(folio.into()),

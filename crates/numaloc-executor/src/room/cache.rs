@@ -5,6 +5,10 @@
 //! min and the low watermark, and then wait for kswapd. Below the min watermark a call would have to reclaim on its own
 //! (mm/page_alloc.c, `__alloc_pages_slowpath`), while the application waits for the pages that the call has taken away. Where a
 //! run may ask the node itself for room it does that instead ([`Reclaim`]).
+//!
+//! Where it may not, a run that bounds neither stalls nor the cache that it drops has its calls reclaim, as migratepages(8) does. Several of them reclaim at
+//! the same time, and none waits for kswapd. The kernel kills no process for a page on this node alone (mm/page_alloc.c,
+//! `__alloc_pages_may_oom`, __GFP_THISNODE): the call fails, and the run continues as others do.
 
 use crate::{
     limits::{
@@ -18,7 +22,7 @@ use crate::{
     },
     work::{ledger::Ledger, rest::Rests},
 };
-use numaloc_core::{CacheStop, CallStats, NodeId, Supply};
+use numaloc_core::{CacheStop, CallStats, NodeId, PAGE, Pacing, Supply};
 use numaloc_host::{Roots, reclaimed};
 use std::{
     collections::BTreeMap,
@@ -36,6 +40,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct DroppedCache<'a> {
     roots: &'a Roots,
+    /// Whether calls may take more base pages than are free, and reclaim.
+    calls_reclaim: bool,
     nodes: Mutex<BTreeMap<NodeId, NodeDrops>>,
     /// What all runs of this process are about to put on each node.
     rooms: Arc<SharedRooms>,
@@ -47,23 +53,29 @@ struct NodeDrops {
     lately: Lately,
     looked: Instant,
     reclaim: Reclaim,
+    /// Whether calls drop it, until the kernel refuses one.
+    in_calls: bool,
     /// How often workers have waited in vain since something came to the node.
     stuck: u32,
     stop: Option<CacheStop>,
 }
 
 impl NodeDrops {
-    fn new(roots: &Roots, node: NodeId, now: Instant, drops: &Drops) -> Self {
+    fn new(roots: &Roots, node: NodeId, now: Instant, drops: &Drops, in_calls: bool) -> Self {
         let counters = reclaimed(roots, node);
         let lately = drops.begin(node, counters, now);
         let (reclaim, stop) = (Reclaim::of(roots, node), lately.stop(counters));
-        Self { lately, looked: now, reclaim, stuck: 0, stop }
+        let in_calls = in_calls && reclaim == Reclaim::Kswapd;
+        Self { lately, looked: now, reclaim, in_calls, stuck: 0, stop }
     }
 }
 
 impl RoomMaker for DroppedCache<'_> {
     fn room(&self, target: &TargetMemory, need: &Need<'_>) -> u64 {
-        let Ok(reclaim) = self.look(target.node) else { return 0 };
+        let Ok((reclaim, in_calls)) = self.look(target.node) else { return 0 };
+        if in_calls && need.folio_bytes <= PAGE {
+            return target.free_room() + target.cache_room();
+        }
         // A kswapd that sleeps above the low watermark is woken by a call that takes the little that is above the floor.
         let memory = &target.memory;
         let may_sleep = memory.free_bytes >= memory.low_watermark_bytes
@@ -88,7 +100,7 @@ impl RoomMaker for DroppedCache<'_> {
             return Err(CacheStop::Stuck.into());
         }
         let mut is_made = false;
-        if self.look(node)? == Reclaim::Ask {
+        if self.look(node)?.0 == Reclaim::Ask {
             is_made = ask_for_room(self.roots, node, &target.memory, need.call_bytes);
             ledger.calls().reclaims += 1;
             // The time counts as the worker's own.
@@ -105,6 +117,12 @@ impl RoomMaker for DroppedCache<'_> {
         rests.pay_for_drops(bytes);
     }
 
+    fn refused(&self, node: NodeId) -> bool {
+        let mut nodes = lock(&self.nodes);
+        let of_node = nodes.get_mut(&node);
+        of_node.is_some_and(|of_node| std::mem::take(&mut of_node.in_calls))
+    }
+
     fn came(&self, node: NodeId, bytes: u64, calls: &mut CallStats) {
         calls.cache_bytes += bytes;
         self.rooms.drops.add(node, bytes);
@@ -117,22 +135,24 @@ impl RoomMaker for DroppedCache<'_> {
 
 impl<'a> DroppedCache<'a> {
     /// Nothing yet by this run. `rooms` has what other runs have dropped.
-    pub fn new(roots: &'a Roots, rooms: &Arc<SharedRooms>) -> Self {
-        Self { roots, nodes: Mutex::default(), rooms: rooms.clone() }
+    pub fn new(roots: &'a Roots, pacing: &Pacing, rooms: &Arc<SharedRooms>) -> Self {
+        let calls_reclaim =
+            pacing.pace().drop_bytes_per_second.is_none() && pacing.max_stall.is_none();
+        Self { roots, calls_reclaim, nodes: Mutex::default(), rooms: rooms.clone() }
     }
 
-    /// How cache on a node is dropped at the moment, or why no more is to be dropped. The counters are read the first time and then
+    /// How cache on a node is dropped at the moment and whether calls do it, or why no more is to be dropped. The counters are read the first time and then
     /// now and then.
-    fn look(&self, node: NodeId) -> Result<Reclaim, CacheStop> {
+    fn look(&self, node: NodeId) -> Result<(Reclaim, bool), CacheStop> {
         let mut nodes = lock(&self.nodes);
         let now = Instant::now();
-        let new = || NodeDrops::new(self.roots, node, now, &self.rooms.drops);
+        let new = || NodeDrops::new(self.roots, node, now, &self.rooms.drops, self.calls_reclaim);
         let of_node = nodes.entry(node).or_insert_with(new);
         if of_node.stop.is_none() && now.saturating_duration_since(of_node.looked) >= LOOK_EVERY {
             of_node.looked = now;
             of_node.stop = of_node.lately.stop(reclaimed(self.roots, node));
         }
-        of_node.stop.map_or(Ok(of_node.reclaim), Err)
+        of_node.stop.map_or(Ok((of_node.reclaim, of_node.in_calls)), Err)
     }
 
     /// A worker has waited in vain on a node. Leaves it to kswapd from now on; false if that was so already.
@@ -156,12 +176,29 @@ impl<'a> DroppedCache<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::PAGE;
+    use numaloc_core::Profile;
+
+    #[test]
+    fn calls_of_a_run_without_bounds_reclaim_until_one_is_refused() {
+        let (roots, node) = (Roots::default(), NodeId(u32::MAX));
+        let in_calls = |pacing: Pacing| {
+            let dropped = DroppedCache::new(&roots, &pacing, &Arc::default());
+            let in_calls = || dropped.look(node).expect("nothing was dropped").1;
+            let before = in_calls();
+            assert_eq!((dropped.refused(node), dropped.refused(node)), (before, false));
+            assert!(!in_calls());
+            before
+        };
+        let fast = Pacing { profile: Profile::Fast, ..Pacing::default() };
+        assert!(in_calls(fast));
+        assert!(!in_calls(Pacing { max_stall: Some(PAUSE), ..fast }));
+        assert!(!in_calls(Pacing::default()));
+    }
 
     #[test]
     fn who_waits_in_vain_again_and_again_gives_up() {
         let (roots, node, mut calls) = (Roots::default(), NodeId(u32::MAX), CallStats::default());
-        let dropped = DroppedCache::new(&roots, &Arc::default());
+        let dropped = DroppedCache::new(&roots, &Pacing::default(), &Arc::default());
         let stop = || dropped.look(node).err();
         assert_eq!(stop(), None);
         assert!(!dropped.fall_back(node), "nobody may ask this node");
