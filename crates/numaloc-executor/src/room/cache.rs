@@ -76,12 +76,10 @@ impl RoomMaker for DroppedCache<'_> {
         if in_calls && need.folio_bytes <= PAGE {
             return target.free_room() + target.cache_room();
         }
-        // A kswapd that sleeps above the low watermark is woken by a call that takes the little that is above the floor.
-        let memory = &target.memory;
-        let may_sleep = memory.free_bytes >= memory.low_watermark_bytes
-            && need.patience.is_some_and(|patience| patience.is_quiet(Instant::now()));
+        // A kswapd that sleeps is woken by a call that takes the little that is above the floor.
+        let may_sleep = need.patience.is_some_and(|patience| patience.is_quiet(Instant::now()));
         let wanted = if may_sleep { 0 } else { need.call_bytes };
-        target.free_room().max(reclaim.above_floor(memory, wanted).min(target.cache_room()))
+        target.free_room().max(reclaim.above_floor(&target.memory, wanted).min(target.cache_room()))
     }
 
     /// Asks the node to drop cache, or waits a moment while its kswapd does.

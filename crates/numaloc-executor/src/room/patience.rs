@@ -7,8 +7,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How often at least the worker has looked by then. Where it gets little CPU time, kswapd most often gets little as well, and makes
 /// nothing free for a while. With time enough, a worker looks about this often in half of [`PATIENCE`].
 const LOOKS: u32 = 200;
-/// After this long without growth a call takes the little that is free beyond the low watermark. kswapd may sleep then: only an
-/// allocation below that watermark wakes it, and others may have taken memory until the rest was too little for a call.
+/// After this long without growth a call takes the little that is above the floor. kswapd may sleep then: only an allocation that finds
+/// no zone of the node above its low watermark wakes it (mm/page_alloc.c, `get_page_from_freelist`). Others may have taken memory until
+/// the rest was too little for a call, and of two zones one may be below its min watermark while the other keeps kswapd asleep.
 const NUDGE: Duration = Duration::from_millis(50);
 /// The longest that a worker waits for one call's room in all. Memory that others free looks like kswapd's work, and others
 /// may take it, too.
