@@ -16,7 +16,7 @@ use crate::{
         row::{self, Row, fitting, take},
         verify::Verified,
     },
-    room::RoomMakers,
+    room::{RoomMaker, RoomMakers},
     work::{Work, ledger::Ledger, report::Report, rest::Rests},
 };
 use numaloc_core::{Identity, NodeId, Reason};
@@ -139,7 +139,7 @@ impl<'a> Mover<'a> {
                     // `pay` may have waited. If the run must stop by now, the next turn of the loop leaves everything.
                     if self.work.stop().is_none() {
                         let batch = take(&mut todo, bytes);
-                        for row in self.batch(key, &batch).into_iter().rev() {
+                        for row in self.batch(key, &batch, need.maker).into_iter().rev() {
                             todo.push_front(row);
                         }
                     }
@@ -171,8 +171,8 @@ impl<'a> Mover<'a> {
         self.put(Row { first: Folio { choice, ..row.first }, ..row });
     }
 
-    /// Does one call and settles its folios. Returns the folios that are to be passed again at once.
-    fn batch(&mut self, key: Key, rows: &[Row]) -> Vec<Row> {
+    /// Does one call, for which `maker` has made room, and settles its folios. Returns the folios that are to be passed again at once.
+    fn batch(&mut self, key: Key, rows: &[Row], maker: &dyn RoomMaker) -> Vec<Row> {
         let space = &self.finder.space(key.process).clone();
         let called = self.caller.call(space, key, rows);
         let (results, failed) = self.finder.verify(key.process, rows, key.to);
@@ -184,7 +184,6 @@ impl<'a> Mover<'a> {
             return Vec::new();
         }
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
-        let maker = self.makers.need(key.to, key.hugetlb_bytes, key.make_room).maker;
         let mut is_made_otherwise = None;
         let mut before = 0;
         for (row, verified) in results {

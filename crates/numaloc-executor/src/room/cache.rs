@@ -6,9 +6,9 @@
 //! (mm/page_alloc.c, `__alloc_pages_slowpath`), while the application waits for the pages that the call has taken away. Where a
 //! run may ask the node itself for room it does that instead ([`Reclaim`]).
 //!
-//! Where it may not, a run that bounds neither stalls nor the cache that it drops has its calls reclaim, as migratepages(8) does. Several of them reclaim at
-//! the same time, and none waits for kswapd. The kernel kills no process for a page on this node alone (mm/page_alloc.c,
-//! `__alloc_pages_may_oom`, __GFP_THISNODE): the call fails, and the run continues as others do.
+//! Where it may not, a run that bounds neither stalls nor the cache that it drops has its calls reclaim, as migratepages(8) does. Several
+//! of them reclaim at the same time, and none waits for kswapd. The kernel kills no process for a page on this node alone
+//! (mm/page_alloc.c, `__alloc_pages_may_oom`, __GFP_THISNODE): the call fails, and the run continues as others do.
 
 use crate::{
     limits::{
@@ -139,8 +139,8 @@ impl<'a> DroppedCache<'a> {
         Self { roots, calls_reclaim, nodes: Mutex::default(), rooms: rooms.clone() }
     }
 
-    /// How cache on a node is dropped at the moment and whether calls do it, or why no more is to be dropped. The counters are read the first time and then
-    /// now and then.
+    /// How cache on a node is dropped at the moment and whether calls do it, or why no more is to be dropped. The counters are read the
+    /// first time and then now and then.
     fn look(&self, node: NodeId) -> Result<(Reclaim, bool), CacheStop> {
         let mut nodes = lock(&self.nodes);
         let now = Instant::now();

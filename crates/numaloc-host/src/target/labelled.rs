@@ -45,8 +45,7 @@ impl<'a> Wanted<'a> {
 /// [`Error::NotRunning`]: there are none. [`Error::ManyCgroups`].
 pub fn labelled(roots: &Roots, label: &str) -> Result<BTreeMap<String, String>, Error> {
     let wanted = Wanted::new(label);
-    let listed = docker(roots, &wanted).chain(bundles(roots, &wanted));
-    let ids: BTreeSet<String> = listed.filter(|id| is_id(id)).collect();
+    let ids: BTreeSet<String> = docker(roots, &wanted).chain(bundles(roots, &wanted)).collect();
     let cgroups = containers::containers(roots, &ids, roots.own_uid(), &|| false)?;
     let running: BTreeMap<_, _> =
         cgroups.into_iter().filter_map(|(id, path)| Some((id, path.ok()?))).collect();

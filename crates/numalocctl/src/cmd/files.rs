@@ -71,7 +71,8 @@ pub fn migrate(
     check_here(cli, roots)?;
     let (topology, options, goal) = goal(roots, &args.plan)?;
     let interrupted = signals::interrupted()?;
-    let looked = look(roots, paths, &|| interrupted.load(Relaxed))?;
+    let stop = || interrupted.load(Relaxed);
+    let looked = look_with(FileLook::new(roots, &|_| Ok(()), &stop), paths)?;
     let files = looked.files.into_iter().map(|file| PlannedFile::new(&goal, file));
     let files: Vec<PlannedFile> = files.collect();
     let (memory, limits) = (NodeMemoryReader::new(roots)?, args.plan.limits.limits());
@@ -140,10 +141,13 @@ fn goal(roots: &Roots, args: &PlanArgs) -> Result<(Topology, Options, CacheGoal)
     }
 }
 
-/// Looks at all files that the paths name.
+/// Looks at all files that the paths name, to show them.
 fn look(roots: &Roots, paths: &[PathBuf], stop: &dyn Fn() -> bool) -> Result<Looked, Failure> {
+    look_with(FileLook::new(roots, &|_| Ok(()), stop).counting_mapped(), paths)
+}
+
+fn look_with(mut look: FileLook<'_>, paths: &[PathBuf]) -> Result<Looked, Failure> {
     let mut looked = Looked::default();
-    let mut look = FileLook::new(roots, &|_| Ok(()), stop).counting_mapped();
     for path in paths {
         let found = look.at(path)?;
         looked.files.extend(found.files);

@@ -3,6 +3,7 @@
 use crate::order::{Aim, Member, exactly};
 use numaloc_api::value::{QosClass, Target};
 use numaloc_host::{NamedKind, Target as HostTarget};
+use std::collections::BTreeSet;
 
 /// A target with its workloads resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,17 +19,13 @@ pub fn plain(target: &Target) -> Option<Selected> {
     if let Some(selected) = files(target) {
         return Some(selected);
     }
-    let rest = Target {
-        cgroups: target.cgroups.clone(),
-        containers: target.containers.clone(),
-        pods: target.pods.clone(),
-        labels: target.labels.clone(),
-        workload_creators: target.workload_creators.clone(),
-        ..Target::default()
-    };
-    (rest == Target::default()).then(|| {
+    let Target { cgroups, containers, pods, labels, workload_creators, container_labels, .. } =
+        target;
+    let names = [cgroups, containers, pods, workload_creators];
+    let is_plain = labels.is_empty() && names.into_iter().all(BTreeSet::is_empty);
+    is_plain.then(|| {
         let members = processes(target).into_iter().chain(units(target)).collect();
-        let container_labels = target.container_labels.clone();
+        let container_labels = container_labels.clone();
         let aim = Aim { container_labels, ..Aim::of(members) };
         Selected { aim, qos_class: None }
     })
