@@ -14,7 +14,7 @@ use crate::{
     unit::{UNITS, systemctl},
 };
 use numaloc_api::v1;
-use std::{fs, io::Read, process::Command, sync::OnceLock};
+use std::{fs, io::Read, process::Command, sync::OnceLock, thread, time::Duration};
 
 const SERVICE: &str = "numalocd.service";
 const SOCKET_UNIT: &str = "numalocd.socket";
@@ -160,22 +160,28 @@ fn ids() -> (u32, u32) {
     (number("/etc/passwd"), number("/etc/group"))
 }
 
-/// What systemd logs from now on, at level debug: this includes every message that is sent to it.
-#[derive(Debug)]
-struct SystemdLog(KernelLog);
+/// What systemd logs at level debug while `act` runs: this includes every message that is sent to it. systemd drops all but 200 records
+/// in 5 s (src/basic/log.c, write_to_kmsg), so a pause of that length comes first, and `act` has to be short.
+fn systemd_logs(act: impl FnOnce()) -> String {
+    thread::sleep(Duration::from_secs(5));
+    let _level = DebugLevel::new();
+    let mut log = KernelLog::from_now();
+    act();
+    log.read().to_owned()
+}
 
-impl SystemdLog {
+/// systemd logs at level debug until this value is dropped.
+struct DebugLevel;
+
+impl DebugLevel {
     fn new() -> Self {
+        let level = Self;
         systemctl(&["log-level", "debug"]);
-        Self(KernelLog::from_now())
-    }
-
-    fn read(&mut self) -> &str {
-        self.0.read()
+        level
     }
 }
 
-impl Drop for SystemdLog {
+impl Drop for DebugLevel {
     fn drop(&mut self) {
         Command::new("systemctl").args(["log-level", "info"]).status().ok();
     }

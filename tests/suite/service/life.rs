@@ -15,6 +15,11 @@ use std::{
 };
 use tonic::Code;
 
+/// How often systemd received that the daemon reads its configuration, and that it is ready.
+fn reloads(log: &str) -> [usize; 2] {
+    ["RELOADING=1", "READY=1"].map(|word| log.matches(word).count())
+}
+
 #[test]
 fn a_reload_takes_the_configuration_over_unless_it_is_wrong() {
     let installed = Installed::with("[quota]\nopen_jobs = 1\n");
@@ -32,22 +37,24 @@ fn a_reload_takes_the_configuration_over_unless_it_is_wrong() {
     assert!(!reload.status.success(), "{reload:?}");
     assert_eq!(reason(second()), full);
     // Who sends the signal without a check finds the old configuration in force, too.
-    let mut log = SystemdLog::new();
-    systemctl(&["kill", "--signal=HUP", "--kill-whom=main", SERVICE]);
-    until("it says that it is wrong", || installed.property("StatusText").contains("is wrong"));
+    let text = systemd_logs(|| {
+        systemctl(&["kill", "--signal=HUP", "--kill-whom=main", SERVICE]);
+        until("its status says so", || installed.property("StatusText").contains("is wrong"));
+    });
+    assert_eq!(reloads(&text), [1, 1], "{text}");
     assert_eq!(reason(second()), full);
-    let told = installed.log();
-    assert!(told.contains("nonsense"), "{told}");
+    let log = installed.log();
+    assert!(log.contains("nonsense"), "{log}");
 
     installed.configure("[quota]\nopen_jobs = 2\n");
-    systemctl(&["reload", SERVICE]);
+    let text = systemd_logs(|| {
+        systemctl(&["reload", SERVICE]);
+        until("all is right again", || !installed.property("StatusText").contains("is wrong"));
+    });
+    assert_eq!(reloads(&text), [1, 1], "{text}");
     until("the new quota is in force", || second().is_ok());
     assert_eq!((installed.pid(), installed.property("ActiveState")), (pid, "active".into()));
     assert!(client.job(&name).end_time.is_none(), "jobs continue");
-    let text = log.read();
-    let places: Vec<_> =
-        ["RELOADING=1", "READY=1"].map(|word| text.match_indices(word).count()).into();
-    assert_eq!(places, [2, 2], "{text}");
     for name in [name, "jobs/2".into()] {
         client.cancel(&name).expect("it is cancelled");
         client.reaches(&name, v1::JobState::Cancelled);
@@ -83,9 +90,7 @@ fn a_stop_that_may_take_longer_than_the_unit_allows_asks_for_the_time() {
     let installed = Installed::with("[stop]\ngrace = \"5m\"\n");
     installed.run();
     assert_eq!(installed.property("TimeoutStopUSec"), "15s");
-    let mut log = SystemdLog::new();
-    systemctl(&["stop", SERVICE]);
-    let text = log.read();
+    let text = systemd_logs(|| drop(systemctl(&["stop", SERVICE])));
     let asked = text.split_once("EXTEND_TIMEOUT_USEC=").map(|(_, rest)| rest);
     let digits: Option<String> =
         asked.map(|rest| rest.chars().take_while(char::is_ascii_digit).collect());
