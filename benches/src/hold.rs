@@ -118,9 +118,9 @@ pub fn fill(args: &Args) -> Result<Vec<Region>> {
         }
         regions.push(region);
     }
-    touch(&regions, args.memory_node, |page| !mixed || page % 3 != 2 && !early(page))?;
+    touch(&regions, args.memory_node, |page| !mixed || is_remote(page))?;
     if mixed {
-        touch(&regions, args.cpu_node, |page| page % 3 != 2 && early(page))?;
+        touch(&regions, args.cpu_node, |page| exists(page) && is_early(page))?;
     }
     set_thread_policy(None)?;
     let Range { start, end } = regions.first().context("at least one region")?.range();
@@ -129,15 +129,25 @@ pub fn fill(args: &Args) -> Result<Vec<Region>> {
     Ok(regions)
 }
 
+/// Whether a page of a mixed region exists: every third is missing.
+const fn exists(page: u64) -> bool {
+    page % 3 != 2
+}
+
 /// Whether a page of a mixed region is at home from the beginning: every fifth of the existing pages is.
-fn early(page: usize) -> bool {
+const fn is_early(page: u64) -> bool {
     (page - page / 3).is_multiple_of(5)
 }
 
-fn touch(regions: &[Region], node: Option<u32>, wanted: impl Fn(usize) -> bool) -> Result<()> {
+/// Whether a page of a mixed region has to move.
+pub const fn is_remote(page: u64) -> bool {
+    exists(page) && !is_early(page)
+}
+
+fn touch(regions: &[Region], node: Option<u32>, wanted: impl Fn(u64) -> bool) -> Result<()> {
     set_thread_policy(node)?;
     for region in regions {
-        let pages = (0..region.pages()).filter(|&page| wanted(page));
+        let pages = (0..region.pages()).filter(|&page| wanted(page as u64));
         pages.for_each(|page| region.page(page)[0].store(1, Relaxed));
     }
     Ok(())

@@ -3,8 +3,12 @@
 pub mod bare;
 mod cpuset;
 
-use crate::hold::{Holder, Pages};
+use crate::{
+    hold::{Holder, Pages},
+    subject::BARE,
+};
 use anyhow::{Context, Result, bail, ensure};
+use bare::Calls;
 use nix::sys::{
     resource::{UsageWho, getrusage},
     time::TimeValLike,
@@ -58,7 +62,7 @@ enum How {
     Nothing(Duration),
     Migratepages,
     Cpuset,
-    Bare { batch: u64, subpages: bool, pause_us: u64 },
+    Bare { subpages: bool, calls: Calls },
     Numalocctl { program: PathBuf, options: Vec<String> },
 }
 
@@ -91,20 +95,27 @@ impl Mover {
 
     /// One page in each call of move_pages(2).
     pub fn one_page_a_call() -> Self {
-        let how = How::Bare { batch: 1, subpages: false, pause_us: 0 };
-        Self { name: "one page a call".into(), how }
+        Self::bare("one page a call", false, Calls { batch: 1, pause_us: 0, threads: 1 })
     }
 
     /// All pages in one call of move_pages(2).
     pub fn all_in_one_call() -> Self {
-        let how = How::Bare { batch: u64::MAX, subpages: false, pause_us: 0 };
-        Self { name: "all in one call".into(), how }
+        Self::bare("all in one call", false, Calls { batch: u64::MAX, pause_us: 0, threads: 1 })
     }
 
     /// 512 addresses in each call, one for each base page even inside of huge pages, and 2 ms of sleep after each call.
     pub fn paced() -> Self {
-        let how = How::Bare { batch: 512, subpages: true, pause_us: 2000 };
-        Self { name: "512 a call, 2 ms between".into(), how }
+        let calls = Calls { batch: 512, pause_us: 2000, threads: 1 };
+        Self::bare("512 a call, 2 ms between", true, calls)
+    }
+
+    /// Knows the addresses of all pages that have to move, and passes at most 65,536 of them a call from two threads.
+    pub fn least() -> Self {
+        Self::bare(BARE, false, Calls { batch: 65_536, pause_us: 0, threads: 2 })
+    }
+
+    fn bare(name: &str, subpages: bool, calls: Calls) -> Self {
+        Self { name: name.into(), how: How::Bare { subpages, calls } }
     }
 
     /// `numalocctl migrate` with these options.
@@ -177,9 +188,9 @@ impl Mover {
     pub fn turn(&self, holder: &Holder, aside: bool) -> Result<Turn> {
         match &self.how {
             How::Cpuset => cpuset::turn(holder),
-            How::Bare { batch, subpages, pause_us } => {
+            How::Bare { subpages, calls } => {
                 let pages = if *subpages { Pages::Base } else { holder.args().pages };
-                run(bare::command(holder, *batch, pages.bytes(), *pause_us)?, aside)
+                run(bare::command(holder, pages.bytes(), *calls)?, aside)
             }
             _ => self.turn_of(holder.pid(), aside),
         }

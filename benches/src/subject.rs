@@ -2,6 +2,8 @@
 
 use crate::figure::Figure;
 
+/// Of `throughput`: move_pages(2) by a program that knows all addresses beforehand.
+pub const BARE: &str = "bare calls";
 /// Of `little`: the least work that finds and moves the pages. The others are compared with it.
 pub const LEAST: &str = "bare pass, bare move";
 /// Of `little`: the command under measurement.
