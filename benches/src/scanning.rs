@@ -9,7 +9,9 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use numaloc_core::{HUGE, Options, PAGE, Plan, Process};
-use numaloc_host::{Entry, FrameNodes, Roots, Source, Surveyor, Target, probe, resolve};
+use numaloc_host::{
+    Entry, FrameNodes, Roots, Source, Surveyor, Target, probe::OwnPageMap, resolve,
+};
 use numaloc_sys::query_pages;
 use numaloc_tests::truth::Truth;
 use std::{fs::File, os::unix::fs::FileExt};
@@ -45,7 +47,7 @@ pub fn run(args: &Args) -> Result<()> {
         );
         compare(&holder, args.rounds, huge)?;
     }
-    if !probe::pagemap_scan(&real) {
+    if !OwnPageMap::open(&real).can_scan() {
         println!("\nthis kernel has no PAGEMAP_SCAN: the goal for THP does not apply");
     }
     Ok(())

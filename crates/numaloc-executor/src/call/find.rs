@@ -28,7 +28,7 @@ pub struct Finder<'a> {
     /// The processes at the last look, if the target gets others.
     crew: Option<Arc<Crew>>,
     scanner: Scanner,
-    flags: Option<FrameFile>,
+    flags: FrameFile,
     /// For extents that are divided into stripes.
     folios: Folios,
 }
@@ -134,7 +134,7 @@ impl<'a> Finder<'a> {
         let mut shape = Shape {
             hugetlb_bytes: planned_move.hugetlb_bytes,
             small_folios: self.work.small_folios || files,
-            flags: self.flags.as_mut(),
+            flags: &mut self.flags,
         };
         shape.refresh();
         let whole = &mut self.folios;

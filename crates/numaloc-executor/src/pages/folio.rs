@@ -122,16 +122,14 @@ pub struct Shape<'f> {
     pub hugetlb_bytes: Option<u64>,
     /// Whether folios between a base page and a huge page can occur.
     pub small_folios: bool,
-    /// Page flags by frame (/proc/kpageflags); `None` if they cannot be read.
-    pub flags: Option<&'f mut FrameFile>,
+    /// Page flags by frame (/proc/kpageflags).
+    pub flags: &'f mut FrameFile,
 }
 
 impl Shape<'_> {
     /// Forgets the flags that were read before.
     pub fn refresh(&mut self) {
-        if let Some(flags) = &mut self.flags {
-            flags.refresh();
-        }
+        self.flags.refresh();
     }
 }
 
@@ -146,21 +144,18 @@ fn base_folios(
     let mut index = 0;
     while let Some(pfn) = frame(index) {
         let at = address + index as u64 * PAGE;
-        let pages = match &mut shape.flags {
-            Some(flags) if shape.small_folios => {
-                let follows = frame(index + 1) == Some(pfn + 1);
-                if follows { compound_pages(flags, index, pfn, frame) } else { 1 }
-            }
+        let pages = if shape.small_folios {
+            let follows = frame(index + 1) == Some(pfn + 1);
+            if follows { compound_pages(shape.flags, index, pfn, frame) } else { 1 }
+        } else if at.is_multiple_of(HUGE) {
             // A huge page can show as base entries: it is mapped by such, or its PMD was not worth a PAGEMAP_SCAN.
-            Some(flags) if at.is_multiple_of(HUGE) => {
-                let last = (HUGE / PAGE - 1) as usize;
-                let in_a_row = pfn.is_multiple_of(HUGE / PAGE)
-                    && frame(index + last) == Some(pfn + last as u64);
-                // Folios of smaller sizes do not occur here, so a compound page whose head is at such a frame is a whole huge
-                // page.
-                if in_a_row && is_any(flags, pfn, COMPOUND_HEAD) { last + 1 } else { 1 }
-            }
-            _ => 1,
+            let last = (HUGE / PAGE - 1) as usize;
+            let in_a_row =
+                pfn.is_multiple_of(HUGE / PAGE) && frame(index + last) == Some(pfn + last as u64);
+            // Folios of smaller sizes do not occur here, so a compound page whose head is at such a frame is a whole huge page.
+            if in_a_row && is_any(shape.flags, pfn, COMPOUND_HEAD) { last + 1 } else { 1 }
+        } else {
+            1
         };
         if pages != pages_each && count > 0 {
             emit(at - (pages_each * count) as u64 * PAGE, pages_each as u64 * PAGE, count as u64);

@@ -2,7 +2,7 @@
 //! (Documentation/admin-guide/mm/pagemap.rst).
 
 use crate::Roots;
-use std::{fs::File, os::unix::fs::FileExt};
+use std::{cell::OnceCell, fs::File, os::unix::fs::FileExt, path::PathBuf};
 
 const WINDOW: usize = 512;
 /// A gap of this many frames is cheaper to read over than to skip with a new read.
@@ -11,7 +11,10 @@ const NEAR: u64 = 8;
 /// One of the two files, read in runs when the frames asked for are close together.
 #[derive(Debug)]
 pub struct FrameFile {
-    file: File,
+    path: PathBuf,
+    /// Opened when a value is first asked for, because most looks need none. `None` without CAP_SYS_ADMIN or where the kernel lacks
+    /// the file.
+    file: OnceCell<Option<File>>,
     first: u64,
     values: Vec<u64>,
     last: u64,
@@ -21,16 +24,22 @@ pub struct FrameFile {
 impl FrameFile {
     /// How often a frame is mapped. `None` without CAP_SYS_ADMIN or where the kernel lacks the file.
     pub fn counts(roots: &Roots) -> Option<Self> {
-        Self::open(roots, "kpagecount")
-    }
-    /// What kind of page a frame holds.
-    pub fn flags(roots: &Roots) -> Option<Self> {
-        Self::open(roots, "kpageflags")
+        let counts = Self::new(roots, "kpagecount");
+        counts.file().is_some().then_some(counts)
     }
 
-    fn open(roots: &Roots, name: &str) -> Option<Self> {
-        let file = File::open(roots.proc.join(name)).ok()?;
-        Some(Self { file, first: 0, values: Vec::new(), last: u64::MAX - 1, bytes: Vec::new() })
+    /// What kind of page a frame holds. Where the file cannot be opened, no frame has a value.
+    pub fn flags(roots: &Roots) -> Self {
+        Self::new(roots, "kpageflags")
+    }
+
+    fn new(roots: &Roots, name: &str) -> Self {
+        let (path, file) = (roots.proc.join(name), OnceCell::new());
+        Self { path, file, first: 0, values: Vec::new(), last: u64::MAX - 1, bytes: Vec::new() }
+    }
+
+    fn file(&self) -> Option<&File> {
+        self.file.get_or_init(|| File::open(&self.path).ok()).as_ref()
     }
 
     /// Forgets what was read ahead. Call it before each look at fresh page tables.
@@ -49,7 +58,8 @@ impl FrameFile {
 
     fn fetch(&mut self, pfn: u64, frames: usize) -> Option<u64> {
         self.bytes.resize(frames * 8, 0);
-        let read = self.file.read_at(&mut self.bytes, pfn * 8).unwrap_or(0);
+        let file = self.file.get_or_init(|| File::open(&self.path).ok()).as_ref();
+        let read = file.and_then(|file| file.read_at(&mut self.bytes, pfn * 8).ok()).unwrap_or(0);
         self.first = pfn;
         self.values.clear();
         let values = self.bytes[..read]

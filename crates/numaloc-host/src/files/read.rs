@@ -15,11 +15,16 @@ pub fn text(path: &Path) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A file's bytes. The kernel says that its files are empty. So [`std::fs::read`] asks for the length in vain and then
+/// A file's bytes, read as by [`whole`].
+pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    whole(File::open(path)?)
+}
+
+/// All bytes of an open file. The kernel says that its files are empty. So [`std::fs::read`] asks for the length in vain and then
 /// reads a few bytes at a time. This function reads as much as the kernel gives at once, which is a page.
-fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn whole(file: impl io::Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(2 * PAGE as usize);
-    File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -27,8 +32,7 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
 /// another offset makes the kernel generate the text again, and its parts would be from two times (fs/seq_file.c,
 /// `traverse`). So no other thread may read the file at the same time.
 pub(crate) fn kept(mut file: &File) -> String {
-    let mut bytes = Vec::new();
-    let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
+    let bytes = file.rewind().and_then(|()| whole(file)).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

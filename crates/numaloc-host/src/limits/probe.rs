@@ -2,70 +2,80 @@
 
 use crate::{
     Roots,
-    files::pagemap::{Entry, Pagemap},
+    files::{
+        pagemap::{Entry, Pagemap},
+        read,
+    },
 };
 use numaloc_core::{HUGE, PAGE};
 use numaloc_sys::{Categories, PageRegion, Scratch};
 use std::fs::File;
 
-/// Whether page frame numbers are shown to this process (fs/proc/task_mmu.c, `pagemap_open`: CAP_SYS_ADMIN).
-pub fn pfns_readable(roots: &Roots) -> bool {
-    own_page(roots).is_some_and(|(pagemap, address)| {
-        let mut bytes = [0; 8];
-        let entry =
-            pagemap.read(address, &mut bytes).ok().and_then(|entries| entries.iter().next());
-        entry.is_some_and(|entry: Entry| entry.pfn() != 0)
-    })
+/// This process's own page map, to try what the kernel shows of it.
+#[derive(Debug)]
+pub struct OwnPageMap(Option<Pagemap>);
+
+impl OwnPageMap {
+    /// Opens it. Where it cannot be opened, nothing is shown.
+    pub fn open(roots: &Roots) -> Self {
+        Self(File::open(roots.proc.join("self/pagemap")).ok().map(Pagemap::new))
+    }
+
+    /// Whether page frame numbers are shown to this process (fs/proc/task_mmu.c, `pagemap_open`: CAP_SYS_ADMIN).
+    pub fn shows_frames(&self) -> bool {
+        self.entry(present_page()).is_some_and(|entry| entry.pfn() != 0)
+    }
+
+    /// The frame of the base page of zeros: of a page of our own that was only read. `None` if frames are hidden.
+    pub fn zero_frame(&self) -> Option<u64> {
+        let read = Scratch::read().ok()?;
+        let entry = self.entry(read.address())?;
+        (entry.is_present() && !entry.is_exclusive() && entry.pfn() != 0).then_some(entry.pfn())
+    }
+
+    /// Whether the kernel has the PAGEMAP_SCAN ioctl (6.7 and later).
+    pub fn can_scan(&self) -> bool {
+        let (address, mut region) = (present_page(), [PageRegion::default()]);
+        self.0.as_ref().is_some_and(|pagemap| {
+            pagemap.scan(address, address + PAGE, Categories::PRESENT, &mut region).is_ok()
+        })
+    }
+
+    fn entry(&self, address: u64) -> Option<Entry> {
+        self.0.as_ref()?.read(address, &mut [0; 8]).ok()?.get(0)
+    }
 }
 
-/// The frame of the base page of zeros: of a page of our own that was only read. `None` if frames are hidden.
-pub fn zero_frame(roots: &Roots) -> Option<u64> {
-    let read = Scratch::read().ok()?;
-    let pagemap = Pagemap::new(File::open(roots.proc.join("self/pagemap")).ok()?);
-    let mut bytes = [0; 8];
-    let entry = pagemap.read(read.address(), &mut bytes).ok()?.get(0)?;
-    (entry.is_present() && !entry.is_exclusive() && entry.pfn() != 0).then_some(entry.pfn())
-}
-
-/// Whether the kernel has the PAGEMAP_SCAN ioctl (6.7 and later).
-pub fn pagemap_scan(roots: &Roots) -> bool {
-    own_page(roots).is_some_and(|(pagemap, address)| {
-        pagemap
-            .scan(address, address + PAGE, Categories::PRESENT, &mut [PageRegion::default()])
-            .is_ok()
-    })
+/// The address of a page that is certainly present: one of the stack.
+fn present_page() -> u64 {
+    let local = 1u8;
+    std::hint::black_box(&raw const local) as u64 / PAGE * PAGE
 }
 
 /// Whether this kernel is of this version or a later one. For what cannot be found out by trying.
 pub fn is_kernel_from(roots: &Roots, version: (u32, u32)) -> bool {
-    let path = roots.proc.join("sys/kernel/osrelease");
-    let release = std::fs::read_to_string(path).unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(first)), Some(Ok(second))) => (first, second) >= version,
-        _ => false,
-    }
+    kernel(roots) >= Some(version)
 }
 
-/// This process's pagemap, with the address of a page that is certainly present: one of the stack.
-fn own_page(roots: &Roots) -> Option<(Pagemap, u64)> {
-    let local = 1u8;
-    let address = std::hint::black_box(&raw const local) as u64 / PAGE * PAGE;
-    Some((Pagemap::new(File::open(roots.proc.join("self/pagemap")).ok()?), address))
+/// The version of this kernel: 6 and 12 of `6.12.48+deb13-amd64`. `None` if it cannot be read.
+pub fn kernel(roots: &Roots) -> Option<(u32, u32)> {
+    let release = read::text(&roots.proc.join("sys/kernel/osrelease")).ok()?;
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Whether anonymous memory may come in folios between a base page and a PMD (multi-size THP, 6.8 and later): without
 /// them a base-page entry of anonymous memory is a folio of its own, or part of a split-mapped huge page.
 pub fn small_folios(roots: &Roots) -> bool {
     let dir = roots.sys.join("kernel/mm/transparent_hugepage");
-    let global = std::fs::read_to_string(dir.join("enabled")).unwrap_or_default();
+    let global = read::text(&dir.join("enabled")).unwrap_or_default();
     let Ok(sizes) = std::fs::read_dir(&dir) else { return false };
     sizes.flatten().any(|size| {
         let name = size.file_name().to_string_lossy().into_owned();
         let size_of = |rest: &str| rest.strip_suffix("kB")?.parse::<u64>().ok();
         let Some(kb) = name.strip_prefix("hugepages-").and_then(size_of) else { return false };
         // Sizes that only files and shared memory can have (8 KiB) have no such file (mm/huge_memory.c, hugepage_init_sysfs).
-        let Ok(enabled) = std::fs::read_to_string(size.path().join("enabled")) else {
+        let Ok(enabled) = read::text(&size.path().join("enabled")) else {
             return false;
         };
         let on = |text: &str| !text.contains("[never]");

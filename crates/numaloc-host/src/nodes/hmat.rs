@@ -17,8 +17,11 @@ pub fn read(roots: &Roots) -> SpeedTable {
         let classes =
             ["access1/initiators", "access0/initiators"].map(|class| directory.join(class));
         for class in classes.iter().rev() {
-            let found = performance(class);
             let initiators = read::entries(class, id);
+            if initiators.is_empty() {
+                continue;
+            }
+            let found = performance(class);
             all.extend(initiators.into_keys().map(|cpu_node| ((cpu_node, memory_node), found)));
         }
     }

@@ -11,6 +11,7 @@ use crate::{
     survey::scan::PageRun,
 };
 use numaloc_core::{HUGE, Kind, PAGE};
+use std::cell::OnceCell;
 
 /// Base pages of a huge page.
 const HUGE_PAGES: u64 = HUGE / PAGE;
@@ -31,19 +32,22 @@ pub struct FolioPart {
 /// Finds the folios of page runs.
 #[derive(Debug)]
 pub struct Folios {
-    flags: Option<FrameFile>,
-    small_folios: bool,
+    roots: Roots,
+    flags: FrameFile,
+    /// [`probe::small_folios`], read when it is first needed: only stripes need it.
+    small_folios: OnceCell<bool>,
 }
 
 impl Folios {
-    /// Opens the file that it needs. Without the right to read it, each page that is not mapped as a huge one counts as a folio.
+    /// Without the right to read the flags of frames, each page that is not mapped as a huge one counts as a folio.
     pub fn new(roots: &Roots) -> Self {
-        Self { flags: FrameFile::flags(roots), small_folios: probe::small_folios(roots) }
+        let (flags, small_folios) = (FrameFile::flags(roots), OnceCell::new());
+        Self { roots: roots.clone(), flags, small_folios }
     }
 
     /// Forgets the flags that were read before. Call it before each look at fresh page tables.
     pub fn refresh(&mut self) {
-        self.flags.iter_mut().for_each(FrameFile::refresh);
+        self.flags.refresh();
     }
 
     /// Calls `emit` with the parts of folios in a page run that begins at `address`, of memory of this kind and hugetlb page size.
@@ -65,7 +69,8 @@ impl Folios {
             }
             return;
         }
-        let any_size = self.small_folios || matches!(kind, Kind::File | Kind::Shmem);
+        let any_size = matches!(kind, Kind::File | Kind::Shmem)
+            || *self.small_folios.get_or_init(|| probe::small_folios(&self.roots));
         let frame = |index: u64| run.entries.get(index as usize).map(|entry| entry.pfn());
         let mut index = 0;
         while let Some(pfn) = frame(index) {
@@ -102,8 +107,7 @@ impl Folios {
 
     /// Whether the frame's flags are known and have one of `kinds`.
     fn is_any(&mut self, pfn: u64, kinds: u64) -> bool {
-        let flags = self.flags.as_mut().and_then(|flags| flags.get(pfn));
-        flags.is_some_and(|flags| flags & kinds != 0)
+        self.flags.get(pfn).is_some_and(|flags| flags & kinds != 0)
     }
 }
 
@@ -113,7 +117,7 @@ mod tests {
     use crate::{fake::Fake, files::pagemap::Entries};
 
     /// Flags of frames: a folio for each size in pages, one after the other from frame 512 on.
-    fn folios(sizes: &[u64]) -> Folios {
+    fn folios(sizes: &[u64]) -> (Fake, Folios) {
         let fake = Fake::new();
         let mut flags = vec![0u64; 512];
         for &pages in sizes {
@@ -128,7 +132,8 @@ mod tests {
         let bytes: Vec<u8> = flags.iter().flat_map(|flags| flags.to_ne_bytes()).collect();
         fake.write("proc/kpageflags", "");
         std::fs::write(fake.path("proc/kpageflags"), bytes).expect("a temporary directory");
-        Folios::new(&fake.roots())
+        let folios = Folios::new(&fake.roots());
+        (fake, folios)
     }
 
     /// The parts of a run of these frames at `address`: each as pages before it, its pages, and the folio's.
@@ -152,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_run_that_begins_and_ends_within_folios_shows_parts_of_them() {
-        let mut folios = folios(&[4, 1, 1, 2, 8]);
+        let (_fake, mut folios) = folios(&[4, 1, 1, 2, 8]);
         let all = parts(&mut folios, 512..528, HUGE, Kind::Shmem);
         assert_eq!(all, [(0, 4, 4), (0, 1, 1), (0, 1, 1), (0, 2, 2), (0, 8, 8)]);
         let cut = parts(&mut folios, 515..523, HUGE + 3 * PAGE, Kind::Shmem);
@@ -161,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_huge_page_is_known_by_any_of_its_pages() {
-        let mut folios = folios(&[512]);
+        let (_fake, mut folios) = folios(&[512]);
         assert_eq!(
             parts(&mut folios, 700..702, 7 * HUGE + 188 * PAGE, Kind::Heap),
             [(188, 2, 512)]
@@ -174,7 +179,7 @@ mod tests {
     fn hugetlb_pages_are_cut_at_their_bounds_and_nothing_is_looked_up() {
         let run = PageRun { bytes: 2 * HUGE, ..PageRun::default() };
         let mut found = Vec::new();
-        let mut folios = Folios { flags: None, small_folios: false };
+        let mut folios = Folios::new(&Fake::new().roots());
         let mut emit = |part: FolioPart| found.push((part.address, part.bytes, part.head));
         folios.parts(&run, 3 * HUGE, (Kind::Shmem, Some(2 * HUGE)), &mut emit);
         assert_eq!(found, [(3 * HUGE, HUGE, 2 * HUGE), (4 * HUGE, HUGE, 4 * HUGE)]);

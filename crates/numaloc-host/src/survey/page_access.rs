@@ -3,7 +3,7 @@
 use crate::{
     Error, Roots,
     files::frames::FrameNodes,
-    limits::probe,
+    limits::probe::{self, OwnPageMap},
     survey::{merged::Assigned, remapped::Remapped},
 };
 use numaloc_core::Indexing;
@@ -22,7 +22,11 @@ pub enum Source {
 impl Source {
     /// [`Self::Pagemap`] if this process may read page frame numbers, else [`Self::Query`].
     pub fn probe(roots: &Roots) -> Self {
-        if probe::pfns_readable(roots) { Self::Pagemap } else { Self::Query }
+        Self::of(&OwnPageMap::open(roots))
+    }
+
+    fn of(own: &OwnPageMap) -> Self {
+        if own.shows_frames() { Self::Pagemap } else { Self::Query }
     }
 }
 
@@ -55,22 +59,16 @@ impl PageAccess {
     /// As [`FrameNodes::read`].
     pub fn new(roots: &Roots) -> Result<Self, Error> {
         let frames = Arc::new(FrameNodes::read(roots)?);
-        let (source, can_scan) = (Source::probe(roots), probe::pagemap_scan(roots));
-        let tells_shared_tables = probe::is_kernel_from(roots, (6, 10));
-        let indexing = match probe::is_kernel_from(roots, (6, 7)) {
-            true => Indexing::Full,
-            false => Indexing::Narrow,
-        };
-        let zero_frame = probe::zero_frame(roots);
-        let merged = Assigned::new(roots);
+        let (own, kernel) = (OwnPageMap::open(roots), probe::kernel(roots));
+        let indexing = if kernel >= Some((6, 7)) { Indexing::Full } else { Indexing::Narrow };
         Ok(Self {
-            source,
+            source: Source::of(&own),
             frames,
-            can_scan,
-            tells_shared_tables,
+            can_scan: own.can_scan(),
+            tells_shared_tables: kernel >= Some((6, 10)),
             indexing,
-            zero_frame,
-            merged,
+            zero_frame: own.zero_frame(),
+            merged: Assigned::new(roots),
             remapped: None,
         })
     }

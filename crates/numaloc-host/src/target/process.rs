@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Roots,
-    files::read::{field, is_gone},
+    files::read::{field, is_gone, whole},
 };
 use numaloc_core::{CpuSet, Identity, NodeSet, Process, Topology};
 use procfs::{
@@ -11,7 +11,7 @@ use procfs::{
 };
 use std::{
     collections::BTreeSet,
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -209,13 +209,9 @@ impl OpenProcess {
             "cgroup" => "cgroup",
             _ => "task",
         };
-        let mut bytes = Vec::new();
-        let read = self
-            .entry
-            .open_relative(name)
-            .and_then(|mut file| file.read_to_end(&mut bytes).map_err(ProcError::from));
-        read.map_err(|error| miss(error, &self.path.join(name), &self.comm, what))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        let read = self.entry.open_relative(name).and_then(|file| Ok(whole(file)?));
+        let read = read.map_err(|error| miss(error, &self.path.join(name), &self.comm, what))?;
+        Ok(String::from_utf8_lossy(&read).into_owned())
     }
     fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(
         &self,

@@ -1,6 +1,6 @@
 //! Threads and the memory that they have, by their stat files (proc_pid_stat(5); fs/proc/array.c, `do_task_stat`).
 
-use crate::Roots;
+use crate::{Roots, files::read};
 use numaloc_core::Identity;
 use std::{fs, io, path::Path};
 
@@ -41,7 +41,7 @@ pub(crate) fn with_memory(
     let threads = roots.proc.join(of.pid.to_string()).join("task");
     let stat = |tid: i32| {
         let path = threads.join(tid.to_string()).join("stat");
-        let text = roots.open_files.patiently(own, || fs::read(&path)).ok()?;
+        let text = roots.open_files.patiently(own, || read::bytes(&path)).ok()?;
         parse(&String::from_utf8_lossy(&text))
     };
     let first = stat(of.pid).filter(|first| first.start_time == of.start_time)?;
@@ -59,7 +59,10 @@ pub(crate) fn with_memory(
 /// counts as random, as nearly all are.
 pub(crate) fn is_random(roots: &Roots, tid: i32) -> bool {
     const ADDR_NO_RANDOMIZE: u32 = 0x4_0000;
-    let read = |path: &Path| roots.open_files.patiently(own, || fs::read_to_string(path)).ok();
+    let read = |path: &Path| {
+        let bytes = roots.open_files.patiently(own, || read::bytes(path)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    };
     let host = read(&roots.proc.join("sys/kernel/randomize_va_space"));
     let its = read(&roots.proc.join(tid.to_string()).join("personality"));
     let its = its.and_then(|bits| u32::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
@@ -69,8 +72,7 @@ pub(crate) fn is_random(roots: &Roots, tid: i32) -> bool {
 /// The start time of a thread in ticks since boot; `None` if there is none.
 pub(crate) fn start_time(roots: &Roots, tid: i32) -> Option<u64> {
     let path = roots.proc.join(tid.to_string()).join("stat");
-    let text = fs::read(path).ok()?;
-    Some(parse(&String::from_utf8_lossy(&text))?.start_time)
+    Some(parse(&read::text(&path).ok()?)?.start_time)
 }
 
 fn own(error: &io::Error) -> Option<&io::Error> {

@@ -13,7 +13,7 @@ use crate::{
     text,
 };
 use numaloc_dma::dsa;
-use numaloc_host::{check_page_size, facts, node_room, probe, topology, unix_socket};
+use numaloc_host::{check_page_size, facts, node_room, probe::OwnPageMap, topology, unix_socket};
 use std::time::Duration;
 
 /// Longest wait for the daemon.
@@ -32,11 +32,12 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
         containerd,
         told_by,
     };
+    let own = OwnPageMap::open(roots);
     let found = Findings {
         facts: facts::read(roots),
         page_size: check_page_size(roots),
-        pfns_readable: probe::pfns_readable(roots),
-        pagemap_scan: probe::pagemap_scan(roots),
+        pfns_readable: own.shows_frames(),
+        pagemap_scan: own.can_scan(),
         topology,
         ways: node.map(|node| node_room::rights(roots, node)),
         containers,

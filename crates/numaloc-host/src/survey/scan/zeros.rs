@@ -16,31 +16,23 @@ use numaloc_core::{HUGE, PAGE};
 pub(super) struct Zeros {
     /// The frame of the base page; `None` where frames are hidden.
     base: Option<u64>,
-    /// Asked only if a page looks like the huge one, and opened then.
-    flags: Flags,
+    /// Asked only if a page looks like the huge one.
+    flags: FrameFile,
     /// The huge frame that was asked for last, and whether it is one of zeros. The kernel frees the huge page of zeros when nobody
     /// maps it, so an answer does not outlast a look.
     asked: Option<(u64, bool)>,
 }
 
-#[derive(Debug)]
-enum Flags {
-    Unopened(Roots),
-    Opened(Option<FrameFile>),
-}
-
 impl Zeros {
     /// `base` is the frame of the base page of zeros.
     pub(super) fn new(roots: &Roots, base: Option<u64>) -> Self {
-        Self { base, flags: Flags::Unopened(roots.clone()), asked: None }
+        Self { base, flags: FrameFile::flags(roots), asked: None }
     }
 
     /// Forgets what was asked. Call it before each look at fresh page tables.
     pub(super) fn refresh(&mut self) {
         self.asked = None;
-        if let Flags::Opened(Some(flags)) = &mut self.flags {
-            flags.refresh();
-        }
+        self.flags.refresh();
     }
 
     /// Whether the present page at `address`, which is not exclusively mapped, is one of zeros.
@@ -60,11 +52,7 @@ impl Zeros {
         {
             return answer;
         }
-        if let Flags::Unopened(roots) = &self.flags {
-            self.flags = Flags::Opened(FrameFile::flags(roots));
-        }
-        let Flags::Opened(Some(flags)) = &mut self.flags else { return false };
-        let flags = flags.get(number * (HUGE / PAGE));
+        let flags = self.flags.get(number * (HUGE / PAGE));
         let answer = flags.is_some_and(|flags| flags & ZERO_PAGE != 0);
         self.asked = Some((number, answer));
         answer
