@@ -36,6 +36,7 @@ impl Profile {
         match self {
             Self::Gentle => Pace {
                 max_stall: ms(5),
+                starts_full: false,
                 duty_percent: 10,
                 workers: 1,
                 batch_bytes: 4 << 20,
@@ -46,6 +47,7 @@ impl Profile {
             },
             Self::Balanced => Pace {
                 max_stall: ms(10),
+                starts_full: false,
                 duty_percent: 42,
                 workers: 1,
                 batch_bytes: 16 << 20,
@@ -56,6 +58,7 @@ impl Profile {
             },
             Self::Fast => Pace {
                 max_stall: ms(250),
+                starts_full: true,
                 duty_percent: 100,
                 workers: 2,
                 batch_bytes: 64 << 20,
@@ -98,6 +101,7 @@ impl Pacing {
         };
         Pace {
             max_stall: self.max_stall.unwrap_or(pace.max_stall),
+            starts_full: pace.starts_full && self.max_stall.is_none(),
             workers: self.workers.unwrap_or(pace.workers),
             guard,
             ..pace
@@ -110,6 +114,9 @@ impl Pacing {
 pub struct Pace {
     /// The longest that one move_pages(2) call may take; a single folio may take longer.
     pub max_stall: Duration,
+    /// Whether the first calls hold [`Self::batch_bytes`], so that they may take longer; otherwise they are small until the speed of the
+    /// machine is known.
+    pub starts_full: bool,
     /// Share of the time that a worker may spend in calls, in percent from 1 to 100.
     pub duty_percent: u8,
     /// Threads that move at the same time.

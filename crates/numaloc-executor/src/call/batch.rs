@@ -124,8 +124,8 @@ impl<'a> Mover<'a> {
                 make_huge_pages(self.work, &mut self.rests, &mut self.ledger, key.to);
             }
             // Take at least one folio, even if it alone is larger than a batch or than what may still be moved.
-            let most = self.work.pacer.batch_bytes(first.class());
-            let wanted = fitting(&todo, most).max(first.bytes);
+            let share = row::share(&todo, self.work.pacer.batch_bytes(first.class()));
+            let wanted = fitting(&todo, share).max(first.bytes);
             let claimed = self.work.claim(wanted);
             let room = match claimed {
                 0 => Room::Unsettled,

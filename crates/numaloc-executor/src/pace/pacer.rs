@@ -76,7 +76,7 @@ impl<'a> Pacer<'a> {
             control,
             duty: duty(limits, &pace),
             most_bytes,
-            stall: Mutex::new(Stall::new(pace.max_stall, most_bytes)),
+            stall: Mutex::new(Stall::paced(&pace, most_bytes)),
             rates,
             drops: pace.drop_bytes_per_second.map(SharedRate::new),
             brakes: Mutex::new(Brakes { watch, splits }),

@@ -1,6 +1,7 @@
 //! How much one call may hold so that it ends in time, learnt from the calls before. Pure.
 
 use crate::pages::folio::Class;
+use numaloc_core::Pace;
 use std::{collections::BTreeMap, time::Duration};
 
 /// The least that a call holds; a single folio may be larger. Smaller calls are hardly shorter, because of the fixed price of
@@ -24,6 +25,7 @@ const LONGEST_GAP: u32 = 64;
 pub struct Stall {
     longest: Duration,
     most: u64,
+    first: u64,
     fitting: BTreeMap<Class, u64>,
     floors: BTreeMap<Class, Floor>,
     /// The fastest recent call, in seconds per byte, by class and binary logarithm of its bytes.
@@ -63,8 +65,16 @@ impl Floor {
 impl Stall {
     /// Calls are to end within `longest` and to hold at most `most` bytes; a single folio may be larger.
     pub fn new(longest: Duration, most: u64) -> Self {
+        let first = u128::from(FIRST_GUESS) * longest.as_nanos() / 1_000_000_000;
+        let first = u64::try_from(first).unwrap_or(u64::MAX).max(LEAST).min(most);
         let (fitting, floors, fastest) = Default::default();
-        Self { longest, most, fitting, floors, fastest, slowdown: 1.0 }
+        Self { longest, most, first, fitting, floors, fastest, slowdown: 1.0 }
+    }
+
+    /// As a pace asks. Calls hold at most `most` bytes.
+    pub fn paced(pace: &Pace, most: u64) -> Self {
+        let stall = Self::new(pace.max_stall, most);
+        if pace.starts_full { Self { first: most, ..stall } } else { stall }
     }
 
     /// The longest time that a call is to take.
@@ -74,11 +84,7 @@ impl Stall {
 
     /// How many bytes of a class the next call may hold.
     pub fn bytes(&self, class: Class) -> u64 {
-        let first = || {
-            let bytes = u128::from(FIRST_GUESS) * self.longest.as_nanos() / 1_000_000_000;
-            u64::try_from(bytes).unwrap_or(u64::MAX).max(LEAST)
-        };
-        self.fitting.get(&class).copied().unwrap_or_else(first).min(self.most)
+        self.fitting.get(&class).copied().unwrap_or(self.first)
     }
 
     /// How many times as long the last calls took as the fastest recent ones of their size. To be asked four times a second.
@@ -127,7 +133,8 @@ impl Stall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::{collection::vec, prelude::*};
+    use numaloc_core::{Pacing, Profile};
+    use proptest::{collection::vec, option, prelude::*};
 
     const MS: Duration = Duration::from_millis(1);
     const MOST: u64 = 64 << 20;
@@ -159,6 +166,18 @@ mod tests {
                 let (bytes, took) = call(&mut stall);
                 prop_assert!(took <= longest || bytes == LEAST, "{took:?} for {bytes}");
                 prop_assert!(took >= longest / 3 || bytes == MOST, "{took:?} for {bytes}");
+            }
+        }
+
+        #[test]
+        fn only_a_pace_without_a_bound_of_its_own_starts_full(max_stall in option::of(1u32..5000)) {
+            let max_stall = max_stall.map(|ms| MS * ms);
+            for profile in Profile::ALL {
+                let pace = Pacing { profile, max_stall, ..Pacing::default() }.pace();
+                let first = Stall::paced(&pace, MOST).bytes(Class::Base);
+                let guess = Stall::new(pace.max_stall, MOST).bytes(Class::Base);
+                let is_full = profile == Profile::Fast && max_stall.is_none();
+                prop_assert_eq!(first, if is_full { MOST } else { guess });
             }
         }
 

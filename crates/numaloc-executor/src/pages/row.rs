@@ -62,6 +62,15 @@ pub fn fitting<'r>(rows: impl IntoIterator<Item = &'r Row>, bytes: u64) -> u64 {
     sum
 }
 
+/// How many bytes the next call is to hold so that the first folios of one class go in as few calls as `most` bytes a call allow, all
+/// of about the same size: each call has a fixed price (mm/swap.c, `lru_cache_disable`), which is too much for a small rest.
+pub fn share<'r>(rows: impl IntoIterator<Item = &'r Row> + Clone, most: u64) -> u64 {
+    let all = fitting(rows.clone(), u64::MAX);
+    let folio = rows.into_iter().next().map_or(1, |row| row.first.bytes);
+    let calls = all.div_ceil(most.max(1)).max(1);
+    all.div_ceil(calls).next_multiple_of(folio).min(most)
+}
+
 /// Removes folios of `bytes` bytes from the front. `bytes` must be a sum of whole folios.
 pub fn take(rows: &mut VecDeque<Row>, mut bytes: u64) -> Vec<Row> {
     let mut taken = Vec::new();
@@ -109,6 +118,21 @@ mod tests {
                 next.first.address == one.first.address + one.bytes() && next.first.bytes == one.first.bytes
             };
             prop_assert!(!rows.windows(2).any(continues), "{rows:?}");
+        }
+
+        #[test]
+        fn shares_are_as_few_as_possible_and_alike(pages in 1..5000u64, most in 1..600u64) {
+            let mut rows = VecDeque::from([Row { first: Folio::sample(0, PAGE), count: pages }]);
+            let mut calls = Vec::new();
+            while !rows.is_empty() {
+                let bytes = fitting(&rows, share(&rows, most * PAGE));
+                take(&mut rows, bytes);
+                calls.push(bytes / PAGE);
+            }
+            prop_assert!(calls.iter().all(|&call| call <= most), "{calls:?}");
+            prop_assert_eq!(calls.len() as u64, pages.div_ceil(most), "{:?}", calls);
+            let ends = [calls.iter().min(), calls.iter().max()].map(|end| end.copied().unwrap());
+            prop_assert!(ends[1] - ends[0] <= 1, "{calls:?}");
         }
 
         #[test]

@@ -113,7 +113,7 @@ impl FileRun<'_> {
             run: *self,
             rate,
             deadline,
-            stall: Stall::new(pace.max_stall, self.limits.batch_bytes.unwrap_or(pace.batch_bytes)),
+            stall: Stall::paced(&pace, self.limits.batch_bytes.unwrap_or(pace.batch_bytes)),
             duty: Duty::default(),
             since: Instant::now(),
             calls: CacheCalls::default(),
