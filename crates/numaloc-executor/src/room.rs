@@ -34,6 +34,12 @@ pub trait RoomMaker: Debug + Sync {
         target.free_room()
     }
 
+    /// Whether a call for which a target has no room at all waits for the calls of others to end before room is made. Where these are in
+    /// the way of it, or where it would be taken by them.
+    fn waits_for_calls(&self, _: NodeId) -> bool {
+        true
+    }
+
     /// Makes room for a need that found none, or waits a moment while others do.
     ///
     /// # Errors
@@ -60,7 +66,12 @@ pub trait RoomMaker: Debug + Sync {
 #[derive(Debug)]
 struct FreeOnly;
 
-impl RoomMaker for FreeOnly {}
+impl RoomMaker for FreeOnly {
+    /// None is made, whatever they leave.
+    fn waits_for_calls(&self, _: NodeId) -> bool {
+        false
+    }
+}
 
 /// All that make room for a run.
 #[derive(Debug)]
@@ -123,7 +134,8 @@ impl<'a> Need<'a> {
     /// Reserves up to `bytes` for a call whose first folio has `folio_bytes`.
     pub fn take(&mut self, bytes: u64, folio_bytes: u64) -> Room<'a> {
         (self.call_bytes, self.folio_bytes) = (bytes, folio_bytes);
-        let room = self.work.rooms.take(self.pool, bytes, folio_bytes, || {
+        let waits = self.maker.waits_for_calls(self.node);
+        let room = self.work.rooms.take(self.pool, bytes, folio_bytes, waits, || {
             let target = TargetMemory::read(self.work, self.node, self.supply);
             target.map_or(0, |target| self.maker.room(&target, self))
         });

@@ -36,12 +36,13 @@ pub struct SharedRooms {
 
 impl SharedRooms {
     /// Reserves up to `bytes` in a pool. `room` gives the pool's free bytes; what others are about to put there is taken off.
-    /// Grants nothing below `folio_bytes`.
+    /// Grants nothing below `folio_bytes`. `waits`: whether a call for which there is no room at all waits for those of others.
     pub(crate) fn take(
         &self,
         pool: Pool,
         bytes: u64,
         folio_bytes: u64,
+        waits: bool,
         room: impl FnOnce() -> u64,
     ) -> Room<'_> {
         let mut in_flight = lock(&self.in_flight);
@@ -53,7 +54,7 @@ impl SharedRooms {
         if granted >= folio_bytes {
             *taken += granted;
             Room::Granted(Reservation { rooms: self, pool, bytes: granted })
-        } else if *taken > 0 {
+        } else if *taken > 0 && (waits || room >= folio_bytes) {
             Room::Unsettled
         } else {
             Room::None
@@ -98,7 +99,7 @@ mod tests {
     fn nothing_is_granted_twice() {
         let rooms = SharedRooms::default();
         let (pool, other) = ((NodeId(0), None), (NodeId(0), Some(2 << 20)));
-        let take = |pool, room| rooms.take(pool, 60, 1, || room);
+        let take = |pool, room| rooms.take(pool, 60, 1, true, || room);
         let (first, second) = (granted(take(pool, 100)), granted(take(pool, 100)));
         assert_eq!((first.bytes, second.bytes), (60, 40));
         assert_eq!(take(pool, 100), Room::Unsettled);
@@ -107,5 +108,15 @@ mod tests {
         assert_eq!(take(pool, 40), Room::Unsettled, "what landed is not free");
         drop(second);
         assert_eq!(take(pool, 0), Room::None);
+    }
+
+    #[test]
+    fn who_does_not_wait_for_others_learns_that_nothing_is_free() {
+        let (rooms, pool) = (SharedRooms::default(), (NodeId(0), None));
+        let other = granted(rooms.take(pool, 60, 4, true, || 60));
+        let take = |waits, room| rooms.take(pool, 60, 4, waits, || room);
+        assert_eq!((take(true, 3), take(false, 3)), (Room::Unsettled, Room::None));
+        assert_eq!(take(false, 60), Room::Unsettled, "what the other does not need may remain");
+        drop(other);
     }
 }

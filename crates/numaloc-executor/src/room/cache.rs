@@ -82,6 +82,11 @@ impl RoomMaker for DroppedCache<'_> {
         target.free_room().max(reclaim.above_floor(&target.memory, wanted).min(target.cache_room()))
     }
 
+    /// A node that is asked for room makes it while calls are under way. What a kswapd makes free goes to them first.
+    fn waits_for_calls(&self, node: NodeId) -> bool {
+        lock(&self.nodes).get(&node).is_none_or(|of_node| of_node.reclaim != Reclaim::Ask)
+    }
+
     /// Asks the node to drop cache, or waits a moment while its kswapd does.
     fn make(&self, need: &mut Need<'_>, rests: &mut Rests<'_>, ledger: &mut Ledger<'_>) -> Making {
         let node = need.node;

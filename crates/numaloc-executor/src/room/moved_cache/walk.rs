@@ -136,7 +136,7 @@ impl Walk {
         to: NodeId,
     ) -> PieceEnd {
         let bytes = addresses.len() as u64 * PAGE;
-        let room = work.rooms.take((to, None), bytes, bytes, || room_on(work, to));
+        let room = work.rooms.take((to, None), bytes, bytes, true, || room_on(work, to));
         let Room::Granted(_reservation) = room else { return PieceEnd::Busy };
         rests.pay(bytes);
         rests.pay_for_drops(bytes);
