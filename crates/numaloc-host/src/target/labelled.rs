@@ -15,51 +15,72 @@ use crate::{
     },
 };
 use serde::Deserialize;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A label to look for, in the form `KEY=VALUE`; or `KEY`, whatever its value.
-struct Wanted<'a> {
-    key: &'a str,
-    value: Option<&'a str>,
-}
+/// Labels to look for, each in the form `KEY=VALUE`; or `KEY`, whatever its value.
+struct Wanted<'a>(Vec<(&'a str, &'a str, Option<&'a str>)>);
 
 impl<'a> Wanted<'a> {
-    fn new(label: &'a str) -> Self {
-        match label.split_once('=') {
-            Some((key, value)) => Self { key, value: Some(value) },
-            None => Self { key: label, value: None },
-        }
+    fn new(labels: &'a BTreeSet<String>) -> Self {
+        let split = |label: &'a String| match label.split_once('=') {
+            Some((key, value)) => (label.as_str(), key, Some(value)),
+            None => (label.as_str(), label.as_str(), None),
+        };
+        Self(labels.iter().map(split).collect())
     }
 
-    fn is_in(&self, labels: &BTreeMap<String, String>) -> bool {
-        labels.get(self.key).is_some_and(|value| self.value.is_none_or(|wanted| value == wanted))
+    /// Those that a container with the labels `its` has.
+    fn among(&self, its: &BTreeMap<String, String>) -> BTreeSet<&'a str> {
+        let has = |key: &str, wanted: Option<&str>| {
+            its.get(key).is_some_and(|value| wanted.is_none_or(|wanted| value == wanted))
+        };
+        self.0.iter().filter(|(_, key, value)| has(key, *value)).map(|(label, ..)| *label).collect()
     }
 }
 
-/// The containers that run and have a label, in the form `KEY=VALUE` or `KEY`: their cgroups by their ids.
+/// The running containers with a label: their cgroups by their ids.
+pub type Labelled = BTreeMap<String, String>;
+
+/// The containers that run and have labels, each label in the form `KEY=VALUE` or `KEY`. Per label: its containers, or
+/// [`Error::NotRunning`] if there are none. Reads the files of each container once, and the cgroups once.
 ///
 /// # Errors
-/// [`Error::NotRunning`]: there are none. [`Error::ManyCgroups`].
-pub fn labelled(roots: &Roots, label: &str) -> Result<BTreeMap<String, String>, Error> {
-    let wanted = Wanted::new(label);
-    let ids: BTreeSet<String> = docker(roots, &wanted).chain(bundles(roots, &wanted)).collect();
-    let cgroups = containers::containers(roots, &ids, roots.own_uid(), &|| false)?;
-    let running: BTreeMap<_, _> =
-        cgroups.into_iter().filter_map(|(id, path)| Some((id, path.ok()?))).collect();
-    if running.is_empty() {
-        let reason = match ids.len() {
-            0 => "Docker lists no container with this label, and neither Podman nor containerd one with this annotation".to_owned(),
-            stopped => format!("of {stopped} containers with this label none runs"),
-        };
-        return Err(Error::NotRunning { target: format!("container with label {label}"), reason });
+/// [`Error::ManyCgroups`].
+pub fn labelled<'a>(
+    roots: &Roots,
+    labels: &'a BTreeSet<String>,
+) -> Result<BTreeMap<&'a str, Result<Labelled, Error>>, Error> {
+    let wanted = Wanted::new(labels);
+    let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for (id, labels) in docker(roots).chain(bundles(roots)) {
+        found.entry(id).or_default().extend(wanted.among(&labels));
     }
-    Ok(running)
+    found.retain(|_, labels| !labels.is_empty());
+    let ids: BTreeSet<String> = found.keys().cloned().collect();
+    let cgroups = containers::containers(roots, &ids, roots.own_uid(), &|| false)?;
+    let running: Labelled =
+        cgroups.into_iter().filter_map(|(id, path)| Some((id, path.ok()?))).collect();
+    let of = |label: &str| {
+        let all = found.iter().filter(|(_, labels)| labels.contains(label)).map(|(id, _)| id);
+        let (running, stopped): (Vec<_>, Vec<_>) =
+            all.map(|id| (id, running.get(id))).partition(|(_, path)| path.is_some());
+        if running.is_empty() {
+            let reason = match stopped.len() {
+                0 => "Docker lists no container with this label, and neither Podman nor containerd one with this annotation".to_owned(),
+                stopped => format!("of {stopped} containers with this label none runs"),
+            };
+            return Err(Error::NotRunning {
+                target: format!("container with label {label}"),
+                reason,
+            });
+        }
+        Ok(running.into_iter().filter_map(|(id, path)| Some((id.clone(), path?.clone()))).collect())
+    };
+    Ok(labels.iter().map(|label| (label.as_str(), of(label))).collect())
 }
 
-fn docker(roots: &Roots, wanted: &Wanted<'_>) -> impl Iterator<Item = String> {
+/// The ids of containers and their labels, as Docker keeps them.
+fn docker(roots: &Roots) -> impl Iterator<Item = (String, BTreeMap<String, String>)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Container {
@@ -72,15 +93,14 @@ fn docker(roots: &Roots, wanted: &Wanted<'_>) -> impl Iterator<Item = String> {
         labels: Option<BTreeMap<String, String>>,
     }
     let directories = read::entries(&docker_root(roots).join("containers"), known);
-    let has_label = move |path: &Path| {
-        let container: Option<Container> = json(&path.join("config.v2.json"));
-        container.and_then(|one| one.config.labels).is_some_and(|labels| wanted.is_in(&labels))
-    };
-    directories.into_iter().filter(move |(_, path)| has_label(path)).map(|(id, _)| id)
+    directories.into_iter().filter_map(|(id, path)| {
+        let container: Container = json(&path.join("config.v2.json"))?;
+        Some((id, container.config.labels?))
+    })
 }
 
-/// Containers by the annotations in their bundles.
-fn bundles(roots: &Roots, wanted: &Wanted<'_>) -> impl Iterator<Item = String> {
+/// The ids of containers and the annotations in their bundles.
+fn bundles(roots: &Roots) -> impl Iterator<Item = (String, BTreeMap<String, String>)> {
     #[derive(Deserialize)]
     struct Spec {
         #[serde(default)]
@@ -88,13 +108,13 @@ fn bundles(roots: &Roots, wanted: &Wanted<'_>) -> impl Iterator<Item = String> {
     }
     let podman = podman_drivers(roots).map(|driver| (driver, "userdata/config.json"));
     let tasks = containerd_tasks(roots).into_iter().map(|namespace| (namespace, "config.json"));
-    let all = podman.chain(tasks).flat_map(|(directory, file)| {
+    podman.chain(tasks).flat_map(|(directory, file)| {
         let containers = read::entries(&directory, known).into_iter();
-        containers.map(move |(id, path): (String, PathBuf)| (id, path.join(file)))
-    });
-    let has_label =
-        move |path: &Path| json(path).is_some_and(|spec: Spec| wanted.is_in(&spec.annotations));
-    all.filter(move |(_, path)| has_label(path)).map(|(id, _)| id)
+        containers.filter_map(move |(id, path)| {
+            let spec: Spec = json(&path.join(file))?;
+            Some((id, spec.annotations))
+        })
+    })
 }
 
 /// Names of the directories of containers. What is named otherwise has no cgroup that could be found.
@@ -140,20 +160,24 @@ mod tests {
             fake.write(&format!("cgroup/{scope}/cgroup.procs"), "");
         }
         let roots = fake.roots();
+        let one = |label: &str| -> Result<Labelled, Error> {
+            let labels = [label.to_owned()].into();
+            labelled(&roots, &labels)?.remove(label).expect("it was asked for")
+        };
         let found = |label: &str| {
-            labelled(&roots, label).map(BTreeMap::into_keys).map(Vec::from_iter).unwrap_or_default()
+            one(label).map(BTreeMap::into_keys).map(Vec::from_iter).unwrap_or_default()
         };
         assert_eq!(found("numaloc.io/policy=bestEffort"), std::slice::from_ref(&docker));
         assert_eq!(found("tier=cache"), [podman.clone(), task.clone()]);
         assert_eq!(found("tier"), [docker.clone(), podman, task]);
-        let cgroup = &labelled(&roots, "tier=db").expect("it runs")[&docker];
+        let cgroup = &one("tier=db").expect("it runs")[&docker];
         assert_eq!(cgroup, &format!("/system.slice/docker-{docker}.scope"));
         for (none, reason) in [
             ("tier=web", "of 1 containers with this label none runs"),
             ("tier=", "lists no container with this label"),
             ("numaloc.io/policy=none", "lists no container with this label"),
         ] {
-            let error = labelled(&roots, none).expect_err("none").to_string();
+            let error = one(none).expect_err("none").to_string();
             assert!(error.contains(none) && error.contains(reason), "{error}");
         }
     }

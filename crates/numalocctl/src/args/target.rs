@@ -127,8 +127,12 @@ impl TargetArgs {
     /// # Errors
     /// No container that runs has a label.
     pub fn find_labelled(&mut self, roots: &Roots) -> Result<(), Failure> {
-        for label in self.container_label.drain(..) {
-            self.container.extend(labelled(roots, &label)?.into_keys());
+        if self.container_label.is_empty() {
+            return Ok(());
+        }
+        let labels = self.container_label.drain(..).collect();
+        for containers in labelled(roots, &labels)?.into_values() {
+            self.container.extend(containers?.into_keys());
         }
         Ok(())
     }

@@ -17,8 +17,8 @@ pub fn with_labelled<'a>(roots: &Roots, aim: &'a Aim) -> Result<Cow<'a, Aim>, Re
         return Ok(Cow::Borrowed(aim));
     }
     let mut aim = aim.clone();
-    for label in mem::take(&mut aim.container_labels) {
-        match labelled(roots, &label) {
+    for (label, found) in labelled(roots, &mem::take(&mut aim.container_labels))? {
+        match found {
             Ok(containers) => {
                 for (id, path) in containers {
                     let target = HostTarget::Cgroup(path);
@@ -28,6 +28,7 @@ pub fn with_labelled<'a>(roots: &Roots, aim: &'a Aim) -> Result<Cow<'a, Aim>, Re
                 }
             }
             Err(error) if error.is_of_target() => {
+                let label = label.to_owned();
                 let member = Target { container_labels: [label].into(), ..Target::default() };
                 let reason = error.to_string();
                 aim.missing.push(Missing { member, reason, processes: 0 });
