@@ -86,6 +86,7 @@ mod rest;
 mod retain;
 mod run;
 mod schedules;
+mod select;
 mod selected;
 mod status;
 mod task;

@@ -8,7 +8,7 @@ use super::{
     dispatcher::Dispatcher,
     page::page,
     rest::AnyEvents,
-    workloads::is_named,
+    select::is_named,
 };
 use crate::{
     refusal::Refusal,

@@ -3,7 +3,7 @@
 use super::{
     dispatcher::Dispatcher,
     limits::limits,
-    workloads::{is_named_if, name_of},
+    select::{is_named_if, name_of},
 };
 use crate::{
     access::{Caller, Creators, Grants},
