@@ -50,6 +50,10 @@ pub struct Args {
     /// The kind of pages that the memory consists of. Without it: base pages, then huge pages.
     #[arg(long, value_enum)]
     pages: Option<Pages>,
+    /// Further options of `numalocctl migrate` in one word, such as "--profile=balanced --max-stall=40ms"; repeatable. Each becomes a
+    /// subject of its own.
+    #[arg(long, allow_hyphen_values = true)]
+    with: Vec<String>,
     /// The nginx program to start.
     #[arg(long, default_value = "nginx")]
     nginx: String,
@@ -87,14 +91,15 @@ fn compare(scene: &Scene<'_>, kernel: &str) -> Result<()> {
     // Two measurements of an undisturbed server differ only by the machine's noise.
     let mut again = Mover::nothing(undisturbed);
     again.name = "idle again".into();
-    let movers = [
+    let mut movers = vec![
         Mover::nothing(undisturbed),
         Mover::profile("balanced")?,
         Mover::profile("fast")?,
         Mover::migratepages(),
         again,
     ];
-    let mut shown = movers.map(|mover| (mover, Vec::new()));
+    movers.extend(args.with.iter().map(|with| Mover::numalocctl(with, with)));
+    let mut shown: Vec<_> = movers.into_iter().map(|mover| (mover, Vec::new())).collect();
     hold::touch_all(&[HOME, AWAY])?;
     // This move does not count: the programs are read from the disk.
     move_one(scene, &Mover::migratepages())?;
