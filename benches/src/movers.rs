@@ -110,7 +110,7 @@ impl Mover {
     }
 
     /// Knows the addresses of all pages that have to move, and passes at most 65,536 of them a call from two threads.
-    pub fn least() -> Self {
+    pub fn bare_calls() -> Self {
         Self::bare(BARE, false, Calls { batch: 65_536, pause_us: 0, threads: 2 })
     }
 

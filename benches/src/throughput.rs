@@ -66,7 +66,7 @@ fn target(mib: usize, pages: Pages, node: u32) -> hold::Args {
 /// The movers to compare; with much memory only those for which there are goals.
 fn subjects(args: &Args, large: bool) -> Result<Vec<Subject>> {
     let fast = Mover::profile("fast")?;
-    let mut movers = vec![Mover::migratepages(), Mover::least(), fast.clone()];
+    let mut movers = vec![Mover::migratepages(), Mover::bare_calls(), fast.clone()];
     if !large {
         movers.extend([fast.with_workers(1), Mover::profile("balanced")?]);
         movers.extend([Mover::cpuset(), Mover::all_in_one_call(), Mover::one_page_a_call()]);

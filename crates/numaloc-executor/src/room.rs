@@ -34,8 +34,8 @@ pub trait RoomMaker: Debug + Sync {
         target.free_room()
     }
 
-    /// Whether a call for which a target has no room at all waits for the calls of others to end before room is made. Where these are in
-    /// the way of it, or where it would be taken by them.
+    /// Whether a call for which a target has no room at all waits for the calls of others to end before [`Self::make`] makes some: it does
+    /// where they would take what is made.
     fn waits_for_calls(&self, _: NodeId) -> bool {
         true
     }

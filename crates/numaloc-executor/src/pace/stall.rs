@@ -25,6 +25,7 @@ const LONGEST_GAP: u32 = 64;
 pub struct Stall {
     longest: Duration,
     most: u64,
+    /// What the first call with folios of a class may hold.
     first: u64,
     fitting: BTreeMap<Class, u64>,
     floors: BTreeMap<Class, Floor>,

@@ -8,13 +8,24 @@ const WINDOW: usize = 512;
 /// A gap of this many frames is cheaper to read over than to skip with a new read.
 const NEAR: u64 = 8;
 
+/// A file that is opened when it is first needed, because most looks need none of its values.
+#[derive(Debug)]
+struct LateFile {
+    path: PathBuf,
+    file: OnceCell<Option<File>>,
+}
+
+impl LateFile {
+    /// `None` without CAP_SYS_ADMIN or where the kernel lacks the file.
+    fn get(&self) -> Option<&File> {
+        self.file.get_or_init(|| File::open(&self.path).ok()).as_ref()
+    }
+}
+
 /// One of the two files, read in runs when the frames asked for are close together.
 #[derive(Debug)]
 pub struct FrameFile {
-    path: PathBuf,
-    /// Opened when a value is first asked for, because most looks need none. `None` without CAP_SYS_ADMIN or where the kernel lacks
-    /// the file.
-    file: OnceCell<Option<File>>,
+    file: LateFile,
     first: u64,
     values: Vec<u64>,
     last: u64,
@@ -25,7 +36,7 @@ impl FrameFile {
     /// How often a frame is mapped. `None` without CAP_SYS_ADMIN or where the kernel lacks the file.
     pub fn counts(roots: &Roots) -> Option<Self> {
         let counts = Self::new(roots, "kpagecount");
-        counts.file().is_some().then_some(counts)
+        counts.file.get().is_some().then_some(counts)
     }
 
     /// What kind of page a frame holds. Where the file cannot be opened, no frame has a value.
@@ -34,12 +45,8 @@ impl FrameFile {
     }
 
     fn new(roots: &Roots, name: &str) -> Self {
-        let (path, file) = (roots.proc.join(name), OnceCell::new());
-        Self { path, file, first: 0, values: Vec::new(), last: u64::MAX - 1, bytes: Vec::new() }
-    }
-
-    fn file(&self) -> Option<&File> {
-        self.file.get_or_init(|| File::open(&self.path).ok()).as_ref()
+        let file = LateFile { path: roots.proc.join(name), file: OnceCell::new() };
+        Self { file, first: 0, values: Vec::new(), last: u64::MAX - 1, bytes: Vec::new() }
     }
 
     /// Forgets what was read ahead. Call it before each look at fresh page tables.
@@ -58,7 +65,7 @@ impl FrameFile {
 
     fn fetch(&mut self, pfn: u64, frames: usize) -> Option<u64> {
         self.bytes.resize(frames * 8, 0);
-        let file = self.file.get_or_init(|| File::open(&self.path).ok()).as_ref();
+        let file = self.file.get();
         let read = file.and_then(|file| file.read_at(&mut self.bytes, pfn * 8).ok()).unwrap_or(0);
         self.first = pfn;
         self.values.clear();

@@ -11,13 +11,9 @@ use std::{
 
 /// A file's text; bytes that are no UTF-8 (a command name may hold any) are replaced.
 pub fn text(path: &Path) -> Result<String, Error> {
-    let bytes = bytes(path).map_err(|source| Error::Read { path: path.into(), source })?;
+    let bytes = File::open(path).and_then(whole);
+    let bytes = bytes.map_err(|source| Error::Read { path: path.into(), source })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// A file's bytes, read as by [`whole`].
-pub(crate) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-    whole(File::open(path)?)
 }
 
 /// All bytes of an open file. The kernel says that its files are empty. So [`std::fs::read`] asks for the length in vain and then

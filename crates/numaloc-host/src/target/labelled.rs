@@ -17,24 +17,23 @@ use crate::{
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Labels to look for, each in the form `KEY=VALUE`; or `KEY`, whatever its value.
-struct Wanted<'a>(Vec<(&'a str, &'a str, Option<&'a str>)>);
+/// A label to look for, in the form `KEY=VALUE`; or `KEY`, whatever its value.
+struct Wanted<'a> {
+    label: &'a str,
+    key: &'a str,
+    value: Option<&'a str>,
+}
 
 impl<'a> Wanted<'a> {
-    fn new(labels: &'a BTreeSet<String>) -> Self {
-        let split = |label: &'a String| match label.split_once('=') {
-            Some((key, value)) => (label.as_str(), key, Some(value)),
-            None => (label.as_str(), label.as_str(), None),
-        };
-        Self(labels.iter().map(split).collect())
+    fn new(label: &'a str) -> Self {
+        match label.split_once('=') {
+            Some((key, value)) => Self { label, key, value: Some(value) },
+            None => Self { label, key: label, value: None },
+        }
     }
 
-    /// Those that a container with the labels `its` has.
-    fn among(&self, its: &BTreeMap<String, String>) -> BTreeSet<&'a str> {
-        let has = |key: &str, wanted: Option<&str>| {
-            its.get(key).is_some_and(|value| wanted.is_none_or(|wanted| value == wanted))
-        };
-        self.0.iter().filter(|(_, key, value)| has(key, *value)).map(|(label, ..)| *label).collect()
+    fn is_in(&self, labels: &BTreeMap<String, String>) -> bool {
+        labels.get(self.key).is_some_and(|value| self.value.is_none_or(|wanted| value == wanted))
     }
 }
 
@@ -50,10 +49,11 @@ pub fn labelled<'a>(
     roots: &Roots,
     labels: &'a BTreeSet<String>,
 ) -> Result<BTreeMap<&'a str, Result<Labelled, Error>>, Error> {
-    let wanted = Wanted::new(labels);
+    let wanted: Vec<Wanted<'a>> = labels.iter().map(|label| Wanted::new(label)).collect();
     let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for (id, labels) in docker(roots).chain(bundles(roots)) {
-        found.entry(id).or_default().extend(wanted.among(&labels));
+    for (id, its) in docker(roots).chain(bundles(roots)) {
+        let of_it = wanted.iter().filter(|wanted| wanted.is_in(&its)).map(|wanted| wanted.label);
+        found.entry(id).or_default().extend(of_it);
     }
     found.retain(|_, labels| !labels.is_empty());
     let ids: BTreeSet<String> = found.keys().cloned().collect();
@@ -61,20 +61,18 @@ pub fn labelled<'a>(
     let running: Labelled =
         cgroups.into_iter().filter_map(|(id, path)| Some((id, path.ok()?))).collect();
     let of = |label: &str| {
-        let all = found.iter().filter(|(_, labels)| labels.contains(label)).map(|(id, _)| id);
-        let (running, stopped): (Vec<_>, Vec<_>) =
-            all.map(|id| (id, running.get(id))).partition(|(_, path)| path.is_some());
-        if running.is_empty() {
-            let reason = match stopped.len() {
-                0 => "Docker lists no container with this label, and neither Podman nor containerd one with this annotation".to_owned(),
-                stopped => format!("of {stopped} containers with this label none runs"),
-            };
-            return Err(Error::NotRunning {
-                target: format!("container with label {label}"),
-                reason,
-            });
+        let ids = found.iter().filter(|(_, labels)| labels.contains(label)).map(|(id, _)| id);
+        let ids: Vec<&String> = ids.collect();
+        let path = |id: &&String| Some(((*id).clone(), running.get(*id)?.clone()));
+        let its: Labelled = ids.iter().filter_map(path).collect();
+        if !its.is_empty() {
+            return Ok(its);
         }
-        Ok(running.into_iter().filter_map(|(id, path)| Some((id.clone(), path?.clone()))).collect())
+        let reason = match ids.len() {
+            0 => "Docker lists no container with this label, and neither Podman nor containerd one with this annotation".to_owned(),
+            stopped => format!("of {stopped} containers with this label none runs"),
+        };
+        Err(Error::NotRunning { target: format!("container with label {label}"), reason })
     };
     Ok(labels.iter().map(|label| (label.as_str(), of(label))).collect())
 }

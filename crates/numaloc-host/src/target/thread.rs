@@ -1,8 +1,8 @@
 //! Threads and the memory that they have, by their stat files (proc_pid_stat(5); fs/proc/array.c, `do_task_stat`).
 
-use crate::{Roots, files::read};
+use crate::{Error, Roots, files::read};
 use numaloc_core::Identity;
-use std::{fs, io, path::Path};
+use std::{fs, path::Path};
 
 /// Where the parts of a program lie in memory: code, stack, data and heap. These addresses stay the same for as long as
 /// this memory exists, also for processes that share it (vfork) or get a copy of it (fork). An exec makes new memory
@@ -41,14 +41,14 @@ pub(crate) fn with_memory(
     let threads = roots.proc.join(of.pid.to_string()).join("task");
     let stat = |tid: i32| {
         let path = threads.join(tid.to_string()).join("stat");
-        let text = roots.open_files.patiently(own, || read::bytes(&path)).ok()?;
-        parse(&String::from_utf8_lossy(&text))
+        parse(&roots.open_files.patiently(Error::read, || read::text(&path)).ok()?)
     };
     let first = stat(of.pid).filter(|first| first.start_time == of.start_time)?;
     if first.layout.is_some() {
         return fits(first, of.pid);
     }
-    let tids = roots.open_files.patiently(own, || fs::read_dir(&threads)).ok()?.flatten();
+    let tids = roots.open_files.patiently(|error| Some(error), || fs::read_dir(&threads));
+    let tids = tids.ok()?.flatten();
     let mut tids = tids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     tids.find_map(|tid| fits(stat(tid)?, tid))
 }
@@ -59,10 +59,7 @@ pub(crate) fn with_memory(
 /// counts as random, as nearly all are.
 pub(crate) fn is_random(roots: &Roots, tid: i32) -> bool {
     const ADDR_NO_RANDOMIZE: u32 = 0x4_0000;
-    let read = |path: &Path| {
-        let bytes = roots.open_files.patiently(own, || read::bytes(path)).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    };
+    let read = |path: &Path| roots.open_files.patiently(Error::read, || read::text(path)).ok();
     let host = read(&roots.proc.join("sys/kernel/randomize_va_space"));
     let its = read(&roots.proc.join(tid.to_string()).join("personality"));
     let its = its.and_then(|bits| u32::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
@@ -73,10 +70,6 @@ pub(crate) fn is_random(roots: &Roots, tid: i32) -> bool {
 pub(crate) fn start_time(roots: &Roots, tid: i32) -> Option<u64> {
     let path = roots.proc.join(tid.to_string()).join("stat");
     Some(parse(&read::text(&path).ok()?)?.start_time)
-}
-
-fn own(error: &io::Error) -> Option<&io::Error> {
-    Some(error)
 }
 
 /// What is read of a thread.
