@@ -1,11 +1,13 @@
 //! The report: all figures that the benchmarks of a run have emitted, with ratios and goals.
 
+mod boots;
 mod goals;
 mod markdown;
 mod plot;
 
 use crate::{figure::Figure, subject::base};
 use anyhow::{Context, Result, ensure};
+use boots::{BootRatio, merged};
 use serde::Serialize;
 use std::{
     fs,
@@ -30,7 +32,7 @@ struct Row {
     /// The subject that `ratio` compares with.
     base: Option<&'static str>,
     /// Its median divided by the base's, on the same kernel in the same case.
-    ratio: Option<f64>,
+    ratio: Option<BootRatio>,
 }
 
 #[derive(Serialize)]
@@ -44,7 +46,7 @@ pub fn run(args: &Args) -> Result<()> {
     let figures = read(&args.directory)?;
     ensure!(!figures.is_empty(), "no figures in {}/*.log", args.directory.display());
     let goals = goals::judge(&figures);
-    let rows = compare(figures);
+    let rows = compare(&figures);
     let plots = plot::all(&rows, &args.directory)?;
     let write = |name: &str, text: String| {
         let path = args.directory.join(name);
@@ -75,14 +77,15 @@ fn read(directory: &Path) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-fn compare(figures: Vec<Figure>) -> Vec<Row> {
-    let ratio = |figure: &Figure| {
+fn compare(figures: &[Figure]) -> Vec<Row> {
+    let all = merged(figures);
+    let ratio = |(figure, boots): &(Figure, Vec<&Figure>)| {
         let base = base(figure)?;
-        let other = figures.iter().find(|other| figure.is_like(other) && other.subject == base)?;
-        (other.median() > 0.0).then(|| figure.median() / other.median())
+        let is_base = |other: &Figure| figure.is_like(other) && other.subject == base;
+        let (_, base) = all.iter().find(|(other, _)| is_base(other))?;
+        BootRatio::between(boots, base)
     };
-    let ratios: Vec<_> = figures.iter().map(ratio).collect();
-    let rows = figures.into_iter().zip(ratios).map(|(figure, ratio)| Row {
+    let rows = all.iter().map(|row| (ratio(row), row.0.clone())).map(|(ratio, figure)| Row {
         median: figure.median(),
         spread: figure.spread(),
         base: base(&figure),

@@ -1,5 +1,6 @@
 //! The goals: bounds for ratios within one run.
 
+use super::boots::BootRatio;
 use crate::{
     figure::{Figure, NATIVE},
     subject,
@@ -36,7 +37,7 @@ pub struct GoalResult {
     pub what: String,
     pub bound: Bound,
     /// `None` if it was not measured.
-    pub value: Option<f64>,
+    pub value: Option<BootRatio>,
     pub met: Option<bool>,
 }
 
@@ -207,18 +208,16 @@ pub fn judge(figures: &[Figure]) -> Vec<GoalResult> {
             .flat_map(move |&case| goal.kernels.iter().map(move |&kernel| (goal, case, kernel)))
     });
     let results = places.map(|(goal, case, kernel)| {
-        let median = |subject: &str| {
-            let found = figures.iter().find(|figure| {
+        let of = |subject: &str| {
+            let is_it = |figure: &&Figure| {
                 [&figure.bench, &figure.kernel, &figure.case, &figure.subject, &figure.metric]
                     == [goal.bench, kernel, case, subject, goal.metric]
-            })?;
-            Some(found.median())
+            };
+            figures.iter().filter(is_it).collect::<Vec<_>>()
         };
         let value = match goal.against {
-            None => median(goal.subject),
-            Some(against) => median(goal.subject)
-                .zip(median(against).filter(|&base| base > 0.0))
-                .map(|(value, base)| value / base),
+            None => BootRatio::of_medians(&of(goal.subject)),
+            Some(against) => BootRatio::between(&of(goal.subject), &of(against)),
         };
         let what = match goal.against {
             None => format!("{}: {}", goal.subject, goal.metric),
@@ -231,7 +230,7 @@ pub fn judge(figures: &[Figure]) -> Vec<GoalResult> {
             what,
             bound: goal.bound,
             value,
-            met: value.map(|value| goal.bound.holds(value)),
+            met: value.map(|value| goal.bound.holds(value.median)),
         }
     });
     results.collect()

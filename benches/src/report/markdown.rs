@@ -1,7 +1,9 @@
 //! The report as Markdown, for people.
 
 use super::{
-    Row, distinct,
+    Row,
+    boots::BootRatio,
+    distinct,
     goals::{Bound, GoalResult},
     plot::Plot,
 };
@@ -10,7 +12,8 @@ use std::fmt::Write;
 
 const READING: &str = "\
 Each value is the median of its rounds, with the first and the third quartile in parentheses; behind it the ratio to the
-subject that is named above the table. Only ratios within a column say something: most of this comes from emulated
+subject that is named above the table. Of several boots a ratio is the median of those of each boot, with the lowest and the
+highest in parentheses. Only ratios within a column say something: most of this comes from emulated
 machines, whose times are not those of real ones.
 ";
 
@@ -50,7 +53,7 @@ fn table_of_goals(goals: &[GoalResult]) -> String {
             None => "not measured",
         };
         let GoalResult { bench, case, what, kernel, .. } = goal;
-        let value = goal.value.map(|value| format!("{value:.3}")).unwrap_or_default();
+        let value = goal.value.map(with_range).unwrap_or_default();
         let _ = writeln!(
             text,
             "| {bench} | {case} | {what} | {kernel} | {bound} | {value} | {result} |"
@@ -92,6 +95,11 @@ fn cell(row: &Row) -> String {
     if row.figure.values.is_empty() {
         return "x".into(); // the metric's name says why it is missing
     }
-    let ratio = row.ratio.map(|ratio| format!(" **{ratio:.3}**")).unwrap_or_default();
+    let ratio = row.ratio.map(|ratio| format!(" **{}**", with_range(ratio))).unwrap_or_default();
     with_spread(&row.figure) + &ratio
+}
+
+fn with_range(BootRatio { median, range }: BootRatio) -> String {
+    let range = range.map(|(low, high)| format!(" ({low:.2} to {high:.2})")).unwrap_or_default();
+    format!("{median:.3}{range}")
 }

@@ -67,7 +67,7 @@ pub fn all(rows: &[Row], directory: &Path) -> Result<Vec<Plot>> {
 
 /// First quartile, median and third quartile of what is drawn: the ratio, if there is one.
 fn shown(row: &Row) -> (f64, f64, f64) {
-    let base = row.ratio.map_or(1.0, |ratio| row.median / ratio);
+    let base = row.ratio.map_or(1.0, |ratio| row.median / ratio.median);
     (row.spread.0 / base, row.median / base, row.spread.1 / base)
 }
 

@@ -14,14 +14,41 @@ fn figure(subject: &str, kernel: &str, metric: &str, values: &[f64]) -> Figure {
 
 #[test]
 fn ratios_are_those_to_the_base_of_the_same_kernel() {
-    let rows = compare(vec![
+    let rows = compare(&[
         figure("migratepages", "6.1", "wall", &[10.0, 12.0, 11.0]),
         figure("migratepages", "7.2", "wall", &[100.0]),
         figure("one page a call", "7.2", "wall", &[250.0, 150.0]),
         figure("one page a call", "6.12", "wall", &[1.0]),
     ]);
-    let ratios: Vec<_> = rows.iter().map(|row| row.ratio).collect();
+    let ratios: Vec<_> = rows.iter().map(|row| row.ratio.map(|ratio| ratio.median)).collect();
     assert_eq!(ratios, [Some(1.0), Some(1.0), Some(2.0), None]);
+}
+
+#[test]
+fn boots_are_compared_one_by_one() {
+    let boot = |bare: f64, fast: f64| {
+        let figure = |subject, value: f64| figure(subject, "6.1", "wall", &[value, value]);
+        [figure("bare calls", bare), figure("numalocctl fast", fast), figure("migratepages", bare)]
+    };
+    // The second boot is slow, whatever runs there.
+    let mut boots = [boot(100.0, 103.0), boot(300.0, 330.0), boot(90.0, 94.5)].concat();
+    let of_fast = |figures: &[Figure]| {
+        let results = goals::judge(figures);
+        let is_it = |result: &&goals::GoalResult| {
+            result.what == "numalocctl fast: wall / bare calls"
+                && (result.kernel.as_str(), result.case.as_str())
+                    == ("6.1", "512 MiB of 4 KiB pages")
+        };
+        let found = results.iter().find(is_it).unwrap().clone();
+        found.value.map(|value| (value.median, value.range, found.met))
+    };
+    assert_eq!(of_fast(&boots), Some((1.05, Some((1.03, 1.1)), Some(true))));
+    let rows = compare(&boots);
+    assert_eq!(rows.len(), 3, "one row for each subject");
+    assert_eq!(rows[1].figure.values.len(), 6);
+    assert_eq!(rows[1].ratio.unwrap().median, 1.05);
+    boots.remove(3);
+    assert_eq!(of_fast(&boots), None, "a boot without one of the two");
 }
 
 #[test]
