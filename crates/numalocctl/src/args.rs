@@ -61,7 +61,7 @@ pub use workloads::{
 };
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,6 +106,19 @@ impl Cli {
     /// The definition of the command line. Arguments of a subcommand are built once it is chosen.
     pub fn definition() -> clap::Command {
         groups::grouped(shaped(Self::command(), &[]))
+    }
+
+    /// A part of it that is built sooner: with one subcommand, the first that is among `words`. What it parses, [`Self::definition`] parses
+    /// in the same way; where it fails, only that one knows why.
+    pub fn with_one_command(words: &[OsString]) -> Option<clap::Command> {
+        let all = Self::command();
+        let chosen = words.iter().find_map(|word| all.find_subcommand(word))?;
+        let one = clap::Command::new("numalocctl")
+            .subcommand_required(true)
+            .args(all.get_arguments().cloned())
+            .groups(all.get_groups().cloned())
+            .subcommand(chosen.clone());
+        Some(shaped(one, &[]))
     }
 
     /// The whole definition, as manual pages and completions take it.
@@ -292,6 +305,7 @@ pub struct TopologyArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::FromArgMatches;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -301,5 +315,29 @@ mod tests {
     #[test]
     fn documented_commands_parse() {
         documented::all_parse("numalocctl", 90, |words| Cli::try_parse_from(words).map(drop));
+    }
+
+    #[test]
+    fn with_one_command_they_parse_in_the_same_way() {
+        let parse = |mut definition: clap::Command, words: &[OsString]| {
+            let mut matches = definition.try_get_matches_from_mut(words)?;
+            Cli::from_arg_matches_mut(&mut matches).map(|cli| format!("{cli:?}"))
+        };
+        documented::all_parse("numalocctl", 90, |words| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let all = parse(Cli::definition(), &words)?;
+            let one = Cli::with_one_command(&words[1..]).map(|one| parse(one, &words));
+            assert_eq!(one.transpose()?.as_ref(), Some(&all), "{words:?}");
+            Ok::<_, clap::Error>(())
+        });
+    }
+
+    #[test]
+    fn a_value_that_is_the_name_of_a_command_is_left_to_the_whole_definition() {
+        let words = ["numalocctl", "--endpoint", "top", "drain"].map(OsString::from);
+        let one = Cli::with_one_command(&words[1..]).expect("top is among them");
+        assert!(one.try_get_matches_from(&words).is_err(), "drain is not in it");
+        assert!(Cli::definition().try_get_matches_from(&words).is_ok());
+        assert!(Cli::with_one_command(&["--version".into()]).is_none());
     }
 }

@@ -60,25 +60,25 @@ use cmd::Surroundings;
 use exit::Code;
 use numaloc_host::Roots;
 use place::Environment;
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 fn main() -> ExitCode {
-    // Never dropped: that takes a fifth of the time of parsing.
-    let definition = Box::leak(Box::new(Cli::definition()));
-    let parsed = definition.try_get_matches_from_mut(std::env::args_os());
-    let mut path = Vec::new();
-    let parsed = parsed.and_then(|mut matches| {
-        path = command_path(&matches);
-        Cli::from_arg_matches_mut(&mut matches)
-    });
-    let cli = match parsed {
-        Ok(cli) => cli,
-        Err(error) => {
-            let error = error.format(definition);
-            let hidden = |name: &str| {
-                definition.find_subcommand(name).is_some_and(clap::Command::is_hide_set)
-            };
-            return output::refuse(&error, hidden).into();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let one = Cli::with_one_command(words.get(1..).unwrap_or_default());
+    let (cli, path) = match one.and_then(|one| parse(leaked(one), &words).ok()) {
+        Some(parsed) => parsed,
+        None => {
+            let definition = leaked(Cli::definition());
+            match parse(definition, &words) {
+                Ok(parsed) => parsed,
+                Err(error) => {
+                    let error = error.format(definition);
+                    let hidden = |name: &str| {
+                        definition.find_subcommand(name).is_some_and(clap::Command::is_hide_set)
+                    };
+                    return output::refuse(&error, hidden).into();
+                }
+            }
         }
     };
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -99,6 +99,21 @@ fn main() -> ExitCode {
             Code::from(&failure).into()
         }
     }
+}
+
+/// The same, never dropped: that takes a fifth of the time of parsing.
+fn leaked(definition: clap::Command) -> &'static mut clap::Command {
+    Box::leak(Box::new(definition))
+}
+
+/// The command line, and the names of the chosen command.
+fn parse(
+    definition: &mut clap::Command,
+    words: &[OsString],
+) -> Result<(Cli, Vec<String>), clap::Error> {
+    let mut matches = definition.try_get_matches_from_mut(words)?;
+    let path = command_path(&matches);
+    Ok((Cli::from_arg_matches_mut(&mut matches)?, path))
 }
 
 /// The names of the chosen command, such as `jobs` and `ls`.
