@@ -12,7 +12,10 @@ use crate::{
     },
     truth::{Truth, node_count, off, on, unused_bytes},
 };
-use numaloc_core::{MakeRoom, NodeId, Options};
+use numaloc_core::{
+    MakeRoom, NodeId, Options,
+    pace::{Pacing, Profile},
+};
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
 use std::fs;
@@ -115,6 +118,35 @@ fn large_memory_is_balanced_over_nodes_that_are_named() {
     let moved = outcome.account().moved_bytes();
     assert!(moved <= 2 * 72 * MIB * 101 / 100 + SLACK, "{moved}");
     app.check();
+}
+
+#[test]
+fn a_long_fast_run_tries_a_further_worker_where_a_cpu_is_idle() {
+    const BYTES: u64 = 320 * MIB;
+    let mut app = Layout::remote(&["anon:320M"]).on("0").memory_on(2).start("app");
+    let target = [Target::Pid(app.pid())];
+    // Small calls: a run of this size is long then.
+    let limits = RunLimits { batch_bytes: Some(2 * MIB), ..RunLimits::default() };
+    let mut workers_of_move_to = |node: u32, workers| {
+        let pacing = Pacing { profile: Profile::Fast, workers, ..Pacing::default() };
+        let to = Some([NodeId(node)].into_iter().collect());
+        let inspected = inspect(&target, &Options { pacing, to, ..Options::default() });
+        let outcome = inspected.carry_out(&limits, &Control::default());
+        assert_complete(&outcome);
+        let nodes = Truth::of(app.pid()).region(app.range("anon"));
+        assert!(on(&nodes, node) >= BYTES, "{nodes:?}");
+        app.check();
+        outcome.calls.workers
+    };
+    // The emulated CPUs share two real ones, so others may seem to keep one busy.
+    let tried = (0..10).any(|_| {
+        let home = workers_of_move_to(0, None);
+        assert!((2..=3).contains(&home), "three CPUs are free, this process had {home} workers");
+        assert_eq!(workers_of_move_to(2, None), 2, "there are no more CPUs than that");
+        home == 3
+    });
+    assert!(tried, "no third worker was ever tried");
+    assert_eq!(workers_of_move_to(0, Some(2)), 2, "as many as were asked for");
 }
 
 /// An application with 48 MiB on node 2 and its CPUs on this one.

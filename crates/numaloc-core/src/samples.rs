@@ -93,6 +93,7 @@ pub fn calls() -> CallStats {
         compactions: 1,
         compaction_wait: ms(8),
         exchanged_bytes: 48 * MIB,
+        workers: 4,
     }
 }
 

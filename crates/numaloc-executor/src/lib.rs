@@ -38,6 +38,10 @@
 //! least, 1/32 of the pace and calls of 256 KiB or one folio, a run still completes. There are three brakes: for the `guard`, for what
 //! has a bound for all causes together (`watch`), and for huge pages that are split (`splits`).
 //!
+//! **A further worker has to prove itself.** How far threads help depends on links, locks and interrupts that only a measurement sees. So
+//! `scaling` adds one worker at a time, compares the rate with the one before, and keeps the worker if it adds half of what each moved
+//! before. CPUs of the target and CPUs that others have for themselves do not count as room (`spare`).
+//!
 //! **Only pressure that the run causes slows it down.** Pressure is measured in intervals of 120 ms (`interval`). As long as it is below its
 //! bound, so is the part that the run causes. Beyond, the `guard` makes trials: an interval of moving and one of resting, in an order without
 //! a period (Thue-Morse). Their difference is what the run causes; steps, slopes and rhythms of others cancel out, and it takes two

@@ -4,7 +4,9 @@ pub(crate) mod brake;
 pub(crate) mod duty;
 pub(crate) mod guard;
 pub(crate) mod interval;
+pub(crate) mod others;
 pub(crate) mod pacer;
+pub(crate) mod scaling;
 #[cfg(test)]
 pub(crate) mod simulation;
 pub(crate) mod splits;

@@ -5,4 +5,5 @@ pub(crate) mod execute;
 pub(crate) mod file_run;
 pub(crate) mod migration;
 pub(crate) mod partners;
+pub(crate) mod pool;
 pub(crate) mod worker;

@@ -2,3 +2,4 @@
 
 pub(crate) mod affinity;
 pub(crate) mod placement;
+pub(crate) mod spare;

@@ -37,8 +37,9 @@ pub struct Work<'a> {
     pub pacer: Pacer<'a>,
     /// Decides which of the plan's moves a page belongs to.
     pub move_index: MoveIndex,
-    /// Number of threads that move pages.
+    /// Number of threads that move pages when the run begins, and the most that it may have.
     pub workers: usize,
+    pub most_workers: usize,
     /// Reads how much memory the nodes have.
     pub memory: &'a NodeMemoryReader,
     /// Room on the targets, as far as it is taken.
@@ -78,6 +79,7 @@ impl<'a> Work<'a> {
         let pacer = Pacer::new(roots, plan, survey, nodes, limits, control);
         let rooms = limits.rooms.clone().unwrap_or_default();
         let asked = plan.options.pacing.workers;
+        let most_workers = plan.options.pacing.pace().most_workers;
         let workers = asked.unwrap_or_else(|| useful_workers(plan, pacer.most_bytes)).max(1);
         Self {
             topology,
@@ -88,6 +90,7 @@ impl<'a> Work<'a> {
             windows: Mutex::new(Windows::by_address(&plan.moves, pacer.most_bytes, workers)),
             pacer,
             workers,
+            most_workers: most_workers.max(workers),
             memory,
             compacts: plan.options.compact.applies(plan.options.pacing.profile),
             rooms,
@@ -102,6 +105,11 @@ impl<'a> Work<'a> {
     pub fn hottest_first(&self, heat: &Heat) {
         *lock(&self.windows) =
             Windows::hottest_first(&self.plan.moves, self.pacer.most_bytes, heat);
+    }
+
+    /// Cuts further windows for this many workers.
+    pub fn share_among(&self, workers: usize) {
+        lock(&self.windows).share_among(workers);
     }
 
     /// Whether processes may share the page tables that show these folios.

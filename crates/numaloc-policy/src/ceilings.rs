@@ -228,9 +228,8 @@ impl Ceilings {
             say(&format!("memory is moved by at most {} thread(s)", self.workers));
         }
         // The profile's own number counts where none is asked for.
-        let own = pacing.pace().workers;
-        let workers = limits.workers.or((own > self.workers).then_some(own));
-        limits.workers = workers.map(|workers| workers.min(self.workers));
+        let asked = limits.workers.map(|workers| workers.min(self.workers));
+        limits.workers = asked.or(pacing.pace().workers_within(self.workers));
         let asked = limits.rate_bytes_per_second;
         let most = self.rate_bytes_per_second.unwrap_or(u64::MAX);
         let least = self.min_rate_bytes_per_second.min(most);

@@ -214,6 +214,7 @@ fn calls(field: &str, from: v1::CallStats, bad: &mut Violations) -> CallStats {
         compactions: amount(&at("compactions"), from.compactions, bad),
         compaction_wait: span(&at("compaction_wait"), from.compaction_wait, bad),
         exchanged_bytes: amount(&at("exchanged_bytes"), from.exchanged_bytes, bad),
+        workers: amount(&at("workers"), from.workers, bad),
         // Only metrics have them.
         times: CallStats::default().times,
     }

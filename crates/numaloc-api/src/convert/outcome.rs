@@ -106,6 +106,7 @@ impl From<CallStats> for v1::CallStats {
             compactions: int(stats.compactions),
             compaction_wait: Some(duration(stats.compaction_wait)),
             exchanged_bytes: int(stats.exchanged_bytes),
+            workers: int(stats.workers),
         }
     }
 }

@@ -39,6 +39,7 @@ impl Profile {
                 starts_full: false,
                 duty_percent: 10,
                 workers: 1,
+                most_workers: 1,
                 batch_bytes: 4 << 20,
                 pagelist_bytes: Some(64 << 10),
                 guard: guard(20, 40),
@@ -50,6 +51,7 @@ impl Profile {
                 starts_full: false,
                 duty_percent: 42,
                 workers: 1,
+                most_workers: 1,
                 batch_bytes: 16 << 20,
                 pagelist_bytes: Some(256 << 10),
                 guard: guard(40, 60),
@@ -61,6 +63,7 @@ impl Profile {
                 starts_full: true,
                 duty_percent: 100,
                 workers: 2,
+                most_workers: 8,
                 batch_bytes: 64 << 20,
                 pagelist_bytes: None,
                 guard: None,
@@ -81,7 +84,7 @@ pub struct Pacing {
     /// How busy other processes may keep the CPUs of a target node before the move holds back, in percent of the CPUs'
     /// time. With 100 the move never holds back for this.
     pub node_cpu_percent_max: Option<u8>,
-    /// Threads that scan, and threads that move, at the same time.
+    /// Threads that scan, and threads that move, at the same time: neither more nor fewer.
     pub workers: Option<usize>,
 }
 
@@ -103,6 +106,7 @@ impl Pacing {
             max_stall: self.max_stall.unwrap_or(pace.max_stall),
             starts_full: pace.starts_full && self.max_stall.is_none(),
             workers: self.workers.unwrap_or(pace.workers),
+            most_workers: self.workers.unwrap_or(pace.most_workers),
             guard,
             ..pace
         }
@@ -119,8 +123,10 @@ pub struct Pace {
     pub starts_full: bool,
     /// Share of the time that a worker may spend in calls, in percent from 1 to 100.
     pub duty_percent: u8,
-    /// Threads that move at the same time.
+    /// Threads that move at the same time, as long as nothing is known of their rate.
     pub workers: usize,
+    /// Threads that may move at the same time where CPUs are idle and each further thread has been measured to add to the rate.
+    pub most_workers: usize,
     /// Largest number of bytes in one call; a single folio may be larger.
     pub batch_bytes: u64,
     /// The largest number of bytes that the kernel unmaps at once within a call; a single folio may be larger. `None`:
@@ -134,6 +140,13 @@ pub struct Pace {
     /// Most bytes of page cache per second that are dropped for room on the targets. The processes that used that cache read it from its
     /// disk again, and whether much of it was in use shows only afterwards. `None`: as fast as the kernel drops it.
     pub drop_bytes_per_second: Option<u64>,
+}
+
+impl Pace {
+    /// The number of workers to ask for so that there are never more than `most`. `None`: there are no more anyway.
+    pub fn workers_within(&self, most: usize) -> Option<usize> {
+        (self.most_workers > most).then(|| self.workers.min(most))
+    }
 }
 
 /// Bounds beyond which a run holds back, each in percent of the time; 100: never. Only pressure that the run itself
@@ -236,5 +249,15 @@ mod tests {
         assert_eq!(node(Profile::Balanced).map(|guard| guard.node_cpu_percent), Some(80));
         let fast = node(Profile::Fast).expect("it was named");
         assert_eq!((fast.io_percent, fast.node_cpu_percent), (100, 80));
+    }
+
+    #[test]
+    fn a_number_of_workers_is_asked_for_where_there_could_be_too_many() {
+        let within = |pacing: Pacing| [1, 2, 7, 8].map(|most| pacing.pace().workers_within(most));
+        assert_eq!(within(Pacing::default()), [None; 4]);
+        let fast = Pacing { profile: Profile::Fast, ..Pacing::default() };
+        assert_eq!(within(fast), [Some(1), Some(2), Some(2), None]);
+        let asked = Pacing { workers: Some(7), ..fast };
+        assert_eq!(within(asked), [Some(1), Some(2), None, None]);
     }
 }

@@ -147,6 +147,8 @@ pub struct CallStats {
     pub compaction_wait: Duration,
     /// Bytes that came to a target in place of others' memory, which went to where these had been.
     pub exchanged_bytes: u64,
+    /// The most workers at the same time.
+    pub workers: u64,
 }
 
 impl CallStats {
@@ -161,7 +163,7 @@ impl CallStats {
         self.times[bucket] += 1;
     }
 
-    /// Adds the numbers of another worker.
+    /// Adds the numbers of another worker, or of another run.
     pub fn add(&mut self, other: &CallStats) {
         // Without `..`, so that the compiler asks for each new number.
         let &CallStats {
@@ -184,6 +186,7 @@ impl CallStats {
             compactions,
             compaction_wait,
             exchanged_bytes,
+            workers,
         } = other;
         self.calls += calls;
         self.addresses += addresses;
@@ -204,6 +207,7 @@ impl CallStats {
         self.compactions += compactions;
         self.compaction_wait += compaction_wait;
         self.exchanged_bytes += exchanged_bytes;
+        self.workers = self.workers.max(workers);
     }
 }
 

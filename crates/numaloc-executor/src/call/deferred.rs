@@ -15,7 +15,7 @@ use std::{
 const CHUNK: u64 = HUGE;
 /// Most chunks of a window: 1 GiB. No page has parts in two windows.
 const WINDOW: u64 = (1 << 30) / CHUNK;
-/// Most chunks that all workers of a run keep together: they cover 256 GiB. A chunk takes 80 bytes in B-tree
+/// Most chunks that the workers with which a run begins keep together: they cover 256 GiB. A chunk takes 80 bytes in B-tree
 /// nodes that are at least about half full, so 24 MiB in all.
 pub const MOST: usize = 1 << 17;
 

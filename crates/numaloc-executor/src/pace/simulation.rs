@@ -2,6 +2,7 @@
 
 mod bounds;
 mod pressure;
+mod scaling;
 mod world;
 
 use crate::{

@@ -4,6 +4,7 @@ use crate::pace::{
     brake::{Brake, BrakeSignal},
     guard::{Guard, Interval},
     interval::{IntervalClock, PaceStep},
+    others::{OthersCpu, percent},
 };
 use numaloc_core::{CpuSet, GuardBounds, NodeId};
 use numaloc_host::{CpuUse, Pressure, Resource, Roots, Scope};
@@ -50,49 +51,28 @@ impl Gauge {
     }
 }
 
-/// Share of the `wall` time, from 0 to 100.
-fn percent(time: Duration, wall: Duration) -> f64 {
-    let share = time.as_secs_f64() / wall.as_secs_f64().max(f64::MIN_POSITIVE);
-    (share * 100.0).min(100.0)
-}
-
 /// The CPU time of the nodes that are moved to.
 #[derive(Debug)]
 struct NodeCpuUse {
-    cpu_use: CpuUse,
-    nodes: Vec<(NodeId, CpuSet, Duration)>,
-    used: Duration,
+    others: OthersCpu,
+    nodes: Vec<NodeId>,
     limit: f64,
-    at: Instant,
 }
 
 impl NodeCpuUse {
-    fn new(mut cpu_use: CpuUse, nodes: Vec<(NodeId, CpuSet)>, limit: u8) -> Self {
-        let with_busy = |(node, cpus)| {
-            let busy = cpu_use.busy(&cpus);
-            (node, cpus, busy)
-        };
-        let nodes = nodes.into_iter().map(with_busy).collect();
-        let (used, at) = (cpu_use.used(), Instant::now());
-        Self { cpu_use, nodes, used, limit: limit.into(), at }
+    fn new(cpu_use: CpuUse, nodes: Vec<(NodeId, CpuSet)>, limit: u8) -> Self {
+        let (nodes, cpus): (Vec<_>, Vec<_>) = nodes.into_iter().unzip();
+        Self { others: OthersCpu::new(cpu_use, cpus), nodes, limit: limit.into() }
     }
 
-    /// The CPU time that others than the target and the mover use. It may be too low: what these two use on other nodes is
-    /// subtracted too.
+    /// The CPU time that others than the target and the mover use.
     fn sample(&mut self, now: Instant) -> Vec<BrakeSignal> {
-        let wall = now - self.at;
-        let used = self.cpu_use.used();
-        let own = used.saturating_sub(self.used);
-        (self.used, self.at) = (used, now);
-        let (cpu_use, limit) = (&mut self.cpu_use, self.limit);
-        let signal = |(node, cpus, last): &mut (NodeId, CpuSet, Duration)| {
-            let busy = cpu_use.busy(cpus);
-            let others = busy.saturating_sub(*last).saturating_sub(own);
-            *last = busy;
-            let percent = percent(others, wall * cpus.len() as u32);
-            BrakeSignal { what: format!("node {node}'s CPU time for others"), percent, limit }
+        let limit = self.limit;
+        let signal = |(node, percent)| {
+            let what = format!("node {node}'s CPU time for others");
+            BrakeSignal { what, percent, limit }
         };
-        self.nodes.iter_mut().map(signal).collect()
+        self.nodes.iter().zip(self.others.percents(now)).map(signal).collect()
     }
 }
 

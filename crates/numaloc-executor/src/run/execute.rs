@@ -4,8 +4,8 @@ use crate::{
     Outcome, ProcessOutcome,
     limits::assignment::Assignment,
     room::{RoomMakers, exchange::Exchange},
-    run::worker::Worker,
-    threads::{affinity, placement},
+    run::pool::WorkerPool,
+    threads::{affinity, placement, spare::SpareCpus},
     work::{
         Work,
         report::{self, Report},
@@ -14,7 +14,7 @@ use crate::{
 };
 use numaloc_core::{CpuSet, Flows, Heat, Order, Plan, Reason, Topology};
 use numaloc_host::{AddressSpace, Error, Roots, Survey, exclusive_cpus, heat};
-use std::{sync::atomic::Ordering, thread, time::Instant};
+use std::{sync::atomic::Ordering, time::Instant};
 
 /// Carries out a plan. Blocks until the run is done, cancelled or out of time. `exchange`: others who may be asked for room.
 ///
@@ -28,29 +28,10 @@ pub fn execute(run: Assignment<'_>, exchange: Option<&Exchange>) -> Result<Outco
     if let Some(heat) = heat(roots, &work, survey)? {
         work.hottest_first(&heat);
     }
-    let workers: Vec<Worker<'_>> =
-        (0..work.workers).map(|_| Worker::new(&work, &makers, survey)).collect();
     let cpus = quiet_cpus(roots, topology, plan, survey, work.workers);
     tracing::debug!(?cpus, ?limits.scheduling, "movers");
-    let mut report = Report::new(plan);
-    // Log lines of a worker belong to the caller's tracing span.
-    let span = tracing::Span::current();
-    thread::scope(|scope| {
-        let running: Vec<_> = workers
-            .into_iter()
-            .map(|worker| {
-                scope.spawn(|| {
-                    span.in_scope(|| {
-                        placement::enter(limits.scheduling, cpus.as_ref());
-                        work.pacer.while_at_work(|| worker.run())
-                    })
-                })
-            })
-            .collect();
-        for worker in running {
-            report.add(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-    });
+    let spare = spare_cpus(roots, &work, cpus.as_ref());
+    let mut report = WorkerPool::new(&work, &makers, survey, cpus, spare).run();
     control.set_pressure(String::new());
     work.pacer.sum_up(&mut report.calls);
     settle_rest(&mut report, &work, survey);
@@ -97,6 +78,13 @@ fn quiet_cpus(
         return None;
     }
     placement::quiet_cpus(topology, &targets(plan), &free, &exclusive_cpus(roots), movers)
+}
+
+/// The `quiet` CPUs that more workers than the run begins with may use: none that others have for themselves.
+fn spare_cpus(roots: &Roots, work: &Work<'_>, quiet: Option<&CpuSet>) -> Option<SpareCpus> {
+    let quiet = quiet.filter(|quiet| quiet.len().min(work.most_workers) > work.workers)?;
+    let cpus = quiet.minus(&exclusive_cpus(roots));
+    (cpus.len() > work.workers).then(|| SpareCpus::new(roots, cpus)).flatten()
 }
 
 /// Measures which memory is used most, by the method that the plan names. With `Order::Probed` a failure is only logged: the run

@@ -20,8 +20,9 @@ impl<'a> Worker<'a> {
         Self { work, mover: Mover::new(work, makers, survey) }
     }
 
-    /// Takes windows until there are no more or the run must stop. Settles all bytes that it found.
-    pub fn run(mut self) -> Report {
+    /// Takes windows until there are no more, the run must stop, or `continues` says after one that this worker ends. Settles all bytes
+    /// that it found.
+    pub fn run(mut self, continues: &mut dyn FnMut() -> bool) -> Report {
         while self.work.stop().is_none()
             && let Some(window) = self.work.next()
         {
@@ -29,6 +30,9 @@ impl<'a> Worker<'a> {
             self.visit(window);
             self.mover.flush_from(fill);
             self.mover.rests.rest();
+            if !continues() {
+                break;
+            }
         }
         self.mover.flush();
         Retry::new(self.work, &mut self.mover).run();

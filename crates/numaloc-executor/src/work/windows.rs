@@ -35,6 +35,13 @@ impl<'p> Windows<'p> {
         Self::ByAddress(Cuts::new(moves, window_bytes, workers))
     }
 
+    /// Cuts further windows for this many workers. Sorted windows are cut already.
+    pub fn share_among(&mut self, workers: usize) {
+        if let Self::ByAddress(cuts) = self {
+            cuts.workers = workers.max(1) as u64;
+        }
+    }
+
     /// The most used windows first, others by address. Each window has at most about `window_bytes` of remote memory.
     pub fn hottest_first(moves: &'p [Move], window_bytes: u64, heat: &Heat) -> Self {
         let remote_bytes: u64 = moves.iter().map(Move::remote_bytes).sum();

@@ -20,7 +20,7 @@ pub struct LimitArgs {
     /// Largest amount in one call, such as 4M or 64M [default: 16M; gentle: 4M, fast: 64M]
     #[arg(long, value_name = "SIZE", value_parser = parse_batch, allow_hyphen_values = true)]
     pub batch_bytes: Option<u64>,
-    /// Threads that move at the same time [default: 1; fast: 2]
+    /// Threads that move at the same time [default: 1; fast: 2 to 8]
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1, Some(256)), allow_hyphen_values = true)]
     pub workers: Option<u16>,
     /// Most to move in a second, averaged, such as 512M or 1.5G/s.

@@ -216,6 +216,9 @@ fn details(text: &mut String, outcome: &v1::Outcome) {
         seconds(fields::seconds(calls.total)),
         seconds(fields::seconds(calls.longest)),
     );
+    if calls.workers > 1 {
+        let _ = writeln!(text, "workers: up to {} at the same time", calls.workers);
+    }
     if calls.failed_pages > 0 {
         let _ = writeln!(text, "failed pages: {} on this host meanwhile", calls.failed_pages);
     }

@@ -64,11 +64,11 @@ impl Ceilings {
     pub fn bound(&self, spec: &MigrationSpec, default: &Limits) -> Limits {
         let MigrationSpec { policy, limits, .. } = spec;
         let rate = limits.rate_bytes_per_second.or(default.rate_bytes_per_second);
-        let own = policy.options.pacing.pace().workers;
-        let workers = limits.workers.or(default.workers).or((own > self.workers).then_some(own));
+        let asked = limits.workers.or(default.workers).map(|workers| workers.min(self.workers));
+        let workers = asked.or(policy.options.pacing.pace().workers_within(self.workers));
         Limits {
             batch_bytes: limits.batch_bytes.or(default.batch_bytes),
-            workers: workers.map(|workers| workers.min(self.workers)),
+            workers,
             timeout: limits.timeout.or(default.timeout),
             rate_bytes_per_second: [rate, self.rate_bytes_per_second].into_iter().flatten().min(),
         }

@@ -80,7 +80,7 @@ fn locality() -> impl Strategy<Value = Locality> {
 fn calls() -> impl Strategy<Value = CallStats> {
     let spans = [span(0..9), span(0..9), span(0..9), span(0..9), span(0..9), span(0..9)];
     let stop = option::of(prop::sample::select(&CacheStop::ALL[..]));
-    (any::<[u32; 11]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
+    (any::<[u32; 12]>(), spans, stop).prop_map(|(counts, spans, cache_stop)| {
         let counts = counts.map(u64::from);
         let [
             calls,
@@ -94,6 +94,7 @@ fn calls() -> impl Strategy<Value = CallStats> {
             reclaims,
             compactions,
             exchanged_bytes,
+            workers,
         ] = counts;
         let [longest, total, rested, held_back, huge_page_wait, compaction_wait] = spans;
         CallStats {
@@ -115,6 +116,7 @@ fn calls() -> impl Strategy<Value = CallStats> {
             compactions,
             compaction_wait,
             exchanged_bytes,
+            workers,
             times: CallStats::default().times,
         }
     })
