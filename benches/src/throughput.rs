@@ -91,7 +91,11 @@ fn compare(args: &Args, mib: usize, pages: Pages, kernel: &str) -> Result<()> {
     measured(&Mover::migratepages(), &Holder::start(&target(mib, pages, AWAY))?)?;
     let mut moved = 0;
     for round in 1..=rounds {
-        for Subject { mover, turns } in &mut subjects {
+        // Each subject comes first in some round, so that none always pays for what the one before it has left: a host lends less of its
+        // CPUs after two of them were busy.
+        let first = (round - 1) % subjects.len().max(1);
+        let (last, first) = subjects.split_at_mut(first);
+        for Subject { mover, turns } in first.iter_mut().chain(last) {
             // It is by far the slowest, and one round shows that.
             if round > 1 && *mover == Mover::one_page_a_call() {
                 continue;
