@@ -62,6 +62,11 @@ impl Scaling {
         }
     }
 
+    /// How much moves before the first trial.
+    pub fn bytes_before_trials(workers: usize, call_bytes: u64) -> u64 {
+        call_bytes.saturating_mul((1 + CALLS) * workers as u64)
+    }
+
     /// The number of workers now.
     pub fn workers(&self) -> usize {
         self.workers

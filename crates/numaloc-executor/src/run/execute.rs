@@ -3,6 +3,7 @@
 use crate::{
     Outcome, ProcessOutcome,
     limits::assignment::Assignment,
+    pace::scaling::Scaling,
     room::{RoomMakers, exchange::Exchange},
     run::pool::WorkerPool,
     threads::{affinity, placement, spare::SpareCpus},
@@ -80,9 +81,14 @@ fn quiet_cpus(
     placement::quiet_cpus(topology, &targets(plan), &free, &exclusive_cpus(roots), movers)
 }
 
-/// The `quiet` CPUs that more workers than the run begins with may use: none that others have for themselves.
+/// The `quiet` CPUs that more workers than the run begins with may use: none that others have for themselves. `None`: there are no more, or
+/// the run ends before it could try one.
 fn spare_cpus(roots: &Roots, work: &Work<'_>, quiet: Option<&CpuSet>) -> Option<SpareCpus> {
     let quiet = quiet.filter(|quiet| quiet.len().min(work.most_workers) > work.workers)?;
+    let before = Scaling::bytes_before_trials(work.workers, work.pacer.most_bytes);
+    if work.plan.planned_bytes() <= before {
+        return None;
+    }
     let cpus = quiet.minus(&exclusive_cpus(roots));
     (cpus.len() > work.workers).then(|| SpareCpus::new(roots, cpus)).flatten()
 }
