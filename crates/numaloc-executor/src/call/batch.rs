@@ -65,20 +65,27 @@ impl<'a> Mover<'a> {
     }
 
     /// Adds folios to the batch for their next target. Without a further target they are left, with the reason `NoMemory`.
-    pub fn put(&mut self, row: Row) {
-        let folio = row.first;
+    pub fn put(&mut self, rows: &[Row]) {
+        for rows in rows.chunk_by(|one, next| one.first.goes_with(&next.first)) {
+            match self.next_target(rows[0].first) {
+                Some(key) => self.pending.add(key, rows),
+                None => rows.iter().for_each(|row| {
+                    self.ledger.left(row.first.account, Reason::NoMemory, row.bytes());
+                }),
+            }
+        }
+    }
+
+    /// The call that a folio waits for; `None`: it has no further target.
+    fn next_target(&self, folio: Folio) -> Option<Key> {
         let plan = self.work.plan;
         let route = plan.routes[plan.moves[folio.move_index].routes].from(folio.from);
         let Folio { process, flag, hugetlb_bytes, .. } = folio;
         // A folio goes round its targets once for each way to find room there.
-        let way = folio.choice.checked_div(route.len());
-        let way = way.and_then(|way| plan.options.ways(hugetlb_bytes).get(way));
-        let Some(&make_room) = way else {
-            self.ledger.left(folio.account, Reason::NoMemory, row.bytes());
-            return;
-        };
+        let way = folio.choice.checked_div(route.len())?;
+        let &make_room = plan.options.ways(hugetlb_bytes).get(way)?;
         let to = route[folio.choice % route.len()];
-        self.pending.add(Key { process, flag, to, hugetlb_bytes, make_room }, row);
+        Some(Key { process, flag, to, hugetlb_bytes, make_room })
     }
 
     /// Moves all folios that wait, if these are `bytes` or more.
@@ -168,7 +175,7 @@ impl<'a> Mover<'a> {
 
     fn reroute(&mut self, row: Row) {
         let choice = row.first.choice + 1;
-        self.put(Row { first: Folio { choice, ..row.first }, ..row });
+        self.put(&[Row { first: Folio { choice, ..row.first }, ..row }]);
     }
 
     /// Does one call, for which `maker` has made room, and settles its folios. Returns the folios that are to be passed again at once.
@@ -181,6 +188,7 @@ impl<'a> Mover<'a> {
         }
         if !space.is_alive() {
             self.settle_orphans(space.process.identity, key.to, rows, &called);
+            self.ledger.publish();
             return Vec::new();
         }
         let (mut again, mut hinted) = (Vec::new(), Vec::new());
@@ -227,6 +235,7 @@ impl<'a> Mover<'a> {
             self.caller.hint(space, key.to, &hinted);
             hinted.into_iter().for_each(|folio| row::push(&mut again, folio));
         }
+        self.ledger.publish();
         again
     }
 

@@ -28,9 +28,9 @@ pub struct Pending {
 }
 
 impl Pending {
-    pub fn add(&mut self, key: Key, row: Row) {
-        self.bytes += row.bytes();
-        self.rows.entry(key).or_default().push(row);
+    pub fn add(&mut self, key: Key, rows: &[Row]) {
+        self.bytes += rows.iter().map(Row::bytes).sum::<u64>();
+        self.rows.entry(key).or_default().extend(rows);
     }
 
     /// Takes out all rows of the first key.

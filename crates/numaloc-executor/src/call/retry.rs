@@ -101,6 +101,6 @@ impl<'m, 'a> Retry<'m, 'a> {
                 row::push(&mut rows, Folio { address, bytes, ..folio });
             }
         }
-        rows.into_iter().for_each(|row| self.mover.put(row));
+        self.mover.put(&rows);
     }
 }

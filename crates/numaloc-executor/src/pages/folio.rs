@@ -75,6 +75,15 @@ impl Folio {
         }
     }
 
+    /// Whether another folio has the same targets, by the same call.
+    pub fn goes_with(&self, other: &Self) -> bool {
+        let of = |folio: &Self| {
+            let Self { move_index, from, choice, process, flag, hugetlb_bytes, .. } = *folio;
+            (move_index, from, choice, process, flag, hugetlb_bytes)
+        };
+        of(self) == of(other)
+    }
+
     /// Where it is in its extent, in bytes from the extent's start.
     pub fn offset(&self) -> u64 {
         self.address - self.extent_start

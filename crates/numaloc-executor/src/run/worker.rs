@@ -49,9 +49,10 @@ impl<'a> Worker<'a> {
             self.mover.ledger.found(move_index, account, bytes.end - bytes.start);
             self.mover.leave_shared((move_index, account), bytes, 0, is_growing);
         }
-        for row in rows {
+        for row in &rows {
             self.mover.ledger.found(move_index, row.first.account, row.bytes());
-            self.mover.put(row);
         }
+        self.mover.put(&rows);
+        self.mover.ledger.publish();
     }
 }

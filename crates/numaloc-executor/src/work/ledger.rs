@@ -14,12 +14,14 @@ pub struct Ledger<'a> {
     control: &'a Control,
     report: Report,
     moved_bytes: u64,
+    /// What was moved and settled since [`Self::publish`].
+    unpublished: [u64; 2],
 }
 
 impl<'a> Ledger<'a> {
     /// Begins with an empty report.
     pub fn new(plan: &Plan, control: &'a Control) -> Self {
-        Self { control, report: Report::new(plan), moved_bytes: 0 }
+        Self { control, report: Report::new(plan), moved_bytes: 0, unpublished: [0; 2] }
     }
 
     /// Counts bytes of the extent of move `move_index` that were found away from home, in the account of `process`.
@@ -60,7 +62,7 @@ impl<'a> Ledger<'a> {
             *flows.entry((folio.from, to)).or_default() += arrived_bytes;
         }
         self.moved_bytes += arrived_bytes;
-        self.control.moved_bytes.fetch_add(arrived_bytes, Ordering::Relaxed);
+        self.unpublished[0] += arrived_bytes;
         self.settled(arrived_bytes);
         self.vanished(folio.account, absent_bytes);
         // A folio of which a part arrived or vanished was split, or unmapped in part: what is left of it counts as base pages.
@@ -111,11 +113,25 @@ impl<'a> Ledger<'a> {
     }
 
     /// The report. Its calls have only what was counted in [`Self::calls`].
-    pub fn into_report(self) -> Report {
+    pub fn into_report(mut self) -> Report {
+        self.publish();
         self.report
     }
 
-    fn settled(&self, bytes: u64) {
-        self.control.settled_bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// Shows those who watch the run what was settled since the last time. Workers share these counters, so this is done once for many
+    /// rows.
+    pub fn publish(&mut self) {
+        let [moved, settled] = std::mem::take(&mut self.unpublished);
+        for (counter, bytes) in
+            [(&self.control.moved_bytes, moved), (&self.control.settled_bytes, settled)]
+        {
+            if bytes > 0 {
+                counter.fetch_add(bytes, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn settled(&mut self, bytes: u64) {
+        self.unpublished[1] += bytes;
     }
 }
