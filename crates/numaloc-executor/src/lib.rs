@@ -38,7 +38,7 @@
 //! least, 1/32 of the pace and calls of 256 KiB or one folio, a run still completes. There are three brakes: for the `guard`, for what
 //! has a bound for all causes together (`watch`), and for huge pages that are split (`splits`).
 //!
-//! **A further worker has to prove itself.** How far threads help depends on links, locks and interrupts that only a measurement sees. So
+//! **A further worker is on trial.** Only a measurement shows how far threads help past links, locks and interrupts that they share. So
 //! `scaling` adds one worker at a time, compares the rate with the one before, and keeps the worker if it adds half of what each moved
 //! before. CPUs of the target and CPUs that others have for themselves do not count as room (`spare`).
 //!
