@@ -37,8 +37,9 @@ pub struct Work<'a> {
     pub pacer: Pacer<'a>,
     /// Decides which of the plan's moves a page belongs to.
     pub move_index: MoveIndex,
-    /// Number of threads that move pages when the run begins, and the most that it may have.
+    /// Number of threads that move pages when the run begins.
     pub workers: usize,
+    /// The most that it may have later.
     pub most_workers: usize,
     /// Reads how much memory the nodes have.
     pub memory: &'a NodeMemoryReader,

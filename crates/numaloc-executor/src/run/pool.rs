@@ -39,7 +39,6 @@ pub struct WorkerPool<'a> {
 struct Growth {
     scaling: Scaling,
     spare: SpareCpus,
-    most: usize,
     begin: Instant,
     /// What had moved before the run.
     moved_before: u64,
@@ -54,11 +53,10 @@ impl<'a> WorkerPool<'a> {
         cpus: Option<CpuSet>,
         spare: Option<SpareCpus>,
     ) -> Self {
-        let growth = spare.filter(|_| work.most_workers > work.workers).map(|spare| {
+        let growth = spare.map(|spare| {
             Mutex::new(Growth {
                 scaling: Scaling::new(work.workers, work.pacer.most_bytes),
                 spare,
-                most: work.most_workers,
                 begin: Instant::now(),
                 moved_before: work.control.moved_bytes.load(Ordering::Relaxed),
             })
@@ -125,7 +123,7 @@ impl Growth {
             return ScalingStep::Keep;
         }
         let now = Instant::now();
-        let room = self.spare.room(now).min(self.most);
+        let room = self.spare.room(now).min(work.most_workers);
         self.scaling.step(now - self.begin, moved, room)
     }
 }

@@ -6,7 +6,11 @@ use crate::{
     work::report::Report,
 };
 use numaloc_core::{CallStats, Identity, Moved, NodeId, PAGE, Plan, Reason};
-use std::{fmt, io, ops::Range, sync::atomic::Ordering};
+use std::{
+    fmt, io, mem,
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 /// Keeps a worker's report, and what those who watch the run see of it.
 #[derive(Debug)]
@@ -14,14 +18,17 @@ pub struct Ledger<'a> {
     control: &'a Control,
     report: Report,
     moved_bytes: u64,
-    /// What was moved and settled since [`Self::publish`].
-    unpublished: [u64; 2],
+    /// The part of `moved_bytes` that the control does not show yet.
+    unpublished_moved: u64,
+    /// What was settled and is not shown there yet.
+    unpublished_settled: u64,
 }
 
 impl<'a> Ledger<'a> {
     /// Begins with an empty report.
     pub fn new(plan: &Plan, control: &'a Control) -> Self {
-        Self { control, report: Report::new(plan), moved_bytes: 0, unpublished: [0; 2] }
+        let report = Report::new(plan);
+        Self { control, report, moved_bytes: 0, unpublished_moved: 0, unpublished_settled: 0 }
     }
 
     /// Counts bytes of the extent of move `move_index` that were found away from home, in the account of `process`.
@@ -62,7 +69,7 @@ impl<'a> Ledger<'a> {
             *flows.entry((folio.from, to)).or_default() += arrived_bytes;
         }
         self.moved_bytes += arrived_bytes;
-        self.unpublished[0] += arrived_bytes;
+        self.unpublished_moved += arrived_bytes;
         self.settled(arrived_bytes);
         self.vanished(folio.account, absent_bytes);
         // A folio of which a part arrived or vanished was split, or unmapped in part: what is left of it counts as base pages.
@@ -121,17 +128,16 @@ impl<'a> Ledger<'a> {
     /// Shows those who watch the run what was settled since the last time. Workers share these counters, so this is done once for many
     /// rows.
     pub fn publish(&mut self) {
-        let [moved, settled] = std::mem::take(&mut self.unpublished);
-        for (counter, bytes) in
-            [(&self.control.moved_bytes, moved), (&self.control.settled_bytes, settled)]
-        {
-            if bytes > 0 {
-                counter.fetch_add(bytes, Ordering::Relaxed);
+        let show = |counter: &AtomicU64, bytes: &mut u64| {
+            if *bytes > 0 {
+                counter.fetch_add(mem::take(bytes), Ordering::Relaxed);
             }
-        }
+        };
+        show(&self.control.moved_bytes, &mut self.unpublished_moved);
+        show(&self.control.settled_bytes, &mut self.unpublished_settled);
     }
 
     fn settled(&mut self, bytes: u64) {
-        self.unpublished[1] += bytes;
+        self.unpublished_settled += bytes;
     }
 }

@@ -65,12 +65,10 @@ fn run(machine: &Machine, bytes: u64, room: impl Fn(Duration) -> usize) -> Done 
     let (mut moved, mut begun, mut calls) = (0, 0, 0);
     let (mut now, mut with) = (Duration::ZERO, BTreeMap::<usize, Duration>::new());
     let mut begin = |ends: &mut BinaryHeap<_>, now: Duration, threads: usize| {
-        let has_more = begun < bytes;
-        if has_more {
+        if begun < bytes {
             ends.push(Reverse(now + machine.took(calls, threads)));
             (begun, calls) = (begun + CALL, calls + 1);
         }
-        has_more
     };
     for _ in 0..2 {
         begin(&mut ends, now, 2);
