@@ -40,7 +40,8 @@
 //!
 //! **A further worker is on trial.** Only a measurement shows how far threads help past links, locks and interrupts that they share. So
 //! `scaling` adds one worker at a time, compares the rate with the one before, and keeps the worker if it adds half of what each moved
-//! before. CPUs of the target and CPUs that others have for themselves do not count as room (`spare`).
+//! before. From time to time it does without the latest worker and compares again, because a slow call beside a trial can make a useless
+//! worker pass. CPUs of the target and CPUs that others have for themselves do not count as room (`spare`).
 //!
 //! **Only pressure that the run causes slows it down.** Pressure is measured in intervals of 120 ms (`interval`). As long as it is below its
 //! bound, so is the part that the run causes. Beyond, the `guard` makes trials: an interval of moving and one of resting, in an order without

@@ -2,7 +2,7 @@
 //!
 //! Only a measurement shows how far threads help: they share the links between the nodes, the locks of the process and of the nodes' LRU
 //! lists, and up to 6.2 each folio interrupts other CPUs. So each further worker is on trial: the rate with it is compared with the rate
-//! before it.
+//! before it. Because other things change the rate as well, the run also does without its latest worker from time to time.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use std::time::Duration;
 const CALLS: u64 = 4;
 /// The rate that a further worker has to add, as a part of what each worker moved before it.
 const WORTH: f64 = 0.5;
-/// Intervals until the next trial after one that failed. This doubles with each failure, up to [`PAUSE_MAX`].
+/// Intervals between a trial that changed the number of workers and the next one. This doubles with each that does not, up to
+/// [`PAUSE_MAX`].
 const PAUSE: u32 = 8;
 const PAUSE_MAX: u32 = 128;
 
@@ -39,11 +40,19 @@ pub struct Scaling {
     begin_bytes: u64,
     /// Whether a worker may be in a call that began before the last change.
     is_settling: bool,
-    /// The rate without the latest worker, while that one is on trial.
-    before: Option<f64>,
+    trial: Option<Trial>,
+    /// Whether the latest worker has passed a trial since the last pause.
+    has_passed: bool,
     /// Intervals until the next trial.
     pause: u32,
     next_pause: u32,
+}
+
+/// A change of the number of workers by one, and the rate before it.
+#[derive(Clone, Copy, Debug)]
+enum Trial {
+    More(f64),
+    Fewer(f64),
 }
 
 impl Scaling {
@@ -56,7 +65,8 @@ impl Scaling {
             begin: Duration::ZERO,
             begin_bytes: 0,
             is_settling: true,
-            before: None,
+            trial: None,
+            has_passed: false,
             pause: 0,
             next_pause: PAUSE,
         }
@@ -89,30 +99,65 @@ impl Scaling {
         let is_measured = !self.is_settling;
         (self.begin, self.begin_bytes, self.is_settling) = (now, moved_bytes, false);
         if self.workers > self.least.max(room) {
-            self.before = None;
+            self.trial = None;
             return self.remove();
         }
         if !is_measured {
             return ScalingStep::Keep;
         }
-        match self.before.take() {
-            Some(before) if rate < before * (1.0 + WORTH / (self.workers - 1) as f64) => {
-                self.pause = self.next_pause;
-                self.next_pause = (self.next_pause * 2).min(PAUSE_MAX);
-                self.remove()
+        let step = self.trial.take().and_then(|trial| self.end_trial(trial, rate));
+        step.unwrap_or_else(|| self.begin_trial(rate, room))
+    }
+
+    /// `None`: the latest worker has passed, so a further one may be tried at once.
+    fn end_trial(&mut self, trial: Trial, rate: f64) -> Option<ScalingStep> {
+        match trial {
+            Trial::More(before) if is_worth(rate, before, self.workers - 1) => {
+                (self.has_passed, self.next_pause) = (true, PAUSE);
+                None
             }
-            None if self.pause > 0 => {
-                self.pause -= 1;
-                ScalingStep::Keep
+            Trial::More(_) => {
+                self.rest();
+                Some(self.remove())
             }
-            _ if self.workers < room => {
-                self.before = Some(rate);
-                self.workers += 1;
-                self.is_settling = true;
-                ScalingStep::Add
+            Trial::Fewer(before) if is_worth(before, rate, self.workers) => {
+                self.has_passed = true;
+                Some(self.add())
             }
-            _ => ScalingStep::Keep,
+            Trial::Fewer(_) => {
+                self.next_pause = PAUSE;
+                self.rest();
+                Some(ScalingStep::Keep)
+            }
         }
+    }
+
+    fn begin_trial(&mut self, rate: f64, room: usize) -> ScalingStep {
+        if self.pause > 0 {
+            self.pause -= 1;
+        } else if self.workers > self.least && !self.has_passed {
+            self.trial = Some(Trial::Fewer(rate));
+            return self.remove();
+        } else if self.workers < room {
+            self.trial = Some(Trial::More(rate));
+            return self.add();
+        } else if self.workers > self.least {
+            self.rest();
+        }
+        ScalingStep::Keep
+    }
+
+    /// Makes no trial for some time.
+    fn rest(&mut self) {
+        self.pause = self.next_pause;
+        self.next_pause = (self.next_pause * 2).min(PAUSE_MAX);
+        self.has_passed = false;
+    }
+
+    fn add(&mut self) -> ScalingStep {
+        self.workers += 1;
+        self.is_settling = true;
+        ScalingStep::Add
     }
 
     fn remove(&mut self) -> ScalingStep {
@@ -120,4 +165,9 @@ impl Scaling {
         self.is_settling = true;
         ScalingStep::Remove
     }
+}
+
+/// Whether one worker besides `fewer` raises the rate from `without` to `with` by as much as it has to.
+fn is_worth(with: f64, without: f64, fewer: usize) -> bool {
+    with >= without * (1.0 + WORTH / fewer as f64)
 }
