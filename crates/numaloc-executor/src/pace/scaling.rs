@@ -12,8 +12,7 @@ use std::time::Duration;
 const CALLS: u64 = 4;
 /// The rate that a further worker has to add, as a part of what each worker moved before it.
 const WORTH: f64 = 0.5;
-/// Intervals between a trial that changed the number of workers and the next one. This doubles with each that does not, up to
-/// [`PAUSE_MAX`].
+/// Intervals until the next trial after one that changed the number of workers. Each that changes nothing doubles this, up to [`PAUSE_MAX`].
 const PAUSE: u32 = 8;
 const PAUSE_MAX: u32 = 128;
 
@@ -105,12 +104,12 @@ impl Scaling {
         if !is_measured {
             return ScalingStep::Keep;
         }
-        let step = self.trial.take().and_then(|trial| self.end_trial(trial, rate));
+        let step = self.trial.take().and_then(|trial| self.end_trial(trial, rate, room));
         step.unwrap_or_else(|| self.begin_trial(rate, room))
     }
 
     /// `None`: the latest worker has passed, so a further one may be tried at once.
-    fn end_trial(&mut self, trial: Trial, rate: f64) -> Option<ScalingStep> {
+    fn end_trial(&mut self, trial: Trial, rate: f64, room: usize) -> Option<ScalingStep> {
         match trial {
             Trial::More(before) if is_worth(rate, before, self.workers - 1) => {
                 (self.has_passed, self.next_pause) = (true, PAUSE);
@@ -120,7 +119,7 @@ impl Scaling {
                 self.rest();
                 Some(self.remove())
             }
-            Trial::Fewer(before) if is_worth(before, rate, self.workers) => {
+            Trial::Fewer(before) if self.workers < room && is_worth(before, rate, self.workers) => {
                 self.has_passed = true;
                 Some(self.add())
             }

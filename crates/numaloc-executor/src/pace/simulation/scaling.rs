@@ -76,10 +76,12 @@ fn run(machine: &Machine, bytes: u64, room: impl Fn(Duration) -> usize) -> Done 
     while let Some(Reverse(end)) = ends.pop() {
         *with.entry(scaling.workers()).or_default() += end - now;
         (now, moved) = (end, moved + CALL);
-        let step = scaling.step(now, moved, room(now).min(MOST));
+        let room = room(now).min(MOST);
+        let step = scaling.step(now, moved, room);
         let threads = scaling.workers();
         assert!(threads >= 2, "a run keeps the workers that it began with");
         if step == ScalingStep::Add {
+            assert!(threads <= room, "a worker is added only where a CPU is idle");
             begin(&mut ends, now, threads);
         }
         if step != ScalingStep::Remove {
