@@ -156,6 +156,51 @@ fn balanced_is_not_left_far_behind_fast_beside_a_load_of_the_targets_own() {
     assert!(balanced < 16.0 * fast, "{balanced} s, and {fast} s with fast");
 }
 
+/// The median of the seconds that runs of `balanced` take, of a process that writes to its memory all the time, with and without the
+/// kernel's pressure of its cgroup. Both take turns.
+fn with_and_without_pressure(others: &[App]) -> [f64; 2] {
+    const RUNS: usize = 5;
+    let cgroup = Cgroup::new("pacing");
+    let layout = Layout::remote(&["anon:64M"]).within(cgroup.path());
+    others.iter().for_each(|other| other.hold(false));
+    let mut seconds = [const { Vec::new() }; 2];
+    for _ in 0..RUNS {
+        for (seconds, switch) in seconds.iter_mut().zip(["1", "0"]) {
+            // Not there if the machine was booted with psi=0: then both are without.
+            if cgroup.path().join("cgroup.pressure").exists() {
+                cgroup.write("cgroup.pressure", switch);
+            }
+            let scene = Scene::of(layout.clone());
+            let options = Options { order: Order::Address, ..options(Profile::Balanced) };
+            let inspected = inspect(&scene.target(), &options);
+            let outcome = inspected.carry_out(&RunLimits::default(), &Control::default());
+            assert_complete(&outcome);
+            scene.assert_on("anon", 0, 64 * MIB);
+            scene.finish();
+            seconds.push(outcome.elapsed.as_secs_f64());
+        }
+    }
+    seconds.map(|mut seconds| {
+        seconds.sort_by(f64::total_cmp);
+        println!("{seconds:.1?}");
+        seconds[RUNS / 2]
+    })
+}
+
+#[test]
+fn a_kernel_that_does_not_measure_pressure_does_not_hold_a_run_back() {
+    if skip_without_pressure() {
+        return;
+    }
+    for strangers in [0, 2] {
+        let others = spinners(strangers, |layout| layout.on(""));
+        let [with, without] = with_and_without_pressure(&others);
+        println!("beside {strangers} strangers {with:.1} s with pressure, {without:.1} s without");
+        // The goal is twice as long. On a busy machine the measured ratio may be up to twice as much.
+        assert!(without < 4.0 * with, "{without} s beside {strangers} strangers, and {with} s");
+    }
+}
+
 /// Stands for the pressure files of a cgroup in which somebody waits for each byte that a run moves. What real files show depends
 /// on the machine.
 #[derive(Debug)]

@@ -102,6 +102,7 @@ pub use target::{
     owner::{Owner, owner},
     pressure::{Pressure, Resource, Scope},
     resolve, resolve_each,
+    run_delay::RunDelay,
 };
 pub use views::{
     cached_file::{CachedFile, CachedPiece, FileId, FileOwner, file_owner, named_paths, nodes_of},

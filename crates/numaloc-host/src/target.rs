@@ -13,6 +13,7 @@ pub(crate) mod own_process;
 pub(crate) mod owner;
 pub(crate) mod pressure;
 pub(crate) mod process;
+pub(crate) mod run_delay;
 pub(crate) mod runtimes;
 pub(crate) mod thread;
 pub(crate) mod unit;

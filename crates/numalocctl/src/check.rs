@@ -47,6 +47,7 @@ pub fn checks(found: &Findings) -> Vec<Check> {
         kernel::page_size(found),
         kernel::numa_balancing(found),
         kernel::pagemap_scan(found),
+        kernel::pressure(found),
         kernel::thp(found),
         kernel::hugetlb(found),
         kernel::offload(found),

@@ -148,7 +148,7 @@ impl<'a> Pacer<'a> {
         let Some(watch) = &mut brakes.watch else { return };
         // The worker that looks counts as at work, though it is not.
         let is_idle = self.at_work.load(Relaxed) <= 1;
-        if watch.measure(is_idle, || lock(&self.stall).slowdown()) {
+        if watch.measure(is_idle) {
             self.publish(&brakes);
         }
     }

@@ -11,10 +11,6 @@ pub const LEAST: u64 = 256 << 10;
 /// The speed that is assumed before the first call, in bytes per second. The machines that were measured are ten times as fast.
 const FIRST_GUESS: u64 = 100 << 20;
 
-/// Each time [`Stall::slowdown`] is asked, the fastest calls are taken to be slower by this factor. So calls are compared with
-/// the fastest of about the last five seconds, and a speed that stays slow becomes the usual one.
-const FADING: f64 = 1.06;
-
 /// Where even calls of the least size are too long, one this many times as large is tried, to see whether it takes little longer.
 const STRIDE: u64 = 4;
 /// Most calls of the least size between two such tries.
@@ -29,9 +25,6 @@ pub struct Stall {
     first: u64,
     fitting: BTreeMap<Class, u64>,
     floors: BTreeMap<Class, Floor>,
-    /// The fastest recent call, in seconds per byte, by class and binary logarithm of its bytes.
-    fastest: BTreeMap<(Class, u32), f64>,
-    slowdown: f64,
 }
 
 /// Tells of a class whose calls are too long even at the least size. On a busy host each call has a price, whatever it holds
@@ -68,8 +61,8 @@ impl Stall {
     pub fn new(longest: Duration, most: u64) -> Self {
         let first = u128::from(FIRST_GUESS) * longest.as_nanos() / 1_000_000_000;
         let first = u64::try_from(first).unwrap_or(u64::MAX).max(LEAST).min(most);
-        let (fitting, floors, fastest) = Default::default();
-        Self { longest, most, first, fitting, floors, fastest, slowdown: 1.0 }
+        let (fitting, floors) = Default::default();
+        Self { longest, most, first, fitting, floors }
     }
 
     /// As a pace asks. Calls hold at most `most` bytes.
@@ -88,17 +81,10 @@ impl Stall {
         self.fitting.get(&class).copied().unwrap_or(self.first)
     }
 
-    /// How many times as long the last calls took as the fastest recent ones of their size. To be asked four times a second.
-    pub fn slowdown(&mut self) -> f64 {
-        self.fastest.values_mut().for_each(|each| *each *= FADING);
-        self.slowdown
-    }
-
     /// Learns from a call. If a full call took at most half of the longest time, the next one may hold half as much again. If a
     /// call took too long, the next one is cut to 3/4 of what would have fitted at its speed. So one slow call costs only a few
     /// smaller calls after it. Where even calls of the least size are too long, larger calls that take little longer are used.
     pub fn learn(&mut self, class: Class, bytes: u64, took: Duration) {
-        self.compare(class, bytes, took);
         let now = self.bytes(class);
         let is_full = bytes.saturating_mul(2) > now;
         let floor = self.floors.entry(class).or_default();
@@ -121,13 +107,6 @@ impl Stall {
             now.min((bytes as f64 * share * 0.75) as u64).max(LEAST)
         };
         self.fitting.insert(class, next.min(self.most));
-    }
-
-    fn compare(&mut self, class: Class, bytes: u64, took: Duration) {
-        let each = took.as_secs_f64() / bytes.max(1) as f64;
-        let fastest = self.fastest.entry((class, bytes.max(1).ilog2())).or_insert(each);
-        *fastest = fastest.min(each);
-        self.slowdown = (3.0 * self.slowdown + each / fastest.max(f64::MIN_POSITIVE)) / 4.0;
     }
 }
 
@@ -240,36 +219,6 @@ mod tests {
         let before = stall.bytes(Class::Base);
         stall.learn(Class::Base, 4096, MS / 10);
         assert_eq!(stall.bytes(Class::Base), before);
-    }
-
-    #[test]
-    fn calls_are_compared_with_the_fastest_of_their_size() {
-        let mut stall = Stall::new(MS * 10, MOST);
-        (0..9).for_each(|_| stall.learn(Class::Base, 1 << 20, MS));
-        assert_eq!(stall.slowdown(), 1.0);
-        // The fixed price of a call weighs more in a small call: that is not a slowdown.
-        stall.learn(Class::Base, 1 << 14, MS);
-        assert_eq!(stall.slowdown(), 1.0);
-        (0..9).for_each(|_| stall.learn(Class::Base, 1 << 20, MS * 4));
-        assert!(stall.slowdown() > 3.0);
-        (0..9).for_each(|_| stall.learn(Class::Base, 1 << 20, MS));
-        assert!(stall.slowdown() < 1.5);
-    }
-
-    #[test]
-    fn what_is_slow_for_good_is_the_usual_after_a_while() {
-        let mut stall = Stall::new(MS * 10, MOST);
-        stall.learn(Class::Base, 1 << 20, MS);
-        let seconds = |stall: &mut Stall, count| {
-            for _ in 0..count * 4 {
-                (0..3).for_each(|_| stall.learn(Class::Base, 1 << 20, MS * 4));
-                stall.slowdown();
-            }
-        };
-        seconds(&mut stall, 1);
-        assert!(stall.slowdown() > 2.0);
-        seconds(&mut stall, 5);
-        assert!(stall.slowdown() < 1.5);
     }
 
     #[test]

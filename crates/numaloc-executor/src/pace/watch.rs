@@ -7,47 +7,82 @@ use crate::pace::{
     others::{OthersCpu, percent},
 };
 use numaloc_core::{CpuSet, GuardBounds, NodeId};
-use numaloc_host::{CpuUse, Pressure, Resource, Roots, Scope};
+use numaloc_host::{CpuUse, Pressure, Resource, Roots, RunDelay, Scope};
 use std::time::{Duration, Instant};
 
 /// Time between two looks at what has a fixed bound. It is long enough for CPU times, which the kernel counts in ticks of 10 ms.
 const PERIOD: Duration = Duration::from_millis(250);
 /// Most cgroups of a target that are watched.
 const CGROUPS: usize = 16;
-/// Bound where no pressure file can be read: the time of calls, in percent of the fastest calls of their size.
-const SLOW_PERCENT: f64 = 300.0;
 
-/// A pressure file, its bound, and its last value.
+/// What shows for how long somebody has waited.
+#[derive(Debug)]
+enum Source {
+    /// A pressure file and its last value.
+    File(Pressure, Duration),
+    /// The threads of the target, where the kernel has no pressure of its cgroup.
+    Threads(RunDelay),
+}
+
+/// A source of pressure and its bound.
 #[derive(Debug)]
 struct Gauge {
-    file: Pressure,
+    source: Source,
     what: String,
     limit: f64,
-    last: Duration,
 }
 
 impl Gauge {
-    fn new(mut file: Pressure, limit: u8) -> Option<Self> {
+    fn file(mut file: Pressure, limit: u8) -> Option<Self> {
         let last = file.read()?;
         let whose = match &file.scope {
             Scope::Cgroup(path) => path.as_str(),
             Scope::Host => "the whole host",
         };
         let what = format!("{}.pressure of {whose}", file.resource.name());
-        Some(Self { file, what, limit: limit.into(), last })
+        Some(Self { source: Source::File(file, last), what, limit: limit.into() })
     }
 
-    /// Time in which some task has waited, since the last read.
-    fn stalled(&mut self) -> Option<Duration> {
-        let total = self.file.read()?;
-        let stalled = total.saturating_sub(self.last);
-        self.last = total;
-        Some(stalled)
+    fn threads(threads: RunDelay, limit: u8) -> Self {
+        let what = "time for which threads of the target wait for a CPU".into();
+        Self { source: Source::Threads(threads), what, limit: limit.into() }
+    }
+
+    /// The share of the time since the last call in which some task has waited, in percent. `wall` is that time.
+    fn percent(&mut self, wall: Duration) -> Option<f64> {
+        match &mut self.source {
+            Source::File(file, last) => {
+                let total = file.read()?;
+                let stalled = total.saturating_sub(*last);
+                *last = total;
+                Some(percent(stalled, wall))
+            }
+            Source::Threads(threads) => Some(some_waits(&threads.read(), wall)),
+        }
     }
 
     fn signal(&mut self, wall: Duration) -> Option<BrakeSignal> {
-        let percent = percent(self.stalled()?, wall);
+        let percent = self.percent(wall)?;
         Some(BrakeSignal { what: self.what.clone(), percent, limit: self.limit })
+    }
+}
+
+/// The share of the time in which at least one thread waits, in percent, if each waits for its time and independently of the others.
+/// Pressure files count the same (`some` in Documentation/accounting/psi.rst), so that the same bounds hold.
+fn some_waits(waited: &[Duration], wall: Duration) -> f64 {
+    let runs = |waited: &Duration| 1.0 - percent(*waited, wall) / 100.0;
+    100.0 * (1.0 - waited.iter().map(runs).product::<f64>())
+}
+
+/// What shows how long the processes wait for a CPU: the pressure files of their cgroups. The file of the whole host, which stands for
+/// cgroups without one, counts the waits of all processes, mostly of others. Their own threads are better, if the kernel counts them.
+fn cpu_gauges(roots: &Roots, pids: &[i32], limit: u8) -> Vec<Gauge> {
+    let files = Pressure::of(roots, pids, Resource::Cpu, CGROUPS);
+    let is_own = |file: &Pressure| file.scope != Scope::Host;
+    let all_own = !files.is_empty() && files.iter().all(is_own);
+    match RunDelay::of(roots, pids).filter(|_| !all_own) {
+        Some(threads) => vec![Gauge::threads(threads, limit)],
+        None => files.into_iter().filter_map(|file| Gauge::file(file, limit)).collect(),
     }
 }
 
@@ -83,8 +118,6 @@ pub struct RunWatch {
     guard: Guard,
     clock: IntervalClock,
     nodes: Option<NodeCpuUse>,
-    /// Whether the time of calls stands for pressure, because no pressure file can be read.
-    by_calls: bool,
     /// The brake for loads that are bounded whatever causes them.
     bounds: Brake,
     bounds_at: Instant,
@@ -99,16 +132,18 @@ impl RunWatch {
         nodes: Vec<(NodeId, CpuSet)>,
         bounds: GuardBounds,
     ) -> Self {
-        let gauges = |resource, limit| {
-            let wanted = limit < 100;
-            let files = wanted.then(|| Pressure::of(roots, pids, resource, CGROUPS));
-            files.into_iter().flatten().filter_map(move |file| Gauge::new(file, limit))
+        let files = match bounds.io_percent {
+            100.. => Vec::new(),
+            _ => Pressure::of(roots, pids, Resource::Io, CGROUPS),
         };
-        let io = gauges(Resource::Io, bounds.io_percent);
-        let gauges: Vec<Gauge> = io.chain(gauges(Resource::Cpu, bounds.cpu_percent)).collect();
-        let by_calls = gauges.is_empty() && bounds.io_percent.min(bounds.cpu_percent) < 100;
+        let io = files.into_iter().filter_map(|file| Gauge::file(file, bounds.io_percent));
+        let cpu = match bounds.cpu_percent {
+            100.. => Vec::new(),
+            limit => cpu_gauges(roots, pids, limit),
+        };
+        let gauges: Vec<Gauge> = io.chain(cpu).collect();
         let watched: Vec<&str> = gauges.iter().map(|gauge| gauge.what.as_str()).collect();
-        tracing::info!(?watched, by_call_times = by_calls, "pressure is watched");
+        tracing::info!(?watched, "pressure is watched");
         let nodes: Vec<_> = nodes.into_iter().filter(|(_, cpus)| !cpus.is_empty()).collect();
         let watch_nodes = bounds.node_cpu_percent < 100 && !nodes.is_empty();
         let cpu_use = watch_nodes.then(|| CpuUse::open(roots, pids.iter().copied()).ok()).flatten();
@@ -119,7 +154,6 @@ impl RunWatch {
             guard: Guard::new(),
             clock: IntervalClock::new(Duration::ZERO),
             nodes,
-            by_calls,
             bounds: Brake::new(),
             bounds_at: begin,
             begin,
@@ -137,16 +171,15 @@ impl RunWatch {
         if bounds < guard { (bounds, self.bounds.reason()) } else { (guard, self.guard.reason()) }
     }
 
-    /// Measures what is due. `is_idle`: no worker is at work. `slowdown` gives how many times as long calls take as the fastest
-    /// recent ones. Returns whether what [`Self::throttle`] gives may have changed.
-    pub fn measure(&mut self, is_idle: bool, slowdown: impl FnOnce() -> f64) -> bool {
-        let told = self.measure_bounds(slowdown);
+    /// Measures what is due. `is_idle`: no worker is at work. Returns whether what [`Self::throttle`] gives may have changed.
+    pub fn measure(&mut self, is_idle: bool) -> bool {
+        let told = self.measure_bounds();
         let now = self.begin.elapsed();
         match self.clock.step(now, is_idle) {
             _ if self.gauges.is_empty() => told,
             PaceStep::Wait => told,
             PaceStep::Begin => {
-                self.gauges.iter_mut().for_each(|gauge| _ = gauge.stalled());
+                self.gauges.iter_mut().for_each(|gauge| _ = gauge.percent(Duration::ZERO));
                 told
             }
             PaceStep::End(measured) => {
@@ -161,20 +194,13 @@ impl RunWatch {
         }
     }
 
-    fn measure_bounds(&mut self, slowdown: impl FnOnce() -> f64) -> bool {
+    fn measure_bounds(&mut self) -> bool {
         let now = Instant::now();
-        let is_bound = self.nodes.is_some() || self.by_calls;
-        if !is_bound || now - self.bounds_at < PERIOD {
+        let Some(nodes) = self.nodes.as_mut().filter(|_| now - self.bounds_at >= PERIOD) else {
             return false;
-        }
+        };
         self.bounds_at = now;
-        let mut signals = self.nodes.as_mut().map_or(Vec::new(), |nodes| nodes.sample(now));
-        if self.by_calls {
-            let what = "time of calls against the fastest (no pressure file can be read)";
-            let percent = slowdown() * 100.0;
-            signals.push(BrakeSignal { what: what.into(), percent, limit: SLOW_PERCENT });
-        }
-        self.bounds.take(&signals);
+        self.bounds.take(&nodes.sample(now));
         true
     }
 }
@@ -189,5 +215,14 @@ mod tests {
         assert_eq!(percent(ms(50), ms(100)), 50.0);
         assert_eq!(percent(ms(110), ms(100)), 100.0);
         assert_eq!(percent(ms(0), ms(0)), 0.0);
+    }
+
+    #[test]
+    fn threads_that_wait_at_different_times_add_up() {
+        let ms = Duration::from_millis;
+        assert_eq!(some_waits(&[], ms(100)), 0.0);
+        assert_eq!(some_waits(&[ms(30)], ms(100)).round(), 30.0);
+        assert_eq!(some_waits(&[ms(50), ms(50), ms(0)], ms(100)), 75.0);
+        assert_eq!(some_waits(&[ms(130), ms(1)], ms(100)), 100.0);
     }
 }

@@ -68,6 +68,8 @@ pub struct HostFacts {
     pub hidepid: Option<String>,
     /// Settings of kernel-side copy offload that this kernel has.
     pub offload: Vec<KernelSetting>,
+    /// Whether the kernel measures pressure (PSI): off by default on RHEL, and with psi=0.
+    pub pressure: bool,
     /// Swap in bytes (SwapTotal in /proc/meminfo).
     pub swap_bytes: u64,
     /// hugetlb pools of the whole machine, by page size.
@@ -92,6 +94,8 @@ pub fn read(roots: &Roots) -> HostFacts {
         capabilities: capabilities::read(roots),
         hidepid: hidepid(roots, &mounts),
         offload: OFFLOAD.iter().flat_map(|name| knobs(roots.sys.join(name))).collect(),
+        // Where it is off at boot, the files exist and reading them fails (kernel/sched/psi.c, `psi_show`).
+        pressure: read::text(&roots.proc.join("pressure/cpu")).is_ok(),
         swap_bytes: swap_bytes(roots),
         huge_pools: huge_pools(roots),
     }
@@ -245,6 +249,9 @@ mod tests {
         let values: Vec<_> =
             facts.offload.iter().filter_map(|knob| knob.value.as_deref()).collect();
         assert_eq!(values, ["1", "N"]);
+        assert!(!facts.pressure);
+        fake.write("proc/pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
+        assert!(read(&fake.roots()).pressure);
         assert_eq!(facts.swap_bytes, 1 << 20);
         let pool =
             HugePool { page_bytes: 1 << 30, total_pages: 2, free_pages: 1, unreserved_pages: 1 };

@@ -101,6 +101,19 @@ pub fn pagemap_scan(found: &Findings) -> Check {
     }
 }
 
+/// Whether the kernel measures the pressure of cgroups, which the profiles `gentle` and `balanced` follow.
+pub fn pressure(found: &Findings) -> Check {
+    const NAME: &str = "pressure";
+    match found.facts.pressure {
+        true => Check::ok(NAME, "measured"),
+        false => Check::warning(
+            NAME,
+            "not measured (PSI is off)",
+            "boot with psi=1; meanwhile gentle and balanced watch for how long threads of the target wait for a CPU, and do not notice when they wait for IO",
+        ),
+    }
+}
+
 pub fn thp(found: &Findings) -> Check {
     let Some(enabled) = &found.facts.thp_enabled else {
         return Check::ok("thp", "not in this kernel");

@@ -32,6 +32,7 @@ pub fn good() -> Findings {
         capabilities,
         hidepid: None,
         offload: Vec::new(),
+        pressure: true,
         swap_bytes: 0,
         huge_pools: vec![HugePool {
             page_bytes: 2 << 20,
@@ -72,6 +73,7 @@ fn bad() -> Findings {
     let facts = HostFacts {
         kernel_release: Some("6.1.0-31-amd64".into()),
         numa_balancing: Some(1),
+        pressure: false,
         thp_enabled: None,
         cgroups: CgroupVersion::None,
         capabilities: Capabilities::default(),
