@@ -1,6 +1,7 @@
 //! Files of the kernel, one reader each, below roots that are passed in.
 
 pub(crate) mod answering;
+pub(crate) mod cache_search;
 pub(crate) mod error;
 pub(crate) mod file_system;
 pub(crate) mod frames;

@@ -63,6 +63,7 @@ mod views;
 pub use changes::{advised, balancing_trial, heat, journal, node_room, numa_balancing};
 pub use files::{
     answering::Answering,
+    cache_search::CacheSearch,
     error::{Error, ErrorKind},
     frames::FrameNodes,
     kpage::{COMPOUND_HEAD, COMPOUND_TAIL, FrameFile},

@@ -5,6 +5,7 @@
 //! | move_pages(2) | [`move_pages()`] moves pages, [`query_pages`] asks where they are |
 //! | PAGEMAP_SCAN, an ioctl of /proc/PID/pagemap | [`pagemap_scan()`] finds ranges of pages |
 //! | mmap(2), mincore(2), MADV_POPULATE_READ, statx(2) | [`FilePages`]: the page cache of a piece of a file, [`is_dax`] whether there is any |
+//! | cachestat(2), lseek(2) | [`cached_pages`], [`next_data`] and [`next_hole`]: which parts of a file can have page cache |
 //! | pidfd_open(2), kcmp(2) | [`pidfd_open()`] holds a process, [`kcmp_vm`] compares the memory of two |
 //! | sched_setscheduler(2), setpriority(2) | [`sched_batch`], [`set_nice`] |
 //! | mmap(2), madvise(2), mbind(2) | [`Scratch`]: memory of one's own to measure with |
@@ -15,6 +16,7 @@
 
 mod bind;
 mod duplicate;
+mod file_cache;
 mod file_pages;
 #[cfg(feature = "fixture")]
 pub mod fixture;
@@ -27,6 +29,7 @@ mod sched;
 mod scratch;
 
 pub use duplicate::duplicate;
+pub use file_cache::{cached_pages, next_data, next_hole};
 pub use file_pages::{FilePages, is_dax};
 pub use kcmp::kcmp_vm;
 pub use move_pages::{MoveFlag, UNWRITTEN, move_pages, query_pages};

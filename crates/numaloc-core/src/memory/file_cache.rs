@@ -1,24 +1,27 @@
 //! The page cache of a file: how much of each piece of it is on which node.
 
 use crate::{HUGE, machine::ids::NodeId};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 /// The length of a piece in bytes. It is that of the largest folio of the page cache (include/linux/pagemap.h,
 /// `MAX_PAGECACHE_ORDER`: a huge page), which begins at a multiple of its length in the file. So no folio is in two pieces.
 pub const PIECE: u64 = HUGE;
 
+/// The range that [`cached_range`] halves no further: a look at its pieces costs about as much as further counts.
+pub const SPAN: u64 = 8 * PIECE;
+
 /// What of a piece of a file is cached on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedPart {
-    /// The number of the piece: it begins at this multiple of [`PIECE`].
-    pub piece: u32,
+    /// The number of the piece: it begins at this multiple of [`PIECE`]. The longest file, of 8 EiB, has 2^42 pieces.
+    pub piece: u64,
     /// The node.
     pub node: NodeId,
     /// How much is there, in bytes; at most [`PIECE`].
     pub bytes: u32,
 }
 
-/// The page cache of a file. Its size follows the number of pieces and nodes: 6 MiB for 1 TiB on one node.
+/// The page cache of a file. Its size follows the number of cached pieces and nodes: 8 MiB for 1 TiB on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileCache {
     /// In ascending order of pieces.
@@ -27,7 +30,7 @@ pub struct FileCache {
 
 impl FileCache {
     /// Adds what is cached of a piece, by node in bytes. Pieces come in ascending order.
-    pub fn add(&mut self, piece: u32, nodes: &BTreeMap<NodeId, u64>) {
+    pub fn add(&mut self, piece: u64, nodes: &BTreeMap<NodeId, u64>) {
         debug_assert!(self.parts.last().is_none_or(|last| last.piece < piece), "{piece} again");
         let parts = nodes.iter().filter(|(_, bytes)| **bytes > 0).map(|(&node, &bytes)| {
             let bytes = u32::try_from(bytes.min(PIECE)).unwrap_or(u32::MAX);
@@ -56,9 +59,42 @@ impl FileCache {
     }
 }
 
+/// The first range from `from` on in which `count` finds pages, of at most [`SPAN`]; `None` if there are none up to `end`. It
+/// begins at a multiple of [`PIECE`] from `from`.
+///
+/// # Errors
+/// Those of `count`.
+pub fn cached_range<E>(
+    mut from: u64,
+    end: u64,
+    mut count: impl FnMut(Range<u64>) -> Result<u64, E>,
+) -> Result<Option<Range<u64>>, E> {
+    // Twice as much each time: a file without further pages takes as many calls as its length has bits.
+    let mut len = SPAN.min(end - from);
+    while count(from..from + len)? == 0 {
+        from += len;
+        if from >= end {
+            return Ok(None);
+        }
+        len = len.saturating_mul(2).min(end - from);
+    }
+    while len > SPAN {
+        let half = (len / 2).next_multiple_of(PIECE);
+        if count(from..from + half)? == 0 {
+            from += half;
+            len -= half;
+        } else {
+            len = half;
+        }
+    }
+    Ok(Some(from..from + len))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::{collection::btree_set, prelude::*};
+    use std::{collections::BTreeSet, convert::Infallible};
 
     #[test]
     fn what_is_cached_is_known_by_piece_and_by_node() {
@@ -74,6 +110,34 @@ mod tests {
 
     #[test]
     fn a_tebibyte_takes_little_memory() {
-        assert!(size_of::<CachedPart>() as u64 * (1 << 40) / PIECE <= 6 << 20);
+        assert!(size_of::<CachedPart>() as u64 * (1 << 40) / PIECE <= 8 << 20);
+    }
+
+    proptest! {
+        #[test]
+        fn counted_ranges_leave_no_cached_piece_out(
+            cached in btree_set(0u64..1 << 20, 0..20),
+            tail in 0..PIECE,
+        ) {
+            let end = (1 << 20) * PIECE + tail;
+            let mut calls = 0;
+            let mut count = |range: Range<u64>| {
+                calls += 1;
+                let pieces = range.start / PIECE..range.end.div_ceil(PIECE);
+                Ok::<_, Infallible>(cached.range(pieces).count() as u64)
+            };
+            let (mut seen, mut from) = (BTreeSet::new(), 0);
+            while from < end {
+                let Ok(found) = cached_range(from, end, &mut count);
+                let Some(range) = found else { break };
+                prop_assert!(range.start >= from && range.end <= end && range.end - range.start <= SPAN);
+                prop_assert_eq!(range.start % PIECE, 0);
+                seen.extend(range.start / PIECE..range.end.div_ceil(PIECE));
+                from = range.end.next_multiple_of(PIECE);
+            }
+            prop_assert!(cached.is_subset(&seen));
+            prop_assert!(seen.len() <= cached.len() * (SPAN / PIECE) as usize);
+            prop_assert!(calls <= 50 * (cached.len() + 1), "{} calls", calls);
+        }
     }
 }

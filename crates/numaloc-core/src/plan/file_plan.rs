@@ -78,7 +78,7 @@ impl CacheGoal {
 pub struct FilePlan {
     goal: CacheGoal,
     /// The first piece of each block, with its node; none for other goals.
-    blocks: Vec<(u32, NodeId)>,
+    blocks: Vec<(u64, NodeId)>,
     /// How much is on another node than it belongs on, in bytes.
     pub bytes_to_move: u64,
 }
@@ -96,10 +96,10 @@ impl FilePlan {
     }
 
     /// The nodes that a piece may be on.
-    pub fn nodes_of(&self, piece: u32) -> NodeSet {
+    pub fn nodes_of(&self, piece: u64) -> NodeSet {
         match &self.goal {
             CacheGoal::On(nodes) => nodes.clone(),
-            CacheGoal::InTurns(cycle) => [cycle.node(u64::from(piece))].into_iter().collect(),
+            CacheGoal::InTurns(cycle) => [cycle.node(piece)].into_iter().collect(),
             CacheGoal::InBlocks(_) => {
                 let after = self.blocks.partition_point(|(first, _)| *first <= piece);
                 self.blocks[..after].last().map(|(_, node)| *node).into_iter().collect()
@@ -120,7 +120,7 @@ impl FilePlan {
 }
 
 /// The first piece of each block.
-fn blocks(nodes: &NodeSet, cache: &FileCache) -> Vec<(u32, NodeId)> {
+fn blocks(nodes: &NodeSet, cache: &FileCache) -> Vec<(u64, NodeId)> {
     let (all, count) = (u128::from(cache.bytes()), nodes.len() as u128);
     let mut blocks = Vec::new();
     let (mut left, mut before) = (nodes.iter(), 0u128);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     /// Pieces of which so much is cached on these nodes.
-    fn cache(pieces: &[(u32, u32, u64)]) -> FileCache {
+    fn cache(pieces: &[(u64, u32, u64)]) -> FileCache {
         let mut cache = FileCache::default();
         for &(piece, node, bytes) in pieces {
             cache.add(piece, &[(NodeId(node), bytes)].into());

@@ -169,7 +169,7 @@ impl Worker<'_> {
     fn span(
         &mut self,
         file: Option<&CachedFile>,
-        span: &[(u32, u64)],
+        span: &[(u64, u64)],
         plan: &FilePlan,
         outcome: &mut FileOutcome,
     ) {

@@ -7,6 +7,7 @@
 use crate::{
     Error, Roots,
     files::{
+        cache_search::CacheSearch,
         file_system::{ON_DISK, TMPFS, kind, open_path, open_unnoticed},
         globs,
     },
@@ -25,6 +26,10 @@ use std::{
     os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
+
+/// The part of a file that can be mapped in whole pages: the last page of one that is as long as a file can be is beyond it
+/// (mm/mmap.c, `file_mmap_ok`).
+const MAPPABLE: u64 = i64::MAX as u64 / PAGE * PAGE;
 
 /// Most files below the directories of a request.
 const MOST: usize = 1 << 16;
@@ -48,6 +53,8 @@ pub struct CachedFile {
     bytes: u64,
     id: FileId,
     owner: FileOwner,
+    /// Whether it is on tmpfs.
+    is_memory: bool,
 }
 
 /// Whose a file or directory is.
@@ -104,7 +111,8 @@ impl CachedFile {
             return Err(refused("its memory is the storage itself (DAX)"));
         }
         let id = FileId { device: metadata.dev(), inode: metadata.ino() };
-        Ok(Self { path: path.into(), file, bytes: metadata.len(), id, owner })
+        let (bytes, is_memory) = (metadata.len(), kind == TMPFS);
+        Ok(Self { path: path.into(), file, bytes, id, owner, is_memory })
     }
 
     /// The path under which it was opened.
@@ -127,8 +135,8 @@ impl CachedFile {
         self.bytes
     }
 
-    /// What of it is cached, and where. Shows each piece to `see` while its pages have addresses. Ends early if `stop` returns true between
-    /// two pieces.
+    /// What of it is cached, and where. Shows each piece that may have cached pages to `see` while its pages have addresses. Ends early
+    /// if `stop` returns true between two pieces. Its time follows what is cached ([`CacheSearch`]).
     ///
     /// # Errors
     /// [`Error::Read`]: it cannot be mapped. [`Error::Stopped`].
@@ -138,26 +146,34 @@ impl CachedFile {
         see: &mut dyn FnMut(&CachedPiece),
     ) -> Result<FileCache, Error> {
         let mut cache = FileCache::default();
-        let pieces = u32::try_from(self.bytes.div_ceil(PIECE)).unwrap_or(u32::MAX);
-        for number in 0..pieces {
+        let (mut search, mut from) = (CacheSearch::new(self.is_memory), 0);
+        loop {
             if stop() {
                 return Err(Error::Stopped);
             }
+            let Some(offset) = search.next(&self.file, from, self.bytes.min(MAPPABLE)) else {
+                return Ok(cache);
+            };
+            from = offset + PIECE;
+            let number = offset / PIECE;
             let piece = self.piece(number);
             let piece = piece.map_err(|source| Error::Read { path: self.path.clone(), source })?;
             see(&piece);
             cache.add(number, &piece.nodes());
         }
-        Ok(cache)
     }
 
     /// Looks at the piece with this number ([`PIECE`]).
     ///
     /// # Errors
     /// Those of [`CachedPiece::look`].
-    pub fn piece(&self, number: u32) -> io::Result<CachedPiece> {
-        let offset = u64::from(number) * PIECE;
-        CachedPiece::look(&self.file, offset, self.bytes.saturating_sub(offset).min(PIECE))
+    pub fn piece(&self, number: u64) -> io::Result<CachedPiece> {
+        let offset = number.saturating_mul(PIECE);
+        CachedPiece::look(
+            &self.file,
+            offset,
+            self.bytes.min(MAPPABLE).saturating_sub(offset).min(PIECE),
+        )
     }
 }
 
@@ -357,6 +373,26 @@ mod tests {
         assert_eq!(last.elsewhere(&last.nodes().into_keys().collect()), BTreeMap::new());
         assert_eq!(last.elsewhere(&NodeSet::new())[&node], last.on(node));
         assert!(matches!(file.look(&|| true, &mut |_| {}), Err(Error::Stopped)));
+    }
+
+    #[test]
+    fn of_the_longest_file_only_what_is_cached_is_looked_at() {
+        use std::os::unix::fs::FileExt as _;
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let path = directory.path().join("file");
+        let written = File::create(&path).expect("a file");
+        written.set_len(i64::MAX as u64).expect("tmpfs has such files");
+        let at = [1 << 50, MAPPABLE - PAGE];
+        for offset in at {
+            written.write_all_at(&[7; PAGE as usize], offset).expect("a page");
+        }
+        let file = CachedFile::open(&Roots::default(), &path).expect("tmpfs");
+        let looks = std::cell::Cell::new(0);
+        let cache = file.look(&|| looks.get() > 100, &mut |_| looks.set(looks.get() + 1));
+        let cache = cache.expect("few looks");
+        assert_eq!(cache.bytes(), 2 * PAGE);
+        let pieces: Vec<_> = cache.pieces().map(|parts| parts[0].piece * PIECE).collect();
+        assert_eq!(pieces, at.map(|offset| offset / PIECE * PIECE));
     }
 
     #[test]

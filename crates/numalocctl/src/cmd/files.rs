@@ -7,7 +7,7 @@ use crate::{
     doc::{FileDoc, FilesDoc, FilesMovedDoc, FlowDoc, LeftBytesDoc, LeftOutFileDoc, node_bytes},
     exit::{Code, Failure},
     inspect,
-    output::CommandResult,
+    output::{CommandResult, complain},
     progress::{ProgressDisplay, Wish},
     signals, text, top,
 };
@@ -97,7 +97,13 @@ pub fn migrate(
     progress.finish();
     let elapsed = begin.elapsed();
     // Also after Ctrl-C: what has moved by then is reported.
-    let after = look(roots, paths, &|| false)?.document(None);
+    let after = match look(roots, paths, &signals::from_now_on(&interrupted)) {
+        Err(Failure::Host(Error::Stopped)) => {
+            complain("interrupted: where the files are now is not known");
+            None
+        }
+        looked => Some(looked?.document(None)),
+    };
     let (document, account) = moved(outcome, after, elapsed);
     let code = match account.is_partial() {
         _ if account.left_for(Reason::OutOfTime) > 0 => Code::TimedOut,
@@ -190,7 +196,11 @@ fn sum<'a>(caches: impl Iterator<Item = &'a FileCache>) -> BTreeMap<NodeId, u64>
     sum
 }
 
-fn moved(outcome: FileOutcome, after: FilesDoc, elapsed: Duration) -> (FilesMovedDoc, Account) {
+fn moved(
+    outcome: FileOutcome,
+    after: Option<FilesDoc>,
+    elapsed: Duration,
+) -> (FilesMovedDoc, Account) {
     let FileOutcome { account, flows, calls } = outcome;
     let left = account.left_bytes().iter();
     let left = left.map(|(reason, &bytes)| LeftBytesDoc { reason: reason.name(), bytes });

@@ -26,7 +26,10 @@ use numaloc_api::{
 use numaloc_core::{NumaBalancing, Plan};
 use numaloc_executor::{Outcome, PlannedMigration, RunLimits};
 use numaloc_host::{Policies, Resolved, Roots, numa_balancing};
-use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::Duration,
+};
 
 /// Time between two looks at the run.
 const TICK: Duration = Duration::from_millis(100);
@@ -112,8 +115,10 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
     }
     let look = |file| MoveMap::before(roots, &planned, file, &args.draw);
     let picture = file.map(look).transpose()?;
-    let (outcome, made_room) = watch(&mut planned, &limits, wish(args))?;
-    let (partners, after) = (partners::moved(&planned, &made_room), look_after(&planned));
+    let interrupted = signals::interrupted()?;
+    let (outcome, made_room) = watch(&mut planned, &limits, wish(args), &interrupted)?;
+    let partners = partners::moved(&planned, &made_room);
+    let after = look_after(&planned, &signals::from_now_on(&interrupted));
     let spec = args.plan.spec(&planned.topology.with_memory())?;
     let offload = inspect::by_cpu(roots, spec.policy.offload, &outcome);
     if let Some(picture) = picture {
@@ -143,8 +148,8 @@ fn watch(
     planned: &mut PlannedMigration<Resolved>,
     limits: &RunLimits,
     wish: Wish,
+    interrupted: &AtomicBool,
 ) -> Result<(Outcome, Vec<Outcome>), Failure> {
-    let interrupted = signals::interrupted()?;
     let mut progress = ProgressDisplay::new(wish, planned.plan.planned_bytes());
     let done = inspect::carry_out(planned, limits, TICK, |control| {
         if interrupted.load(Relaxed) {
@@ -157,11 +162,14 @@ fn watch(
 }
 
 /// What is found after the move, if there was one. The processes may be gone: that is not a failure of the migration.
-fn look_after(planned: &PlannedMigration<Resolved>) -> Option<Plan> {
+fn look_after(
+    planned: &PlannedMigration<Resolved>,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Option<Plan> {
     if planned.plan.is_skipped() {
         return None;
     }
-    let after = planned.look_again(&|| false);
+    let after = planned.look_again(stop);
     let after = after
         .inspect_err(|error| complain(&format!("cannot tell the locality afterwards: {error}")));
     after.ok()?

@@ -40,8 +40,8 @@ pub struct LeftOutFileDoc {
 /// The document of `migrate --file`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FilesMovedDoc {
-    /// All files afterwards.
-    pub after: FilesDoc,
+    /// All files afterwards; `None` if the look was interrupted.
+    pub after: Option<FilesDoc>,
     /// What was on other nodes than it belongs on when the run came to it.
     pub found_bytes: u64,
     pub moved_bytes: u64,

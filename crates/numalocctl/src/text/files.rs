@@ -66,7 +66,7 @@ pub fn files(document: &FilesDoc, view: View) -> String {
 
 /// What has moved and what has not, and where the files are now.
 pub fn files_moved(document: &FilesMovedDoc, view: View) -> String {
-    let after = files(&document.after, view);
+    let after = document.after.as_ref().map(|after| files(after, view)).unwrap_or_default();
     if view.rows_alone() {
         return after;
     }
@@ -85,7 +85,10 @@ pub fn files_moved(document: &FilesMovedDoc, view: View) -> String {
         let why = reason.map_or_else(|| left.reason.to_owned(), |reason| reason.to_string());
         let _ = writeln!(text, "left: {}: {why}", size(left.bytes));
     }
-    text + "\n" + &after
+    match document.after {
+        Some(_) => text + "\n" + &after,
+        None => text,
+    }
 }
 
 /// Bytes on these nodes.
@@ -130,7 +133,7 @@ mod tests {
     #[test]
     fn files_in_all_forms() {
         let moved = FilesMovedDoc {
-            after: document(None),
+            after: Some(document(None)),
             found_bytes: 600 * MIB,
             moved_bytes: 512 * MIB,
             left: vec![LeftBytesDoc { reason: Reason::Busy.name(), bytes: 88 * MIB }],

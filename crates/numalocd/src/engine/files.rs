@@ -13,11 +13,16 @@ use numaloc_host::{
     CachedFile, FileLook, NodeMemoryReader, Roots, cache_goal, check_page_size, topology,
 };
 use std::{
+    cell::Cell,
     collections::BTreeSet,
     path::Path,
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::Instant,
+    time::{Duration, Instant},
 };
+
+/// Longest look at the files of a job. A look takes as long as what is cached, so this is for files of which the kernel cannot tell that
+/// (before Linux 6.5: 14 s for each TiB of data).
+const LONGEST_LOOK: Duration = Duration::from_secs(600);
 
 /// Planned files, which are not kept open.
 #[derive(Debug)]
@@ -67,13 +72,14 @@ impl PlannedFiles {
     /// Looks at the files and plans their move.
     ///
     /// # Errors
-    /// As [`find`]; [`Refusal::Unavailable`] if it was cancelled.
+    /// As [`find`]; [`Refusal::Unavailable`] if it was cancelled, [`Refusal::HostCannot`] if the look takes too long.
     pub fn plan(roots: &Roots, order: &JobOrder) -> Result<(Self, Planned), Refusal> {
         check_page_size(roots)?;
         let topology = topology::topology(roots)?;
         let (options, goal) = cache_goal(roots, &topology, &order.options)?;
-        let stop = || order.control.cancel.load(Relaxed);
-        let paths = look(roots, &order.aim.files, &goal, &order.authority, &stop)?;
+        let paths = look_within(LONGEST_LOOK, &order.control, |stop| {
+            look(roots, &order.aim.files, &goal, &order.authority, stop)
+        })?;
         check(&paths)?;
         let run = Self { roots: roots.clone(), topology, options, goal, paths };
         let planned = run.planned();
@@ -129,9 +135,9 @@ impl PlannedFiles {
         let outcomes: Vec<FileOutcome> = run.carry_out(&planned);
         let elapsed = begin.elapsed();
         let names = paths.iter().map(|path| path.name.clone()).collect();
-        let stop = || control.cancel.load(Relaxed);
-        let after = look(roots, &names, goal, authority, &stop)
-            .inspect_err(|refusal| tracing::debug!(%refusal, "not looked at again"));
+        let after =
+            look_within(LONGEST_LOOK, control, |stop| look(roots, &names, goal, authority, stop));
+        let after = after.inspect_err(|refusal| tracing::debug!(%refusal, "not looked at again"));
         let after = after.ok();
         let mut all = FileOutcome::default();
         outcomes.iter().for_each(|outcome| all.add(outcome));
@@ -163,6 +169,35 @@ impl PlannedFiles {
         };
         Ok(Ended { outcome: Arc::new(outcome), members, trail: None })
     }
+}
+
+/// Carries out a look that ends after some time at the latest, or when the job is cancelled.
+///
+/// # Errors
+/// Those of the look; [`Refusal::HostCannot`] if it took longer than `longest`.
+fn look_within<T>(
+    longest: Duration,
+    control: &Control,
+    look: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
+    let begin = Instant::now();
+    let is_cancelled = || control.cancel.load(Relaxed);
+    let is_late = Cell::new(false);
+    let stop = || {
+        is_late.set(begin.elapsed() >= longest);
+        is_late.get() || is_cancelled()
+    };
+    look(&stop).map_err(|refusal| match refusal {
+        Refusal::Unavailable { .. } if is_late.get() && !is_cancelled() => {
+            let message = format!(
+                "the look at what is cached of the files has taken {} s: name fewer or smaller files; from Linux 6.5 on a look takes \
+                 only as long as what is cached",
+                longest.as_secs()
+            );
+            Refusal::HostCannot { message }
+        }
+        refusal => refusal,
+    })
 }
 
 /// Looks at the files that each path names.
@@ -350,6 +385,27 @@ mod tests {
         // Nothing is there at all.
         let paths = looked(&[&none], &Authority::All);
         assert!(matches!(check(&paths), Err(Refusal::TargetNotFound { .. })));
+    }
+
+    #[test]
+    fn a_look_ends_after_some_time_and_when_it_is_cancelled() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let names = [written(directory.path(), "a").display().to_string()].into();
+        let goal = CacheGoal::On("63".parse().expect("a node"));
+        let within = |longest, control: &Control| {
+            look_within(longest, control, |stop| {
+                look(&Roots::default(), &names, &goal, &Authority::All, stop)
+            })
+        };
+        let control = Control::default();
+        within(LONGEST_LOOK, &control).expect("in time");
+        let late = within(Duration::ZERO, &control).expect_err("late");
+        assert!(matches!(late, Refusal::HostCannot { .. }), "{late:?}");
+        control.cancel.store(true, Relaxed);
+        for longest in [LONGEST_LOOK, Duration::ZERO] {
+            let cancelled = within(longest, &control).expect_err("cancelled");
+            assert!(matches!(cancelled, Refusal::Unavailable { .. }), "{cancelled:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::{
     work::{Work, rest::Rests},
 };
 use numaloc_core::{CacheStop, HUGE, NodeId, NodeSet, PAGE, Supply, cache_move::destination};
-use numaloc_host::{CachedPiece, UsedFile, nodes_of, used_files};
+use numaloc_host::{CacheSearch, CachedPiece, UsedFile, nodes_of, used_files};
 use std::{collections::VecDeque, fs::File};
 
 /// How much of a file is mapped at once. Large folios of the page cache lie at multiples of their size in the file, so none of up to
@@ -34,6 +34,7 @@ struct Open {
     bytes: u64,
     /// How far it has been looked at, in bytes.
     offset: u64,
+    search: CacheSearch,
     /// Nodes that its users may have memory on.
     mems_allowed: NodeSet,
 }
@@ -80,8 +81,12 @@ impl Walk {
                 };
             }
             let Some(open) = &mut self.open else { continue };
-            let (offset, bytes) = (open.offset, (open.bytes - open.offset).min(PIECE));
-            open.offset += bytes;
+            let Some(offset) = open.search.next(&open.file, open.offset, open.bytes) else {
+                open.offset = open.bytes;
+                continue;
+            };
+            let bytes = (open.bytes - offset).min(PIECE);
+            open.offset = offset + bytes;
             let found = CachedPiece::look(&open.file, offset, bytes);
             let allowed = among.and(&open.mems_allowed);
             let Ok(piece) = found else {
@@ -120,7 +125,13 @@ impl Walk {
         while let Some(file) = files.pop_front() {
             if let Some((opened, bytes)) = file.open(work.roots) {
                 let mems_allowed = file.mems_allowed;
-                self.open = Some(Open { file: opened, bytes, offset: 0, mems_allowed });
+                self.open = Some(Open {
+                    file: opened,
+                    bytes,
+                    offset: 0,
+                    search: CacheSearch::new(false),
+                    mems_allowed,
+                });
                 return true;
             }
         }
