@@ -11,16 +11,19 @@ use crate::{
     limits::{allowance::Allowance, assignment::Assignment, lock, rooms::SharedRooms},
     pace::pacer::Pacer,
     pages::{move_index::MoveIndex, row::Row},
-    work::windows::{Window, Windows},
+    work::{
+        rest::Paced,
+        windows::{Window, Windows},
+    },
 };
 use numaloc_core::{CpuSet, Heat, Mappers, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
-use numaloc_host::{NodeMemoryReader, Roots, probe, wait};
+use numaloc_host::{NodeMemoryReader, Roots, probe};
 use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 /// Shared by all workers of a run.
@@ -70,6 +73,20 @@ pub fn targets(plan: &Plan) -> NodeSet {
     routes.fold(NodeSet::new(), |targets, more| targets.or(more))
 }
 
+impl Paced for Work<'_> {
+    fn pacer(&self) -> &Pacer<'_> {
+        &self.pacer
+    }
+
+    fn control(&self) -> &Control {
+        self.control
+    }
+
+    fn stop(&self) -> Option<Reason> {
+        Work::stop(self)
+    }
+}
+
 impl<'a> Work<'a> {
     /// Begins at the plan's first window, in address order.
     pub fn new(run: Assignment<'a>) -> Self {
@@ -77,7 +94,9 @@ impl<'a> Work<'a> {
         let targets = targets(plan);
         let cpus = |node: &Node| targets.contains(node.id).then(|| (node.id, node.cpus.clone()));
         let nodes = topology.nodes().filter_map(cpus).collect();
-        let pacer = Pacer::new(roots, plan, survey, nodes, limits, control);
+        let pids: Vec<i32> = survey.spaces.iter().map(|space| space.pid()).collect();
+        let pace = plan.options.pacing.pace();
+        let pacer = Pacer::new(roots, &pace, &pids, nodes, limits, control);
         let rooms = limits.rooms.clone().unwrap_or_default();
         let asked = plan.options.pacing.workers;
         let most_workers = plan.options.pacing.pace().most_workers;
@@ -168,11 +187,6 @@ impl<'a> Work<'a> {
     pub fn release(&self, claimed: u64, moved: u64) {
         self.claimed_bytes.fetch_add(moved, Ordering::Relaxed);
         self.claimed_bytes.fetch_sub(claimed, Ordering::Relaxed);
-    }
-
-    /// Waits for `pause`, or until the run must stop.
-    pub fn wait(&self, pause: Duration) {
-        wait(pause, &|| self.stop().is_some());
     }
 
     fn ratio_is_reached(&self) -> bool {

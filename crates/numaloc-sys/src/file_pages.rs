@@ -80,9 +80,25 @@ impl FilePages {
     /// # Errors
     /// Those of mincore(2): EAGAIN and ENOMEM.
     pub fn resident(&self) -> io::Result<Vec<bool>> {
-        let mut pages = vec![0u8; self.len()];
-        // SAFETY: the addresses are this mapping's own, and the kernel writes one byte for each of its pages into a Vec of as many.
-        let result = unsafe { libc::mincore(self.start.as_ptr(), self.bytes, pages.as_mut_ptr()) };
+        self.resident_of(0..self.len())
+    }
+
+    /// The same for these pages.
+    ///
+    /// # Errors
+    /// As [`FilePages::resident`].
+    ///
+    /// # Panics
+    /// If the range goes beyond the pages.
+    pub fn resident_of(&self, range: Range<usize>) -> io::Result<Vec<bool>> {
+        assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {}", self.len());
+        let mut pages = vec![0u8; range.len()];
+        // SAFETY: the range lies in this mapping, as checked above, and the kernel writes one byte for each of its pages into a Vec of
+        // as many.
+        let result = unsafe {
+            let start = self.start.as_ptr().byte_add(range.start * PAGE);
+            libc::mincore(start, range.len() * PAGE, pages.as_mut_ptr().cast())
+        };
         if result != 0 {
             return Err(io::Error::last_os_error());
         }

@@ -95,6 +95,11 @@ impl FilePlan {
         plan
     }
 
+    /// The nodes that some of it may be on.
+    pub fn nodes(&self) -> NodeSet {
+        self.goal.nodes()
+    }
+
     /// The nodes that a piece may be on.
     pub fn nodes_of(&self, piece: u64) -> NodeSet {
         match &self.goal {

@@ -11,8 +11,8 @@ use crate::{
     },
     pages::folio::Class,
 };
-use numaloc_core::{CallStats, CpuSet, NodeId, Pace, Plan};
-use numaloc_host::{Migrations, Roots, Survey, migrations};
+use numaloc_core::{CallStats, CpuSet, NodeId, Pace};
+use numaloc_host::{Migrations, Roots, migrations};
 use std::{
     sync::{
         Arc, Mutex, TryLockError,
@@ -52,31 +52,30 @@ struct Brakes {
 }
 
 impl<'a> Pacer<'a> {
-    /// Begins at full pace, with a low guess of the machine's speed. `nodes`: the target nodes with their CPUs.
+    /// Begins at full pace, with a low guess of the machine's speed. `pids`: the processes whose pressure is watched; if there are none,
+    /// that of the whole host. `nodes`: the target nodes with their CPUs.
     pub fn new(
         roots: &'a Roots,
-        plan: &Plan,
-        survey: &Survey,
+        pace: &Pace,
+        pids: &[i32],
         nodes: Vec<(NodeId, CpuSet)>,
         limits: &RunLimits,
         control: &'a Control,
     ) -> Self {
-        let pace = plan.options.pacing.pace();
         let own = limits.rate_bytes_per_second.map(|rate| Arc::new(SharedRate::new(rate)));
         let rates: Vec<_> = own.into_iter().chain(limits.shared_rate.clone()).collect();
         let most_bytes = rates
             .iter()
             .map(|rate| rate.batch_bytes())
             .fold(limits.batch_bytes.unwrap_or(pace.batch_bytes), u64::min);
-        let pids: Vec<i32> = survey.spaces.iter().map(|space| space.pid()).collect();
-        let watch = pace.guard.map(|bounds| RunWatch::new(roots, &pids, nodes, bounds));
+        let watch = pace.guard.map(|bounds| RunWatch::new(roots, pids, nodes, bounds));
         tracing::debug!(most_bytes, ?pace, "pace");
         let splits = pace.waits_for_huge_pages.then(Splits::new);
         Self {
             control,
-            duty: duty(limits, &pace),
+            duty: duty(limits, pace),
             most_bytes,
-            stall: Mutex::new(Stall::paced(&pace, most_bytes)),
+            stall: Mutex::new(Stall::paced(pace, most_bytes)),
             rates,
             drops: pace.drop_bytes_per_second.map(SharedRate::new),
             brakes: Mutex::new(Brakes { watch, splits }),

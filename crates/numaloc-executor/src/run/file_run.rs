@@ -3,24 +3,32 @@
 //! A piece is looked at again just before it moves, and once more afterwards: what a call reports is not taken for where a page is. What was
 //! dropped or read since the plan is not part of the account.
 
+mod cut;
+mod work;
+
+use self::{
+    cut::{cut, cut_length},
+    work::FileWork,
+};
 use crate::{
     Control, RunLimits,
     call::{
         page_status::{CallStatuses, PageStatus},
-        pagelist::cut,
+        pagelist,
     },
-    limits::rate::SharedRate,
-    pace::{duty::Duty, stall::Stall},
+    limits::rooms::{Reservation, Room},
     pages::{cached::CacheCalls, folio::Class},
+    work::rest::{Paced as _, Rests},
 };
 use numaloc_core::{
     Account, CacheGoal, CallStats, FileCache, FilePlan, Flows, NodeId, NodeSet, Options, PAGE,
     Reason, Supply, Topology, cache_move::destination, file_cache::PIECE,
 };
 use numaloc_host::{
-    CachedFile, CachedPiece, FileId, LookedFile, NodeMemoryReader, Roots, nodes_of, wait,
+    CachedFile, CachedPiece, FileId, LookedFile, NodeMemoryReader, Roots, nodes_of,
 };
 use std::{
+    collections::VecDeque,
     fmt,
     path::PathBuf,
     sync::atomic::Ordering::Relaxed,
@@ -104,42 +112,44 @@ impl FileOutcome {
 }
 
 impl FileRun<'_> {
+    /// Bytes that a node can take while its high watermark and reserve stay free.
+    fn free(&self, node: NodeId) -> u64 {
+        let memory = self.memory.read_for(node, Supply::BASE);
+        memory
+            .map_or(0, |memory| memory.room(Supply::BASE, self.options.reserve(memory.total_bytes)))
+    }
+
     /// Carries the plans out, one file after the other. The result is that of all files of each of the groups.
     pub fn carry_out(&self, groups: &[&[PlannedFile]]) -> Vec<FileOutcome> {
-        let rate = self.limits.rate_bytes_per_second.map(SharedRate::new);
-        let deadline = self.limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let pace = self.options.pacing.pace();
+        let planned = groups.iter().flat_map(|files| files.iter());
+        let targets = planned.fold(NodeSet::new(), |all, file| all.or(&file.plan.nodes()));
+        let work = FileWork::new(self, &targets);
         let mut worker = Worker {
             run: *self,
-            rate,
-            deadline,
-            stall: Stall::paced(&pace, self.limits.batch_bytes.unwrap_or(pace.batch_bytes)),
-            duty: Duty::default(),
-            since: Instant::now(),
+            work: &work,
+            rests: Rests::new(&work),
             calls: CacheCalls::default(),
         };
         let group = |files: &&[PlannedFile]| {
-            let mut sum = FileOutcome::default();
+            let (mut sum, before) = (FileOutcome::default(), worker.rests.stats());
             files.iter().for_each(|file| sum.add(&worker.file(file)));
+            let after = worker.rests.stats();
+            sum.calls.rested += after.rested - before.rested;
+            sum.calls.held_back += after.held_back - before.held_back;
             sum
         };
-        groups.iter().map(group).collect()
+        work.pacer.while_at_work(|| groups.iter().map(group).collect())
     }
 }
 
 struct Worker<'a> {
     run: FileRun<'a>,
-    rate: Option<SharedRate>,
-    /// How much a call may hold.
-    stall: Stall,
-    deadline: Option<Instant>,
-    duty: Duty,
-    /// From when on time has not been counted as work yet.
-    since: Instant,
+    work: &'a FileWork<'a>,
+    rests: Rests<'a>,
     calls: CacheCalls,
 }
 
-impl Worker<'_> {
+impl<'a> Worker<'a> {
     fn file(&mut self, planned: &PlannedFile) -> FileOutcome {
         let mut outcome = FileOutcome::default();
         let file = CachedFile::open(self.run.roots, &planned.path);
@@ -150,7 +160,7 @@ impl Worker<'_> {
         let mut pieces = pieces.filter(|(_, bytes)| *bytes > 0).peekable();
         while pieces.peek().is_some() {
             // As much as a call may hold, and one piece at least.
-            let most = self.stall.bytes(CLASS).max(PIECE);
+            let most = self.work.pacer.batch_bytes(CLASS).max(PIECE);
             let (mut span, mut bytes) = (Vec::new(), 0);
             while let Some(piece) =
                 pieces.next_if(|piece| span.len() < PIECES && bytes + piece.1 <= most)
@@ -160,7 +170,7 @@ impl Worker<'_> {
             }
             self.span(file.as_ref(), &span, &planned.plan, &mut outcome);
             self.run.control.settled_bytes.fetch_add(bytes, Relaxed);
-            self.rest(&mut outcome.calls);
+            self.rests.rest();
         }
         outcome
     }
@@ -175,9 +185,9 @@ impl Worker<'_> {
     ) {
         // The mappings have to last until their pages have moved.
         let mut mapped: Vec<CachedPiece> = Vec::new();
-        let mut groups: Vec<(NodeId, NodeSet, Vec<u64>)> = Vec::new();
+        let mut groups: Vec<(NodeId, NodeSet, VecDeque<Vec<u64>>)> = Vec::new();
         for &(number, expected) in span {
-            let piece = match self.stop() {
+            let piece = match self.work.stop() {
                 Some(reason) => Err(reason),
                 None => file.and_then(|file| file.piece(number).ok()).ok_or(Reason::Unreadable),
             };
@@ -193,77 +203,119 @@ impl Worker<'_> {
             for (from, addresses) in piece.elsewhere(&nodes) {
                 outcome.account.found(addresses.len() as u64 * PAGE);
                 match groups.iter_mut().find(|group| group.0 == from && group.1 == nodes) {
-                    Some((.., all)) => all.extend(addresses),
-                    None => groups.push((from, nodes.clone(), addresses)),
+                    Some((.., all)) => all.push_back(addresses),
+                    None => groups.push((from, nodes.clone(), [addresses].into())),
                 }
             }
             mapped.push(piece);
         }
         for (from, nodes, addresses) in groups {
-            self.group(from, &nodes, &addresses, outcome);
+            self.group(&Group { from, nodes, mapped: &mapped }, addresses, outcome);
         }
     }
 
-    /// Moves pages of one node to any of `nodes`: as many at once as a call may hold and a node has room for.
+    /// Moves pages of some pieces: as many at once as a call may hold and a node has room for.
     fn group(
         &mut self,
-        from: NodeId,
-        nodes: &NodeSet,
-        addresses: &[u64],
+        group: &Group<'_>,
+        mut pieces: VecDeque<Vec<u64>>,
         outcome: &mut FileOutcome,
     ) {
-        let mut rest = addresses;
-        while !rest.is_empty() {
-            let among = nodes.minus(&self.calls.refused);
-            let most = self.stall.bytes(CLASS).min(self.rate_bytes()) / PAGE;
-            let mut count = rest.len().min(most.max(1) as usize);
-            let mut to = self.destination(from, &among, count);
-            while to.is_none() && count as u64 * PAGE > PIECE {
-                count /= 2;
-                to = self.destination(from, &among, count);
-            }
-            let reason = match (self.stop(), among.is_empty()) {
-                (Some(reason), _) => reason,
-                (None, true) => Reason::NotAllowed,
-                (None, false) => Reason::NoMemory,
-            };
-            let Some(to) = to.filter(|_| self.stop().is_none()) else {
+        while let Some(first) = pieces.front() {
+            let among = group.nodes.minus(&self.calls.refused);
+            let first = first.len();
+            let most = (self.work.pacer.batch_bytes(CLASS) / PAGE).max(1) as usize;
+            let all = cut_length(pieces.iter().map(Vec::len), most);
+            let granted = self.room(group.from, &among, all, first);
+            let Some((room, to)) = granted.filter(|_| self.work.stop().is_none()) else {
+                let reason = match (self.work.stop(), among.is_empty()) {
+                    (Some(reason), _) => reason,
+                    (None, true) => Reason::NotAllowed,
+                    (None, false) => Reason::NoMemory,
+                };
+                let rest: Vec<u64> = pieces.into_iter().flatten().collect();
                 // A large folio moves whole, so some may have come along with those before them.
-                let left = self.settle(from, rest, |on| nodes.contains(on), outcome);
+                let left = self.settle(group, rest, |on| group.nodes.contains(on), outcome);
                 outcome.account.left(reason, left.len() as u64 * PAGE);
                 return;
             };
-            let (now, later) = rest.split_at(count);
-            self.carry((from, to), now.to_vec(), outcome);
-            rest = later;
-            if !rest.is_empty() {
-                self.rest(&mut outcome.calls);
+            let room_pages = (room.bytes / PAGE) as usize;
+            let count = cut_length(pieces.iter().map(Vec::len), room_pages);
+            let now = cut(&mut pieces, count);
+            self.carry(group, to, now.addresses, outcome);
+            drop(room);
+            if now.is_within_piece
+                && let Some(rest) = pieces.pop_front()
+            {
+                let left = self.settle(group, rest, |on| group.nodes.contains(on), outcome);
+                pieces.extend(Some(left).filter(|left| !left.is_empty()));
+                pieces.rotate_right(usize::from(!pieces.is_empty()));
+            }
+            if !pieces.is_empty() {
+                self.rests.rest();
+            }
+        }
+    }
+
+    /// Reserves room for `all` pages on one of the nodes, or for fewer: at least for those of the `first` piece, or of 2 MiB. Waits for
+    /// runs that share the room.
+    fn room(
+        &mut self,
+        from: NodeId,
+        among: &NodeSet,
+        all: usize,
+        first: usize,
+    ) -> Option<(Reservation<'a>, NodeId)> {
+        let work = self.work;
+        let least = all.min(first.min(PIECE as usize / PAGE as usize));
+        loop {
+            let mut count = all;
+            let mut to = self.destination(from, among, count);
+            while to.is_none() && count > least {
+                count = (count / 2).max(least);
+                to = self.destination(from, among, count);
+            }
+            let to = to?;
+            let pages = |count: usize| count as u64 * PAGE;
+            let free = || self.run.free(to);
+            match work.rooms.take((to, None), pages(count), pages(least), true, free) {
+                Room::Granted(room) => return Some((room, to)),
+                Room::Unsettled if work.stop().is_none() => self.rests.await_others(),
+                Room::Unsettled | Room::None => return None,
             }
         }
     }
 
     fn destination(&self, from: NodeId, among: &NodeSet, pages: usize) -> Option<NodeId> {
-        destination(self.run.topology, from, among, pages as u64 * PAGE, |to| self.room(to))
+        let free = |to| self.run.free(to);
+        destination(self.run.topology, from, among, pages as u64 * PAGE, free)
     }
 
-    /// Moves pages from a node to a node, with a few tries.
+    /// Moves pages to a node, with a few tries.
     fn carry(
         &mut self,
-        (from, to): (NodeId, NodeId),
+        group: &Group<'_>,
+        to: NodeId,
         mut addresses: Vec<u64>,
         outcome: &mut FileOutcome,
     ) {
         let mut reason = Reason::Busy;
         for attempt in 0..self.run.limits.attempts {
             if attempt > 0 {
-                self.wait(PAUSE * (1 << (attempt - 1)), &mut outcome.calls);
+                self.rests.pause(PAUSE * (1 << (attempt - 1)));
             }
-            if let Some(stop) = self.stop() {
+            if let Some(stop) = self.work.stop() {
                 reason = stop;
                 break;
             }
-            reason = self.call(&addresses, to, attempt > 0, &mut outcome.calls);
-            addresses = self.settle(from, &addresses, |on| on == to, outcome);
+            reason = match self.call(&addresses, to, attempt > 0, &mut outcome.calls) {
+                Ok(reason) => reason,
+                Err(stop) => {
+                    reason = stop;
+                    break;
+                }
+            };
+            addresses = self.settle(group, addresses, |on| on == to, outcome);
             if addresses.is_empty() {
                 return;
             }
@@ -271,115 +323,81 @@ impl Worker<'_> {
         outcome.account.left(reason, addresses.len() as u64 * PAGE);
     }
 
-    /// Counts pages that are where they belong as moved from a node, and returns the others. A page that cannot be seen any more has
-    /// not arrived.
+    /// Counts pages that are where they belong as moved and those that are no longer cached as vanished, and returns the others.
     fn settle(
         &self,
-        from: NodeId,
-        addresses: &[u64],
+        group: &Group<'_>,
+        addresses: Vec<u64>,
         is_there: impl Fn(NodeId) -> bool,
         outcome: &mut FileOutcome,
     ) -> Vec<u64> {
-        let on = nodes_of(addresses).unwrap_or_else(|_| vec![None; addresses.len()]);
-        let mut left = Vec::new();
-        for (&address, on) in addresses.iter().zip(on) {
-            let Some(to) = on.filter(|&on| is_there(on)) else {
-                left.push(address);
-                continue;
-            };
-            outcome.account.moved(PAGE);
-            *outcome.flows.entry((from, to)).or_default() += PAGE;
+        let on = nodes_of(&addresses).unwrap_or_else(|_| vec![None; addresses.len()]);
+        let (mut left, mut moved_bytes) = (Vec::new(), 0);
+        for (address, on) in addresses.into_iter().zip(on) {
+            match on {
+                Some(to) if is_there(to) => {
+                    moved_bytes += PAGE;
+                    *outcome.flows.entry((group.from, to)).or_default() += PAGE;
+                }
+                None if group.is_gone(address) => outcome.account.vanished(PAGE),
+                _ => left.push(address),
+            }
         }
-        let moved = (addresses.len() - left.len()) as u64 * PAGE;
-        self.run.control.moved_bytes.fetch_add(moved, Relaxed);
+        outcome.account.moved(moved_bytes);
+        self.run.control.moved_bytes.fetch_add(moved_bytes, Relaxed);
         left
     }
 
-    /// Passes pages to one call. Returns why those stay that do.
+    /// Passes pages to one call, once the rates allow it. Returns why those stay that do.
+    ///
+    /// # Errors
+    /// Why no call may be made any more.
     fn call(
         &mut self,
         addresses: &[u64],
         to: NodeId,
         again: bool,
         stats: &mut CallStats,
-    ) -> Reason {
+    ) -> Result<Reason, Reason> {
         let bytes = addresses.len() as u64 * PAGE;
-        self.pay(bytes, stats);
+        self.rests.pay(bytes);
+        if let Some(stop) = self.work.stop() {
+            return Err(stop);
+        }
         let pace = self.run.options.pacing.pace();
-        let cut = cut(addresses, pace.pagelist_bytes);
+        let cut = pagelist::cut(addresses, pace.pagelist_bytes);
         let begin = Instant::now();
         let result = self.calls.call(&cut, to);
         let elapsed = begin.elapsed();
-        self.stall.learn(CLASS, bytes, elapsed);
+        let is_long = self.work.pacer.learn(CLASS, bytes, elapsed);
         stats.record(addresses.len() as u64, elapsed);
-        stats.over_stall += u64::from(elapsed > pace.max_stall);
+        stats.over_stall += u64::from(is_long);
         stats.retried_addresses += if again { addresses.len() as u64 } else { 0 };
-        match result.map(CallStatuses::new) {
+        Ok(match result.map(CallStatuses::new) {
             Ok(statuses) => {
                 let reason = |index| reason_of(statuses.get(index));
                 (0..cut.len()).find_map(reason).unwrap_or(Reason::Busy)
             }
             Err(_) if self.calls.refused.contains(to) => Reason::NotAllowed,
             Err(_) => Reason::Busy,
-        }
-    }
-
-    /// Most bytes of a call within the rate.
-    fn rate_bytes(&self) -> u64 {
-        self.rate.as_ref().map_or(u64::MAX, SharedRate::batch_bytes)
-    }
-
-    /// Why the run has to stop, if so.
-    fn stop(&self) -> Option<Reason> {
-        if self.run.control.cancel.load(Relaxed) {
-            return Some(Reason::Cancelled);
-        }
-        self.deadline.filter(|deadline| Instant::now() >= *deadline).map(|_| Reason::OutOfTime)
-    }
-
-    /// Bytes that a node can take while its high watermark and reserve stay free.
-    fn room(&self, node: NodeId) -> u64 {
-        let memory = self.run.memory.read_for(node, Supply::BASE);
-        memory.map_or(0, |memory| {
-            memory.room(Supply::BASE, self.run.options.reserve(memory.total_bytes))
         })
     }
+}
 
-    /// Waits until the rate allows `bytes`.
-    fn pay(&mut self, bytes: u64, stats: &mut CallStats) {
-        let pause = self.rate.as_ref().map_or(Duration::ZERO, |rate| rate.take(bytes));
-        if !pause.is_zero() {
-            stats.held_back += pause;
-            self.wait(pause, &mut CallStats::default());
-        }
-    }
+/// Pages that go to the same nodes.
+struct Group<'a> {
+    /// The node that they were on.
+    from: NodeId,
+    /// The nodes that they may be on.
+    nodes: NodeSet,
+    /// The pieces that they are of.
+    mapped: &'a [CachedPiece],
+}
 
-    /// Rests for the work since the last rest.
-    fn rest(&mut self, stats: &mut CallStats) {
-        self.duty.worked(self.since.elapsed());
-        self.since = Instant::now();
-        let rest = self.duty.rest(self.share());
-        if !rest.is_zero() {
-            self.wait(rest, stats);
-        }
-    }
-
-    /// Waits, or until the run must stop.
-    fn wait(&mut self, pause: Duration, stats: &mut CallStats) {
-        self.duty.worked(self.since.elapsed());
-        let begin = Instant::now();
-        wait(pause, &|| self.stop().is_some());
-        self.since = Instant::now();
-        let waited = self.since - begin;
-        stats.rested += waited;
-        let share = self.share();
-        self.duty.rested(waited, share);
-    }
-
-    /// The share of the time for work.
-    fn share(&self) -> f64 {
-        let pace = self.run.options.pacing.pace();
-        f64::from(self.run.limits.duty_percent.unwrap_or(pace.duty_percent)) / 100.0
+impl Group<'_> {
+    /// Whether a page is no longer in the page cache.
+    fn is_gone(&self, address: u64) -> bool {
+        self.mapped.iter().find_map(|piece| piece.is_gone(address)).unwrap_or(false)
     }
 }
 
@@ -395,53 +413,4 @@ fn reason_of(status: PageStatus) -> Option<Reason> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use numaloc_core::{Node, NodeMemory};
-    use std::{fs, io::Write, path::Path};
-
-    /// A file in memory, and the plan to move all of it from the node that it is on to one that is not there.
-    fn planned(directory: &Path) -> (PlannedFile, u64) {
-        let path = directory.join("file");
-        fs::File::create(&path).unwrap().write_all(&vec![7; 3 << 20]).unwrap();
-        let file = CachedFile::open(&Roots::default(), &path).expect("tmpfs");
-        let cache = file.look(&|| false, &mut |_| {}).expect("it can be mapped");
-        let plan = FilePlan::new(&CacheGoal::On("63".parse().unwrap()), &cache);
-        let bytes = plan.bytes_to_move;
-        (PlannedFile { path, id: file.id(), cache, plan }, bytes)
-    }
-
-    fn outcome(admitted: bool, change: impl FnOnce(&Control, &mut RunLimits)) -> FileOutcome {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let (file, bytes) = planned(directory.path());
-        assert_eq!(bytes, 3 << 20);
-        let node =
-            |id| Node { id: NodeId(id), cpus: "0".parse().unwrap(), memory: NodeMemory::default() };
-        let topology = Topology::new([node(0), node(63)], []);
-        let (control, mut limits) = (Control::default(), RunLimits::default());
-        change(&control, &mut limits);
-        let memory = NodeMemoryReader::new(&Roots::default()).expect("this host has nodes");
-        let options = Options::default();
-        let (limits, control) = (&limits, &control);
-        let (roots, topology) = (&Roots::default(), &topology);
-        let (memory, options) = (&memory, &options);
-        let run =
-            FileRun { roots, topology, memory, options, limits, control, admits: &|_| admitted };
-        let outcome = run.carry_out(&[&[file]]).remove(0);
-        assert!(outcome.account.closes(), "{outcome:?}");
-        assert_eq!(control.settled_bytes.load(Relaxed), bytes);
-        outcome
-    }
-
-    #[test]
-    fn the_account_closes_whatever_keeps_pages() {
-        let full = outcome(true, |_, _| {});
-        assert_eq!(full.account.left_for(Reason::NoMemory), 3 << 20, "{full:?}");
-        let others = outcome(false, |_, _| {});
-        assert_eq!(others.account.left_for(Reason::Unreadable), 3 << 20);
-        let cancelled = outcome(true, |control, _| control.cancel.store(true, Relaxed));
-        assert_eq!(cancelled.account.left_for(Reason::Cancelled), 3 << 20);
-        let late = outcome(true, |_, limits| limits.timeout = Some(Duration::ZERO));
-        assert_eq!(late.account.left_for(Reason::OutOfTime), 3 << 20);
-    }
-}
+mod tests;

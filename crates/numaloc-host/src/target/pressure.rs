@@ -46,9 +46,12 @@ pub struct Pressure {
 
 impl Pressure {
     /// The pressure files for `pids`: those of their cgroups, at most `most` files. The file of the whole host stands
-    /// for cgroups that the kernel does not account for (cgroup v1, cgroup.pressure off, the root cgroup). Empty if the
-    /// kernel accounts for nothing.
+    /// for cgroups that the kernel does not account for (cgroup v1, cgroup.pressure off, the root cgroup), and where there are no
+    /// `pids`. Empty if the kernel accounts for nothing.
     pub fn of(roots: &Roots, pids: &[i32], resource: Resource, most: usize) -> Vec<Self> {
+        if pids.is_empty() {
+            return Self::open(roots, None, resource).into_iter().collect();
+        }
         let mut files: Vec<Self> = Vec::new();
         let mut known = HashSet::new();
         for &pid in pids {

@@ -205,7 +205,7 @@ fn unread(path: &Path, source: io::Error) -> Error {
 pub struct CachedPiece {
     /// Addresses of the pages, with the node that each was on.
     pages: Vec<(u64, NodeId)>,
-    _mapping: Option<FilePages>,
+    mapping: Option<FilePages>,
 }
 
 impl CachedPiece {
@@ -216,7 +216,7 @@ impl CachedPiece {
     /// The file cannot be mapped, or no longer.
     pub fn look(file: &File, offset: u64, bytes: u64) -> io::Result<Self> {
         if bytes == 0 {
-            return Ok(Self { pages: Vec::new(), _mapping: None });
+            return Ok(Self { pages: Vec::new(), mapping: None });
         }
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         let mapping = FilePages::map(file, offset, length)?;
@@ -229,7 +229,7 @@ impl CachedPiece {
         }
         let on = nodes_of(&addresses)?;
         let pages = addresses.into_iter().zip(on).filter_map(|(address, on)| Some((address, on?)));
-        Ok(Self { pages: pages.collect(), _mapping: Some(mapping) })
+        Ok(Self { pages: pages.collect(), mapping: Some(mapping) })
     }
 
     /// How much of the piece is on each node, in bytes.
@@ -244,6 +244,20 @@ impl CachedPiece {
     /// Addresses of the pages, in ascending order.
     pub fn addresses(&self) -> Vec<u64> {
         self.pages.iter().map(|(address, _)| *address).collect()
+    }
+
+    /// Whether the page at an address of this piece is no longer in the page cache: it was truncated or dropped. A page that is
+    /// there but has lost its address gets it again, for example one of a huge page that was split (mm/huge_memory.c,
+    /// `__split_huge_pmd_locked`). `None` for an address outside of this piece.
+    pub fn is_gone(&self, address: u64) -> Option<bool> {
+        let mapping = self.mapping.as_ref()?;
+        let page = (address.checked_sub(mapping.address())? / PAGE) as usize;
+        if page >= mapping.len() {
+            return None;
+        }
+        let resident = mapping.resident_of(page..page + 1).map_or(true, |pages| pages[0]);
+        // A large folio may stay in memory beyond the end of its file, where nothing can be mapped.
+        Some(!resident || mapping.populate(page..page + 1).is_err())
     }
 
     /// Addresses of the pages on a node.
@@ -373,6 +387,20 @@ mod tests {
         assert_eq!(last.elsewhere(&last.nodes().into_keys().collect()), BTreeMap::new());
         assert_eq!(last.elsewhere(&NodeSet::new())[&node], last.on(node));
         assert!(matches!(file.look(&|| true, &mut |_| {}), Err(Error::Stopped)));
+    }
+
+    #[test]
+    fn pages_that_were_cut_off_are_gone() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let path = directory.path().join("file");
+        written(&path, 8);
+        let piece = CachedFile::open(&Roots::default(), &path).expect("tmpfs").piece(0);
+        let piece = piece.expect("it can be mapped");
+        File::options().write(true).open(&path).and_then(|file| file.set_len(2 * PAGE)).unwrap();
+        let gone: Vec<_> = piece.addresses().into_iter().map(|page| piece.is_gone(page)).collect();
+        assert_eq!(gone[..2], [Some(false); 2]);
+        assert_eq!(gone[2..], [Some(true); 6]);
+        assert_eq!(piece.is_gone(0), None);
     }
 
     #[test]

@@ -213,6 +213,7 @@ fn moved(
         after,
         found_bytes: account.found_bytes(),
         moved_bytes: account.moved_bytes(),
+        vanished_bytes: account.vanished_bytes(),
         left: left.collect(),
         flows: flows.iter().map(flow).collect(),
         elapsed_seconds: elapsed.as_secs_f64(),

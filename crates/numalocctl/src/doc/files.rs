@@ -45,6 +45,8 @@ pub struct FilesMovedDoc {
     /// What was on other nodes than it belongs on when the run came to it.
     pub found_bytes: u64,
     pub moved_bytes: u64,
+    /// What was truncated or dropped meanwhile.
+    pub vanished_bytes: u64,
     /// What has not moved, by reason.
     pub left: Vec<LeftBytesDoc>,
     /// What moved, from node to node.

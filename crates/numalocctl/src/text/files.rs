@@ -80,6 +80,9 @@ pub fn files_moved(document: &FilesMovedDoc, view: View) -> String {
         let (from, to) = (flow.from_node, flow.to_node);
         let _ = writeln!(text, "  {} from node {from} to node {to}", size(flow.bytes));
     }
+    if document.vanished_bytes > 0 {
+        let _ = writeln!(text, "vanished: {}", size(document.vanished_bytes));
+    }
     for left in &document.left {
         let reason = Reason::ALL.into_iter().find(|reason| reason.name() == left.reason);
         let why = reason.map_or_else(|| left.reason.to_owned(), |reason| reason.to_string());
@@ -136,7 +139,8 @@ mod tests {
             after: Some(document(None)),
             found_bytes: 600 * MIB,
             moved_bytes: 512 * MIB,
-            left: vec![LeftBytesDoc { reason: Reason::Busy.name(), bytes: 88 * MIB }],
+            vanished_bytes: 8 * MIB,
+            left: vec![LeftBytesDoc { reason: Reason::Busy.name(), bytes: 80 * MIB }],
             flows: vec![FlowDoc { from_node: 8, to_node: 0, bytes: 512 * MIB }],
             elapsed_seconds: 0.4,
             calls: 256,

@@ -1,0 +1,54 @@
+//! What holds a run over files back: its own rate and that of all runs, pressure, and the room that other runs take.
+
+use crate::{
+    Control, limits::rooms::SharedRooms, pace::pacer::Pacer, run::file_run::FileRun,
+    work::rest::Paced,
+};
+use numaloc_core::{NodeSet, Reason};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
+
+/// The limits of a run over files.
+#[derive(Debug)]
+pub struct FileWork<'a> {
+    control: &'a Control,
+    /// Decides how fast the run may go. Files have no processes, so the pressure of the whole host is watched.
+    pub pacer: Pacer<'a>,
+    /// Room on the nodes, as far as it is taken.
+    pub rooms: Arc<SharedRooms>,
+    deadline: Option<Instant>,
+}
+
+impl<'a> FileWork<'a> {
+    /// Begins a run that moves to nodes of `targets`.
+    pub fn new(run: &FileRun<'a>, targets: &NodeSet) -> Self {
+        let FileRun { roots, topology, options, limits, control, .. } = *run;
+        let nodes = topology.nodes().filter(|node| targets.contains(node.id));
+        let nodes = nodes.map(|node| (node.id, node.cpus.clone())).collect();
+        Self {
+            control,
+            pacer: Pacer::new(roots, &options.pacing.pace(), &[], nodes, limits, control),
+            rooms: limits.rooms.clone().unwrap_or_default(),
+            deadline: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+        }
+    }
+}
+
+impl Paced for FileWork<'_> {
+    fn pacer(&self) -> &Pacer<'_> {
+        &self.pacer
+    }
+
+    fn control(&self) -> &Control {
+        self.control
+    }
+
+    fn stop(&self) -> Option<Reason> {
+        if self.control.cancel.load(Relaxed) {
+            return Some(Reason::Cancelled);
+        }
+        self.deadline.filter(|deadline| Instant::now() >= *deadline).map(|_| Reason::OutOfTime)
+    }
+}
