@@ -33,6 +33,8 @@ pub fn spinners(count: usize, place: impl FnOnce(Layout) -> Layout) -> Vec<App> 
 pub struct Layout {
     pub cpu_nodes: Option<String>,
     pub mem_node: u32,
+    /// Its memory comes from wherever the kernel takes it by default, instead of `mem_node`.
+    pub is_fresh: bool,
     /// Nodes that memory comes from in turn, instead of `mem_node`, and whether the host's weights count.
     pub interleave: Option<(String, bool)>,
     pub copy_node: Option<u32>,
@@ -52,6 +54,7 @@ impl Layout {
         Self {
             cpu_nodes: Some("0".into()),
             mem_node: 1,
+            is_fresh: false,
             interleave: None,
             copy_node: None,
             load: "write",
@@ -70,6 +73,11 @@ impl Layout {
     /// Has its memory on this node.
     pub fn memory_on(mut self, node: u32) -> Self {
         self.mem_node = node;
+        self
+    }
+    /// Has its memory where the kernel puts it by default.
+    pub fn fresh(mut self) -> Self {
+        self.is_fresh = true;
         self
     }
     /// Has its memory on these nodes in turn, with the host's weights if `weighted`.
@@ -128,6 +136,7 @@ impl Layout {
                 command.args(["--interleave", nodes]);
                 command.args(weighted.then_some("--weighted"));
             }
+            None if self.is_fresh => {}
             None => {
                 command.args(["--mem-node", &self.mem_node.to_string()]);
             }

@@ -1,6 +1,7 @@
 //! What a host has: nodes and their memory, CPUs, processes with their threads.
 
 pub mod ids;
+pub mod local;
 pub mod process;
 pub mod protection;
 pub mod room;

@@ -45,7 +45,7 @@ use std::{
 pub enum Skip {
     /// Its local nodes are all nodes that have memory: there is no remote node.
     NoTargetNode,
-    /// It has no online CPU, or no node with CPUs has memory.
+    /// It has no online CPU.
     NoLocalMemory,
     /// Its memory is to be on several nodes, and its CPUs are on one.
     OneNode,

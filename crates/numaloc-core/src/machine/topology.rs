@@ -191,25 +191,9 @@ impl Topology {
     pub fn tier(&self, id: NodeId) -> Option<u32> {
         self.tiers.get(&id).copied()
     }
-    /// Memory-only nodes of another memory tier than the nodes with CPUs: CXL, persistent memory, a GPU's memory. If
-    /// the kernel gives a node no tier, or knows no tiers besides those of the CPUs (6.1 puts all nodes that no driver
-    /// has named into one tier), a memory-only node counts as one if it is farther from all CPUs than a CPU's own node. A node
-    /// that has CPUs, all offline, is not memory-only.
-    pub fn other_tiers(&self) -> NodeSet {
-        let (with_cpus, bare): (Vec<&Node>, Vec<&Node>) =
-            self.nodes().partition(|node| !node.cpus.is_empty());
-        let tiers_of_cpus: Vec<u32> =
-            with_cpus.iter().filter_map(|node| self.tier(node.id)).collect();
-        let are_told = self.tiers.values().any(|tier| !tiers_of_cpus.contains(tier));
-        let is_far = |id| with_cpus.iter().all(|node| self.distance(node.id, id) > LOCAL_DISTANCE);
-        let is_other = |node: &&Node| match self.tier(node.id) {
-            Some(tier) if are_told => !tiers_of_cpus.contains(&tier),
-            _ => is_far(node.id),
-        };
-        let is_bare =
-            |node: &&Node| node.memory.total_bytes > 0 && !self.with_cpus_offline.contains(node.id);
-        let bare = bare.into_iter().filter(is_bare);
-        bare.filter(is_other).map(|node| node.id).collect()
+    /// Nodes whose CPUs are all offline.
+    pub(crate) fn with_cpus_offline_ids(&self) -> &NodeSet {
+        &self.with_cpus_offline
     }
     /// The nodes in order of their index.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
@@ -226,22 +210,6 @@ impl Topology {
     /// Online nodes that have memory, and so can be targets.
     pub fn with_memory(&self) -> NodeSet {
         self.nodes().filter(|node| node.memory.total_bytes > 0).map(|node| node.id).collect()
-    }
-    /// The nodes where memory is local to these CPUs: their own nodes, and for CPUs of a node without memory the
-    /// nearest node that has CPUs and memory. The kernel falls back in the same way. A memory-only node is local to
-    /// nobody.
-    pub fn local_nodes(&self, cpus: &CpuSet) -> NodeSet {
-        let having_cpus = |node: &&Node| !node.cpus.is_empty() && node.memory.total_bytes > 0;
-        let mut local = NodeSet::new();
-        for node in self.nodes().filter(|node| node.cpus.intersects(cpus)) {
-            let candidates = self.nodes().filter(having_cpus);
-            let nearest = match node.memory.total_bytes {
-                0 => candidates.min_by_key(|other| (self.distance(node.id, other.id), other.id)),
-                _ => Some(node),
-            };
-            nearest.into_iter().for_each(|node| local.insert(node.id));
-        }
-        local
     }
     /// SLIT distance from one node to another.
     pub fn distance(&self, from: NodeId, to: NodeId) -> u64 {

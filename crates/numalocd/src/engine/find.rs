@@ -53,7 +53,7 @@ fn explain(process: &Process, skip: Skip) -> String {
     let (pid, comm, cpus) = (process.identity.pid, &process.comm, &process.cpus);
     let what = match skip {
         Skip::NoTargetNode => "every node with memory is local to it",
-        Skip::NoLocalMemory => "none of its CPUs is online on a node with memory",
+        Skip::NoLocalMemory => "none of its CPUs is online",
         Skip::OneNode => "its memory is to be on several nodes, and its CPUs are on one",
     };
     let skip = skip.message();

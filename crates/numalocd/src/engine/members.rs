@@ -384,7 +384,7 @@ fn reason(skip: Skip) -> String {
         Skip::NoTargetNode => {
             "its memory is at home on every node: pin it to the CPUs of some, or name nodes"
         }
-        Skip::NoLocalMemory => "none of its CPUs is online on a node with memory",
+        Skip::NoLocalMemory => "none of its CPUs is online",
         Skip::OneNode => "its CPUs are on one node: name the nodes of the placement",
     };
     format!("{}: {what}", skip.message())
