@@ -1,6 +1,9 @@
 //! Where a process's memory belongs: on the nodes of its CPUs, of which all threads count or only the busy ones, or on those of its devices.
 
+mod allowed;
 pub mod claim;
+
+pub use allowed::allowed;
 
 use crate::{
     ask::{

@@ -72,8 +72,13 @@ impl<'a> Caller<'a> {
         let class = rows[0].first.class();
         let splits = self.work.pacer.splits_before(class);
         let begin = Instant::now();
-        let result =
-            move_pages(space.tid(), &pagelists.addresses, key.to.0, &mut statuses, key.flag);
+        let result = move_pages(
+            space.tid_for(key.to),
+            &pagelists.addresses,
+            key.to.0,
+            &mut statuses,
+            key.flag,
+        );
         let elapsed = begin.elapsed();
         self.length.learn(result.as_ref().is_ok_and(|&left| left > 0));
         let count = |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.count).sum::<u64>();

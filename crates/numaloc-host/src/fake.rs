@@ -88,6 +88,14 @@ impl Fake {
             fs::remove_dir_all(self.path(&directory)).expect("a thread");
         }
     }
+    /// Changes the nodes that the cpuset of a thread allows.
+    pub(crate) fn mems(&self, pid: i32, tid: i32, nodes: &str) {
+        let path = format!("proc/{pid}/task/{tid}/status");
+        let status = fs::read_to_string(self.path(&path)).expect("a status file");
+        let kept = status.lines().filter(|line| !line.starts_with("Mems_allowed_list"));
+        let kept: String = kept.map(|line| format!("{line}\n")).collect();
+        self.write(&path, &format!("{kept}Mems_allowed_list:\t{nodes}\n"));
+    }
     pub(crate) fn remove(&self, pid: i32) {
         fs::remove_dir_all(self.path(&format!("proc/{pid}"))).expect("a process");
     }

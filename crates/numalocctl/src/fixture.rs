@@ -122,7 +122,7 @@ fn threads() -> Vec<Threads> {
     let group = |list, tid, comm: &str, ms| {
         let cpu_time = Duration::from_millis(ms);
         let thread = Thread { tid, comm: comm.to_owned(), cpu_time };
-        Threads { cpus: cpus(list), count: 1, cpu_time, busiest: vec![thread] }
+        Threads { cpus: cpus(list), mems_allowed: None, count: 1, cpu_time, busiest: vec![thread] }
     };
     vec![group("0-3", 4712, "redis-\x07fork", 99_000), group("0-3,8-11", 4713, "bio_close", 1000)]
 }

@@ -18,6 +18,7 @@ fn with_nodes(count: u32) -> Topology {
 fn process(threads: &[(&str, u64)]) -> Process {
     let group = |&(cpus, seconds): &(&str, u64)| Threads {
         cpus: cpus.parse().expect("a list"),
+        mems_allowed: None,
         count: 1,
         cpu_time: Duration::from_secs(seconds),
         busiest: Vec::new(),
@@ -119,4 +120,33 @@ proptest! {
         let total: Duration = process.threads.iter().map(|threads| threads.cpu_time).sum();
         prop_assert!(out * 100 <= total * IDLE_PERCENT);
     }
+}
+
+#[test]
+fn memory_may_be_where_the_threads_that_make_the_home_may_have_it() {
+    let with_mems = |threads: &[(&str, u64, &str)]| {
+        let pairs: Vec<_> = threads.iter().map(|&(cpus, seconds, _)| (cpus, seconds)).collect();
+        let mut process = process(&pairs);
+        for (group, (_, _, mems)) in process.threads.iter_mut().zip(threads) {
+            group.mems_allowed = Some(mems.parse().expect("a list"));
+        }
+        let mems = process.threads.iter().filter_map(|group| group.mems_allowed.as_ref());
+        process.mems_allowed = mems.fold(NodeSet::new(), |all, mems| all.or(mems));
+        process
+    };
+    let by = |rule: HomeRule, to: Option<&str>, process: &Process| {
+        let to = to.map(|to| to.parse().expect("a list"));
+        let options = Options { home: rule, to, ..Options::default() };
+        allowed(&machine(), process, &options).to_string()
+    };
+    let process = with_mems(&[("2-3", 0, "1"), ("0-1", 96, "0")]);
+    assert_eq!(by(HomeRule::Busy, None, &process), "0", "the first thread sleeps elsewhere");
+    assert_eq!(by(HomeRule::Cpus, None, &process), "0-1");
+    assert_eq!(by(HomeRule::Busy, Some("1"), &process), "0-1", "named: any thread may have it");
+    let bound = with_mems(&[("2-3", 0, "0-3"), ("0-1", 96, "1")]);
+    assert_eq!(
+        by(HomeRule::Busy, None, &bound),
+        "1",
+        "the busy thread may not have memory on its own node"
+    );
 }

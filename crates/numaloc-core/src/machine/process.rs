@@ -21,22 +21,25 @@ pub struct Process {
     pub comm: String,
     /// CPUs that at least one of its threads may run on, offline ones left out.
     pub cpus: CpuSet,
-    /// Its threads by groups, if threads have different CPUs and the process's CPUs are on several nodes. Otherwise
-    /// empty, because the threads then decide nothing that `cpus` does not.
+    /// Its threads by groups, if threads have different CPUs and the process's CPUs are on several nodes, or if their cpusets
+    /// allow different nodes. Otherwise empty, because the threads then decide nothing that `cpus` and `mems_allowed` do not.
     pub threads: Vec<Threads>,
-    /// Nodes that its cpuset allows (Mems_allowed_list in /proc/PID/status).
+    /// Nodes that the cpuset of at least one of its threads allows (Mems_allowed_list in /proc/PID/status). Threads of a process
+    /// can be in different cpusets: cpuset is a threaded controller (cgroup v2), and v1 takes single threads (`tasks`).
     pub mems_allowed: NodeSet,
     /// Nodes of the devices that it has open, for [`HomeRule::Devices`](crate::HomeRule::Devices) alone: reading them costs a link for each of
     /// its open files. Empty otherwise.
     pub device_nodes: NodeSet,
 }
 
-/// Threads of a process that may run on the same CPUs.
+/// Threads of a process that may run on the same CPUs and allocate on the same nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Threads {
     /// Their CPUs, offline ones left out.
     pub cpus: CpuSet,
-    /// How many of its threads have exactly these CPUs.
+    /// Nodes that their cpuset allows, if the threads of the process differ in that; `None`: those of the process.
+    pub mems_allowed: Option<NodeSet>,
+    /// How many of its threads have exactly these CPUs and nodes.
     pub count: usize,
     /// CPU time that they have used together since they started.
     pub cpu_time: Duration,

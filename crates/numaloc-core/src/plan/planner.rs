@@ -3,6 +3,7 @@
 use crate::{
     ask::{heat::HeatSource, options::Options, placement::Placement},
     home::{
+        allowed,
         claim::{Belonging, Claim, Claims},
         placed, wide_threads,
     },
@@ -128,7 +129,7 @@ pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> 
             false => stays(),
         };
         let named = options.maps.iter().map(|rule| belonging(process, &rule.placement)).collect();
-        Claim { home, allowed: process.mems_allowed.clone(), cycle, portions, named }
+        Claim { home, allowed: allowed(topology, process, options), cycle, portions, named }
     };
     processes.iter().map(claim).collect()
 }

@@ -2,8 +2,10 @@
 //! program or process.
 
 mod distinct;
+mod thread_for;
 
 pub(crate) use distinct::distinct;
+use thread_for::ThreadsFor;
 
 use crate::{
     Error, Roots,
@@ -43,6 +45,8 @@ pub struct AddressSpace {
     holders: Vec<SpaceOwner>,
     /// The thread through which the memory was reached last.
     tid: Arc<AtomicI32>,
+    /// Where the threads are in different cpusets: the thread found last that may have memory on a node.
+    threads_for: Arc<ThreadsFor>,
 }
 
 /// How often the memory of a process that is there is opened, and the pause between two attempts. An exec takes about a millisecond.
@@ -105,6 +109,7 @@ impl AddressSpace {
                 is_random: thread::is_random(roots, found.tid),
                 holders: vec![SpaceOwner { identity, parent: found.parent }],
                 tid: Arc::new(found.tid.into()),
+                threads_for: Arc::default(),
             };
             space.pagemap.get(&roots.open_files, || space.open_pagemap())?;
             Ok(Some(space))

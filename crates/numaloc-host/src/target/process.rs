@@ -82,8 +82,9 @@ fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Mi
     let online = topology.nodes().fold(CpuSet::new(), |cpus, node| cpus.or(&node.cpus));
     let cpus = living.cpus.and(&online);
     // For other processes the CPU time of single threads would decide nothing.
-    let threads = match living.lists > 1 && topology.local_nodes(&cpus).len() > 1 {
-        true => threads::read(&process, &online)?,
+    let differ_in_cpus = living.lists > 1 && topology.local_nodes(&cpus).len() > 1;
+    let threads = match differ_in_cpus || living.differ_in_mems {
+        true => threads::read(&process, &online, living.differ_in_mems)?,
         false => Vec::new(),
     };
     Ok(Process {
@@ -118,15 +119,17 @@ struct Living {
     cpus: CpuSet,
     /// How many different lists of CPUs they have.
     lists: usize,
-    /// Nodes that the cpuset allows; `None` on a kernel without cpusets.
+    /// Nodes that the cpuset of at least one of them allows; `None` on a kernel without cpusets.
     mems_allowed: Option<NodeSet>,
+    /// Whether their cpusets allow different nodes.
+    differ_in_mems: bool,
 }
 
 /// Looks at all threads that have the memory of their process. The first thread may have ended before the others. It
 /// then is a zombie without memory, and the others still have it. `None` if no thread has any.
 fn living(process: &OpenProcess) -> Result<Option<Living>, Miss> {
     let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;
-    let mut lists = BTreeSet::new();
+    let (mut lists, mut mems_lists) = (BTreeSet::new(), BTreeSet::new());
     let mut living: Option<Living> = None;
     for task in tasks {
         let task = match task.map_err(|error| process.miss(error, "task")) {
@@ -141,19 +144,21 @@ fn living(process: &OpenProcess) -> Result<Option<Living>, Miss> {
         if !has_memory(&status) {
             continue;
         }
-        let living = match &mut living {
-            Some(living) => living,
-            empty => {
-                let list = field(&status, "Mems_allowed_list");
-                let mems_allowed = list.map(|list| process.parse(&name, list)).transpose()?;
-                empty.insert(Living {
-                    first: task.tid,
-                    cpus: CpuSet::new(),
-                    lists: 0,
-                    mems_allowed,
-                })
-            }
-        };
+        let living = living.get_or_insert(Living {
+            first: task.tid,
+            cpus: CpuSet::new(),
+            lists: 0,
+            mems_allowed: None,
+            differ_in_mems: false,
+        });
+        if let Some(mems) = field(&status, "Mems_allowed_list")
+            && !mems_lists.contains(mems)
+        {
+            let nodes: NodeSet = process.parse(&name, mems)?;
+            living.mems_allowed = Some(living.mems_allowed.take().unwrap_or_default().or(&nodes));
+            living.differ_in_mems = !mems_lists.is_empty();
+            mems_lists.insert(mems.to_owned());
+        }
         let list = field(&status, "Cpus_allowed_list").unwrap_or_default();
         // Most threads have the same list. So whether a thread is a worker of io_uring is checked only if its list is
         // new.

@@ -194,6 +194,7 @@ fn wide_threads_are_counted_and_the_busiest_are_named() {
     let seconds = Duration::from_secs;
     let thread = |tid, used| Thread { tid, comm: "io".into(), cpu_time: seconds(used) };
     let group = |cpus: &str, count, used, busiest| Threads {
+        mems_allowed: None,
         cpus: cpus.parse().unwrap(),
         count,
         cpu_time: seconds(used),

@@ -124,6 +124,7 @@ mod tests {
             fake.process(pid, "x", &cpus);
             let mut space = open(&fake, pid).unwrap();
             let threads = |cpus: &str| Threads {
+                mems_allowed: None,
                 cpus: cpus.parse().expect("CPUs"),
                 count: 1,
                 ..Threads::default()

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{OpenFiles, fake::Fake};
-use numaloc_core::{CpuSet, NodeSet};
+use numaloc_core::{CpuSet, NodeId, NodeSet, Threads};
 use std::fs;
 
 /// Opens a process of a fake host.
@@ -138,4 +138,24 @@ fn what_is_gone_is_opened_again_for_as_long_as_its_process_is_there() {
     assert_eq!(tries(false, 3, ESRCH), (false, 1));
     assert_eq!(tries(true, u32::MAX, ESRCH), (false, ATTEMPTS));
     assert_eq!(tries(true, 3, nix::libc::EACCES), (false, 1));
+}
+
+#[test]
+fn a_call_names_a_thread_that_may_have_memory_on_the_target() {
+    let fake = Fake::new();
+    fake.process(100, "x", &["0", "0", "0"]);
+    fake.mems(100, 100, "1");
+    fake.mems(100, 101, "0");
+    fake.mems(100, 102, "0,2");
+    let mut space = open(&fake, 100).unwrap();
+    let tids = |space: &AddressSpace| [0, 1, 2, 3].map(|node| space.tid_for(NodeId(node)));
+    assert_eq!(tids(&space), [100; 4], "nothing is read where the threads do not differ");
+    let mems_allowed = Some("0".parse().unwrap());
+    space.process.threads = vec![Threads { mems_allowed, ..Threads::default() }];
+    let found = tids(&space);
+    assert!([101, 102].contains(&found[0]) && found[1..] == [100, 102, 100], "{found:?}");
+    // One that is there no longer, or in another cpuset by now, is not named again.
+    fake.mems(100, 102, "1");
+    fake.end(100, 101);
+    assert_eq!(tids(&space), [100; 4]);
 }

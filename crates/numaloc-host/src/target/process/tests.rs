@@ -47,12 +47,14 @@ fn threads_are_weighed_where_they_make_a_home_of_several_nodes() {
         |tid, comm: &str, time| Thread { tid, comm: comm.to_owned(), cpu_time: ticks(time) };
     let pinned = Threads {
         cpus: "0-1".parse().unwrap(),
+        mems_allowed: None,
         count: 2,
         cpu_time: ticks(250),
         busiest: vec![thread(101, "worker", 250), thread(100, "app", 0)],
     };
     let free = Threads {
         cpus: "0-3,1022-2000".parse().unwrap(),
+        mems_allowed: None,
         count: 1,
         cpu_time: ticks(0),
         busiest: vec![thread(102, "app", 0)],
@@ -73,6 +75,23 @@ fn threads_are_weighed_where_they_make_a_home_of_several_nodes() {
     let found = super::read(&fake.roots(), 100, &topology).unwrap().threads;
     let tids: Vec<_> = found[0].busiest.iter().map(|thread| thread.tid).collect();
     assert_eq!((found[0].count, tids), (40, (132..140).rev().collect()));
+}
+
+#[test]
+fn threads_in_different_cpusets_are_read_by_the_nodes_that_these_allow() {
+    let fake = Fake::new();
+    fake.process(100, "app", &["0", "0", "0"]);
+    fake.mems(100, 100, "64");
+    fake.mems(100, 101, "0");
+    fake.mems(100, 102, "0");
+    let process = read(&fake, 100).unwrap();
+    assert_eq!(process.mems_allowed.to_string(), "0,64", "that of any thread");
+    let groups = process.threads.iter().map(|group| {
+        let mems = group.mems_allowed.as_ref().map(ToString::to_string);
+        (group.cpus.to_string(), mems, group.count)
+    });
+    let group = |mems: &str, count| ("0".to_owned(), Some(mems.to_owned()), count);
+    assert_eq!(groups.collect::<Vec<_>>(), [group("0", 2), group("64", 1)]);
 }
 
 #[test]

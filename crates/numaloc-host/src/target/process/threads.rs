@@ -8,11 +8,15 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 /// How many threads of a group are kept by name, at most: enough to recognize them.
 const NAMED: usize = 8;
 
-/// Reads the threads, grouped by their CPUs. CPU time is what a living thread has used since it started (utime and
+/// Reads the threads, grouped by their CPUs and, if they `differ_in_mems`, by the nodes that their cpusets allow. CPU time is what a living thread has used since it started (utime and
 /// stime in /proc/PID/task/TID/stat). The time of threads that have ended does not count.
-pub(super) fn read(process: &OpenProcess, online: &CpuSet) -> Result<Vec<Threads>, Miss> {
+pub(super) fn read(
+    process: &OpenProcess,
+    online: &CpuSet,
+    differ_in_mems: bool,
+) -> Result<Vec<Threads>, Miss> {
     let ticks_per_second = procfs::ticks_per_second();
-    let mut groups: BTreeMap<String, Threads> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String), Threads> = BTreeMap::new();
     let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;
     for task in tasks.flatten() {
         let name = format!("task/{}/status", task.tid);
@@ -29,13 +33,17 @@ pub(super) fn read(process: &OpenProcess, online: &CpuSet) -> Result<Vec<Threads
             continue;
         }
         let list = field(&status, "Cpus_allowed_list").unwrap_or_default();
-        if !groups.contains_key(list) {
+        let mems = field(&status, "Mems_allowed_list").filter(|_| differ_in_mems);
+        let key = (list.to_owned(), mems.unwrap_or_default().to_owned());
+        if !groups.contains_key(&key) {
             let cpus = process.parse::<CpuSet>(&name, list)?.and(online);
-            groups.insert(list.to_owned(), Threads { cpus, ..Threads::default() });
+            let mems_allowed = mems.map(|mems| process.parse(&name, mems)).transpose()?;
+            let group = Threads { cpus, mems_allowed, ..Threads::default() };
+            groups.insert(key.clone(), group);
         }
         let ticks = stat.utime.saturating_add(stat.stime);
         let cpu_time = Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second.max(1));
-        let group = groups.get_mut(list).expect("it is there by now");
+        let group = groups.get_mut(&key).expect("it is there by now");
         group.count += 1;
         group.cpu_time += cpu_time;
         group.busiest.push(Thread { tid: task.tid, comm: stat.comm, cpu_time });

@@ -156,7 +156,13 @@ impl Subject {
                 Thread { tid, comm: "thread".into(), cpu_time: cpu_time / count as u32 }
             });
             let busiest = threads.collect();
-            Threads { cpus: cpus.parse().expect("a list"), count, cpu_time, busiest }
+            Threads {
+                cpus: cpus.parse().expect("a list"),
+                mems_allowed: None,
+                count,
+                cpu_time,
+                busiest,
+            }
         };
         Self { threads: groups.iter().map(&mut group).collect(), ..self }
     }
