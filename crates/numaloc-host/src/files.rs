@@ -11,6 +11,7 @@ pub(crate) mod maps;
 pub(crate) mod numa_maps;
 pub(crate) mod open_files;
 pub(crate) mod pagemap;
+pub(crate) mod procfs_mount;
 pub mod read;
 pub(crate) mod roots;
 pub(crate) mod unix_socket;

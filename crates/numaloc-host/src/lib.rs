@@ -112,6 +112,7 @@ pub use views::{
     look::{Begun, LookRequest, Looked, look},
     looked_files::{FileLook, LookedFile, LookedFiles, cache_goal},
     movers::{PageMover, movers},
+    obstacles::{Obstacle, obstacles},
     picture::Viewer,
     sight::sight,
     speed, spread, traffic,

@@ -21,6 +21,7 @@ pub(crate) mod virtual_machines;
 
 use crate::{
     Error, Roots,
+    files::procfs_mount,
     target::{
         lookup::Whereabouts,
         named::{Found, Meant, NamedKind},
@@ -302,6 +303,7 @@ fn members(
     let own_pid = process::own_pid(roots);
     let mut processes = Vec::new();
     let mut unreadable: Option<(usize, Error)> = None;
+    let mut gone = None;
     let found = roots.open_files.patiently(Error::read, || cgroup::processes(roots, path))?;
     for pid in found.into_iter().filter(|&pid| Some(pid) != own_pid) {
         match process::read(roots, pid, topology) {
@@ -310,11 +312,19 @@ fn members(
             Err(miss @ Miss::NoRights { .. }) => {
                 unreadable.get_or_insert_with(|| (0, miss.into_error(pid))).0 += 1;
             }
-            Err(Miss::Gone | Miss::Ended { .. } | Miss::KernelThread { .. }) => {}
+            Err(Miss::Gone) => gone = Some(pid),
+            Err(Miss::Ended { .. } | Miss::KernelThread { .. }) => {}
         }
     }
     if processes.is_empty() {
-        let empty = || Error::Empty { target: target.to_string() };
+        let is_hidden = |_: &i32| {
+            let mounts = procfs_mount::mounts(&roots.proc);
+            procfs_mount::hidepid(&mounts, &roots.proc).is_some()
+        };
+        let empty = || match gone.filter(is_hidden) {
+            Some(pid) => Error::NoProcess { pid },
+            None => Error::Empty { target: target.to_string() },
+        };
         return Err(unreadable.map_or_else(empty, |(_, first)| first));
     }
     Ok(FoundProcesses { processes, unreadable, found: None })

@@ -8,6 +8,7 @@ pub(crate) mod look;
 pub(crate) mod looked_files;
 mod mapped_pages;
 pub(crate) mod movers;
+pub(crate) mod obstacles;
 pub(crate) mod picture;
 pub(crate) mod sight;
 pub mod speed;

@@ -134,6 +134,7 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     let ends = (&ending, &stopping);
     let (parts, dispatcher) =
         wire::dispatcher(opened?, &in_force, &metrics, &notifier, &quotas, ends, news);
+    parts.engine.obstacles().iter().for_each(|obstacle| tracing::warn!("{obstacle}"));
     let handle = parts.handle.clone();
     let admission = keys.clone().filter(|_| !is_loopback);
     let admission = admission.map(|keys| Admission { keys, config: in_force.clone() });

@@ -43,7 +43,9 @@ use numaloc_api::value::{Pins, Target, TargetProcess};
 use numaloc_core::{Identity, NumaBalancing, Options, Topology};
 use numaloc_dma::{OffloadError, Offloading};
 use numaloc_executor::{Migration, PlannedMigration};
-use numaloc_host::{Error, Policies, Roots, boot_id, containers, cpusets, identify, topology};
+use numaloc_host::{
+    Error, Policies, Roots, boot_id, containers, cpusets, identify, obstacles, topology,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
@@ -84,6 +86,12 @@ impl Engine {
         let boot_id = boot_id(&roots).map(Arc::from).map_err(Refusal::from);
         let live = Sampler::new(roots.clone());
         Self { roots, balancing, offloading, finds, probes, looks, advice, live, boot_id }
+    }
+
+    /// What hides a part of the host from the daemon, with what to do about it.
+    pub fn obstacles(&self) -> Vec<String> {
+        let found = obstacles(&self.roots).into_iter();
+        found.map(|obstacle| format!("{obstacle}: {}", obstacle.remedy())).collect()
     }
 
     /// Checks whether jobs that want `asked` done about the kernel's NUMA balancing can be carried out. The caller `of`

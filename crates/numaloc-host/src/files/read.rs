@@ -1,6 +1,6 @@
 //! Reading small files of the kernel.
 
-use crate::{Error, Roots};
+use crate::{Error, Roots, files::procfs_mount};
 use numaloc_core::{CpuSet, IdSet, NodeId, NodeSet, PAGE, ids::Index};
 use std::{
     collections::BTreeMap,
@@ -12,8 +12,13 @@ use std::{
 /// A file's text; bytes that are no UTF-8 (a command name may hold any) are replaced.
 pub fn text(path: &Path) -> Result<String, Error> {
     let bytes = File::open(path).and_then(whole);
-    let bytes = bytes.map_err(|source| Error::Read { path: path.into(), source })?;
+    let bytes = bytes.map_err(|source| unread(path, source))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The error of a file that could not be read. It names the option of /proc that hides the file, if there is one.
+pub(crate) fn unread(path: &Path, source: io::Error) -> Error {
+    Error::Read { path: path.into(), source: procfs_mount::explained(path, source) }
 }
 
 /// All bytes of an open file. The kernel says that its files are empty. So [`std::fs::read`] asks for the length in vain and then

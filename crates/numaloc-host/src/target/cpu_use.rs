@@ -31,7 +31,7 @@ impl CpuUse {
     /// [`Error::Read`] when /proc/stat cannot be opened.
     pub fn open(roots: &Roots, pids: impl IntoIterator<Item = i32>) -> Result<Self, Error> {
         let path = roots.proc.join("stat");
-        let host = File::open(&path).map_err(|source| Error::Read { path, source })?;
+        let host = File::open(&path).map_err(|source| read::unread(&path, source))?;
         let stat = |pid: i32| File::open(roots.proc.join(pid.to_string()).join("stat")).ok();
         let mut pids: Vec<i32> = pids.into_iter().collect();
         let mut cgroups = Vec::new();

@@ -3,10 +3,15 @@
 pub use crate::limits::capabilities::Capabilities;
 
 use crate::{
-    Roots, files::read, limits::capabilities, nodes::node_memory::pool_directories, numa_balancing,
+    Roots,
+    files::{procfs_mount, read},
+    limits::capabilities,
+    nodes::node_memory::pool_directories,
+    numa_balancing,
+    views::obstacles::has_foreign_cgroups,
 };
 use numaloc_core::HugePool;
-use procfs::{FromBufRead, MountEntry};
+use procfs::MountEntry;
 use std::{
     collections::BTreeMap,
     fs,
@@ -66,6 +71,10 @@ pub struct HostFacts {
     pub capabilities: Capabilities,
     /// Option hidepid of the mounted proc, as it is written (`2`, `invisible`).
     pub hidepid: Option<String>,
+    /// Whether the mounted proc shows processes alone (its option subset=pid).
+    pub has_processes_alone: bool,
+    /// Whether this process is in a cgroup namespace of its own, in which the cgroups of others have no names.
+    pub has_foreign_cgroups: bool,
     /// Settings of kernel-side copy offload that this kernel has.
     pub offload: Vec<KernelSetting>,
     /// Whether the kernel measures pressure (PSI): off by default on RHEL, and with psi=0.
@@ -83,7 +92,7 @@ const OFFLOAD: [&str; 3] = ["kernel/mm/migrate", "module/dcbm/parameters", "kern
 /// Reads what can be read; what cannot is left out.
 pub fn read(roots: &Roots) -> HostFacts {
     let thp = roots.sys.join("kernel/mm/transparent_hugepage");
-    let mounts = mounts(roots);
+    let mounts = procfs_mount::mounts(&roots.proc);
     HostFacts {
         kernel_release: line(&roots.proc.join("sys/kernel/osrelease")),
         numa_balancing: numa_balancing::read(roots).ok().flatten(),
@@ -92,7 +101,9 @@ pub fn read(roots: &Roots) -> HostFacts {
         mthp_enabled: mthp(&thp),
         cgroups: cgroup_version(&mounts),
         capabilities: capabilities::read(roots),
-        hidepid: hidepid(roots, &mounts),
+        hidepid: procfs_mount::hidepid(&mounts, &roots.proc),
+        has_processes_alone: procfs_mount::has_processes_alone(&mounts, &roots.proc),
+        has_foreign_cgroups: has_foreign_cgroups(roots),
         offload: OFFLOAD.iter().flat_map(|name| knobs(roots.sys.join(name))).collect(),
         // Where it is off at boot, the files exist and reading them fails (kernel/sched/psi.c, `psi_show`).
         pressure: read::text(&roots.proc.join("pressure/cpu")).is_ok(),
@@ -122,11 +133,6 @@ fn mthp(thp: &Path) -> BTreeMap<u64, String> {
     sizes.filter_map(|(bytes, path)| Some((bytes, chosen(&path.join("enabled"))?))).collect()
 }
 
-fn mounts(roots: &Roots) -> Vec<MountEntry> {
-    let text = read::text(&roots.proc.join("self/mounts")).unwrap_or_default();
-    Vec::<MountEntry>::from_buf_read(text.as_bytes()).unwrap_or_default()
-}
-
 fn cgroup_version(mounts: &[MountEntry]) -> CgroupVersion {
     let mounted = |kind| mounts.iter().any(|mount| mount.fs_vfstype == kind);
     match (mounted("cgroup"), mounted("cgroup2")) {
@@ -135,15 +141,6 @@ fn cgroup_version(mounts: &[MountEntry]) -> CgroupVersion {
         (false, true) => CgroupVersion::V2,
         (true, true) => CgroupVersion::Hybrid,
     }
-}
-
-/// If several file systems are mounted at one place, the last one is visible. `off` and 0 are the default.
-fn hidepid(roots: &Roots, mounts: &[MountEntry]) -> Option<String> {
-    let here =
-        |mount: &&MountEntry| mount.fs_vfstype == "proc" && Path::new(&mount.fs_file) == roots.proc;
-    let mount = mounts.iter().rev().find(here)?;
-    let value = mount.fs_mntops.get("hidepid")?.clone()?;
-    (value != "0" && value != "off").then_some(value)
 }
 
 /// Names in a directory, in order.
@@ -211,6 +208,8 @@ mod tests {
         let hidden = with_mounts("proc PROC proc rw,hidepid=invisible 0 0\n");
         assert_eq!(hidden.hidepid.as_deref(), Some("invisible"));
         assert_eq!(with_mounts("proc PROC proc rw,hidepid=off 0 0\n").hidepid, None);
+        let alone = with_mounts("proc PROC proc rw,subset=pid 0 0\n");
+        assert!(alone.has_processes_alone && !hidden.has_processes_alone);
         assert_eq!(with_mounts("proc /elsewhere proc rw,hidepid=2 0 0\n").hidepid, None);
     }
 

@@ -34,7 +34,14 @@ pub fn is_balancing(bits: Option<u32>) -> bool {
 pub fn release(found: &Findings) -> Check {
     const NAME: &str = "kernel";
     let Some(release) = &found.facts.kernel_release else {
-        return Check::problem(NAME, "unknown", "mount /proc");
+        return match found.facts.has_processes_alone {
+            true => Check::problem(
+                NAME,
+                "unknown: /proc is mounted with subset=pid, which hides all but processes",
+                "mount proc without it, or set ProcSubset=all in the unit",
+            ),
+            false => Check::problem(NAME, "unknown", "mount /proc"),
+        };
     };
     match version(release) {
         None => Check::warning(NAME, release, "cannot tell the version's known traps"),

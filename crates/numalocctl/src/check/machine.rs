@@ -3,7 +3,7 @@
 use super::Findings;
 use crate::doc::Check;
 use numaloc_core::{Options, Supply};
-use numaloc_host::facts::CgroupVersion;
+use numaloc_host::{Obstacle, facts::CgroupVersion};
 
 /// `node 0`, or `nodes 0-1`.
 fn named(list: &str) -> String {
@@ -69,6 +69,10 @@ pub fn room(found: &Findings) -> Check {
 
 /// Whether cgroups and units can be targets.
 pub fn cgroups(found: &Findings) -> Check {
+    if found.facts.has_foreign_cgroups {
+        let (found, remedy) = (Obstacle::Cgroups.to_string(), Obstacle::Cgroups.remedy());
+        return Check::problem("cgroups", found, remedy);
+    }
     match found.facts.cgroups {
         CgroupVersion::None => Check::warning(
             "cgroups",

@@ -2,6 +2,7 @@
 
 use super::Findings;
 use crate::doc::Check;
+use numaloc_host::Obstacle;
 
 /// Whether the memory of other users' processes can be reached.
 pub fn sys_ptrace(found: &Findings) -> Check {
@@ -56,7 +57,7 @@ pub fn hidepid(found: &Findings) -> Check {
         (Some(value), false) => Check::warning(
             NAME,
             format!("{value}: processes of other users are hidden"),
-            "run as root or with CAP_SYS_PTRACE, or in the group of /proc's option gid=",
+            Obstacle::Processes { hidepid: value.clone() }.remedy(),
         ),
     }
 }

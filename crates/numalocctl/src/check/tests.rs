@@ -31,6 +31,8 @@ pub fn good() -> Findings {
         cgroups: CgroupVersion::V2,
         capabilities,
         hidepid: None,
+        has_processes_alone: false,
+        has_foreign_cgroups: false,
         offload: Vec::new(),
         pressure: true,
         swap_bytes: 0,

@@ -82,6 +82,8 @@ impl DaemonService for DaemonCalls {
         let status = self.parts.handle.status().await?;
         let ceilings = (caller.role == Role::Operator).then(|| shown(&caller.ceilings));
         let boot_id = self.parts.engine.boot_id()?.to_owned();
+        let mut problems = status.problems;
+        problems.extend(self.parts.engine.obstacles());
         let jobs = status.jobs.into_iter().map(|(state, count)| v1::JobStateCount {
             state: v1::JobState::from(state).into(),
             count: i64::try_from(count).unwrap_or(i64::MAX),
@@ -94,7 +96,7 @@ impl DaemonService for DaemonCalls {
             workloads: count(status.workloads),
             watches: count(self.parts.quotas.watches()),
             moved_bytes: i64::try_from(status.moved_bytes).unwrap_or(i64::MAX),
-            problems: status.problems,
+            problems,
             caller: caller.name,
             role: caller.role.to_string(),
             boot_id,
