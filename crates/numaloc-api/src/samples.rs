@@ -171,6 +171,7 @@ pub fn outcome() -> Outcome {
             nodes: [(NodeId(0), 51 * MIB), (NodeId(8), 52 * MIB)].into(),
             moved_bytes: 53 * MIB,
         }],
+        look_error: "cannot read /proc/7/maps: Input/output error".to_owned(),
     }
 }
 

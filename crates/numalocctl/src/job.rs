@@ -103,20 +103,25 @@ pub struct Here<'a> {
     /// Those who made room for it.
     pub partners: Vec<Partner>,
     pub offload: OffloadUse,
-    /// What the second look has found.
-    pub after: Option<Plan>,
+    /// What the look afterwards has found; `None` if there was nothing to look at.
+    pub after: Result<Option<Plan>, numaloc_host::Error>,
 }
 
 impl From<Here<'_>> for v1::Job {
     fn from(here: Here<'_>) -> Self {
         let Here { spec, inspected, outcome: run, partners, offload, after } = here;
         let plan = &inspected.plan;
+        let (after, look_error) = match after {
+            Ok(after) => (after, String::new()),
+            Err(error) => (None, error.to_string()),
+        };
         let named = NamedOutcome::all(plan, &run.named_bytes, after.as_ref());
         let after = after.map(|after| after.locality);
         let outcome = value::Outcome {
             partners,
             offload: Some(offload),
             named,
+            look_error,
             ..value::Outcome::new(run, plan.locality, after)
         };
         let (state, state_message) =

@@ -222,5 +222,6 @@ fn outcome() -> Outcome {
         partners: Vec::new(),
         offload: None,
         named: Vec::new(),
+        look_error: String::new(),
     }
 }

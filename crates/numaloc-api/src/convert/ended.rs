@@ -55,6 +55,7 @@ pub fn outcome(path: &str, from: v1::Outcome, bad: &mut Violations) -> Outcome {
         partners: partners(&at("partners"), from.partners, bad),
         offload: from.offload.map(|from| offload(&at("offload"), from, bad)),
         named: named_memory(&at("named"), from.named, bad),
+        look_error: from.look_error,
     }
 }
 

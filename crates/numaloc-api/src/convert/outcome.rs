@@ -36,6 +36,7 @@ pub fn summed_up(outcome: &Outcome) -> v1::Outcome {
         partners: Vec::new(),
         offload: outcome.offload.as_ref().map(Into::into),
         named: outcome.named.iter().map(Into::into).collect(),
+        look_error: outcome.look_error.clone(),
     }
 }
 

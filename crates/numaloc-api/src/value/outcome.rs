@@ -7,6 +7,9 @@ use numaloc_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
+/// What a job says whose look afterwards failed. The error follows.
+const UNKNOWN: &str = "the look afterwards failed, so it is not known what is remote now";
+
 /// The result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -25,7 +28,7 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Locality of the target before.
     pub before: Locality,
-    /// Locality of the target in a new look afterwards; `None` if there was nothing to look at.
+    /// Locality of the target in a new look afterwards; `None` if there was nothing to look at, or the look failed.
     pub after: Option<Locality>,
     /// Of the bytes that the last run of the same schedule had moved: how many were remote again before this run, estimated
     /// from a sample. `None` if there is no sample.
@@ -36,6 +39,8 @@ pub struct Outcome {
     pub offload: Option<OffloadUse>,
     /// The memory that each of the rules of the request names.
     pub named: Vec<NamedOutcome>,
+    /// Why the look afterwards failed, so that it is not known what is remote now. Empty if it did not.
+    pub look_error: String,
 }
 
 /// The result for the memory that one rule of a request names ([`Options::maps`](numaloc_core::Options)).
@@ -98,6 +103,7 @@ impl Outcome {
             partners,
             offload,
             named: Vec::new(),
+            look_error: String::new(),
         }
     }
 
@@ -154,9 +160,15 @@ impl Outcome {
         if account.left_for(Reason::Cancelled) > 0 {
             return (JobState::Cancelled, "cancelled".to_owned());
         }
+        let unknown = match self.look_error.is_empty() {
+            true => String::new(),
+            false => format!("{UNKNOWN}: {}", self.look_error),
+        };
         match state_and_reason(&account, self.late_bytes(target_ratio)) {
             (MemberState::Failed, why) => (JobState::Failed, why),
-            (MemberState::Partial, why) => (JobState::Partial, why),
+            (MemberState::Partial, why) if unknown.is_empty() => (JobState::Partial, why),
+            (MemberState::Partial, why) => (JobState::Partial, format!("{why}; {unknown}")),
+            _ if !unknown.is_empty() => (JobState::Partial, unknown),
             _ => (JobState::Succeeded, String::new()),
         }
     }
@@ -231,6 +243,21 @@ mod tests {
             returned_bytes: (local_bytes == 0).then_some(7),
             ..Outcome::new(run, at(movable), after)
         }
+    }
+
+    #[test]
+    fn a_failed_look_afterwards_is_no_success() {
+        let look_error = "cannot read /proc/7/maps: Input/output error".to_owned();
+        let unseen =
+            |left| Outcome { after: None, look_error: look_error.clone(), ..leg(600, left, 0) };
+        let expected = format!("{UNKNOWN}: {look_error}");
+        let done = unseen((Reason::Shared, 0));
+        assert_eq!(done.end(100), (JobState::Partial, expected.clone()));
+        let (state, why) = unseen((Reason::Busy, 150)).end(100);
+        assert!(state == JobState::Partial && why.starts_with("left: 150 B"), "{why}");
+        assert!(why.ends_with(&expected), "{why}");
+        let ended = Outcome { look_error: String::new(), ..done };
+        assert_eq!(ended.end(100).0, JobState::Succeeded, "nobody was left to look at");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use numaloc_api::{
 };
 use numaloc_core::{NumaBalancing, Plan};
 use numaloc_executor::{Outcome, PlannedMigration, RunLimits};
-use numaloc_host::{Policies, Resolved, Roots, numa_balancing};
+use numaloc_host::{Error, Policies, Resolved, Roots, numa_balancing};
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     time::Duration,
@@ -165,12 +165,9 @@ fn watch(
 fn look_after(
     planned: &PlannedMigration<Resolved>,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Option<Plan> {
-    if planned.plan.is_skipped() {
-        return None;
+) -> Result<Option<Plan>, Error> {
+    match planned.plan.is_skipped() {
+        true => Ok(None),
+        false => planned.look_again(stop),
     }
-    let after = planned.look_again(stop);
-    let after = after
-        .inspect_err(|error| complain(&format!("cannot tell the locality afterwards: {error}")));
-    after.ok()?
 }

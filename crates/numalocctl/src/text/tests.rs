@@ -59,10 +59,10 @@ fn migrated(outcome: &Outcome, options: Options) -> v1::Job {
         outcome: outcome.clone(),
         partners: if exchanged { vec![partner] } else { Vec::new() },
         offload: OffloadUse { reason, cpu_folios: Some(70_000), ..OffloadUse::default() },
-        after: Some(Plan {
+        after: Ok(Some(Plan {
             locality: Locality { movable: share, overall: share },
             ..fixture::inspection(Options::default()).plan
-        }),
+        })),
     }
     .into()
 }

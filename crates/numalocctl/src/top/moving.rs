@@ -188,7 +188,7 @@ fn here(
     let _ = tell.send(ThreadReport::Moved(outcome.account().moved_bytes()));
     let flows = outcome.flows.iter().map(|((from, to), bytes)| ((from.0, to.0), *bytes));
     let _ = tell.send(ThreadReport::Flows(flows.collect()));
-    let after = planned.look_again(&|| false).ok().flatten();
+    let after = planned.look_again(&|| false);
     let offload = inspect::by_cpu(roots, Offload::Auto, &outcome);
     let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
     let here = Here {

@@ -164,7 +164,10 @@ impl MemoryRun {
         );
         let (moved_bytes, sample) = (account.moved_bytes(), std::mem::take(&mut outcome.sample));
         let trail = (!sample.is_empty()).then(|| Arc::new(Trail { moved_bytes, sample }));
-        let after = look_again(planned, control);
+        let (after, look_error) = match look_again(planned, control) {
+            Ok(after) => (after, String::new()),
+            Err(error) => (None, error.to_string()),
+        };
         let plan = &planned.plan;
         let members = planned.party.ended(plan, &outcome, after.as_ref());
         let named = NamedOutcome::all(plan, &outcome.named_bytes, after.as_ref());
@@ -172,22 +175,27 @@ impl MemoryRun {
         let outcome = value::Outcome::new(outcome, plan.locality, after);
         let returned_bytes = *returned_bytes;
         let offload = Some(offload);
-        let outcome = value::Outcome { returned_bytes, partners, offload, named, ..outcome };
+        let outcome =
+            value::Outcome { returned_bytes, partners, offload, named, look_error, ..outcome };
         let outcome = Arc::new(outcome);
         Ok(Ended { outcome, members, trail })
     }
 }
 
-/// The plan of a look after the move. `None` if no process is left, or if the look was stopped after a cancel or failed.
-fn look_again(planned: &PlannedMigration<Members>, control: &Control) -> Option<Plan> {
+/// The plan of a look after the move. `None` if no process is left, or if the look was stopped after a cancel.
+///
+/// # Errors
+/// The look failed.
+fn look_again(
+    planned: &PlannedMigration<Members>,
+    control: &Control,
+) -> Result<Option<Plan>, Error> {
     let begin = Instant::now();
     let stop = || control.cancel.load(Relaxed) && begin.elapsed() > CANCELLED_LOOK;
     match planned.look_again(&stop) {
-        Ok(after) => after,
-        Err(Error::Stopped) => None,
-        Err(error) => {
+        Err(Error::Stopped) => Ok(None),
+        after => after.inspect_err(|error| {
             tracing::warn!(%error, "cannot tell the locality afterwards");
-            None
-        }
+        }),
     }
 }

@@ -174,6 +174,7 @@ fn outcomes() {
         partners: Vec::new(),
         offload: None,
         named: Vec::new(),
+        look_error: String::new(),
     };
     let answer = v1::Outcome::from(&outcome);
     assert_eq!(answer.account.unwrap().moved_bytes, i64::MAX);

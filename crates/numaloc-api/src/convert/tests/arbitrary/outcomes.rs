@@ -144,7 +144,7 @@ pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
         nodes: nodes.into_iter().map(|(node, bytes)| (NodeId(node), bytes)).collect(),
         moved_bytes,
     });
-    let rest = (vec(partner, 0..3), option::of(offload()), vec(named, 0..3));
+    let rest = (vec(partner, 0..3), option::of(offload()), vec(named, 0..3), "[a-z ]{0,9}");
     let sides = (locality(), option::of(locality()), option::of(bytes()), rest);
     let both = (flows(), flows());
     (vec(process, 0..3), account(), both, calls(), span(0..9), sides).prop_map(
@@ -156,7 +156,7 @@ pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
             elapsed,
             (before, after, returned_bytes, rest),
         )| {
-            let (partners, offload, named) = rest;
+            let (partners, offload, named, look_error) = rest;
             Outcome {
                 processes,
                 others,
@@ -170,6 +170,7 @@ pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
                 partners,
                 offload,
                 named,
+                look_error,
             }
         },
     )
