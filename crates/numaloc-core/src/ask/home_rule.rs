@@ -20,7 +20,7 @@ pub enum HomeRule {
     /// are left out, and those that would add most nodes are left out first. All threads count if the process has used
     /// no CPU time.
     Busy,
-    /// The nodes that the devices are attached to which the process has open: GPUs, VFIO, InfiniBand. As [`Self::Cpus`] for a process that has
+    /// The nodes that the devices are attached to which the process has open: GPUs, VFIO, InfiniBand, accelerators. As [`Self::Cpus`] for a process that has
     /// none open, or whose devices sysfs has on no node.
     Devices,
 }

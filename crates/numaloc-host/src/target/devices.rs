@@ -5,8 +5,19 @@ use crate::{Roots, nodes::devices::nodes_of_file};
 use numaloc_core::{HomeRule, NodeSet, Options, Process};
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-/// Where such devices begin: GPUs, VFIO, InfiniBand.
-const PATHS: [&str; 5] = ["/dev/nvidia", "/dev/vfio/", "/dev/infiniband/", "/dev/dri/", "/dev/kfd"];
+/// What the names of such devices begin with: GPUs, VFIO, InfiniBand, and accelerators: those of the kernel's subsystem accel
+/// (drivers/accel/drm_accel.c), Gaudi before that (habanalabs), Trainium and Inferentia (neuron), Ascend (davinci).
+const PATHS: [&str; 9] = [
+    "/dev/nvidia",
+    "/dev/vfio/",
+    "/dev/infiniband/",
+    "/dev/dri/",
+    "/dev/kfd",
+    "/dev/accel/",
+    "/dev/habanalabs",
+    "/dev/neuron",
+    "/dev/davinci",
+];
 /// The most that are named.
 const NAMED: usize = 16;
 
@@ -64,15 +75,23 @@ mod tests {
             (9, "socket:[1]"),
             (10, "/dev/dri/renderD128"),
             (11, "/dev/kfd"),
+            (12, "/dev/accel/accel0"),
+            (13, "/dev/habanalabs/hl0"),
+            (14, "/dev/neuron3"),
+            (15, "/dev/davinci1"),
         ];
         for (number, to) in open {
             symlink(to, fake.path(&format!("proc/7/fd/{number}"))).expect("a link");
         }
         let found = open_devices(&fake.roots(), 7);
         let expected = [
+            "/dev/accel/accel0",
+            "/dev/davinci1",
             "/dev/dri/renderD128",
+            "/dev/habanalabs/hl0",
             "/dev/infiniband/uverbs0",
             "/dev/kfd",
+            "/dev/neuron3",
             "/dev/nvidia0",
             "/dev/nvidiactl",
             "/dev/vfio/12",
