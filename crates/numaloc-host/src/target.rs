@@ -8,6 +8,7 @@ pub(crate) mod cpuset;
 pub(crate) mod devices;
 pub(crate) mod labelled;
 pub(crate) mod lookup;
+pub(crate) mod machines;
 pub(crate) mod named;
 pub(crate) mod own_process;
 pub(crate) mod owner;

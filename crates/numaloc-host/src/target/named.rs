@@ -4,6 +4,7 @@ use crate::{
     Error, Roots,
     target::{
         containers::{self, Name, Sought},
+        machines,
         runtimes::{self, Listed},
         virtual_machines,
     },
@@ -16,11 +17,12 @@ const SHORT_ID: usize = 12;
 /// What a name is one of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NamedKind {
-    /// A container by its name with Docker, Podman, nerdctl, containerd or Kubernetes, or by its id or at least 12 digits of it.
+    /// A container by its name with Docker, Podman, nerdctl, containerd, Kubernetes, LXC, Incus, LXD or systemd-machined, or by its id or
+    /// at least 12 digits of it.
     Container,
     /// A Kubernetes pod by `NAMESPACE/NAME`, by its name or by its uid.
     Pod,
-    /// A virtual machine of libvirt by its name.
+    /// A virtual machine by its name with libvirt or systemd-machined, or by its number with Proxmox.
     VirtualMachine,
 }
 
@@ -88,7 +90,15 @@ pub(crate) fn find(roots: &Roots, names: &[(NamedKind, &str)]) -> Vec<Result<Fou
             return virtual_machines::find(roots, name);
         }
         match &found {
-            Ok(found) => choose(target(), kind, candidates, found),
+            Ok(found) => {
+                let chosen = choose(target(), kind, candidates, found);
+                match kind {
+                    NamedKind::Container => {
+                        with(target(), chosen, machines::containers(roots, name))
+                    }
+                    _ => chosen,
+                }
+            }
             Err(Error::ManyCgroups { root, most }) => {
                 Err(Error::ManyCgroups { root: root.clone(), most: *most })
             }
@@ -146,6 +156,26 @@ fn candidates(roots: &Roots, kind: NamedKind, name: &str) -> Vec<Candidate> {
     }
 }
 
+/// The only one of what runtimes list and of `others`, those of managers without such a list.
+fn with(target: String, listed: Result<Found, Error>, others: Vec<Found>) -> Result<Found, Error> {
+    let error = match listed {
+        Ok(found) => match others.into_iter().find(|other| other.at != found.at) {
+            None => return Ok(found),
+            Some(other) => return Err(several(target, [&found, &other])),
+        },
+        Err(error) => error,
+    };
+    match (error, &others[..]) {
+        (Error::NotRunning { .. }, [only]) => Ok(only.clone()),
+        (Error::NotRunning { .. }, [one, other, ..]) => Err(several(target, [one, other])),
+        (error, _) => Err(error),
+    }
+}
+
+fn several(target: String, both: [&Found; 2]) -> Error {
+    Error::SeveralCgroups { target, cgroups: both.map(ToString::to_string) }
+}
+
 /// The only cgroup that the candidates have.
 fn choose(
     target: String,
@@ -175,8 +205,9 @@ fn choose(
                 (None, NamedKind::Pod) => "no cgroup has its uid, and no directory in /var/log/pods its name; \
                      expected NAMESPACE/NAME, a name or a uid"
                     .to_owned(),
-                (None, _) => "Docker, Podman, nerdctl, containerd and the kubelet list no container of this name, and no cgroup has \
-                     this id; give the name or at least 12 digits of the id, or name its cgroup"
+                (None, _) => "Docker, Podman, nerdctl, containerd (in /run/containerd, /run/k3s and /var/snap/microk8s), the kubelet (in \
+                     /var/log/containers) and systemd-machined list no container of this name, no cgroup is lxc.payload.NAME or lxc/NAME, \
+                     and none has this id; give the name or at least 12 digits of the id, or name its cgroup"
                     .to_owned(),
             };
             Err(Error::NotRunning { target, reason })

@@ -5,7 +5,7 @@
 //! | Docker | `containers/ID/config.v2.json` in its data root | moby, daemon/container/container.go, `Container` |
 //! | Podman | `*-containers/*containers.json` in a storage root | containers/storage, containers.go, `Container` |
 //! | nerdctl | `/var/lib/nerdctl/ADDRESS/names/NAMESPACE/NAME` | nerdctl, pkg/namestore |
-//! | containerd | `/run/containerd/io.containerd.runtime.v2.task/NAMESPACE/ID` | containerd, core/runtime/v2/bundle.go |
+//! | containerd | `io.containerd.runtime.v2.task/NAMESPACE/ID` in its state directory | containerd, core/runtime/v2/bundle.go |
 //! | Kubernetes | `/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log` | Kubernetes, pkg/kubelet/kuberuntime/legacy.go |
 
 use crate::{Roots, files::read};
@@ -108,9 +108,16 @@ fn nerdctl(roots: &Roots, name: &str) -> Vec<String> {
     ids.map(|id| id.trim().to_owned()).collect()
 }
 
-/// The directories of containerd's tasks: one for each namespace.
+/// The directories of containerd's tasks: one for each namespace. k3s and RKE2 keep those of their own containerd in /run/k3s,
+/// MicroK8s in the data of its snap.
 pub(crate) fn containerd_tasks(roots: &Roots) -> Vec<PathBuf> {
-    directories(&roots.run.join("containerd/io.containerd.runtime.v2.task"))
+    let states = [
+        roots.run.join("containerd"),
+        roots.run.join("k3s/containerd"),
+        roots.var.join("snap/microk8s/common/run/containerd"),
+    ];
+    let tasks = states.map(|state| directories(&state.join("io.containerd.runtime.v2.task")));
+    tasks.concat()
 }
 
 /// containerd knows no names: with ctr(1) the id is chosen as one.
@@ -160,6 +167,18 @@ mod tests {
 
     fn found(roots: &Roots, name: &str) -> Vec<(&'static str, String)> {
         containers(roots, name).into_iter().map(|listed| (listed.runtime, listed.id)).collect()
+    }
+
+    #[test]
+    fn tasks_of_k3s_and_microk8s_are_found() {
+        let fake = Fake::new();
+        for (place, id) in [("run/k3s", "k1"), ("var/snap/microk8s/common/run", "m1")] {
+            let task = format!("{place}/containerd/io.containerd.runtime.v2.task/k8s.io/{id}");
+            fake.write(&format!("{task}/config.json"), "{}");
+        }
+        for id in ["k1", "m1"] {
+            assert_eq!(found(&fake.roots(), id), [("containerd", id.to_owned())]);
+        }
     }
 
     #[test]

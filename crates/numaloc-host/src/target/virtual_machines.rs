@@ -1,10 +1,12 @@
-//! Virtual machines of libvirt, by the files in which its drivers note the process of each (libvirt, src/util/virpidfile.c).
+//! Virtual machines of libvirt and Proxmox, by the files in which these note the process of each (libvirt, src/util/virpidfile.c;
+//! qemu-server, PVE/QemuServer/Helpers.pm, `pidfile_name`), and of systemd-machined.
 
 use crate::{
     Error, Roots,
     files::read,
     target::{
-        named::{Found, Meant},
+        machines::{registered, up_to},
+        named::{Found, Meant, NamedKind},
         runtimes::is_file_name,
     },
 };
@@ -20,19 +22,37 @@ pub(crate) fn find(roots: &Roots, name: &str) -> Result<Found, Error> {
     if !is_file_name(name) {
         return Err(missing("this is not the name of a virtual machine"));
     }
-    let files = directories(roots).into_iter().map(|dir| dir.join(format!("{name}.pid")));
-    let mut pids = files.filter_map(|file| {
+    let noted = |directory: PathBuf| {
+        let file = directory.join(format!("{name}.pid"));
         let pid: i32 = fs::read_to_string(&file).ok()?.trim().parse().ok()?;
         let (noted_by, runs_as) = (uid(file)?, uid(roots.proc.join(pid.to_string()))?);
         // A user can note any pid, and the file of the host's own libvirt is root's.
         (noted_by == 0 || noted_by == runs_as).then_some(pid)
-    });
-    let pid = pids.next().ok_or_else(|| {
-        missing("libvirt has noted no process of this name in /run/libvirt; see virsh list")
-    })?;
+    };
+    let by_libvirt = || {
+        let pid = directories(roots).into_iter().find_map(noted)?;
+        Some(at(roots, "libvirt", pid, is_machine))
+    };
+    let by_proxmox = || {
+        let pid = noted(roots.run.join("qemu-server"))?;
+        let scope = format!("{name}.scope");
+        Some(at(roots, "Proxmox", pid, |part: &str| part == scope))
+    };
+    let by_machined = || registered(roots, NamedKind::VirtualMachine, name);
+    let found = by_libvirt().or_else(by_proxmox).or_else(by_machined);
+    found.ok_or_else(|| {
+        missing(
+            "no process of this name is noted in /run/libvirt, /run/user/*/libvirt, /run/qemu-server (Proxmox: the number of the guest) or \
+             /run/systemd/machines; see virsh list, qm list or machinectl",
+        )
+    })
+}
+
+/// The cgroup of a process up to the part that is the machine's; the process, if there is none.
+fn at(roots: &Roots, by: &str, pid: i32, is_meant: impl Fn(&str) -> bool) -> Found {
     let text = read::text(&roots.proc.join(format!("{pid}/cgroup"))).unwrap_or_default();
-    let at = text.lines().find_map(machine).map_or(Meant::Pid(pid), Meant::Cgroup);
-    Ok(Found { at, how: format!("libvirt, process {pid}") })
+    let path = text.lines().find_map(|line| up_to(line, &is_meant));
+    Found { at: path.map_or(Meant::Pid(pid), Meant::Cgroup), how: format!("{by}, process {pid}") }
 }
 
 /// Where libvirt notes processes: for the host, and for the session of each user.
@@ -47,17 +67,11 @@ fn uid(path: PathBuf) -> Option<u32> {
     Some(fs::metadata(path).ok()?.uid())
 }
 
-/// The cgroup of a machine, in a line of /proc/PID/cgroup: `machine-qemu\x2d1\x2dNAME.scope` where systemd makes it, else
+/// Whether this is the name of a machine's cgroup: `machine-qemu\x2d1\x2dNAME.scope` where systemd makes it, else
 /// `qemu-1-NAME.libvirt-qemu` (libvirt, src/util/vircgroup.c, `virCgroupNewMachine`).
-fn machine(line: &str) -> Option<String> {
-    let path = line.splitn(3, ':').nth(2).filter(|path| !path.contains("/.."))?;
-    let is_machine = |part: &str| {
-        (part.starts_with("machine-") && part.ends_with(".scope"))
-            || part.rsplit_once(".libvirt-").is_some()
-    };
-    let parts: Vec<&str> = path.split('/').collect();
-    let last = parts.iter().position(|part| is_machine(part))?;
-    Some(parts[..=last].join("/"))
+fn is_machine(part: &str) -> bool {
+    (part.starts_with("machine-") && part.ends_with(".scope"))
+        || part.rsplit_once(".libvirt-").is_some()
 }
 
 #[cfg(test)]
@@ -92,6 +106,22 @@ mod tests {
         assert_eq!(found[2], "process 102 (libvirt, process 102)");
         for refused in places(&fake, &["gone", "odd", "no", "../qemu/db", ""]) {
             assert!(refused.starts_with("no running virtual machine "), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_guest_of_proxmox_has_a_number() {
+        let fake = Fake::new();
+        fake.process(100, "kvm", &["0"]);
+        fake.write("proc/100/cgroup", "0::/qemu.slice/105.scope\n");
+        fake.write("run/qemu-server/105.pid", "100\n");
+        assert_eq!(
+            places(&fake, &["105"]),
+            ["cgroup /qemu.slice/105.scope (Proxmox, process 100)"]
+        );
+        let error = &places(&fake, &["106"])[0];
+        for place in ["/run/libvirt", "/run/qemu-server", "/run/systemd/machines"] {
+            assert!(error.contains(place), "{error}");
         }
     }
 

@@ -50,6 +50,21 @@ fn a_container_is_known_by_name_and_by_id() {
 }
 
 #[test]
+fn a_container_of_lxc_is_known_by_name_unless_a_runtime_has_one_too() {
+    let a = id('a');
+    let fake = host(&["lxc.payload.web", &format!("docker/{a}")]);
+    let by = |name: &str| found(&fake, NamedKind::Container, name);
+    assert_eq!(by("web"), Ok((vec![100], "cgroup /lxc.payload.web (LXC)".to_owned())));
+    docker(&fake, &a, "web");
+    let error = by("web").expect_err("both run");
+    assert!(error.contains("/lxc.payload.web") && error.contains(&a), "{error}");
+    let error = by("db").expect_err("there is none");
+    for place in ["/run/k3s", "lxc.payload.", "systemd-machined"] {
+        assert!(error.contains(place), "{error}");
+    }
+}
+
+#[test]
 fn the_one_that_runs_is_meant() {
     let [a, b, c] = ['a', 'b', 'c'].map(id);
     let fake = host(&[&format!("docker/{a}"), &format!("docker/{b}")]);
