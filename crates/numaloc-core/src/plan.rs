@@ -276,6 +276,9 @@ pub struct Plan {
     /// Bytes that a placement on several nodes is about and that no memory policy binds, so that kernel.numa_balancing may move them
     /// again; 0 where that is off.
     pub exposed_bytes: u64,
+    /// Bytes to be moved that the kernel's NUMA balancing could move away again if it is on: neither hugetlb memory, nor with a policy, nor
+    /// of processes whose cpuset allows one node alone. Without the ranges of placements by amounts.
+    pub undoable_bytes: u64,
     /// Devices that processes have open and that access memory themselves. Looked up for placements on several nodes alone.
     pub devices: Vec<OpenDevices>,
 }
@@ -285,6 +288,11 @@ pub struct Plan {
 const WORTH: u32 = 10;
 
 impl Plan {
+    /// Whether the kernel's NUMA balancing, if it is on, could undo some of what this plan moves.
+    pub fn can_be_undone(&self) -> bool {
+        self.undoable_bytes > 0 || self.exposed_bytes > 0
+    }
+
     /// Has the most used memory moved first, found as `source` says. With [`Order::Probed`] it is asked only if that is worth it: the
     /// profile is not `fast`, and the move takes long enough.
     ///

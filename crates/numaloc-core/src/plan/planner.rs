@@ -134,11 +134,14 @@ pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> 
     processes.iter().map(claim).collect()
 }
 
-/// Whether the kernel's NUMA balancing looks at this memory: it leaves hugetlb memory and what has a policy (kernel/sched/fair.c,
-/// `task_numa_work`; mm/mempolicy.c, `vma_policy_mof`).
-fn is_exposed(extent: &Extent) -> bool {
+/// Whether the kernel's NUMA balancing can move this memory. It leaves hugetlb memory and what has a policy, that of the process
+/// included (kernel/sched/fair.c, `task_numa_work`; mm/mempolicy.c, `vma_policy_mof`). Memory whose cpusets allow one node alone it
+/// cannot move elsewhere, whether it scans it (older kernels do) or not: pages on other nodes are for the cpuset of the thread that faults
+/// (mm/page_alloc.c, `__cpuset_zone_allowed`).
+fn is_exposed(extent: &Extent, topology: &Topology, allowed: &NodeSet) -> bool {
     extent.hugetlb_bytes.is_none()
         && matches!(extent.policy, Mempolicy::Default | Mempolicy::Unasked)
+        && topology.with_memory().and(allowed).len() > 1
 }
 
 struct Planner<'a> {
@@ -182,6 +185,7 @@ impl<'a> Planner<'a> {
             order: HeatSource::Address,
             waits: None,
             exposed_bytes: 0,
+            undoable_bytes: 0,
             devices: Vec::new(),
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
@@ -192,7 +196,8 @@ impl<'a> Planner<'a> {
 
     fn extent(&mut self, extent: Extent) {
         let claim = self.claims.on_extent(&extent);
-        if (extent.stripe.is_some() || claim.portions.is_some()) && is_exposed(&extent) {
+        let is_exposed = is_exposed(&extent, self.scene.topology, &claim.allowed);
+        if is_exposed && (extent.stripe.is_some() || claim.portions.is_some()) {
             let resident = extent.residency.nodes.values().map(|resident| resident.total_bytes());
             self.plan.exposed_bytes += resident.sum::<u64>();
         }
@@ -245,6 +250,9 @@ impl<'a> Planner<'a> {
             Ok(targets) => {
                 if extent.policy == Mempolicy::Unasked {
                     self.plan.unasked_bytes += owned_bytes;
+                }
+                if is_exposed {
+                    self.plan.undoable_bytes += owned_bytes;
                 }
                 let routes = self.routes(home, targets);
                 let Extent { mappings, pages, stripe, rule, bytes, kind, .. } = extent;

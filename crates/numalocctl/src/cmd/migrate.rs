@@ -110,7 +110,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
     for found in inspect::found(&planned.party).iter().map(v1::FoundMember::from) {
         complain(text::found_members(&[found]).trim_end());
     }
-    if !planned.plan.is_skipped() {
+    if planned.plan.can_be_undone() {
         warn(roots, args);
     }
     let look = |file| MoveMap::before(roots, &planned, file, &args.draw);
@@ -129,7 +129,7 @@ fn here(cli: &Cli, roots: &Roots, args: &MigrateArgs) -> Result<CommandResult, F
     wait::report(cli, &here.into())
 }
 
-/// Warns if the kernel's NUMA balancing may work against the move.
+/// Warns if the kernel's NUMA balancing is on, which may work against the move.
 fn warn(roots: &Roots, args: &MigrateArgs) {
     let action = args.plan.options.pace.numa_balancing.unwrap_or_default();
     if action == NumaBalancing::Warn && is_balancing(numa_balancing::read(roots).ok().flatten()) {

@@ -52,7 +52,9 @@ pub fn carry_out(
     let offers = std::mem::take(&mut order.offers);
     let (mut run, bytes, note) = match caught(|| PlannedRun::plan(roots, &order, offers)) {
         Ok((run, mut planned)) => {
-            if let PlannedRun::Memory(_) = run {
+            if let PlannedRun::Memory(run) = &run
+                && run.planned.plan.can_be_undone()
+            {
                 planned.note = balancing.warning(order.numa_balancing);
             }
             let (bytes, note) = (planned.planned_bytes, planned.note.clone());

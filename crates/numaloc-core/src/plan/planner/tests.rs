@@ -112,6 +112,25 @@ fn what_nobody_asked_about_is_moved_and_said() {
 }
 
 #[test]
+fn what_balancing_could_move_away_again_is_counted() {
+    let machine = machine(&[0, 8], &[]);
+    let undoable = |mems: &str, change: fn(Extent) -> Extent| {
+        let extents = vec![change(extent(0, &[(0, MIB), (8, 3 * MIB)]))];
+        let plan = plan_of(&machine, process("0-1", mems), extents, &Options::default());
+        assert_eq!(plan.moves.len(), 1);
+        assert_eq!(plan.can_be_undone(), plan.undoable_bytes > 0);
+        plan.undoable_bytes
+    };
+    assert_eq!(undoable("0,8", |extent| extent), 3 * MIB);
+    assert_eq!(undoable("0", |extent| extent), 0, "its cpuset allows one node");
+    assert_eq!(undoable("0,3", |extent| extent), 0, "the other node that it allows has no memory");
+    let preferred = |extent| Extent { policy: "prefer:0".parse().unwrap(), ..extent };
+    assert_eq!(undoable("0,8", preferred), 0, "a policy, also of the process");
+    let huge = |extent| Extent { hugetlb_bytes: Some(2 * MIB), ..extent };
+    assert_eq!(undoable("0,8", huge), 0);
+}
+
+#[test]
 fn remote_memory_goes_home() {
     let plan = plan_of(
         &machine(&[0, 8], &[]),

@@ -28,7 +28,11 @@ fn balancing(look: &HostLook) -> Option<Finding> {
     let working = |subject: &&Subject| subject.used_cpus() >= WORKING_CPUS;
     let mut working = look.subjects.iter().filter(working).peekable();
     working.peek()?;
-    let pinned = |subject: &Subject| subject.is_pinned(&look.topology);
+    let with_memory = look.topology.with_memory();
+    // Where one node alone is allowed, the kernel has nowhere to move pages to.
+    let pinned = |subject: &Subject| {
+        subject.is_pinned(&look.topology) || subject.mems.and(&with_memory).len() == 1
+    };
     let path = "/proc/sys/kernel/numa_balancing";
     let step = AdviceStep::Write { path, value: (value & !NORMAL).to_string() };
     working.all(pinned).then(|| Finding::of_host(FindingKind::Balancing, vec![step]))
