@@ -76,6 +76,35 @@ impl Drop for Mounted {
     }
 }
 
+/// A file system without a device of its own, mounted as long as this value lives.
+#[derive(Debug)]
+pub struct Layered(PathBuf);
+
+impl Layered {
+    /// Mounts one of this kind with these options.
+    ///
+    /// # Panics
+    /// It cannot be mounted.
+    pub fn new(kind: &str, name: &str, options: &str) -> Self {
+        let path = Path::new("/mnt").join(name);
+        fs::create_dir_all(&path).expect("the root file system is writable");
+        let mount = ["mount", "-t", kind, "-o", options, name].map(OsStr::new);
+        run(&[&mount[..], &[path.as_ref()]].concat());
+        Self(path)
+    }
+
+    /// Its topmost directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Layered {
+    fn drop(&mut self) {
+        run(&["umount".as_ref(), self.0.as_os_str()]);
+    }
+}
+
 /// A file on the disk, removed at the end.
 #[derive(Debug)]
 pub struct OnDisk(PathBuf);

@@ -212,10 +212,14 @@ impl App {
             }
             let mut words = line.split_whitespace().skip(1);
             let (name, range) = (words.next().expect("a name"), words.next().expect("a range"));
-            let (start, end) = range.split_once('-').expect("two addresses");
-            let hex = |text| u64::from_str_radix(text, 16).expect("an address");
-            self.ranges.insert(name.to_owned(), hex(start)..hex(end));
+            self.ranges.insert(name.to_owned(), addresses(range));
         }
+    }
+
+    /// Has it move a region to other addresses (mremap(2)), an odd number of pages away.
+    pub fn remap(&mut self, name: &str) {
+        let range = addresses(&self.ask(&format!("remap {name}")));
+        self.ranges.insert(name.to_owned(), range);
     }
 
     pub fn pid(&self) -> i32 {
@@ -271,4 +275,11 @@ impl Drop for App {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// `START-END` in hexadecimal numbers.
+fn addresses(range: &str) -> Range<u64> {
+    let (start, end) = range.split_once('-').expect("two addresses");
+    let hex = |text| u64::from_str_radix(text, 16).expect("an address");
+    hex(start)..hex(end)
 }

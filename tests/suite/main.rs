@@ -46,6 +46,7 @@ mod mthp;
 mod nps;
 mod nri;
 mod numastat;
+mod objects;
 mod offload;
 mod orders;
 mod pacing;

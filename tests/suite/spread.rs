@@ -206,3 +206,19 @@ fn the_command_line_spreads_and_refuses_in_one_line() {
     assert_spread(&scene.app, "anon", 4096, &[0, 1, 1, 1]);
     scene.finish();
 }
+
+/// The kernel counts pages from where the mapping was made, and shows no trace of that.
+#[test]
+fn memory_that_was_interleaved_and_then_remapped_stays() {
+    let _still = Setting::still_host();
+    let layout = Layout::remote(&["anon:24M"]).on("0,1").load("idle");
+    let mut app = layout.interleaved("0-1", false).start("remapped");
+    assert_spread(&app, "anon", 4096, &[0, 1]);
+    app.remap("anon");
+    let start = app.range("anon").start;
+    assert_eq!((start >> 12) % 2, 1, "the scene");
+    let plan = inspect(&[Target::Pid(app.pid())], &placed("0-1", None)).plan;
+    let moves = plan.moves.iter().filter(|each| each.mappings[0].start == start);
+    let planned: u64 = moves.map(|each| each.remote_bytes()).sum();
+    assert_eq!(planned, 0, "{:#?}", plan.moves);
+}

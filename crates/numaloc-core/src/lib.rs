@@ -132,6 +132,7 @@ pub use memory::{
     grains::{self, Grains},
     locality::{self, Locality, Share},
     mempolicy::{self, Mempolicy},
+    phase,
     stripe::{self, Indexing, Origin, Stripe},
 };
 pub use plan::{

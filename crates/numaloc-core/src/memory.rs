@@ -8,4 +8,5 @@ pub mod file_cache;
 pub mod grains;
 pub mod locality;
 pub mod mempolicy;
+pub mod phase;
 pub mod stripe;

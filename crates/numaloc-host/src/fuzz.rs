@@ -138,6 +138,7 @@ impl Scene {
             mappings,
             pages,
             mappers: Mappers::Counted,
+            hugetlb_bytes: None,
         }
     }
 

@@ -219,8 +219,9 @@ fn find_extents(
     find: impl Fn(&[Part]) -> Result<Vec<ExtentPages>, Error>,
     look_again: impl Fn() -> bool,
 ) -> Result<Vec<Extent>, Error> {
-    let parts = stripes.begin(extents::parts(vmas).map_err(&refused)?);
+    let mut parts = stripes.begin(extents::parts(vmas).map_err(&refused)?);
     let mut found = find(&parts)?;
+    begin_elsewhere(&mut parts, &mut found, &find)?;
     let several = parts.iter().zip(&found).map(|(part, found)| {
         found.several.ranges(part.offset, part.extent.bytes).collect::<Vec<_>>()
     });
@@ -244,6 +245,29 @@ fn find_extents(
         .retain(|extent| !extent.residency.nodes.is_empty() || extent.residency.unplaced_bytes > 0);
     extents.sort_by_key(|extent| (extent.mappings[0].process, extent.mappings[0].start));
     Ok(extents)
+}
+
+/// Has parts begin where most of their pages do, if that is not at their addresses, and finds the pages of these again.
+fn begin_elsewhere(
+    parts: &mut [Part],
+    found: &mut [ExtentPages],
+    find: &impl Fn(&[Part]) -> Result<Vec<ExtentPages>, Error>,
+) -> Result<(), Error> {
+    let (mut indices, mut again) = (Vec::new(), Vec::new());
+    for (index, (part, found)) in parts.iter_mut().zip(&*found).enumerate() {
+        if let Some(first_page) = found.phases.first_page(part.origin) {
+            part.origin.first_page = first_page;
+            indices.push(index);
+            again.push(part.clone());
+        }
+    }
+    if again.is_empty() {
+        return Ok(());
+    }
+    for (index, pages) in indices.into_iter().zip(find(&again)?) {
+        found[index] = pages;
+    }
+    Ok(())
 }
 
 /// Divides extents into stripes.

@@ -42,6 +42,14 @@ impl Cycle {
         self.ends.iter().find(|(_, end)| at < *end).map_or(last, |(node, _)| *node)
     }
 
+    /// The position of a node and the number of nodes, if each has one index in a row; `None` also if the node has no turn.
+    pub fn plain_turn(&self, node: NodeId) -> Option<(u64, u64)> {
+        let nodes = self.ends.len() as u64;
+        let is_plain = self.ends.last().is_some_and(|(_, end)| *end == nodes);
+        let turn = self.ends.iter().position(|(known, _)| *known == node)?;
+        is_plain.then_some((turn as u64, nodes))
+    }
+
     /// All nodes.
     pub fn nodes(&self) -> NodeSet {
         self.ends.iter().map(|(node, _)| *node).collect()

@@ -8,7 +8,7 @@ use crate::{
     },
     work::Work,
 };
-use numaloc_core::{Kind, NodeId, Pages};
+use numaloc_core::{Kind, Move, NodeId, Pages};
 use numaloc_host::{
     AddressSpace, Crew, Cut, Error, FolioPart, Folios, FrameFile, Ownership, PageRun, Precision,
     Scanned, Scanner, Survey,
@@ -144,7 +144,8 @@ impl<'a> Finder<'a> {
             None => (&self.survey.spaces, &self.survey.claims),
         };
         let (mappings, pages) = (&cut.mappings, &planned_move.pages);
-        let scanned = Scanned { spaces, claims, mappings, pages, mappers: planned_move.mappers };
+        let &Move { mappers, hugetlb_bytes, .. } = planned_move;
+        let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes };
         self.scanner.scan(&scanned, cut.range.clone(), &mut |run: PageRun| {
             let Some(from) = run.node.filter(|&node| !routes.from(node).is_empty()) else { return };
             let mapping = mappings[run.mapping];

@@ -64,10 +64,28 @@ impl FrameNodes {
         Ok(Self { block_shift: (block_bytes / PAGE).trailing_zeros(), blocks, zones, only: None })
     }
 
+    /// A table all of whose frames are in blocks that nodes share, and in no zone.
+    #[cfg(test)]
+    pub fn all_ambiguous() -> Self {
+        Self { blocks: vec![SHARED; 1 << 20], ..Self::empty() }
+    }
+
     /// A table without frames, as before any memory has come online.
     #[cfg(test)]
     pub fn empty() -> Self {
         Self { block_shift: 15, blocks: Vec::new(), zones: Vec::new(), only: None }
+    }
+
+    /// Whether the nodes of some frames cannot be determined because several nodes share a memory block and span it.
+    pub fn has_ambiguous(&self) -> bool {
+        self.blocks.contains(&SHARED)
+    }
+
+    /// Whether the frame is one of [`Self::has_ambiguous`].
+    pub fn is_ambiguous(&self, pfn: u64) -> bool {
+        let block = usize::try_from(pfn >> self.block_shift).ok();
+        let block = block.and_then(|block| self.blocks.get(block));
+        block == Some(&SHARED) && self.node(pfn).is_none()
     }
 
     /// The frame's node; `None` if it cannot be determined.

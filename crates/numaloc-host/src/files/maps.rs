@@ -26,9 +26,37 @@ pub enum Object {
         namespace: u64,
         id: u64,
     },
+    /// A file on a file system whose device and inode, as maps shows them, are not known to stand for one file. All mappings of such
+    /// inodes are one object, and what they share is found out by comparing page frames, as for private memory.
+    Compared {
+        /// The file's inode number as overlays pass it on: [`Self::low_bits`].
+        inode: u64,
+    },
 }
 
 impl Object {
+    /// The bits of an inode number that an overlay leaves as they are in the layer below: it may keep the layer's number in those
+    /// above (fs/overlayfs/inode.c, `ovl_map_dev_ino`; they are few, `xino_bits`).
+    pub(crate) fn low_bits(inode: u64) -> u64 {
+        inode & (u64::MAX >> 16)
+    }
+
+    /// Whether mappings of both may show the same pages.
+    pub(crate) fn may_share(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Compared { inode }, Self::File { inode: shown, .. })
+            | (Self::File { inode: shown, .. }, Self::Compared { inode }) => {
+                inode == Self::low_bits(shown)
+            }
+            _ => self == other,
+        }
+    }
+
+    /// Whether mappings of the object that are shared, at one offset, surely show the same page.
+    pub(crate) fn is_proved(self) -> bool {
+        !matches!(self, Self::Compared { .. })
+    }
+
     /// The same object, of a process in this IPC namespace.
     #[must_use]
     pub fn within(self, ipc_namespace: u64) -> Self {
@@ -54,7 +82,7 @@ pub struct Vma {
     pub object: Object,
     /// Mapped shared: all processes that map the object in this way see the same pages (mmap(2), MAP_SHARED).
     pub shared: bool,
-    /// What backs its pages, as its name shows.
+    /// What backs its pages; as its name shows until its file system is known.
     pub kind: Kind,
     /// hugetlb page size in bytes, if it is known to be hugetlb memory.
     pub hugetlb_bytes: Option<u64>,

@@ -63,7 +63,7 @@ pub struct Cut {
     pub range: Range<u64>,
     /// The mappings of the extent, and then those of newcomers. Offsets are counted from the extent's start.
     pub mappings: Vec<Mapping>,
-    /// Whether it is mapped shared, so that a page which newcomers alone map is a page of the extent. Otherwise such a
+    /// Whether it is mapped shared and surely the same object, so that a page which newcomers alone map is a page of the extent. Otherwise such a
     /// page is a copy of their own.
     pub is_shared: bool,
 }
@@ -138,9 +138,9 @@ impl Crew {
         let addresses = known.start + range.start..known.start + range.end;
         for vma in layout.iter().filter(|vma| overlap(&(vma.start..vma.end), &addresses).is_some())
         {
-            is_shared &= vma.shared;
+            is_shared &= vma.shared && vma.object.is_proved();
             for Newcomer { process, vmas } in &newcomers {
-                let theirs = vmas.iter().filter(|theirs| theirs.object == vma.object);
+                let theirs = vmas.iter().filter(|theirs| theirs.object.may_share(vma.object));
                 pieces.extend(theirs.filter_map(|theirs| {
                     let shown = overlap(&bytes(vma), &bytes(theirs))?;
                     let address = vma.start + (shown.start - vma.offset);

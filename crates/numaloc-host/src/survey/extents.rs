@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 const REPEATED_MAX: usize = 1 << 20;
 
 /// An extent, and where it lies in its object.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) extent: Extent,
     pub(crate) object: Object,
@@ -93,10 +93,12 @@ pub(crate) fn parts(vmas: Vec<Vec<Vma>>) -> Result<Vec<Part>, Overlaps> {
             objects.entry(vma.object).or_default().push(Piece { process, vma, skew: 0 });
         }
     }
+    join_compared(&mut objects);
     let mut parts = PartList::of(&objects);
-    for mut pieces in objects.into_values() {
+    for (object, mut pieces) in objects {
         pieces.sort_by_key(|piece| (piece.vma.offset, piece.process, piece.vma.start));
-        let added = match pieces.iter().all(|piece| piece.vma.shared) {
+        let is_same = object.is_proved() && pieces.iter().all(|piece| piece.vma.shared);
+        let added = match is_same {
             true => cut(&pieces, &Pages::All, &mut parts),
             false => single(&pieces, &mut parts),
         };
@@ -106,6 +108,25 @@ pub(crate) fn parts(vmas: Vec<Vec<Vma>>) -> Result<Vec<Part>, Overlaps> {
     let mut parts = parts.parts;
     parts.sort_by_key(|part| first(&part.extent));
     Ok(parts)
+}
+
+/// Puts the mappings of a file to those that may show the same file through another file system.
+fn join_compared(objects: &mut BTreeMap<Object, Vec<Piece>>) {
+    let is_compared = |object: &&Object| !object.is_proved();
+    let compared: Vec<Object> = objects.keys().filter(is_compared).copied().collect();
+    if compared.is_empty() {
+        return;
+    }
+    let is_file = |object: &&Object| matches!(object, Object::File { .. });
+    let files: Vec<Object> = objects.keys().filter(is_file).copied().collect();
+    for file in files {
+        let Object::File { inode, .. } = file else { continue };
+        let object = Object::Compared { inode: Object::low_bits(inode) };
+        let is_one = compared.binary_search(&object).is_ok();
+        let Some(mut pieces) = is_one.then(|| objects.remove(&file)).flatten() else { continue };
+        pieces.iter_mut().for_each(|piece| piece.vma.object = object);
+        objects.entry(object).or_default().extend(pieces);
+    }
 }
 
 /// The parts of memory in which pages with several mappings were seen. `parts` are those of which the pages of their
@@ -224,7 +245,7 @@ fn origin(piece: &Piece, from: u64) -> Origin {
     if vma.kind == Kind::Shmem && vma.hugetlb_bytes.is_none() {
         let inode = match vma.object {
             Object::Anonymous => 0,
-            Object::File { inode, .. } => inode,
+            Object::File { inode, .. } | Object::Compared { inode } => inode,
             Object::Segment { id, .. } => id,
         };
         return Origin { first_page: 0, skew_bytes: from, inode, indexing };
@@ -307,6 +328,41 @@ mod tests {
         let lines: &[&str] =
             &["1000-2000 rw-s 0 00:01 7 /dev/shm/a", "8000-9000 rw-s 0 00:01 7 /dev/shm/a"];
         assert_eq!(of(&[lines]), [(0x1000, Pages::All, vec![(0, 0x1000), (0, 0x8000)])]);
+    }
+
+    fn compared(start: u64, pages: std::ops::Range<u64>, shared: bool) -> Vma {
+        Vma { object: Object::Compared { inode: 7 }, ..vma(start, pages, shared) }
+    }
+
+    #[test]
+    fn what_may_be_one_file_is_compared_page_by_page() {
+        let one = vec![compared(0x10000, 0..4, true)];
+        let other = vec![compared(0x50000, 1..3, true)];
+        let layer = vec![vma(0x90000, 2..3, true), vma(0xa0000, 8..9, true)];
+        let parts = parts(vec![one, other, layer]).expect("they overlap little");
+        assert!(parts.iter().all(|part| part.object == Object::Compared { inode: 7 }));
+        let seen: Vec<Vec<Range<u64>>> =
+            parts.iter().map(|part| std::iter::once(0..part.extent.bytes).collect()).collect();
+        let joined = flat(common(&parts, &seen).expect("they overlap little"));
+        assert_eq!(
+            flat(parts),
+            [
+                (0x4000, Pages::Own, vec![(0, 0x10000)]),
+                (0x2000, Pages::Own, vec![(1, 0x50000)]),
+                (0x1000, Pages::Own, vec![(2, 0x90000)]),
+                (0x1000, Pages::All, vec![(2, 0xa0000)]),
+            ]
+        );
+        let all = Pages::Common(Default::default());
+        assert!(joined.contains(&(0x1000, all, vec![(0, 0x12000), (1, 0x51000), (2, 0x90000)])));
+    }
+
+    #[test]
+    fn a_file_whose_inode_nothing_else_has_is_not_compared() {
+        let other = Object::Compared { inode: 8 };
+        let vmas = vec![vma(0x10000, 0..4, true), Vma { object: other, ..vma(0, 0..1, true) }];
+        let parts = parts(vec![vmas, vec![vma(0x50000, 0..4, true)]]).expect("they overlap little");
+        assert!(parts.iter().all(|part| part.extent.pages == Pages::All));
     }
 
     fn vma(start: u64, pages: std::ops::Range<u64>, shared: bool) -> Vma {

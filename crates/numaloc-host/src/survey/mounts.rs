@@ -4,8 +4,15 @@
 //! hugetlb memory (mmap(2) with MAP_HUGETLB, memfd_create(2) with MFD_HUGETLB, shmget(2) with SHM_HUGETLB) the kernel has a mount
 //! for each page size (fs/hugetlbfs/inode.c, `hugetlb_file_setup`).
 //!
-//! Each subvolume of a btrfs numbers its files from the same number on. stat(2) returns a device for each of them
-//! (fs/btrfs/inode.c, `btrfs_getattr`), maps that of the mount.
+//! Whether device and inode stand for one file is known of file systems on block devices and of those in memory. Elsewhere it is not:
+//! - An overlay has a device of its own, and the inode numbers of its layers. So a file in a layer has another device in each mount,
+//!   and two files of different layers may have the same device and inode in one mount. Linux 6.1 shows the file in the layer, later
+//!   ones that of the overlay (fs/proc/task_mmu.c, `file_user_inode`).
+//! - Each subvolume of a btrfs numbers its files from the same number on, and all have the device of the mount in maps.
+//! - All files without a file system (`anon_inode:`) have one inode, and what device nodes map has that of the node.
+//!
+//! Whether memory is page cache or shared memory is a matter of the file system as well: tmpfs may be mounted anywhere, and files may
+//! have the name of a segment.
 
 use crate::{
     Roots,
@@ -18,8 +25,9 @@ use crate::{
 };
 use nix::sys::{
     memfd::{MFdFlags, memfd_create},
-    stat::{fstat, major, minor, stat},
+    stat::{fstat, major, minor},
 };
+use numaloc_core::Kind;
 use std::collections::BTreeMap;
 
 /// Major and minor number of a file system, as stat(2) and /proc/PID/maps have them.
@@ -27,10 +35,14 @@ type DeviceNumber = (u32, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileSystem {
-    /// With pages of so many bytes.
+    /// With pages of this number of bytes.
     Hugetlbfs(u64),
-    Btrfs,
+    /// Files in memory: those of a mount, memfds, segments, and shared anonymous memory.
+    Tmpfs,
+    /// Device and inode are not known to stand for one file.
     Other,
+    /// No mount has the device.
+    Unknown,
 }
 
 /// What is known of devices, for as long as one look takes: a file system that is mounted later may get the device of one that
@@ -53,13 +65,13 @@ impl Mounts {
             let size = MFdFlags::from_bits_retain(bytes.trailing_zeros() << HUGE_SHIFT);
             Some((device(MFdFlags::MFD_HUGETLB | size)?, FileSystem::Hugetlbfs(*bytes)))
         };
-        let other = device(MFdFlags::empty()).map(|device| (device, FileSystem::Other));
-        let file_systems = pools.keys().filter_map(of_pool).chain(other).collect();
+        let memory = device(MFdFlags::empty()).map(|device| (device, FileSystem::Tmpfs));
+        let file_systems = pools.keys().filter_map(of_pool).chain(memory).collect();
         Self { file_systems, read: (None, false), least }
     }
 
     /// The page size of a mapping in bytes, if it is hugetlb memory.
-    pub(crate) fn page_bytes(&mut self, space: &AddressSpace, vma: &Vma) -> Option<u64> {
+    fn page_bytes(&mut self, space: &AddressSpace, vma: &Vma) -> Option<u64> {
         let (Object::File { device, .. } | Object::Segment { device, .. }) = vma.object else {
             return None;
         };
@@ -74,21 +86,25 @@ impl Mounts {
         }
     }
 
-    /// The object of a mapping, by a number of the device that no other file with the same inode has. That of a subvolume cannot be
-    /// found out without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE, nor once the mapping is gone.
-    pub(crate) fn object(&mut self, space: &AddressSpace, vma: &Vma) -> Object {
-        match vma.object {
-            // Pages that are mapped private are compared one by one.
-            Object::File { device, inode }
-                if vma.shared
-                    && device.0 == 0
-                    && self.file_system(space, device) == FileSystem::Btrfs =>
-            {
-                let path = space.path(&format!("map_files/{:x}-{:x}", vma.start, vma.end));
-                let device = stat(&path).map_or(device, |stat| numbers(stat.st_dev));
-                Object::File { device, inode }
+    /// Fills in what a mapping is of, as far as its file system tells more than its line: the object, the kind and the page size.
+    pub(crate) fn tell(&mut self, space: &AddressSpace, vma: &mut Vma) {
+        vma.hugetlb_bytes = self.page_bytes(space, vma);
+        let Object::File { device, inode } = vma.object else { return };
+        let file_system = match device {
+            // That of a file system without a block device (fs/super.c, `get_anon_bdev`).
+            (0, _) => self.file_system(space, device),
+            _ => {
+                vma.kind = Kind::File;
+                return;
             }
-            object => object,
+        };
+        vma.kind = match file_system {
+            FileSystem::Hugetlbfs(_) | FileSystem::Tmpfs => Kind::Shmem,
+            FileSystem::Other => Kind::File,
+            FileSystem::Unknown => vma.kind,
+        };
+        if matches!(file_system, FileSystem::Other | FileSystem::Unknown) {
+            vma.object = Object::Compared { inode: Object::low_bits(inode) };
         }
     }
 
@@ -107,7 +123,7 @@ impl Mounts {
             let own = read::text(&space.roots().proc.join("self/mountinfo"));
             self.learn(&own.unwrap_or_default());
         }
-        self.file_systems.get(&device).copied().unwrap_or(FileSystem::Other)
+        self.file_systems.get(&device).copied().unwrap_or(FileSystem::Unknown)
     }
 
     fn learn(&mut self, mountinfo: &str) {
@@ -137,7 +153,7 @@ fn mount(line: &str) -> Option<(DeviceNumber, FileSystem)> {
     let device = (major.parse().ok()?, minor.parse().ok()?);
     let mut words = file_system.split(' ');
     let file_system = match words.next() {
-        Some("btrfs") => FileSystem::Btrfs,
+        Some("tmpfs") => FileSystem::Tmpfs,
         Some("hugetlbfs") => {
             let options = words.nth(1)?;
             let size = options.split(',').find_map(|option| option.strip_prefix("pagesize="));
@@ -171,7 +187,8 @@ mod tests {
         35 22 0:31 / /dev/hugepages rw,nosuid shared:8 - hugetlbfs hugetlbfs rw,pagesize=2M\n\
         36 22 0:32 / /dev/huge\\040pages rw - hugetlbfs none rw,uid=7,pagesize=1024M,size=4G\n\
         37 22 8:1 / / rw - ext4 /dev/sda1 rw\n\
-        38 22 0:33 /data /srv rw shared:9 - btrfs /dev/sdb rw,subvol=/data\n";
+        38 22 0:33 /data /srv rw shared:9 - btrfs /dev/sdb rw,subvol=/data\n\
+        39 22 0:34 / /mnt/t rw - tmpfs t rw,size=1024k,mpol=interleave:0-1\n";
 
     #[test]
     fn mounts_have_a_file_system() {
@@ -180,7 +197,8 @@ mod tests {
             ((0, 20), FileSystem::Other),
             ((0, 31), FileSystem::Hugetlbfs(HUGE)),
             ((0, 32), FileSystem::Hugetlbfs(1 << 30)),
-            ((0, 33), FileSystem::Btrfs),
+            ((0, 33), FileSystem::Other),
+            ((0, 34), FileSystem::Tmpfs),
             ((8, 1), FileSystem::Other),
         ];
         assert_eq!(all, expected.into());
@@ -211,25 +229,43 @@ mod tests {
     }
 
     #[test]
-    fn files_of_subvolumes_are_known_by_the_device_that_stat_returns() {
+    fn the_file_system_decides_what_is_one_file_and_what_is_memory() {
         let fake = Fake::new();
         fake.process(100, "db", &["0"]);
         fake.write("proc/100/mountinfo", MOUNTS);
-        fake.write("proc/100/map_files/40000000-40001000", "");
-        let object = |line: &str| {
-            let mut mounts = Mounts::new(&fake.roots());
-            mounts.object(&fake.space(100), &parse_line(line).expect("a line"))
+        let told = |line: &str| {
+            let mut vma = parse_line(line).expect("a line");
+            Mounts::new(&fake.roots()).tell(&fake.space(100), &mut vma);
+            (vma.object, vma.kind)
         };
-        let file = "40000000-40001000 rw-s 00000000 00:21 257 /srv/a";
-        let found = stat(&fake.path("proc/100/map_files/40000000-40001000")).expect("it is there");
-        let found = Object::File { device: numbers(found.st_dev), inode: 257 };
-        assert_eq!(object(file), found);
-        for as_shown in [
-            file.replace("00:21", "00:14"),
-            file.replace("rw-s", "rw-p"),
-            file.replace("40001000", "40002000"),
+        let file = |device, inode| Object::File { device, inode };
+        let compared = |inode| Object::Compared { inode };
+        let line = |device: &str, name: &str| format!("1000-2000 rw-s 0 {device} 257 {name}");
+        for (device, name, expected) in [
+            ("00:21", "/srv/a", (compared(257), Kind::File)),
+            ("00:14", "/dev/shm/a", (compared(257), Kind::File)),
+            ("00:22", "/mnt/t/a", (file((0, 34), 257), Kind::Shmem)),
+            ("08:01", "/a", (file((8, 1), 257), Kind::File)),
+            ("08:01", "/memfd:a", (file((8, 1), 257), Kind::File)),
+            ("00:7f", "/a", (compared(257), Kind::File)),
+            ("00:7f", "/memfd:a (deleted)", (compared(257), Kind::Shmem)),
         ] {
-            assert_eq!(object(&as_shown), parse_line(&as_shown).expect("a line").object);
+            assert_eq!(told(&line(device, name)), expected, "{device} {name}");
+            let private = line(device, name).replace("rw-s", "rw-p");
+            assert_eq!(told(&private), expected, "{device} {name}, private");
         }
+        let memfd = device(MFdFlags::empty()).expect("a memfd");
+        let shown = format!("{:x}:{:x}", memfd.0, memfd.1);
+        assert_eq!(told(&line(&shown, "/dev/zero (deleted)")), (file(memfd, 257), Kind::Shmem));
+    }
+
+    #[test]
+    fn an_overlay_and_its_layer_may_share_pages() {
+        let compared = Object::Compared { inode: 257 };
+        let layer = |inode| Object::File { device: (8, 1), inode };
+        assert!(compared.may_share(layer(257)) && layer(257).may_share(compared));
+        assert!(compared.may_share(layer(1 << 62 | 257)) && compared.may_share(compared));
+        assert!(!compared.may_share(layer(256)) && !compared.may_share(Object::Anonymous));
+        assert!(!layer(257).may_share(Object::File { device: (8, 2), inode: 257 }));
     }
 }

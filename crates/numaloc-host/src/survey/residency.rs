@@ -2,7 +2,10 @@
 
 use crate::{
     Error,
-    files::pagemap::{Entries, Entry},
+    files::{
+        maps::Object,
+        pagemap::{Entries, Entry},
+    },
     survey::{
         crew::Cut,
         extents::Part,
@@ -12,8 +15,8 @@ use crate::{
     },
 };
 use numaloc_core::{
-    Chunks, Claim, ClaimSet, Claims, Extent, HUGE, NodeId, NodeResidency, Origin, Pages, Residency,
-    grains::grain_bytes,
+    Chunks, Claim, ClaimSet, Claims, Extent, HUGE, NodeId, NodeResidency, Origin, PAGE, Pages,
+    Residency, grains::grain_bytes, phase::Phases,
 };
 use std::{
     collections::BTreeMap,
@@ -51,6 +54,8 @@ pub(crate) struct ExtentPages {
     /// The chunks of a [`Pages::Own`] extent in which pages with several mappings were seen. They are chunks of the
     /// object, so that several processes that saw the same pages have the same bounds.
     pub(crate) several: Chunks,
+    /// Where private anonymous memory of a [`numaloc_core::Stripe`] begins, by its pages.
+    pub(crate) phases: Phases,
 }
 
 /// Cuts extents into pieces: the extent's index, and a range in bytes from its start. Pieces end at multiples of the
@@ -129,14 +134,14 @@ pub(crate) fn of_cuts(
     extent: &Extent,
     cuts: &[Cut],
 ) -> Result<Residency, Error> {
-    let &Extent { ref mappings, ref pages, mappers, rule, .. } = extent;
+    let &Extent { ref mappings, ref pages, mappers, hugetlb_bytes, rule, .. } = extent;
     let claim = claims.on(mappings, pages, rule);
     let origin = extent.stripe.as_ref().map(|stripe| stripe.origin).unwrap_or_default();
     let place = Place { extent, origin, include_shared: *include_shared };
     let mut found = ByStripe::new();
     folios.refresh();
     for Cut { range, mappings: all, is_shared } in cuts {
-        let scanned = Scanned { spaces, claims, mappings: all, pages, mappers };
+        let scanned = Scanned { spaces, claims, mappings: all, pages, mappers, hugetlb_bytes };
         scanner.scan(&scanned, range.clone(), &mut |run: PageRun<'_>| {
             let is_copy = !is_shared && run.mapping >= mappings.len();
             let address = all[run.mapping].start + run.offset;
@@ -157,17 +162,31 @@ pub(crate) fn of_cuts(
 }
 
 impl ExtentPages {
+    /// Counts the pages of a page run by the turn that they are on.
+    fn count(&mut self, (part, place): (&Part, &Place<'_>), run: &PageRun<'_>, claim: &Claim) {
+        let (Some(cycle), Some(node)) = (&claim.cycle, run.node) else { return };
+        if part.object != Object::Anonymous {
+            return;
+        }
+        let folio_bytes = if run.huge { HUGE } else { PAGE };
+        for offset in (run.offset..run.offset + run.bytes).step_by(folio_bytes as usize) {
+            let index = place.origin.index(offset.cast_signed(), folio_bytes);
+            self.phases.add(cycle, (index, folio_bytes), node);
+        }
+    }
+
     /// Adds the pages in a range of an extent.
     fn add_range(
         &mut self,
         Looker { scanner, folios, include_shared }: &mut Looker,
         spaces: &[AddressSpace],
         claims: &Claims,
-        &Part { ref extent, offset, origin, .. }: &Part,
+        part: &Part,
         range: Range<u64>,
     ) -> Result<(), Error> {
-        let &Extent { ref mappings, ref pages, mappers, rule, .. } = extent;
-        let scanned = Scanned { spaces, claims, mappings, pages, mappers };
+        let &Part { ref extent, offset, origin, .. } = part;
+        let &Extent { ref mappings, ref pages, mappers, hugetlb_bytes, rule, .. } = extent;
+        let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes };
         let place = Place { extent, origin, include_shared: *include_shared };
         let claim = claims.on(mappings, pages, rule);
         let mut joined: Option<(ClaimSet, Claim)> = None;
@@ -189,11 +208,15 @@ impl ExtentPages {
                 };
                 place.tally(found, &run, address(&run), claim, folios)
             }
-            _ => place.tally(&mut self.own, &run, address(&run), &claim, folios),
+            _ => {
+                self.count((part, &place), &run, &claim);
+                place.tally(&mut self.own, &run, address(&run), &claim, folios);
+            }
         })
     }
 
     fn join(&mut self, other: Self) {
+        self.phases.join(&other.phases);
         join_stripes(&mut self.own, other.own);
         for (claims, found) in other.common {
             join_stripes(self.common.entry(claims).or_default(), found);
@@ -305,7 +328,6 @@ fn looks_huge(run: &PageRun<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::maps::Object;
     use numaloc_core::{Kind, Mapping, Mempolicy};
 
     fn part(start: u64, bytes: u64) -> Part {

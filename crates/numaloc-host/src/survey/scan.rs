@@ -33,7 +33,7 @@ use crate::{
 use gaps::Gaps;
 use halt::Halt;
 use nix::libc::{EFAULT, EINVAL, ESRCH};
-use numaloc_core::{Claims, Mappers, Mapping, NodeId, PAGE, Pages};
+use numaloc_core::{Claims, HUGE, Mappers, Mapping, NodeId, PAGE, Pages};
 use numaloc_sys::query_pages;
 use page_run::PageRuns;
 use std::ops::Range;
@@ -80,6 +80,8 @@ pub struct Scanned<'a> {
     pub pages: &'a Pages,
     /// How the processes that map its pages are known.
     pub mappers: Mappers,
+    /// hugetlb page size in bytes, if it is hugetlb memory.
+    pub hugetlb_bytes: Option<u64>,
 }
 
 impl Scanner {
@@ -128,7 +130,8 @@ impl Scanner {
             ([only], Pages::All | Pages::Own) => {
                 let (space, start) = (&scanned.spaces[only.process], only.start);
                 let lookup = *scanned.pages == Pages::All;
-                let view = MappedView { space, start, lookup, mappers: scanned.mappers };
+                let &Scanned { mappers, hugetlb_bytes, .. } = scanned;
+                let view = MappedView { space, start, lookup, mappers, hugetlb_bytes };
                 self.scan_one(view, range, &mut buffer, visit)
             }
             _ => self.scan_family(scanned, range, &mut buffer, visit),
@@ -151,7 +154,8 @@ impl Scanner {
     ) -> Result<(), Error> {
         self.zeros.refresh();
         let (mut buffer, first) = (std::mem::take(&mut self.buffer), places.len());
-        let view = MappedView { space, start: address, lookup: false, mappers: Mappers::Counted };
+        let (mappers, hugetlb_bytes) = (Mappers::Counted, None);
+        let view = MappedView { space, start: address, lookup: false, mappers, hugetlb_bytes };
         let entries = view.read(0, pages, &mut buffer);
         let entries = entries.and_then(|entries| {
             self.query(space, address, entries)?;
@@ -260,27 +264,38 @@ impl Scanner {
         }
     }
 
+    /// The node of the page at `index` of what was read, and asked for by [`Self::query`] if no table has it.
     fn node(&self, index: usize, entry: Entry) -> Option<NodeId> {
+        let asked = || u32::try_from(*self.queried.get(index)?).ok().map(NodeId);
         match self.page_access.source {
-            Source::Pagemap => self.page_access.frames.node(entry.pfn()),
-            Source::Query => u32::try_from(*self.queried.get(index)?).ok().map(NodeId),
+            Source::Pagemap => self.page_access.frames.node(entry.pfn()).or_else(asked),
+            Source::Query => asked(),
         }
     }
 
-    /// Asks for the nodes of the present pages among `entries`, where frames are hidden.
+    /// Asks for the nodes of the present pages among `entries` that frames do not tell: all where they are hidden, otherwise those in
+    /// memory blocks that several nodes share.
     fn query(
         &mut self,
         space: &AddressSpace,
         address: u64,
         entries: Entries<'_>,
     ) -> Result<(), Halt> {
-        if self.page_access.source == Source::Pagemap {
+        self.queried.clear();
+        let frames = &self.page_access.frames;
+        let is_asked: &dyn Fn(Entry) -> bool = match self.page_access.source {
+            Source::Pagemap if !frames.has_ambiguous() => return Ok(()),
+            Source::Pagemap => &|entry| frames.is_ambiguous(entry.pfn()),
+            Source::Query => &|_| true,
+        };
+        let asked = |(index, entry): (usize, Entry)| {
+            (entry.is_present() && is_asked(entry)).then_some(index)
+        };
+        let indices: Vec<usize> = entries.iter().enumerate().filter_map(asked).collect();
+        if indices.is_empty() {
             return Ok(());
         }
-        self.queried.clear();
         self.queried.resize(entries.len(), -1);
-        let present = |(index, entry): (usize, Entry)| entry.is_present().then_some(index);
-        let indices: Vec<usize> = entries.iter().enumerate().filter_map(present).collect();
         let addresses: Vec<u64> =
             indices.iter().map(|&index| address + index as u64 * PAGE).collect();
         let status = ask(space, &addresses)?;
@@ -325,9 +340,17 @@ struct MappedView<'a> {
     lookup: bool,
     /// How the processes that map its pages are known.
     mappers: Mappers,
+    /// hugetlb page size in bytes, if it is hugetlb memory.
+    hugetlb_bytes: Option<u64>,
 }
 
 impl MappedView<'_> {
+    /// Whether what PAGEMAP_SCAN calls huge is of 2 MiB or more. It does so of hugetlb pages of each size (fs/proc/task_mmu.c,
+    /// `pagemap_hugetlb_category`), and arm64 and RISC-V have some of 64 KiB.
+    fn has_whole_huge(&self) -> bool {
+        self.hugetlb_bytes.is_none_or(|bytes| bytes >= HUGE)
+    }
+
     /// The process, and the address of the extent's byte at `offset` in it.
     fn mapped(&self, offset: u64) -> (i32, u64) {
         (self.space.process.identity.pid, self.start + offset)

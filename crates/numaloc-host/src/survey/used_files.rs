@@ -6,6 +6,8 @@
 //! table has said that it is on a file system of this machine's own disks: one on a network may not answer. Left out are:
 //! - other file systems, among them tmpfs, hugetlbfs and a container's own layers (overlay),
 //! - files that are mapped executable: programs and libraries run from their cache,
+//! - files with the inode number of one that is used in an overlay in a way that would have it left out: it may be the same one, whose
+//!   users have another device for it,
 //! - files with a lease (fcntl(2), F_SETLEASE), because to open them breaks it.
 
 use crate::{
@@ -122,7 +124,8 @@ pub fn used_files(
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<UsedFile>, Error> {
     let cpus = topology.node(node).map(|node| node.cpus.clone()).unwrap_or_default();
-    let mut search = FileSearch { whose, cpus, mounts: BTreeMap::new(), files: BTreeMap::new() };
+    let (mounts, files, layered) = Default::default();
+    let mut search = FileSearch { whose, cpus, mounts, files, layered };
     let own = own_pid(roots);
     let mut processes: Vec<_> = numbered::<i32>(&roots.proc).into_iter().collect();
     processes.retain(|(pid, _)| Some(*pid) != own);
@@ -162,12 +165,21 @@ struct FileSearch<'a> {
     /// The mounts on disks of each mount namespace, which many processes have in common.
     mounts: BTreeMap<PathBuf, Rc<DiskMounts>>,
     files: BTreeMap<FileKey, SeenFile>,
+    /// What is used in overlays, by [`Object::low_bits`] of the inode.
+    layered: BTreeMap<u64, LayeredUse>,
 }
 
 /// What is known of a process.
 struct User {
     is_included: bool,
     near: bool,
+    mems_allowed: Option<NodeSet>,
+}
+
+/// How a file in an overlay is used.
+#[derive(Default)]
+struct LayeredUse {
+    spared: bool,
     mems_allowed: Option<NodeSet>,
 }
 
@@ -183,20 +195,26 @@ impl FileSearch<'_> {
         for line in maps.lines() {
             let Some(vma) = maps::parse_line(line) else { continue };
             let Object::File { device, inode } = vma.object else { continue };
+            let executable = line.split(' ').nth(1).is_some_and(|perms| perms.contains('x'));
             if mounts.devices.contains(&device) {
                 let path = directory.join(format!("map_files/{:x}-{:x}", vma.start, vma.end));
-                let executable = line.split(' ').nth(1).is_some_and(|perms| perms.contains('x'));
                 self.see((device, inode), path, &user, executable);
+            } else if mounts.overlays.contains(&device) {
+                self.see_layered(inode, &user, executable);
             }
         }
         for (fd, path) in open_files(directory)? {
             let info = unless_gone(read::text(&directory.join(format!("fdinfo/{fd}"))))?;
             let Some(info) = info else { continue };
             let number = |name| field(&info, name)?.parse::<u64>().ok();
-            let device = number("mnt_id").and_then(|mount| mounts.by_id.get(&mount));
             // `ino` is there from Linux 5.15 on.
-            if let Some((&device, inode)) = device.zip(number("ino")) {
-                self.see((device, inode), path, &user, false);
+            let Some((mount, inode)) = number("mnt_id").zip(number("ino")) else { continue };
+            match mounts.by_id.get(&mount) {
+                Some(device) if mounts.overlays.contains(device) => {
+                    self.see_layered(inode, &user, false);
+                }
+                Some(&device) => self.see((device, inode), path, &user, false),
+                None => {}
             }
         }
         Ok(())
@@ -239,6 +257,20 @@ impl FileSearch<'_> {
         }
     }
 
+    /// Notes a use of a file in an overlay, whose layer may be on a disk.
+    fn see_layered(&mut self, inode: u64, user: &User, executable: bool) {
+        let inode = Object::low_bits(inode);
+        if self.layered.len() >= MOST && !self.layered.contains_key(&inode) {
+            return;
+        }
+        let seen = self.layered.entry(inode).or_default();
+        seen.spared |= executable || !user.is_included;
+        seen.mems_allowed = match (seen.mems_allowed.take(), &user.mems_allowed) {
+            (Some(before), Some(allowed)) => Some(before.and(allowed)),
+            (before, allowed) => before.or_else(|| allowed.clone()),
+        };
+    }
+
     fn mounts(&mut self, directory: &Path) -> Result<Rc<DiskMounts>, Error> {
         let namespace =
             fs::read_link(directory.join("ns/mnt")).unwrap_or_else(|_| directory.into());
@@ -252,8 +284,16 @@ impl FileSearch<'_> {
     }
 
     fn found(self, leased: &BTreeSet<FileKey>) -> Vec<UsedFile> {
-        let files = self.files.into_iter();
-        let files = files.filter(|(key, seen)| !seen.spared && !leased.contains(key));
+        let layered = |inode: u64| self.layered.get(&Object::low_bits(inode));
+        let files = self.files.into_iter().filter_map(|((device, inode), mut seen)| {
+            if let Some(LayeredUse { spared, mems_allowed }) = layered(inode) {
+                seen.spared |= spared;
+                let allowed = mems_allowed.iter().fold(seen.mems_allowed, |all, one| all.and(one));
+                seen.mems_allowed = allowed;
+            }
+            let key = (device, inode);
+            (!seen.spared && !leased.contains(&key)).then_some((key, seen))
+        });
         let file = |((_, inode), SeenFile { path, mems_allowed, near, .. })| UsedFile {
             path,
             inode,
@@ -295,20 +335,30 @@ fn unless_gone(read: Result<String, Error>) -> Result<Option<String>, Error> {
     }
 }
 
-/// The mounts of a namespace that are on disks of this machine, from /proc/PID/mountinfo (proc_pid_mountinfo(5)).
+/// The mounts of a namespace that are on disks of this machine, and the overlays, from /proc/PID/mountinfo (proc_pid_mountinfo(5)).
 #[derive(Debug, Default)]
 struct DiskMounts {
     by_id: BTreeMap<u64, (u32, u32)>,
     devices: BTreeSet<(u32, u32)>,
+    overlays: BTreeSet<(u32, u32)>,
 }
 
 impl DiskMounts {
     fn parse(text: &str) -> Self {
-        let on_disk = mounts(text).filter(|mount| ON_DISK.contains(&mount.kind));
-        let by_id: BTreeMap<u64, (u32, u32)> = on_disk
-            .filter_map(|mount| Some((mount.id, numbers(mount.device.split_once(':')?, 10)?)))
-            .collect();
-        Self { devices: by_id.values().copied().collect(), by_id }
+        let mut all = Self::default();
+        for mount in mounts(text) {
+            let device = mount.device.split_once(':').and_then(|device| numbers(device, 10));
+            let devices = match mount.kind {
+                "overlay" => &mut all.overlays,
+                kind if ON_DISK.contains(&kind) => &mut all.devices,
+                _ => continue,
+            };
+            if let Some(device) = device {
+                devices.insert(device);
+                all.by_id.insert(mount.id, device);
+            }
+        }
+        all
     }
 }
 

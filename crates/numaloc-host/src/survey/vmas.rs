@@ -8,7 +8,6 @@ use crate::{
     },
     survey::{mounts::Mounts, space::AddressSpace},
 };
-use numaloc_core::Kind;
 
 /// What the VMAs of several processes have in common.
 #[derive(Debug, Default)]
@@ -30,13 +29,6 @@ pub(crate) fn read(space: &AddressSpace, common: &mut Common) -> Result<Vec<Vma>
         }
     }
     let mounts = mounts.get_or_insert_with(|| Mounts::new(space.roots()));
-    for vma in &mut vmas {
-        vma.hugetlb_bytes = mounts.page_bytes(space, vma);
-        vma.object = mounts.object(space, vma);
-        // It is not a file's page cache, whatever its name is.
-        if vma.hugetlb_bytes.is_some() && vma.kind == Kind::File {
-            vma.kind = Kind::Shmem;
-        }
-    }
+    vmas.iter_mut().for_each(|vma| mounts.tell(space, vma));
     Ok(vmas)
 }

@@ -149,6 +149,7 @@ impl<'a> Viewer<'a> {
                 mappings: &mappings,
                 pages: &Pages::All,
                 mappers: Mappers::Counted,
+                hugetlb_bytes: None,
             };
             let bytes = range.end - range.start;
             // Page maps are read by multiples of 2 MiB. From such an address on, no read ends within a huge page.

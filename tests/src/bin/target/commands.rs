@@ -56,6 +56,7 @@ pub fn serve(memory: &Memory, child: Option<i32>) -> Result<End> {
             ("check", _) => check(memory),
             ("unmap", name) => unmap(memory, name)?,
             ("free", words) => free(memory, words)?,
+            ("remap", name) => remap(memory, name)?,
             ("lose", name) => lose(memory, name)?,
             ("fork", count) => {
                 let children = (0..count.parse::<u32>()?).map(|_| fork_paused());
@@ -113,6 +114,11 @@ fn free(memory: &Memory, words: &str) -> Result<String> {
     let slot = slot.as_mut().context("it was unmapped")?;
     slot.free_halves(unit.parse::<usize>()?, half == "first")?;
     Ok(format!("freed {name}"))
+}
+
+fn remap(memory: &Memory, name: &str) -> Result<String> {
+    let range = named(memory, name)?.as_mut().context("it was unmapped")?.remap()?;
+    Ok(format!("{:x}-{:x}", range.start, range.end))
 }
 
 fn lose(memory: &Memory, name: &str) -> Result<String> {

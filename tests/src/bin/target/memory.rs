@@ -105,6 +105,7 @@ impl Memory {
 impl Slot {
     fn new(spec: Spec) -> Result<Self> {
         let file = match (spec.kind, &spec.path) {
+            (Kind::File, Some(path)) if spec.access.is_reading() => Some(File::open(path)?),
             (Kind::File, Some(path)) => Some(long_enough(path, spec.bytes)?),
             (Kind::Memfd, _) => Some(memfd(MFdFlags::empty(), spec.bytes)?),
             (Kind::HugeMemfd, _) => {
@@ -117,6 +118,8 @@ impl Slot {
             (Some(file), Kind::File) if spec.touched_bytes < spec.bytes => {
                 Backing::Unreserved(file)
             }
+            (Some(file), _) if spec.access == Access::Read => Backing::ReadOnly(file),
+            (Some(file), _) if spec.access == Access::Private => Backing::Copied(file),
             (Some(file), _) => Backing::File(file),
             (_, Kind::SysV) => Backing::Segment(id.context("a segment has an id")?),
             (_, Kind::Hugetlb) => Backing::Hugetlb(2 << 20),
@@ -160,20 +163,20 @@ impl Slot {
             _ => region.pages(),
         };
         let pages: Vec<u32> = match spec.access {
-            Access::Touch => Vec::new(),
+            access if access.is_touching() => Vec::new(),
             Access::Stripe { first, of } => {
                 all.clone().skip(first).step_by(of).map(|page| page as u32).collect()
             }
             _ if spec.kind == Kind::Sparse => sparse(region.pages(), spec.touched_bytes),
             _ => all.clone().map(|page| page as u32).collect(),
         };
-        if matches!(spec.access, Access::Touch | Access::Stripe { .. }) {
+        if spec.access.is_touching() || matches!(spec.access, Access::Stripe { .. }) {
             for page in all {
                 region.page(page)[0].load(Relaxed);
             }
         }
         let rewritten = match (spec.access, spec.kind) {
-            (Access::ReadOnly | Access::Cold | Access::Touch, _) | (_, Kind::ProtNone) => 0,
+            (Access::ReadOnly | Access::Cold, _) | (_, Kind::ProtNone) => 0,
             (_, Kind::Cow) => pages.len() / 2,
             _ => pages.len(),
         };
@@ -200,6 +203,13 @@ impl Slot {
             kept.map(|(&page, &generation)| (page, generation)).unzip();
         self.rewritten = self.rewritten.min(self.pages.len());
         Ok(())
+    }
+
+    /// Moves all of it to other addresses, and returns them.
+    pub fn remap(&mut self) -> io::Result<Range<u64>> {
+        let region = Arc::get_mut(&mut self.region).expect("only direct regions are shared");
+        region.remap()?;
+        Ok(region.range())
     }
 
     /// Gives all pages back to the kernel for good. None of them is touched any more.

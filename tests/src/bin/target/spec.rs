@@ -56,6 +56,22 @@ pub enum Access {
     Cold,
     /// Maps them without writing.
     Touch,
+    /// The same, of a file that exists and is opened and mapped for reading only.
+    Read,
+    /// The same, mapped private.
+    Private,
+}
+
+impl Access {
+    /// Whether the file is opened for reading only.
+    pub fn is_reading(self) -> bool {
+        matches!(self, Self::Read | Self::Private)
+    }
+
+    /// Whether pages are mapped and never written to.
+    pub fn is_touching(self) -> bool {
+        self == Self::Touch || self.is_reading()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -104,6 +120,8 @@ impl FromStr for Spec {
                 ("dirty", "") => spec.access = Access::Write,
                 ("cold", "") => spec.access = Access::Cold,
                 ("touch", "") => spec.access = Access::Touch,
+                ("read", "") => spec.access = Access::Read,
+                ("private", "") => spec.access = Access::Private,
                 ("touch", bytes) => spec.touched_bytes = size(bytes)?,
                 ("at", address) => spec.at = Some(usize::from_str_radix(address, 16)?),
                 ("every", words) => spec.every = words.parse()?,

@@ -108,8 +108,9 @@ impl Scanner {
                     break;
                 }
                 let space = &scanned.spaces[mapping.process];
-                let (start, mappers) = (mapping.start, scanned.mappers);
-                let view = MappedView { space, start, lookup: false, mappers };
+                let &Scanned { mappers, hugetlb_bytes, .. } = scanned;
+                let start = mapping.start;
+                let view = MappedView { space, start, lookup: false, mappers, hugetlb_bytes };
                 let claim = scanned.claims.number(mapping.process);
                 let mut is_joined = false;
                 let result =
@@ -235,7 +236,9 @@ mod tests {
         let mappings = vec![numaloc_core::Mapping { process: 0, start: 0 }; mappings];
         let claims = Default::default();
         let mappers = Mappers::Counted;
-        let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages, mappers };
+        let (spaces, claims, hugetlb_bytes) = (&[], &claims, None);
+        let mappings = &mappings;
+        let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes };
         let mut parts = PartSchedule::new(&scanned, precision, 0..bytes);
         let mut all = Vec::new();
         while let Some((range, part_scan)) = parts.next() {
@@ -269,7 +272,9 @@ mod tests {
         let mappings = [numaloc_core::Mapping { process: 0, start: 0 }; 2];
         let (claims, pages) = Default::default();
         let (mappers, pages) = (Mappers::Counted, &pages);
-        let scanned = Scanned { spaces: &[], claims: &claims, mappings: &mappings, pages, mappers };
+        let (spaces, claims, hugetlb_bytes) = (&[], &claims, None);
+        let mappings = &mappings;
+        let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes };
         let mut parts = PartSchedule::new(&scanned, Precision::Exact, 0..16 << 40);
         let mut count = 0;
         while parts.next().is_some() {

@@ -33,7 +33,10 @@ impl Scanner {
         let mut base_pages = 0;
         for region in &regions[..found] {
             let (mut at, end) = (region.start - view.start, region.end - view.start);
-            if region.categories().contains(Categories::HUGE) && region.start.is_multiple_of(HUGE) {
+            if region.categories().contains(Categories::HUGE)
+                && region.start.is_multiple_of(HUGE)
+                && view.has_whole_huge()
+            {
                 let huge = at..end - (end - at) % HUGE;
                 at = huge.end;
                 self.huge_runs(view, huge, buffer, visit)?;

@@ -37,8 +37,9 @@ fn scan(fake: &Fake, spaces: &[AddressSpace]) -> Result<u64, Error> {
         (0..spaces.len()).map(|process| Mapping { process, start: 0 }).collect();
     let claim = Claim { home: NodeSet::new(), allowed: NodeSet::new(), ..Claim::default() };
     let claims: Claims = spaces.iter().map(|_| claim.clone()).collect();
-    let (pages, mappers) = (&Pages::All, Mappers::Counted);
-    let scanned = Scanned { spaces, claims: &claims, mappings: &mappings, pages, mappers };
+    let (pages, mappers, hugetlb_bytes) = (&Pages::All, Mappers::Counted, None);
+    let (claims, mappings) = (&claims, &mappings);
+    let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes };
     let mut bytes = 0;
     scanner(fake).scan(&scanned, 0..64 * PAGE, &mut |run| bytes += run.bytes)?;
     Ok(bytes)
@@ -97,8 +98,9 @@ fn what_a_stranger_maps_stays_his_if_one_of_the_target_ends() {
     fs::write(fake.path("proc/kpagecount"), counts).expect("a file");
     let claims: Claims = spaces.iter().map(|_| Claim::default()).collect();
     let mappings = [0, 1, 2].map(|process| Mapping { process, start: 0 });
-    let (pages, mappers) = (&Pages::All, Mappers::Counted);
-    let scanned = Scanned { spaces: &spaces, claims: &claims, mappings: &mappings, pages, mappers };
+    let (pages, mappers, hugetlb_bytes) = (&Pages::All, Mappers::Counted, None);
+    let (claims, mappings) = (&claims, &mappings);
+    let scanned = Scanned { spaces: &spaces, claims, mappings, pages, mappers, hugetlb_bytes };
     let owners = |ends: bool| {
         for pid in [100, 200] {
             fs::write(path(pid), &shared).expect("a file");
@@ -142,4 +144,44 @@ fn memory_that_came_online_later_is_found() {
         places,
         [PageLocation::Unknown, PageLocation::On(NodeId(0)), PageLocation::On(NodeId(0))]
     );
+}
+
+/// Several nodes have frames in each block, so no table tells the node of a frame. The kernel does.
+#[test]
+fn pages_in_blocks_that_nodes_share_are_asked_for() {
+    let roots = Roots::default();
+    let topology = crate::nodes::topology::topology(&roots).expect("this machine's");
+    let process = crate::target::process::read(&roots, std::process::id() as i32, &topology);
+    let process = process.expect("this process");
+    let space = AddressSpace::open(&Arc::new(roots.clone()), process).expect("it is readable");
+    let page_access = PageAccess::new(&roots).expect("nodes");
+    if page_access.source == Source::Query {
+        println!("SKIPPED: frames are hidden from this user");
+        return;
+    }
+    let page_access = PageAccess { frames: Arc::new(FrameNodes::all_ambiguous()), ..page_access };
+    let memory = vec![1u8; 8 * HUGE as usize];
+    let start = (memory.as_ptr() as u64).next_multiple_of(HUGE);
+    let (spaces, claims) = ([space.expect("it lives")], [Claim::default()].into_iter().collect());
+    let mappings = &[Mapping { process: 0, start }];
+    let (pages, mappers, hugetlb_bytes) = (&Pages::All, Mappers::Counted, None);
+    let scanned =
+        Scanned { spaces: &spaces, claims: &claims, mappings, pages, mappers, hugetlb_bytes };
+    let mut scanner = Scanner::new(&roots, &page_access, Precision::Exact);
+    let (mut placed, bytes) = (0, 4 * HUGE);
+    let mut visit = |run: PageRun<'_>| placed += if run.node.is_some() { run.bytes } else { 0 };
+    scanner.scan(&scanned, 0..bytes, &mut visit).expect("no error");
+    assert_eq!(placed, bytes);
+}
+
+#[test]
+fn small_hugetlb_pages_are_not_taken_for_pages_of_2_mib() {
+    let fake = Fake::new();
+    let space = &space(&fake, 100, Content::Pages(1));
+    let (start, lookup, mappers) = (0, false, Mappers::Counted);
+    let is_whole = |hugetlb_bytes| {
+        MappedView { space, start, lookup, mappers, hugetlb_bytes }.has_whole_huge()
+    };
+    assert!(is_whole(None) && is_whole(Some(HUGE)) && is_whole(Some(1 << 30)));
+    assert!(!is_whole(Some(64 << 10)));
 }

@@ -9,6 +9,7 @@ const MOUNTINFO: &str = "\
 24 22 0:40 / /dev/shm rw - tmpfs tmpfs rw
 25 22 0:51 / /srv rw,relatime - nfs4 server:/srv rw
 30 22 254:17 / /data rw master:7 - xfs /dev/vdb1 rw
+31 22 0:52 / /merged rw - overlay overlay rw,lowerdir=/data/a:/data/b
 ";
 
 fn topology() -> Topology {
@@ -84,6 +85,25 @@ fn what_others_use_too_is_left_alone() {
     assert!(found(&fake, &of(9)).is_empty());
     let slice = Whose::Of { uid: None, cgroups: vec!["/user.slice".into()] };
     assert_eq!(found(&fake, &slice), [51, 52, 53]);
+}
+
+/// The same file has another device in an overlay, and its inode number.
+#[test]
+fn what_others_use_in_an_overlay_is_left_alone() {
+    let fake = Fake::new();
+    let none = "5000-6000 rw-p 00000000 00:00 0\n";
+    process(&fake, (10, 7), "0", none, &[(30, 51), (30, 52), (30, 53), (31, 53), (30, 54)]);
+    let maps = "1000-2000 r--s 00000000 00:34 51 /merged/a\n";
+    process(&fake, (11, 8), "0", maps, &[(31, 52)]);
+    assert_eq!(found(&fake, &of(7)), [53, 54]);
+    assert_eq!(found(&fake, &Whose::Anybody), [51, 52, 53, 54]);
+    let status = "Uid:\t7\t7\t7\t7\nCpus_allowed_list:\t0\nMems_allowed_list:\t1\n";
+    process(&fake, (12, 7), "0", none, &[(31, 54)]);
+    fake.write("proc/12/status", status);
+    let all = used_files(&fake.roots(), &topology(), NodeId(0), &of(7), &|| false).unwrap();
+    let of_inode = |inode| all.iter().find(|file| file.inode == inode).expect("it is found");
+    assert_eq!(of_inode(54).mems_allowed, "1".parse().unwrap());
+    assert_eq!(of_inode(53).mems_allowed, "0-1".parse().unwrap());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::{
         read,
     },
     survey::{
+        mounts::Mounts,
         scan::{PageRun, Scanned, Scanner},
         space::AddressSpace,
     },
@@ -74,7 +75,10 @@ impl PageLook {
         let is_wanted = |line: &&str| {
             can_scan || !line.split(' ').nth(1).is_some_and(|perms| perms.starts_with("---"))
         };
-        let vmas = text.lines().filter(is_wanted).filter_map(maps::parse_line).collect();
+        let mut vmas: Vec<Vma> =
+            text.lines().filter(is_wanted).filter_map(maps::parse_line).collect();
+        let mut mounts = Mounts::new(roots);
+        vmas.iter_mut().for_each(|vma| mounts.tell(&space, vma));
         let (mappings, unplaced_bytes) = (Vec::new(), 0);
         Ok(Self {
             identity,
@@ -103,6 +107,7 @@ impl PageLook {
                 mappings: &mappings,
                 pages: &Pages::Own,
                 mappers: Mappers::Counted,
+                hugetlb_bytes: vma.hugetlb_bytes,
             };
             let (mut nodes, mut unplaced_bytes) = (BTreeMap::new(), 0);
             let mut visit = |run: PageRun<'_>| match run.node {
