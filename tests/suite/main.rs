@@ -20,6 +20,7 @@ mod scene;
 
 mod advise;
 mod anon;
+mod attached;
 mod balancing;
 mod benefit;
 mod cached_files;

@@ -219,6 +219,8 @@ pub fn plan() -> PlanSummary {
         no_room_bytes: 19,
         limit_bytes: Some(20),
         unplaced_bytes: 21,
+        unmapped: vec![v1::NodeBytes { node_id: 2, bytes: 39 }],
+        unseen_bytes: 40,
         movable_before: share(22, 23),
         movable_after: share(24, 25),
         overall_before: share(26, 27),

@@ -266,6 +266,12 @@ pub struct Plan {
     pub expected_seconds: f64,
     /// Present pages whose node could not be determined, in bytes.
     pub unplaced_bytes: u64,
+    /// Resident bytes by node of attached shared memory that no process maps at this moment ([`Pages::Unmapped`]). They are part of
+    /// all sums.
+    pub unmapped: BTreeMap<NodeId, u64>,
+    /// Most bytes of attached shared memory that may be resident, mapped by no process, and that could not be looked at
+    /// ([`Surveyed::unseen_bytes`](crate::planner::Surveyed)). They are part of no sum.
+    pub unseen_bytes: u64,
     /// Bytes to move in memory whose policy was not read ([`crate::Mempolicy::Unasked`]). If the application has bound
     /// this memory, it stays after all.
     pub unasked_bytes: u64,

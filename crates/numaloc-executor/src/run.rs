@@ -1,5 +1,6 @@
 //! A run: its workers, the runs beside it, and a migration as a whole.
 
+pub(crate) mod attached;
 pub(crate) mod exchange;
 pub(crate) mod execute;
 pub(crate) mod file_run;

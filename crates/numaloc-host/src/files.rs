@@ -2,11 +2,13 @@
 
 pub(crate) mod answering;
 pub(crate) mod cache_search;
+pub(crate) mod cached_file;
 pub(crate) mod error;
 pub(crate) mod file_system;
 pub(crate) mod frames;
 pub(crate) mod globs;
 pub(crate) mod kpage;
+pub(crate) mod mapped_pages;
 pub(crate) mod maps;
 pub(crate) mod numa_maps;
 pub(crate) mod open_files;

@@ -12,7 +12,7 @@
 //! | `target` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
 //! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, file systems of mappings, merged and remapped pages, who joins meanwhile |
 //! | [`changes`] | all that writes to the host |
-//! | `views` | looks that move nothing: the page cache of files (`cached_file`), the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]), what placements cost ([`spread`]), remote memory traffic ([`traffic`]) |
+//! | `views` | looks that move nothing: the page cache of files (`looked_files`), the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]), what placements cost ([`spread`]), remote memory traffic ([`traffic`]) |
 //! | `fake`, `fuzz` | trees of files for tests |
 //!
 //! ## How the host is read
@@ -26,6 +26,9 @@
 //! **A target that names a cgroup or unit grows.** A process that is forked into it during a run belongs to it. Where a page has more
 //! mappings than are known, survey and executor look up which processes have joined (`arrivals`, `crew`; at most 1,024 processes a look)
 //! and count their mappings, if another process of the target has the same claim.
+//!
+//! **Attached memory is the target's whole.** Pages of a shared object that no process maps are found through the object and a mapping of
+//! this process (`survey::attached`), if no process outside the target has attached it, and are an extent of their own.
 //!
 //! **Memory is not a process.** It outlives the first thread of a process, whose id is the pid: calls get the id of a thread that lives.
 //! Processes that share memory (vfork, CLONE_VM) are one address space, which lives as long as one of them has it. A page map stays bound
@@ -64,9 +67,11 @@ pub use changes::{advised, balancing_trial, heat, journal, node_room, numa_balan
 pub use files::{
     answering::Answering,
     cache_search::CacheSearch,
+    cached_file::{CachedFile, CachedPiece, FileId, FileOwner, file_owner, named_paths, nodes_of},
     error::{Error, ErrorKind},
     frames::FrameNodes,
     kpage::{COMPOUND_HEAD, COMPOUND_TAIL, FrameFile},
+    mapped_pages::MappedPages,
     open_files::OpenFiles,
     pagemap::{Entries, Entry},
     read::{self, boot_id},
@@ -80,6 +85,7 @@ pub use nodes::{devices::Device, hmat, measured, node_memory::NodeMemoryReader, 
 pub use survey::{
     Survey, Surveyor,
     arrivals::{Arrivals, Groups},
+    attached::{AttachedFile, AttachedFiles},
     crew::{Crew, Cut, Newcomers},
     folios::{FolioPart, Folios},
     page_access::{PageAccess, Source},
@@ -106,7 +112,6 @@ pub use target::{
     run_delay::RunDelay,
 };
 pub use views::{
-    cached_file::{CachedFile, CachedPiece, FileId, FileOwner, file_owner, named_paths, nodes_of},
     facts::{self, HostFacts},
     host_memory, live,
     look::{Begun, LookRequest, Looked, look},

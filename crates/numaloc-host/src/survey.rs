@@ -1,6 +1,7 @@
 //! The survey: where all memory of some processes is.
 
 pub(crate) mod arrivals;
+pub(crate) mod attached;
 pub(crate) mod crew;
 #[cfg(test)]
 pub(crate) mod crowd_tests;
@@ -26,6 +27,7 @@ use crate::{
     Arrivals, Error, Roots,
     files::{maps::Vma, read},
     survey::{
+        attached::{AttachedFiles, AttachedSearch, SharedObjects},
         crew::{Growth, Newcomers},
         early_read::EarlyRead,
         extents::{Overlaps, Part},
@@ -59,6 +61,8 @@ pub struct Survey {
     pub(crate) placements: Placements,
     /// The processes that the target has got since; none if it gets none.
     pub newcomers: Newcomers,
+    /// Shared memory of which pages were found that no process maps ([`Pages::Unmapped`]), by the first mapping of their extent.
+    pub attached: AttachedFiles,
 }
 
 impl Survey {
@@ -185,7 +189,8 @@ fn look(
         None => Newcomers::default(),
     };
     go_on()?;
-    let (extents, placements) = thread::scope(|scope| {
+    let objects = SharedObjects::of(&all);
+    let (extents, placements, attached) = thread::scope(|scope| {
         let early = match policies {
             Policies::Ask => EarlyRead::begin(scope, &spaces, &all, threads, stop),
             _ => None,
@@ -193,6 +198,9 @@ fn look(
         let stripes = Stripes { claims: &claims, indexing: page_access.indexing };
         let mut extents = find_extents(all, &stripes, refused, find, look_again)?;
         growing::count(&newcomers, &mut extents, &looker, stop)?;
+        let search = AttachedSearch { roots, spaces: &spaces, mappers: &search, stop };
+        let mut attached = search.find(objects, &extents)?;
+        extents.append(&mut attached.extents);
         go_on()?;
         let placing = Placing {
             spaces: &spaces,
@@ -203,11 +211,12 @@ fn look(
             stop,
         };
         let placements = placing.place(&mut extents, early)?;
-        Ok::<_, Error>((extents, placements))
+        Ok::<_, Error>((extents, placements, attached))
     })?;
     let caller_mems = read::mems_allowed(roots)?;
-    let seen = Surveyed { processes, caller_mems, extents };
-    Ok((Survey { spaces, claims, page_access, placements, newcomers }, seen))
+    let seen = Surveyed { processes, caller_mems, extents, unseen_bytes: attached.unseen_bytes };
+    let attached = attached.files;
+    Ok((Survey { spaces, claims, page_access, placements, newcomers, attached }, seen))
 }
 
 /// All extents that have pages, in the order of processes and addresses. They are found once more if `look_again` returns true

@@ -1,12 +1,10 @@
 //! Looks that move nothing: advice and its effect, the live view, the memory of the host for metrics, pictures, the host's facts.
 
-pub(crate) mod cached_file;
 pub mod facts;
 pub mod host_memory;
 pub mod live;
 pub(crate) mod look;
 pub(crate) mod looked_files;
-mod mapped_pages;
 pub(crate) mod movers;
 pub(crate) mod obstacles;
 pub(crate) mod picture;

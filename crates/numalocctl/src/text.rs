@@ -1,6 +1,7 @@
 //! Answers as text for people. Pure: a message or a document in, a string out.
 
 mod advise;
+mod attached;
 mod bench;
 mod benefit;
 mod carried;

@@ -27,6 +27,8 @@ impl From<LocalityView<'_>> for v1::Locality {
             shared: Some(resident(&plan.family_resident, &plan.family_locality)),
             total: Some(resident(&total, &plan.locality)),
             unplaced_bytes: int(plan.unplaced_bytes),
+            unmapped: node_bytes(&plan.unmapped),
+            unseen_bytes: int(plan.unseen_bytes),
             read_time: Some(timestamp(time)),
             ..Self::default()
         }

@@ -48,6 +48,8 @@ impl From<&Plan> for v1::Plan {
             no_room_bytes: int(plan.no_room_bytes),
             limit_bytes: plan.limit_bytes.map(int),
             unplaced_bytes: int(plan.unplaced_bytes),
+            unmapped: node_bytes(&plan.unmapped),
+            unseen_bytes: int(plan.unseen_bytes),
             unasked_bytes: int(plan.unasked_bytes),
             movable_before: Some(plan.locality.movable.into()),
             movable_after: Some(plan.expected_share().into()),

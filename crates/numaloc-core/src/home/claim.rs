@@ -112,7 +112,7 @@ impl Claims {
     pub fn on(&self, mappings: &[Mapping], pages: &Pages, rule: Option<usize>) -> Claim {
         match pages {
             Pages::Common(sharers) => self.join(sharers, rule),
-            Pages::All | Pages::Own => {
+            Pages::All | Pages::Own | Pages::Unmapped => {
                 self.join(&self.of(mappings.iter().map(|mapping| mapping.process)), rule)
             }
         }

@@ -61,6 +61,10 @@ pub enum Pages {
     /// The other pages of such memory: those that several processes map. The extent has the pages whose mapping
     /// processes within the target have these claims.
     Common(ClaimSet),
+    /// The resident pages of a shared object that no process maps at this moment: who filled them has ended, or wrote them with
+    /// write(2). No page map shows them; they are looked at and moved through a mapping of this process. The mappings of the extent are
+    /// those of the processes that have attached the object, and its residency may exceed its range.
+    Unmapped,
 }
 
 /// How the processes that map a page are known.

@@ -56,14 +56,16 @@ pub struct Surveyed {
     pub caller_mems: NodeSet,
     /// Everything that those processes map, each page in one extent only.
     pub extents: Vec<Extent>,
+    /// Most bytes of attached shared memory that may be resident, mapped by no process, and that this process may not look at.
+    pub unseen_bytes: u64,
 }
 
 impl Surveyed {
     /// Decides which pages go where. `options` have to be those that the survey was made with.
     pub fn plan(self, topology: &Topology, options: &Options) -> Plan {
-        let Self { processes, caller_mems, extents } = self;
+        let Self { processes, caller_mems, extents, unseen_bytes } = self;
         let scene = Scene { topology, processes: &processes, caller_mems: &caller_mems };
-        plan(scene, extents, options)
+        Plan { unseen_bytes, ..plan(scene, extents, options) }
     }
 }
 
@@ -181,6 +183,8 @@ impl<'a> Planner<'a> {
             limit_bytes: None,
             expected_seconds: 0.0,
             unplaced_bytes: 0,
+            unmapped: BTreeMap::new(),
+            unseen_bytes: 0,
             unasked_bytes: 0,
             order: HeatSource::Address,
             waits: None,
@@ -201,7 +205,11 @@ impl<'a> Planner<'a> {
             let resident = extent.residency.nodes.values().map(|resident| resident.total_bytes());
             self.plan.exposed_bytes += resident.sum::<u64>();
         }
-        if claim.portions.is_some() {
+        if extent.pages == Pages::Unmapped {
+            for (&node, resident) in &extent.residency.nodes {
+                *self.plan.unmapped.entry(node).or_default() += resident.total_bytes();
+            }
+        } else if claim.portions.is_some() {
             return self.portioned(extent, claim);
         }
         let Claim { home, allowed, .. } = claim;

@@ -73,7 +73,7 @@ impl<'a> Finder<'a> {
     pub fn outlives(&self, move_index: usize, account: usize) -> bool {
         let planned_move = &self.work.plan.moves[move_index];
         match planned_move.pages {
-            Pages::All => {
+            Pages::All | Pages::Unmapped => {
                 let mut mappings = planned_move.mappings.iter();
                 mappings.any(|mapping| self.space(mapping.process).is_alive())
                     || self.crew.as_ref().is_some_and(|crew| crew.has_newcomers())

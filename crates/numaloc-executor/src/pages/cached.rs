@@ -15,6 +15,11 @@ pub struct CacheCalls {
 }
 
 impl CacheCalls {
+    /// Calls that move no pages that others map.
+    pub fn own_only() -> Self {
+        Self { own_only: true, ..Self::default() }
+    }
+
     /// Moves pages that this process maps. Returns what the kernel says of each.
     ///
     /// # Errors

@@ -94,7 +94,7 @@ impl Folio {
 /// the account of the first process, whichever process shows it: it outlives each of them.
 pub fn account(planned_move: &Move, mapping: Mapping) -> usize {
     match planned_move.pages {
-        Pages::All => planned_move.mappings[0].process,
+        Pages::All | Pages::Unmapped => planned_move.mappings[0].process,
         Pages::Own | Pages::Common(_) => mapping.process,
     }
 }

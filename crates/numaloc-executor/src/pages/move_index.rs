@@ -32,7 +32,7 @@ impl MoveIndex {
             let first = move_index.first_stripes.last().filter(same).copied().unwrap_or(index);
             move_index.first_stripes.push(first);
             let ranges = match planned_move.pages {
-                Pages::All => continue,
+                Pages::All | Pages::Unmapped => continue,
                 Pages::Own => &mut move_index.own,
                 Pages::Common(_) => &mut move_index.common,
             };
@@ -63,6 +63,8 @@ impl MoveIndex {
         let address = mapping.start + run.offset;
         match (&planned_move.pages, run.ownership, run.claims) {
             (Pages::All, ..) | (Pages::Own, Ownership::Exclusive, _) => true,
+            // No page map shows them.
+            (Pages::Unmapped, ..) => false,
             // A child was forked since the survey: the page is treated like all pages that strangers map.
             (Pages::Own, ..) => of(&self.common, mapping.process, address).is_none(),
             (Pages::Common(claims), _, Some(sharers)) => sharers == claims,

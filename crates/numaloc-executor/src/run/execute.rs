@@ -5,7 +5,7 @@ use crate::{
     limits::assignment::Assignment,
     pace::scaling::Scaling,
     room::{RoomMakers, exchange::Exchange},
-    run::pool::WorkerPool,
+    run::{attached, pool::WorkerPool},
     threads::{affinity, placement, spare::SpareCpus},
     work::{
         Work,
@@ -34,6 +34,9 @@ pub fn execute(run: Assignment<'_>, exchange: Option<&Exchange>) -> Result<Outco
     let spare = spare_cpus(roots, &work, cpus.as_ref());
     let mut report = WorkerPool::new(&work, &makers, survey, cpus, spare).run();
     control.set_pressure(String::new());
+    if !survey.attached.is_empty() {
+        attached::move_unmapped(run, &work, &mut report);
+    }
     work.pacer.sum_up(&mut report.calls);
     settle_rest(&mut report, &work, survey);
     let cancelled = control.cancel.load(Ordering::Relaxed);

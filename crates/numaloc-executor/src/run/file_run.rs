@@ -25,7 +25,7 @@ use numaloc_core::{
     Reason, Supply, Topology, cache_move::destination, file_cache::PIECE,
 };
 use numaloc_host::{
-    CachedFile, CachedPiece, FileId, LookedFile, NodeMemoryReader, Roots, nodes_of,
+    CachedFile, CachedPiece, FileId, LookedFile, MappedPages, NodeMemoryReader, Roots, nodes_of,
 };
 use std::{
     collections::VecDeque,
@@ -60,6 +60,23 @@ pub struct FileRun<'a> {
     pub control: &'a Control,
     /// Whether a file may be moved, asked once it is open.
     pub admits: &'a dyn Fn(&CachedFile) -> bool,
+    /// Set if only pages move that no process maps; `None`: all of them.
+    pub unmapped: Option<Unmapped<'a>>,
+}
+
+/// A run over pages that no process maps at this moment, as a part of a migration.
+#[derive(Clone, Copy)]
+pub struct Unmapped<'a> {
+    /// The nodes that they leave.
+    pub sources: &'a NodeSet,
+    /// Why the migration has to stop, if so.
+    pub stop: &'a (dyn Fn() -> Option<Reason> + Sync),
+}
+
+impl fmt::Debug for Unmapped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unmapped").field("sources", &self.sources).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for FileRun<'_> {
@@ -128,7 +145,12 @@ impl FileRun<'_> {
             run: *self,
             work: &work,
             rests: Rests::new(&work),
-            calls: CacheCalls::default(),
+            calls: match self.unmapped {
+                // What a process maps meanwhile is not theirs to move.
+                Some(_) => CacheCalls::own_only(),
+                None => CacheCalls::default(),
+            },
+            mapped: self.unmapped.and_then(|_| MappedPages::open(self.roots)),
         };
         let group = |files: &&[PlannedFile]| {
             let (mut sum, before) = (FileOutcome::default(), worker.rests.stats());
@@ -147,6 +169,8 @@ struct Worker<'a> {
     work: &'a FileWork<'a>,
     rests: Rests<'a>,
     calls: CacheCalls,
+    /// Tells which pages others map; `None` if that does not matter, or cannot be read.
+    mapped: Option<MappedPages>,
 }
 
 impl<'a> Worker<'a> {
@@ -189,7 +213,7 @@ impl<'a> Worker<'a> {
         for &(number, expected) in span {
             let piece = match self.work.stop() {
                 Some(reason) => Err(reason),
-                None => file.and_then(|file| file.piece(number).ok()).ok_or(Reason::Unreadable),
+                None => file.and_then(|file| self.piece(file, number)).ok_or(Reason::Unreadable),
             };
             let piece = match piece {
                 Ok(piece) => piece,
@@ -200,7 +224,12 @@ impl<'a> Worker<'a> {
                 }
             };
             let nodes = plan.nodes_of(number);
-            for (from, addresses) in piece.elsewhere(&nodes) {
+            let sources = self.run.unmapped.map(|unmapped| unmapped.sources);
+            let elsewhere = piece.elsewhere(&nodes).into_iter();
+            let is_source = |(from, _): &(NodeId, Vec<u64>)| {
+                sources.is_none_or(|sources| sources.contains(*from))
+            };
+            for (from, addresses) in elsewhere.filter(is_source) {
                 outcome.account.found(addresses.len() as u64 * PAGE);
                 match groups.iter_mut().find(|group| group.0 == from && group.1 == nodes) {
                     Some((.., all)) => all.push_back(addresses),
@@ -211,6 +240,14 @@ impl<'a> Worker<'a> {
         }
         for (from, nodes, addresses) in groups {
             self.group(&Group { from, nodes, mapped: &mapped }, addresses, outcome);
+        }
+    }
+
+    /// The pages of a piece that the run is about; `None` if they cannot be looked at.
+    fn piece(&mut self, file: &CachedFile, number: u64) -> Option<CachedPiece> {
+        match self.run.unmapped {
+            Some(_) => self.mapped.as_mut()?.unmapped_piece(file, number),
+            None => file.piece(number).ok(),
         }
     }
 

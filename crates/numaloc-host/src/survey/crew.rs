@@ -123,7 +123,7 @@ impl Crew {
     ) -> (Vec<(Range<u64>, Mapping)>, bool) {
         let claims = match pages {
             Pages::Common(claims) => claims.clone(),
-            Pages::All | Pages::Own => {
+            Pages::All | Pages::Own | Pages::Unmapped => {
                 self.claims.of(mappings.iter().map(|mapping| mapping.process))
             }
         };

@@ -102,6 +102,18 @@ impl MapperSearch<'_> {
         Ok(())
     }
 
+    /// Those of these objects that processes outside the target map. `None` if not all of these can be known.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub(crate) fn attached(
+        &self,
+        objects: &BTreeSet<Object>,
+    ) -> Result<Option<BTreeSet<Object>>, Error> {
+        let others = self.others(objects)?;
+        Ok(others.map(|others| others.iter().map(|other| other.object).collect()))
+    }
+
     /// The mappings of these objects outside the target. `None` if not all can be known.
     fn others(&self, objects: &BTreeSet<Object>) -> Result<Option<Vec<OtherMapping>>, Error> {
         let pids: BTreeSet<i32> = self.spaces.iter().flat_map(|space| space.pids()).collect();

@@ -120,8 +120,9 @@ impl Placing<'_> {
         questions.resize_with(self.spaces.len(), Questions::default);
         for (index, extent) in extents.iter().enumerate() {
             let resident = extent.residency.nodes.values().map(NodeResidency::total_bytes);
-            // Huge pages have an entry each.
-            let bytes = if extent.hugetlb_bytes.is_some() { 0 } else { resident.sum() };
+            // Huge pages have an entry each, and what is not mapped has none.
+            let has_entries = extent.hugetlb_bytes.is_none() && extent.pages != Pages::Unmapped;
+            let bytes = if has_entries { resident.sum() } else { 0 };
             let is_away = self.is_away(extent);
             for &Mapping { process, start } in &extent.mappings {
                 questions[process].walks.push((start, bytes));
@@ -210,7 +211,9 @@ fn fill(extent: &mut Extent, known: &[Placement], start: u64) -> bool {
 /// own policy as a whole, and the first line of its numa_maps is enough for that. So of very many processes that map a
 /// segment, only one has all of it walked.
 fn has_one_policy(extent: &Extent) -> bool {
-    extent.kind == Kind::Shmem && extent.pages == Pages::All && extent.hugetlb_bytes.is_none()
+    extent.kind == Kind::Shmem
+        && matches!(extent.pages, Pages::All | Pages::Unmapped)
+        && extent.hugetlb_bytes.is_none()
 }
 
 /// If several processes map the extent, the first policy found that is not the default decides.

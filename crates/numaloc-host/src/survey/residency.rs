@@ -150,7 +150,7 @@ pub(crate) fn of_cuts(
                 Pages::Common(sharers) if run.claims == Some(sharers) => {
                     place.tally(&mut found, &run, address, &claim, folios)
                 }
-                Pages::Common(_) | Pages::Own => {}
+                Pages::Common(_) | Pages::Own | Pages::Unmapped => {}
                 Pages::All => place.tally(&mut found, &run, address, &claim, folios),
             }
         })?;

@@ -1,10 +1,13 @@
 //! A look at the page cache of the files that a path names.
 
-use super::{
-    cached_file::{CachedFile, FileId, files_of},
-    mapped_pages::MappedPages,
+use crate::{
+    Error, Roots,
+    files::{
+        cached_file::{CachedFile, FileId, files_of},
+        mapped_pages::MappedPages,
+    },
+    nodes::topology,
 };
-use crate::{Error, Roots, nodes::topology};
 use numaloc_core::{CacheGoal, FileCache, Options, Topology};
 use std::{
     collections::BTreeSet,

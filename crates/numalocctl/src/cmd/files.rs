@@ -90,7 +90,16 @@ pub fn migrate(
         |control| {
             let (topology, memory, options, limits) = (&topology, &memory, &options, &limits);
             let admits = &|_: &CachedFile| true;
-            let run = FileRun { roots, topology, memory, options, limits, control, admits };
+            let run = FileRun {
+                roots,
+                topology,
+                memory,
+                options,
+                limits,
+                control,
+                admits,
+                unmapped: None,
+            };
             run.carry_out(&[&files]).remove(0)
         },
     );

@@ -1,6 +1,7 @@
 //! Prints the answers of `numalocctl locality` as text.
 
 use super::{
+    attached::attached,
     cells::{skip, source},
     homes::homes,
     left_out::{found_members, left_out},
@@ -111,6 +112,7 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
     if locality.unplaced_bytes > 0 {
         let _ = writeln!(text, "unplaced: {} on no known node", size(locality.unplaced_bytes));
     }
+    text += &attached(&locality.unmapped, locality.unseen_bytes);
     if let Some(source) = source(locality.source()) {
         let _ = writeln!(text, "source: {source}");
     }

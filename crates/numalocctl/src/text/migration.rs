@@ -1,6 +1,7 @@
 //! Prints the result of `numalocctl migrate` as text.
 
 use super::{
+    attached::attached,
     cells::{process as named, why},
     left_out::{found_member, left_out},
     members::members,
@@ -70,6 +71,8 @@ pub fn migration(job: &v1::Job, view: View) -> String {
     totals(&mut text, &outcome, end, &options.pacing, view.wide);
     text += &named::named(&outcome.named, policy.as_ref(), Stage::Ended);
     let _ = writeln!(text, "local: {}", change(movable, overall));
+    // What was found has moved, or is in the account.
+    text.extend(job.plan.as_ref().map(|plan| attached(&[], plan.unseen_bytes)));
     text.extend(job.plan.as_ref().map(warnings));
     text += &lasts(&options, job.plan.as_ref());
     if view.wide {

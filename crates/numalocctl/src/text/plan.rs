@@ -1,6 +1,7 @@
 //! Prints the answers of `numalocctl plan` as text.
 
 use super::{
+    attached::attached,
     benefit::benefit,
     cells::{kind, process, skip, source, why},
     colour::{self, Style},
@@ -177,6 +178,7 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
     if plan.unplaced_bytes > 0 {
         let _ = writeln!(text, "unplaced: {} on no known node", size(plan.unplaced_bytes));
     }
+    text.push_str(&attached(&plan.unmapped, plan.unseen_bytes));
     if let Some(source) = source(plan.source()) {
         let _ = writeln!(text, "source: {source}");
     }

@@ -128,7 +128,16 @@ impl PlannedFiles {
         let Self { roots, topology, options, goal, paths } = self;
         let memory = &NodeMemoryReader::new(roots)?;
         let admits = |file: &CachedFile| authority::includes_file(authority, file.owner());
-        let run = FileRun { roots, topology, memory, options, limits, control, admits: &admits };
+        let run = FileRun {
+            roots,
+            topology,
+            memory,
+            options,
+            limits,
+            control,
+            admits: &admits,
+            unmapped: None,
+        };
         let begin = Instant::now();
         let planned: Vec<&[PlannedFile]> =
             paths.iter().map(|path| path.found.as_deref().unwrap_or_default()).collect();

@@ -41,7 +41,7 @@ fn with_run<T>(
     let topology = &Topology::new([node(0), node(63)], []);
     let (roots, options) = (&Roots::default(), &Options::default());
     let admits = &|_: &CachedFile| admitted;
-    act(FileRun { roots, topology, memory, options, limits, control, admits })
+    act(FileRun { roots, topology, memory, options, limits, control, admits, unmapped: None })
 }
 
 fn outcome(admitted: bool, change: impl FnOnce(&Control, &mut RunLimits)) -> FileOutcome {
@@ -128,8 +128,13 @@ fn pages_that_were_cut_off_meanwhile_have_vanished() {
     let left = with_run(true, &memory, (&RunLimits::default(), &Control::default()), |run| {
         let nodes = file.plan.nodes();
         let work = FileWork::new(&run, &nodes);
-        let worker =
-            Worker { run, work: &work, rests: Rests::new(&work), calls: CacheCalls::default() };
+        let worker = Worker {
+            run,
+            work: &work,
+            rests: Rests::new(&work),
+            calls: CacheCalls::default(),
+            mapped: None,
+        };
         worker.settle(&Group { from, nodes, mapped: &[piece] }, addresses, |_| false, &mut outcome)
     });
     assert_eq!(left.len(), 4, "what is still there is tried again");

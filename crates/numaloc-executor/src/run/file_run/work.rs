@@ -1,7 +1,10 @@
 //! What holds a run over files back: its own rate and that of all runs, pressure, and the room that other runs take.
 
 use crate::{
-    Control, limits::rooms::SharedRooms, pace::pacer::Pacer, run::file_run::FileRun,
+    Control,
+    limits::rooms::SharedRooms,
+    pace::pacer::Pacer,
+    run::file_run::{FileRun, Unmapped},
     work::rest::Paced,
 };
 use numaloc_core::{NodeSet, Reason};
@@ -19,12 +22,14 @@ pub struct FileWork<'a> {
     /// Room on the nodes, as far as it is taken.
     pub rooms: Arc<SharedRooms>,
     deadline: Option<Instant>,
+    /// The migration that it is a part of, if it is.
+    unmapped: Option<Unmapped<'a>>,
 }
 
 impl<'a> FileWork<'a> {
     /// Begins a run that moves to nodes of `targets`.
     pub fn new(run: &FileRun<'a>, targets: &NodeSet) -> Self {
-        let FileRun { roots, topology, options, limits, control, .. } = *run;
+        let FileRun { roots, topology, options, limits, control, unmapped, .. } = *run;
         let nodes = topology.nodes().filter(|node| targets.contains(node.id));
         let nodes = nodes.map(|node| (node.id, node.cpus.clone())).collect();
         Self {
@@ -32,6 +37,7 @@ impl<'a> FileWork<'a> {
             pacer: Pacer::new(roots, &options.pacing.pace(), &[], nodes, limits, control),
             rooms: limits.rooms.clone().unwrap_or_default(),
             deadline: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            unmapped,
         }
     }
 }
@@ -48,6 +54,9 @@ impl Paced for FileWork<'_> {
     fn stop(&self) -> Option<Reason> {
         if self.control.cancel.load(Relaxed) {
             return Some(Reason::Cancelled);
+        }
+        if let Some(reason) = self.unmapped.and_then(|unmapped| (unmapped.stop)()) {
+            return Some(reason);
         }
         self.deadline.filter(|deadline| Instant::now() >= *deadline).map(|_| Reason::OutOfTime)
     }

@@ -1,13 +1,20 @@
 //! Which cached pages are mapped by others: how often the kernel says that their frames are mapped, less the mapping through which they are
 //! looked at.
 
-use super::cached_file::CachedPiece;
+use super::cached_file::{CachedFile, CachedPiece};
 use crate::{
     Roots,
     files::{kpage::FrameFile, pagemap::Pagemap},
 };
-use numaloc_core::PAGE;
-use std::fs::File;
+use numaloc_core::{NodeId, PAGE};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    sync::{Mutex, PoisonError},
+};
+
+/// Held by a thread that looks for pages that nobody else maps: two threads of this process would take each other for one that maps them.
+static LOOKING: Mutex<()> = Mutex::new(());
 
 /// Counts mapped pages of this process's [`CachedPiece`]s.
 #[derive(Debug)]
@@ -27,26 +34,62 @@ impl MappedPages {
     /// Bytes of the piece that others have mapped; `None` if that cannot be read. A folio of several pages counts page by page
     /// (fs/proc/page.c, `get_kpage_count`).
     pub fn bytes_of(&mut self, piece: &CachedPiece) -> Option<u64> {
+        Some(
+            self.are_mapped(piece)?.into_iter().filter(|is_mapped| *is_mapped).count() as u64
+                * PAGE,
+        )
+    }
+
+    /// The pages of a piece of a file that nobody else has mapped; `None` if they cannot be looked at.
+    pub fn unmapped_piece(&mut self, file: &CachedFile, number: u64) -> Option<CachedPiece> {
+        let _looking = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+        self.unmapped(file, number)
+    }
+
+    /// How much of a piece of a file nobody else has mapped, by node; `None` if it cannot be looked at.
+    pub fn unmapped_nodes(
+        &mut self,
+        file: &CachedFile,
+        number: u64,
+    ) -> Option<BTreeMap<NodeId, u64>> {
+        let _looking = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+        // Its mapping has ended before the next look begins.
+        self.unmapped(file, number).map(|piece| piece.nodes())
+    }
+
+    fn unmapped(&mut self, file: &CachedFile, number: u64) -> Option<CachedPiece> {
+        let mut piece = file.piece(number).ok()?;
+        let are_mapped = self.are_mapped(&piece)?;
+        piece.retain(|page| !are_mapped[page]);
+        Some(piece)
+    }
+
+    /// For each page of the piece, whether others have mapped it.
+    fn are_mapped(&mut self, piece: &CachedPiece) -> Option<Vec<bool>> {
         self.counts.refresh();
-        let (mut bytes, addresses) = (0, piece.addresses());
+        let addresses = piece.addresses();
+        let mut are_mapped = Vec::with_capacity(addresses.len());
         for run in addresses.chunk_by(|one, next| one + PAGE == *next) {
+            let seen = are_mapped.len() + run.len();
             self.bytes.resize(run.len() * 8, 0);
             for entry in self.pagemap.read(run[0], &mut self.bytes).ok()?.iter() {
                 // A page may have been dropped since.
+                let mut is_mapped = false;
                 if entry.is_present() {
                     let frame = Some(entry.pfn()).filter(|pfn| *pfn != 0)?;
-                    bytes += if self.counts.get(frame)? > 1 { PAGE } else { 0 };
+                    is_mapped = self.counts.get(frame)? > 1;
                 }
+                are_mapped.push(is_mapped);
             }
+            are_mapped.resize(seen, true);
         }
-        Some(bytes)
+        Some(are_mapped)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CachedFile;
     use numaloc_sys::FilePages;
     use std::fs;
 
@@ -67,5 +110,9 @@ mod tests {
         assert_eq!(mapped.bytes_of(&piece), Some(0), "no page has an address yet");
         other.populate(0..3).expect("it is in memory");
         assert_eq!(mapped.bytes_of(&piece), Some(3 * PAGE));
+        drop(piece);
+        let file = CachedFile::open(&roots, &path).expect("tmpfs");
+        let unmapped = mapped.unmapped_nodes(&file, 0).expect("it can be read");
+        assert_eq!(unmapped.values().sum::<u64>(), 5 * PAGE);
     }
 }

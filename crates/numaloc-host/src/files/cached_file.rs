@@ -51,6 +51,7 @@ pub struct CachedFile {
     path: PathBuf,
     file: File,
     bytes: u64,
+    allocated_bytes: u64,
     id: FileId,
     owner: FileOwner,
     /// Whether it is on tmpfs.
@@ -112,7 +113,8 @@ impl CachedFile {
         }
         let id = FileId { device: metadata.dev(), inode: metadata.ino() };
         let (bytes, is_memory) = (metadata.len(), kind == TMPFS);
-        Ok(Self { path: path.into(), file, bytes, id, owner, is_memory })
+        let allocated_bytes = metadata.blocks() * 512;
+        Ok(Self { path: path.into(), file, bytes, allocated_bytes, id, owner, is_memory })
     }
 
     /// The path under which it was opened.
@@ -135,6 +137,12 @@ impl CachedFile {
         self.bytes
     }
 
+    /// What was allocated for it when it was opened, in bytes. Of a file in memory that is what of it is resident or in swap
+    /// (mm/shmem.c, `shmem_recalc_inode`).
+    pub fn allocated_bytes(&self) -> u64 {
+        self.allocated_bytes
+    }
+
     /// What of it is cached, and where. Shows each piece that may have cached pages to `see` while its pages have addresses. Ends early
     /// if `stop` returns true between two pieces. Its time follows what is cached ([`CacheSearch`]).
     ///
@@ -146,21 +154,26 @@ impl CachedFile {
         see: &mut dyn FnMut(&CachedPiece),
     ) -> Result<FileCache, Error> {
         let mut cache = FileCache::default();
-        let (mut search, mut from) = (CacheSearch::new(self.is_memory), 0);
-        loop {
+        for number in self.numbers() {
             if stop() {
                 return Err(Error::Stopped);
             }
-            let Some(offset) = search.next(&self.file, from, self.bytes.min(MAPPABLE)) else {
-                return Ok(cache);
-            };
-            from = offset + PIECE;
-            let number = offset / PIECE;
             let piece = self.piece(number);
             let piece = piece.map_err(|source| Error::Read { path: self.path.clone(), source })?;
             see(&piece);
             cache.add(number, &piece.nodes());
         }
+        Ok(cache)
+    }
+
+    /// The numbers of the pieces that may have cached pages ([`CacheSearch`]).
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        let (mut search, mut from) = (CacheSearch::new(self.is_memory), 0);
+        std::iter::from_fn(move || {
+            let offset = search.next(&self.file, from, self.bytes.min(MAPPABLE))?;
+            from = offset + PIECE;
+            Some(offset / PIECE)
+        })
     }
 
     /// Looks at the piece with this number ([`PIECE`]).
@@ -241,6 +254,15 @@ impl CachedPiece {
         nodes
     }
 
+    /// Leaves out the pages for which `keep` is false, by their number in the order of addresses.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) {
+        let mut number = 0;
+        self.pages.retain(|_| {
+            number += 1;
+            keep(number - 1)
+        });
+    }
+
     /// Addresses of the pages, in ascending order.
     pub fn addresses(&self) -> Vec<u64> {
         self.pages.iter().map(|(address, _)| *address).collect()
@@ -289,7 +311,7 @@ pub fn nodes_of(addresses: &[u64]) -> io::Result<Vec<Option<NodeId>>> {
 
 /// The files that a path names.
 #[derive(Debug, Default)]
-pub(super) struct FilesOf {
+pub(crate) struct FilesOf {
     /// In the order of their names.
     pub files: Vec<PathBuf>,
     /// Why some directories below the path could not be read.
@@ -315,7 +337,7 @@ pub fn named_paths(path: &Path) -> Result<Vec<PathBuf>, Error> {
 ///
 /// # Errors
 /// [`Error::NoFile`], [`Error::Read`]: a path that is named cannot be read; [`Error::FileRefused`] if there are too many files.
-pub(super) fn files_of(path: &Path) -> Result<FilesOf, Error> {
+pub(crate) fn files_of(path: &Path) -> Result<FilesOf, Error> {
     let mut all = FilesOf::default();
     for path in named_paths(path)? {
         let FilesOf { files, unread } = files_below(&path)?;
