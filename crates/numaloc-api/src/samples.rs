@@ -239,7 +239,7 @@ pub fn plan() -> PlanSummary {
         // No job has these.
         extent_moves: Vec::new(),
         skipped_extents: Vec::new(),
-        source: v1::PageSource::Unspecified.into(),
+        source: v1::PageSource::MovePages.into(),
         named: vec![v1::NamedMemory {
             pattern: "memfd:vm".to_owned(),
             nodes: vec![v1::NodeBytes { node_id: 8, bytes: 37 }],

@@ -272,6 +272,8 @@ pub struct Plan {
     /// Most bytes of attached shared memory that may be resident, mapped by no process, and that could not be looked at
     /// ([`Surveyed::unseen_bytes`](crate::planner::Surveyed)). They are part of no sum.
     pub unseen_bytes: u64,
+    /// Whether page frames are hidden from this process ([`Surveyed::frames_hidden`](crate::planner::Surveyed)).
+    pub frames_hidden: bool,
     /// Bytes to move in memory whose policy was not read ([`crate::Mempolicy::Unasked`]). If the application has bound
     /// this memory, it stays after all.
     pub unasked_bytes: u64,

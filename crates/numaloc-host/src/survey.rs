@@ -214,7 +214,13 @@ fn look(
         Ok::<_, Error>((extents, placements, attached))
     })?;
     let caller_mems = read::mems_allowed(roots)?;
-    let seen = Surveyed { processes, caller_mems, extents, unseen_bytes: attached.unseen_bytes };
+    let seen = Surveyed {
+        processes,
+        caller_mems,
+        extents,
+        unseen_bytes: attached.unseen_bytes,
+        frames_hidden: page_access.source == page_access::Source::Query,
+    };
     let attached = attached.files;
     Ok((Survey { spaces, claims, page_access, placements, newcomers, attached }, seen))
 }

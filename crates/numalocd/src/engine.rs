@@ -44,7 +44,7 @@ use numaloc_core::{Identity, NumaBalancing, Options, Topology};
 use numaloc_dma::{OffloadError, Offloading};
 use numaloc_executor::{Migration, PlannedMigration};
 use numaloc_host::{
-    Error, Policies, Roots, boot_id, containers, cpusets, identify, obstacles, topology,
+    Error, Policies, Roots, Source, boot_id, containers, cpusets, identify, obstacles, topology,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -138,6 +138,12 @@ impl Engine {
     /// It could not be read at the start.
     pub fn boot_id(&self) -> Result<&str, Refusal> {
         self.boot_id.as_deref().map_err(Refusal::clone)
+    }
+
+    /// What cannot be seen of memory because page frames are hidden from this process, and what to do about it; `None`: they are not.
+    pub fn hidden(&self) -> Option<&'static str> {
+        const HIDDEN: &str = "page frames are hidden, so memory that several processes map stays where it is: enable the drop-in frames (dpkg-reconfigure numaloc), see Rights in /usr/share/doc/numaloc/daemon.md";
+        (Source::probe(&self.roots) == Source::Query).then_some(HIDDEN)
     }
 
     /// The processes that the pids of `target` name now. The caller `of` asks.

@@ -7,6 +7,14 @@ use numaloc_core::{
 };
 use std::{collections::BTreeMap, time::SystemTime};
 
+/// How the nodes of the pages of a plan were found.
+pub fn source(plan: &Plan) -> v1::PageSource {
+    match plan.frames_hidden {
+        true => v1::PageSource::MovePages,
+        false => v1::PageSource::Pagemap,
+    }
+}
+
 /// Where the memory of a target is. A plan has all that this needs.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalityView<'a> {
@@ -27,6 +35,7 @@ impl From<LocalityView<'_>> for v1::Locality {
             shared: Some(resident(&plan.family_resident, &plan.family_locality)),
             total: Some(resident(&total, &plan.locality)),
             unplaced_bytes: int(plan.unplaced_bytes),
+            source: source(plan).into(),
             unmapped: node_bytes(&plan.unmapped),
             unseen_bytes: int(plan.unseen_bytes),
             read_time: Some(timestamp(time)),

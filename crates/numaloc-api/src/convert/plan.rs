@@ -1,7 +1,7 @@
 //! Plans to the API, with their extents summed up.
 
 use super::{
-    locality::{flows, node_bytes, resident},
+    locality::{flows, node_bytes, resident, source},
     names::{duration, index, int},
     outcome::left,
     placement::node_weights,
@@ -48,6 +48,7 @@ impl From<&Plan> for v1::Plan {
             no_room_bytes: int(plan.no_room_bytes),
             limit_bytes: plan.limit_bytes.map(int),
             unplaced_bytes: int(plan.unplaced_bytes),
+            source: source(plan).into(),
             unmapped: node_bytes(&plan.unmapped),
             unseen_bytes: int(plan.unseen_bytes),
             unasked_bytes: int(plan.unasked_bytes),

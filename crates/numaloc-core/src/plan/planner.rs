@@ -58,14 +58,16 @@ pub struct Surveyed {
     pub extents: Vec<Extent>,
     /// Most bytes of attached shared memory that may be resident, mapped by no process, and that this process may not look at.
     pub unseen_bytes: u64,
+    /// Whether page frames are hidden from this process. Then what several processes map counts as shared with strangers.
+    pub frames_hidden: bool,
 }
 
 impl Surveyed {
     /// Decides which pages go where. `options` have to be those that the survey was made with.
     pub fn plan(self, topology: &Topology, options: &Options) -> Plan {
-        let Self { processes, caller_mems, extents, unseen_bytes } = self;
+        let Self { processes, caller_mems, extents, unseen_bytes, frames_hidden } = self;
         let scene = Scene { topology, processes: &processes, caller_mems: &caller_mems };
-        Plan { unseen_bytes, ..plan(scene, extents, options) }
+        Plan { unseen_bytes, frames_hidden, ..plan(scene, extents, options) }
     }
 }
 
@@ -185,6 +187,7 @@ impl<'a> Planner<'a> {
             unplaced_bytes: 0,
             unmapped: BTreeMap::new(),
             unseen_bytes: 0,
+            frames_hidden: false,
             unasked_bytes: 0,
             order: HeatSource::Address,
             waits: None,

@@ -51,8 +51,21 @@ pub fn labels(labels: &BTreeMap<String, String>) -> String {
     labels.collect::<Vec<_>>().join(",")
 }
 
-pub fn why(reason: i32) -> String {
+/// What moves memory that stays because several processes map it and it is hidden which.
+pub const SHOW_FRAMES: &str = "the drop-in frames for numalocd (dpkg-reconfigure numaloc), or numalocctl --standalone as root";
+
+/// Why memory stays, by how its pages were looked at.
+pub fn why(reason: i32, source: v1::PageSource) -> String {
     match Reason::known(reason).flatten() {
+        Some(Reason::Shared) if source == v1::PageSource::MovePages => format!(
+            "mapped by several processes, and hidden from this one which these are; what shows it: {SHOW_FRAMES}"
+        ),
+        other => of_reason(reason, other),
+    }
+}
+
+fn of_reason(reason: i32, known: Option<Reason>) -> String {
+    match known {
         Some(reason @ Reason::StallBound) => format!("{reason}; --include-gigantic moves it"),
         Some(reason) => reason.to_string(),
         None => format!("reason {reason}, which this numalocctl is too old to know"),

@@ -1,7 +1,7 @@
 //! Prints the answer of `numalocctl explain` as text.
 
 use super::{
-    cells::{age, until, why},
+    cells::{SHOW_FRAMES, age, until, why},
     colour::{self, Style},
     holds::words,
     plan::plan,
@@ -102,7 +102,12 @@ fn schedule(
         state(job)
     );
     for left in &account.left {
-        let _ = writeln!(text, "  last run left: {}: {}", size(left.bytes), why(left.reason));
+        let _ = writeln!(
+            text,
+            "  last run left: {}: {}",
+            size(left.bytes),
+            why(left.reason, source(job))
+        );
     }
     let is_out = |member: &&v1::MemberResult| {
         matches!(member.state(), v1::MemberState::Missing | v1::MemberState::Refused)
@@ -125,12 +130,28 @@ fn hints(document: &ExplainDoc) -> String {
     let now = plan.iter().flat_map(|plan| plan.left.iter().copied());
     let reasons: BTreeSet<i32> = last.chain(now).map(|left| left.reason).collect();
     let known = reasons.into_iter().filter_map(|reason| Reason::known(reason).flatten());
-    let mut text: String =
-        known.filter_map(|reason| Some(format!("hint: {reason}: {}\n", hint(reason)?))).collect();
+    let jobs = document.schedules.iter().filter_map(|each| each.last_job.as_ref());
+    let sources = jobs.map(source).chain(plan.map(v1::Plan::source));
+    let is_hidden = sources.into_iter().any(|source| source == v1::PageSource::MovePages);
+    let mut text: String = known.filter_map(|reason| hint_line(reason, is_hidden)).collect();
     if plan.is_some_and(|plan| plan.processes.iter().any(|process| process.skip != 0)) {
         text += "hint: no target node: pin the process to the CPUs of some nodes, or name nodes with --to\n";
     }
     text
+}
+
+fn hint_line(reason: Reason, is_hidden: bool) -> Option<String> {
+    match reason {
+        Reason::Shared if is_hidden => {
+            Some(format!("hint: mapped by several processes, hidden which: {SHOW_FRAMES}\n"))
+        }
+        _ => Some(format!("hint: {reason}: {}\n", hint(reason)?)),
+    }
+}
+
+/// How the nodes of a job's pages were found.
+fn source(job: &v1::Job) -> v1::PageSource {
+    job.plan.as_ref().map_or(v1::PageSource::Unspecified, v1::Plan::source)
 }
 
 /// What moves memory that stays for a reason; docs/troubleshooting.md has more. `None`: nothing does.

@@ -68,7 +68,8 @@ pub fn migration(job: &v1::Job, view: View) -> String {
     }
     let policy = job.spec.as_ref().and_then(|spec| spec.policy.clone());
     let options = Policy::from(policy.clone().unwrap_or_default()).options;
-    totals(&mut text, &outcome, end, &options.pacing, view.wide);
+    let source = job.plan.as_ref().map_or(v1::PageSource::Unspecified, v1::Plan::source);
+    totals(&mut text, &outcome, source, end, &options.pacing, view.wide);
     text += &named::named(&outcome.named, policy.as_ref(), Stage::Ended);
     let _ = writeln!(text, "local: {}", change(movable, overall));
     // What was found has moved, or is in the account.
@@ -94,7 +95,14 @@ fn shares(job: &v1::Job, outcome: &v1::Outcome) -> [[Option<v1::Share>; 2]; 2] {
     [[movable, outcome.movable_after], [overall, outcome.overall_after]]
 }
 
-fn totals(text: &mut String, outcome: &v1::Outcome, end: End, pacing: &Pacing, is_wide: bool) {
+fn totals(
+    text: &mut String,
+    outcome: &v1::Outcome,
+    source: v1::PageSource,
+    end: End,
+    pacing: &Pacing,
+    is_wide: bool,
+) {
     let account = outcome.account.clone().unwrap_or_default();
     if end == End::NothingToMove {
         let _ = writeln!(text, "nothing to move");
@@ -122,7 +130,7 @@ fn totals(text: &mut String, outcome: &v1::Outcome, end: End, pacing: &Pacing, i
         let _ = writeln!(text, "undone since: about {bytes} of what the last run had moved");
     }
     for left in &account.left {
-        let _ = writeln!(text, "left: {}: {}", size(left.bytes), why(left.reason));
+        let _ = writeln!(text, "left: {}: {}", size(left.bytes), why(left.reason, source));
     }
     for process in outcome.processes.iter().filter(|process| !process.error.is_empty()) {
         let (who, error) = (named(process.process, &process.comm), &process.error);

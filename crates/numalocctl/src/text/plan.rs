@@ -127,7 +127,7 @@ fn tables(plan: &v1::Plan, view: View) -> String {
     let stays = match &plan.skipped_extents[..] {
         _ if !view.wide => String::new(),
         [] => skip_sums(plan, view),
-        extents => skipped(extents, view),
+        extents => skipped(extents, plan.source(), view),
     };
     let all = [moves, stays].into_iter().filter(|table| !table.is_empty());
     let all: Vec<String> = all.map(|table| format!("\n{table}")).collect();
@@ -173,7 +173,7 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
     }
     text.push_str(&beyond_pool(plan, options.hugetlb));
     for left in &plan.left {
-        let _ = writeln!(text, "stays: {}: {}", size(left.bytes), why(left.reason));
+        let _ = writeln!(text, "stays: {}: {}", size(left.bytes), why(left.reason, plan.source()));
     }
     if plan.unplaced_bytes > 0 {
         let _ = writeln!(text, "unplaced: {} on no known node", size(plan.unplaced_bytes));
@@ -289,7 +289,7 @@ fn skip_sums(plan: &v1::Plan, view: View) -> String {
     let mut table = Table::new().numbers("STAYS").words("WHY").words("KIND").numbers("EXTENTS");
     for sum in &plan.skipped {
         let (bytes, kind) = (size(sum.remote_bytes), kind(sum.kind()));
-        table.row(vec![bytes, why(sum.reason), kind, sum.extents.to_string()]);
+        table.row(vec![bytes, why(sum.reason, plan.source()), kind, sum.extents.to_string()]);
     }
     table.render(view)
 }
@@ -325,13 +325,14 @@ fn extents(moves: &[v1::ExtentMove], view: View) -> String {
     text
 }
 
-fn skipped(extents: &[v1::SkippedExtent], view: View) -> String {
+fn skipped(extents: &[v1::SkippedExtent], source: v1::PageSource, view: View) -> String {
     let mut table = Table::new().numbers("STAYS").words("WHY").words("KIND");
     table = table.words("PID").words("ADDRESS").words("NAME");
     let mut rows: Vec<_> = extents.iter().collect();
     rows.sort_by_key(|skipped| Reverse(skipped.remote_bytes));
     for skipped in rows {
-        let mut row = vec![size(skipped.remote_bytes), why(skipped.reason), kind(skipped.kind())];
+        let mut row =
+            vec![size(skipped.remote_bytes), why(skipped.reason, source), kind(skipped.kind())];
         row.extend(place(skipped.mapping.as_slice(), &skipped.name));
         table.row(row);
     }

@@ -88,7 +88,8 @@ pub fn question(plan: &v1::Plan) -> String {
         let _ = writeln!(text, "no room  {} do not fit now", size(plan.no_room_bytes));
     }
     for left in &plan.left {
-        let _ = writeln!(text, "stays    {}: {}", size(left.bytes), why(left.reason));
+        let _ =
+            writeln!(text, "stays    {}: {}", size(left.bytes), why(left.reason, plan.source()));
     }
     text
 }
