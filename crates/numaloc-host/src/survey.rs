@@ -198,7 +198,13 @@ fn look(
         let stripes = Stripes { claims: &claims, indexing: page_access.indexing };
         let mut extents = find_extents(all, &stripes, refused, find, look_again)?;
         growing::count(&newcomers, &mut extents, &looker, stop)?;
-        let search = AttachedSearch { roots, spaces: &spaces, mappers: &search, stop };
+        let search = AttachedSearch {
+            roots,
+            spaces: &spaces,
+            mappers: &search,
+            internal: attached::internal_device(),
+            stop,
+        };
         let mut attached = search.find(objects, &extents)?;
         extents.append(&mut attached.extents);
         go_on()?;

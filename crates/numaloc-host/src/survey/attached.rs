@@ -11,10 +11,16 @@ use crate::{
     Error, Roots,
     files::{
         cached_file::{CachedFile, FileId},
+        file_system::{TMPFS, mounts},
         mapped_pages::MappedPages,
         maps::{Object, Vma},
+        read,
     },
     survey::{mappers::MapperSearch, space::AddressSpace},
+};
+use nix::sys::{
+    memfd::{MFdFlags, memfd_create},
+    stat::{fstat, major, minor},
 };
 use numaloc_core::{
     Chunks, Extent, FileCache, Kind, Mapping, Mempolicy, NodeResidency, Pages, Residency,
@@ -121,6 +127,8 @@ pub(super) struct AttachedSearch<'a> {
     pub(super) roots: &'a Roots,
     pub(super) spaces: &'a [AddressSpace],
     pub(super) mappers: &'a MapperSearch<'a>,
+    /// The device of memfds, System V segments and shared anonymous memory, which no mount table has ([`internal_device`]).
+    pub(super) internal: Option<(u32, u32)>,
     pub(super) stop: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -142,6 +150,9 @@ impl AttachedSearch<'_> {
         doubtful.truncate(MOST);
         let mut open: Vec<(Object, SharedObject, CachedFile)> = Vec::new();
         for (key, object) in doubtful {
+            if !self.is_in_memory(key, object.mappings[0].process) {
+                continue;
+            }
             match CachedFile::open(self.roots, &self.path(&object)) {
                 Ok(file) if file.allocated_bytes() >= object.seen + LEAST => {
                     open.push((key, object, file));
@@ -173,6 +184,19 @@ impl AttachedSearch<'_> {
         Ok(found)
     }
 
+    /// Whether an object is on a file system in memory. Its name does not tell that, and to ask a file of another one, such as of FUSE,
+    /// may take forever, so it is not even opened.
+    fn is_in_memory(&self, object: Object, process: usize) -> bool {
+        let (Object::File { device, .. } | Object::Segment { device, .. }) = object else {
+            return false;
+        };
+        self.internal == Some(device) || {
+            let device = format!("{}:{}", device.0, device.1);
+            let text = read::text(&self.spaces[process].path("mountinfo")).unwrap_or_default();
+            mounts(&text).any(|mount| mount.kind == TMPFS && mount.device == device)
+        }
+    }
+
     fn path(&self, SharedObject { mappings, first: (start, end), .. }: &SharedObject) -> PathBuf {
         self.spaces[mappings[0].process].path(&format!("map_files/{start:x}-{end:x}"))
     }
@@ -193,6 +217,12 @@ impl AttachedSearch<'_> {
         }
         Ok(Some(cache))
     }
+}
+
+/// The device of the kernel's own mount of tmpfs (mm/shmem.c, `shm_mnt`).
+pub(super) fn internal_device() -> Option<(u32, u32)> {
+    let device = fstat(memfd_create("numaloc", MFdFlags::MFD_CLOEXEC).ok()?).ok()?.st_dev;
+    Some((major(device).try_into().ok()?, minor(device).try_into().ok()?))
 }
 
 /// Whether this process lacks the rights to look at an object.
