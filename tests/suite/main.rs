@@ -32,6 +32,7 @@ mod daemon;
 mod exchange;
 mod family;
 mod file;
+mod fixed;
 mod forks;
 mod gigantic;
 mod heat;

@@ -221,6 +221,11 @@ pub fn plan() -> PlanSummary {
         unplaced_bytes: 21,
         unmapped: vec![v1::NodeBytes { node_id: 2, bytes: 39 }],
         unseen_bytes: 40,
+        fixed: vec![v1::FixedMemory {
+            kind: v1::FixedKind::Kernel.into(),
+            mapped_bytes: 38,
+            nodes: vec![v1::NodeBytes { node_id: 8, bytes: 39 }],
+        }],
         movable_before: share(22, 23),
         movable_after: share(24, 25),
         overall_before: share(26, 27),

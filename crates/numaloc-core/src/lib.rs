@@ -129,6 +129,7 @@ pub use memory::{
     cycle::{self, Cycle},
     extent::{self, Extent, Kind, Mappers, Mapping, NodeResidency, Pages, Residency},
     file_cache::{self, CachedPart, FileCache},
+    fixed::{self, Fixed, FixedKind, FixedMemory},
     grains::{self, Grains},
     locality::{self, Locality, Share},
     mempolicy::{self, Mempolicy},

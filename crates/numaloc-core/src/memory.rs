@@ -5,6 +5,7 @@ pub mod claim_set;
 pub mod cycle;
 pub mod extent;
 pub mod file_cache;
+pub mod fixed;
 pub mod grains;
 pub mod locality;
 pub mod mempolicy;

@@ -24,6 +24,7 @@ use crate::{
     memory::{
         chunks::Chunks,
         extent::{Kind, Mappers, Mapping, Pages, Residency},
+        fixed::FixedMemory,
         locality::{Locality, Share},
         stripe::Stripe,
     },
@@ -240,7 +241,9 @@ pub struct Plan {
     pub common_stays: Vec<CommonStay>,
     /// What each of the rules of the request names, in their order.
     pub named: Vec<NamedMemory>,
-    /// Locality of the target now, each page counted once.
+    /// Mapped memory that can never move, by kind.
+    pub fixed: FixedMemory,
+    /// Locality of the target now, each page counted once. Without what can never move.
     pub locality: Locality,
     /// Bytes that will move if nothing intervenes.
     pub expected_bytes: u64,

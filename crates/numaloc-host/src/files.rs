@@ -5,6 +5,7 @@ pub(crate) mod cache_search;
 pub(crate) mod cached_file;
 pub(crate) mod error;
 pub(crate) mod file_system;
+pub(crate) mod fixed;
 pub(crate) mod frames;
 pub(crate) mod globs;
 pub(crate) mod kpage;

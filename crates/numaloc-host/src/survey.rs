@@ -7,6 +7,7 @@ pub(crate) mod crew;
 pub(crate) mod crowd_tests;
 mod early_read;
 pub(crate) mod extents;
+mod fixed;
 pub(crate) mod folios;
 mod growing;
 pub(crate) mod mappers;
@@ -151,8 +152,9 @@ fn look(
     let (mut all, mut common) = (Vec::new(), vmas::Common::default());
     for space in &spaces {
         go_on()?;
-        all.push(vmas::read(space, &mut common)?);
+        all.push(vmas::read_all(space, &mut common)?);
     }
+    let fixed_parts = fixed::take(&mut all);
     let arrivals = growth.map(|growth| &*growth.arrivals);
     let tells_shared_tables = page_access.tells_shared_tables;
     let search = MapperSearch { roots, spaces: &spaces, arrivals, tells_shared_tables, stop };
@@ -220,12 +222,16 @@ fn look(
         Ok::<_, Error>((extents, placements, attached))
     })?;
     let caller_mems = read::mems_allowed(roots)?;
+    let fixed = fixed::sum(&fixed_parts, |parts| {
+        residency::find(parts, &spaces, &claims, threads, &looker, stop)
+    })?;
     let seen = Surveyed {
         processes,
         caller_mems,
         extents,
         unseen_bytes: attached.unseen_bytes,
         frames_hidden: page_access.source == page_access::Source::Query,
+        fixed,
     };
     let attached = attached.files;
     Ok((Survey { spaces, claims, page_access, placements, newcomers, attached }, seen))

@@ -3,7 +3,8 @@
 use super::names::{duration, index, int, int32, timestamp};
 use crate::v1;
 use numaloc_core::{
-    Flows, Identity, Locality, NodeId, NodeSet, Plan, PlannedProcess, Share, WideThread,
+    Fixed, FixedKind, Flows, Identity, Locality, NodeId, NodeSet, Plan, PlannedProcess, Share,
+    WideThread,
 };
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -38,6 +39,7 @@ impl From<LocalityView<'_>> for v1::Locality {
             source: source(plan).into(),
             unmapped: node_bytes(&plan.unmapped),
             unseen_bytes: int(plan.unseen_bytes),
+            fixed: fixed(plan),
             read_time: Some(timestamp(time)),
             ..Self::default()
         }
@@ -116,6 +118,16 @@ pub fn resident(nodes: &BTreeMap<NodeId, u64>, locality: &Locality) -> v1::Resid
         movable: Some(locality.movable.into()),
         overall: Some(locality.overall.into()),
     }
+}
+
+/// Mapped memory that can never move, by kind.
+pub fn fixed(plan: &Plan) -> Vec<v1::FixedMemory> {
+    let memory = |(&kind, fixed): (&FixedKind, &Fixed)| v1::FixedMemory {
+        kind: v1::FixedKind::from(kind).into(),
+        mapped_bytes: int(fixed.mapped_bytes),
+        nodes: node_bytes(&fixed.resident),
+    };
+    plan.fixed.iter().map(memory).collect()
 }
 
 /// Bytes by node, without nodes that have none.

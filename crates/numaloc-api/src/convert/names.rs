@@ -2,8 +2,9 @@
 
 use crate::{Problem, Violations, v1, value};
 use numaloc_core::{
-    CacheStop, Compact, HeatSource, HomeRule, HugetlbSource, Kind, LatencySource, MakeRoom,
-    NumaBalancing, Offload, Order, Profile, Reason, Skip, WeightSource, advise::FindingKind,
+    CacheStop, Compact, FixedKind, HeatSource, HomeRule, HugetlbSource, Kind, LatencySource,
+    MakeRoom, NumaBalancing, Offload, Order, Profile, Reason, Skip, WeightSource,
+    advise::FindingKind,
 };
 use std::time::{Duration, SystemTime};
 
@@ -80,7 +81,10 @@ enum_names!(both Reason => v1::LeftReason {
     Cancelled => Cancelled, OutOfTime => OutOfTime, FileExcluded => FileExcluded,
     RatioReached => RatioReached, StallBound => StallBound, OtherTier => OtherTier,
     NodeExcluded => NodeExcluded, Unreadable => Unreadable,
-    NotNeeded => NotNeeded,
+    NotNeeded => NotNeeded, KernelPage => KernelPage,
+});
+enum_names!(FixedKind => v1::FixedKind {
+    Kernel => Kernel, Secret => Secret, Device => Device, Dax => Dax,
 });
 enum_names!(both value::ScheduleState => v1::ScheduleState {
     Waiting => Waiting, Active => Active, TargetGone => TargetGone, Paused => Paused,

@@ -1,7 +1,7 @@
 //! Plans to the API, with their extents summed up.
 
 use super::{
-    locality::{flows, node_bytes, resident, source},
+    locality::{fixed, flows, node_bytes, resident, source},
     names::{duration, index, int},
     outcome::left,
     placement::node_weights,
@@ -51,6 +51,7 @@ impl From<&Plan> for v1::Plan {
             source: source(plan).into(),
             unmapped: node_bytes(&plan.unmapped),
             unseen_bytes: int(plan.unseen_bytes),
+            fixed: fixed(plan),
             unasked_bytes: int(plan.unasked_bytes),
             movable_before: Some(plan.locality.movable.into()),
             movable_after: Some(plan.expected_share().into()),

@@ -16,6 +16,7 @@ use crate::{
     },
     memory::{
         extent::{Extent, Kind, Pages},
+        fixed::FixedMemory,
         locality::{Locality, Share},
         mempolicy::Mempolicy,
     },
@@ -60,14 +61,16 @@ pub struct Surveyed {
     pub unseen_bytes: u64,
     /// Whether page frames are hidden from this process. Then what several processes map counts as shared with strangers.
     pub frames_hidden: bool,
+    /// What can never move; it is in no extent.
+    pub fixed: FixedMemory,
 }
 
 impl Surveyed {
     /// Decides which pages go where. `options` have to be those that the survey was made with.
     pub fn plan(self, topology: &Topology, options: &Options) -> Plan {
-        let Self { processes, caller_mems, extents, unseen_bytes, frames_hidden } = self;
+        let Self { processes, caller_mems, extents, unseen_bytes, frames_hidden, fixed } = self;
         let scene = Scene { topology, processes: &processes, caller_mems: &caller_mems };
-        Plan { unseen_bytes, frames_hidden, ..plan(scene, extents, options) }
+        Plan { unseen_bytes, frames_hidden, fixed, ..plan(scene, extents, options) }
     }
 }
 
@@ -172,6 +175,7 @@ impl<'a> Planner<'a> {
             moves: Vec::new(),
             skipped: Vec::new(),
             common_stays: Vec::new(),
+            fixed: FixedMemory::new(),
             named: vec![NamedMemory::default(); options.maps.len()],
             locality: Locality::default(),
             expected_bytes: 0,

@@ -49,11 +49,13 @@ pub enum Reason {
     Unreadable,
     /// The page was to make room for a run's pages, and that run needed no more.
     NotNeeded,
+    /// A page of the kernel or of a driver that is mapped into the process. The kernel never moves it.
+    KernelPage,
 }
 
 impl Reason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Reason; 17] = [
+    pub const ALL: [Reason; 18] = [
         Self::Busy,
         Self::Pinned,
         Self::Shared,
@@ -71,6 +73,7 @@ impl Reason {
         Self::NodeExcluded,
         Self::Unreadable,
         Self::NotNeeded,
+        Self::KernelPage,
     ];
 
     /// Stable name for people and machines.
@@ -93,6 +96,7 @@ impl Reason {
             Self::NodeExcluded => "node_excluded",
             Self::Unreadable => "unreadable",
             Self::NotNeeded => "not_needed",
+            Self::KernelPage => "kernel_page",
         }
     }
 
@@ -109,6 +113,7 @@ impl Reason {
                 | Self::OtherTier
                 | Self::NodeExcluded
                 | Self::NotNeeded
+                | Self::KernelPage
         )
     }
 }
@@ -134,6 +139,7 @@ impl fmt::Display for Reason {
             Self::NodeExcluded => "on a node excluded by request",
             Self::Unreadable => "page map could not be read",
             Self::NotNeeded => "not needed as room",
+            Self::KernelPage => "page of the kernel or a driver",
         })
     }
 }

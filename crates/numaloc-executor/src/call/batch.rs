@@ -210,6 +210,11 @@ impl<'a> Mover<'a> {
                     Fate::Later(Reason::Shared) if !self.finder.is_growing() => {
                         Fate::Leave(Reason::Shared)
                     }
+                    Fate::Later(Reason::Busy)
+                        if status == PageStatus::Busy && self.finder.is_kernel_page(&folio) =>
+                    {
+                        Fate::Leave(Reason::KernelPage)
+                    }
                     Fate::Hint if !self.caller.hints() => Fate::Later(Reason::NotMovable),
                     decided => decided,
                 };

@@ -8,7 +8,7 @@ use crate::{
     },
     work::Work,
 };
-use numaloc_core::{Kind, Move, NodeId, Pages};
+use numaloc_core::{Kind, Mappers, Mapping, Move, NodeId, PAGE, Pages};
 use numaloc_host::{
     AddressSpace, Crew, Cut, Error, FolioPart, Folios, FrameFile, Ownership, PageRun, Precision,
     Scanned, Scanner, Survey,
@@ -203,6 +203,23 @@ impl<'a> Finder<'a> {
                 }
             });
         })
+    }
+
+    /// Whether a folio is a page of the kernel or a driver, as far as this process may know.
+    pub fn is_kernel_page(&mut self, folio: &Folio) -> bool {
+        let (spaces, claims) = match &self.crew {
+            Some(crew) => (&crew.spaces, &crew.claims),
+            None => (&self.survey.spaces, &self.survey.claims),
+        };
+        let mappings = &[Mapping { process: folio.process, start: folio.address }];
+        let (pages, mappers) = (&Pages::All, Mappers::Counted);
+        let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes: None };
+        let mut pfn = None;
+        let looked = self.scanner.scan(&scanned, 0..PAGE, &mut |run: PageRun| {
+            pfn = run.entries.get(0).map(|entry| entry.pfn()).filter(|&pfn| pfn != 0);
+        });
+        self.flags.refresh();
+        looked.is_ok() && pfn.is_some_and(|pfn| self.flags.is_kernel_page(pfn))
     }
 
     /// Looks at all pages of some folios of a process that were to go to `to`. Returns what was seen, and the first error

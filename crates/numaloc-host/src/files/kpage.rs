@@ -63,6 +63,21 @@ impl FrameFile {
         known.or_else(|| self.fetch(pfn, if follows { WINDOW } else { 1 }))
     }
 
+    /// Whether a frame holds a page that the kernel or a driver has allocated for itself, by its flags. Such a page is on no LRU
+    /// list, from which pages are taken to be moved (mm/migrate.c, `add_page_for_migration`), and will never be. Memory and page
+    /// cache that is isolated at this moment is on none either, but is anonymous, swap-backed or up to date.
+    pub fn is_kernel_page(&mut self, pfn: u64) -> bool {
+        // Up to 6.9 a tail has few flags of its folio (fs/proc/page.c, `stable_page_flags`).
+        for head in (pfn.saturating_sub(MAX_TAILS)..=pfn).rev() {
+            match self.get(head) {
+                Some(flags) if flags & COMPOUND_TAIL != 0 => {}
+                Some(flags) => return flags & MMAP != 0 && flags & MOVABLE == 0,
+                None => return false,
+            }
+        }
+        false
+    }
+
     fn fetch(&mut self, pfn: u64, frames: usize) -> Option<u64> {
         self.bytes.resize(frames * 8, 0);
         let file = self.file.get();
@@ -77,6 +92,14 @@ impl FrameFile {
     }
 }
 
+/// The most tail pages of an allocation of the kernel: MAX_PAGE_ORDER is 10.
+const MAX_TAILS: u64 = (1 << 10) - 1;
+/// KPF_MMAP: a page that is mapped.
+const MMAP: u64 = 1 << 11;
+/// KPF_UPTODATE, KPF_LRU, KPF_SLAB, KPF_ANON, KPF_SWAPCACHE, KPF_SWAPBACKED, KPF_HUGE, KPF_NOPAGE, KPF_KSM, KPF_ZERO_PAGE: what pages of
+/// the kernel have none of while they are mapped.
+const MOVABLE: u64 =
+    1 << 3 | 1 << 5 | 1 << 7 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 17 | 1 << 20 | KSM | ZERO_PAGE;
 /// KPF_COMPOUND_HEAD: the first page of a folio of more than one page.
 pub const COMPOUND_HEAD: u64 = 1 << 15;
 /// KPF_COMPOUND_TAIL: another page of it.
@@ -85,3 +108,30 @@ pub const COMPOUND_TAIL: u64 = 1 << 16;
 pub(crate) const KSM: u64 = 1 << 21;
 /// KPF_ZERO_PAGE: the base page or the huge page of zeros.
 pub(crate) const ZERO_PAGE: u64 = 1 << 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    #[test]
+    fn pages_of_the_kernel_are_known_by_their_flags() {
+        let (lru, uptodate, anon) = (1 << 5, 1 << 3, 1 << 12);
+        let flags: [u64; 8] = [
+            MMAP,                  // a ring's page
+            MMAP | lru | uptodate, // page cache
+            MMAP | uptodate,       // the same, isolated
+            MMAP | anon,           // memory, isolated
+            0,                     // no longer mapped
+            MMAP | COMPOUND_HEAD,  // a larger ring
+            MMAP | COMPOUND_TAIL,
+            MMAP | COMPOUND_TAIL,
+        ];
+        let fake = Fake::new();
+        let bytes: Vec<u8> = flags.iter().flat_map(|flags| flags.to_ne_bytes()).collect();
+        std::fs::write(fake.path("proc/kpageflags"), bytes).expect("a directory");
+        let mut file = FrameFile::flags(&fake.roots());
+        let kernel: Vec<u64> = (0..10).filter(|&pfn| file.is_kernel_page(pfn)).collect();
+        assert_eq!(kernel, [0, 5, 6, 7]);
+    }
+}

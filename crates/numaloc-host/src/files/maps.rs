@@ -3,7 +3,8 @@
 //! Read here rather than with the procfs crate: its reader slices fixed columns of a `/SYSV...` name, and any
 //! container can map a file of such a name.
 
-use numaloc_core::{Kind, Mappers};
+use crate::files::fixed;
+use numaloc_core::{FixedKind, Kind, Mappers};
 use std::{collections::HashSet, sync::Arc};
 
 /// The object behind a VMA. VMAs with the same object may share pages.
@@ -84,6 +85,8 @@ pub struct Vma {
     pub shared: bool,
     /// What backs its pages; as its name shows until its file system is known.
     pub kind: Kind,
+    /// Set if its pages can never move.
+    pub fixed: Option<FixedKind>,
     /// hugetlb page size in bytes, if it is known to be hugetlb memory.
     pub hugetlb_bytes: Option<u64>,
     /// How the processes that map its pages are known.
@@ -146,9 +149,11 @@ pub fn parse_line(line: &str) -> Option<Vma> {
         _ if is_shmem(name, perms) => Kind::Shmem,
         _ => Kind::File,
     };
+    let (rule, fixed) = (None, fixed::by_name(name, device));
     let (hugetlb_bytes, mappers, name) = (None, Mappers::Counted, name.into());
-    let rule = None;
-    Some(Vma { start, end, offset, object, shared, kind, hugetlb_bytes, mappers, name, rule })
+    let vma =
+        Vma { start, end, offset, object, shared, kind, fixed, hugetlb_bytes, mappers, name, rule };
+    Some(vma)
 }
 
 /// A System V segment: an unlinked file of a kernel-internal mount, whose device has the major number 0.

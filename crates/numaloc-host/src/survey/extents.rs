@@ -149,6 +149,7 @@ pub(crate) fn common(parts: &[Part], seen: &[Vec<Range<u64>>]) -> Result<Vec<Par
                 object,
                 shared: false,
                 kind: *kind,
+                fixed: None,
                 hugetlb_bytes: *hugetlb_bytes,
                 mappers: *mappers,
                 name: name.clone(),
@@ -165,6 +166,12 @@ pub(crate) fn common(parts: &[Part], seen: &[Vec<Range<u64>>]) -> Result<Vec<Par
         added.ok_or_else(|| Overlaps::of(&pieces))?;
     }
     Ok(parts.parts)
+}
+
+/// All pages of a mapping of one process.
+pub(crate) fn fixed(process: usize, vma: Vma) -> Part {
+    let (from, to) = (vma.offset, vma.offset + (vma.end - vma.start));
+    part(&[&Piece { process, vma, skew: 0 }], from, to, Pages::All)
 }
 
 fn first(extent: &Extent) -> (usize, u64) {
@@ -370,8 +377,8 @@ mod tests {
         let (end, offset) = (start + (pages.end - pages.start) * 4096, pages.start * 4096);
         let (kind, name) = (numaloc_core::Kind::Shmem, "/memfd:x (deleted)".into());
         let (hugetlb_bytes, mappers) = Default::default();
-        let rule = None;
-        Vma { start, end, offset, object, shared, kind, hugetlb_bytes, mappers, name, rule }
+        let (rule, fixed) = (None, None);
+        Vma { start, end, offset, object, shared, kind, fixed, hugetlb_bytes, mappers, name, rule }
     }
 
     /// Mappings of one process from each page to the end.

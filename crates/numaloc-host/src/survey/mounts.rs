@@ -25,9 +25,9 @@ use crate::{
 };
 use nix::sys::{
     memfd::{MFdFlags, memfd_create},
-    stat::{fstat, major, minor},
+    stat::{SFlag, fstat, major, minor, stat},
 };
-use numaloc_core::Kind;
+use numaloc_core::{FixedKind, Kind};
 use std::collections::BTreeMap;
 
 /// Major and minor number of a file system, as stat(2) and /proc/PID/maps have them.
@@ -40,6 +40,8 @@ enum FileSystem {
     /// Files in memory: those of a mount, memfds, segments, and shared anonymous memory.
     Tmpfs,
     /// Device and inode are not known to stand for one file.
+    /// Its files are mapped without page cache.
+    Dax,
     Other,
     /// No mount has the device.
     Unknown,
@@ -100,11 +102,30 @@ impl Mounts {
         };
         vma.kind = match file_system {
             FileSystem::Hugetlbfs(_) | FileSystem::Tmpfs => Kind::Shmem,
-            FileSystem::Other => Kind::File,
+            FileSystem::Other | FileSystem::Dax => Kind::File,
             FileSystem::Unknown => vma.kind,
         };
         if matches!(file_system, FileSystem::Other | FileSystem::Unknown) {
             vma.object = Object::Compared { inode: Object::low_bits(inode) };
+        }
+    }
+
+    /// Why the pages of a mapping can never move, if they cannot. Call it after [`Self::page_bytes`] is known.
+    pub(crate) fn fixed(&mut self, space: &AddressSpace, vma: &Vma) -> Option<FixedKind> {
+        match (vma.fixed, vma.object) {
+            // A mount of hugetlbfs below /dev.
+            _ if vma.hugetlb_bytes.is_some() => None,
+            // A file of a tmpfs or devtmpfs on /dev is memory, a disk has page cache. What cannot be looked at has its name alone.
+            (Some(FixedKind::Device), _) => {
+                let path = space.path(&format!("map_files/{:x}-{:x}", vma.start, vma.end));
+                let is_device = |mode| mode & SFlag::S_IFMT.bits() == SFlag::S_IFCHR.bits();
+                let is_file = stat(&path).is_ok_and(|stat| !is_device(stat.st_mode));
+                vma.fixed.filter(|_| !is_file)
+            }
+            (None, Object::File { device, .. }) if vma.kind == Kind::File => {
+                (self.file_system(space, device) == FileSystem::Dax).then_some(FixedKind::Dax)
+            }
+            (fixed, _) => fixed,
         }
     }
 
@@ -159,9 +180,15 @@ fn mount(line: &str) -> Option<(DeviceNumber, FileSystem)> {
             let size = options.split(',').find_map(|option| option.strip_prefix("pagesize="));
             FileSystem::Hugetlbfs(bytes(size?)?)
         }
+        _ if words.nth(1).is_some_and(is_dax) => FileSystem::Dax,
         _ => FileSystem::Other,
     };
     Some((device, file_system))
+}
+
+/// Options of a mount of which all files have DAX (fs/ext4/super.c, `_ext4_show_options`; fs/xfs/xfs_super.c, `xfs_fs_show_options`).
+fn is_dax(options: &str) -> bool {
+    options.split(',').any(|option| matches!(option, "dax" | "dax=always"))
 }
 
 /// `2M`, `1024M`, `64K` (fs/hugetlbfs/inode.c, `hugetlbfs_show_options`).
@@ -188,7 +215,8 @@ mod tests {
         36 22 0:32 / /dev/huge\\040pages rw - hugetlbfs none rw,uid=7,pagesize=1024M,size=4G\n\
         37 22 8:1 / / rw - ext4 /dev/sda1 rw\n\
         38 22 0:33 /data /srv rw shared:9 - btrfs /dev/sdb rw,subvol=/data\n\
-        39 22 0:34 / /mnt/t rw - tmpfs t rw,size=1024k,mpol=interleave:0-1\n";
+        39 22 0:34 / /mnt/t rw - tmpfs t rw,size=1024k,mpol=interleave:0-1\n\
+        40 22 259:0 / /pmem rw - ext4 /dev/pmem0 rw,dax=always\n";
 
     #[test]
     fn mounts_have_a_file_system() {
@@ -200,6 +228,7 @@ mod tests {
             ((0, 33), FileSystem::Other),
             ((0, 34), FileSystem::Tmpfs),
             ((8, 1), FileSystem::Other),
+            ((259, 0), FileSystem::Dax),
         ];
         assert_eq!(all, expected.into());
         for line in
@@ -226,6 +255,30 @@ mod tests {
         assert_eq!(bytes(&guest.replace("00:1f", "00:14")), None);
         assert_eq!(bytes(&guest.replace("00:1f", "00:7f")), None, "nobody knows it");
         assert_eq!(bytes(&guest.replace("80000000", "80001000")), None, "no whole huge pages");
+    }
+
+    #[test]
+    fn what_can_never_move_is_known_by_its_mount_and_its_device() {
+        let fake = Fake::new();
+        fake.process(100, "db", &["0"]);
+        fake.write("proc/100/mountinfo", MOUNTS);
+        // A file of a devtmpfs.
+        fake.write("proc/100/map_files/40000000-40001000", "");
+        let fixed = |line: &str| {
+            let mut mounts = Mounts::new(&fake.roots());
+            mounts.fixed(&fake.space(100), &parse_line(line).expect("a line"))
+        };
+        let on = |start: &str, device: &str, name: &str| {
+            fixed(&format!("{start}000000-{start}001000 rw-s 00000000 {device} 9 {name}"))
+        };
+        assert_eq!(on("40", "103:00", "/pmem/data"), Some(FixedKind::Dax));
+        assert_eq!(on("40", "08:01", "/srv/data"), None);
+        assert_eq!(on("40", "00:05", "/dev/ring"), None, "it can be looked at");
+        assert_eq!(on("50", "00:05", "/dev/nvidia0"), Some(FixedKind::Device));
+        assert_eq!(on("50", "00:08", "socket:[9]"), Some(FixedKind::Kernel));
+        let mut guest = parse_line("40000000-80000000 rw-s 0 00:1f 7 /dev/huge/a").expect("a line");
+        guest.hugetlb_bytes = Some(HUGE);
+        assert_eq!(Mounts::new(&fake.roots()).fixed(&fake.space(100), &guest), None);
     }
 
     #[test]

@@ -16,8 +16,15 @@ pub(crate) struct Common {
     mounts: Option<Mounts>,
 }
 
-/// The VMAs of a process; none if it has ended.
+/// The VMAs of a process whose pages can move; none if it has ended.
 pub(crate) fn read(space: &AddressSpace, common: &mut Common) -> Result<Vec<Vma>, Error> {
+    let mut vmas = read_all(space, common)?;
+    vmas.retain(|vma| vma.fixed.is_none());
+    Ok(vmas)
+}
+
+/// All VMAs of a process; none if it has ended.
+pub(crate) fn read_all(space: &AddressSpace, common: &mut Common) -> Result<Vec<Vma>, Error> {
     let text = space.read("maps", read::text)?.unwrap_or_default();
     let (names, mounts) = (&mut common.names, &mut common.mounts);
     let vmas = text.lines().filter_map(maps::parse_line);
@@ -29,6 +36,9 @@ pub(crate) fn read(space: &AddressSpace, common: &mut Common) -> Result<Vec<Vma>
         }
     }
     let mounts = mounts.get_or_insert_with(|| Mounts::new(space.roots()));
-    vmas.iter_mut().for_each(|vma| mounts.tell(space, vma));
+    for vma in &mut vmas {
+        mounts.tell(space, vma);
+        vma.fixed = mounts.fixed(space, vma);
+    }
     Ok(vmas)
 }

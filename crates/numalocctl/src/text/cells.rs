@@ -1,10 +1,14 @@
 //! Single values as text, in tables and lists.
 
-use crate::{fields, output::View, units};
+use crate::{
+    fields,
+    output::View,
+    units::{self, size},
+};
 use numaloc_api::{Known, v1};
 use numaloc_core::{Reason, Skip};
 use prost_types::Timestamp;
-use std::{collections::BTreeMap, time::SystemTime};
+use std::{collections::BTreeMap, fmt::Write as _, time::SystemTime};
 
 /// A time to the second; a dash if there is none.
 pub fn short(time: Option<Timestamp>) -> String {
@@ -90,6 +94,25 @@ pub fn process(process: Option<v1::ProcessId>, comm: &str) -> String {
 /// What backs a range of memory.
 pub fn kind(kind: v1::MemoryKind) -> String {
     fields::word(kind.as_str_name(), "MEMORY_KIND_")
+}
+
+/// A line for each kind of memory that can never move.
+pub fn fixed(text: &mut String, all: &[v1::FixedMemory]) {
+    for fixed in all {
+        let nodes =
+            fixed.nodes.iter().map(|on| format!("{} on node {}", size(on.bytes), on.node_id));
+        let nodes = nodes.collect::<Vec<_>>().join(", ");
+        let nodes = if nodes.is_empty() { nodes } else { format!(": {nodes}") };
+        let what = match fixed.kind() {
+            v1::FixedKind::Kernel => "of kernel objects (rings, buffers)",
+            v1::FixedKind::Secret => "of secret memory",
+            v1::FixedKind::Device => "of devices",
+            v1::FixedKind::Dax => "of storage (DAX)",
+            // What only a newer daemon knows.
+            v1::FixedKind::Unspecified => "of another kind",
+        };
+        let _ = writeln!(text, "cannot move: {} {what}{nodes}", size(fixed.mapped_bytes));
+    }
 }
 
 /// How the nodes of pages were found; `None` if it is not known.

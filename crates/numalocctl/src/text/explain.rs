@@ -172,7 +172,11 @@ fn hint(reason: Reason) -> Option<&'static str> {
         Reason::OtherTier => Some("--from all also empties nodes of other tiers"),
         Reason::NodeExcluded => Some("leave out --from, or name the node there"),
         Reason::Unreadable => Some("numalocctl doctor names the right that is missing"),
-        Reason::NotMovable | Reason::ProcessGone | Reason::Cancelled | Reason::NotNeeded => None,
+        Reason::NotMovable
+        | Reason::ProcessGone
+        | Reason::Cancelled
+        | Reason::NotNeeded
+        | Reason::KernelPage => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     attached::attached,
-    cells::{skip, source},
+    cells::{fixed, skip, source},
     homes::homes,
     left_out::{found_members, left_out},
     table::{Table, list},
@@ -109,6 +109,7 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
             nodes.collect::<Vec<_>>().join(", "),
         );
     }
+    fixed(&mut text, &locality.fixed);
     if locality.unplaced_bytes > 0 {
         let _ = writeln!(text, "unplaced: {} on no known node", size(locality.unplaced_bytes));
     }

@@ -3,7 +3,7 @@
 use super::{
     attached::attached,
     benefit::benefit,
-    cells::{kind, process, skip, source, why},
+    cells::{fixed, kind, process, skip, source, why},
     colour::{self, Style},
     homes::homes,
     left_out::{found_members, left_out},
@@ -175,6 +175,7 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
     for left in &plan.left {
         let _ = writeln!(text, "stays: {}: {}", size(left.bytes), why(left.reason, plan.source()));
     }
+    fixed(text, &plan.fixed);
     if plan.unplaced_bytes > 0 {
         let _ = writeln!(text, "unplaced: {} on no known node", size(plan.unplaced_bytes));
     }

@@ -39,6 +39,14 @@ pub enum Kind {
     Cow,
     /// Anonymous memory, registered as an io_uring buffer.
     IoUring,
+    /// The ring of an AF_PACKET socket; touched without writing, as all rings.
+    PacketRing,
+    /// The rings of an io_uring.
+    UringRing,
+    /// The ring of a perf event: a page, and a power of two of pages.
+    PerfRing,
+    /// Secret memory (memfd_secret(2)).
+    Secret,
     /// Anonymous memory that a thread writes to the device at PATH with O_DIRECT, over and over.
     Direct,
 }
@@ -112,7 +120,11 @@ impl FromStr for Spec {
             touched_bytes: bytes,
             bind: None,
             at: None,
-            access: if kind == Kind::File { Access::ReadOnly } else { Access::Write },
+            access: match kind {
+                Kind::File => Access::ReadOnly,
+                Kind::PacketRing | Kind::UringRing | Kind::PerfRing => Access::Touch,
+                _ => Access::Write,
+            },
             every: NonZeroUsize::MIN,
         };
         for word in words {
@@ -157,6 +169,10 @@ fn kind(word: &str) -> Result<Kind> {
         "cow" => Kind::Cow,
         "io-uring" => Kind::IoUring,
         "direct" => Kind::Direct,
+        "packet-ring" => Kind::PacketRing,
+        "uring-ring" => Kind::UringRing,
+        "perf-ring" => Kind::PerfRing,
+        "secret" => Kind::Secret,
         _ => bail!("unknown kind {word}"),
     })
 }

@@ -188,6 +188,7 @@ mod tests {
             object: Object::Anonymous,
             shared: false,
             kind: Kind::Anonymous,
+            fixed: None,
             hugetlb_bytes: None,
             mappers: Default::default(),
             name: "".into(),
