@@ -1,13 +1,12 @@
 //! Options of the mounted proc that hide files (Documentation/filesystems/proc.rst): `hidepid` hides processes of others, and
 //! `subset=pid` (from Linux 5.8) all that does not belong to a process, from root as well.
 
-use super::read::whole;
 use procfs::{FromBufRead, MountEntry};
-use std::{fs::File, io, path::Path};
+use std::{fs, io, path::Path};
 
 /// All mounts that a process sees, by its procfs.
 pub(crate) fn mounts(proc: &Path) -> Vec<MountEntry> {
-    let text = File::open(proc.join("self/mounts")).and_then(whole).unwrap_or_default();
+    let text = fs::read(proc.join("self/mounts")).unwrap_or_default();
     Vec::<MountEntry>::from_buf_read(&*text).unwrap_or_default()
 }
 
