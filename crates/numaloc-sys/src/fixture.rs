@@ -14,7 +14,7 @@ mod userfault;
 pub use fork::{fork_elsewhere, fork_paused, fork_reader};
 pub use policy::{interleave_thread, set_thread_policy};
 pub use region::{Advice, Backing, Region};
-pub use ring::{packet_ring, perf_event, secret, uring};
+pub use ring::{packet_ring, perf_event, secret};
 pub use segment::{new_segment, remove_segment};
 pub use sharer::{Then, leave_thread, share_memory, tell_sharer};
 pub use skipped::skipped;

@@ -129,7 +129,8 @@ mod tests {
         ];
         let fake = Fake::new();
         let bytes: Vec<u8> = flags.iter().flat_map(|flags| flags.to_ne_bytes()).collect();
-        std::fs::write(fake.path("proc/kpageflags"), bytes).expect("a directory");
+        fake.write("proc/kpageflags", "");
+        std::fs::write(fake.path("proc/kpageflags"), bytes).expect("a file");
         let mut file = FrameFile::flags(&fake.roots());
         let kernel: Vec<u64> = (0..10).filter(|&pfn| file.is_kernel_page(pfn)).collect();
         assert_eq!(kernel, [0, 5, 6, 7]);

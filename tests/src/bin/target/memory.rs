@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use numaloc_sys::fixture::{
     Advice, Backing, Missing, PinnedBuffer, Region, new_segment, packet_ring, perf_event,
-    remove_segment, secret, uring,
+    remove_segment, secret,
 };
 use std::{
     fs::{File, OpenOptions},
@@ -113,7 +113,6 @@ impl Slot {
                 Some(memfd(MFdFlags::MFD_HUGETLB | MFdFlags::MFD_HUGE_2MB, spec.bytes)?)
             }
             (Kind::PacketRing, _) => Some(packet_ring(spec.bytes)?),
-            (Kind::UringRing, _) => Some(uring()?),
             (Kind::PerfRing, _) => Some(perf_event()?),
             (Kind::Secret, _) => Some(secret(spec.bytes)?),
             _ => None,
@@ -141,7 +140,7 @@ impl Slot {
             Kind::Thp => region.advise(Advice::Huge)?,
             Kind::Hugetlb | Kind::Gigantic | Kind::File | Kind::Memfd | Kind::HugeMemfd => {}
             Kind::Shm | Kind::SysV => {}
-            Kind::PacketRing | Kind::UringRing | Kind::PerfRing | Kind::Secret => {}
+            Kind::PacketRing | Kind::PerfRing | Kind::Secret => {}
             _ => region.advise(Advice::NoHuge)?,
         }
         if spec.kind == Kind::Merge {

@@ -41,8 +41,6 @@ pub enum Kind {
     IoUring,
     /// The ring of an AF_PACKET socket; touched without writing, as all rings.
     PacketRing,
-    /// The rings of an io_uring.
-    UringRing,
     /// The ring of a perf event: a page, and a power of two of pages.
     PerfRing,
     /// Secret memory (memfd_secret(2)).
@@ -122,7 +120,7 @@ impl FromStr for Spec {
             at: None,
             access: match kind {
                 Kind::File => Access::ReadOnly,
-                Kind::PacketRing | Kind::UringRing | Kind::PerfRing => Access::Touch,
+                Kind::PacketRing | Kind::PerfRing => Access::Touch,
                 _ => Access::Write,
             },
             every: NonZeroUsize::MIN,
@@ -170,7 +168,6 @@ fn kind(word: &str) -> Result<Kind> {
         "io-uring" => Kind::IoUring,
         "direct" => Kind::Direct,
         "packet-ring" => Kind::PacketRing,
-        "uring-ring" => Kind::UringRing,
         "perf-ring" => Kind::PerfRing,
         "secret" => Kind::Secret,
         _ => bail!("unknown kind {word}"),
