@@ -5,7 +5,7 @@
 //! account with what numa_maps says: no test trusts numaloc's own report alone.
 //!
 //! The suites run as root on a machine with two nodes and change its settings: `tests/vm/suite` runs them in a virtual machine.
-//! Tests that need another machine are in modules with its name, which that script selects: `sparse4`, `memonly`, `nps`, `split`; `unit` and
+//! Tests that need another machine are in modules with its name, which that script selects: `sparse4`, `memonly`, `nps`, `split`, `l3`, `hbm`; `unit` and
 //! `service` need systemd, `packages` a Debian system, `containerd` needs containerd, `nri` needs a runtime side of NRI, `mthp` needs a kernel from 6.8 on, `gigantic` needs pools of 1 GiB pages,
 //! `stressors` needs programs that are not ours.
 #![forbid(unsafe_code)]
@@ -35,11 +35,13 @@ mod file;
 mod fixed;
 mod forks;
 mod gigantic;
+mod hbm;
 mod heat;
 mod homes;
 mod huge;
 mod hugetlb;
 mod ksm;
+mod l3;
 mod lifecycle;
 mod many;
 mod map;

@@ -7,12 +7,12 @@ pub use allowed::allowed;
 
 use crate::{
     ask::{
-        home_rule::{HomeRule, IDLE_PERCENT},
+        home_rule::{HomeRule, IDLE_PERCENT, NEAR_DISTANCE},
         options::Options,
         placement::Placement,
     },
     machine::{
-        ids::NodeSet,
+        ids::{NodeId, NodeSet},
         process::{Process, Threads},
         topology::Topology,
     },
@@ -41,8 +41,23 @@ pub fn placed(
         HomeRule::Cpus => topology.local_nodes(&process.cpus),
         HomeRule::Busy => busy(topology, process),
         HomeRule::Devices => by_devices(topology, process),
+        HomeRule::Near => topology.near_nodes(&process.cpus, NEAR_DISTANCE),
     };
     if placement.is_wide() { nodes.and(&process.mems_allowed) } else { nodes }
+}
+
+/// Where memory of a process goes that is on nodes of other tiers: it stays within its tier, on the nodes there that are nearest to the
+/// CPUs. Nodes that it stays on are not in here. None, if the request names nodes, or places memory on several.
+pub fn in_tiers(
+    topology: &Topology,
+    process: &Process,
+    options: &Options,
+) -> BTreeMap<NodeId, NodeSet> {
+    let is_plain = options.to.is_none() && options.from.is_none() && options.maps.is_empty();
+    match is_plain && options.placement == Placement::Home {
+        true => topology.moves_in_tiers(&process.cpus),
+        false => BTreeMap::new(),
+    }
 }
 
 /// The nodes of the devices, as far as they have memory.

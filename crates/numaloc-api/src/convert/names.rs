@@ -45,7 +45,7 @@ enum_names!(both NumaBalancing => v1::NumaBalancingAction {
 enum_names!(both Order => v1::MoveOrder {
     Probed => Probed, Address => Address, Damon => Damon, Referenced => Referenced,
 });
-enum_names!(both HomeRule => v1::HomeRule { Cpus => Cpus, Busy => Busy, Devices => Devices });
+enum_names!(both HomeRule => v1::HomeRule { Cpus => Cpus, Busy => Busy, Devices => Devices, Near => Near });
 enum_names!(both HugetlbSource => v1::HugetlbSource { Pool => Pool, Fresh => Fresh });
 enum_names!(both Compact => v1::Compact { Auto => Auto, Never => Never, Always => Always });
 enum_names!(both Offload => v1::Offload { Auto => Auto, Off => Off, Require => Require });

@@ -23,14 +23,22 @@ pub enum HomeRule {
     /// The nodes that the devices are attached to which the process has open: GPUs, VFIO, InfiniBand, accelerators. As [`Self::Cpus`] for a process that has
     /// none open, or whose devices sysfs has on no node.
     Devices,
+    /// The CPUs of all threads, and besides the nodes of these all that are near: at most [`NEAR_DISTANCE`] farther. For hosts that
+    /// divide a socket into many nodes (NPS, SNC, a node for each L3 cache), where the node of one cache is often full and its
+    /// neighbours are nearly as fast.
+    Near,
 }
+
+/// How much farther than memory of the own node near memory may be, in the unit of SLIT distances (10 is the own node). Neighbours on a
+/// socket have 11 or 12, those on another one 20 and more.
+pub const NEAR_DISTANCE: u64 = 2;
 
 /// Share of a process's CPU time whose threads [`HomeRule::Busy`] may leave out, in percent.
 pub const IDLE_PERCENT: u32 = 5;
 
 impl HomeRule {
     /// All rules, the default first.
-    pub const ALL: [HomeRule; 3] = [Self::Cpus, Self::Busy, Self::Devices];
+    pub const ALL: [HomeRule; 4] = [Self::Cpus, Self::Busy, Self::Devices, Self::Near];
 
     /// Stable name for people and machines.
     pub fn name(self) -> &'static str {
@@ -38,6 +46,7 @@ impl HomeRule {
             Self::Cpus => "cpus",
             Self::Busy => "busy",
             Self::Devices => "devices",
+            Self::Near => "near",
         }
     }
 }

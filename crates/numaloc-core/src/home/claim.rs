@@ -5,14 +5,14 @@
 
 use crate::{
     ask::placement::Portions,
-    machine::ids::NodeSet,
+    machine::ids::{NodeId, NodeSet},
     memory::{
         claim_set::ClaimSet,
         cycle::Cycle,
         extent::{Extent, Mapping, Pages},
     },
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Where the pages of a process belong and may be put.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -21,6 +21,8 @@ pub struct Claim {
     pub home: NodeSet,
     /// Nodes that the cpuset of the process allows.
     pub allowed: NodeSet,
+    /// Where its pages go that are on nodes of other memory tiers ([`crate::home::in_tiers`]).
+    pub in_tiers: BTreeMap<NodeId, NodeSet>,
     /// How its pages take turns on the nodes of its home; `None` if they belong on any of them.
     pub cycle: Option<Cycle>,
     /// How much of it each of them gets, if it is placed by amounts.
@@ -44,13 +46,14 @@ pub struct Belonging {
 impl Claim {
     /// The claim on memory that this rule names, or none.
     fn by(&self, rule: Option<usize>) -> Self {
-        let Self { home, allowed, cycle, portions, named } = self;
+        let Self { home, allowed, in_tiers, cycle, portions, named } = self;
         let (home, cycle, portions) = match rule.and_then(|rule| named.get(rule)) {
             Some(Belonging { home, cycle, portions }) => (home, cycle, portions),
             None => (home, cycle, portions),
         };
         let (home, allowed, cycle) = (home.clone(), allowed.clone(), cycle.clone());
-        Self { home, allowed, cycle, portions: portions.clone(), named: Vec::new() }
+        let (in_tiers, portions) = (in_tiers.clone(), portions.clone());
+        Self { home, allowed, in_tiers, cycle, portions, named: Vec::new() }
     }
 }
 
@@ -125,12 +128,22 @@ impl Claims {
         let joined = claims.reduce(|joined, claim| Claim {
             home: joined.home.or(&claim.home),
             allowed: joined.allowed.and(&claim.allowed),
+            in_tiers: join_tiers(joined.in_tiers, &claim.in_tiers),
             cycle: joined.cycle.zip(claim.cycle).map(|(one, other)| one.join(&other)),
             portions: joined.portions.zip(claim.portions).and_then(|(one, other)| one.join(&other)),
             named: Vec::new(),
         });
         joined.unwrap_or_default()
     }
+}
+
+/// A page leaves a node of another tier only if it is at home there for none of the processes that share it.
+fn join_tiers(
+    one: BTreeMap<NodeId, NodeSet>,
+    other: &BTreeMap<NodeId, NodeSet>,
+) -> BTreeMap<NodeId, NodeSet> {
+    let both = one.into_iter().filter_map(|(from, to)| Some((from, to.or(other.get(&from)?))));
+    both.collect()
 }
 
 #[cfg(test)]

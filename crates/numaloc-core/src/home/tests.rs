@@ -46,6 +46,7 @@ fn one_helper_makes_all_nodes_home_unless_threads_are_weighed() {
     assert_eq!(home_by(HomeRule::Busy, &threads), "0");
     assert_eq!(home_by(HomeRule::Busy, &[("0-1", 94), ("0-7", 6)]), "0-3", "it works");
     assert_eq!(home_by(HomeRule::Busy, &[("0-1", 0), ("0-7", 0)]), "0-3", "nobody has worked");
+    assert_eq!(home_by(HomeRule::Near, &[("0-1", 1)]), "0", "the others are at distance 20");
 }
 
 #[test]

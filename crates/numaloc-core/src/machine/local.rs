@@ -8,6 +8,7 @@ use crate::machine::{
     ids::{CpuSet, NodeId, NodeSet},
     topology::{LOCAL_DISTANCE, Node, Topology},
 };
+use std::collections::BTreeMap;
 
 impl Topology {
     /// The nodes where memory is local to these CPUs: their own nodes, and for CPUs of a node without memory all nodes that are nearest,
@@ -19,6 +20,20 @@ impl Topology {
         self.nearest(cpus, &candidates.map(|node| node.id).collect())
     }
 
+    /// The [`local_nodes`](Self::local_nodes) of these CPUs, and the nodes that are at most `beyond` farther from any of the CPUs than those.
+    pub fn near_nodes(&self, cpus: &CpuSet, beyond: u64) -> NodeSet {
+        let candidates = self.with_memory().minus(&self.other_tiers());
+        let mut near = NodeSet::new();
+        for node in self.nodes().filter(|node| node.cpus.intersects(cpus)) {
+            let local = self.local_nodes(&node.cpus);
+            let distance = |id| self.distance(node.id, id);
+            let reach = local.iter().map(distance).min().unwrap_or(0).saturating_add(beyond);
+            let in_reach = candidates.iter().filter(|&id| distance(id) <= reach);
+            local.iter().chain(in_reach).for_each(|id| near.insert(id));
+        }
+        near
+    }
+
     /// Where memory on this node belongs, for these CPUs: on their [`local_nodes`](Self::local_nodes), or if the node is one of the
     /// [`other_tiers`](Self::other_tiers), on the nodes of the same tier that are nearest to them.
     pub fn local_in_tier(&self, cpus: &CpuSet, from: NodeId) -> NodeSet {
@@ -28,6 +43,13 @@ impl Topology {
         }
         let kind = self.kind(from);
         self.nearest(cpus, &others.iter().filter(|&id| self.kind(id) == kind).collect())
+    }
+
+    /// Where memory goes that is on other tiers, for these CPUs: for each node there that is not among the nearest of its tier, these.
+    pub fn moves_in_tiers(&self, cpus: &CpuSet) -> BTreeMap<NodeId, NodeSet> {
+        let homes = self.other_tiers();
+        let homes = homes.iter().map(|from| (from, self.local_in_tier(cpus, from)));
+        homes.filter(|(from, home)| !home.is_empty() && !home.contains(*from)).collect()
     }
 
     /// Memory-only nodes of another memory tier than the nodes with CPUs: CXL, persistent memory, a GPU's memory. If

@@ -1,11 +1,10 @@
 //! The planner: extents in, decisions out. Time and memory are linear in the number of extents.
 
 use crate::{
-    ask::{heat::HeatSource, options::Options, placement::Placement},
+    ask::{heat::HeatSource, options::Options},
     home::{
-        allowed,
-        claim::{Belonging, Claim, Claims},
-        placed, wide_threads,
+        claim::{Claim, Claims},
+        wide_threads,
     },
     machine::{
         ids::{NodeId, NodeSet},
@@ -20,16 +19,18 @@ use crate::{
         locality::{Locality, Share},
         mempolicy::Mempolicy,
     },
-    plan::{
-        CommonStay, Move, NamedMemory, Plan, PlannedProcess, Skip, Skipped, benefit, route::Routes,
-    },
+    plan::{CommonStay, Move, NamedMemory, Plan, PlannedProcess, Skipped, benefit, route::Routes},
     result::account::Reason,
 };
 use std::collections::BTreeMap;
 
+mod belonging;
 mod portioned;
 
 pub use crate::home::home;
+pub use belonging::{claims, skip, skip_placed, stay};
+
+use belonging::is_exposed;
 
 /// Copy rates of the kernel's migration on one CPU in bytes per second, for the guess at a plan's duration:
 /// Zen 3, kernel 7.0, as published with the page-migration offload series (4 KiB pages; 2 MiB pages).
@@ -85,70 +86,6 @@ pub fn plan(
         planner.extent(extent);
     }
     planner.finish()
-}
-
-/// The nodes where pages of a process stay: those where its memory belongs, and those that pages may not leave.
-pub fn stay(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
-    home(topology, process, options).or(&topology.ids().minus(&options.sources(topology)))
-}
-
-/// Why nothing of a process can be moved; `None` if something can: of placements of single mappings, one is enough.
-pub fn skip(topology: &Topology, process: &Process, options: &Options) -> Option<Skip> {
-    let skip = |placement| skip_placed(topology, process, options, placement);
-    let skips: Option<Vec<Skip>> = options.placements().map(skip).collect();
-    skips?.first().copied()
-}
-
-/// As [`skip`], of memory with this placement.
-pub fn skip_placed(
-    topology: &Topology,
-    process: &Process,
-    options: &Options,
-    placement: &Placement,
-) -> Option<Skip> {
-    let home = &placed(topology, process, options, placement);
-    if home.is_empty() {
-        Some(Skip::NoLocalMemory)
-    } else if placement.is_wide() {
-        (home.len() == 1).then_some(Skip::OneNode)
-    } else {
-        topology.with_memory().is_subset(home).then_some(Skip::NoTargetNode)
-    }
-}
-
-/// The claims of processes on the pages that they map; a [`crate::Pages::Common`] extent refers to them. A process of
-/// which nothing is moved has all nodes as its home. So has memory that no rule names, if there are rules.
-pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> Claims {
-    let stays = || Belonging { home: topology.ids(), ..Belonging::default() };
-    let belonging = |process: &Process, placement: &Placement| match skip_placed(
-        topology, process, options, placement,
-    ) {
-        Some(_) => stays(),
-        None => {
-            let home = placed(topology, process, options, placement);
-            let portions = placement.portions(topology, process, &home);
-            Belonging { cycle: placement.cycle(&home), portions, home }
-        }
-    };
-    let claim = |process: &Process| {
-        let Belonging { home, cycle, portions } = match options.maps.is_empty() {
-            true => belonging(process, &options.placement),
-            false => stays(),
-        };
-        let named = options.maps.iter().map(|rule| belonging(process, &rule.placement)).collect();
-        Claim { home, allowed: allowed(topology, process, options), cycle, portions, named }
-    };
-    processes.iter().map(claim).collect()
-}
-
-/// Whether the kernel's NUMA balancing can move this memory. It leaves hugetlb memory and what has a policy, that of the process
-/// included (kernel/sched/fair.c, `task_numa_work`; mm/mempolicy.c, `vma_policy_mof`). Memory whose cpusets allow one node alone it
-/// cannot move elsewhere, whether it scans it (older kernels do) or not: pages on other nodes are for the cpuset of the thread that faults
-/// (mm/page_alloc.c, `__cpuset_zone_allowed`).
-fn is_exposed(extent: &Extent, topology: &Topology, allowed: &NodeSet) -> bool {
-    extent.hugetlb_bytes.is_none()
-        && matches!(extent.policy, Mempolicy::Default | Mempolicy::Unasked)
-        && topology.with_memory().and(allowed).len() > 1
 }
 
 struct Planner<'a> {
@@ -219,31 +156,52 @@ impl<'a> Planner<'a> {
         } else if claim.portions.is_some() {
             return self.portioned(extent, claim);
         }
-        let Claim { home, allowed, .. } = claim;
+        let Claim { home, allowed, in_tiers, .. } = claim;
         let targets = self.targets(&extent, &home, &allowed);
+        let in_tiers = in_tiers.into_iter();
+        let in_tiers: BTreeMap<NodeId, Result<NodeSet, Reason>> =
+            in_tiers.map(|(from, to)| (from, self.targets(&extent, &to, &allowed))).collect();
         let is_meant = extent.rule.is_some() || self.plan.options.maps.is_empty();
-        self.count(&extent, &home, is_meant && targets.is_ok());
+        let may_move = |node: &NodeId| match in_tiers.get(node) {
+            Some(to) => to.is_ok(),
+            None => {
+                let may_leave = home.contains(*node) || self.sources.contains(*node);
+                is_meant && targets.is_ok() && may_leave
+            }
+        };
+        let movable = extent.residency.nodes.keys().copied().filter(may_move).collect();
+        self.count(&extent, &home, &movable);
         let options = &self.plan.options;
-        let (mut remote, mut shared_bytes, mut elsewhere_bytes) = (BTreeMap::new(), 0, 0);
+        let (mut remote, mut shared_bytes, mut refused) =
+            (BTreeMap::new(), 0, BTreeMap::<Reason, u64>::new());
         let reason_elsewhere = options.reason_elsewhere();
         for (&node, resident) in
             extent.residency.nodes.iter().filter(|(node, _)| !home.contains(**node))
         {
-            if !self.sources.contains(node) {
-                elsewhere_bytes += resident.total_bytes();
-                continue;
-            }
+            let refusal = match in_tiers.get(&node) {
+                Some(to) => to.as_ref().err(),
+                None if self.sources.contains(node) => targets.as_ref().err(),
+                None => {
+                    *refused.entry(reason_elsewhere).or_default() += resident.total_bytes();
+                    continue;
+                }
+            };
             let shared = if options.include_shared { 0 } else { resident.shared_bytes };
             shared_bytes += shared;
-            if resident.total_bytes() > shared {
-                remote.insert(node, resident.total_bytes() - shared);
-                self.plan.huge_bytes += resident.huge_bytes.min(resident.total_bytes() - shared);
+            let owned = resident.total_bytes().saturating_sub(shared);
+            match refusal {
+                Some(&reason) => *refused.entry(reason).or_default() += owned,
+                None if owned > 0 => {
+                    remote.insert(node, owned);
+                    self.plan.huge_bytes += resident.huge_bytes.min(owned);
+                }
+                None => {}
             }
         }
         let owned_bytes: u64 = remote.values().sum();
-        let is_move = targets.is_ok() && owned_bytes > 0;
+        let is_move = owned_bytes > 0;
         if let Some(named) = extent.rule.and_then(|rule| self.plan.named.get_mut(rule)) {
-            named.count(&extent.residency, if is_move { owned_bytes } else { 0 });
+            named.count(&extent.residency, owned_bytes);
         }
         if !is_move && matches!(extent.pages, Pages::Common(_)) {
             let (mappings, bytes) = (extent.mappings.clone(), extent.bytes);
@@ -255,41 +213,35 @@ impl<'a> Planner<'a> {
                 self.plan.skipped.push(Skipped { mapping, kind, name, reason, remote_bytes });
             }
         };
-        skip(reason_elsewhere, elsewhere_bytes);
-        match targets {
-            Err(reason) => {
-                skip(reason, owned_bytes);
-                skip(Reason::Shared, shared_bytes);
-            }
-            Ok(_) if owned_bytes == 0 => skip(Reason::Shared, shared_bytes),
-            Ok(targets) => {
-                if extent.policy == Mempolicy::Unasked {
-                    self.plan.unasked_bytes += owned_bytes;
-                }
-                if is_exposed {
-                    self.plan.undoable_bytes += owned_bytes;
-                }
-                let routes = self.routes(home, targets);
-                let Extent { mappings, pages, stripe, rule, bytes, kind, .. } = extent;
-                let Extent { hugetlb_bytes, mappers, name, residency, .. } = extent;
-                let planned_move = Move {
-                    mappings,
-                    pages,
-                    stripe,
-                    rule,
-                    bytes,
-                    kind,
-                    hugetlb_bytes,
-                    mappers,
-                    name,
-                    routes,
-                    remote,
-                    shared_bytes,
-                    away: residency.away,
-                };
-                self.plan.moves.push(planned_move);
-            }
+        refused.into_iter().for_each(|(reason, bytes)| skip(reason, bytes));
+        if !is_move {
+            return skip(Reason::Shared, shared_bytes);
         }
+        if extent.policy == Mempolicy::Unasked {
+            self.plan.unasked_bytes += owned_bytes;
+        }
+        if is_exposed {
+            self.plan.undoable_bytes += owned_bytes;
+        }
+        let in_tiers = in_tiers.into_iter().filter_map(|(from, to)| Some((from, to.ok()?)));
+        let routes = self.routes(home, targets.unwrap_or_default(), in_tiers.collect());
+        let Extent { mappings, pages, stripe, rule, bytes, kind, .. } = extent;
+        let Extent { hugetlb_bytes, mappers, name, residency, .. } = extent;
+        self.plan.moves.push(Move {
+            mappings,
+            pages,
+            stripe,
+            rule,
+            bytes,
+            kind,
+            hugetlb_bytes,
+            mappers,
+            name,
+            routes,
+            remote,
+            shared_bytes,
+            away: residency.away,
+        });
     }
 
     /// The nodes that an extent's pages may go to, or why they may go to none.
@@ -317,7 +269,8 @@ impl<'a> Planner<'a> {
         if targets.is_empty() { Err(Reason::NotAllowed) } else { Ok(targets) }
     }
 
-    fn count(&mut self, extent: &Extent, home: &NodeSet, movable: bool) {
+    /// Counts an extent, of which the pages on `movable` nodes are among those that can be moved.
+    fn count(&mut self, extent: &Extent, home: &NodeSet, movable: &NodeSet) {
         let mut locality = Locality::default();
         for (&node, resident) in &extent.residency.nodes {
             let share = |bytes| match home.contains(node) {
@@ -326,7 +279,7 @@ impl<'a> Planner<'a> {
             };
             locality.overall.add(share(resident.total_bytes()));
             let all = self.plan.options.include_shared;
-            if movable && (home.contains(node) || self.sources.contains(node)) {
+            if movable.contains(node) {
                 locality.movable.add(share(if all {
                     resident.total_bytes()
                 } else {
@@ -365,14 +318,19 @@ impl<'a> Planner<'a> {
         plan.unplaced_bytes += extent.residency.unplaced_bytes;
     }
 
-    fn routes(&mut self, home: NodeSet, targets: NodeSet) -> usize {
-        let known = self
-            .plan
-            .routes
-            .iter()
-            .position(|routes| routes.home == home && routes.targets == targets);
+    fn routes(
+        &mut self,
+        home: NodeSet,
+        targets: NodeSet,
+        in_tiers: BTreeMap<NodeId, NodeSet>,
+    ) -> usize {
+        let all = in_tiers.values().fold(targets.clone(), |all, some| all.or(some));
+        let known = self.plan.routes.iter().position(|routes| {
+            routes.home == home && routes.targets == all && routes.in_tiers == in_tiers
+        });
         known.unwrap_or_else(|| {
-            self.plan.routes.push(Routes::new(self.scene.topology, &self.sources, home, targets));
+            let topology = self.scene.topology;
+            self.plan.routes.push(Routes::new(topology, &self.sources, (home, targets), in_tiers));
             self.plan.routes.len() - 1
         })
     }

@@ -9,7 +9,7 @@ use crate::{
         report::{self, Report},
     },
 };
-use numaloc_core::{CacheGoal, FilePlan, NodeSet, Pages};
+use numaloc_core::{CacheGoal, FilePlan, Move, NodeSet, Pages, Plan};
 use numaloc_host::AttachedFile;
 
 /// Moves the unmapped pages of a plan, and counts them in the report.
@@ -21,26 +21,40 @@ pub fn move_unmapped(run: Assignment<'_>, work: &Work<'_>, report: &mut Report) 
         }
         let first = planned_move.mappings[0];
         let Some(attached) = survey.attached.get(&(first.process, first.start)) else { continue };
-        let sources: NodeSet = planned_move.remote.keys().copied().collect();
-        let run = FileRun {
-            roots,
-            topology,
-            memory,
-            options: &plan.options,
-            limits,
-            control,
-            // The way to it goes through a process: only through the one of the survey.
-            admits: &|_| survey.spaces[first.process].is_alive(),
-            unmapped: Some(Unmapped { sources: &sources, stop: &|| work.stop() }),
-        };
-        let AttachedFile { path, id, cache } = attached.clone();
-        let goal = CacheGoal::On(plan.routes[planned_move.routes].targets.clone());
-        let file_plan = FilePlan::new(&goal, &cache);
-        let file = PlannedFile { path, id, cache, plan: file_plan };
-        for outcome in run.carry_out(&[&[file]]) {
-            add(report, index, first.process, outcome);
+        for (sources, targets) in by_targets(plan, planned_move) {
+            let run = FileRun {
+                roots,
+                topology,
+                memory,
+                options: &plan.options,
+                limits,
+                control,
+                // The way to it goes through a process: only through the one of the survey.
+                admits: &|_| survey.spaces[first.process].is_alive(),
+                unmapped: Some(Unmapped { sources: &sources, stop: &|| work.stop() }),
+            };
+            let AttachedFile { path, id, cache } = attached.clone();
+            let file_plan = FilePlan::new(&CacheGoal::On(targets), &cache);
+            let file = PlannedFile { path, id, cache, plan: file_plan };
+            for outcome in run.carry_out(&[&[file]]) {
+                add(report, index, first.process, outcome);
+            }
         }
     }
+}
+
+/// The nodes that pages of a move leave, by the nodes that they may go to: those of another tier go to others than the rest.
+fn by_targets(plan: &Plan, planned_move: &Move) -> Vec<(NodeSet, NodeSet)> {
+    let routes = &plan.routes[planned_move.routes];
+    let mut all: Vec<(NodeSet, NodeSet)> = Vec::new();
+    for &from in planned_move.remote.keys() {
+        let targets: NodeSet = routes.from(from).iter().copied().collect();
+        match all.iter_mut().find(|(_, known)| *known == targets) {
+            Some((sources, _)) => sources.insert(from),
+            None => all.push(([from].into_iter().collect(), targets)),
+        }
+    }
+    all
 }
 
 /// Counts the result of a move of the plan in the account of a process.

@@ -54,7 +54,8 @@ pub struct OptionArgs {
     pub to: Option<Nodes>,
     /// What decides where the home of a process is: the CPUs of all threads (cpus), or of the busy ones: busy
     /// ignores threads that together used at most 5% of the CPU time, starting with those that widen the home most; or the GPUs, VFIO
-    /// and InfiniBand devices that it has open (devices), and its CPUs if it has none [default: cpus]
+    /// and InfiniBand devices that it has open (devices), and its CPUs if it has none; or the CPUs, with nodes near theirs, at a distance of at
+    /// most 12 (near) [default: cpus]
     #[arg(long, value_name = "RULE", value_parser = by_name(HomeRule::ALL, HomeRule::name))]
     pub home: Option<HomeRule>,
     /// Move only pages on these nodes, written as for --to [default: all but memory-only nodes of another tier]

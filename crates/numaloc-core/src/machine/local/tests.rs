@@ -1,7 +1,7 @@
 use super::*;
 use crate::{CpuId, NodeMemory};
 use proptest::{collection::vec, prelude::*};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A node for each (index, whether it has memory, whether it has a CPU); the CPU has the same index.
 fn machine(nodes: &[(u32, bool, bool)], distances: &[(u32, u32, u64)]) -> Topology {
@@ -52,6 +52,22 @@ fn the_kernel_may_prefer_a_node_without_cpus_that_is_a_little_farther() {
     let nodes = [(1, true, true), (2, false, true), (3, true, false)];
     assert_eq!(local(&machine(&nodes, &[(2, 1, 11), (2, 3, 12)]), "2"), "1,3");
     assert_eq!(local(&machine(&nodes, &[(2, 1, 11), (2, 3, 14)]), "2"), "1");
+}
+
+#[test]
+fn neighbours_on_a_socket_are_near() {
+    let pairs = [(0, 1, 11), (2, 3, 11), (0, 2, 32), (0, 3, 32), (1, 2, 32), (1, 3, 32)];
+    let l3 = machine(&[0, 1, 2, 3].map(|id| (id, true, true)), &both_ways(&pairs));
+    let near = |cpus: &str, beyond| l3.near_nodes(&cpus.parse().unwrap(), beyond).to_string();
+    assert_eq!(
+        (near("0", 2), near("3", 2), near("1-2", 2)),
+        ("0-1".into(), "2-3".into(), "0-3".into())
+    );
+    assert_eq!((near("0", 0), near("0", 22)), ("0".into(), "0-3".into()));
+    assert_eq!(hbm().near_nodes(&"0".parse().unwrap(), 3).to_string(), "0", "2 is of another kind");
+    let nodes = [(0, false, true), (1, true, true), (2, true, true), (3, true, true)];
+    let bare = machine(&nodes, &[(0, 1, 12), (0, 2, 14), (0, 3, 15)]);
+    assert_eq!(bare.near_nodes(&"0".parse().unwrap(), 2).to_string(), "1-2", "beyond the nearest");
 }
 
 /// The machine `hbm` of tests/vm/run: a node of fast memory beside each socket.
@@ -148,7 +164,8 @@ proptest! {
         for node in topology.nodes().filter(|node| !node.cpus.is_empty()) {
             let local = topology.local_nodes(&node.cpus);
             prop_assert!(!local.is_empty() && local.is_subset(&topology.with_memory()));
-            prop_assert!(local.and(&topology.other_tiers()).is_empty());
+            let near = topology.near_nodes(&node.cpus, 2);
+            prop_assert!(local.is_subset(&near) && near.and(&topology.other_tiers()).is_empty());
             for from in topology.other_tiers().iter() {
                 let local = topology.local_in_tier(&node.cpus, from);
                 prop_assert!(!local.is_empty() && local.is_subset(&topology.other_tiers()));

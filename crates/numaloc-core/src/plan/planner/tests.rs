@@ -1,9 +1,11 @@
 mod named;
 mod portions;
 mod room;
+mod tiers;
 mod wide;
 
 use super::*;
+use crate::Skip;
 use crate::{
     ask::{
         heat::HeatSource,
@@ -378,9 +380,16 @@ proptest! {
 
     #[test]
     fn planning_again_after_a_perfect_run_finds_nothing(
-        extents in vec(any_extent(), 0..20), options in any_options(), cpus in "[0-2]"
+        extents in vec(any_extent(), 0..20), options in any_options(), cpus in "[0-2]", kind in 0..4_u32
     ) {
-        let machine = machine(&[0, 1, 2, 3], &[3]);
+        let bare: &[u32] = if kind < 2 { &[3] } else { &[2, 3] };
+        let mut machine = machine(&[0, 1, 2, 3], bare);
+        if kind % 2 == 1 {
+            machine.set_memory(NodeId(1), NodeMemory::default());
+        }
+        if kind == 3 {
+            machine = machine.with_tiers([(0, 4), (2, 1), (3, 1)].map(|(node, tier)| (NodeId(node), tier)));
+        }
         let process = process(&cpus, "0-3");
         let options = Options { target_ratio: 100, ..options };
         let first = plan_of(&machine, process.clone(), extents.clone(), &options);

@@ -1,0 +1,81 @@
+//! Where the memory of processes belongs, for the planner: claims, and why nothing of a process moves.
+
+use crate::{
+    ask::{options::Options, placement::Placement},
+    home::{
+        allowed,
+        claim::{Belonging, Claim, Claims},
+        home, in_tiers, placed,
+    },
+    machine::{ids::NodeSet, process::Process, topology::Topology},
+    memory::{extent::Extent, mempolicy::Mempolicy},
+    plan::Skip,
+};
+
+/// The nodes where pages of a process stay: those where its memory belongs, and those that pages may not leave.
+pub fn stay(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
+    let left = in_tiers(topology, process, options).into_keys().collect();
+    let sources = options.sources(topology).or(&left);
+    home(topology, process, options).or(&topology.ids().minus(&sources))
+}
+
+/// Why nothing of a process can be moved; `None` if something can: of placements of single mappings, one is enough.
+pub fn skip(topology: &Topology, process: &Process, options: &Options) -> Option<Skip> {
+    let skip = |placement| skip_placed(topology, process, options, placement);
+    let skips: Option<Vec<Skip>> = options.placements().map(skip).collect();
+    skips?.first().copied()
+}
+
+/// As [`skip`], of memory with this placement.
+pub fn skip_placed(
+    topology: &Topology,
+    process: &Process,
+    options: &Options,
+    placement: &Placement,
+) -> Option<Skip> {
+    let home = &placed(topology, process, options, placement);
+    if home.is_empty() {
+        Some(Skip::NoLocalMemory)
+    } else if placement.is_wide() {
+        (home.len() == 1).then_some(Skip::OneNode)
+    } else {
+        topology.with_memory().is_subset(home).then_some(Skip::NoTargetNode)
+    }
+}
+
+/// The claims of processes on the pages that they map; a [`crate::Pages::Common`] extent refers to them. A process of
+/// which nothing is moved has all nodes as its home. So has memory that no rule names, if there are rules.
+pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> Claims {
+    let stays = || Belonging { home: topology.ids(), ..Belonging::default() };
+    let belonging = |process: &Process, placement: &Placement| match skip_placed(
+        topology, process, options, placement,
+    ) {
+        Some(_) => stays(),
+        None => {
+            let home = placed(topology, process, options, placement);
+            let portions = placement.portions(topology, process, &home);
+            Belonging { cycle: placement.cycle(&home), portions, home }
+        }
+    };
+    let claim = |process: &Process| {
+        let Belonging { home, cycle, portions } = match options.maps.is_empty() {
+            true => belonging(process, &options.placement),
+            false => stays(),
+        };
+        let named = options.maps.iter().map(|rule| belonging(process, &rule.placement)).collect();
+        let allowed = allowed(topology, process, options);
+        let in_tiers = in_tiers(topology, process, options);
+        Claim { home, allowed, in_tiers, cycle, portions, named }
+    };
+    processes.iter().map(claim).collect()
+}
+
+/// Whether the kernel's NUMA balancing can move this memory. It leaves hugetlb memory and what has a policy, that of the process
+/// included (kernel/sched/fair.c, `task_numa_work`; mm/mempolicy.c, `vma_policy_mof`). Memory whose cpusets allow one node alone it
+/// cannot move elsewhere, whether it scans it (older kernels do) or not: pages on other nodes are for the cpuset of the thread that faults
+/// (mm/page_alloc.c, `__cpuset_zone_allowed`).
+pub(super) fn is_exposed(extent: &Extent, topology: &Topology, allowed: &NodeSet) -> bool {
+    extent.hugetlb_bytes.is_none()
+        && matches!(extent.policy, Mempolicy::Default | Mempolicy::Unasked)
+        && topology.with_memory().and(allowed).len() > 1
+}
