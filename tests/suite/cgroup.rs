@@ -2,14 +2,17 @@
 
 use crate::{
     app::{Layout, until},
+    cpus::cpus_of,
     engine::migrate,
-    scene::Scene,
+    scene::{Scene, assert_complete},
     settings::Cgroup,
 };
-use numaloc_core::Options;
+use nix::{sched::sched_setaffinity, unistd::Pid};
+use numaloc_core::{CpuSet, Options};
 use numaloc_host::Target;
 use std::{
     fs,
+    path::{Path, PathBuf},
     process::Stdio,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     thread,
@@ -83,4 +86,68 @@ fn threads_in_a_threaded_cgroup_stand_for_their_process() {
     scene.assert_on("anon", 0, 16 * MIB);
     drop(scene.finish());
     until("the child cgroup is empty", || fs::remove_dir(&child).is_ok());
+}
+
+/// A cpuset below a cgroup that single threads can enter: a threaded cgroup of v2, or any of v1.
+fn thread_cpuset(parent: &Path, name: &str, mems: &str) -> PathBuf {
+    let path = parent.join(name);
+    fs::create_dir(&path).expect("a child");
+    let write = |file: PathBuf, text: &str| {
+        fs::write(&file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    };
+    if path.join("cgroup.type").exists() {
+        write(path.join("cgroup.type"), "threaded");
+        write(parent.join("cgroup.subtree_control"), "+cpuset");
+    } else {
+        let cpus = fs::read_to_string(parent.join("cpuset.cpus")).expect("a cpuset");
+        write(path.join("cpuset.cpus"), cpus.trim());
+    }
+    write(path.join("cpuset.mems"), mems);
+    path
+}
+
+/// An application whose first thread and writer are each in a cpuset with these nodes, and pinned to the CPUs of a node.
+fn threads_in_cpusets(threads: [(&str, u32); 2]) -> (Scene, Cgroup, [PathBuf; 2]) {
+    let cgroup = Cgroup::new("thread-mems");
+    let mut children = ["first", "writer"].into_iter().zip(threads);
+    let children = std::array::from_fn(|_| {
+        let (name, (mems, _)) = children.next().expect("two");
+        thread_cpuset(&cgroup.path(), name, mems)
+    });
+    let scene = Scene::of(Layout::remote(&["anon:16M"]).within(cgroup.path()));
+    let pid = scene.app.pid();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("its threads");
+    for tid in tasks.map(|task| task.unwrap().file_name().into_string().unwrap()) {
+        let which = usize::from(tid != pid.to_string());
+        let child: &PathBuf = &children[which];
+        let file = ["cgroup.threads", "tasks"].map(|name| child.join(name));
+        let file = file.iter().find(|file| file.exists()).expect("a list of threads");
+        fs::write(file, &tid).expect("it enters");
+        // Up to 6.1 a thread that enters a cpuset forgets its affinity (kernel/cgroup/cpuset.c, `cpuset_attach`).
+        let cpus: CpuSet = cpus_of(threads[which].1).parse().expect("a list");
+        let mut mask = nix::sched::CpuSet::new();
+        cpus.iter().for_each(|cpu| mask.set(cpu.0 as usize).expect("a CPU"));
+        let tid = Pid::from_raw(tid.parse().expect("an id"));
+        sched_setaffinity(tid, &mask).expect("it can be pinned");
+    }
+    (scene, cgroup, children)
+}
+
+/// As vCPUs and other threads of QEMU can be in cpusets of their own.
+#[test]
+fn a_thread_that_may_have_memory_at_home_is_named() {
+    let (scene, cgroup, children) = threads_in_cpusets([("1", 0), ("0", 0)]);
+    let outcome = scene.migrate(&Options::default());
+    scene.assert_on("anon", 0, 16 * MIB);
+    assert_complete(&outcome);
+    drop(scene.finish());
+    emptied(children);
+    drop(cgroup);
+}
+
+/// Waits until these cgroups have no threads, and removes them.
+fn emptied(children: [PathBuf; 2]) {
+    for child in children {
+        until("the child cgroup is empty", || fs::remove_dir(&child).is_ok());
+    }
 }
