@@ -1,4 +1,4 @@
-//! Shared memory that the target has attached, of which no process maps the pages: whoever filled it has ended, or wrote it.
+//! Shared memory that the target has attached, whose pages no process maps: the process that filled it has ended, or wrote it.
 
 use crate::{
     app::{App, Layout},
