@@ -121,25 +121,31 @@ fn what_a_stranger_maps_stays_his_if_one_of_the_target_ends() {
     assert_eq!(owners(true), [own, (0, SHARED, Ownership::Stranger)]);
 }
 
+/// This process, whose pages have real frames; `None`, reported as skipped, if frames are hidden from this user.
+fn this_process(roots: &Roots) -> Option<(AddressSpace, PageAccess)> {
+    let topology = crate::nodes::topology::topology(roots).expect("this machine's");
+    let process = crate::target::process::read(roots, std::process::id() as i32, &topology);
+    let process = process.expect("this process");
+    let space = AddressSpace::open(&Arc::new(roots.clone()), process).expect("it is readable");
+    let page_access = PageAccess::new(roots).expect("nodes");
+    if page_access.source == Source::Query {
+        println!("SKIPPED: frames are hidden from this user");
+        return None;
+    }
+    Some((space.expect("it lives"), page_access))
+}
+
 /// The table of frames does not know the memory of this process, and the kernel does.
 #[test]
 fn memory_that_came_online_later_is_found() {
     let roots = Roots::default();
-    let topology = crate::nodes::topology::topology(&roots).expect("this machine's");
-    let process = crate::target::process::read(&roots, std::process::id() as i32, &topology);
-    let process = process.expect("this process");
-    let space = AddressSpace::open(&Arc::new(roots.clone()), process).expect("it is readable");
-    let page_access = PageAccess::new(&roots).expect("nodes");
-    if page_access.source == Source::Query {
-        println!("SKIPPED: frames are hidden from this user");
-        return;
-    }
+    let Some((space, page_access)) = this_process(&roots) else { return };
     let page_access = PageAccess { frames: Arc::new(FrameNodes::empty()), ..page_access };
     let memory = vec![1u8; 4 * PAGE as usize];
     let address = (memory.as_ptr() as u64).next_multiple_of(PAGE);
     let mut places = vec![PageLocation::Unknown];
     let mut scanner = Scanner::new(&roots, &page_access, Precision::Exact);
-    scanner.locate(&space.expect("it lives"), address, 2, &mut places).expect("no error");
+    scanner.locate(&space, address, 2, &mut places).expect("no error");
     assert_eq!(
         places,
         [PageLocation::Unknown, PageLocation::On(NodeId(0)), PageLocation::On(NodeId(0))]
@@ -150,19 +156,11 @@ fn memory_that_came_online_later_is_found() {
 #[test]
 fn pages_in_blocks_that_nodes_share_are_asked_for() {
     let roots = Roots::default();
-    let topology = crate::nodes::topology::topology(&roots).expect("this machine's");
-    let process = crate::target::process::read(&roots, std::process::id() as i32, &topology);
-    let process = process.expect("this process");
-    let space = AddressSpace::open(&Arc::new(roots.clone()), process).expect("it is readable");
-    let page_access = PageAccess::new(&roots).expect("nodes");
-    if page_access.source == Source::Query {
-        println!("SKIPPED: frames are hidden from this user");
-        return;
-    }
+    let Some((space, page_access)) = this_process(&roots) else { return };
     let page_access = PageAccess { frames: Arc::new(FrameNodes::all_ambiguous()), ..page_access };
     let memory = vec![1u8; 8 * HUGE as usize];
     let start = (memory.as_ptr() as u64).next_multiple_of(HUGE);
-    let (spaces, claims) = ([space.expect("it lives")], [Claim::default()].into_iter().collect());
+    let (spaces, claims) = ([space], [Claim::default()].into_iter().collect());
     let mappings = &[Mapping { process: 0, start }];
     let (pages, mappers, hugetlb_bytes) = (&Pages::All, Mappers::Counted, None);
     let scanned =
