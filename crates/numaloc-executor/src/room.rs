@@ -53,10 +53,13 @@ pub trait RoomMaker: Debug + Sync {
         rests.pay(bytes);
     }
 
-    /// The kernel had no page on a target for which there seemed to be room. Returns whether room is made in another way from now on.
-    fn refused(&self, _: NodeId) -> bool {
+    /// Whether calls themselves make the room that they take on a node.
+    fn is_in_calls(&self, _: NodeId) -> bool {
         false
     }
+
+    /// The kernel had no page on a target for which there seemed to be room. From now on calls make none there.
+    fn refused(&self, _: NodeId) {}
 
     /// Counts bytes that have come to a target.
     fn came(&self, _: NodeId, _: u64, _: &mut CallStats) {}
@@ -108,7 +111,19 @@ impl<'a> RoomMakers<'a> {
         // other workers put pages there, but never too high.
         let pool = (node, hugetlb_bytes.filter(|_| !supply.free_memory));
         let (call_bytes, folio_bytes, waiting_bytes, patience) = (0, 0, 0, None);
-        Need { work, maker, node, supply, pool, call_bytes, folio_bytes, waiting_bytes, patience }
+        let is_in_call = false;
+        Need {
+            work,
+            maker,
+            node,
+            supply,
+            pool,
+            call_bytes,
+            folio_bytes,
+            waiting_bytes,
+            patience,
+            is_in_call,
+        }
     }
 }
 
@@ -128,12 +143,22 @@ pub struct Need<'a> {
     waiting_bytes: u64,
     /// How long the call has waited.
     patience: Option<Patience>,
+    /// Whether the call makes its room itself.
+    is_in_call: bool,
 }
 
 impl<'a> Need<'a> {
+    /// The kernel had no page for the call. Returns whether the same call would find room that is made in another way.
+    pub fn refused(&self) -> bool {
+        self.maker.refused(self.node);
+        self.is_in_call
+    }
+
     /// Reserves up to `bytes` for a call whose first folio has `folio_bytes`.
     pub fn take(&mut self, bytes: u64, folio_bytes: u64) -> Room<'a> {
         (self.call_bytes, self.folio_bytes) = (bytes, folio_bytes);
+        // Before the room is found: another worker's call may be refused in between.
+        self.is_in_call = self.maker.is_in_calls(self.node);
         let waits = self.maker.waits_for_calls(self.node);
         let room = self.work.rooms.take(self.pool, bytes, folio_bytes, waits, || {
             let target = TargetMemory::read(self.work, self.node, self.supply);

@@ -16,7 +16,7 @@ use crate::{
         row::{self, Row, fitting, take},
         verify::Verified,
     },
-    room::{RoomMaker, RoomMakers},
+    room::{Need, RoomMakers},
     work::{Work, ledger::Ledger, report::Report, rest::Rests},
 };
 use numaloc_core::{Identity, NodeId, Reason};
@@ -146,7 +146,7 @@ impl<'a> Mover<'a> {
                     // `pay` may have waited. If the run must stop by now, the next turn of the loop leaves everything.
                     if self.work.stop().is_none() {
                         let batch = take(&mut todo, bytes);
-                        for row in self.batch(key, &batch, need.maker).into_iter().rev() {
+                        for row in self.batch(key, &batch, &need).into_iter().rev() {
                             todo.push_front(row);
                         }
                     }
@@ -178,8 +178,8 @@ impl<'a> Mover<'a> {
         self.put(&[Row { first: Folio { choice, ..row.first }, ..row }]);
     }
 
-    /// Does one call, for which `maker` has made room, and settles its folios. Returns the folios that are to be passed again at once.
-    fn batch(&mut self, key: Key, rows: &[Row], maker: &dyn RoomMaker) -> Vec<Row> {
+    /// Does one call, for whose `need` there was room, and settles its folios. Returns the folios that are to be passed again at once.
+    fn batch(&mut self, key: Key, rows: &[Row], need: &Need<'_>) -> Vec<Row> {
         let space = &self.finder.space(key.process).clone();
         let called = self.caller.call(space, key, rows);
         let (results, failed) = self.finder.verify(key.process, rows, key.to);
@@ -220,9 +220,7 @@ impl<'a> Mover<'a> {
                 };
                 match decided {
                     Fate::Again => row::push(&mut again, folio),
-                    Fate::Reroute
-                        if *is_made_otherwise.get_or_insert_with(|| maker.refused(key.to)) =>
-                    {
+                    Fate::Reroute if *is_made_otherwise.get_or_insert_with(|| need.refused()) => {
                         row::push(&mut again, folio);
                     }
                     Fate::Hint => hinted.push(Folio { hinted: true, ..folio }),
