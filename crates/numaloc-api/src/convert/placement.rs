@@ -45,6 +45,9 @@ pub fn read_maps(field: &str, from: Vec<v1::MapRule>, bad: &mut Violations) -> V
         let field = format!("{field}[{index}]");
         let placement = match placement {
             None | Some(Rule::Local(_)) => Placement::Home,
+            Some(Rule::Nodes(from)) => {
+                Placement::Nodes(node_set(&format!("{field}.nodes.node_ids"), &from.node_ids, bad))
+            }
             Some(Rule::Interleave(from)) => interleave(&field, &from, bad),
             Some(Rule::Weighted(from)) => weighted(&field, &from, bad),
             Some(Rule::Bandwidth(from)) => bandwidth(&field, &from, bad),
@@ -105,7 +108,7 @@ pub fn written(options: &Options) -> Message {
     let list = |nodes: &NodeSet| node_ids(nodes).collect();
     match (&options.placement, &options.to) {
         (Placement::Home, None) => Message::Local(v1::LocalPlacement {}),
-        (Placement::Home, Some(nodes)) => {
+        (Placement::Home, Some(nodes)) | (Placement::Nodes(nodes), _) => {
             Message::Nodes(v1::NodesPlacement { node_ids: list(nodes) })
         }
         (Placement::Interleave(nodes), _) => Message::Interleave(interleaved(nodes.as_ref())),
@@ -128,6 +131,9 @@ pub fn written_maps(rules: &[MapRule]) -> Vec<v1::MapRule> {
         pattern: rule.pattern.to_string(),
         placement: Some(match &rule.placement {
             Placement::Home => Rule::Local(v1::LocalPlacement {}),
+            Placement::Nodes(nodes) => {
+                Rule::Nodes(v1::NodesPlacement { node_ids: node_ids(nodes).collect() })
+            }
             Placement::Interleave(nodes) => Rule::Interleave(interleaved(nodes.as_ref())),
             Placement::Weighted(weights) => {
                 Rule::Weighted(v1::WeightedPlacement { weights: node_weights(weights) })

@@ -83,6 +83,7 @@ mod tests {
     fn the_last_equals_sign_before_a_placement_divides_a_rule() {
         for (text, pattern, placement) in [
             ("heap=home", "heap", "home"),
+            ("memfd:cell1=home:1", "memfd:cell1", "home:1"),
             ("/data/a=b.bin=interleave", "/data/a=b.bin", "interleave"),
             ("anon>1G=interleave:0,2", "anon>1G", "interleave:0,2"),
             ("memfd:x=weighted:0=3,1=1", "memfd:x", "weighted:0=3,1=1"),
@@ -110,7 +111,7 @@ mod tests {
             ("x=interleave:1", "interleave needs two nodes or more"),
             ("x=weighted", "weighted needs weights"),
             ("x=weighted:0=1", "weights need two nodes"),
-            ("x=home:0", "home takes no nodes"),
+            ("x=home:", "'' is not a list of nodes"),
         ] {
             let bad = rule(text).expect_err(text);
             assert!(bad.contains(expected), "{text}: {bad}");

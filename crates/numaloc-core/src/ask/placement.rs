@@ -29,6 +29,8 @@ pub enum Placement {
     /// On any of its home nodes.
     #[default]
     Home,
+    /// On any of these nodes: of single mappings, as [`Options::to`](crate::Options::to) has it for all memory.
+    Nodes(NodeSet),
     /// Folio by folio on these nodes in turn. `None`: on the nodes of its CPUs.
     Interleave(Option<NodeSet>),
     /// As interleaved, with as many folios in a row on each node as its weight says.
@@ -70,7 +72,7 @@ impl Placement {
     /// Stable name for people and machines.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Home => home::NAME,
+            Self::Home | Self::Nodes(_) => home::NAME,
             Self::Interleave(_) => interleave::NAME,
             Self::Weighted(_) | Self::Bandwidth(_) => weighted::NAME,
             Self::Balance(_) => balance::NAME,
@@ -78,10 +80,11 @@ impl Placement {
         }
     }
 
-    /// The nodes that the request names for a placement on several nodes.
+    /// The nodes that the request names for the placement.
     pub fn nodes(&self) -> Option<NodeSet> {
         match self {
             Self::Home => None,
+            Self::Nodes(nodes) => Some(nodes.clone()),
             Self::Interleave(nodes) => nodes.clone(),
             Self::Weighted(weights) => Some(weights.nodes()),
             Self::Bandwidth(by) => by.nodes.clone(),
@@ -92,7 +95,7 @@ impl Placement {
 
     /// Whether memory belongs on several nodes, each of which has a part of it.
     pub fn is_wide(&self) -> bool {
-        *self != Self::Home
+        !matches!(self, Self::Home | Self::Nodes(_))
     }
 
     /// Whether a page's node depends on its folio, which only page frames tell.
@@ -113,14 +116,18 @@ impl Placement {
                 Some(Portions::Shares(Shares::of_cpus(topology, process, nodes)))
             }
             Self::Block(_) => Some(Portions::Blocks(nodes.clone())),
-            Self::Home | Self::Interleave(_) | Self::Weighted(_) | Self::Bandwidth(_) => None,
+            Self::Home
+            | Self::Nodes(_)
+            | Self::Interleave(_)
+            | Self::Weighted(_)
+            | Self::Bandwidth(_) => None,
         }
     }
 
     /// How memory that belongs on these nodes takes turns on them; `None` if it belongs on any of them.
     pub fn cycle(&self, nodes: &NodeSet) -> Option<Cycle> {
         match self {
-            Self::Home | Self::Balance(_) | Self::Block(_) => None,
+            Self::Home | Self::Nodes(_) | Self::Balance(_) | Self::Block(_) => None,
             Self::Interleave(_) => Some(interleave::cycle(nodes)),
             Self::Weighted(weights) => Some(weights.cycle()),
             Self::Bandwidth(by) => by.cycle(nodes),
@@ -147,19 +154,20 @@ pub struct BadPlacement(String);
 impl FromStr for Placement {
     type Err = BadPlacement;
 
-    /// Reads a placement with what it needs: `home`, `interleave`, `interleave:0,2`, `weighted:0=3,1=1`, `weighted:bandwidth`,
+    /// Reads a placement with what it needs: `home`, `home:1`, `interleave`, `interleave:0,2`, `weighted:0=3,1=1`, `weighted:bandwidth`,
     /// `weighted:bandwidth:0,2`, `balance`, `balance:0=3,1=1`, `block`, `block:0,2`.
     fn from_str(text: &str) -> Result<Self, BadPlacement> {
         let bad = |why: String| Err(BadPlacement(why));
-        let several = |name: &str, list: &str| match list.parse::<NodeSet>() {
-            Ok(nodes) if nodes.len() > 1 => Ok(Some(nodes)),
-            Ok(nodes) if nodes.len() == 1 => {
-                Err(BadPlacement(format!("{name} needs two nodes or more, and {nodes} is one")))
-            }
+        let named = |name: &str, list: &str| match list.parse::<NodeSet>() {
+            Ok(nodes) if !nodes.is_empty() => Ok(nodes),
             _ => Err(BadPlacement(format!(
                 "'{}' is not a list of nodes: expected for example {name}:0,2",
                 list.escape_debug()
             ))),
+        };
+        let several = |name: &str, list: &str| match named(name, list)? {
+            nodes if nodes.len() > 1 => Ok(Some(nodes)),
+            only => Err(BadPlacement(format!("{name} needs two nodes or more, and {only} is one"))),
         };
         let (name, after) = match text.split_once(':') {
             Some((name, after)) => (name, Some(after)),
@@ -167,7 +175,7 @@ impl FromStr for Placement {
         };
         match (name, after) {
             (home::NAME, None) => Ok(Self::Home),
-            (home::NAME, Some(_)) => bad("home takes no nodes: expected home alone".to_owned()),
+            (home::NAME, Some(list)) => named(name, list).map(Self::Nodes),
             (interleave::NAME, None) => Ok(Self::Interleave(None)),
             (block::NAME, None) => Ok(Self::Block(None)),
             (interleave::NAME, Some(list)) => several(name, list).map(Self::Interleave),
@@ -190,7 +198,7 @@ impl FromStr for Placement {
                 (None, Err(why)) => bad(why.to_string().escape_debug().to_string()),
             },
             _ => bad(format!(
-                "'{}' is not a placement: expected home, interleave, interleave:0,2, weighted:0=3,1=1, balance, balance:0=3,1=1, block or block:0,2",
+                "'{}' is not a placement: expected home, home:1, interleave, interleave:0,2, weighted:0=3,1=1, balance, balance:0=3,1=1, block or block:0,2",
                 text.escape_debug()
             )),
         }
@@ -203,7 +211,7 @@ impl fmt::Display for Placement {
             Self::Home | Self::Interleave(None) | Self::Balance(None) | Self::Block(None) => {
                 f.write_str(self.name())
             }
-            Self::Interleave(Some(nodes)) | Self::Block(Some(nodes)) => {
+            Self::Nodes(nodes) | Self::Interleave(Some(nodes)) | Self::Block(Some(nodes)) => {
                 write!(f, "{}:{nodes}", self.name())
             }
             Self::Weighted(weights) | Self::Balance(Some(weights)) => {
@@ -227,6 +235,8 @@ mod tests {
     fn placements_are_read_and_written_alike() {
         for text in [
             "home",
+            "home:0",
+            "home:0,8",
             "interleave",
             "interleave:0,2",
             "weighted:0=3,8=1",
@@ -247,7 +257,10 @@ mod tests {
     fn what_is_wrong_with_a_placement_is_named() {
         let bad = |text: &str| text.parse::<Placement>().expect_err(text).to_string();
         for text in ["", "Home", "spread", "interleave 0,2", "home,", ":0"] {
-            assert!(bad(text).contains("expected home, interleave, interleave:0,2"), "{text}");
+            assert!(
+                bad(text).contains("expected home, home:1, interleave, interleave:0,2"),
+                "{text}"
+            );
         }
         for text in [
             "interleave:",
@@ -263,6 +276,6 @@ mod tests {
         assert!(bad("balance:").contains("expected for example 0=3,1=1"));
         assert!(bad("balance:0=1").contains("two nodes or more"));
         assert!(bad("weighted:0=0,1=1").contains("not from 1 to 255"));
-        assert!(bad("home:0").contains("takes no nodes"));
+        assert!(bad("home:").contains("is not a list of nodes: expected for example home:0,2"));
     }
 }

@@ -51,6 +51,7 @@ impl CacheGoal {
         let nodes = placement.nodes().unwrap_or_else(|| all.clone());
         let name = placement.name();
         match placement {
+            Placement::Nodes(nodes) => Ok(Self::On(nodes.clone())),
             Placement::Home => to.cloned().map(Self::On).ok_or(BadGoal::NoNodes),
             Placement::Balance(_) => Err(BadGoal::Placement(name)),
             _ if nodes.len() < 2 => Err(BadGoal::Narrow { placement: name, nodes }),

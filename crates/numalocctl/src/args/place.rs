@@ -27,7 +27,7 @@ pub struct PlaceArgs {
     pub weights: Option<WeightArg>,
     /// Place the mappings that PATTERN matches, and leave all other memory where it is (repeatable; the first that matches counts).
     /// PATTERN: a file's path or base name, memfd:NAME, sysv:KEY, anon:NAME, heap, stack, anon, or anon>SIZE such as anon>1G; * and ?
-    /// stand for characters. PLACEMENT: home, interleave, interleave:0,2, weighted:0=3,1=1, weighted:bandwidth, balance,
+    /// stand for characters. PLACEMENT: home, home:1, interleave, interleave:0,2, weighted:0=3,1=1, weighted:bandwidth, balance,
     /// balance:0=3,1=1, block or block:0,2
     #[arg(long = "map", value_name = "PATTERN=PLACEMENT", value_parser = parse_rule, conflicts_with_all = ["place", "nodes", "weights", "to"])]
     pub maps: Vec<MapRule>,

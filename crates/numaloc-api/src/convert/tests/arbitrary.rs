@@ -139,7 +139,8 @@ fn placement() -> impl Strategy<Value = Placement> {
 fn place() -> impl Strategy<Value = (Option<NodeSet>, Placement, Vec<MapRule>)> {
     let pattern =
         "heap|stack|anon|anon>[1-9]{1,6}[KMGT]?|(memfd:|anon:|/|)[a-z*? =]{1,9}|sysv:[1-9]{1,6}";
-    let rules = btree_map(pattern, placement(), 1..4).prop_map(|rules| {
+    let placements = prop_oneof![placement(), nodes(1).prop_map(Placement::Nodes)];
+    let rules = btree_map(pattern, placements, 1..4).prop_map(|rules| {
         let mut by_pattern: Vec<MapRule> = Vec::new();
         for (pattern, placement) in rules {
             let pattern = pattern.parse().expect("valid");

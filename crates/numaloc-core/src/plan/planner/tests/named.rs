@@ -61,6 +61,26 @@ fn one_mapping_is_spread_one_comes_home_and_the_rest_stays() {
     assert_eq!((&plan.processes[0].home, plan.processes[0].skip), (&nodes("0,2"), None));
 }
 
+/// Two cells of a guest that runs on both nodes: each has its memory on one of them.
+#[test]
+fn mappings_are_brought_to_a_node_each() {
+    let options = rules(&["cell0=home:0", "cell1=home:1"]);
+    let machine = machine(&[0, 1], &[]);
+    let extents = |claims: &Claims| {
+        let mut all = named(claims, Some(0), 0, &[(0, 1), (1, 8)]);
+        all.extend(named(claims, Some(1), 1 << 32, &[(0, 4), (1, 4)]));
+        all.extend(named(claims, None, 1 << 33, &[(0, 16), (1, 16)]));
+        all
+    };
+    let plan = plan_all(&machine, &[process("0-3", "0-1")], extents, &options);
+    let flow = |from, to, mib: u64| ((NodeId(from), NodeId(to)), mib * MIB);
+    assert_eq!(plan.expected_flows, [flow(0, 1, 4), flow(1, 0, 8)].into());
+    assert_eq!(options.named_nodes(), Some(nodes("0-1")));
+    assert!(!options.is_wide());
+    let gone = plan_all(&machine, &[process("0-3", "0")], extents, &options);
+    assert_eq!(gone.expected_flows, [flow(1, 0, 8)].into(), "its cpuset has node 0 alone");
+}
+
 #[test]
 fn a_process_is_skipped_if_no_rule_can_move_anything() {
     let machine = machine(&[0, 1], &[]);
