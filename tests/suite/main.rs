@@ -59,6 +59,7 @@ mod pinned;
 mod policy;
 mod pressure;
 mod room;
+mod served;
 mod service;
 mod shared;
 mod sparse;

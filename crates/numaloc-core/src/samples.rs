@@ -14,6 +14,7 @@ pub fn options() -> Options {
     Options {
         include_shared: true,
         exclude_file: true,
+        include_network: true,
         include_bound: true,
         target_ratio: 90,
         to: "0,2".parse().ok(),

@@ -46,6 +46,8 @@ pub struct Ceilings {
     pub min_interval: Duration,
     /// Whether pages that processes outside the container map may be moved.
     pub include_shared: bool,
+    /// Whether pages of files on network file systems and FUSE may be moved, for whose servers a call may wait without end.
+    pub include_network: bool,
     /// Whether memory may be moved against the application's own memory policy.
     pub include_bound: bool,
     /// Whether pods may move hugetlb pages that take longer than one call may take.
@@ -84,7 +86,7 @@ pub(crate) enum Sort {
 }
 
 /// The keys of [`Ceilings`], for descriptions of their form.
-pub(crate) const KEYS: [(&str, Sort); 18] = [
+pub(crate) const KEYS: [(&str, Sort); 19] = [
     ("profile", Sort::Profile),
     ("rate_bytes_per_second", Sort::Rate),
     ("min_rate_bytes_per_second", Sort::Rate),
@@ -94,6 +96,7 @@ pub(crate) const KEYS: [(&str, Sort); 18] = [
     ("workers", Sort::Count(1, WORKERS_MAX)),
     ("min_interval", Sort::Duration),
     ("include_shared", Sort::Flag),
+    ("include_network", Sort::Flag),
     ("include_bound", Sort::Flag),
     ("include_gigantic", Sort::Flag),
     ("named_nodes", Sort::Flag),
@@ -117,6 +120,7 @@ impl Default for Ceilings {
             workers: 1,
             min_interval: Duration::from_secs(60),
             include_shared: false,
+            include_network: false,
             include_bound: false,
             include_gigantic: false,
             named_nodes: false,
@@ -155,6 +159,10 @@ impl Ceilings {
         if options.include_shared && !self.include_shared {
             options.include_shared = false;
             say("pages that other containers map stay where they are");
+        }
+        if options.include_network && !self.include_network {
+            options.include_network = false;
+            say("pages of files on network file systems and FUSE stay where they are");
         }
         if options.include_bound && !self.include_bound {
             options.include_bound = false;
@@ -257,7 +265,7 @@ mod tests {
         "spec": {
             "policy": {
                 "include_shared": true, "include_bound": true, "hugetlb_source": "fresh", "make_room": "move_cache", "profile": "fast",
-                "include_gigantic": true, "reserve_bytes": 0, "compact": "always", "max_stall": "1s", "qos_class": "lsr",
+                "include_gigantic": true, "include_network": true, "reserve_bytes": 0, "compact": "always", "max_stall": "1s", "qos_class": "lsr",
                 "numa_balancing": "pause", "offload": "require"
             },
             "limits": {"workers": 8, "batch_bytes": 1073741824, "rate_bytes_per_second": 1000000000, "timeout": "1d"}
@@ -304,6 +312,7 @@ mod tests {
             workers: 8,
             min_interval: Duration::from_secs(1),
             include_shared: true,
+            include_network: true,
             include_bound: true,
             include_gigantic: true,
             named_nodes: true,

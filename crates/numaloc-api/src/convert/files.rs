@@ -31,6 +31,7 @@ impl MigrationSpec {
             ("balance", matches!(options.placement, Placement::Balance(_))),
             ("include_shared", options.include_shared),
             ("exclude_file", options.exclude_file),
+            ("include_network", options.include_network),
             ("include_bound", options.include_bound),
             ("include_gigantic", options.include_gigantic),
             ("target_ratio_percent", options.target_ratio != plain.target_ratio),

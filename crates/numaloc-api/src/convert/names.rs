@@ -81,7 +81,7 @@ enum_names!(both Reason => v1::LeftReason {
     Cancelled => Cancelled, OutOfTime => OutOfTime, FileExcluded => FileExcluded,
     RatioReached => RatioReached, StallBound => StallBound, OtherTier => OtherTier,
     NodeExcluded => NodeExcluded, Unreadable => Unreadable,
-    NotNeeded => NotNeeded, KernelPage => KernelPage,
+    NotNeeded => NotNeeded, KernelPage => KernelPage, NetworkFile => NetworkFile,
 });
 enum_names!(FixedKind => v1::FixedKind {
     Kernel => Kernel, Secret => Secret, Device => Device, Dax => Dax,
@@ -110,7 +110,7 @@ enum_names!(both FindingKind => v1::FindingKind {
     Device => Device,
 });
 enum_names!(Kind => v1::MemoryKind {
-    Anonymous => Anonymous, Heap => Heap, Stack => Stack, File => File, Shmem => Shmem,
+    Anonymous => Anonymous, Heap => Heap, Stack => Stack, File => File, NetworkFile => NetworkFile, Shmem => Shmem,
 });
 enum_names!(Skip => v1::SkipReason {
     NoTargetNode => NoTargetNode, NoLocalMemory => NoLocalMemory, OneNode => OneNode,

@@ -36,6 +36,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
     let options = Options {
         include_shared: from.include_shared,
         exclude_file: from.exclude_file,
+        include_network: from.include_network,
         include_bound: from.include_bound,
         include_gigantic: from.include_gigantic,
         make_room: named(&at("make_room"), from.make_room, bad).unwrap_or_default(),
@@ -79,6 +80,7 @@ impl From<&Policy> for v1::Policy {
             placement: Some(placement::written(options)),
             include_shared: options.include_shared,
             exclude_file: options.exclude_file,
+            include_network: options.include_network,
             include_bound: options.include_bound,
             target_ratio_percent: Some(options.target_ratio.into()),
             reserve_bytes: options.reserve_bytes.map(int),

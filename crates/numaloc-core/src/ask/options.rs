@@ -24,6 +24,9 @@ pub struct Options {
     pub include_shared: bool,
     /// Leave pages of files where they are.
     pub exclude_file: bool,
+    /// Also move pages of files on network file systems and FUSE ([`Kind::NetworkFile`](crate::Kind::NetworkFile)), whose servers can
+    /// keep a call from returning.
+    pub include_network: bool,
     /// Move pages even where the application's own memory policy says otherwise.
     pub include_bound: bool,
     /// Stop when this share of what can be moved is local, in percent, 0 to 100.
@@ -60,6 +63,7 @@ impl Default for Options {
         Self {
             include_shared: false,
             exclude_file: false,
+            include_network: false,
             include_bound: false,
             target_ratio: 100,
             to: None,

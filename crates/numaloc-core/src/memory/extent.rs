@@ -31,6 +31,9 @@ pub enum Kind {
     Stack,
     /// A file's pages, and private copies of them.
     File,
+    /// The same, where a server or another program fills and writes the pages (NFS, FUSE): the kernel waits for these without end
+    /// before it moves a page that they work on (mm/migrate.c, `migrate_folio_unmap`: `folio_lock`, `folio_wait_writeback`).
+    NetworkFile,
     /// Shared anonymous memory, memfd, tmpfs, System V segments.
     Shmem,
 }
@@ -43,8 +46,14 @@ impl Kind {
             Self::Heap => "heap",
             Self::Stack => "stack",
             Self::File => "file",
+            Self::NetworkFile => "network_file",
             Self::Shmem => "shmem",
         }
+    }
+
+    /// Whether its pages are those of a file with storage, and private copies of them.
+    pub fn is_file(self) -> bool {
+        matches!(self, Self::File | Self::NetworkFile)
     }
 }
 

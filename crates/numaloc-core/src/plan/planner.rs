@@ -252,8 +252,11 @@ impl<'a> Planner<'a> {
         allowed: &NodeSet,
     ) -> Result<NodeSet, Reason> {
         let options = &self.plan.options;
-        if options.exclude_file && extent.kind == Kind::File {
+        if options.exclude_file && extent.kind.is_file() {
             return Err(Reason::FileExcluded);
+        }
+        if !options.include_network && extent.kind == Kind::NetworkFile {
+            return Err(Reason::NetworkFile);
         }
         let seconds = extent.hugetlb_bytes.unwrap_or(0) as f64 / HUGE_RATE;
         if !options.include_gigantic && seconds > options.pacing.pace().max_stall.as_secs_f64() {

@@ -36,6 +36,8 @@ pub enum Reason {
     OutOfTime,
     /// File pages were excluded by request.
     FileExcluded,
+    /// Page cache of a file on a network file system or FUSE: a call may wait for its server without end.
+    NetworkFile,
     /// The requested target ratio was reached without moving the page.
     RatioReached,
     /// A single page so large that moving it takes longer than a call may.
@@ -55,7 +57,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Reason; 18] = [
+    pub const ALL: [Reason; 19] = [
         Self::Busy,
         Self::Pinned,
         Self::Shared,
@@ -67,6 +69,7 @@ impl Reason {
         Self::Cancelled,
         Self::OutOfTime,
         Self::FileExcluded,
+        Self::NetworkFile,
         Self::RatioReached,
         Self::StallBound,
         Self::OtherTier,
@@ -90,6 +93,7 @@ impl Reason {
             Self::Cancelled => "cancelled",
             Self::OutOfTime => "out_of_time",
             Self::FileExcluded => "file_excluded",
+            Self::NetworkFile => "network_file",
             Self::RatioReached => "ratio_reached",
             Self::StallBound => "stall_bound",
             Self::OtherTier => "other_tier",
@@ -108,6 +112,7 @@ impl Reason {
             Self::Shared
                 | Self::Bound
                 | Self::FileExcluded
+                | Self::NetworkFile
                 | Self::RatioReached
                 | Self::StallBound
                 | Self::OtherTier
@@ -133,6 +138,7 @@ impl fmt::Display for Reason {
             Self::Cancelled => "cancelled",
             Self::OutOfTime => "out of time",
             Self::FileExcluded => "file pages excluded by request",
+            Self::NetworkFile => "file on a network file system or FUSE",
             Self::RatioReached => "target ratio reached",
             Self::StallBound => "one page takes longer to move than a call may",
             Self::OtherTier => "on a memory-only node of another tier",

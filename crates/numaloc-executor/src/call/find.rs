@@ -130,7 +130,7 @@ impl<'a> Finder<'a> {
         let plan = self.work.plan;
         let planned_move = &plan.moves[index];
         let routes = &plan.routes[planned_move.routes];
-        let files = matches!(planned_move.kind, Kind::File | Kind::Shmem);
+        let files = planned_move.kind.is_file() || planned_move.kind == Kind::Shmem;
         let mut shape = Shape {
             hugetlb_bytes: planned_move.hugetlb_bytes,
             small_folios: self.work.small_folios || files,

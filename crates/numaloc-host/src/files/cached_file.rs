@@ -8,7 +8,7 @@ use crate::{
     Error, Roots,
     files::{
         cache_search::CacheSearch,
-        file_system::{ON_DISK, TMPFS, kind, open_path, open_unnoticed},
+        file_system::{ON_DISK, TMPFS, is_served, kind, open_path, open_unnoticed},
         globs,
     },
 };
@@ -35,15 +35,24 @@ const MAPPABLE: u64 = i64::MAX as u64 / PAGE * PAGE;
 const MOST: usize = 1 << 16;
 
 /// Kinds of file systems on which a file is refused for a reason of its own.
-const REFUSED: [(&str, &str); 4] = [
+const REFUSED: [(&str, &str); 2] = [
     (
         "overlay",
         "its cache belongs to a file in a layer below: name that file (lowerdir and upperdir in /proc/self/mountinfo)",
     ),
     ("hugetlbfs", "its pages are memory and no cache: name a process that maps it"),
-    ("fuse", "its pages may wait for another program"),
-    ("nfs", "its pages may wait for a server"),
 ];
+
+/// Why files on this kind of file system are refused; empty: of an unknown mount.
+fn elsewhere(kind: &str) -> String {
+    let why = match REFUSED.iter().find(|(name, _)| kind == *name) {
+        Some((_, why)) => why,
+        None if is_served(kind) => "its pages may wait for a server or another program",
+        None => "its pages are not known to move",
+    };
+    let kind = if kind.is_empty() { "an unknown mount" } else { kind };
+    format!("it is on {kind}, and {why}; files on {} and {TMPFS} can be moved", ON_DISK.join(", "))
+}
 
 /// A file whose page cache can be looked at and moved.
 #[derive(Debug)]
@@ -92,20 +101,18 @@ impl CachedFile {
             _ => Error::Read { path: path.into(), source },
         };
         let by_path = open_path(path).map_err(failed)?;
+        let kind = kind(roots, &by_path).unwrap_or_default();
+        // Before anything is asked of the file: its server may not answer.
+        if is_served(&kind) {
+            return Err(refused(&elsewhere(&kind)));
+        }
         let metadata = by_path.metadata().map_err(failed)?;
         let owner = owner(roots, &by_path, &metadata).map_err(failed)?;
         if !metadata.is_file() {
             return Err(refused("it is no regular file"));
         }
-        let kind = kind(roots, &by_path).unwrap_or_default();
         if kind != TMPFS && !ON_DISK.contains(&&*kind) {
-            let is = |(name, _): &&(&str, &str)| kind.starts_with(name);
-            let why = REFUSED.iter().find(is).map_or("its pages are not known to move", |it| it.1);
-            return Err(refused(&format!(
-                "it is on {}, and {why}; files on {} and {TMPFS} can be moved",
-                if kind.is_empty() { "an unknown mount" } else { &kind },
-                ON_DISK.join(", ")
-            )));
+            return Err(refused(&elsewhere(&kind)));
         }
         let file = open_unnoticed(roots, &by_path).map_err(failed)?;
         if is_dax(&file).map_err(failed)? {

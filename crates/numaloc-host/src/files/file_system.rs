@@ -27,8 +27,33 @@ pub(crate) struct MountLine<'a> {
     pub id: u64,
     /// Major and minor number, as in the file.
     pub device: &'a str,
+    /// Where it is mounted. Spaces and the like are octal numbers, as in the file.
+    pub point: &'a str,
     /// Such as `ext4`.
     pub kind: &'a str,
+    /// Those of the file system, such as `rw,errors=continue`.
+    pub options: &'a str,
+}
+
+impl MountLine<'_> {
+    /// Major and minor number, as numbers.
+    pub(crate) fn device(&self) -> Option<(u32, u32)> {
+        let (major, minor) = self.device.split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    }
+}
+
+/// File systems whose files a server has, or a program (FUSE): reads and writes of pages wait for it, and so does what moves a page
+/// meanwhile. A kind of FUSE has the name of its program, too: `fuse.sshfs`.
+const SERVED: [&str; 22] = [
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse", "fuseblk", "gpfs", "lustre", "ncpfs",
+    "nfs", "nfs4", "orangefs", "panfs", "prl_fs", "quobyte", "smb3", "smbfs", "vboxsf", "virtiofs",
+    "wekafs",
+];
+
+/// Whether the files of this kind of file system are those of a server or of another program.
+pub(crate) fn is_served(kind: &str) -> bool {
+    SERVED.contains(&kind) || kind.starts_with("fuse.")
 }
 
 /// The mounts in a text of mountinfo.
@@ -36,23 +61,46 @@ pub(crate) fn mounts(text: &str) -> impl Iterator<Item = MountLine<'_>> {
     // `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
     text.lines().filter_map(|line| {
         let (mount, file_system) = line.split_once(" - ")?;
-        let kind = file_system.split(' ').next()?;
+        let mut words = file_system.split(' ');
+        let kind = words.next()?;
+        let options = words.nth(1).unwrap_or_default();
         let mut fields = mount.split(' ');
-        Some(MountLine { id: fields.next()?.parse().ok()?, device: fields.nth(1)?, kind })
+        let (id, device) = (fields.next()?.parse().ok()?, fields.nth(1)?);
+        Some(MountLine { id, device, point: fields.nth(1)?, kind, options })
     })
 }
 
 /// The kind of file system that an open file is on; `None` if this process does not see its mount.
 pub(crate) fn kind(roots: &Roots, file: &File) -> Option<String> {
-    // A memfd is on a mount that no namespace has.
-    if fstatfs(file).is_ok_and(|statfs| statfs.filesystem_type() == TMPFS_MAGIC) {
-        return Some(TMPFS.to_owned());
-    }
     let own = roots.proc.join("self");
     let info = read::text(&own.join(format!("fdinfo/{}", file.as_raw_fd()))).ok()?;
     let id: u64 = field(&info, "mnt_id")?.parse().ok()?;
     let text = read::text(&own.join("mountinfo")).ok()?;
-    mounts(&text).find(|mount| mount.id == id).map(|mount| mount.kind.to_owned())
+    match mounts(&text).find(|mount| mount.id == id) {
+        Some(mount) => Some(mount.kind.to_owned()),
+        // A memfd is on a mount that no namespace has. A file of a mount that was seen is not asked for: that would wait for a server.
+        None => fstatfs(file)
+            .is_ok_and(|statfs| statfs.filesystem_type() == TMPFS_MAGIC)
+            .then(|| TMPFS.to_owned()),
+    }
+}
+
+/// Whether one of the directories that an overlay with these options is made of is on a file system of [`SERVED`], as far as they are
+/// absolute paths below the mounts of `text`.
+pub(crate) fn is_over_served(options: &str, text: &str) -> bool {
+    let layers = options.split(',').filter_map(|option| {
+        let (key, value) = option.split_once('=')?;
+        (key.starts_with("lowerdir") || key == "upperdir").then_some(value)
+    });
+    let holds = |point: &str, layer: &str| {
+        let rest = layer.strip_prefix(point.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    layers.flat_map(|layers| layers.split(':')).any(|layer| {
+        // Of mounts at one point the last one covers the others.
+        let holding = mounts(text).filter(|mount| holds(mount.point, layer));
+        holding.max_by_key(|mount| mount.point.len()).is_some_and(|mount| is_served(mount.kind))
+    })
 }
 
 /// Opens a path without the right to read the file, without waiting for it, and without any effect (O_PATH).
@@ -91,6 +139,26 @@ mod tests {
     fn mounts_are_read() {
         let text = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\nnone\n";
         let found: Vec<_> = mounts(text).collect();
-        assert_eq!(found, [MountLine { id: 36, device: "98:0", kind: "ext3" }]);
+        let [mount] = found[..] else { panic!("{found:?}") };
+        assert_eq!((mount.id, mount.device(), mount.point), (36, Some((98, 0)), "/mnt2"));
+        assert_eq!((mount.kind, mount.options), ("ext3", "rw,errors=continue"));
+    }
+
+    #[test]
+    fn an_overlay_is_served_as_its_layers_are() {
+        let text = "\
+            25 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            40 25 0:50 / /srv/layers rw - fuse.stargz stargz rw\n\
+            41 25 0:51 / /net rw - nfs4 host:/ rw\n\
+            42 41 8:2 / /net/disk rw - ext4 /dev/sdb rw\n";
+        let over = |options: &str| is_over_served(options, text);
+        assert!(over("rw,lowerdir=/var/a:/srv/layers/7/fs,upperdir=/var/u,workdir=/var/w"));
+        assert!(over("rw,lowerdir+=/net/a") && over("rw,lowerdir=/a,upperdir=/net"));
+        assert!(!over("rw,lowerdir=/var/a:/srv/layers2:/net/disk/b,upperdir=/var/u"));
+        assert!(!over("rw,lowerdir=/var/a,workdir=/net/w") && !over(""));
+        for kind in ["nfs4", "fuse", "fuse.sshfs", "cifs", "9p"] {
+            assert!(is_served(kind), "{kind}");
+        }
+        assert!(!is_served("ext4") && !is_served("fusectl") && !is_served("nfsd"));
     }
 }

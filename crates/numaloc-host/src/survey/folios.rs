@@ -69,7 +69,8 @@ impl Folios {
             }
             return;
         }
-        let any_size = matches!(kind, Kind::File | Kind::Shmem)
+        let any_size = kind.is_file()
+            || kind == Kind::Shmem
             || *self.small_folios.get_or_init(|| probe::small_folios(&self.roots));
         let frame = |index: u64| run.entries.get(index as usize).map(|entry| entry.pfn());
         let mut index = 0;

@@ -12,11 +12,12 @@
 //! - All files without a file system (`anon_inode:`) have one inode, and what device nodes map has that of the node.
 //!
 //! Whether memory is page cache or shared memory is a matter of the file system as well: tmpfs may be mounted anywhere, and files may
-//! have the name of a segment.
+//! have the name of a segment. And whether a call may have to wait for a server before it moves a page ([`Kind::NetworkFile`]).
 
 use crate::{
     Roots,
     files::{
+        file_system::{MountLine, is_over_served, is_served, mounts},
         maps::{Object, Vma},
         read,
     },
@@ -39,9 +40,10 @@ enum FileSystem {
     Hugetlbfs(u64),
     /// Files in memory: those of a mount, memfds, segments, and shared anonymous memory.
     Tmpfs,
-    /// Device and inode are not known to stand for one file.
     /// Its files are mapped without page cache.
     Dax,
+    /// A server, or a program, has the files.
+    Served,
     Other,
     /// No mount has the device.
     Unknown,
@@ -52,8 +54,10 @@ enum FileSystem {
 #[derive(Debug)]
 pub(crate) struct Mounts {
     file_systems: BTreeMap<DeviceNumber, FileSystem>,
-    /// The pid of the process whose mounts were read last, and whether those of this process were.
-    read: (Option<i32>, bool),
+    /// The pid of the process whose mounts were read last.
+    read: Option<i32>,
+    /// The mountinfo of this process, once it was needed.
+    own: Option<String>,
     /// The smallest page size of the kernel's pools in bytes; `None`: it has no pools.
     least: Option<u64>,
 }
@@ -69,7 +73,7 @@ impl Mounts {
         };
         let memory = device(MFdFlags::empty()).map(|device| (device, FileSystem::Tmpfs));
         let file_systems = pools.keys().filter_map(of_pool).chain(memory).collect();
-        Self { file_systems, read: (None, false), least }
+        Self { file_systems, read: None, own: None, least }
     }
 
     /// The page size of a mapping in bytes, if it is hugetlb memory.
@@ -92,29 +96,29 @@ impl Mounts {
     pub(crate) fn tell(&mut self, space: &AddressSpace, vma: &mut Vma) {
         vma.hugetlb_bytes = self.page_bytes(space, vma);
         let Object::File { device, inode } = vma.object else { return };
-        let file_system = match device {
-            // That of a file system without a block device (fs/super.c, `get_anon_bdev`).
-            (0, _) => self.file_system(space, device),
-            _ => {
-                vma.kind = Kind::File;
-                return;
-            }
-        };
+        let file_system = self.file_system(space, device);
+        // Others have the number 0 (fs/super.c, `get_anon_bdev`).
+        let is_on_disk = device.0 != 0;
         vma.kind = match file_system {
+            FileSystem::Served => Kind::NetworkFile,
             FileSystem::Hugetlbfs(_) | FileSystem::Tmpfs => Kind::Shmem,
             FileSystem::Other | FileSystem::Dax => Kind::File,
+            FileSystem::Unknown if is_on_disk => Kind::File,
             FileSystem::Unknown => vma.kind,
         };
-        if matches!(file_system, FileSystem::Other | FileSystem::Unknown) {
+        let is_proved = matches!(file_system, FileSystem::Hugetlbfs(_) | FileSystem::Tmpfs);
+        if !is_on_disk && !is_proved && file_system != FileSystem::Dax {
             vma.object = Object::Compared { inode: Object::low_bits(inode) };
         }
     }
 
-    /// Why the pages of a mapping can never move, if they cannot. Call it after [`Self::page_bytes`] is known.
+    /// Why the pages of a mapping can never move, if they cannot. Call it after [`Self::tell`].
     pub(crate) fn fixed(&mut self, space: &AddressSpace, vma: &Vma) -> Option<FixedKind> {
         match (vma.fixed, vma.object) {
             // A mount of hugetlbfs below /dev.
             _ if vma.hugetlb_bytes.is_some() => None,
+            // To look at the file would ask the server.
+            _ if vma.kind == Kind::NetworkFile => None,
             // A file of a tmpfs or devtmpfs on /dev is memory, a disk has page cache. What cannot be looked at has its name alone.
             (Some(FixedKind::Device), _) => {
                 let path = space.path(&format!("map_files/{:x}-{:x}", vma.start, vma.end));
@@ -134,23 +138,38 @@ impl Mounts {
             return *known;
         }
         // Once for all mappings of a process: many may be on devices that no mount has.
-        if self.read.0 != Some(space.pid()) {
-            self.read.0 = Some(space.pid());
-            self.learn(&space.read("mountinfo", read::text).ok().flatten().unwrap_or_default());
+        if self.read != Some(space.pid()) {
+            self.read = Some(space.pid());
+            let text = space.read("mountinfo", read::text).ok().flatten().unwrap_or_default();
+            self.learn(space.roots(), &text);
         }
         // The process may have got the file from another one, in whose namespace it is mounted.
-        if !self.read.1 && !self.file_systems.contains_key(&device) {
-            self.read.1 = true;
-            let own = read::text(&space.roots().proc.join("self/mountinfo"));
-            self.learn(&own.unwrap_or_default());
+        if self.own.is_none() && !self.file_systems.contains_key(&device) {
+            let text = self.own(space.roots()).to_owned();
+            self.learn(space.roots(), &text);
         }
         self.file_systems.get(&device).copied().unwrap_or(FileSystem::Unknown)
     }
 
-    fn learn(&mut self, mountinfo: &str) {
-        for (device, file_system) in mountinfo.lines().filter_map(mount) {
-            self.file_systems.entry(device).or_insert(file_system);
+    fn learn(&mut self, roots: &Roots, mountinfo: &str) {
+        for mount in mounts(mountinfo) {
+            let Some(device) = mount.device() else { continue };
+            if self.file_systems.contains_key(&device) {
+                continue;
+            }
+            // Who mounts the overlays of containers names paths of the host.
+            let is_over_served =
+                mount.kind == "overlay" && is_over_served(mount.options, self.own(roots));
+            let file_system =
+                if is_over_served { Some(FileSystem::Served) } else { file_system(&mount) };
+            self.file_systems.extend(file_system.map(|file_system| (device, file_system)));
         }
+    }
+
+    fn own(&mut self, roots: &Roots) -> &str {
+        self.own.get_or_insert_with(|| {
+            read::text(&roots.proc.join("self/mountinfo")).unwrap_or_default()
+        })
     }
 }
 
@@ -167,23 +186,17 @@ fn numbers(device: u64) -> DeviceNumber {
     (major(device) as u32, minor(device) as u32)
 }
 
-/// The device and the file system of a line of mountinfo (proc_pid_mountinfo(5)).
-fn mount(line: &str) -> Option<(DeviceNumber, FileSystem)> {
-    let (mount, file_system) = line.split_once(" - ")?;
-    let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
-    let device = (major.parse().ok()?, minor.parse().ok()?);
-    let mut words = file_system.split(' ');
-    let file_system = match words.next() {
-        Some("tmpfs") => FileSystem::Tmpfs,
-        Some("hugetlbfs") => {
-            let options = words.nth(1)?;
-            let size = options.split(',').find_map(|option| option.strip_prefix("pagesize="));
+fn file_system(mount: &MountLine<'_>) -> Option<FileSystem> {
+    Some(match mount.kind {
+        "tmpfs" => FileSystem::Tmpfs,
+        "hugetlbfs" => {
+            let size = mount.options.split(',').find_map(|option| option.strip_prefix("pagesize="));
             FileSystem::Hugetlbfs(bytes(size?)?)
         }
-        _ if words.nth(1).is_some_and(is_dax) => FileSystem::Dax,
+        kind if is_served(kind) => FileSystem::Served,
+        _ if is_dax(mount.options) => FileSystem::Dax,
         _ => FileSystem::Other,
-    };
-    Some((device, file_system))
+    })
 }
 
 /// Options of a mount of which all files have DAX (fs/ext4/super.c, `_ext4_show_options`; fs/xfs/xfs_super.c, `xfs_fs_show_options`).
@@ -216,11 +229,14 @@ mod tests {
         37 22 8:1 / / rw - ext4 /dev/sda1 rw\n\
         38 22 0:33 /data /srv rw shared:9 - btrfs /dev/sdb rw,subvol=/data\n\
         39 22 0:34 / /mnt/t rw - tmpfs t rw,size=1024k,mpol=interleave:0-1\n\
-        40 22 259:0 / /pmem rw - ext4 /dev/pmem0 rw,dax=always\n";
+        40 22 259:0 / /pmem rw - ext4 /dev/pmem0 rw,dax=always\n\
+        41 22 0:35 / /net rw - nfs4 server:/ rw\n\
+        42 22 0:36 / / rw - overlay overlay rw,lowerdir=/layers/a,upperdir=/u\n";
 
     #[test]
     fn mounts_have_a_file_system() {
-        let all: BTreeMap<DeviceNumber, FileSystem> = MOUNTS.lines().filter_map(mount).collect();
+        let known = |line: MountLine<'_>| Some((line.device()?, file_system(&line)?));
+        let all: BTreeMap<DeviceNumber, FileSystem> = mounts(MOUNTS).filter_map(known).collect();
         let expected = [
             ((0, 20), FileSystem::Other),
             ((0, 31), FileSystem::Hugetlbfs(HUGE)),
@@ -229,12 +245,14 @@ mod tests {
             ((0, 34), FileSystem::Tmpfs),
             ((8, 1), FileSystem::Other),
             ((259, 0), FileSystem::Dax),
+            ((0, 35), FileSystem::Served),
+            ((0, 36), FileSystem::Other),
         ];
         assert_eq!(all, expected.into());
         for line in
             ["", "1 2 3", "35 22 0:31 / / rw - hugetlbfs x rw", "a b c:d / / rw - hugetlbfs x y"]
         {
-            assert_eq!(mount(line), None, "{line}");
+            assert!(mounts(line).filter_map(known).next().is_none(), "{line}");
         }
     }
 
@@ -301,12 +319,16 @@ mod tests {
             ("08:01", "/a", (file((8, 1), 257), Kind::File)),
             ("08:01", "/memfd:a", (file((8, 1), 257), Kind::File)),
             ("00:7f", "/a", (compared(257), Kind::File)),
+            ("00:23", "/net/a", (compared(257), Kind::NetworkFile)),
+            ("00:24", "/usr/a", (compared(257), Kind::File)),
             ("00:7f", "/memfd:a (deleted)", (compared(257), Kind::Shmem)),
         ] {
             assert_eq!(told(&line(device, name)), expected, "{device} {name}");
             let private = line(device, name).replace("rw-s", "rw-p");
             assert_eq!(told(&private), expected, "{device} {name}, private");
         }
+        fake.write("proc/self/mountinfo", "50 22 0:37 / /layers rw - fuse.layers layers rw\n");
+        assert_eq!(told(&line("00:24", "/usr/a")), (compared(257), Kind::NetworkFile));
         let memfd = device(MFdFlags::empty()).expect("a memfd");
         let shown = format!("{:x}:{:x}", memfd.0, memfd.1);
         assert_eq!(told(&line(&shown, "/dev/zero (deleted)")), (file(memfd, 257), Kind::Shmem));

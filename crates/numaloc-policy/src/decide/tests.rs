@@ -42,6 +42,7 @@ fn read(annotations: &[(&str, &str)]) -> Result<Decision, BadAnnotation> {
         workers: 256,
         min_interval: Duration::ZERO,
         include_shared: true,
+        include_network: true,
         include_bound: true,
         include_gigantic: true,
         named_nodes: true,
@@ -116,7 +117,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
         "policy": "bestEffort",
         "spec": {
             "policy": {
-                "include_shared": true, "exclude_file": true, "include_bound": true, "include_gigantic": true,
+                "include_shared": true, "exclude_file": true, "include_bound": true, "include_gigantic": true, "include_network": true,
                 "make_room": "none", "compact": "never", "hugetlb_source": "fresh", "target_ratio_percent": 90,
                 "nodes": {"node_ids": [0, 2]}, "home_rule": "busy", "from_node_ids": [8, 65535], "reserve_bytes": "1G",
                 "order": "damon", "profile": "gentle", "max_stall": "2500us", "node_cpu_percent_max": 80, "qos_class": "be",

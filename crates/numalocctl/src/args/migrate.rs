@@ -148,6 +148,7 @@ impl PlanArgs {
         let given = [
             ("--include-shared", options.include_shared.is_some()),
             ("--exclude-file", options.exclude_file.is_some()),
+            ("--include-network", options.include_network.is_some()),
             ("--include-bound", options.include_bound.is_some()),
             ("--include-gigantic", options.include_gigantic.is_some()),
             ("--hugetlb", options.hugetlb.is_some()),

@@ -26,6 +26,9 @@ pub struct OptionArgs {
     /// Leave pages of files where they are.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub exclude_file: Option<bool>,
+    /// Also move pages of files on network file systems and FUSE: a call may wait for their server without end.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub include_network: Option<bool>,
     /// Move pages even against the application's own memory policy.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub include_bound: Option<bool>,
@@ -135,6 +138,7 @@ impl OptionArgs {
         Ok(Options {
             include_shared: self.include_shared.unwrap_or(options.include_shared),
             exclude_file: self.exclude_file.unwrap_or(options.exclude_file),
+            include_network: self.include_network.unwrap_or(options.include_network),
             include_bound: self.include_bound.unwrap_or(options.include_bound),
             include_gigantic: self.include_gigantic.unwrap_or(options.include_gigantic),
             hugetlb: self.hugetlb.unwrap_or(options.hugetlb),

@@ -136,6 +136,7 @@ fn mapping(message: &v1::LiveMapping) -> MappingNow {
             v1::MemoryKind::Heap => Kind::Heap,
             v1::MemoryKind::Stack => Kind::Stack,
             v1::MemoryKind::File => Kind::File,
+            v1::MemoryKind::NetworkFile => Kind::NetworkFile,
             v1::MemoryKind::Shmem => Kind::Shmem,
             // Also what only a newer daemon knows.
             v1::MemoryKind::Anonymous | v1::MemoryKind::Unspecified => Kind::Anonymous,

@@ -167,6 +167,7 @@ fn hint(reason: Reason) -> Option<&'static str> {
         }
         Reason::OutOfTime => Some("a longer --timeout"),
         Reason::FileExcluded => Some("leave out --exclude-file"),
+        Reason::NetworkFile => Some("--include-network moves it, if its server is sure to answer"),
         Reason::RatioReached => Some("a higher --target-ratio"),
         Reason::StallBound => Some("--include-gigantic moves it"),
         Reason::OtherTier => Some("--from all also empties nodes of other tiers"),

@@ -16,6 +16,7 @@ pub fn asked(options: &Options) -> Vec<String> {
     let &Options {
         include_shared,
         exclude_file,
+        include_network,
         include_bound,
         target_ratio,
         to: _,
@@ -34,6 +35,7 @@ pub fn asked(options: &Options) -> Vec<String> {
     let set = [
         (include_shared, "include shared"),
         (exclude_file, "exclude file"),
+        (include_network, "include network"),
         (include_bound, "include bound"),
         (include_gigantic, "include gigantic"),
     ];

@@ -45,6 +45,7 @@ pub fn status(status: &v1::GetStatusResponse, endpoint: &str, now: SystemTime) -
 fn ceilings(ceilings: &v1::Ceilings) -> String {
     let allowed = [
         ("shared pages", ceilings.include_shared),
+        ("network files", ceilings.include_network),
         ("bound memory", ceilings.include_bound),
         ("named nodes", ceilings.named_nodes),
         ("fresh hugetlb pages", ceilings.fresh_hugetlb),

@@ -24,6 +24,7 @@ impl Ceilings {
         over(is_faster, "profile", self.profile.name().to_owned())?;
         let no = || "no".to_owned();
         over(options.include_shared && !self.include_shared, "include_shared", no())?;
+        over(options.include_network && !self.include_network, "include_network", no())?;
         over(options.include_bound && !self.include_bound, "include_bound", no())?;
         let names = options.named_nodes().is_some();
         over(names && !self.named_nodes, "named_nodes", no())?;

@@ -84,6 +84,8 @@ pub struct Ceilings {
     pub qos_class: QosClass,
     /// Whether pages that processes outside of the target map may be moved (MPOL_MF_MOVE_ALL).
     pub include_shared: bool,
+    /// Whether pages of files on network file systems and FUSE may be moved: a server that does not answer keeps a call from returning.
+    pub include_network: bool,
     /// Whether memory may be moved against the application's own memory policy.
     pub include_bound: bool,
     /// Whether memory may be brought to other nodes than its home.
@@ -111,6 +113,7 @@ impl Default for Ceilings {
             profile: Profile::Balanced,
             qos_class: QosClass::Ls,
             include_shared: false,
+            include_network: false,
             include_bound: false,
             named_nodes: false,
             fresh_hugetlb: false,
@@ -129,6 +132,7 @@ impl Ceilings {
         profile: Profile::Fast,
         qos_class: QosClass::Lsr,
         include_shared: true,
+        include_network: true,
         include_bound: true,
         named_nodes: true,
         fresh_hugetlb: true,

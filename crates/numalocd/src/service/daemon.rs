@@ -33,6 +33,7 @@ fn shown(ceilings: &Ceilings) -> v1::Ceilings {
         profile: v1::Profile::from(ceilings.profile).into(),
         qos_class: v1::QosClass::from(ceilings.qos_class).into(),
         include_shared: ceilings.include_shared,
+        include_network: ceilings.include_network,
         include_bound: ceilings.include_bound,
         fresh_hugetlb: ceilings.fresh_hugetlb,
         reserve_bytes: ceilings.reserve_bytes,

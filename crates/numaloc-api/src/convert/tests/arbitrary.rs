@@ -158,7 +158,7 @@ fn place() -> impl Strategy<Value = (Option<NodeSet>, Placement, Vec<MapRule>)> 
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    let options = (any::<[bool; 4]>(), 0..=100_u8, place(), option::of(bytes()));
+    let options = (any::<[bool; 5]>(), 0..=100_u8, place(), option::of(bytes()));
     let max_stall = option::of((100..60_000_000_u64).prop_map(Duration::from_micros));
     let profile = prop::sample::select(&Profile::ALL[..]);
     let pacing = (profile, max_stall, option::of(1..=100_u8)).prop_map(
@@ -188,7 +188,7 @@ fn policy() -> impl Strategy<Value = Policy> {
         |(options, qos_class, on_interrupt, (emit, offload, tenant), pace)| {
             let (pacing, order, numa_balancing, (hugetlb, make_room, compact), (from, home)) = pace;
             let (
-                [include_shared, exclude_file, include_bound, include_gigantic],
+                [include_shared, exclude_file, include_network, include_bound, include_gigantic],
                 target_ratio,
                 place,
                 reserve_bytes,
@@ -197,6 +197,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             let options = Options {
                 include_shared,
                 exclude_file,
+                include_network,
                 include_bound,
                 include_gigantic,
                 hugetlb,

@@ -294,6 +294,12 @@ fn what_stays_says_why() {
         reasons(file, "0-1", &Options { exclude_file: true, ..default.clone() }),
         [Reason::FileExcluded]
     );
+    let served = Extent { kind: Kind::NetworkFile, ..remote() };
+    assert_eq!(reasons(served.clone(), "0-1", &default), [Reason::NetworkFile]);
+    let taken = Options { include_network: true, ..default.clone() };
+    assert_eq!(reasons(served.clone(), "0-1", &taken), []);
+    let none = Options { exclude_file: true, ..taken };
+    assert_eq!(reasons(served, "0-1", &none), [Reason::FileExcluded]);
     let mut shared = remote();
     shared.residency.nodes =
         [(NodeId(1), NodeResidency { shared_bytes: MIB, ..Default::default() })].into();

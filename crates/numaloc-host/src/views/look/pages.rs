@@ -12,7 +12,7 @@ use crate::{
         vmas,
     },
 };
-use numaloc_core::{Kind, NodeId, Options, PAGE, Process, Topology, advise::Exactness};
+use numaloc_core::{NodeId, Options, PAGE, Process, Topology, advise::Exactness};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -127,7 +127,7 @@ impl PageReader {
         let surveyor = Surveyor { policies, stop, ..Surveyor::new(roots, &topology, &options) };
         let (_survey, seen) = surveyor.survey(processes, None)?;
         let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
-        for extent in seen.extents.iter().filter(|extent| extent.kind != Kind::File) {
+        for extent in seen.extents.iter().filter(|extent| !extent.kind.is_file()) {
             for (&node, on) in &extent.residency.nodes {
                 *nodes.entry(node).or_default() += on.total_bytes();
             }
@@ -138,7 +138,7 @@ impl PageReader {
 
 /// Files are mapped by others too, and hugetlb memory is not what a process's status counts.
 fn is_counted(vma: &Vma) -> bool {
-    vma.kind != Kind::File && !is_hugetlb(vma)
+    !vma.kind.is_file() && !is_hugetlb(vma)
 }
 
 /// Known by its device, or as memory of mmap with MAP_HUGETLB (mm/hugetlb.c, `hugetlb_file_setup`).
@@ -187,7 +187,7 @@ mod tests {
             offset: start,
             object: Object::Anonymous,
             shared: false,
-            kind: Kind::Anonymous,
+            kind: numaloc_core::Kind::Anonymous,
             fixed: None,
             hugetlb_bytes: None,
             mappers: Default::default(),

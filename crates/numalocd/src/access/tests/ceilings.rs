@@ -24,6 +24,7 @@ pub(super) fn asks() -> Vec<(&'static str, MigrationSpec)> {
         ("profile", limits(Limits { batch_bytes: Some(1 << 30), ..Limits::default() })),
         ("qos_class", policy(Policy { qos_class: Some(QosClass::Lsr), ..Policy::default() })),
         ("include_shared", options(Options { include_shared: true, ..Options::default() })),
+        ("include_network", options(Options { include_network: true, ..Options::default() })),
         ("include_bound", options(Options { include_bound: true, ..Options::default() })),
         ("fresh_hugetlb", options(Options { hugetlb: HugetlbSource::Fresh, ..Options::default() })),
         ("reserve_bytes", options(Options { reserve_bytes: Some(0), ..Options::default() })),
@@ -45,6 +46,7 @@ fn no_ceiling_is_left_out() {
         profile: _,
         qos_class: _,
         include_shared: _,
+        include_network: _,
         include_bound: _,
         named_nodes: _,
         fresh_hugetlb: _,
@@ -56,7 +58,7 @@ fn no_ceiling_is_left_out() {
     } = Ceilings::default();
     let asked: std::collections::BTreeSet<_> = asks().into_iter().map(|(name, _)| name).collect();
     // By default there is no ceiling for the rate. Another test grants one and asks for more.
-    assert_eq!(asked.len(), 11 - 1);
+    assert_eq!(asked.len(), 12 - 1);
 }
 
 /// The ceiling that a request exceeds.
@@ -86,6 +88,7 @@ fn an_operator_gets_no_more_than_is_safe_unless_it_is_granted() {
             "profile" => Ceilings { profile: Profile::Fast, ..safe },
             "qos_class" => Ceilings { qos_class: QosClass::Lsr, ..safe },
             "include_shared" => Ceilings { include_shared: true, ..safe },
+            "include_network" => Ceilings { include_network: true, ..safe },
             "include_bound" => Ceilings { include_bound: true, ..safe },
             "fresh_hugetlb" => Ceilings { fresh_hugetlb: true, ..safe },
             "reserve_bytes" => Ceilings { reserve_bytes: true, ..safe },

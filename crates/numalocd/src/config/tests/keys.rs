@@ -70,6 +70,7 @@ fn every_key_is_read() {
         profile = "fast"
         qos_class = "lsr"
         include_shared = true
+        include_network = true
         include_bound = true
         named_nodes = true
         fresh_hugetlb = true
