@@ -139,6 +139,7 @@ impl Scene {
             pages,
             mappers: Mappers::Counted,
             hugetlb_bytes: None,
+            ruled_out: Default::default(),
         }
     }
 

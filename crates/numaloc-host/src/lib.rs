@@ -88,6 +88,7 @@ pub use survey::{
     attached::{AttachedFile, AttachedFiles},
     crew::{Crew, Cut, Newcomers},
     folios::{FolioPart, Folios},
+    outsiders::RuledOut,
     page_access::{PageAccess, Source},
     placement::{KnownHost, Policies},
     scan::{Ownership, PageLocation, PageRun, Precision, Scanned, Scanner},

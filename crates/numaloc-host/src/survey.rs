@@ -14,6 +14,7 @@ pub(crate) mod mappers;
 pub(crate) mod merged;
 pub(crate) mod mounts;
 mod named;
+pub(crate) mod outsiders;
 pub(crate) mod page_access;
 pub(crate) mod placement;
 pub(crate) mod remapped;

@@ -11,7 +11,7 @@ use crate::{
 use numaloc_core::{Kind, Mappers, Mapping, Move, NodeId, PAGE, Pages};
 use numaloc_host::{
     AddressSpace, Crew, Cut, Error, FolioPart, Folios, FrameFile, Ownership, PageRun, Precision,
-    Scanned, Scanner, Survey,
+    RuledOut, Scanned, Scanner, Survey,
 };
 use numaloc_sys::MoveFlag;
 use std::{ops::Range, sync::Arc};
@@ -27,6 +27,8 @@ pub struct Finder<'a> {
     survey: &'a Survey,
     /// The processes at the last look, if the target gets others.
     crew: Option<Arc<Crew>>,
+    /// Of the extent under the scan.
+    ruled_out: RuledOut,
     scanner: Scanner,
     flags: FrameFile,
     /// For extents that are divided into stripes.
@@ -53,7 +55,8 @@ impl<'a> Finder<'a> {
     pub fn new(work: &'a Work<'a>, survey: &'a Survey) -> Self {
         let scanner = Scanner::new(work.roots, &survey.page_access, Precision::Exact);
         let (flags, folios) = (FrameFile::flags(work.roots), Folios::new(work.roots));
-        Self { work, survey, crew: None, scanner, flags, folios }
+        let ruled_out = RuledOut::default();
+        Self { work, survey, crew: None, ruled_out, scanner, flags, folios }
     }
 
     /// Whether the target may get processes during the run.
@@ -86,7 +89,17 @@ impl<'a> Finder<'a> {
     /// strangers map some, looks whether these have come to the target meanwhile.
     pub fn find(&mut self, index: usize, range: Range<u64>, attempts: u32) -> Found {
         self.crew = self.survey.newcomers.crew();
+        self.ruled_out = RuledOut::default();
         let mut found = self.find_now(index, range.clone(), attempts);
+        if let Some(crew) = self.crew.as_ref().filter(|_| !found.strangers.is_empty()) {
+            let (newcomers, mappings) =
+                (&self.survey.newcomers, &self.work.plan.moves[index].mappings);
+            let is_stopped = || self.work.stop().is_some();
+            self.ruled_out = newcomers.ruled_out(crew, mappings, &range, &is_stopped);
+            if self.ruled_out != RuledOut::default() {
+                found = self.find_now(index, range.clone(), attempts);
+            }
+        }
         for _ in 0..LOOKS {
             let Some(crew) = self.crew.as_ref().filter(|_| !found.strangers.is_empty()) else {
                 break;
@@ -145,7 +158,9 @@ impl<'a> Finder<'a> {
         };
         let (mappings, pages) = (&cut.mappings, &planned_move.pages);
         let &Move { mappers, hugetlb_bytes, .. } = planned_move;
-        let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes };
+        let ruled_out = self.ruled_out;
+        let scanned =
+            Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes, ruled_out };
         self.scanner.scan(&scanned, cut.range.clone(), &mut |run: PageRun| {
             let Some(from) = run.node.filter(|&node| !routes.from(node).is_empty()) else { return };
             let mapping = mappings[run.mapping];
@@ -213,7 +228,9 @@ impl<'a> Finder<'a> {
         };
         let mappings = &[Mapping { process: folio.process, start: folio.address }];
         let (pages, mappers) = (&Pages::All, Mappers::Counted);
-        let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes: None };
+        let (hugetlb_bytes, ruled_out) = (None, RuledOut::default());
+        let scanned =
+            Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes, ruled_out };
         let mut pfn = None;
         let looked = self.scanner.scan(&scanned, 0..PAGE, &mut |run: PageRun| {
             pfn = run.entries.get(0).map(|entry| entry.pfn()).filter(|&pfn| pfn != 0);

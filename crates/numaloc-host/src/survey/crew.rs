@@ -6,11 +6,15 @@
 
 use crate::{
     Arrivals, Roots,
-    files::maps::Vma,
-    survey::{space::AddressSpace, vmas},
+    files::maps::{Object, Vma},
+    survey::{
+        outsiders::{Outsiders, RuledOut},
+        space::AddressSpace,
+        vmas,
+    },
     target::devices::with_device_nodes,
 };
-use numaloc_core::{ClaimSet, Claims, Mapping, Options, Pages, Process, Topology, planner};
+use numaloc_core::{ClaimSet, Claims, Kind, Mapping, Options, Pages, Process, Topology, planner};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
@@ -157,6 +161,45 @@ impl Crew {
         (pieces, is_shared)
     }
 
+    /// What the VMAs of an extent with these `mappings` are of; `None`: nothing that it is worth to look for in all processes, as the
+    /// code of programs.
+    pub(super) fn objects(
+        &self,
+        mappings: &[Mapping],
+        range: &Range<u64>,
+    ) -> Option<BTreeSet<Object>> {
+        let known =
+            |known: &Mapping| Some((known.start + range.start, self.layout(known.process)?));
+        let (start, layout) = mappings.iter().find_map(known)?;
+        let addresses = start..start + (range.end - range.start);
+        let of_extent =
+            layout.iter().filter(|vma| overlap(&(vma.start..vma.end), &addresses).is_some());
+        let mut objects = BTreeSet::new();
+        for vma in of_extent {
+            if !vma.object.is_proved() || vma.kind == Kind::File && !vma.shared {
+                return None;
+            }
+            objects.extend(Some(vma.object).filter(|&object| object != Object::Anonymous));
+        }
+        Some(objects)
+    }
+
+    /// What processes of the survey map shared, as far as their maps were read.
+    pub(super) fn shared_objects(&self) -> BTreeSet<Object> {
+        let layouts = lock(&self.layouts);
+        let vmas = layouts.values().flatten().flat_map(|vmas| vmas.iter());
+        let is_shared = |vma: &&Vma| vma.shared && vma.object.is_proved();
+        let objects = vmas.filter(is_shared).map(|vma| vma.object);
+        objects.filter(|&object| object != Object::Anonymous).collect()
+    }
+
+    /// The processes that are the target's, as far as they live.
+    pub(super) fn living(&self) -> Vec<AddressSpace> {
+        let newcomers = self.newcomers.iter().map(|newcomer| &self.spaces[newcomer.process]);
+        let all = self.spaces[..self.surveyed].iter().chain(newcomers);
+        all.filter(|space| space.is_alive()).cloned().collect()
+    }
+
     fn is_of(&self, newcomer: &Newcomer, claims: &ClaimSet) -> bool {
         claims.numbers().any(|number| number == self.claims.number(newcomer.process))
     }
@@ -232,28 +275,36 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
 
 /// The processes that a target gets after its survey. By default it gets none.
 #[derive(Debug, Default)]
-pub struct Newcomers(Option<(Arc<Growth>, Mutex<Arc<Crew>>)>);
+pub struct Newcomers(Option<Growing>);
+
+#[derive(Debug)]
+struct Growing {
+    growth: Arc<Growth>,
+    crew: Mutex<Arc<Crew>>,
+    outsiders: Mutex<Outsiders>,
+}
 
 impl Newcomers {
     /// Those that `growth` finds, beside the processes of a survey.
     pub(crate) fn new(growth: Arc<Growth>, spaces: &[AddressSpace], claims: &Claims) -> Self {
-        Self(Some((growth, Mutex::new(Arc::new(Crew::new(spaces, claims))))))
+        let crew = Mutex::new(Arc::new(Crew::new(spaces, claims)));
+        Self(Some(Growing { growth, crew, outsiders: Mutex::default() }))
     }
 
     /// What finds them; `None`: the target gets no processes.
     pub fn arrivals(&self) -> Option<Arc<dyn Arrivals>> {
-        self.0.as_ref().map(|(growth, _)| growth.arrivals.clone())
+        self.0.as_ref().map(|growing| growing.growth.arrivals.clone())
     }
 
     /// The processes at the last look; `None`: those of the survey, and the target gets no others.
     pub fn crew(&self) -> Option<Arc<Crew>> {
-        self.0.as_ref().map(|(_, crew)| lock(crew).clone())
+        self.0.as_ref().map(|growing| lock(&growing.crew).clone())
     }
 
     /// The processes now. `seen` is the result of an earlier look: if another thread has looked since, its result is
     /// given; if nobody has come or ended, `seen` itself.
     pub fn look(&self, seen: &Arc<Crew>) -> Arc<Crew> {
-        let Some((growth, crew)) = &self.0 else { return seen.clone() };
+        let Some(Growing { growth, crew, .. }) = &self.0 else { return seen.clone() };
         let mut crew = lock(crew);
         if Arc::ptr_eq(&crew, seen)
             && let Some(grown) = crew.grown(growth)
@@ -261,6 +312,21 @@ impl Newcomers {
             *crew = Arc::new(grown);
         }
         crew.clone()
+    }
+
+    /// Which pages of an extent with these `mappings` no process outside the target can map; nothing is ruled out for a target that
+    /// gets no processes. Looks at all processes of the host if the last look is too old, unless `stop` returns true.
+    pub fn ruled_out(
+        &self,
+        crew: &Crew,
+        mappings: &[Mapping],
+        range: &Range<u64>,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> RuledOut {
+        let Some(Growing { growth, outsiders, .. }) = &self.0 else { return RuledOut::default() };
+        let objects = crew.objects(mappings, range);
+        let rule_out = |objects| lock(outsiders).rule_out(objects, growth, crew, stop);
+        objects.map(rule_out).unwrap_or_default()
     }
 
     /// The processes that the target has got by now, without those that the survey knows.

@@ -3,7 +3,8 @@
 use crate::{
     Error,
     survey::{
-        crew::{Crew, Newcomers},
+        crew::{Crew, Cut, Newcomers},
+        outsiders::RuledOut,
         residency::{self, Looker},
     },
 };
@@ -12,6 +13,9 @@ use numaloc_core::{Extent, Residency};
 /// How often extents are looked at again. A process that is born while the pages are looked at makes them look like
 /// strangers' once more.
 const LOOKS: u32 = 3;
+
+/// With fewer bytes of strangers than this, an extent is not worth a look at all processes.
+const LEAST: u64 = 1 << 20;
 
 /// Counts the mappings of newcomers. Looks again only at extents of which strangers seem to map remote pages and which
 /// newcomers map; a look that finds fewer such pages is the better one.
@@ -22,6 +26,7 @@ pub(super) fn count(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<(), Error> {
     let Some(mut crew) = newcomers.crew() else { return Ok(()) };
+    rule_out(newcomers, &crew, extents, looker, stop)?;
     for _ in 0..LOOKS {
         let doubtful = |extent: &&mut Extent| strangers_bytes(&extent.residency) > 0;
         let doubtful: Vec<&mut Extent> = extents.iter_mut().filter(doubtful).collect();
@@ -37,23 +42,51 @@ pub(super) fn count(
             if stop() {
                 return Err(Error::Stopped);
             }
-            if let Some(residency) = again(&crew, extent, &mut looker())?
-                && strangers_bytes(&residency) < strangers_bytes(&extent.residency)
-            {
-                extent.residency = residency;
+            let cuts = crew.cuts(&extent.mappings, &extent.pages, 0..extent.bytes);
+            // Otherwise no newcomer maps it.
+            if cuts.iter().any(|cut| cut.mappings.len() != extent.mappings.len()) {
+                improve(extent, &crew, &mut looker(), (&cuts, RuledOut::default()))?;
             }
         }
     }
     Ok(())
 }
 
-/// Where the pages of an extent are. `None`: no newcomer maps it.
-fn again(crew: &Crew, extent: &Extent, looker: &mut Looker) -> Result<Option<Residency>, Error> {
-    let cuts = crew.cuts(&extent.mappings, &extent.pages, 0..extent.bytes);
-    if cuts.iter().all(|cut| cut.mappings.len() == extent.mappings.len()) {
-        return Ok(None);
+/// Looks again at extents much of which strangers seem to map, if it turns out that none can.
+fn rule_out(
+    newcomers: &Newcomers,
+    crew: &Crew,
+    extents: &mut [Extent],
+    looker: &dyn Fn() -> Looker,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<(), Error> {
+    for extent in extents.iter_mut().filter(|extent| strangers_bytes(&extent.residency) >= LEAST) {
+        let range = 0..extent.bytes;
+        let ruled_out = newcomers.ruled_out(crew, &extent.mappings, &range, stop);
+        if stop() {
+            return Err(Error::Stopped);
+        }
+        if ruled_out != RuledOut::default() {
+            let cuts = crew.cuts(&extent.mappings, &extent.pages, range);
+            improve(extent, crew, &mut looker(), (&cuts, ruled_out))?;
+        }
     }
-    residency::of_cuts(looker, (&crew.spaces, &crew.claims), extent, &cuts).map(Some)
+    Ok(())
+}
+
+/// Takes what a further look at an extent finds, if it finds fewer pages of strangers.
+fn improve(
+    extent: &mut Extent,
+    crew: &Crew,
+    looker: &mut Looker,
+    (cuts, ruled_out): (&[Cut], RuledOut),
+) -> Result<(), Error> {
+    let spaces = (&*crew.spaces, &crew.claims);
+    let residency = residency::of_cuts(looker, spaces, extent, (cuts, ruled_out))?;
+    if strangers_bytes(&residency) < strangers_bytes(&extent.residency) {
+        extent.residency = residency;
+    }
+    Ok(())
 }
 
 fn strangers_bytes(residency: &Residency) -> u64 {

@@ -4,6 +4,8 @@
 //! kernel then counts one mapping of each page, however many processes map it. So counts do not tell whether others map a page.
 //! What tells it is who maps the object, which is looked up in the maps of all processes. A process that maps the object later is
 //! not noticed before the next survey, unless it is the target's.
+//!
+//! In the same way it is found out who maps the memory of a target that gets and loses processes ([`super::outsiders`]).
 
 use crate::{
     Arrivals, Error, Roots,
@@ -13,11 +15,12 @@ use crate::{
         read::{self, is_gone, numbered},
     },
     survey::{space::AddressSpace, used_files::silent},
+    target::thread::{self, Layout},
 };
 use numaloc_core::{HUGE, Mappers, Process};
 use numaloc_sys::kcmp_vm;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     ops::Range,
     path::Path,
 };
@@ -46,10 +49,29 @@ struct TargetMappings {
 }
 
 /// A mapping outside the target.
-struct OtherMapping {
+pub(super) struct OtherMapping {
     pid: i32,
-    object: Object,
+    pub(super) object: Object,
     bytes: Range<u64>,
+}
+
+/// What is found of the processes outside the target.
+#[derive(Default)]
+pub(super) struct Others {
+    pub(super) mappings: Vec<OtherMapping>,
+    /// The pids of those that were forked, without an exec since, from where processes of the target were: copies of private memory
+    /// may be common to both.
+    pub(super) kin: BTreeSet<i32>,
+}
+
+/// What is asked about the processes outside the target.
+#[derive(Default)]
+pub(super) struct Asked {
+    pub(super) objects: BTreeSet<Object>,
+    /// The layouts of the target's processes, to find their kin by; none: kin are not asked for.
+    pub(super) layouts: HashSet<Layout>,
+    /// The device of memory that is on no mount, so that no file system is stacked upon it.
+    pub(super) internal: Option<(u32, u32)>,
 }
 
 /// Whether processes may share page tables of a mapping (mm/hugetlb.c, `want_pmd_share`).
@@ -89,14 +111,16 @@ impl MapperSearch<'_> {
         };
         let doubtful = objects.iter().filter(|(_, shown)| is_doubtful(shown));
         let doubtful: BTreeSet<Object> = doubtful.map(|(&object, _)| object).collect();
-        let others = if doubtful.is_empty() { None } else { self.others(&doubtful)? };
+        let asked = Asked { objects: doubtful, ..Asked::default() };
+        let others = if asked.objects.is_empty() { None } else { self.others(&asked)? };
+        let doubtful = asked.objects;
         for vma in vmas.iter_mut().flatten().filter(|vma| objects.contains_key(&vma.object)) {
             let shows_it = |other: &OtherMapping| {
                 let (theirs, ours) = (&other.bytes, bytes(vma));
                 other.object == vma.object && theirs.start < ours.end && ours.start < theirs.end
             };
             let is_targets = doubtful.contains(&vma.object)
-                && others.as_ref().is_some_and(|others| !others.iter().any(shows_it));
+                && others.as_ref().is_some_and(|others| !others.mappings.iter().any(shows_it));
             vma.mappers = if is_targets { Mappers::Target } else { Mappers::Strangers };
         }
         Ok(())
@@ -110,12 +134,15 @@ impl MapperSearch<'_> {
         &self,
         objects: &BTreeSet<Object>,
     ) -> Result<Option<BTreeSet<Object>>, Error> {
-        let others = self.others(objects)?;
-        Ok(others.map(|others| others.iter().map(|other| other.object).collect()))
+        let others = self.others(&Asked { objects: objects.clone(), ..Asked::default() })?;
+        Ok(others.map(|others| others.mappings.iter().map(|other| other.object).collect()))
     }
 
-    /// The mappings of these objects outside the target. `None` if not all can be known.
-    fn others(&self, objects: &BTreeSet<Object>) -> Result<Option<Vec<OtherMapping>>, Error> {
+    /// Who outside the target maps these objects, or is kin. `None` if not all can be known.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`].
+    pub(super) fn others(&self, asked: &Asked) -> Result<Option<Others>, Error> {
         let pids: BTreeSet<i32> = self.spaces.iter().flat_map(|space| space.pids()).collect();
         let mut processes = numbered::<i32>(&self.roots.proc);
         if !self.sees_all() || !processes.contains_key(&1) {
@@ -123,7 +150,7 @@ impl MapperSearch<'_> {
         }
         processes.retain(|pid, _| !pids.contains(pid));
         let processes: Vec<_> = processes.into_iter().collect();
-        let mut others = Vec::new();
+        let mut others = Others::default();
         // A process that is forked meanwhile, and not seen, has a parent that maps the same.
         for some in processes.chunks(AT_ONCE) {
             if (self.stop)() {
@@ -133,11 +160,13 @@ impl MapperSearch<'_> {
                 return Ok(None);
             }
             for (pid, directory) in some {
-                let Ok(shown) = shown(*pid, directory, objects) else { return Ok(None) };
-                others.extend(shown);
+                let Ok(shown) = shown(*pid, directory, asked) else { return Ok(None) };
+                let Some(is_kin) = self.is_kin(*pid, asked) else { return Ok(None) };
+                others.mappings.extend(shown);
+                others.kin.extend(is_kin.then_some(*pid));
             }
         }
-        Ok(Some(self.strangers(others, objects)))
+        Ok(Some(self.strangers(others, asked)))
     }
 
     /// Whether /proc has all processes of the host.
@@ -146,13 +175,24 @@ impl MapperSearch<'_> {
         namespace.is_ok_and(|namespace| namespace == FIRST_PIDS)
     }
 
+    /// Whether a process was forked from where one of the target was. `None` if that is hidden.
+    fn is_kin(&self, pid: i32, asked: &Asked) -> Option<bool> {
+        if asked.layouts.is_empty() {
+            return Some(false);
+        }
+        match thread::layout(self.roots, pid) {
+            Some(layout) if layout.is_hidden() => None,
+            layout => Some(layout.is_some_and(|layout| asked.layouts.contains(&layout))),
+        }
+    }
+
     /// Those of processes that still exist, do not share their memory with the target, and have not come to it.
-    fn strangers(
-        &self,
-        mut others: Vec<OtherMapping>,
-        objects: &BTreeSet<Object>,
-    ) -> Vec<OtherMapping> {
-        let pids: BTreeSet<i32> = others.iter().map(|other| other.pid).collect();
+    fn strangers(&self, mut others: Others, asked: &Asked) -> Others {
+        let mapping = others.mappings.iter().map(|other| other.pid);
+        let pids: BTreeSet<i32> = mapping.chain(others.kin.iter().copied()).collect();
+        if pids.is_empty() {
+            return others;
+        }
         let is_same = |pid: i32| {
             let mut spaces = self.spaces.iter();
             spaces.any(|space| kcmp_vm(space.tid(), pid).is_ok_and(|order| order.is_eq()))
@@ -168,11 +208,14 @@ impl MapperSearch<'_> {
         };
         let is_gone = |pid: i32| {
             let directory = self.roots.proc.join(pid.to_string());
-            shown(pid, &directory, objects).is_ok_and(|shown| shown.is_empty())
+            let maps_none = || shown(pid, &directory, asked).is_ok_and(|shown| shown.is_empty());
+            thread::is_exiting(self.roots, pid)
+                || self.is_kin(pid, asked) == Some(false) && maps_none()
         };
         let strangers = |pid: &i32| !is_same(*pid) && !has_arrived(*pid) && !is_gone(*pid);
         let strangers: BTreeSet<i32> = pids.iter().copied().filter(strangers).collect();
-        others.retain(|other| strangers.contains(&other.pid));
+        others.mappings.retain(|other| strangers.contains(&other.pid));
+        others.kin.retain(|pid| strangers.contains(pid));
         others
     }
 }
@@ -181,8 +224,11 @@ impl MapperSearch<'_> {
 fn shown(
     pid: i32,
     directory: &Path,
-    objects: &BTreeSet<Object>,
+    Asked { objects, internal, .. }: &Asked,
 ) -> Result<Vec<OtherMapping>, Error> {
+    if objects.is_empty() {
+        return Ok(Vec::new());
+    }
     let text = match read::text(&directory.join("maps")) {
         Err(Error::Read { source, .. }) if is_gone(&source) => return Ok(Vec::new()),
         text => text?,
@@ -196,9 +242,30 @@ fn shown(
         };
         vmas.iter_mut().for_each(|vma| vma.object = vma.object.within(namespace));
     }
-    vmas.retain(|vma| objects.contains(&vma.object));
-    let other = |vma: Vma| OtherMapping { pid, object: vma.object, bytes: bytes(&vma) };
-    Ok(vmas.into_iter().map(other).collect())
+    let same = |vma: Vma| {
+        let asked = objects.iter().filter(move |&&object| may_be(vma.object, object, *internal));
+        let bytes = bytes(&vma);
+        asked.map(move |&object| OtherMapping { pid, object, bytes: bytes.clone() })
+    };
+    Ok(vmas.into_iter().flat_map(same).collect())
+}
+
+/// Whether a mapping of `shown` may show pages of `object`: it is the same, or a file of an overlay or another file system without a
+/// block device, which may pass on the inode number of a file below it.
+fn may_be(shown: Object, object: Object, internal: Option<(u32, u32)>) -> bool {
+    match (shown, object) {
+        _ if shown == object => true,
+        (Object::File { device: (0, _), inode }, Object::File { device: below, inode: file })
+            if internal.is_some() =>
+        {
+            let is_stacked = |device: (u32, u32)| internal != Some(device);
+            let Object::File { device, .. } = shown else { return false };
+            is_stacked(device)
+                && is_stacked(below)
+                && Object::low_bits(inode) == Object::low_bits(file)
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::{
         crew::Cut,
         extents::Part,
         folios::{FolioPart, Folios},
+        outsiders::RuledOut,
         scan::{Ownership, PageRun, Scanned, Scanner},
         space::AddressSpace,
     },
@@ -132,7 +133,7 @@ pub(crate) fn of_cuts(
     Looker { scanner, folios, include_shared }: &mut Looker,
     (spaces, claims): (&[AddressSpace], &Claims),
     extent: &Extent,
-    cuts: &[Cut],
+    (cuts, ruled_out): (&[Cut], RuledOut),
 ) -> Result<Residency, Error> {
     let &Extent { ref mappings, ref pages, mappers, hugetlb_bytes, rule, .. } = extent;
     let claim = claims.on(mappings, pages, rule);
@@ -141,9 +142,11 @@ pub(crate) fn of_cuts(
     let mut found = ByStripe::new();
     folios.refresh();
     for Cut { range, mappings: all, is_shared } in cuts {
-        let scanned = Scanned { spaces, claims, mappings: all, pages, mappers, hugetlb_bytes };
+        let mappings = all;
+        let scanned =
+            Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes, ruled_out };
         scanner.scan(&scanned, range.clone(), &mut |run: PageRun<'_>| {
-            let is_copy = !is_shared && run.mapping >= mappings.len();
+            let is_copy = !is_shared && run.mapping >= extent.mappings.len();
             let address = all[run.mapping].start + run.offset;
             match pages {
                 _ if is_copy => {}
@@ -186,7 +189,9 @@ impl ExtentPages {
     ) -> Result<(), Error> {
         let &Part { ref extent, offset, origin, .. } = part;
         let &Extent { ref mappings, ref pages, mappers, hugetlb_bytes, rule, .. } = extent;
-        let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes };
+        let ruled_out = RuledOut::default();
+        let scanned =
+            Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes, ruled_out };
         let place = Place { extent, origin, include_shared: *include_shared };
         let claim = claims.on(mappings, pages, rule);
         let mut joined: Option<(ClaimSet, Claim)> = None;

@@ -25,6 +25,7 @@ use crate::{
     },
     survey::{
         merged::Merged,
+        outsiders::RuledOut,
         page_access::{PageAccess, Source},
         remapped::CountedAt,
         space::AddressSpace,
@@ -82,6 +83,8 @@ pub struct Scanned<'a> {
     pub mappers: Mappers,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     pub hugetlb_bytes: Option<u64>,
+    /// Which pages no stranger can map, whatever is counted.
+    pub ruled_out: RuledOut,
 }
 
 impl Scanner {
@@ -130,8 +133,8 @@ impl Scanner {
             ([only], Pages::All | Pages::Own) => {
                 let (space, start) = (&scanned.spaces[only.process], only.start);
                 let lookup = *scanned.pages == Pages::All;
-                let &Scanned { mappers, hugetlb_bytes, .. } = scanned;
-                let view = MappedView { space, start, lookup, mappers, hugetlb_bytes };
+                let &Scanned { mappers, hugetlb_bytes, ruled_out, .. } = scanned;
+                let view = MappedView { space, start, lookup, mappers, hugetlb_bytes, ruled_out };
                 self.scan_one(view, range, &mut buffer, visit)
             }
             _ => self.scan_family(scanned, range, &mut buffer, visit),
@@ -155,7 +158,9 @@ impl Scanner {
         self.zeros.refresh();
         let (mut buffer, first) = (std::mem::take(&mut self.buffer), places.len());
         let (mappers, hugetlb_bytes) = (Mappers::Counted, None);
-        let view = MappedView { space, start: address, lookup: false, mappers, hugetlb_bytes };
+        let ruled_out = RuledOut::default();
+        let view =
+            MappedView { space, start: address, lookup: false, mappers, hugetlb_bytes, ruled_out };
         let entries = view.read(0, pages, &mut buffer);
         let entries = entries.and_then(|entries| {
             self.query(space, address, entries)?;
@@ -212,9 +217,10 @@ impl Scanner {
         match self.is_exclusive(view, entry) {
             true => Some(Ownership::Exclusive),
             false if !view.lookup => Some(Ownership::Several),
-            false => {
-                uncounted(view.mappers).or_else(|| self.ownership(entry, 1, view.mapped(offset)))
-            }
+            false => uncounted(view.mappers).or_else(|| {
+                let counted = self.ownership(entry, 1, view.mapped(offset));
+                self.without_strangers(counted, entry, view.ruled_out)
+            }),
         }
     }
 
@@ -262,6 +268,22 @@ impl Scanner {
             // What is not known counts as mapped by strangers, too.
             None => Some(Ownership::Stranger),
         }
+    }
+
+    /// The ownership of a page once it is known which pages no stranger can map.
+    fn without_strangers(
+        &mut self,
+        counted: Option<Ownership>,
+        entry: Entry,
+        ruled_out: RuledOut,
+    ) -> Option<Ownership> {
+        let is_theirs = counted == Some(Ownership::Stranger)
+            && if entry.is_file() { ruled_out.file } else { ruled_out.anonymous };
+        // A page that KSM has merged may be anybody's.
+        let is_merged = is_theirs
+            && !entry.is_file()
+            && self.merged.as_mut().is_some_and(|merged| merged.contain(entry));
+        if is_theirs && !is_merged { Some(Ownership::Family) } else { counted }
     }
 
     /// The node of the page at `index` of what was read, and asked for by [`Self::query`] if no table has it.
@@ -342,6 +364,8 @@ struct MappedView<'a> {
     mappers: Mappers,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     hugetlb_bytes: Option<u64>,
+    /// Which pages no stranger can map.
+    ruled_out: RuledOut,
 }
 
 impl MappedView<'_> {

@@ -173,6 +173,11 @@ impl AddressSpace {
         self.process.identity.pid
     }
 
+    /// Where the parts of its program lie: what is forked from it has the same.
+    pub(crate) fn layout(&self) -> thread::Layout {
+        self.layout
+    }
+
     /// The pids of all processes that had this memory at the survey.
     pub(crate) fn pids(&self) -> impl Iterator<Item = i32> {
         self.holders.iter().map(|holder| holder.identity.pid)

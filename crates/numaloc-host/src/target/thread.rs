@@ -10,6 +10,13 @@ use std::{fs, path::Path};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Layout([u64; 6]);
 
+impl Layout {
+    /// Whether the kernel hides it from this process: it shows 1 and zeros then (fs/proc/array.c, `do_task_stat`, `permitted`).
+    pub(crate) fn is_hidden(self) -> bool {
+        self.0[0] == 1 && self.0[2] == 0
+    }
+}
+
 /// Startcode, endcode, startstack, start_data, end_data and start_brk, by the numbers of their fields in the file.
 const LAYOUT: [usize; 6] = [26, 27, 28, 45, 46, 47];
 
@@ -51,6 +58,28 @@ pub(crate) fn with_memory(
     let tids = tids.ok()?.flatten();
     let mut tids = tids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     tids.find_map(|tid| fits(stat(tid)?, tid))
+}
+
+/// The layout of a process's memory, through any of its threads; `None`: it has none, as threads of the kernel, or it has ended.
+pub(crate) fn layout(roots: &Roots, pid: i32) -> Option<Layout> {
+    let start_time = start_time(roots, pid)?;
+    Some(with_memory(roots, Identity { pid, start_time }, None)?.layout)
+}
+
+/// Whether a process has ended or is ending, all of it (PF_EXITING, kernel/exit.c, `do_exit`): it releases its memory next, or has done so.
+pub(crate) fn is_exiting(roots: &Roots, pid: i32) -> bool {
+    const PF_EXITING: u64 = 4;
+    let path = roots.proc.join(pid.to_string()).join("stat");
+    let Ok(text) = read::text(&path) else { return !path.exists() };
+    // The fields flags and num_threads.
+    let field = |number: usize| {
+        let (_, rest) = text.rsplit_once(')')?;
+        rest.split_ascii_whitespace().nth(number - 3)?.parse::<u64>().ok()
+    };
+    let is_first_exiting = field(9).is_some_and(|flags| flags & PF_EXITING != 0);
+    // Other threads may live on, and have the memory.
+    is_first_exiting
+        && (field(20).is_some_and(|threads| threads <= 1) || layout(roots, pid).is_none())
 }
 
 /// Whether the layout of this thread's program was chosen at random, so that no other has the same. It was not if the

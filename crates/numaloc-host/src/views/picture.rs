@@ -150,6 +150,7 @@ impl<'a> Viewer<'a> {
                 pages: &Pages::All,
                 mappers: Mappers::Counted,
                 hugetlb_bytes: None,
+                ruled_out: Default::default(),
             };
             let bytes = range.end - range.start;
             // Page maps are read by multiples of 2 MiB. From such an address on, no read ends within a huge page.

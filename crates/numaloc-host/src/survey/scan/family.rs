@@ -8,7 +8,10 @@
 //! many as there are mappings. So what is the target's alone counts as strangers' if one of the processes that showed it has ended by then.
 
 use super::{Halt, MappedView, Ownership, PageRun, Precision, Scanned, Scanner, table, uncounted};
-use crate::files::{kpage::FrameFile, pagemap::Entries};
+use crate::{
+    files::{kpage::FrameFile, pagemap::Entries},
+    survey::outsiders::RuledOut,
+};
 use numaloc_core::{HUGE, PAGE, Pages};
 use std::ops::Range;
 
@@ -108,9 +111,9 @@ impl Scanner {
                     break;
                 }
                 let space = &scanned.spaces[mapping.process];
-                let &Scanned { mappers, hugetlb_bytes, .. } = scanned;
-                let start = mapping.start;
-                let view = MappedView { space, start, lookup: false, mappers, hugetlb_bytes };
+                let &Scanned { mappers, hugetlb_bytes, ruled_out, .. } = scanned;
+                let (start, lookup) = (mapping.start, false);
+                let view = MappedView { space, start, lookup, mappers, hugetlb_bytes, ruled_out };
                 let claim = scanned.claims.number(mapping.process);
                 let mut is_joined = false;
                 let result =
@@ -173,6 +176,11 @@ impl Scanner {
         if ownerships.iter().any(is_family) && shown_by.iter().any(MappedView::has_ended) {
             let families = ownerships.iter_mut().filter(|found| is_family(found));
             families.for_each(|found| *found = Some(Ownership::Stranger));
+        }
+        if scanned.ruled_out != RuledOut::default() {
+            for (found, frame) in ownerships.iter_mut().zip(joined.frames()) {
+                *found = self.without_strangers(*found, frame.entry, scanned.ruled_out);
+            }
         }
         ownerships
     }
@@ -238,7 +246,15 @@ mod tests {
         let mappers = Mappers::Counted;
         let (spaces, claims, hugetlb_bytes) = (&[], &claims, None);
         let mappings = &mappings;
-        let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes };
+        let scanned = Scanned {
+            spaces,
+            claims,
+            mappings,
+            pages,
+            mappers,
+            hugetlb_bytes,
+            ruled_out: RuledOut::default(),
+        };
         let mut parts = PartSchedule::new(&scanned, precision, 0..bytes);
         let mut all = Vec::new();
         while let Some((range, part_scan)) = parts.next() {
@@ -274,7 +290,15 @@ mod tests {
         let (mappers, pages) = (Mappers::Counted, &pages);
         let (spaces, claims, hugetlb_bytes) = (&[], &claims, None);
         let mappings = &mappings;
-        let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes };
+        let scanned = Scanned {
+            spaces,
+            claims,
+            mappings,
+            pages,
+            mappers,
+            hugetlb_bytes,
+            ruled_out: RuledOut::default(),
+        };
         let mut parts = PartSchedule::new(&scanned, Precision::Exact, 0..16 << 40);
         let mut count = 0;
         while parts.next().is_some() {

@@ -39,7 +39,15 @@ fn scan(fake: &Fake, spaces: &[AddressSpace]) -> Result<u64, Error> {
     let claims: Claims = spaces.iter().map(|_| claim.clone()).collect();
     let (pages, mappers, hugetlb_bytes) = (&Pages::All, Mappers::Counted, None);
     let (claims, mappings) = (&claims, &mappings);
-    let scanned = Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes };
+    let scanned = Scanned {
+        spaces,
+        claims,
+        mappings,
+        pages,
+        mappers,
+        hugetlb_bytes,
+        ruled_out: RuledOut::default(),
+    };
     let mut bytes = 0;
     scanner(fake).scan(&scanned, 0..64 * PAGE, &mut |run| bytes += run.bytes)?;
     Ok(bytes)
@@ -100,7 +108,15 @@ fn what_a_stranger_maps_stays_his_if_one_of_the_target_ends() {
     let mappings = [0, 1, 2].map(|process| Mapping { process, start: 0 });
     let (pages, mappers, hugetlb_bytes) = (&Pages::All, Mappers::Counted, None);
     let (claims, mappings) = (&claims, &mappings);
-    let scanned = Scanned { spaces: &spaces, claims, mappings, pages, mappers, hugetlb_bytes };
+    let scanned = Scanned {
+        spaces: &spaces,
+        claims,
+        mappings,
+        pages,
+        mappers,
+        hugetlb_bytes,
+        ruled_out: RuledOut::default(),
+    };
     let owners = |ends: bool| {
         for pid in [100, 200] {
             fs::write(path(pid), &shared).expect("a file");
@@ -163,8 +179,15 @@ fn pages_in_blocks_that_nodes_share_are_asked_for() {
     let (spaces, claims) = ([space], [Claim::default()].into_iter().collect());
     let mappings = &[Mapping { process: 0, start }];
     let (pages, mappers, hugetlb_bytes) = (&Pages::All, Mappers::Counted, None);
-    let scanned =
-        Scanned { spaces: &spaces, claims: &claims, mappings, pages, mappers, hugetlb_bytes };
+    let scanned = Scanned {
+        spaces: &spaces,
+        claims: &claims,
+        mappings,
+        pages,
+        mappers,
+        hugetlb_bytes,
+        ruled_out: RuledOut::default(),
+    };
     let mut scanner = Scanner::new(&roots, &page_access, Precision::Exact);
     let (mut placed, bytes) = (0, 4 * HUGE);
     let mut visit = |run: PageRun<'_>| placed += if run.node.is_some() { run.bytes } else { 0 };
@@ -178,7 +201,8 @@ fn small_hugetlb_pages_are_not_taken_for_pages_of_2_mib() {
     let space = &space(&fake, 100, Content::Pages(1));
     let (start, lookup, mappers) = (0, false, Mappers::Counted);
     let is_whole = |hugetlb_bytes| {
-        MappedView { space, start, lookup, mappers, hugetlb_bytes }.has_whole_huge()
+        let ruled_out = RuledOut::default();
+        MappedView { space, start, lookup, mappers, hugetlb_bytes, ruled_out }.has_whole_huge()
     };
     assert!(is_whole(None) && is_whole(Some(HUGE)) && is_whole(Some(1 << 30)));
     assert!(!is_whole(Some(64 << 10)));

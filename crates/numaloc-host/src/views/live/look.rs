@@ -108,6 +108,7 @@ impl PageLook {
                 pages: &Pages::Own,
                 mappers: Mappers::Counted,
                 hugetlb_bytes: vma.hugetlb_bytes,
+                ruled_out: Default::default(),
             };
             let (mut nodes, mut unplaced_bytes) = (BTreeMap::new(), 0);
             let mut visit = |run: PageRun<'_>| match run.node {
