@@ -44,6 +44,41 @@ fn far_memory_comes_to_the_own_socket() {
     scene.finish();
 }
 
+/// Memory of node 2 is at distance 32 from node 0, that of node 1 at 11.
+#[test]
+fn near_memory_is_an_amount_of_its_own() {
+    let scene = Scene::of(Layout::remote(&["anon:16M"]).memory_on(1));
+    let pid = scene.app.pid().to_string();
+    let output = numalocctl(&["locality", "--pid", &pid, "-o", "json"]);
+    assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let share = &answer["locality"]["total"]["movable"];
+    let bytes = |name: &str| share[name].as_u64().unwrap_or(0);
+    assert!(
+        bytes("near_bytes") >= 16 * MIB && bytes("near_bytes") <= bytes("remote_bytes"),
+        "{answer:#}"
+    );
+    let text = numalocctl(&["locality", "--pid", &pid]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("NEAR %"), "{text:?}");
+    scene.finish();
+}
+
+/// Node 0 is full of memory that cannot be dropped.
+#[test]
+fn what_finds_no_room_at_home_goes_to_the_neighbour() {
+    let _full = crate::exchange::fill_home();
+    let scene = Scene::of(Layout::remote(&["anon:32M"]).memory_on(2));
+    let outcome = scene.migrate(&Options::default());
+    let nodes = scene.nodes("anon");
+    assert!(
+        on(&nodes, 1) + on(&nodes, 0) == 32 * MIB && on(&nodes, 1) > 0,
+        "{nodes:?}: {outcome:?}"
+    );
+    let account = outcome.account();
+    assert!(account.nearer_bytes() >= on(&nodes, 1) - SLACK, "{account:?}");
+    scene.finish();
+}
+
 #[test]
 fn the_kernel_and_hwloc_say_the_same_of_these_nodes() {
     crate::topology::assert_hwloc_agrees();

@@ -125,6 +125,7 @@ pub fn partner() -> Partner {
     let mut account = Account::default();
     account.found(69 * MIB);
     account.moved(48 * MIB);
+    account.nearer(4 * MIB);
     account.moved_back(2 * MIB);
     account.vanished(3 * MIB);
     account.left(Reason::NotNeeded, 15 * MIB);
@@ -179,7 +180,7 @@ pub fn outcome() -> Outcome {
 pub fn plan() -> PlanSummary {
     let share = |local_bytes, remote_bytes| {
         let local_percent = 100.0 * local_bytes as f64 / (local_bytes + remote_bytes) as f64;
-        Some(v1::Share { local_bytes, remote_bytes, local_percent })
+        Some(v1::Share { local_bytes, remote_bytes, local_percent, near_bytes: 5 })
     };
     let memory = |local_bytes| v1::ResidentMemory {
         nodes: vec![v1::NodeBytes { node_id: 8, bytes: local_bytes }],
@@ -209,7 +210,11 @@ pub fn plan() -> PlanSummary {
     PlanSummary::from(v1::Plan {
         processes: vec![process],
         shared: Some(memory(15)),
-        routes: vec![v1::Route { from_node_id: 8, to_node_ids: vec![2, 16] }],
+        routes: vec![v1::Route {
+            from_node_id: 8,
+            to_node_ids: vec![2, 16],
+            nearer_node_ids: vec![4],
+        }],
         moves: vec![moves],
         skipped: vec![v1::SkipSummary { kind, reason, extents: 1, remote_bytes: 6 }],
         left: vec![v1::LeftBytes { reason, bytes: 16 }],
@@ -217,6 +222,7 @@ pub fn plan() -> PlanSummary {
         expected_duration: Some(prost_types::Duration { seconds: 2, nanos: 5 }),
         expected_flows: vec![v1::Flow { from_node_id: 8, to_node_id: 2, bytes: 18 }],
         no_room_bytes: 19,
+        nearer_bytes: 41,
         limit_bytes: Some(20),
         unplaced_bytes: 21,
         unmapped: vec![v1::NodeBytes { node_id: 2, bytes: 39 }],

@@ -7,7 +7,7 @@ pub use allowed::allowed;
 
 use crate::{
     ask::{
-        home_rule::{HomeRule, IDLE_PERCENT, NEAR_DISTANCE},
+        home_rule::{HomeRule, IDLE_PERCENT},
         options::Options,
         placement::Placement,
     },
@@ -41,7 +41,10 @@ pub fn placed(
         HomeRule::Cpus => topology.local_nodes(&process.cpus),
         HomeRule::Busy => busy(topology, process),
         HomeRule::Devices => by_devices(topology, process),
-        HomeRule::Near => topology.near_nodes(&process.cpus, NEAR_DISTANCE),
+        HomeRule::Near => {
+            let local = topology.local_nodes(&process.cpus);
+            local.or(&topology.near(&local, options.near))
+        }
     };
     if placement.is_wide() { nodes.and(&process.mems_allowed) } else { nodes }
 }
@@ -53,11 +56,15 @@ pub fn in_tiers(
     process: &Process,
     options: &Options,
 ) -> BTreeMap<NodeId, NodeSet> {
-    let is_plain = options.to.is_none() && options.from.is_none() && options.maps.is_empty();
-    match is_plain && options.placement == Placement::Home {
+    match options.from.is_none() && goes_home(options) {
         true => topology.moves_in_tiers(&process.cpus),
         false => BTreeMap::new(),
     }
+}
+
+/// Whether all memory is to go where its processes are, and neither where the request says nor in parts to several nodes.
+pub fn goes_home(options: &Options) -> bool {
+    options.to.is_none() && options.maps.is_empty() && options.placement == Placement::Home
 }
 
 /// The nodes of the devices, as far as they have memory.

@@ -99,7 +99,7 @@ pub use ask::{
     compact::{self, Compact},
     glob::{Glob, covers_cgroup},
     heat::{self, Heat, HeatSource, Sightings},
-    home_rule::{self, HomeRule},
+    home_rule::{self, HomeRule, NEAR, NEAR_BOUNDS},
     map_rule::{
         self, BadMapRule, MapRule,
         pattern::{BadPattern, Pattern},

@@ -32,7 +32,7 @@ use crate::{
         benefit::{Benefit, Waits},
         route::Routes,
     },
-    result::account::Reason,
+    result::{account::Reason, outcome::Flows},
 };
 use std::{
     cmp::Reverse,
@@ -247,6 +247,12 @@ pub struct Plan {
     pub locality: Locality,
     /// Bytes that will move if nothing intervenes.
     pub expected_bytes: u64,
+    /// The part of them that finds no room at home, and goes to nodes that are nearer to it than where it is.
+    pub nearer_bytes: u64,
+    /// The part of them that leaves nodes near to home.
+    pub near_left_bytes: u64,
+    /// The part of them that goes to nodes near to home.
+    pub near_came_bytes: u64,
     /// Bytes by (source, target) that will move if nothing intervenes.
     pub expected_flows: BTreeMap<(NodeId, NodeId), u64>,
     /// Bytes to move that are in transparent huge pages, as far as they were looked at.
@@ -373,16 +379,38 @@ impl Plan {
 
     /// Locality of the movable memory once the plan has been carried out in full.
     pub fn expected_share(&self) -> Share {
-        let Share { local_bytes, remote_bytes } = self.locality.movable;
+        self.after(self.locality.movable)
+    }
+
+    /// Locality of all memory once the plan has been carried out in full.
+    pub fn expected_overall(&self) -> Share {
+        self.after(self.locality.overall)
+    }
+
+    fn after(&self, before: Share) -> Share {
+        let homecoming = self.expected_bytes - self.nearer_bytes;
+        let near_bytes = before.near_bytes + self.near_came_bytes;
         Share {
-            local_bytes: local_bytes + self.expected_bytes,
-            remote_bytes: remote_bytes.saturating_sub(self.expected_bytes),
+            local_bytes: before.local_bytes + homecoming,
+            remote_bytes: before.remote_bytes.saturating_sub(homecoming),
+            near_bytes: near_bytes.saturating_sub(self.near_left_bytes),
         }
+    }
+
+    /// Of what has moved of a process, the part that went to a node nearer than its own, because home had no room.
+    pub fn nearer_of(&self, process: usize, flows: &Flows) -> u64 {
+        let home = &self.processes[process].home;
+        let is_beyond = |from: NodeId, to: NodeId| {
+            self.routes.iter().any(|routes| routes.nearer(from).contains(&to))
+        };
+        let beyond =
+            flows.iter().filter(|((from, to), _)| !home.contains(*to) && is_beyond(*from, *to));
+        beyond.map(|(_, bytes)| bytes).sum()
     }
 
     /// What the move would bring; `None` if nothing is expected to move.
     pub fn benefit(&self) -> Option<Benefit> {
-        let Share { local_bytes, remote_bytes } = self.locality.overall;
+        let Share { local_bytes, remote_bytes, .. } = self.locality.overall;
         self.waits?.benefit(self.expected_bytes, local_bytes + remote_bytes)
     }
 

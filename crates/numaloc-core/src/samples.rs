@@ -33,6 +33,7 @@ pub fn options() -> Options {
             workers: Some(4),
         },
         order: Order::Damon,
+        near: 20,
         make_room: MakeRoom::None,
         compact: Compact::Never,
         reserve_bytes: Some(1 << 30),
@@ -44,6 +45,7 @@ pub fn account() -> Account {
     let mut account = Account::default();
     account.found(600 * MIB);
     account.moved(560 * MIB);
+    account.nearer(32 * MIB);
     account.moved_back(MIB);
     account.vanished(3 * MIB);
     account.left(Reason::Shared, 2 * MIB);
@@ -57,6 +59,7 @@ pub fn locality(local_mib: u64, remote_mib: u64) -> Locality {
     let share = |more: u64| Share {
         local_bytes: (local_mib + more) * MIB,
         remote_bytes: (remote_mib + more) * MIB,
+        near_bytes: remote_mib * MIB / 2,
     };
     Locality { movable: share(0), overall: share(64) }
 }

@@ -13,6 +13,8 @@ pub enum Column {
     Home,
     Memory,
     Remote,
+    /// The part of the remote memory that is near.
+    Near,
     Local,
     /// Share of local memory in percent.
     Share,
@@ -32,12 +34,13 @@ pub enum Column {
 
 impl Column {
     /// All, in the order in which they are shown.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Pid,
         Self::Name,
         Self::Home,
         Self::Memory,
         Self::Remote,
+        Self::Near,
         Self::Local,
         Self::Share,
         Self::Age,
@@ -56,6 +59,7 @@ impl Column {
             Self::Home => "HOME",
             Self::Memory => "MEM",
             Self::Remote => "REMOTE",
+            Self::Near => "NEAR",
             Self::Local => "LOCAL",
             Self::Share => "LOCAL%",
             Self::Age => "AGE",
@@ -79,6 +83,7 @@ impl Column {
             Self::Pid
             | Self::Name
             | Self::Memory
+            | Self::Near
             | Self::Age
             | Self::Balanced
             | Self::Cpu
@@ -94,6 +99,7 @@ impl Column {
             Self::Home => "the nodes of its CPUs",
             Self::Memory => "resident memory",
             Self::Remote => "memory not on a home node",
+            Self::Near => "of this, near to home",
             Self::Local => "memory on home nodes",
             Self::Share => "local memory, in percent",
             Self::Age => "time since that was read",

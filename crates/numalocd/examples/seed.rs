@@ -198,7 +198,7 @@ fn outcome() -> Outcome {
     });
     let locality = |local, remote| {
         let (local_bytes, remote_bytes) = (PROCESSES * local * MIB, PROCESSES * remote * MIB);
-        let share = Share { local_bytes, remote_bytes };
+        let share = Share { local_bytes, remote_bytes, ..Share::default() };
         Locality { movable: share, overall: share }
     };
     let calls = 100 * PROCESSES;

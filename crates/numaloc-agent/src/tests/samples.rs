@@ -49,7 +49,8 @@ pub fn end(
     has_moved: bool,
     (local, remote): (u64, u64),
 ) -> v1::Event {
-    let share = Share { local_bytes: local * 4096, remote_bytes: remote * 4096 };
+    let share =
+        Share { local_bytes: local * 4096, remote_bytes: remote * 4096, ..Share::default() };
     let locality = Locality { movable: share, overall: share };
     let mut member = samples::member();
     member.failed.clear();
@@ -79,7 +80,7 @@ pub fn end(
 
 /// The job of a run of a schedule that has moved all memory, and ended at this time.
 pub fn job(schedule: &v1::Schedule, number: u64, seconds: u64) -> v1::Job {
-    let share = Share { local_bytes: 100 * 4096, remote_bytes: 0 };
+    let share = Share { local_bytes: 100 * 4096, remote_bytes: 0, ..Share::default() };
     let mut member = samples::member();
     member.failed.clear();
     member.after = Some(Locality { movable: share, overall: share });

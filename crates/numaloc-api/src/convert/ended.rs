@@ -132,6 +132,7 @@ fn others(total: &Account, processes: &[ProcessOutcome]) -> Option<Account> {
     let mut others = Account::default();
     others.found(beyond(&Account::found_bytes)?);
     others.moved(beyond(&Account::moved_bytes)?);
+    others.nearer(beyond(&Account::nearer_bytes)?);
     others.moved_back(beyond(&Account::moved_back_bytes)?);
     others.vanished(beyond(&Account::vanished_bytes)?);
     for reason in Reason::ALL {
@@ -163,6 +164,7 @@ pub fn account(field: &str, from: v1::Account, bad: &mut Violations) -> Account 
         return Account::default();
     }
     account.moved(moved);
+    account.nearer(amount(&at("nearer_bytes"), from.nearer_bytes, bad).min(moved));
     account.moved_back(moved_back);
     account.vanished(vanished);
     left.into_iter().for_each(|(reason, bytes)| account.left(reason, bytes));
@@ -230,6 +232,7 @@ pub fn locality(
     let mut share = |from: v1::Share| Share {
         local_bytes: amount(field, from.local_bytes, bad),
         remote_bytes: amount(field, from.remote_bytes, bad),
+        near_bytes: amount(field, from.near_bytes, bad),
     };
     Locality { movable: share(movable), overall: share(overall) }
 }

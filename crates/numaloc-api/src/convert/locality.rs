@@ -87,6 +87,7 @@ impl From<Share> for v1::Share {
         Self {
             local_bytes: int(share.local_bytes),
             remote_bytes: int(share.remote_bytes),
+            near_bytes: int(share.near_bytes),
             local_percent,
         }
     }

@@ -117,6 +117,7 @@ impl From<&Account> for v1::Account {
         Self {
             found_bytes: int(account.found_bytes()),
             moved_bytes: int(account.moved_bytes()),
+            nearer_bytes: int(account.nearer_bytes()),
             moved_back_bytes: int(account.moved_back_bytes()),
             vanished_bytes: int(account.vanished_bytes()),
             left: left(account.left_bytes()),

@@ -17,8 +17,8 @@ impl PlanSummary {
     /// The plan for the page cache of files, of which so much is where it belongs.
     pub fn of_files(before: Locality) -> Self {
         let Locality { movable, overall } = before;
-        let after = |Share { local_bytes, remote_bytes }| {
-            Some(Share { local_bytes: local_bytes + remote_bytes, remote_bytes: 0 }.into())
+        let after = |Share { local_bytes, remote_bytes, .. }| {
+            Some(Share { local_bytes: local_bytes + remote_bytes, ..Share::default() }.into())
         };
         Self(v1::Plan {
             expected_bytes: int(movable.remote_bytes),
@@ -46,6 +46,7 @@ impl From<&Plan> for v1::Plan {
             expected_duration: Some(duration(expected)),
             expected_flows: flows(&plan.expected_flows),
             no_room_bytes: int(plan.no_room_bytes),
+            nearer_bytes: int(plan.nearer_bytes),
             limit_bytes: plan.limit_bytes.map(int),
             unplaced_bytes: int(plan.unplaced_bytes),
             source: source(plan).into(),
@@ -59,7 +60,7 @@ impl From<&Plan> for v1::Plan {
             order: v1::MoveOrder::from(plan.order).into(),
             beyond_pool_bytes: int(plan.beyond_pool_bytes),
             expected_room: plan.rooms().map(room).collect(),
-            overall_after: Some(overall_after(plan).into()),
+            overall_after: Some(plan.expected_overall().into()),
             named: named(plan),
             benefit: plan.benefit().map(Into::into),
             weights: known.map_or_else(Vec::new, |known| node_weights(&known.weights)),
@@ -117,14 +118,6 @@ fn known_weights(plan: &Plan) -> Option<&KnownWeights> {
     match &plan.options.placement {
         Placement::Bandwidth(ByBandwidth { known, .. }) => known.as_ref(),
         _ => None,
-    }
-}
-
-fn overall_after(plan: &Plan) -> Share {
-    let Share { local_bytes, remote_bytes } = plan.locality.overall;
-    Share {
-        local_bytes: local_bytes.saturating_add(plan.expected_bytes),
-        remote_bytes: remote_bytes.saturating_sub(plan.expected_bytes),
     }
 }
 
@@ -186,8 +179,9 @@ fn routes(plan: &Plan) -> Vec<v1::Route> {
 }
 
 fn route(routes: &Routes, from: NodeId) -> v1::Route {
-    let to_node_ids = routes.from(from).iter().map(|to| index(to.0)).collect();
-    v1::Route { from_node_id: index(from.0), to_node_ids }
+    let ids = |nodes: &[NodeId]| nodes.iter().map(|to| index(to.0)).collect();
+    let (to_node_ids, nearer_node_ids) = (ids(routes.from(from)), ids(routes.nearer(from)));
+    v1::Route { from_node_id: index(from.0), to_node_ids, nearer_node_ids }
 }
 
 fn moves(plan: &Plan) -> Vec<v1::MoveSummary> {

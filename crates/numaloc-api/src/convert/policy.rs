@@ -9,7 +9,7 @@ use crate::{
     Problem, Violations, v1,
     value::{Policy, TOKEN_MAX},
 };
-use numaloc_core::{Options, Pacing, Placement};
+use numaloc_core::{NEAR, NEAR_BOUNDS, Options, Pacing, Placement};
 use std::time::Duration;
 
 /// Bounds of `max_stall`. In less time not even one small page is moved. More time bounds nothing in practice.
@@ -59,6 +59,8 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
             false => Some(node_set(&at("from_node_ids"), &from.from_node_ids, bad)),
         },
         home: named(&at("home_rule"), from.home_rule, bad).unwrap_or_default(),
+        near: number(&at("near_distance"), from.near_distance.map(i64::from), NEAR_BOUNDS, bad)
+            .unwrap_or(NEAR),
         reserve_bytes: number(&at("reserve_bytes"), from.reserve_bytes, reserve, bad),
     };
     Policy {
@@ -93,6 +95,8 @@ impl From<&Policy> for v1::Policy {
             numa_balancing: v1::NumaBalancingAction::from(policy.numa_balancing).into(),
             order: v1::MoveOrder::from(options.order).into(),
             home_rule: v1::HomeRule::from(options.home).into(),
+            near_distance: (options.near != NEAR)
+                .then(|| i32::try_from(options.near).unwrap_or(i32::MAX)),
             from_node_ids: options.from.iter().flat_map(node_ids).collect(),
             make_room: v1::MakeRoom::from(options.make_room).into(),
             compact: v1::Compact::from(options.compact).into(),

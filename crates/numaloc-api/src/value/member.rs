@@ -240,7 +240,10 @@ mod tests {
 
     #[test]
     fn what_is_remote_afterwards_is_late() {
-        let after = Locality { movable: Share { local_bytes: 90, remote_bytes: 10 }, ..before() };
+        let after = Locality {
+            movable: Share { local_bytes: 90, remote_bytes: 10, ..Share::default() },
+            ..before()
+        };
         let late = MemberResult { after: Some(after), ..result(7, &[]) };
         assert_eq!(late.clone().settled(100).state, MemberState::Partial);
         assert_eq!(late.settled(90).state, MemberState::Succeeded);

@@ -236,9 +236,9 @@ mod tests {
             cancelled: left.0 == Reason::Cancelled,
             sample: Vec::new(),
         };
-        let movable = Share { local_bytes, remote_bytes: 100 - local_bytes };
+        let movable = Share { local_bytes, remote_bytes: 100 - local_bytes, ..Share::default() };
         let at = |movable| Locality { movable, overall: movable };
-        let after = Some(at(Share { local_bytes: 100, remote_bytes: 0 }));
+        let after = Some(at(Share { local_bytes: 100, remote_bytes: 0, ..Share::default() }));
         Outcome {
             returned_bytes: (local_bytes == 0).then_some(7),
             ..Outcome::new(run, at(movable), after)
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn what_is_remote_in_the_end_is_late() {
         let after = |local_bytes, remote_bytes| {
-            let movable = Share { local_bytes, remote_bytes };
+            let movable = Share { local_bytes, remote_bytes, ..Share::default() };
             Some(Locality { movable, overall: movable })
         };
         // A client of a server mapped the same libraries until it ended.

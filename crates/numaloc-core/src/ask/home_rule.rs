@@ -23,15 +23,18 @@ pub enum HomeRule {
     /// The nodes that the devices are attached to which the process has open: GPUs, VFIO, InfiniBand, accelerators. As [`Self::Cpus`] for a process that has
     /// none open, or whose devices sysfs has on no node.
     Devices,
-    /// The CPUs of all threads, and besides the nodes of these all that are near: at most [`NEAR_DISTANCE`] farther. For hosts that
-    /// divide a socket into many nodes (NPS, SNC, a node for each L3 cache), where the node of one cache is often full and its
-    /// neighbours are nearly as fast.
+    /// The CPUs of all threads, and besides the nodes of these all that are near ([`crate::Options::near`]). For hosts that divide a socket
+    /// into many nodes (NPS, SNC, a node for each L3 cache), where the node of one cache is often full and its neighbours are nearly as
+    /// fast.
     Near,
 }
 
-/// How much farther than memory of the own node near memory may be, in the unit of SLIT distances (10 is the own node). Neighbours on a
-/// socket have 11 or 12, those on another one 20 and more.
-pub const NEAR_DISTANCE: u64 = 2;
+/// The distance up to which a node is near to a home node, in the unit of SLIT (10 is the own node), where a request names none: neighbours
+/// on a socket have 11 or 12, those on another one 20 and more.
+pub const NEAR: u64 = 12;
+
+/// The distances that a request may name: beyond the own node (LOCAL_DISTANCE), and below what stands for unreachable (ACPI 6.5, 5.2.17).
+pub const NEAR_BOUNDS: std::ops::RangeInclusive<u64> = 11..=254;
 
 /// Share of a process's CPU time whose threads [`HomeRule::Busy`] may leave out, in percent.
 pub const IDLE_PERCENT: u32 = 5;

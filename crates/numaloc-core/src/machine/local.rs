@@ -20,18 +20,22 @@ impl Topology {
         self.nearest(cpus, &candidates.map(|node| node.id).collect())
     }
 
-    /// The [`local_nodes`](Self::local_nodes) of these CPUs, and the nodes that are at most `beyond` farther from any of the CPUs than those.
-    pub fn near_nodes(&self, cpus: &CpuSet, beyond: u64) -> NodeSet {
-        let candidates = self.with_memory().minus(&self.other_tiers());
-        let mut near = NodeSet::new();
-        for node in self.nodes().filter(|node| node.cpus.intersects(cpus)) {
-            let local = self.local_nodes(&node.cpus);
-            let distance = |id| self.distance(node.id, id);
-            let reach = local.iter().map(distance).min().unwrap_or(0).saturating_add(beyond);
-            let in_reach = candidates.iter().filter(|&id| distance(id) <= reach);
-            local.iter().chain(in_reach).for_each(|id| near.insert(id));
-        }
-        near
+    /// The nodes that are near to those where memory is local: other nodes with memory, of no other tier, at a distance of at most `reach`
+    /// from one of them.
+    pub fn near(&self, local: &NodeSet, reach: u64) -> NodeSet {
+        let is_near = |&node: &NodeId| local.iter().any(|id| self.distance(id, node) <= reach);
+        self.besides(local).iter().filter(is_near).collect()
+    }
+
+    /// The nodes with memory, of no other tier, that are nearer to those where memory is local than `from` is.
+    pub fn nearer(&self, local: &NodeSet, from: NodeId) -> NodeSet {
+        let farness = |node| local.iter().map(|id| self.distance(id, node)).min();
+        let is_nearer = |&node: &NodeId| farness(node) < farness(from);
+        self.besides(local).iter().filter(is_nearer).collect()
+    }
+
+    fn besides(&self, local: &NodeSet) -> NodeSet {
+        self.with_memory().minus(&self.other_tiers()).minus(local)
     }
 
     /// Where memory on this node belongs, for these CPUs: on their [`local_nodes`](Self::local_nodes), or if the node is one of the

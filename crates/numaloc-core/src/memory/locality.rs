@@ -7,6 +7,8 @@ pub struct Share {
     pub local_bytes: u64,
     /// Bytes on nodes that are not home.
     pub remote_bytes: u64,
+    /// Of the remote bytes, those on nodes that are near to home ([`Topology::near`](crate::Topology::near)).
+    pub near_bytes: u64,
 }
 
 impl Share {
@@ -19,6 +21,7 @@ impl Share {
     pub fn add(&mut self, other: Share) {
         self.local_bytes += other.local_bytes;
         self.remote_bytes += other.remote_bytes;
+        self.near_bytes += other.near_bytes;
     }
 }
 

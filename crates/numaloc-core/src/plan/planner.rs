@@ -4,7 +4,7 @@ use crate::{
     ask::{heat::HeatSource, options::Options},
     home::{
         claim::{Claim, Claims},
-        wide_threads,
+        goes_home, wide_threads,
     },
     machine::{
         ids::{NodeId, NodeSet},
@@ -22,15 +22,17 @@ use crate::{
     plan::{CommonStay, Move, NamedMemory, Plan, PlannedProcess, Skipped, benefit, route::Routes},
     result::account::Reason,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 mod belonging;
+mod neighbours;
 mod portioned;
 
 pub use crate::home::home;
 pub use belonging::{claims, skip, skip_placed, stay};
 
 use belonging::is_exposed;
+use neighbours::{KnownNeighbours, Neighbours};
 
 /// Copy rates of the kernel's migration on one CPU in bytes per second, for the guess at a plan's duration:
 /// Zen 3, kernel 7.0, as published with the page-migration offload series (4 KiB pages; 2 MiB pages).
@@ -95,6 +97,7 @@ struct Planner<'a> {
     sources: NodeSet,
     plan: Plan,
     memory: BTreeMap<NodeId, NodeMemory>,
+    neighbours: KnownNeighbours,
     /// Small extents that are balanced together, by their claims.
     small: Vec<(Claim, Vec<Extent>)>,
 }
@@ -116,6 +119,9 @@ impl<'a> Planner<'a> {
             named: vec![NamedMemory::default(); options.maps.len()],
             locality: Locality::default(),
             expected_bytes: 0,
+            nearer_bytes: 0,
+            near_left_bytes: 0,
+            near_came_bytes: 0,
             expected_flows: BTreeMap::new(),
             huge_bytes: 0,
             expected_room: BTreeMap::new(),
@@ -139,7 +145,8 @@ impl<'a> Planner<'a> {
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);
         let sources = options.sources(scene.topology);
-        Self { scene, claims, sources, plan, memory, small: Vec::new() }
+        let (neighbours, small) = (KnownNeighbours::default(), Vec::new());
+        Self { scene, claims, sources, plan, memory, neighbours, small }
     }
 
     fn extent(&mut self, extent: Extent) {
@@ -223,8 +230,10 @@ impl<'a> Planner<'a> {
         if is_exposed {
             self.plan.undoable_bytes += owned_bytes;
         }
-        let in_tiers = in_tiers.into_iter().filter_map(|(from, to)| Some((from, to.ok()?)));
-        let routes = self.routes(home, targets.unwrap_or_default(), in_tiers.collect());
+        let in_tiers: BTreeMap<NodeId, NodeSet> =
+            in_tiers.into_iter().filter_map(|(from, to)| Some((from, to.ok()?))).collect();
+        let nearer = self.nearer(&extent, &remote, (&home, &allowed), &in_tiers);
+        let routes = self.routes((home, targets.unwrap_or_default()), in_tiers, nearer);
         let Extent { mappings, pages, stripe, rule, bytes, kind, .. } = extent;
         let Extent { hugetlb_bytes, mappers, name, residency, .. } = extent;
         self.plan.moves.push(Move {
@@ -272,13 +281,43 @@ impl<'a> Planner<'a> {
         if targets.is_empty() { Err(Reason::NotAllowed) } else { Ok(targets) }
     }
 
+    /// Where pages may go that find no room at home, by the nodes that they leave.
+    fn nearer(
+        &mut self,
+        extent: &Extent,
+        remote: &BTreeMap<NodeId, u64>,
+        (home, allowed): (&NodeSet, &NodeSet),
+        in_tiers: &BTreeMap<NodeId, NodeSet>,
+    ) -> BTreeMap<NodeId, NodeSet> {
+        if !goes_home(&self.plan.options) || extent.pages == Pages::Unmapped {
+            return BTreeMap::new();
+        }
+        let neighbours = self.neighbours(home);
+        let sources = remote.keys().filter(|&from| !in_tiers.contains_key(from));
+        let nearer = sources.filter_map(|&from| {
+            let nodes = neighbours.nearer.get(&from).filter(|nodes| !nodes.is_empty())?;
+            Some((from, self.targets(extent, nodes, allowed).ok()?))
+        });
+        nearer.collect()
+    }
+
+    fn neighbours(&mut self, home: &NodeSet) -> Arc<Neighbours> {
+        self.neighbours.of(self.scene.topology, home, self.plan.options.near)
+    }
+
     /// Counts an extent, of which the pages on `movable` nodes are among those that can be moved.
     fn count(&mut self, extent: &Extent, home: &NodeSet, movable: &NodeSet) {
         let mut locality = Locality::default();
+        // Memory that takes turns, or that is to go where the request says, is nowhere near.
+        let around = goes_home(&self.plan.options).then(|| self.neighbours(home));
+        let is_near = |node| around.as_ref().is_some_and(|around| around.near.contains(node));
         for (&node, resident) in &extent.residency.nodes {
             let share = |bytes| match home.contains(node) {
-                true => Share { local_bytes: bytes, remote_bytes: 0 },
-                false => Share { local_bytes: 0, remote_bytes: bytes },
+                true => Share { local_bytes: bytes, ..Share::default() },
+                false => {
+                    let near_bytes = if is_near(node) { bytes } else { 0 };
+                    Share { local_bytes: 0, remote_bytes: bytes, near_bytes }
+                }
             };
             locality.overall.add(share(resident.total_bytes()));
             let all = self.plan.options.include_shared;
@@ -323,17 +362,20 @@ impl<'a> Planner<'a> {
 
     fn routes(
         &mut self,
-        home: NodeSet,
-        targets: NodeSet,
+        (home, targets): (NodeSet, NodeSet),
         in_tiers: BTreeMap<NodeId, NodeSet>,
+        nearer: BTreeMap<NodeId, NodeSet>,
     ) -> usize {
-        let all = in_tiers.values().fold(targets.clone(), |all, some| all.or(some));
+        let others = in_tiers.values().chain(nearer.values());
+        let all = others.fold(targets.clone(), |all, some| all.or(some));
         let known = self.plan.routes.iter().position(|routes| {
-            routes.home == home && routes.targets == all && routes.in_tiers == in_tiers
+            let tables = (&routes.in_tiers, &routes.nearer);
+            routes.home == home && routes.targets == all && tables == (&in_tiers, &nearer)
         });
         known.unwrap_or_else(|| {
             let topology = self.scene.topology;
-            self.plan.routes.push(Routes::new(topology, &self.sources, (home, targets), in_tiers));
+            let homes = (home, targets);
+            self.plan.routes.push(Routes::new(topology, &self.sources, homes, in_tiers, nearer));
             self.plan.routes.len() - 1
         })
     }
@@ -361,7 +403,7 @@ impl<'a> Planner<'a> {
     /// For a target ratio under 100: sets how many bytes are enough. If the ratio is reached already, all extents stay.
     fn apply_ratio(&mut self) {
         let plan = &mut self.plan;
-        let Share { local_bytes, remote_bytes } = plan.locality.movable;
+        let Share { local_bytes, remote_bytes, .. } = plan.locality.movable;
         let total = u128::from(local_bytes + remote_bytes);
         let wanted = (total * u128::from(plan.options.target_ratio)).div_ceil(100) as u64;
         let needed = wanted.saturating_sub(local_bytes);
@@ -389,28 +431,29 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Takes room for `bytes` on the routes' targets, best first; what is free on all of them before anything is dropped.
+    /// Takes room for `bytes` on the routes' targets, best first; what is free on all of them before anything is dropped. What finds none
+    /// goes to memory that is free on nearer nodes.
     fn expect(&mut self, planned_move: &Move, from: NodeId, mut bytes: u64) {
         let ways = self.plan.options.ways(planned_move.hugetlb_bytes);
-        let route = self.plan.routes[planned_move.routes].from(from);
-        for (&make_room, &to) in ways.iter().flat_map(|way| route.iter().map(move |to| (way, to))) {
-            let Some(memory) = self.memory.get_mut(&to) else { continue };
-            let options = &self.plan.options;
-            let reserve = options.reserve(memory.total_bytes);
-            let supply = options.supply(planned_move.hugetlb_bytes);
-            let taken = memory.take(supply, bytes, reserve, make_room);
-            if make_room == MakeRoom::Cache && bytes > taken.bytes() && memory.protected_bytes > 0 {
-                self.plan.protected_cache.insert(to, memory.protected_bytes);
-            }
-            let fits = taken.bytes();
-            if planned_move.hugetlb_bytes.is_some() {
-                self.plan.beyond_pool_bytes += taken.free_bytes;
-            }
-            if fits > 0 {
-                *self.plan.expected_flows.entry((from, to)).or_default() += fits;
-                self.plan.expected_room.entry(to).or_default().add(taken);
-            }
-            self.plan.expected_bytes += fits;
+        let routes = &self.plan.routes[planned_move.routes];
+        let goes_home = goes_home(&self.plan.options);
+        let around = goes_home
+            .then(|| self.neighbours.of(self.scene.topology, &routes.home, self.plan.options.near));
+        let home = ways.iter().flat_map(|&way| routes.from(from).iter().map(move |&to| (way, to)));
+        let nearer = routes.nearer(from).iter().map(|&to| (MakeRoom::None, to));
+        let (home, nearer): (Vec<_>, Vec<_>) = (home.collect(), nearer.collect());
+        let beyond: NodeSet = nearer.iter().map(|&(_, to)| to).collect();
+        let is_home = |to| !beyond.contains(to);
+        for (make_room, to) in home.into_iter().chain(nearer) {
+            let fits = self.expect_on(planned_move, (from, to), bytes, make_room);
+            let is_near = |around: &Arc<Neighbours>, node| around.near.contains(node);
+            let near = |node| match around.as_ref().is_some_and(|around| is_near(around, node)) {
+                true => fits,
+                false => 0,
+            };
+            self.plan.near_left_bytes += near(from);
+            self.plan.near_came_bytes += near(to);
+            self.plan.nearer_bytes += if is_home(to) { 0 } else { fits };
             bytes -= fits;
         }
         self.plan.no_room_bytes += bytes;
@@ -423,6 +466,34 @@ impl<'a> Planner<'a> {
         if pool_only && planned_move.hugetlb_bytes.is_some_and(can_be_fresh) {
             self.plan.beyond_pool_bytes += bytes;
         }
+    }
+
+    /// Takes room on one node; returns how much.
+    fn expect_on(
+        &mut self,
+        planned_move: &Move,
+        (from, to): (NodeId, NodeId),
+        bytes: u64,
+        make_room: MakeRoom,
+    ) -> u64 {
+        let Some(memory) = self.memory.get_mut(&to) else { return 0 };
+        let options = &self.plan.options;
+        let reserve = options.reserve(memory.total_bytes);
+        let supply = options.supply(planned_move.hugetlb_bytes);
+        let taken = memory.take(supply, bytes, reserve, make_room);
+        if make_room == MakeRoom::Cache && bytes > taken.bytes() && memory.protected_bytes > 0 {
+            self.plan.protected_cache.insert(to, memory.protected_bytes);
+        }
+        let fits = taken.bytes();
+        if planned_move.hugetlb_bytes.is_some() {
+            self.plan.beyond_pool_bytes += taken.free_bytes;
+        }
+        if fits > 0 {
+            *self.plan.expected_flows.entry((from, to)).or_default() += fits;
+            self.plan.expected_room.entry(to).or_default().add(taken);
+        }
+        self.plan.expected_bytes += fits;
+        fits
     }
 }
 

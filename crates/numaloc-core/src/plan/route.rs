@@ -13,6 +13,8 @@ pub struct Route {
     pub from: NodeId,
     /// Where they may go: nearest first, then most free memory, then lowest index.
     pub to: Vec<NodeId>,
+    /// Where those may go that find no room there, best first.
+    pub nearer: Vec<NodeId>,
 }
 
 /// The routes into one set of target nodes.
@@ -20,40 +22,54 @@ pub struct Route {
 pub struct Routes {
     /// Where pages are local and stay.
     pub home: NodeSet,
-    /// The nodes that pages may be moved to: home nodes, and for pages on other tiers the nodes of `in_tiers`.
+    /// All nodes that pages may be moved to: home nodes, for pages on other tiers the nodes of `in_tiers`, and those of `nearer`.
     pub targets: NodeSet,
     /// Where pages may go that are on nodes of other tiers; they stay in their tier.
     pub in_tiers: BTreeMap<NodeId, NodeSet>,
-    routes: BTreeMap<NodeId, Vec<NodeId>>,
+    /// Where pages may go that find no room at home: nodes that are nearer to it than theirs.
+    pub nearer: BTreeMap<NodeId, NodeSet>,
+    routes: BTreeMap<NodeId, (Vec<NodeId>, Vec<NodeId>)>,
 }
 
 impl Routes {
-    /// Orders `targets` for each of the `sources` outside of `home`, and those of `in_tiers` for theirs.
+    /// Orders `targets` for each of the `sources` outside of `home`, and those of `in_tiers` and of `nearer` for theirs.
     pub fn new(
         topology: &Topology,
         sources: &NodeSet,
         (home, targets): (NodeSet, NodeSet),
         in_tiers: BTreeMap<NodeId, NodeSet>,
+        nearer: BTreeMap<NodeId, NodeSet>,
     ) -> Self {
         let free = |id| topology.node(id).map_or(0, |node| node.memory.free_bytes);
-        let order = |from, targets: &NodeSet| {
+        let order = |targets: &NodeSet, distance: &dyn Fn(NodeId) -> u64| {
             let mut to: Vec<NodeId> = targets.iter().collect();
-            to.sort_by_key(|&id| (topology.distance(from, id), Reverse(free(id)), id));
+            to.sort_by_key(|&id| (distance(id), Reverse(free(id)), id));
             to
         };
+        let from_home = |id| home.iter().map(|home| topology.distance(home, id)).min().unwrap_or(0);
+        let route = |(from, to): (NodeId, &NodeSet)| {
+            let beyond = nearer.get(&from).map(|nodes| order(nodes, &from_home));
+            (from, (order(to, &|id| topology.distance(from, id)), beyond.unwrap_or_default()))
+        };
         let sources = topology.ids().and(sources).minus(&home);
-        let routes = sources.iter().map(|from| (from, order(from, &targets)));
-        let routes = routes.chain(in_tiers.iter().map(|(&from, to)| (from, order(from, to))));
-        let routes = routes.collect();
-        let targets = in_tiers.values().fold(targets, |all, some| all.or(some));
-        Self { home, targets, in_tiers, routes }
+        let to_home = sources.iter().map(|from| (from, &targets));
+        let in_tier = in_tiers.iter().map(|(&from, to)| (from, to));
+        let routes = to_home.chain(in_tier).map(route).collect();
+        let all = in_tiers.values().chain(nearer.values());
+        let targets = all.fold(targets, |all, some| all.or(some));
+        Self { home, targets, in_tiers, nearer, routes }
     }
     /// Targets for pages on `from`, best first; empty if `from` is a home node or not a source.
     pub fn from(&self, from: NodeId) -> &[NodeId] {
-        self.routes.get(&from).map_or(&[], Vec::as_slice)
+        self.routes.get(&from).map_or(&[], |(to, _)| to)
+    }
+    /// Targets for pages on `from` that find no room on those of [`Self::from`], best first.
+    pub fn nearer(&self, from: NodeId) -> &[NodeId] {
+        self.routes.get(&from).map_or(&[], |(_, nearer)| nearer)
     }
     /// All routes in order of their source.
     pub fn iter(&self) -> impl Iterator<Item = Route> + '_ {
-        self.routes.iter().map(|(&from, to)| Route { from, to: to.clone() })
+        let routes = self.routes.iter();
+        routes.map(|(&from, (to, nearer))| Route { from, to: to.clone(), nearer: nearer.clone() })
     }
 }

@@ -166,6 +166,7 @@ impl fmt::Display for Reason {
 pub struct Account {
     found_bytes: u64,
     moved_bytes: u64,
+    nearer_bytes: u64,
     moved_back_bytes: u64,
     vanished_bytes: u64,
     left_bytes: BTreeMap<Reason, u64>,
@@ -179,6 +180,10 @@ impl Account {
     /// Settles bytes that the verification confirmed on their target.
     pub fn moved(&mut self, bytes: u64) {
         self.moved_bytes += bytes;
+    }
+    /// Notes that so many of the moved bytes went to a node nearer than theirs, because home had no room.
+    pub fn nearer(&mut self, bytes: u64) {
+        self.nearer_bytes += bytes;
     }
     /// Settles bytes that the kernel reported as moved, but that the verification found off target again.
     pub fn moved_back(&mut self, bytes: u64) {
@@ -198,6 +203,7 @@ impl Account {
     pub fn add(&mut self, other: &Account) {
         self.found_bytes += other.found_bytes;
         self.moved_bytes += other.moved_bytes;
+        self.nearer_bytes += other.nearer_bytes;
         self.moved_back_bytes += other.moved_back_bytes;
         self.vanished_bytes += other.vanished_bytes;
         for (&reason, &bytes) in &other.left_bytes {
@@ -212,6 +218,7 @@ impl Account {
         let mut joined = next.clone();
         joined.found(self.moved_bytes + self.vanished_bytes + gone_bytes);
         joined.moved(self.moved_bytes);
+        joined.nearer(self.nearer_bytes);
         joined.vanished(self.vanished_bytes);
         joined.left(Reason::ProcessGone, gone_bytes);
         joined
@@ -231,6 +238,10 @@ impl Account {
     /// Bytes confirmed on their target.
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes
+    }
+    /// The part of the moved bytes that found no room at home, and went to a node nearer than theirs.
+    pub fn nearer_bytes(&self) -> u64 {
+        self.nearer_bytes
     }
     /// Bytes that were moved and were off target again at the verification.
     pub fn moved_back_bytes(&self) -> u64 {
@@ -413,7 +424,7 @@ mod tests {
         account.left(Reason::Busy, 10);
         account.left(Reason::RatioReached, 20);
         let late = |local_bytes, remote_bytes, ratio| {
-            let movable = Share { local_bytes, remote_bytes };
+            let movable = Share { local_bytes, remote_bytes, ..Share::default() };
             account.late_bytes(&Locality { movable, ..Locality::default() }, ratio)
         };
         // 30 of what is remote are known.

@@ -49,6 +49,8 @@ pub struct ProcessNow {
     pub cgroup: Option<String>,
     /// The nodes of its CPUs.
     pub home: NodeSet,
+    /// Other nodes that are near to these ([`Topology::near`](crate::Topology::near)).
+    pub near: NodeSet,
     /// Its resident memory in bytes, as of its last stat (RssAnon, RssFile and RssShmem together).
     pub resident_bytes: u64,
     /// How much CPU time it uses, in percent of one CPU; `None` before its second look.

@@ -19,7 +19,7 @@ use crate::{
     room::{Need, RoomMakers},
     work::{Work, ledger::Ledger, report::Report, rest::Rests},
 };
-use numaloc_core::{Identity, NodeId, Reason};
+use numaloc_core::{Identity, MakeRoom, NodeId, Reason};
 use numaloc_host::Survey;
 use std::{collections::VecDeque, ops::Range};
 
@@ -79,12 +79,15 @@ impl<'a> Mover<'a> {
     /// The call that a folio waits for; `None`: it has no further target.
     fn next_target(&self, folio: Folio) -> Option<Key> {
         let plan = self.work.plan;
-        let route = plan.routes[plan.moves[folio.move_index].routes].from(folio.from);
+        let routes = &plan.routes[plan.moves[folio.move_index].routes];
+        let (route, nearer) = (routes.from(folio.from), routes.nearer(folio.from));
         let Folio { process, flag, hugetlb_bytes, .. } = folio;
-        // A folio goes round its targets once for each way to find room there.
-        let way = folio.choice.checked_div(route.len())?;
-        let &make_room = plan.options.ways(hugetlb_bytes).get(way)?;
-        let to = route[folio.choice % route.len()];
+        // A folio goes round its targets once for each way to find room there, and then to memory that is free on nearer nodes.
+        let ways = plan.options.ways(hugetlb_bytes);
+        let (make_room, to) = match ways.get(folio.choice.checked_div(route.len())?) {
+            Some(&make_room) => (make_room, route[folio.choice % route.len()]),
+            None => (MakeRoom::None, *nearer.get(folio.choice - ways.len() * route.len())?),
+        };
         Some(Key { process, flag, to, hugetlb_bytes, make_room })
     }
 

@@ -50,7 +50,9 @@ pub fn execute(run: Assignment<'_>, exchange: Option<&Exchange>) -> Result<Outco
     let mut flows = Flows::new();
     process_flows.iter().for_each(|of_one| report::add(&mut flows, of_one.clone()));
     let outcomes =
-        plan.processes.iter().zip(accounts).zip(errors).map(|((planned, account), error)| {
+        plan.processes.iter().zip(accounts).zip(errors).enumerate().map(|(index, found)| {
+            let ((planned, mut account), error) = found;
+            account.nearer(plan.nearer_of(index, &process_flows[index]));
             debug_assert!(account.closes(), "{account:?}");
             let (identity, comm) = (planned.process.identity, planned.process.comm.clone());
             ProcessOutcome { identity, comm, account, error }

@@ -68,6 +68,8 @@ pub struct ProcessCounts {
 pub struct HostMemory {
     /// Bytes by the node that they are on: every node with every place.
     pub nodes: BTreeMap<(NodeId, Nearness), u64>,
+    /// Of the remote bytes on each node, those of processes to whose home it is near.
+    pub near: BTreeMap<NodeId, u64>,
     /// Of pinned processes by systemd unit.
     pub units: BTreeMap<String, PinnedBytes>,
     /// Of pinned processes by the full id of their container.
@@ -120,7 +122,11 @@ impl HostMemory {
             *self.nodes.entry((node, place)).or_default() += here;
             match place {
                 Nearness::Local => bytes.local += here,
-                Nearness::Remote => bytes.remote += here,
+                Nearness::Remote => {
+                    bytes.remote += here;
+                    let near = if process.near.contains(node) { here } else { 0 };
+                    *self.near.entry(node).or_default() += near;
+                }
                 Nearness::Unpinned => {}
             }
         }

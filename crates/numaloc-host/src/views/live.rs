@@ -19,7 +19,7 @@ use groups::GroupReadings;
 use look::{NoLook, PageLook};
 use nodes::NodeReader;
 use numaloc_core::{
-    Identity, Topology,
+    Identity, NEAR, Topology,
     live::{Detail, Seen, Snapshot},
     rotation::{Budget, order},
 };
@@ -250,6 +250,7 @@ impl Live {
         let identity = look.identity;
         self.processes.find_cgroup(&self.roots, identity.pid);
         let is_watched = self.watched.contains_key(&identity);
+        let near = self.topology().near(&look.home, NEAR);
         let Some(known) = self.processes.get_mut(identity) else { return };
         let pid = identity.pid;
         known.pages = Some(LastLook {
@@ -259,7 +260,7 @@ impl Live {
             kernel_migrated_pages: migrated_pages(&self.roots, pid, known.threads),
             mappings: if is_watched { look.mappings } else { Vec::new() },
         });
-        known.home = look.home;
+        (known.home, known.near) = (look.home, near);
     }
 
     /// What cannot be looked at counts as looked at, or no pass would ever be full. If it has ended, the next stat shows that.

@@ -22,7 +22,7 @@ fn told(containers: Vec<ContainerResult>) -> String {
     format!("{} {} {message}", kind.name(), reason.name())
 }
 
-const HOME: Option<Share> = Some(Share { local_bytes: 4096, remote_bytes: 0 });
+const HOME: Option<Share> = Some(Share { local_bytes: 4096, remote_bytes: 0, near_bytes: 0 });
 
 /// The document's first expected output.
 #[test]
@@ -152,7 +152,7 @@ prop_compose! {
             3 => Verdict::Skipped(text),
             _ => Verdict::Failed(text),
         };
-        let share = share.map(|(local_bytes, remote_bytes)| Share { local_bytes, remote_bytes });
+        let share = share.map(|(local_bytes, remote_bytes)| Share { local_bytes, remote_bytes, ..Share::default() });
         ContainerResult { name, verdict, share }
     }
 }
@@ -172,7 +172,7 @@ proptest! {
     /// 100 % that is rounded up still shows its remote pages.
     #[test]
     fn remote_memory_shows(local in 0..u64::MAX / 2, remote in 1..u64::MAX / 2) {
-        let all = Some(Share { local_bytes: local, remote_bytes: remote });
+        let all = Some(Share { local_bytes: local, remote_bytes: remote, ..Share::default() });
         let result = PodResult { containers: vec![container("a", Verdict::Reached, all)], repeats: false };
         prop_assert!(result.remote_pages() > 0);
         let exact = local as f64 * 100.0 / (local as f64 + remote as f64);

@@ -6,7 +6,7 @@ use numaloc_core::{Account, Identity, Locality, NodeId};
 
 /// What is local and remote, in pages.
 pub(crate) fn share(local: u64, remote: u64) -> Share {
-    Share { local_bytes: local * 4096, remote_bytes: remote * 4096 }
+    Share { local_bytes: local * 4096, remote_bytes: remote * 4096, ..Share::default() }
 }
 
 fn locality(share: Share) -> Locality {

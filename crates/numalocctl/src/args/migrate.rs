@@ -156,6 +156,7 @@ impl PlanArgs {
             ("--compact", options.compact.is_some()),
             ("--target-ratio", options.target_ratio.is_some()),
             ("--home", options.home.is_some()),
+            ("--near-distance", options.near_distance.is_some()),
             ("--from", options.from.is_some()),
             ("--order", options.order.is_some()),
             ("--map", !place.maps.is_empty()),

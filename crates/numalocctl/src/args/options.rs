@@ -12,7 +12,7 @@ use crate::{
 use clap::Args;
 use numaloc_api::value::Policy;
 use numaloc_core::{
-    Compact, HomeRule, HugetlbSource, MakeRoom, NodeSet, Options, Order, Placement,
+    Compact, HomeRule, HugetlbSource, MakeRoom, NEAR_BOUNDS, NodeSet, Options, Order, Placement,
 };
 use numaloc_host::Device;
 
@@ -57,10 +57,14 @@ pub struct OptionArgs {
     pub to: Option<Nodes>,
     /// What decides where the home of a process is: the CPUs of all threads (cpus), or of the busy ones: busy
     /// ignores threads that together used at most 5% of the CPU time, starting with those that widen the home most; or the GPUs, VFIO
-    /// and InfiniBand devices that it has open (devices), and its CPUs if it has none; or the CPUs, with nodes near theirs, at a distance of at
-    /// most 12 (near) [default: cpus]
+    /// and InfiniBand devices that it has open (devices), and its CPUs if it has none; or the CPUs, with nodes near theirs (near)
+    /// [default: cpus]
     #[arg(long, value_name = "RULE", value_parser = by_name(HomeRule::ALL, HomeRule::name))]
     pub home: Option<HomeRule>,
+    /// The distance from home up to which other nodes are near to it, as `numactl -H` shows distances: memory there is remote and counted
+    /// apart, and with --home near it is local [default: 12]
+    #[arg(long, value_name = "DISTANCE", value_parser = clap::value_parser!(u64).range(*NEAR_BOUNDS.start()..=*NEAR_BOUNDS.end()))]
+    pub near_distance: Option<u64>,
     /// Move only pages on these nodes, written as for --to [default: all but memory-only nodes of another tier]
     #[arg(long, value_name = "NODES", value_parser = parse_sources, allow_hyphen_values = true)]
     pub from: Option<Nodes>,
@@ -150,6 +154,7 @@ impl OptionArgs {
             maps,
             from,
             home: self.home.unwrap_or(options.home),
+            near: self.near_distance.unwrap_or(options.near),
             reserve_bytes: self.reserve.or(options.reserve_bytes),
             order: self.order.unwrap_or(options.order),
             pacing: self.pace.change(options.pacing),

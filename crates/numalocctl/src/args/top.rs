@@ -17,13 +17,13 @@ Examples:
   numalocctl top -b -n 60 -o json                      one line each two seconds
 
 Columns:
-  PID     process id                    AGE     time since that was read
-  NAME    cgroup, or process            NODE    memory by node: NODE0, ...
-  HOME    the nodes of its CPUs         MOVED   moved by numaloc
-  MEM     resident memory               KERNEL  moved by NUMA balancing
-  REMOTE  memory not on a home node     CPU%    CPU time, percent of one CPU
+  PID     process id                    LOCAL%  local memory, in percent
+  NAME    cgroup, or process            AGE     time since that was read
+  HOME    the nodes of its CPUs         NODE    memory by node: NODE0, ...
+  MEM     resident memory               MOVED   moved by numaloc
+  REMOTE  memory not on a home node     KERNEL  moved by NUMA balancing
+  NEAR    of this, near to home         CPU%    CPU time, percent of one CPU
   LOCAL   memory on home nodes          JOB     migration, what throttles it
-  LOCAL%  local memory, in percent
 Those of esxtop are taken as well: NHN, NRMEM, NLMEM, N%L, ND, NMIG.";
 
 #[derive(Clone, Debug, Args)]

@@ -94,12 +94,16 @@ pub struct TopRowDoc {
     pub process_count: usize,
     /// The nodes of its CPUs.
     pub home_nodes: Vec<u32>,
+    /// Other nodes that are near to these.
+    pub near_nodes: Vec<u32>,
     /// Resident memory in bytes, of the same look as its parts; before the first look by the kernel's count, and null where the
     /// kernel does not count.
     pub resident_bytes: Option<u64>,
     /// On home nodes; null before the first look.
     pub local_bytes: Option<u64>,
     pub remote_bytes: Option<u64>,
+    /// The part of the remote bytes that is on nodes near to home.
+    pub near_bytes: Option<u64>,
     /// Local bytes in percent of local and remote ones.
     pub local_percent: Option<f64>,
     /// By node, as of the last look.
@@ -213,14 +217,16 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// Fills in what follows from where the memory is.
-fn place(row: &mut TopRowDoc, nodes: &BTreeMap<NodeId, u64>, home: &NodeSet) {
-    let is_local = |node: &NodeId| home.contains(*node);
-    let local: u64 = nodes.iter().filter(|(node, _)| is_local(node)).map(|(_, bytes)| bytes).sum();
-    let all: u64 = nodes.values().sum();
+fn place(row: &mut TopRowDoc, nodes: &BTreeMap<NodeId, u64>, (home, near): (&NodeSet, &NodeSet)) {
+    let on = |some: &NodeSet| -> u64 {
+        nodes.iter().filter(|(node, _)| some.contains(**node)).map(|(_, bytes)| bytes).sum()
+    };
+    let (local, all) = (on(home), nodes.values().sum::<u64>());
     row.by_node = node_bytes(nodes);
     // Without CPUs that are online there is no home, and so no share.
     if !home.is_empty() {
         (row.local_bytes, row.remote_bytes) = (Some(local), Some(all - local));
+        row.near_bytes = Some(on(near));
         // Rounded down: 100 means all.
         let percent = |all: u64| (local as f64 * 10_000.0 / all as f64).floor() / 100.0;
         row.local_percent = (all > 0).then(|| percent(all));
@@ -235,13 +241,14 @@ fn process(process: &ProcessNow) -> TopRowDoc {
         cgroup: process.cgroup.clone(),
         process_count: 1,
         home_nodes: ids(&process.home),
+        near_nodes: ids(&process.near),
         resident_bytes: Some(process.resident_bytes),
         cpu_percent: process.cpu_percent.map(rounded),
         is_hidden: process.seen == Seen::Hidden,
         ..TopRowDoc::default()
     };
     if let Seen::Pages { nodes, unplaced_bytes, kernel_migrated_pages, age } = &process.seen {
-        place(&mut row, nodes, &process.home);
+        place(&mut row, nodes, (&process.home, &process.near));
         // Of the same look as its parts: RSS of another moment, which counts otherwise, would not be their sum.
         row.resident_bytes = Some(nodes.values().sum::<u64>() + unplaced_bytes);
         row.age_seconds = Some(age.as_secs_f64());
@@ -276,11 +283,14 @@ fn workloads(snapshot: &Snapshot) -> Vec<TopRowDoc> {
     let row = |(path, within): (&str, Vec<&ProcessNow>)| {
         let group = snapshot.groups.get(path).unwrap_or(&unknown);
         let home = within.iter().fold(NodeSet::new(), |home, each| home.or(&each.home));
+        let near = within.iter().fold(NodeSet::new(), |near, each| near.or(&each.near));
+        let near = near.minus(&home);
         let used: Vec<f64> = within.iter().filter_map(|each| each.cpu_percent).collect();
         let mut row = TopRowDoc {
             cgroup: Some(path.to_owned()),
             process_count: within.len(),
             home_nodes: ids(&home),
+            near_nodes: ids(&near),
             cpu_percent: (!used.is_empty()).then(|| rounded(used.iter().sum())),
             kernel_migrated_pages: group.kernel_migrated_pages,
             ..TopRowDoc::default()
@@ -292,7 +302,7 @@ fn workloads(snapshot: &Snapshot) -> Vec<TopRowDoc> {
                 (*node, bytes.saturating_sub(others.get(node).copied().unwrap_or(0)))
             };
             let own = nodes.iter().map(own).filter(|(_, bytes)| *bytes > 0).collect();
-            place(&mut row, &own, &home);
+            place(&mut row, &own, (&home, &near));
             row.resident_bytes = Some(own.values().sum());
             row.age_seconds = group.age.map(|age| age.as_secs_f64());
         }
@@ -327,6 +337,7 @@ mod tests {
             comm: "x".into(),
             cgroup: Some(cgroup.into()),
             home: home.parse().unwrap(),
+            near: Default::default(),
             resident_bytes: 0,
             cpu_percent: Some(10.0),
             threads: 1,
@@ -382,6 +393,7 @@ mod tests {
             comm: "x".into(),
             cgroup: None,
             home: "0".parse().unwrap(),
+            near: Default::default(),
             resident_bytes: 8192,
             cpu_percent: None,
             threads: 1,

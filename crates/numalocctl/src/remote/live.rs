@@ -94,6 +94,7 @@ fn process(message: &v1::LiveProcess, groups: &[v1::LiveGroup]) -> ProcessNow {
         comm: message.comm.clone(),
         cgroup: group.map(|group| group.cgroup.clone()),
         home: set(&message.home_node_ids),
+        near: set(&message.near_node_ids),
         resident_bytes: amount(message.resident_bytes),
         cpu_percent: message.cpu_percent,
         threads: amount(message.thread_count),

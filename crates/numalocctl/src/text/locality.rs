@@ -5,6 +5,7 @@ use super::{
     cells::{fixed, skip, source},
     homes::homes,
     left_out::{found_members, left_out},
+    plan::{near, near_percent},
     table::{Table, list},
 };
 use crate::{
@@ -31,7 +32,13 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     for node in &columns {
         table = table.numbers(format!("NODE{node} MiB"));
     }
-    table = table.numbers("TOTAL MiB").numbers("LOCAL %").numbers("REMOTE PAGES");
+    table = table.numbers("TOTAL MiB").numbers("LOCAL %");
+    // Hosts without such nodes have no column for them.
+    let has_near = total.overall.is_some_and(|share| share.near_bytes > 0);
+    if has_near {
+        table = table.numbers("NEAR %");
+    }
+    table = table.numbers("REMOTE PAGES");
     if view.wide {
         table = table.numbers("MOVABLE LOCAL %").numbers("MOVABLE REMOTE PAGES");
         table = table.words("HOME").words("CPUS").words("NOTE");
@@ -39,7 +46,7 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     for process in &locality.processes {
         let pid = process.process.unwrap_or_default().pid;
         let mut row = vec![pid.to_string(), process.comm.clone()];
-        row.extend(placed(&columns, &memory(&process.memory), view));
+        row.extend(placed(&columns, &memory(&process.memory), has_near, view));
         if view.wide {
             row.extend(wide(process));
         }
@@ -52,7 +59,7 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     ];
     for (name, sum, _) in sums.into_iter().filter(|(.., is_shown)| *is_shown) {
         let mut row = vec![String::new(), name.to_owned()];
-        row.extend(placed(&columns, sum, view));
+        row.extend(placed(&columns, sum, has_near, view));
         table.row(row);
     }
     if view.rows_alone() {
@@ -70,7 +77,12 @@ fn memory(memory: &Option<v1::ResidentMemory>) -> v1::ResidentMemory {
     memory.clone().unwrap_or_default()
 }
 
-fn placed(columns: &BTreeSet<i32>, memory: &v1::ResidentMemory, view: View) -> Vec<String> {
+fn placed(
+    columns: &BTreeSet<i32>,
+    memory: &v1::ResidentMemory,
+    has_near: bool,
+    view: View,
+) -> Vec<String> {
     let on = |node| {
         let on = memory.nodes.iter().find(|on| on.node_id == node);
         on.map_or(0, |on| amount(on.bytes))
@@ -78,10 +90,12 @@ fn placed(columns: &BTreeSet<i32>, memory: &v1::ResidentMemory, view: View) -> V
     let mut cells: Vec<_> = columns.iter().map(|&node| mb(on(node))).collect();
     cells.push(mb(memory.nodes.iter().map(|on| amount(on.bytes)).sum()));
     let shares = [memory.overall, memory.movable];
-    for share in shares.into_iter().take(if view.wide { 2 } else { 1 }) {
+    for (number, share) in shares.into_iter().take(if view.wide { 2 } else { 1 }).enumerate() {
         let share = share.unwrap_or_default();
         let pages = amount(share.remote_bytes) / PAGE;
-        cells.extend([percent(share.local_percent), pages.to_string()]);
+        cells.push(percent(share.local_percent));
+        cells.extend((has_near && number == 0).then(|| percent(near_percent(share))));
+        cells.push(pages.to_string());
     }
     cells
 }
@@ -95,8 +109,9 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
     let mut text = format!("\n{left_out}");
     let _ = writeln!(
         text,
-        "movable: {} % local, {} to bring home",
+        "movable: {} % local, {}{} to bring home",
         percent(movable.local_percent),
+        near(movable),
         size(movable.remote_bytes)
     );
     for cgroup in &locality.cgroups {

@@ -118,6 +118,13 @@ fn totals(
         };
         let _ = writeln!(text, "moved: {moved} of {found} remote in {time} ({rate}/s){how}");
     }
+    if account.nearer_bytes > 0 {
+        let bytes = size(account.nearer_bytes);
+        let _ = writeln!(
+            text,
+            "nearer: {bytes} of this found no room at home, and went to nodes nearer to it"
+        );
+    }
     for (name, bytes) in
         [("moved back", account.moved_back_bytes), ("vanished", account.vanished_bytes)]
     {

@@ -158,6 +158,11 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
         let _ = writeln!(text, "limit: {ratio} % local is enough, so it ends after {limit}");
     }
     rooms(text, &plan.expected_room);
+    if plan.nearer_bytes > 0 {
+        let bytes = size(plan.nearer_bytes);
+        let _ =
+            writeln!(text, "nearer: {bytes} find no room at home, and go to nodes nearer to it");
+    }
     if plan.no_room_bytes > 0 {
         let _ = writeln!(text, "no room: {} do not fit now", size(plan.no_room_bytes));
         if options.make_room == MakeRoom::MoveCache {
@@ -235,7 +240,29 @@ pub fn change(movable: [Option<v1::Share>; 2], overall: [Option<v1::Share>; 2]) 
         let (from, to) = (from.unwrap_or("?".to_owned()), to.map(|to| format!("{to} %")));
         format!("{from} % -> {}", to.unwrap_or("unknown".to_owned()))
     };
-    format!("{} of what can be moved, {} of everything", arrow(movable), arrow(overall))
+    let near = match movable {
+        [Some(before), Some(after)] if before.near_bytes + after.near_bytes > 0 => {
+            let [before, after] = [before, after].map(|share| percent(near_percent(share)));
+            format!("\nnear: {before} % -> {after} % of what can be moved")
+        }
+        _ => String::new(),
+    };
+    format!("{} of what can be moved, {} of everything{near}", arrow(movable), arrow(overall))
+}
+
+/// The part of a share that is near, in percent.
+pub fn near_percent(share: v1::Share) -> f64 {
+    let all = share.local_bytes.saturating_add(share.remote_bytes);
+    let share = |all: i64| share.near_bytes as f64 * 100.0 / all as f64;
+    if all > 0 { share(all) } else { 0.0 }
+}
+
+/// The part of a share that is near, if there is any, as a part of a sentence.
+pub fn near(share: v1::Share) -> String {
+    match share.near_bytes {
+        0 => String::new(),
+        _ => format!("{} % near, ", percent(near_percent(share))),
+    }
 }
 
 /// A line for each process that is skipped.
@@ -269,6 +296,9 @@ fn route_text(route: &v1::Route, topology: &v1::Topology) -> String {
     }
     if route.to_node_ids.len() > 1 {
         text += ": nearest first, then most free memory";
+    }
+    if !route.nearer_node_ids.is_empty() {
+        let _ = write!(text, "; what finds no room goes to {}", list(&route.nearer_node_ids));
     }
     text
 }

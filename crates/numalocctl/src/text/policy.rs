@@ -7,7 +7,8 @@ use crate::{
 };
 use numaloc_api::{v1, value::Policy};
 use numaloc_core::{
-    Compact, HomeRule, HugetlbSource, MakeRoom, Offload, Options, Order, Pacing, Placement, Profile,
+    Compact, HomeRule, HugetlbSource, MakeRoom, NEAR, Offload, Options, Order, Pacing, Placement,
+    Profile,
 };
 
 /// The options of a plan that are not at their defaults. The target nodes are not among them.
@@ -23,6 +24,7 @@ pub fn asked(options: &Options) -> Vec<String> {
         ref placement,
         ref maps,
         home,
+        near,
         ref from,
         include_gigantic,
         hugetlb,
@@ -43,6 +45,7 @@ pub fn asked(options: &Options) -> Vec<String> {
     let valued = [
         placement.is_wide().then(|| format!("place {}", placed(placement))),
         (home != HomeRule::default()).then(|| format!("home {}", home.name())),
+        (near != NEAR).then(|| format!("near up to distance {near}")),
         (target_ratio < 100).then(|| format!("target ratio {target_ratio} %")),
         from.as_ref().map(|nodes| format!("from nodes {}", list(nodes.iter().map(|node| node.0)))),
         reserve_bytes.map(|bytes| format!("reserve {}", size(bytes))),

@@ -48,7 +48,7 @@ fn machine() -> v1::Topology {
 
 fn migrated(outcome: &Outcome, options: Options) -> v1::Job {
     let inspected = fixture::inspection(options);
-    let share = Share { local_bytes: 1_100 << 20, remote_bytes: 20 << 20 };
+    let share = Share { local_bytes: 1_100 << 20, remote_bytes: 20 << 20, ..Share::default() };
     let exchanged = outcome.calls.exchanged_bytes > 0;
     let partner = Partner { error: None, ..samples::partner() };
     let reason = "unavailable: this kernel cannot".to_owned();

@@ -30,6 +30,7 @@ pub fn cell(row: &TopRowDoc, slot: ShownColumn) -> String {
         Column::Home => home(row),
         Column::Memory => bytes(row.resident_bytes),
         Column::Remote => bytes(row.remote_bytes),
+        Column::Near => bytes(row.near_bytes),
         Column::Local => bytes(row.local_bytes),
         Column::Share => row.local_percent.map_or("-".to_owned(), whole_percent),
         Column::Age => match row.age_seconds {
@@ -187,6 +188,7 @@ fn raw(row: &TopRowDoc, slot: ShownColumn) -> String {
         }
         ShownColumn::One(Column::Memory) => known(row.resident_bytes),
         ShownColumn::One(Column::Remote) => known(row.remote_bytes),
+        ShownColumn::One(Column::Near) => known(row.near_bytes),
         ShownColumn::One(Column::Local) => known(row.local_bytes),
         ShownColumn::One(Column::Share) => rounded(row.local_percent),
         ShownColumn::One(Column::Age) => rounded(row.age_seconds),

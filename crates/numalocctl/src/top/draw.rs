@@ -240,6 +240,9 @@ fn row_bar(buffer: &mut Buffer, state: &TopState, row: &TopRowDoc, at: (u16, u16
         let end = cells(sum).min(room);
         let remote = !row.home_nodes.is_empty() && !row.home_nodes.contains(&node.node);
         let style = match (remote, state.has_colour) {
+            (true, true) if row.near_nodes.contains(&node.node) => {
+                Style::new().fg(Color::Yellow).add_modifier(Modifier::REVERSED)
+            }
             (true, true) => Style::new().fg(Color::Red).add_modifier(Modifier::REVERSED),
             (true, false) => Style::new().add_modifier(Modifier::REVERSED),
             (false, _) => Style::new(),
@@ -259,6 +262,7 @@ fn content(rows: &[&TopRowDoc]) -> Content {
         lengths.max().unwrap_or(0)
     };
     let says = |column: Column| match column {
+        Column::Near => rows.iter().any(|row| row.near_bytes > Some(0)),
         Column::Moved => rows.iter().any(|row| row.moved_bytes > 0),
         Column::Balanced => rows.iter().any(|row| row.kernel_migrated_pages > Some(0)),
         Column::Job => rows.iter().any(|row| row.job.is_some()),

@@ -47,6 +47,7 @@ fn process(pid: i32, comm: &str, cgroup: &str, home: &str, seen: Seen) -> Proces
         comm: comm.into(),
         cgroup: Some(cgroup.into()),
         home: home.parse().unwrap(),
+        near: Default::default(),
         resident_bytes: 1500 * MIB,
         cpu_percent: (pid != 900).then_some(f64::from(pid)),
         threads: 4,
@@ -246,7 +247,7 @@ fn what_is_told_is_whole_and_the_list_stays_where_it_is() {
     // A help that has no room says how much is missing.
     state.popup = Popup::Help;
     let text = lines(&picture(&mut state, 60, 14));
-    assert!(text.contains("0 lines above, 19 below"), "{text}");
+    assert!(text.contains("0 lines above, 20 below"), "{text}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn at(seconds: i64) -> Option<Timestamp> {
 fn share(local_mib: i64, remote_mib: i64) -> Option<v1::Share> {
     let local_percent = 100.0 * local_mib as f64 / (local_mib + remote_mib) as f64;
     let (local_bytes, remote_bytes) = (local_mib * MIB, remote_mib * MIB);
-    Some(v1::Share { local_bytes, remote_bytes, local_percent })
+    Some(v1::Share { local_bytes, remote_bytes, local_percent, near_bytes: 0 })
 }
 
 /// Nodes 0 and 2, at distance 21.
@@ -122,6 +122,7 @@ pub fn live() -> v1::LiveView {
         comm: "redis-server".to_owned(),
         group_index: Some(0),
         home_node_ids: vec![0],
+        near_node_ids: Vec::new(),
         resident_bytes: 1000 * MIB,
         cpu_percent: Some(12.5),
         thread_count: 4,
@@ -195,7 +196,7 @@ pub fn locality() -> v1::Locality {
 pub fn plan() -> v1::Plan {
     v1::Plan {
         processes: vec![process(4711)],
-        routes: vec![v1::Route { from_node_id: 2, to_node_ids: vec![0] }],
+        routes: vec![v1::Route { from_node_id: 2, to_node_ids: vec![0], ..v1::Route::default() }],
         moves: vec![v1::MoveSummary {
             kind: v1::MemoryKind::Heap.into(),
             extents: 3,

@@ -292,7 +292,7 @@ pub fn planned(pids: &[i32], nodes: &str) -> Planned {
 }
 
 fn locality(local_bytes: u64, remote_bytes: u64) -> Locality {
-    let share = Share { local_bytes, remote_bytes };
+    let share = Share { local_bytes, remote_bytes, ..Share::default() };
     Locality { movable: share, overall: share }
 }
 

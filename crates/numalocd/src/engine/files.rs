@@ -313,7 +313,11 @@ fn locality<'a>(files: impl IntoIterator<Item = &'a PlannedFile>) -> Locality {
     let mut share = Share::default();
     for PlannedFile { cache, plan, .. } in files {
         let remote_bytes = plan.bytes_to_move;
-        share.add(Share { local_bytes: cache.bytes() - remote_bytes, remote_bytes });
+        share.add(Share {
+            local_bytes: cache.bytes() - remote_bytes,
+            remote_bytes,
+            ..Share::default()
+        });
     }
     Locality { movable: share, overall: share }
 }

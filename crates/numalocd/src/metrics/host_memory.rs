@@ -44,6 +44,11 @@ impl Collector for ShownHostMemory {
             let labels = [("node", node.0.to_string()), ("place", place(*at).to_owned())];
             family.encode_family(&labels)?.encode_gauge(&bytes)?;
         }
+        let help = "The part of the remote memory that is on a node near to home, by this node";
+        let mut family = gauge(&mut encoder, "host_near_memory", help, Some(&Unit::Bytes))?;
+        for (node, bytes) in &memory.near {
+            family.encode_family(&[("node", node.0.to_string())])?.encode_gauge(bytes)?;
+        }
         let named = [
             ("host_unit_memory", "unit", &memory.units),
             ("host_container_memory", "container", &memory.containers),

@@ -73,6 +73,7 @@ fn host_memory() -> HostMemory {
             ((NodeId(1), Nearness::Unpinned), 0),
         ]
         .into(),
+        near: [(NodeId(1), 1 << 30)].into(),
         units: of("redis.service"),
         containers: of("4f5e"),
         programs: of("a\"b\\\n<i>"),
@@ -89,6 +90,7 @@ fn the_memory_of_the_host_is_shown_until_nobody_looks() {
         &metrics,
         &[
             r#"numaloc_host_memory_bytes{node="0",place="local"} 1073741824"#,
+            r#"numaloc_host_near_memory_bytes{node="1"} 1073741824"#,
             r#"numaloc_host_memory_bytes{node="1",place="remote"} 3221225472"#,
             r#"numaloc_host_memory_bytes{node="1",place="unpinned"} 0"#,
             r#"numaloc_host_unit_memory_bytes{unit="redis.service",place="remote"} 3221225472"#,

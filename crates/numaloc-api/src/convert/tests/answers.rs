@@ -107,7 +107,10 @@ fn plans_are_summed_up() {
         answer.expected_flows,
         [v1::Flow { from_node_id: 8, to_node_id: 0, bytes: 4 << 20 }]
     );
-    assert_eq!(answer.routes, [v1::Route { from_node_id: 8, to_node_ids: vec![0] }]);
+    assert_eq!(
+        answer.routes,
+        [v1::Route { from_node_id: 8, to_node_ids: vec![0], nearer_node_ids: vec![] }]
+    );
     assert_eq!(answer.movable_after.unwrap().local_percent, 100.0);
     assert_eq!(answer.processes[1].skip(), v1::SkipReason::NoTargetNode);
     assert_eq!(answer.order(), v1::MoveOrder::Address);
@@ -130,7 +133,7 @@ fn localities_add_up() {
 
 #[test]
 fn shares_are_rounded_down() {
-    let share = Share { local_bytes: 99_999, remote_bytes: 1 };
+    let share = Share { local_bytes: 99_999, remote_bytes: 1, ..Share::default() };
     assert_eq!(v1::Share::from(share).local_percent, 99.99);
     assert_eq!(v1::Share::from(Share::default()).local_percent, 100.0);
 }

@@ -177,7 +177,8 @@ fn policy() -> impl Strategy<Value = Policy> {
     let emit = prop_oneof![Just(Emit::Always), Just(Emit::OnChange)];
     let tenant = option::of(token());
     let emit = (emit, prop::sample::select(&Offload::ALL[..]), tenant);
-    let nodes_and_home = (option::of(nodes(1)), prop::sample::select(&HomeRule::ALL[..]));
+    let nodes_and_home =
+        (option::of(nodes(1)), prop::sample::select(&HomeRule::ALL[..]), numaloc_core::NEAR_BOUNDS);
     let room = (
         prop::sample::select(&HugetlbSource::ALL[..]),
         prop::sample::select(&MakeRoom::ALL[..]),
@@ -186,7 +187,8 @@ fn policy() -> impl Strategy<Value = Policy> {
     let pace = (pacing, order, balancing, room, nodes_and_home);
     (options, qos_class(), on_interrupt, emit, pace).prop_map(
         |(options, qos_class, on_interrupt, (emit, offload, tenant), pace)| {
-            let (pacing, order, numa_balancing, (hugetlb, make_room, compact), (from, home)) = pace;
+            let (pacing, order, numa_balancing, (hugetlb, make_room, compact), (from, home, near)) =
+                pace;
             let (
                 [include_shared, exclude_file, include_network, include_bound, include_gigantic],
                 target_ratio,
@@ -211,6 +213,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 maps,
                 from,
                 home,
+                near,
                 reserve_bytes,
             };
             Policy { options, qos_class, on_interrupt, numa_balancing, offload, emit, tenant }

@@ -140,6 +140,7 @@ fn extreme_account() -> impl Strategy<Value = v1::Account> {
             moved_back_bytes,
             vanished_bytes,
             left,
+            nearer_bytes: 0,
         },
     )
 }

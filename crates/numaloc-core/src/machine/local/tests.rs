@@ -58,16 +58,30 @@ fn the_kernel_may_prefer_a_node_without_cpus_that_is_a_little_farther() {
 fn neighbours_on_a_socket_are_near() {
     let pairs = [(0, 1, 11), (2, 3, 11), (0, 2, 32), (0, 3, 32), (1, 2, 32), (1, 3, 32)];
     let l3 = machine(&[0, 1, 2, 3].map(|id| (id, true, true)), &both_ways(&pairs));
-    let near = |cpus: &str, beyond| l3.near_nodes(&cpus.parse().unwrap(), beyond).to_string();
+    let near = |home: &str, reach| l3.near(&home.parse().unwrap(), reach).to_string();
     assert_eq!(
-        (near("0", 2), near("3", 2), near("1-2", 2)),
-        ("0-1".into(), "2-3".into(), "0-3".into())
+        (near("0", 12), near("3", 12), near("1-2", 12)),
+        ("1".into(), "2".into(), "0,3".into())
     );
-    assert_eq!((near("0", 0), near("0", 22)), ("0".into(), "0-3".into()));
-    assert_eq!(hbm().near_nodes(&"0".parse().unwrap(), 3).to_string(), "0", "2 is of another kind");
-    let nodes = [(0, false, true), (1, true, true), (2, true, true), (3, true, true)];
-    let bare = machine(&nodes, &[(0, 1, 12), (0, 2, 14), (0, 3, 15)]);
-    assert_eq!(bare.near_nodes(&"0".parse().unwrap(), 2).to_string(), "1-2", "beyond the nearest");
+    assert_eq!((near("0", 10), near("0", 32)), (String::new(), "1-3".into()));
+    assert_eq!(hbm().near(&"0".parse().unwrap(), 13).to_string(), "", "2 is of another kind");
+}
+
+#[test]
+fn nodes_are_nearer_to_a_home_than_others() {
+    let pairs = [(0, 1, 11), (2, 3, 11), (0, 2, 21), (0, 3, 32), (1, 2, 32), (1, 3, 32)];
+    let nodes = machine(&[0, 1, 2, 3].map(|id| (id, true, true)), &both_ways(&pairs));
+    let nearer = |home: &str, from| nodes.nearer(&home.parse().unwrap(), NodeId(from)).to_string();
+    assert_eq!(
+        (nearer("0", 3), nearer("0", 2), nearer("0", 1)),
+        ("1-2".into(), "1".into(), "".into())
+    );
+    assert_eq!((nearer("0,2", 3), nearer("3", 0)), ("".into(), "2".into()));
+    assert_eq!(
+        hbm().nearer(&"0".parse().unwrap(), NodeId(1)).to_string(),
+        "",
+        "2 is of another kind"
+    );
 }
 
 /// The machine `hbm` of tests/vm/run: a node of fast memory beside each socket.
@@ -164,8 +178,10 @@ proptest! {
         for node in topology.nodes().filter(|node| !node.cpus.is_empty()) {
             let local = topology.local_nodes(&node.cpus);
             prop_assert!(!local.is_empty() && local.is_subset(&topology.with_memory()));
-            let near = topology.near_nodes(&node.cpus, 2);
-            prop_assert!(local.is_subset(&near) && near.and(&topology.other_tiers()).is_empty());
+            for around in [topology.near(&local, 12), topology.nearer(&local, node.id)] {
+                prop_assert!(around.and(&local).is_empty());
+                prop_assert!(around.and(&topology.other_tiers()).is_empty());
+            }
             for from in topology.other_tiers().iter() {
                 let local = topology.local_in_tier(&node.cpus, from);
                 prop_assert!(!local.is_empty() && local.is_subset(&topology.other_tiers()));

@@ -121,7 +121,8 @@ impl Planner<'_> {
     fn move_part(&mut self, extent: &Extent, part: &Part) {
         let leave: NodeSet = part.remote.keys().copied().collect();
         let home = self.scene.topology.ids().minus(&leave);
-        let routes = self.routes(home, [part.to].into_iter().collect(), BTreeMap::new());
+        let routes =
+            self.routes((home, [part.to].into_iter().collect()), BTreeMap::new(), BTreeMap::new());
         let Range { start, end } = part.range;
         let mapping = |mapping: &Mapping| Mapping { start: mapping.start + start, ..*mapping };
         let mappings: Vec<Mapping> = extent.mappings.iter().map(mapping).collect();
@@ -161,7 +162,7 @@ impl Planner<'_> {
         for (&node, resident) in &extent.residency.nodes {
             let share = |bytes: u64| {
                 let remote_bytes = remote_of(node).min(bytes);
-                Share { local_bytes: bytes - remote_bytes, remote_bytes }
+                Share { local_bytes: bytes - remote_bytes, remote_bytes, near_bytes: 0 }
             };
             locality.overall.add(share(resident.total_bytes()));
             if movable {

@@ -1,4 +1,5 @@
 mod named;
+mod near;
 mod portions;
 mod room;
 mod tiers;
@@ -96,7 +97,10 @@ fn what_is_counted_to_processes_adds_up_to_the_whole() {
     // Both nodes are home to memory that both processes map: none of it is remote.
     assert_eq!(first.remote, [(NodeId(8), 3 * MIB)].into());
     assert!(second.remote.is_empty());
-    assert_eq!(second.counted.overall, Share { local_bytes: 2 * MIB, remote_bytes: 0 });
+    assert_eq!(
+        second.counted.overall,
+        Share { local_bytes: 2 * MIB, remote_bytes: 0, ..Share::default() }
+    );
     assert_eq!(second.locality, Locality::default(), "it maps nothing alone");
     let mut sum = first.counted;
     sum.add(second.counted);
@@ -379,8 +383,13 @@ proptest! {
         prop_assert_eq!(moving + plan.skipped_bytes().values().sum::<u64>(), remote_bytes(&extents, &home));
         prop_assert!(plan.expected_bytes + plan.no_room_bytes <= moving);
         for planned_move in &plan.moves {
-            let targets = &plan.routes[planned_move.routes].targets;
-            prop_assert!(targets.is_subset(&process.mems_allowed) && targets.is_subset(&home) && !targets.is_empty());
+            let routes = &plan.routes[planned_move.routes];
+            prop_assert!(routes.targets.is_subset(&process.mems_allowed));
+            for &from in planned_move.remote.keys() {
+                prop_assert!(!routes.from(from).is_empty() && routes.from(from).iter().all(|to| home.contains(*to)));
+                let nearer = machine.nearer(&home, from);
+                prop_assert!(routes.nearer(from).iter().all(|to| nearer.contains(*to)));
+            }
         }
     }
 
@@ -427,7 +436,7 @@ fn pages_leave_only_the_nodes_that_they_may_leave() {
         let extents = vec![extent(0, &[(0, MIB), (1, 2 * MIB), (2, 4 * MIB)])];
         let options = Options { from: from.map(nodes), ..Options::default() };
         let plan = plan_of(&machine, process("0", "0-2"), extents, &options);
-        let Share { local_bytes, remote_bytes } = plan.locality.movable;
+        let Share { local_bytes, remote_bytes, .. } = plan.locality.movable;
         assert_eq!((plan.locality.overall.remote_bytes, local_bytes), (6 * MIB, MIB));
         assert_eq!(remote_bytes, plan.expected_bytes, "what stays is not movable");
         assert!(

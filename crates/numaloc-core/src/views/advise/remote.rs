@@ -8,7 +8,7 @@ use super::{
     sequence::{BindingChange, can_be_allowed, sequence},
     step::How,
 };
-use crate::{machine::ids::NodeSet, memory::mempolicy::Mempolicy};
+use crate::{ask::home_rule::NEAR, machine::ids::NodeSet, memory::mempolicy::Mempolicy};
 
 /// Memory that is not on the nodes of the CPUs.
 pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
@@ -18,7 +18,10 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     let enough = worth(&movable, min_bytes);
     let from = outside(&movable, &home);
     let remote: u64 = from.values().sum();
-    if home.is_empty() || subject.is_spread() || remote < enough {
+    // What is near costs little there: it alone is no reason, but it comes along.
+    let near = topology.near(&home, NEAR);
+    let far: u64 = outside(&movable, &home.or(&near)).values().sum();
+    if home.is_empty() || subject.is_spread() || far < enough {
         return None;
     }
     let (kind, targets, how) = way(subject, &home)?;

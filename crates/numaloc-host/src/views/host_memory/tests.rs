@@ -13,6 +13,7 @@ fn process(pid: i32, comm: &str, cgroup: &str, home: &[u32]) -> ProcessNow {
         comm: comm.into(),
         cgroup: Some(cgroup.into()),
         home: home.iter().copied().map(NodeId).collect(),
+        near: Default::default(),
         resident_bytes: 3 * MIB,
         cpu_percent: None,
         threads: 1,

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{Roots, files::read};
 use numaloc_core::{
-    CpuSet, Identity, NodeId, NodeSet, Topology,
+    CpuSet, Identity, NEAR, NodeId, NodeSet, Topology,
     live::{MappingNow, ProcessNow, Seen},
     rotation::Candidate,
 };
@@ -43,6 +43,7 @@ pub(super) struct KnownProcess {
     pub(super) threads: u64,
     at: Duration,
     pub(super) home: NodeSet,
+    pub(super) near: NodeSet,
     cgroup: Option<String>,
     pub(super) pages: Option<LastLook>,
 }
@@ -117,12 +118,14 @@ impl Processes {
             threads: stat.threads,
             at: now,
             home: NodeSet::new(),
+            near: NodeSet::new(),
             cgroup: None,
             pages: None,
         };
         let known = match before {
             Some(before) => KnownProcess {
                 home: before.home,
+                near: before.near,
                 cgroup: before.cgroup,
                 pages: before.pages,
                 ..fresh
@@ -131,7 +134,8 @@ impl Processes {
                 let status = read::text(&directory.join("status")).unwrap_or_default();
                 let list = read::field(&status, "Cpus_allowed_list").unwrap_or_default();
                 let home = topology.local_nodes(&list.parse::<CpuSet>().unwrap_or_default());
-                KnownProcess { home, cgroup: cgroup(roots, pid), ..fresh }
+                let near = topology.near(&home, NEAR);
+                KnownProcess { home, near, cgroup: cgroup(roots, pid), ..fresh }
             }
             None => fresh,
         };
@@ -177,6 +181,7 @@ impl Processes {
                 comm: known.comm.clone(),
                 cgroup: known.cgroup.clone(),
                 home: known.home.clone(),
+                near: known.near.clone(),
                 resident_bytes: known.resident_bytes,
                 cpu_percent: known.used.percent,
                 threads: known.threads,

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Columns that appear and disappear together, the most important ones first. A share is never without its age.
-const BY_WORTH: [&[Column]; 12] = [
+const BY_WORTH: [&[Column]; 13] = [
     &[Column::Name],
     &[Column::Share, Column::Age],
     &[Column::Memory],
@@ -17,6 +17,7 @@ const BY_WORTH: [&[Column]; 12] = [
     &[Column::Nodes],
     &[Column::Local],
     &[Column::Moved],
+    &[Column::Near],
     &[Column::Balanced],
     &[Column::Job],
 ];
@@ -32,7 +33,9 @@ fn width(slot: ShownColumn) -> usize {
         ShownColumn::One(Column::Name) => NAME,
         ShownColumn::One(Column::Job) => JOB,
         ShownColumn::One(Column::Pid) => 7,
-        ShownColumn::One(Column::Home | Column::Memory | Column::Local | Column::Moved) => 5,
+        ShownColumn::One(
+            Column::Home | Column::Memory | Column::Near | Column::Local | Column::Moved,
+        ) => 5,
         ShownColumn::One(Column::Cpu) => 5,
         ShownColumn::One(Column::Remote | Column::Share | Column::Balanced) => 6,
         ShownColumn::One(Column::Age) => 4,
@@ -195,7 +198,7 @@ mod tests {
         let all = headers(&processes, &[0, 1, 252], 299);
         assert_eq!(
             all,
-            "PID NAME HOME MEM REMOTE LOCAL LOCAL% AGE NODE0 NODE1 NODE252 MOVED KERNEL CPU% JOB"
+            "PID NAME HOME MEM REMOTE NEAR LOCAL LOCAL% AGE NODE0 NODE1 NODE252 MOVED KERNEL CPU% JOB"
         );
     }
 
@@ -211,11 +214,13 @@ mod tests {
         let state = state(List::Workloads);
         let name = |empty: &[Column]| {
             let content = Content { longest: 45, job: 30, empty: empty.into() };
-            let columns = fit(&state, &[0, 1], 109, &content);
+            let columns = fit(&state, &[0, 1], 115, &content);
             columns[0].2
         };
         let full = name(&[]);
-        assert!(name(&[Column::Job, Column::Moved, Column::Balanced]) > full + JOB as u16);
+        assert!(
+            name(&[Column::Job, Column::Moved, Column::Near, Column::Balanced]) > full + JOB as u16
+        );
     }
 
     #[test]

@@ -60,13 +60,16 @@ function meter(parts, all, words) {
   return bar;
 }
 
-/** Where memory is: home first, then remote nodes. */
-function where(byNode, home) {
-  const nodes = [...byNode].filter((node) => node.bytes > 0);
-  nodes.sort((a, b) => home.includes(b.node) - home.includes(a.node) || a.node - b.node);
-  const isHome = (node) => home.includes(node.node);
-  const words = nodes.map((node) => `node ${node.node}${isHome(node) ? "" : " (remote)"}: ${size(node.bytes)}`).join(", ");
-  return meter(nodes.map((node) => [isHome(node) ? "local" : "remote", node.bytes]), sum(nodes.map((node) => node.bytes)), words || "not read yet");
+/** What memory on a node is to a row. */
+const placeOf = (row, node) => (row.home_nodes.includes(node) ? "local" : (row.near_nodes || []).includes(node) ? "near" : "remote");
+
+/** Where a row's memory is: home first, then near and other remote nodes. */
+function where(row) {
+  const order = ["local", "near", "remote"];
+  const nodes = row.by_node.filter((node) => node.bytes > 0).map((node) => ({ ...node, place: placeOf(row, node.node) }));
+  nodes.sort((a, b) => order.indexOf(a.place) - order.indexOf(b.place) || a.node - b.node);
+  const words = nodes.map((node) => `node ${node.node}${node.place === "local" ? "" : ` (${node.place})`}: ${size(node.bytes)}`).join(", ");
+  return meter(nodes.map((node) => [node.place, node.bytes]), sum(nodes.map((node) => node.bytes)), words || "not read yet");
 }
 
 // Requests ------------------------------------------------------------------------------------------------------------------------
@@ -135,8 +138,9 @@ const rowColumns = [
   { id: "home", title: "Home", cell: (row) => list(row.home_nodes), by: (row) => list(row.home_nodes) },
   { id: "memory", down: true, title: "Memory", number: true, cell: (row) => size(row.resident_bytes), by: (row) => -(row.resident_bytes ?? -1) },
   { id: "remote", down: true, title: "Remote", number: true, cell: (row) => size(row.remote_bytes), by: (row) => -(row.remote_bytes ?? -1) },
+  { id: "near", down: true, title: "Near", number: true, has: (row) => row.near_bytes, cell: (row) => size(row.near_bytes), by: (row) => -(row.near_bytes ?? -1) },
   { id: "share", title: "Local", number: true, cell: shareCell, by: (row) => row.local_percent ?? 101 },
-  { id: "where", title: "Where", cell: (row) => [where(row.by_node, row.home_nodes)] },
+  { id: "where", title: "Where", cell: (row) => [where(row)] },
   { id: "cpu", down: true, title: "CPU", number: true, cell: (row) => percent(row.cpu_percent), by: (row) => -(row.cpu_percent ?? -1) },
   { id: "moved", down: true, title: "Moved", number: true, has: (row) => row.moved_bytes, cell: (row) => (row.moved_bytes ? size(row.moved_bytes) : ""), by: (row) => -row.moved_bytes },
   { id: "job", title: "Job", has: (row) => row.job, cell: (row) => [row.job, row.held_back].filter(Boolean).join(": "), by: (row) => row.job || "~" },
@@ -361,15 +365,16 @@ function jobFacts(job) {
 }
 
 function rowFacts(row) {
-  const isHome = (node) => row.home_nodes.includes(node);
   const parts = [facts([
     ["Cgroup", row.pid != null ? row.cgroup : null], ["Processes", row.pid == null ? String(row.process_count) : null], ["Home", "node " + list(row.home_nodes)],
     ["Memory", size(row.resident_bytes)], ["Local", `${size(row.local_bytes)}, ${shareCell(row)}`], ["Remote", size(row.remote_bytes)],
+    ["Of this near", row.near_bytes ? size(row.near_bytes) : null],
     ["CPU", percent(row.cpu_percent)], ["Seen", row.age_seconds == null ? (row.is_hidden ? "its page map may not be read" : "not yet") : row.age_seconds.toFixed(1) + " s ago"],
     ["Moved", row.moved_bytes ? size(row.moved_bytes) : null], ["Job", [row.job, row.held_back].filter(Boolean).join(": ")],
   ])];
   if (row.by_node.length) {
-    parts.push(where(row.by_node, row.home_nodes), table(["Node", "", "Memory"], row.by_node.map((node) => [String(node.node), isHome(node.node) ? "home" : "remote", size(node.bytes)])));
+    const words = { local: "home", near: "near", remote: "remote" };
+    parts.push(where(row), table(["Node", "", "Memory"], row.by_node.map((node) => [String(node.node), words[placeOf(row, node.node)], size(node.bytes)])));
   }
   const detail = view.detail;
   const isRead = detail && (detail.threads.length || detail.mappings.length);
@@ -498,7 +503,7 @@ function help() {
   const keys = [["1 2 3 4", "workloads, processes, jobs, advice"], ["/", "filter"], ["↑ ↓ PageUp PageDown Home End", "select a row"], ["Enter", "open the row"],
     ["p", "the processes of a workload"], ["m", "plan a migration, which asks before it moves anything"], ["x", "cancel a job, after asking"], ["Esc", "close, clear the filter, back"], ["?", "this help"]];
   dialog("Keys", [table(["Key", "What it does"], keys.map(([key, what]) => [el("kbd", {}, key), what])),
-    el("p", { class: "quiet" }, "Solid: memory on a home node, which is a node of the CPUs that the process may run on. Hatched: remote memory.")], [button("Close", dismiss, { autofocus: true })]);
+    el("p", { class: "quiet" }, "Solid: memory on a home node, which is a node of the CPUs that the process may run on. Hatched: remote memory, lighter where the node is near to home.")], [button("Close", dismiss, { autofocus: true })]);
 }
 
 // The page ------------------------------------------------------------------------------------------------------------------------
@@ -541,7 +546,7 @@ function drawSummary() {
   fill($("summary"), el("b", {}, `${size(bytes)} remote`), ` in ${remote.length} of ${rows.length} ${rows.length === 1 ? one : many}`,
     within != null && tab === "processes" ? ` of ${within}` : "", more.length ? el("span", { class: "quiet" }, `; processes: ${more.join(", ")}`) : null,
     within != null && tab === "processes" ? button("All processes", () => { within = null; drawTable(); drawSummary(); }) : null,
-    el("span", { class: "legend" }, el("i", { class: "local" }), "local", el("i", { class: "remote" }), "remote"));
+    el("span", { class: "legend" }, el("i", { class: "local" }), "local", rows.some((row) => row.near_bytes) ? [el("i", { class: "near" }), "near"] : null, el("i", { class: "remote" }), "remote"));
 }
 
 /** A migration whose dialog was left. */

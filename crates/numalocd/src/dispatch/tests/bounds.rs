@@ -41,7 +41,7 @@ async fn state(rig: &Rig, id: &ScheduleId) -> (ScheduleState, String) {
 async fn runs_of_schedules_count_for_the_owner_of_the_schedules() {
     let dir = dir();
     let mut config = Config::default();
-    config.quota.bytes = 440 << 10;
+    config.quota.bytes = 470 << 10;
     let mut rig = Rig::with(&dir, config);
     let (mut runs, mut waiting) = (Vec::new(), Vec::new());
     for _ in 0..10 {

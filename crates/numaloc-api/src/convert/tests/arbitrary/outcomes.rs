@@ -71,8 +71,11 @@ fn identity() -> impl Strategy<Value = Identity> {
 
 fn locality() -> impl Strategy<Value = Locality> {
     let share = || {
-        (bytes(), bytes())
-            .prop_map(|(local_bytes, remote_bytes)| Share { local_bytes, remote_bytes })
+        (bytes(), bytes()).prop_map(|(local_bytes, remote_bytes)| Share {
+            local_bytes,
+            remote_bytes,
+            ..Share::default()
+        })
     };
     (share(), share()).prop_map(|(movable, overall)| Locality { movable, overall })
 }

@@ -56,8 +56,14 @@ fn one_mapping_is_spread_one_comes_home_and_the_rest_stays() {
     ];
     assert_eq!(plan.named, expected);
     // The ratio is that of what is named.
-    assert_eq!(plan.locality.movable, Share { local_bytes: 5 * MIB, remote_bytes: 7 * MIB });
-    assert_eq!(plan.locality.overall, Share { local_bytes: 53 * MIB, remote_bytes: 7 * MIB });
+    assert_eq!(
+        plan.locality.movable,
+        Share { local_bytes: 5 * MIB, remote_bytes: 7 * MIB, ..Share::default() }
+    );
+    assert_eq!(
+        plan.locality.overall,
+        Share { local_bytes: 53 * MIB, remote_bytes: 7 * MIB, ..Share::default() }
+    );
     assert_eq!((&plan.processes[0].home, plan.processes[0].skip), (&nodes("0,2"), None));
 }
 

@@ -31,7 +31,10 @@ fn shares_are_the_cpus_of_the_process_on_each_node() {
     let plan = plan_for("0-2", vec![in_a_row(0, &[(2, 96)])], &placed("balance"));
     let flow = |to, mib: u64| ((NodeId(2), NodeId(to)), mib * MIB);
     assert_eq!(plan.expected_flows, [flow(0, 64), flow(1, 32)].into());
-    assert_eq!(plan.locality.movable, Share { local_bytes: 0, remote_bytes: 96 * MIB });
+    assert_eq!(
+        plan.locality.movable,
+        Share { local_bytes: 0, remote_bytes: 96 * MIB, ..Share::default() }
+    );
     let [first, second] = &plan.moves[..] else { panic!("{:#?}", plan.moves) };
     assert_eq!((first.mappings[0].start, first.bytes), (0, 64 * MIB));
     assert_eq!((second.mappings[0].start, second.bytes), (64 * MIB, 32 * MIB));
@@ -43,7 +46,10 @@ fn a_balanced_process_has_nothing_to_move() {
     let even = vec![in_a_row(0, &[(0, 64), (1, 64)])];
     let plan = plan_for("0-3", even, &placed("balance"));
     assert_eq!((plan.moves, plan.skipped), (vec![], vec![]));
-    assert_eq!(plan.locality.movable, Share { local_bytes: 128 * MIB, remote_bytes: 0 });
+    assert_eq!(
+        plan.locality.movable,
+        Share { local_bytes: 128 * MIB, remote_bytes: 0, ..Share::default() }
+    );
 }
 
 #[test]
@@ -75,7 +81,10 @@ fn each_node_gets_one_block() {
     let flow = |from, to| ((NodeId(from), NodeId(to)), 8 * MIB);
     assert_eq!(plan.expected_flows, [flow(1, 0), flow(0, 1)].into());
     assert_eq!(plan.moves.iter().map(|each| each.bytes).sum::<u64>(), 16 * MIB);
-    assert_eq!(plan.locality.movable, Share { local_bytes: 8 * MIB, remote_bytes: 16 * MIB });
+    assert_eq!(
+        plan.locality.movable,
+        Share { local_bytes: 8 * MIB, remote_bytes: 16 * MIB, ..Share::default() }
+    );
     let two = placed("block:0,1");
     let plan = plan_for("0", vec![in_a_row(0, &[(2, 8)])], &two);
     assert_eq!(plan.expected_flows.values().sum::<u64>(), 8 * MIB);

@@ -20,7 +20,7 @@ fn what_is_on_the_far_node_of_a_tier_goes_to_the_near_one() {
     let flow = |from, to| (NodeId(from), NodeId(to));
     assert_eq!(plan.expected_flows, [(flow(1, 0), 2 * MIB), (flow(3, 2), 8 * MIB)].into());
     assert_eq!(plan.skipped_bytes(), [(Reason::OtherTier, 4 * MIB)].into());
-    let Share { local_bytes, remote_bytes } = plan.locality.movable;
+    let Share { local_bytes, remote_bytes, .. } = plan.locality.movable;
     assert_eq!((local_bytes, remote_bytes), (MIB, 10 * MIB), "what stays is not movable");
     let routes = &plan.routes[plan.moves[0].routes];
     assert_eq!((routes.from(NodeId(2)), &routes.targets), (&[][..], &nodes("0,2")));

@@ -33,7 +33,10 @@ fn each_stripe_goes_to_its_node_and_what_is_there_is_local() {
     assert_eq!(plan.processes[0].skip, None, "that all nodes are home is the point of it");
     let flow = |to| ((NodeId(0), NodeId(to)), 10 * MIB);
     assert_eq!(plan.expected_flows, [flow(1), flow(2)].into());
-    assert_eq!(plan.locality.movable, Share { local_bytes: 10 * MIB, remote_bytes: 20 * MIB });
+    assert_eq!(
+        plan.locality.movable,
+        Share { local_bytes: 10 * MIB, remote_bytes: 20 * MIB, ..Share::default() }
+    );
     assert_eq!(plan.moves.len(), 2, "the stripe of node 0 is at home");
     for planned_move in &plan.moves {
         let node = planned_move.stripe.as_ref().expect("a stripe").node;
