@@ -33,6 +33,7 @@ mod exchange;
 mod family;
 mod file;
 mod fixed;
+mod folios;
 mod forks;
 mod gigantic;
 mod hbm;

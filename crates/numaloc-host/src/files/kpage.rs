@@ -78,18 +78,29 @@ impl FrameFile {
         false
     }
 
+    /// The values of `frames` frames from `first` on, read in one go and never from what was read ahead. Fewer, or none, where they
+    /// cannot be read. `buffer` is for the bytes.
+    pub(crate) fn row(&self, first: u64, frames: usize, buffer: &mut Vec<u8>) -> Vec<u64> {
+        buffer.resize(frames * 8, 0);
+        let file = self.file.get();
+        let read = file.and_then(|file| file.read_at(buffer, first * 8).ok()).unwrap_or(0);
+        numbers(&buffer[..read]).collect()
+    }
+
     fn fetch(&mut self, pfn: u64, frames: usize) -> Option<u64> {
         self.bytes.resize(frames * 8, 0);
         let file = self.file.get();
         let read = file.and_then(|file| file.read_at(&mut self.bytes, pfn * 8).ok()).unwrap_or(0);
         self.first = pfn;
         self.values.clear();
-        let values = self.bytes[..read]
-            .chunks_exact(8)
-            .map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("eight bytes")));
-        self.values.extend(values);
+        self.values.extend(numbers(&self.bytes[..read]));
         self.values.first().copied()
     }
+}
+
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let eight = bytes.chunks_exact(8);
+    eight.map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("eight bytes")))
 }
 
 /// The most tail pages of an allocation of the kernel: MAX_PAGE_ORDER is 10.
@@ -104,6 +115,8 @@ const MOVABLE: u64 =
 pub const COMPOUND_HEAD: u64 = 1 << 15;
 /// KPF_COMPOUND_TAIL: another page of it.
 pub const COMPOUND_TAIL: u64 = 1 << 16;
+/// KPF_HUGE: a page of the hugetlb pools.
+pub(crate) const HUGETLB: u64 = 1 << 17;
 /// KPF_KSM: a page that KSM has merged.
 pub(crate) const KSM: u64 = 1 << 21;
 /// KPF_ZERO_PAGE: the base page or the huge page of zeros.

@@ -13,6 +13,9 @@ mod single;
 mod table;
 #[cfg(test)]
 mod tests;
+mod whole;
+#[cfg(test)]
+mod whole_tests;
 mod zeros;
 
 pub use page_run::{Ownership, PageLocation, PageRun};
@@ -39,6 +42,7 @@ use numaloc_sys::query_pages;
 use page_run::PageRuns;
 use std::ops::Range;
 use table::FrameTable;
+use whole::WholeFolios;
 use zeros::Zeros;
 
 /// How closely huge pages, and memory that is mapped shared by several processes, are looked at.
@@ -60,6 +64,7 @@ pub struct Scanner {
     counts: Option<FrameFile>,
     zeros: Zeros,
     merged: Option<Merged>,
+    whole: Option<WholeFolios>,
     buffer: Vec<u8>,
     table: FrameTable,
     queried: Vec<i32>,
@@ -94,6 +99,7 @@ impl Scanner {
             Source::Pagemap => FrameFile::counts(roots),
             Source::Query => None,
         };
+        let whole = counts.is_some().then(|| WholeFolios::new(roots, precision)).flatten();
         Self {
             page_access: page_access.clone(),
             precision,
@@ -101,6 +107,7 @@ impl Scanner {
             counts,
             zeros: Zeros::new(roots, page_access.zero_frame),
             merged: Merged::new(roots, page_access.merged.as_ref()),
+            whole,
             buffer: Vec::new(),
             table: FrameTable::default(),
             queried: Vec::new(),
@@ -128,7 +135,12 @@ impl Scanner {
         }
         self.zeros.refresh();
         self.merged.iter_mut().for_each(Merged::refresh);
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let (mut buffer, mut whole) = (std::mem::take(&mut self.buffer), self.whole.take());
+        whole.iter_mut().for_each(WholeFolios::refresh);
+        let visit: &mut dyn FnMut(PageRun<'_>) = &mut |run| match &mut whole {
+            Some(whole) => whole.check(scanned, run, visit),
+            None => visit(run),
+        };
         let result = match (scanned.mappings, scanned.pages) {
             ([only], Pages::All | Pages::Own) => {
                 let (space, start) = (&scanned.spaces[only.process], only.start);
@@ -139,7 +151,7 @@ impl Scanner {
             }
             _ => self.scan_family(scanned, range, &mut buffer, visit),
         };
-        self.buffer = buffer;
+        (self.buffer, self.whole) = (buffer, whole);
         Halt::unless_ended(result).map(Option::unwrap_or_default)
     }
 
