@@ -12,6 +12,8 @@ pub enum Column {
     /// The home: the nodes of its CPUs.
     Home,
     Memory,
+    /// Page cache of a cgroup that is not mapped.
+    Cache,
     Remote,
     /// The part of the remote memory that is near.
     Near,
@@ -34,11 +36,12 @@ pub enum Column {
 
 impl Column {
     /// All, in the order in which they are shown.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Pid,
         Self::Name,
         Self::Home,
         Self::Memory,
+        Self::Cache,
         Self::Remote,
         Self::Near,
         Self::Local,
@@ -58,6 +61,7 @@ impl Column {
             Self::Name => "NAME",
             Self::Home => "HOME",
             Self::Memory => "MEM",
+            Self::Cache => "CACHE",
             Self::Remote => "REMOTE",
             Self::Near => "NEAR",
             Self::Local => "LOCAL",
@@ -83,6 +87,7 @@ impl Column {
             Self::Pid
             | Self::Name
             | Self::Memory
+            | Self::Cache
             | Self::Near
             | Self::Age
             | Self::Balanced
@@ -98,6 +103,7 @@ impl Column {
             Self::Name => "cgroup, or process",
             Self::Home => "the nodes of its CPUs",
             Self::Memory => "resident memory",
+            Self::Cache => "page cache, not mapped",
             Self::Remote => "memory not on a home node",
             Self::Near => "of this, near to home",
             Self::Local => "memory on home nodes",

@@ -8,14 +8,13 @@ use numaloc_api::{
     LocalityView, v1,
     value::{FoundAt, FoundMember, Missing, Policy},
 };
-use numaloc_core::{NodeId, NodeSet, Offload, OffloadUse, Options, Plan, Topology};
+use numaloc_core::{NodeSet, Offload, OffloadUse, Options, Plan, Topology, live::CountedMemory};
 use numaloc_dma::kernel;
 use numaloc_executor::{Control, Migration, Outcome, PlannedMigration, RunLimits};
 use numaloc_host::{
     Error, Found, LeftOut, Policies, Resolved, Roots, Source, Target, Viewer, resolve, topology,
 };
 use std::{
-    collections::BTreeMap,
     sync::{mpsc, mpsc::RecvTimeoutError},
     thread,
     time::{Duration, SystemTime},
@@ -46,9 +45,9 @@ impl From<PlannedMigration<Resolved>> for Inspection {
 
 impl Inspection {
     /// Where the memory of the target is, with the kernel's counts for the named cgroups.
-    pub fn locality(&self, cgroups: &[(String, BTreeMap<NodeId, u64>)]) -> v1::GetLocalityResponse {
+    pub fn locality(&self, cgroups: &[(String, CountedMemory)]) -> v1::GetLocalityResponse {
         let view = LocalityView { plan: &self.plan, time: SystemTime::now() };
-        let cgroup = |(path, nodes): &(String, BTreeMap<NodeId, u64>)| {
+        let cgroup = |(path, nodes): &(String, CountedMemory)| {
             v1::CgroupMemory::new(path, nodes, self.common_home())
         };
         let locality = v1::Locality {

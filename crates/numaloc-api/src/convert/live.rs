@@ -73,10 +73,12 @@ fn shown(snapshot: &Snapshot) -> Vec<&ProcessNow> {
         };
         let group = process.cgroup.as_deref().filter(|path| told.insert(*path));
         let group = group.map_or(0, |path| {
-            let nodes = snapshot.groups.get(path).and_then(|group| group.nodes.as_ref());
-            64 + path.len() + nodes.map_or(0, BTreeMap::len) * NODE_BYTES
+            let memory = snapshot.groups.get(path).and_then(|group| group.memory.as_ref());
+            let nodes = memory.map_or(0, |memory| memory.nodes.len() + memory.cache.len());
+            64 + path.len() + nodes * NODE_BYTES
         });
-        96 + process.comm.len() + 2 * process.home.len() + nodes * NODE_BYTES + group
+        let ids = process.home.len() + process.near.len();
+        96 + process.comm.len() + 2 * ids + nodes * NODE_BYTES + group
     });
     shown.sort_by_key(|process| process.identity);
     shown
@@ -121,11 +123,12 @@ fn node(node: &NodeNow) -> v1::LiveNode {
 }
 
 fn group(path: &str, group: Option<&GroupNow>) -> v1::LiveGroup {
-    let nodes = group.and_then(|group| group.nodes.as_ref());
+    let memory = group.and_then(|group| group.memory.as_ref());
     v1::LiveGroup {
         cgroup: path.to_owned(),
-        nodes: nodes.map_or(Vec::new(), node_bytes),
-        is_counted: nodes.is_some(),
+        nodes: memory.map_or(Vec::new(), |memory| node_bytes(&memory.nodes)),
+        cache_nodes: memory.map_or(Vec::new(), |memory| node_bytes(&memory.cache)),
+        is_counted: memory.is_some(),
         kernel_migrated_pages: group.and_then(|group| group.kernel_migrated_pages).map(int),
         age: group.and_then(|group| group.age).map(duration),
     }
@@ -227,7 +230,13 @@ mod tests {
 
     #[test]
     fn processes_name_their_cgroups_by_number() {
-        let group = GroupNow { nodes: Some([(NodeId(8), 5)].into()), ..GroupNow::default() };
+        let group = GroupNow {
+            memory: Some(numaloc_core::live::CountedMemory {
+                nodes: [(NodeId(8), 5)].into(),
+                ..Default::default()
+            }),
+            ..GroupNow::default()
+        };
         let snapshot = Snapshot {
             processes: vec![
                 ProcessNow { cgroup: None, seen: Seen::Hidden, ..process(1, 10, "") },

@@ -4,7 +4,7 @@ use super::names::{duration, index, int, int32, timestamp};
 use crate::v1;
 use numaloc_core::{
     Fixed, FixedKind, Flows, Identity, Locality, NodeId, NodeSet, Plan, PlannedProcess, Share,
-    WideThread,
+    WideThread, live::CountedMemory,
 };
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -96,10 +96,10 @@ impl From<Share> for v1::Share {
 impl v1::CgroupMemory {
     /// What memory.numa_stat counts of a cgroup. `home` is the home of all processes of the target, if they have the same one:
     /// the count does not say which process has its memory where.
-    pub fn new(cgroup: &str, nodes: &BTreeMap<NodeId, u64>, home: Option<&NodeSet>) -> Self {
+    pub fn new(cgroup: &str, memory: &CountedMemory, home: Option<&NodeSet>) -> Self {
         let percent = |home: &NodeSet| {
             let mut share = Share::default();
-            for (&node, &bytes) in nodes {
+            for (&node, &bytes) in &memory.nodes {
                 match home.contains(node) {
                     true => share.local_bytes += bytes,
                     false => share.remote_bytes += bytes,
@@ -107,8 +107,8 @@ impl v1::CgroupMemory {
             }
             v1::Share::from(share).local_percent
         };
-        let (cgroup, nodes) = (cgroup.to_owned(), node_bytes(nodes));
-        Self { cgroup, nodes, local_percent: home.map(percent) }
+        let (nodes, cache_nodes) = (node_bytes(&memory.nodes), node_bytes(&memory.cache));
+        Self { cgroup: cgroup.to_owned(), nodes, local_percent: home.map(percent), cache_nodes }
     }
 }
 

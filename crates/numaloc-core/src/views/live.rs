@@ -83,11 +83,42 @@ pub enum Seen {
     },
 }
 
+/// Memory of a cgroup in bytes by node, as the kernel counts it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountedMemory {
+    /// Memory of processes: anonymous and shared memory, and mapped files.
+    pub nodes: BTreeMap<NodeId, u64>,
+    /// Other page cache. No process has it in its page map.
+    pub cache: BTreeMap<NodeId, u64>,
+}
+
+impl CountedMemory {
+    /// Adds the memory of another cgroup.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, more) in [(&mut self.nodes, &other.nodes), (&mut self.cache, &other.cache)] {
+            more.iter().for_each(|(node, bytes)| *sum.entry(*node).or_default() += bytes);
+        }
+    }
+
+    /// What is beyond that of another one.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        let beyond = |all: &BTreeMap<NodeId, u64>, part: &BTreeMap<NodeId, u64>| {
+            // The counts are of different moments.
+            let rest = |(node, bytes): (&NodeId, &u64)| {
+                (*node, bytes.saturating_sub(part.get(node).copied().unwrap_or(0)))
+            };
+            all.iter().map(rest).filter(|(_, bytes)| *bytes > 0).collect()
+        };
+        Self { nodes: beyond(&self.nodes, &other.nodes), cache: beyond(&self.cache, &other.cache) }
+    }
+}
+
 /// A cgroup with all below it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupNow {
-    /// Resident bytes by node, as memory.numa_stat counts them; `None` before the first look, and where the kernel does not count.
-    pub nodes: Option<BTreeMap<NodeId, u64>>,
+    /// Its memory as memory.numa_stat counts it; `None` before the first look, and where the kernel does not count.
+    pub memory: Option<CountedMemory>,
     /// Pages that the kernel's own balancing has moved (numa_pages_migrated in memory.stat); `None` where it does not count.
     pub kernel_migrated_pages: Option<u64>,
     /// How long ago that was read.

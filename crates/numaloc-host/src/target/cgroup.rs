@@ -5,7 +5,7 @@ use crate::{
     files::{globs, read},
     target::process,
 };
-use numaloc_core::{NodeId, PAGE};
+use numaloc_core::{NodeId, PAGE, live::CountedMemory};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -27,42 +27,46 @@ pub(crate) fn processes(roots: &Roots, path: &str) -> Result<BTreeSet<i32>, Erro
     Ok(BTreeSet::new())
 }
 
-/// Resident bytes of a cgroup and its children by node, anonymous and of files, as memory.numa_stat counts them; of all cgroups that are
-/// meant, as in [`processes`]. None when there is no such cgroup or its memory is not accounted.
-pub fn numa_stat(roots: &Roots, path: &str) -> Option<BTreeMap<NodeId, u64>> {
+/// The memory of a cgroup and its children by node, as memory.numa_stat counts it; of all cgroups that are meant, as in [`processes`].
+/// None when there is no such cgroup or its memory is not accounted.
+pub fn numa_stat(roots: &Roots, path: &str) -> Option<CountedMemory> {
     let read = |directory: PathBuf| fs::read_to_string(directory.join("memory.numa_stat")).ok();
     let texts = |directories: Vec<PathBuf>| -> Vec<String> {
         directories.into_iter().filter_map(read).collect()
     };
     let texts = find(roots, path).ok()?.into_iter().map(texts).find(|texts| !texts.is_empty())?;
-    let mut nodes = BTreeMap::new();
-    for (node, bytes) in texts.iter().flat_map(|text| parse_numa_stat(text)) {
-        *nodes.entry(node).or_default() += bytes;
-    }
-    Some(nodes)
+    let mut all = CountedMemory::default();
+    texts.iter().for_each(|text| all.add(&parse_numa_stat(text)));
+    Some(all)
 }
 
-/// v2: one line for each kind, in bytes. v1: in pages; `hierarchical_total` includes the children.
-fn parse_numa_stat(text: &str) -> BTreeMap<NodeId, u64> {
-    let lines: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once(' ')).collect();
-    let begins = |prefix| lines.iter().any(|(kind, _)| kind.starts_with(prefix));
-    let (kinds, unit): (&[&str], u64) = if begins("hierarchical_total=") {
-        (&["hierarchical_total="], PAGE)
-    } else if begins("total=") {
-        (&["total="], PAGE)
-    } else {
-        (&["anon", "file"], 1)
+/// v2: one line for each kind, in bytes (mm/memcontrol.c, `memory_stats`). `file` has shared memory and mapped files as well, which are
+/// processes' memory; as shared memory may be mapped, too, the larger of both counts. v1: in pages; `anon` has shared memory
+/// (`memcg_numa_stat_show`: by LRU list), and lines with `hierarchical_` include the children.
+fn parse_numa_stat(text: &str) -> CountedMemory {
+    let lines =
+        text.lines().filter_map(|line| line.split_once([' ', '=']).map(|(kind, _)| (kind, line)));
+    let lines: BTreeMap<&str, &str> = lines.collect();
+    let of = |kind: &str, unit: u64| -> BTreeMap<NodeId, u64> {
+        let values = lines.get(kind).and_then(|line| line.split_once(' ')).map_or("", |it| it.1);
+        by_node(values).map(|(node, value)| (node, value.saturating_mul(unit))).collect()
     };
-    let wanted = |kind: &str| {
-        kinds.iter().any(|name| if unit == 1 { kind == *name } else { kind.starts_with(name) })
-    };
-    let mut nodes = BTreeMap::new();
-    for (_, values) in lines.into_iter().filter(|(kind, _)| wanted(kind)) {
-        for (node, value) in by_node(values) {
-            *nodes.entry(node).or_default() += value.saturating_mul(unit);
-        }
+    let prefix = ["hierarchical_", ""]
+        .into_iter()
+        .find(|prefix| lines.contains_key(&*format!("{prefix}total")));
+    if let Some(prefix) = prefix {
+        let of = |kind: &str| of(&format!("{prefix}{kind}"), PAGE);
+        return CountedMemory { nodes: of("anon"), cache: of("file") };
     }
-    nodes
+    let (mut nodes, mut cache) = (of("anon", 1), of("file", 1));
+    let (mapped, shmem) = (of("file_mapped", 1), of("shmem", 1));
+    for (node, file) in &mut cache {
+        let [mapped, shmem] = [&mapped, &shmem].map(|of| of.get(node).copied().unwrap_or(0));
+        let in_use = mapped.max(shmem).min(*file);
+        *file -= in_use;
+        *nodes.entry(*node).or_default() += in_use;
+    }
+    CountedMemory { nodes, cache }
 }
 
 /// The numbers by node in a line of a cgroup's numa_stat: `N0=0 N1=0`.

@@ -21,9 +21,10 @@ Columns:
   NAME    cgroup, or process            AGE     time since that was read
   HOME    the nodes of its CPUs         NODE    memory by node: NODE0, ...
   MEM     resident memory               MOVED   moved by numaloc
-  REMOTE  memory not on a home node     KERNEL  moved by NUMA balancing
-  NEAR    of this, near to home         CPU%    CPU time, percent of one CPU
-  LOCAL   memory on home nodes          JOB     migration, what throttles it
+  CACHE   page cache, not mapped        KERNEL  moved by NUMA balancing
+  REMOTE  memory not on a home node     CPU%    CPU time, percent of one CPU
+  NEAR    of this, near to home         JOB     migration, what throttles it
+  LOCAL   memory on home nodes
 Those of esxtop are taken as well: NHN, NRMEM, NLMEM, N%L, ND, NMIG.";
 
 #[derive(Clone, Debug, Args)]

@@ -4,7 +4,7 @@ use super::parts::{NodeBytes, ids, node_bytes};
 use numaloc_api::timestamp;
 use numaloc_core::{
     NodeId, NodeSet, covers_cgroup,
-    live::{GroupNow, NodeNow, ProcessNow, Seen, Snapshot},
+    live::{CountedMemory, GroupNow, NodeNow, ProcessNow, Seen, Snapshot},
     rotation::FIRST,
 };
 use prost_types::Timestamp;
@@ -99,6 +99,8 @@ pub struct TopRowDoc {
     /// Resident memory in bytes, of the same look as its parts; before the first look by the kernel's count, and null where the
     /// kernel does not count.
     pub resident_bytes: Option<u64>,
+    /// Page cache of a workload that no process has mapped. It is no part of the other amounts; null for a process.
+    pub cache_bytes: Option<u64>,
     /// On home nodes; null before the first look.
     pub local_bytes: Option<u64>,
     pub remote_bytes: Option<u64>,
@@ -266,20 +268,19 @@ fn workloads(snapshot: &Snapshot) -> Vec<TopRowDoc> {
             members.entry(cgroup).or_default().push(process);
         }
     }
-    let mut below: BTreeMap<&str, BTreeMap<NodeId, u64>> = BTreeMap::new();
-    let counted = |path: &str| snapshot.groups.get(path).and_then(|group| group.nodes.as_ref());
+    let mut below: BTreeMap<&str, CountedMemory> = BTreeMap::new();
+    let counted = |path: &str| snapshot.groups.get(path).and_then(|group| group.memory.as_ref());
     for &path in members.keys() {
         let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
         // The nearest one: those above it have taken it out with that one.
         let nearest = above
             .filter(|above| members.contains_key(above))
             .find(|above| counted(above).is_some());
-        if let (Some(nearest), Some(nodes)) = (nearest, counted(path)) {
-            let sum = below.entry(nearest).or_default();
-            nodes.iter().for_each(|(node, bytes)| *sum.entry(*node).or_default() += bytes);
+        if let (Some(nearest), Some(memory)) = (nearest, counted(path)) {
+            below.entry(nearest).or_default().add(memory);
         }
     }
-    let (unknown, nothing) = (GroupNow::default(), BTreeMap::new());
+    let (unknown, nothing) = (GroupNow::default(), CountedMemory::default());
     let row = |(path, within): (&str, Vec<&ProcessNow>)| {
         let group = snapshot.groups.get(path).unwrap_or(&unknown);
         let home = within.iter().fold(NodeSet::new(), |home, each| home.or(&each.home));
@@ -295,15 +296,11 @@ fn workloads(snapshot: &Snapshot) -> Vec<TopRowDoc> {
             kernel_migrated_pages: group.kernel_migrated_pages,
             ..TopRowDoc::default()
         };
-        if let Some(nodes) = &group.nodes {
-            let others = below.get(path).unwrap_or(&nothing);
-            // The counts are of different moments.
-            let own = |(node, &bytes): (&NodeId, &u64)| {
-                (*node, bytes.saturating_sub(others.get(node).copied().unwrap_or(0)))
-            };
-            let own = nodes.iter().map(own).filter(|(_, bytes)| *bytes > 0).collect();
-            place(&mut row, &own, (&home, &near));
-            row.resident_bytes = Some(own.values().sum());
+        if let Some(memory) = &group.memory {
+            let own = memory.without(below.get(path).unwrap_or(&nothing));
+            place(&mut row, &own.nodes, (&home, &near));
+            row.resident_bytes = Some(own.nodes.values().sum());
+            row.cache_bytes = Some(own.cache.values().sum());
             row.age_seconds = group.age.map(|age| age.as_secs_f64());
         }
         row
@@ -351,7 +348,13 @@ mod tests {
         ];
         let counted = |path: &str, nodes: &[(u32, u64)]| {
             let nodes = nodes.iter().map(|&(node, pages)| (NodeId(node), pages * 4096)).collect();
-            (path.to_owned(), GroupNow { nodes: Some(nodes), ..GroupNow::default() })
+            (
+                path.to_owned(),
+                GroupNow {
+                    memory: Some(CountedMemory { nodes, ..CountedMemory::default() }),
+                    ..GroupNow::default()
+                },
+            )
         };
         let groups = [
             counted("/", &[(0, 100), (1, 50)]),

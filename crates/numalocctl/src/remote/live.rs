@@ -8,7 +8,9 @@ use crate::{
 use numaloc_api::v1;
 use numaloc_core::{
     Identity, Kind, NodeId, NodeMemory, NodeSet,
-    live::{Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow},
+    live::{
+        CountedMemory, Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow,
+    },
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -81,7 +83,10 @@ fn one(message: &v1::LiveNode) -> NodeNow {
 
 fn group(message: &v1::LiveGroup) -> GroupNow {
     GroupNow {
-        nodes: message.is_counted.then(|| by_node(&message.nodes)),
+        memory: message.is_counted.then(|| CountedMemory {
+            nodes: by_node(&message.nodes),
+            cache: by_node(&message.cache_nodes),
+        }),
         kernel_migrated_pages: message.kernel_migrated_pages.map(amount),
         age: message.age.map(|age| span(Some(age))),
     }

@@ -116,12 +116,18 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
     );
     for cgroup in &locality.cgroups {
         let nodes = cgroup.nodes.iter().map(|on| format!("node {} {}", on.node_id, size(on.bytes)));
+        let cache: i64 = cgroup.cache_nodes.iter().map(|on| on.bytes).sum();
         let _ = writeln!(
             text,
-            "cgroup {}: {}{} by memory.numa_stat, with page cache, without hugetlb",
+            "cgroup {}: {}{} by memory.numa_stat, without hugetlb{}",
             clean(&cgroup.cgroup),
             cgroup.local_percent.map_or(String::new(), |p| format!("{} % local, ", percent(p))),
             nodes.collect::<Vec<_>>().join(", "),
+            if cache > 0 {
+                format!("; {} of page cache besides", size(cache))
+            } else {
+                String::new()
+            },
         );
     }
     fixed(&mut text, &locality.fixed);

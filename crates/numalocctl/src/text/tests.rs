@@ -99,7 +99,11 @@ fn topology_as_numactl() {
 #[test]
 fn locality_in_all_forms() {
     let inspected = fixture::inspection(Options::default());
-    let cgroup = ("/redis".to_owned(), inspected.plan.processes[0].resident.clone());
+    let counted = numaloc_core::live::CountedMemory {
+        nodes: inspected.plan.processes[0].resident.clone(),
+        cache: [(numaloc_core::NodeId(2), 90 << 20)].into(),
+    };
+    let cgroup = ("/redis".to_owned(), counted);
     let answer = inspected.locality(&[cgroup]);
     insta::assert_snapshot!(tables(|view| locality(&answer, &machine(), view)));
 }
@@ -107,7 +111,11 @@ fn locality_in_all_forms() {
 #[test]
 fn locality_of_a_cgroup_with_one_home() {
     let inspected = fixture::many_extents();
-    let cgroup = ("/redis".to_owned(), inspected.plan.processes[0].resident.clone());
+    let counted = numaloc_core::live::CountedMemory {
+        nodes: inspected.plan.processes[0].resident.clone(),
+        cache: [(numaloc_core::NodeId(2), 90 << 20)].into(),
+    };
+    let cgroup = ("/redis".to_owned(), counted);
     insta::assert_snapshot!(locality(&inspected.locality(&[cgroup]), &machine(), NARROW));
 }
 

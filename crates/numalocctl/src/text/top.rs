@@ -29,6 +29,7 @@ pub fn cell(row: &TopRowDoc, slot: ShownColumn) -> String {
         Column::Name => clean(name(row)),
         Column::Home => home(row),
         Column::Memory => bytes(row.resident_bytes),
+        Column::Cache => bytes(row.cache_bytes),
         Column::Remote => bytes(row.remote_bytes),
         Column::Near => bytes(row.near_bytes),
         Column::Local => bytes(row.local_bytes),
@@ -187,6 +188,7 @@ fn raw(row: &TopRowDoc, slot: ShownColumn) -> String {
             known(on.map(|each| each.bytes).or(row.age_seconds.map(|_| 0)))
         }
         ShownColumn::One(Column::Memory) => known(row.resident_bytes),
+        ShownColumn::One(Column::Cache) => known(row.cache_bytes),
         ShownColumn::One(Column::Remote) => known(row.remote_bytes),
         ShownColumn::One(Column::Near) => known(row.near_bytes),
         ShownColumn::One(Column::Local) => known(row.local_bytes),

@@ -262,6 +262,7 @@ fn content(rows: &[&TopRowDoc]) -> Content {
         lengths.max().unwrap_or(0)
     };
     let says = |column: Column| match column {
+        Column::Cache => rows.iter().any(|row| row.cache_bytes > Some(0)),
         Column::Near => rows.iter().any(|row| row.near_bytes > Some(0)),
         Column::Moved => rows.iter().any(|row| row.moved_bytes > 0),
         Column::Balanced => rows.iter().any(|row| row.kernel_migrated_pages > Some(0)),

@@ -77,6 +77,7 @@ fn compare(left: &TopRowDoc, right: &TopRowDoc, column: Column) -> Ordering {
         Column::Home => left.home_nodes.cmp(&right.home_nodes),
         Column::Memory => most(|row| row.resident_bytes.map(|bytes| bytes as f64)),
         Column::Remote => most(|row| row.remote_bytes.map(|bytes| bytes as f64)),
+        Column::Cache => most(|row| row.cache_bytes.map(|bytes| bytes as f64)),
         Column::Near => most(|row| row.near_bytes.map(|bytes| bytes as f64)),
         Column::Local => most(|row| row.local_bytes.map(|bytes| bytes as f64)),
         Column::Share => most(|row| row.local_percent.map(|percent| -percent)),

@@ -15,7 +15,9 @@ use crate::{
 use clap::Parser;
 use numaloc_core::{
     Identity, Kind, NodeId, NodeMemory, Profile,
-    live::{Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow},
+    live::{
+        CountedMemory, Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow,
+    },
 };
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, style::Color};
 use std::{
@@ -90,7 +92,7 @@ fn snapshot() -> Snapshot {
         process(900, "new", "/user.slice", "0", Seen::Never),
     ];
     let group = |nodes: &[(u32, u64)], pages| GroupNow {
-        nodes: Some(on(nodes)),
+        memory: Some(CountedMemory { nodes: on(nodes), ..CountedMemory::default() }),
         kernel_migrated_pages: pages,
         age: Some(Duration::from_secs(2)),
     };
@@ -247,7 +249,7 @@ fn what_is_told_is_whole_and_the_list_stays_where_it_is() {
     // A help that has no room says how much is missing.
     state.popup = Popup::Help;
     let text = lines(&picture(&mut state, 60, 14));
-    assert!(text.contains("0 lines above, 20 below"), "{text}");
+    assert!(text.contains("0 lines above, 21 below"), "{text}");
 }
 
 #[test]
@@ -359,7 +361,7 @@ fn nonsense_is_refused() {
     for (line, words) in [
         (
             "top --columns name,rss",
-            "'rss' is not a valid column: there are PID, NAME, HOME, MEM, REMOTE",
+            "'rss' is not a valid column: there are PID, NAME, HOME, MEM, CACHE, REMOTE",
         ),
         ("top --sort size", "'size' is not a valid column"),
         ("top --cpu-budget 0", "expected a share of a CPU above 0 %"),

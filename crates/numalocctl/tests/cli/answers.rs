@@ -140,6 +140,7 @@ pub fn live() -> v1::LiveView {
     let group = v1::LiveGroup {
         cgroup: "/redis".to_owned(),
         nodes: on(&[(0, 410), (2, 610)]),
+        cache_nodes: on(&[(2, 90)]),
         is_counted: true,
         kernel_migrated_pages: None,
         age: seconds(1),

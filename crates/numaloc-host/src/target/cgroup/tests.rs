@@ -42,8 +42,10 @@ fn all_that_match_are_meant_unless_one_is_called_so() {
     fake.write("cgroup/other/memory.numa_stat", "anon N1=4\n");
     fake.write("cgroup/other2/cgroup.procs", "");
     fake.write("cgroup/other2/memory.numa_stat", "file N1=8\n");
-    let sum = BTreeMap::from([(NodeId(1), 12)]);
-    assert_eq!(numa_stat(&fake.roots(), "/other*"), Some(sum));
+    assert_eq!(
+        numa_stat(&fake.roots(), "/other*"),
+        Some(CountedMemory { nodes: by_nodes([(1, 4)]), cache: by_nodes([(1, 8)]) })
+    );
     fake.write("cgroup/*/cgroup.procs", "30\n");
     assert_eq!(pids(&fake, "/*"), [30], "a cgroup may be called so");
 }
@@ -98,13 +100,19 @@ fn v1_and_hybrid_ask_the_hierarchies_in_order() {
     assert_eq!(pids(&fake, &mounted), [9]);
 }
 
+fn by_nodes<const N: usize>(of: [(u32, u64); N]) -> BTreeMap<NodeId, u64> {
+    of.map(|(node, bytes)| (NodeId(node), bytes)).into()
+}
+
+/// Of files only what is mapped or in memory is that of processes.
 #[test]
 fn numa_stat_of_v2_is_in_bytes() {
     let fake = v2();
-    let text = "anon N0=4096 N1=8192\nfile N0=100 N64=5\nfile_mapped N0=7\nanon_thp N0=9\n";
+    let text = "anon N0=4096 N1=8192\nfile N0=100 N1=50 N64=5\nfile_mapped N0=7 N1=30\nshmem N0=9 N1=20\nanon_thp N0=9\n";
     fake.write("cgroup/a.slice/memory.numa_stat", text);
-    let expected = BTreeMap::from([(NodeId(0), 4196), (NodeId(1), 8192), (NodeId(64), 5)]);
-    assert_eq!(numa_stat(&fake.roots(), "/a.slice"), Some(expected));
+    let nodes = by_nodes([(0, 4105), (1, 8222), (64, 0)]);
+    let cache = by_nodes([(0, 91), (1, 20), (64, 5)]);
+    assert_eq!(numa_stat(&fake.roots(), "/a.slice"), Some(CountedMemory { nodes, cache }));
     assert_eq!(numa_stat(&fake.roots(), "/other"), None);
     assert_eq!(numa_stat(&fake.roots(), "/nowhere"), None);
 }
@@ -112,9 +120,11 @@ fn numa_stat_of_v2_is_in_bytes() {
 #[test]
 fn numa_stat_of_v1_is_in_pages_with_children() {
     let own = "total=3 N0=1 N1=2\nfile=1 N0=1\nanon=2 N1=2\n";
-    let nodes = |a, b| BTreeMap::from([(NodeId(0), a * PAGE), (NodeId(1), b * PAGE)]);
-    assert_eq!(parse_numa_stat(own), nodes(1, 2));
-    let all = format!("{own}hierarchical_total=9 N0=4 N1=5\nhierarchical_anon=9 N0=4 N1=5\n");
-    assert_eq!(parse_numa_stat(&all), nodes(4, 5));
-    assert_eq!(parse_numa_stat("nonsense\nanon N=x Nx=1 y"), BTreeMap::new());
+    let of = |anon, file| CountedMemory { nodes: by_nodes([anon]), cache: by_nodes([file]) };
+    assert_eq!(parse_numa_stat(own), of((1, 2 * PAGE), (0, PAGE)));
+    let all = format!(
+        "{own}hierarchical_total=9 N0=4 N1=5\nhierarchical_anon=5 N1=5\nhierarchical_file=4 N0=4\n"
+    );
+    assert_eq!(parse_numa_stat(&all), of((1, 5 * PAGE), (0, 4 * PAGE)));
+    assert_eq!(parse_numa_stat("nonsense\nanon N=x Nx=1 y"), CountedMemory::default());
 }

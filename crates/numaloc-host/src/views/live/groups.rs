@@ -1,7 +1,10 @@
 //! Cgroups with processes: where their memory is (memory.numa_stat), and what the kernel's balancing has moved of it.
 
 use crate::{Roots, files::read, target::cgroup};
-use numaloc_core::{NodeId, live::GroupNow, rotation::Candidate};
+use numaloc_core::{
+    live::{CountedMemory, GroupNow},
+    rotation::Candidate,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -10,7 +13,7 @@ use std::{
 #[derive(Clone, Debug, Default)]
 struct GroupReading {
     at: Option<Duration>,
-    nodes: Option<BTreeMap<NodeId, u64>>,
+    memory: Option<CountedMemory>,
     kernel_migrated_pages: Option<u64>,
 }
 
@@ -32,7 +35,7 @@ impl GroupReadings {
     pub(super) fn candidates(&self, now: Duration) -> impl Iterator<Item = Candidate<&str>> {
         self.0.iter().map(move |(path, group)| Candidate {
             key: path.as_str(),
-            bytes: group.nodes.iter().flatten().map(|(_, bytes)| bytes).sum(),
+            bytes: group.memory.iter().flat_map(|memory| memory.nodes.values()).sum(),
             cpu_percent: 0.0,
             age: group.at.map(|at| now.saturating_sub(at)),
         })
@@ -41,16 +44,16 @@ impl GroupReadings {
     /// Reads one. Returns whether it is gone: it was there at the last look, and is not any more.
     pub(super) fn read(&mut self, roots: &Roots, path: &str, now: Duration) -> bool {
         let Some(group) = self.0.get_mut(path) else { return false };
-        let nodes = cgroup::numa_stat(roots, path);
-        let is_gone = group.nodes.is_some() && nodes.is_none();
+        let memory = cgroup::numa_stat(roots, path);
+        let is_gone = group.memory.is_some() && memory.is_none();
         let kernel_migrated_pages = migrated(roots, path);
-        *group = GroupReading { at: Some(now), nodes, kernel_migrated_pages };
+        *group = GroupReading { at: Some(now), memory, kernel_migrated_pages };
         is_gone
     }
 
     pub(super) fn now(&self, now: Duration) -> BTreeMap<String, GroupNow> {
         let shown = |group: &GroupReading| GroupNow {
-            nodes: group.nodes.clone(),
+            memory: group.memory.clone(),
             kernel_migrated_pages: group.kernel_migrated_pages,
             age: group.at.map(|at| now.saturating_sub(at)),
         };
@@ -85,6 +88,7 @@ pub(super) fn of_memory(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
     use crate::fake::Fake;
+    use numaloc_core::NodeId;
 
     #[test]
     fn memory_is_accounted_by_v1_where_it_has_the_controller() {
@@ -110,9 +114,13 @@ mod tests {
             assert!(!groups.read(&fake.roots(), path, at), "{path}");
         }
         let now = groups.now(at + at);
-        assert_eq!(now["/a"].nodes, Some([(NodeId(0), 8192), (NodeId(8), 8192)].into()));
+        let memory = CountedMemory {
+            nodes: [(NodeId(0), 4096), (NodeId(8), 8192)].into(),
+            cache: [(NodeId(0), 4096), (NodeId(8), 0)].into(),
+        };
+        assert_eq!(now["/a"].memory, Some(memory));
         assert_eq!((now["/a"].kernel_migrated_pages, now["/a"].age), (Some(7), Some(at)));
-        assert_eq!((&now["/gone"].nodes, now["/gone"].age), (&None, Some(at)));
+        assert_eq!((&now["/gone"].memory, now["/gone"].age), (&None, Some(at)));
         assert_eq!(now.len(), 2);
         std::fs::rename(fake.path("cgroup/a"), fake.path("cgroup/renamed")).unwrap();
         assert!(groups.read(&fake.roots(), "/a", at), "it was there");

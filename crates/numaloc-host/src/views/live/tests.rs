@@ -92,7 +92,7 @@ fn processes_end_and_cgroups_are_renamed() {
     watch.run(4);
     let before = watch.snapshot();
     assert_eq!((before.processes.len(), before.unseen), (3, 0));
-    assert!(before.groups["/crowd"].nodes.is_some() && before.nodes.len() == 2);
+    assert!(before.groups["/crowd"].memory.is_some() && before.nodes.len() == 2);
     let watched = [0, 1].map(|index| before.processes[index].identity);
     watch.live.watch(&watched.into());
     watch.run(4);

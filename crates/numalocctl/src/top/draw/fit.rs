@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// Columns that appear and disappear together, the most important ones first. A share is never without its age.
-const BY_WORTH: [&[Column]; 13] = [
+const BY_WORTH: [&[Column]; 14] = [
     &[Column::Name],
     &[Column::Share, Column::Age],
     &[Column::Memory],
@@ -18,6 +18,7 @@ const BY_WORTH: [&[Column]; 13] = [
     &[Column::Local],
     &[Column::Moved],
     &[Column::Near],
+    &[Column::Cache],
     &[Column::Balanced],
     &[Column::Job],
 ];
@@ -34,7 +35,12 @@ fn width(slot: ShownColumn) -> usize {
         ShownColumn::One(Column::Job) => JOB,
         ShownColumn::One(Column::Pid) => 7,
         ShownColumn::One(
-            Column::Home | Column::Memory | Column::Near | Column::Local | Column::Moved,
+            Column::Home
+            | Column::Memory
+            | Column::Cache
+            | Column::Near
+            | Column::Local
+            | Column::Moved,
         ) => 5,
         ShownColumn::One(Column::Cpu) => 5,
         ShownColumn::One(Column::Remote | Column::Share | Column::Balanced) => 6,
@@ -198,7 +204,7 @@ mod tests {
         let all = headers(&processes, &[0, 1, 252], 299);
         assert_eq!(
             all,
-            "PID NAME HOME MEM REMOTE NEAR LOCAL LOCAL% AGE NODE0 NODE1 NODE252 MOVED KERNEL CPU% JOB"
+            "PID NAME HOME MEM CACHE REMOTE NEAR LOCAL LOCAL% AGE NODE0 NODE1 NODE252 MOVED KERNEL CPU% JOB"
         );
     }
 
@@ -214,12 +220,13 @@ mod tests {
         let state = state(List::Workloads);
         let name = |empty: &[Column]| {
             let content = Content { longest: 45, job: 30, empty: empty.into() };
-            let columns = fit(&state, &[0, 1], 115, &content);
+            let columns = fit(&state, &[0, 1], 121, &content);
             columns[0].2
         };
         let full = name(&[]);
         assert!(
-            name(&[Column::Job, Column::Moved, Column::Near, Column::Balanced]) > full + JOB as u16
+            name(&[Column::Job, Column::Moved, Column::Near, Column::Cache, Column::Balanced])
+                > full + JOB as u16
         );
     }
 

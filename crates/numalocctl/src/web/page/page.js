@@ -137,6 +137,7 @@ const rowColumns = [
   { id: "processes", down: true, title: "Processes", number: true, cell: (row) => row.process_count, by: (row) => -row.process_count, only: "workloads" },
   { id: "home", title: "Home", cell: (row) => list(row.home_nodes), by: (row) => list(row.home_nodes) },
   { id: "memory", down: true, title: "Memory", number: true, cell: (row) => size(row.resident_bytes), by: (row) => -(row.resident_bytes ?? -1) },
+  { id: "cache", down: true, title: "Cache", number: true, only: "workloads", has: (row) => row.cache_bytes, cell: (row) => size(row.cache_bytes), by: (row) => -(row.cache_bytes ?? -1) },
   { id: "remote", down: true, title: "Remote", number: true, cell: (row) => size(row.remote_bytes), by: (row) => -(row.remote_bytes ?? -1) },
   { id: "near", down: true, title: "Near", number: true, has: (row) => row.near_bytes, cell: (row) => size(row.near_bytes), by: (row) => -(row.near_bytes ?? -1) },
   { id: "share", title: "Local", number: true, cell: shareCell, by: (row) => row.local_percent ?? 101 },
@@ -367,7 +368,7 @@ function jobFacts(job) {
 function rowFacts(row) {
   const parts = [facts([
     ["Cgroup", row.pid != null ? row.cgroup : null], ["Processes", row.pid == null ? String(row.process_count) : null], ["Home", "node " + list(row.home_nodes)],
-    ["Memory", size(row.resident_bytes)], ["Local", `${size(row.local_bytes)}, ${shareCell(row)}`], ["Remote", size(row.remote_bytes)],
+    ["Memory", size(row.resident_bytes)], ["Page cache", row.cache_bytes ? `${size(row.cache_bytes)}, not mapped` : null], ["Local", `${size(row.local_bytes)}, ${shareCell(row)}`], ["Remote", size(row.remote_bytes)],
     ["Of this near", row.near_bytes ? size(row.near_bytes) : null],
     ["CPU", percent(row.cpu_percent)], ["Seen", row.age_seconds == null ? (row.is_hidden ? "its page map may not be read" : "not yet") : row.age_seconds.toFixed(1) + " s ago"],
     ["Moved", row.moved_bytes ? size(row.moved_bytes) : null], ["Job", [row.job, row.held_back].filter(Boolean).join(": ")],
@@ -535,10 +536,8 @@ function drawSummary() {
   if (tab === "jobs") return fill($("summary"), `${count(rows.length, "job")}, ${rows.filter(isOpen).length} open`);
   const one = tab === "workloads" ? "workload" : "process", many = tab === "workloads" ? "workloads" : "processes";
   const remote = rows.filter((row) => row.remote_bytes > 0);
-  // Cgroups contain each other, so only processes are added up.
-  const listed = new Set(tab === "workloads" ? rows.map((row) => row.cgroup) : []);
-  const counted = tab === "workloads" ? view.top.processes.filter((row) => listed.has(row.cgroup)) : rows;
-  const bytes = sum(counted.map((row) => row.remote_bytes || 0));
+  // Each byte is in one row: what is in the rows of cgroups below another one is taken out of its own.
+  const bytes = sum(rows.map((row) => row.remote_bytes || 0));
   const more = [];
   if (view.top.unseen_count) more.push(`${view.top.unseen_count} not read yet`);
   if (view.top.hidden_count) more.push(`${view.top.hidden_count} that may not be read`);
