@@ -90,11 +90,17 @@ impl Claims {
         &self.different[self.number(process)]
     }
 
-    /// Adds a process, if its claim is one that another process has. Returns whether it was added.
-    pub fn admit(&mut self, claim: &Claim) -> bool {
-        let number = self.different.iter().position(|known| known == claim);
-        self.by_process.extend(number);
-        number.is_some()
+    /// Gives the place of a process that has ended, or the next new one, to another process, if its claim is one that a process has or
+    /// had. Returns whether it did.
+    pub fn admit(&mut self, process: usize, claim: &Claim) -> bool {
+        let Some(number) = self.different.iter().position(|known| known == claim) else {
+            return false;
+        };
+        match self.by_process.get_mut(process) {
+            Some(place) => *place = number,
+            None => self.by_process.push(number),
+        }
+        true
     }
 
     /// The claims of several processes.
@@ -164,8 +170,10 @@ mod tests {
         assert_ne!(claims.of([0, 1]), claims.of([0]));
         assert_eq!(claims.of([0]).with(claims.number(1)), claims.of([1, 0]));
         let mut more = claims.clone();
-        assert!(!more.admit(&claim("0-1", "0-1")), "nobody has this one");
-        assert!(more.admit(&claim("1", "0-1")) && more.number(3) == claims.number(1));
+        assert!(!more.admit(3, &claim("0-1", "0-1")), "nobody has this one");
+        assert!(more.admit(3, &claim("1", "0-1")) && more.number(3) == claims.number(1));
+        assert!(more.admit(3, &claim("0", "0-1")) && more.number(3) == claims.number(0));
+        assert_eq!(more.by_process.len(), 4, "it has the place of the one before it");
     }
 
     #[test]

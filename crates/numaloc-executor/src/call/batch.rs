@@ -34,6 +34,8 @@ pub struct Mover<'a> {
     pub rests: Rests<'a>,
     /// Pages to try again later.
     pub deferred: Deferred<'a>,
+    /// The number of processes of the survey.
+    surveyed: usize,
     finder: Finder<'a>,
     caller: Caller<'a>,
     pending: Pending,
@@ -48,6 +50,7 @@ impl<'a> Mover<'a> {
             ledger: Ledger::new(work.plan, work.control),
             rests: Rests::new(work),
             deferred: Deferred::new(&work.plan.moves, deferred::MOST / work.workers),
+            surveyed: survey.spaces.len(),
             finder: Finder::new(work, survey),
             caller: Caller::new(work),
             pending: Pending::default(),
@@ -57,6 +60,10 @@ impl<'a> Mover<'a> {
     /// Finds the pages of a part of the extent of move `move_index` that are away from home, after this many failed visits. Notes
     /// the error if not all of it could be scanned.
     pub fn find(&mut self, move_index: usize, range: Range<u64>, attempts: u32) -> Found {
+        // Another process may get the index of one that has come since the survey.
+        if self.pending.has_from(self.surveyed) {
+            self.flush();
+        }
         let found = self.finder.find(move_index, range, attempts);
         if let Some(error) = &found.error {
             self.ledger.error(self.work.plan.moves[move_index].mappings[0].process, error);

@@ -33,6 +33,11 @@ impl Pending {
         self.rows.entry(key).or_default().extend(rows);
     }
 
+    /// Whether any wait for a call to a process with this index or a higher one.
+    pub fn has_from(&self, process: usize) -> bool {
+        self.rows.last_key_value().is_some_and(|(key, _)| key.process >= process)
+    }
+
     /// Takes out all rows of the first key.
     pub fn pop(&mut self) -> Option<(Key, Vec<Row>)> {
         let (key, rows) = self.rows.pop_first()?;

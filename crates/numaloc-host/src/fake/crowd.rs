@@ -3,7 +3,7 @@
 use super::{Fake, two_nodes};
 use crate::{OpenFiles, Roots, Target};
 use numaloc_core::Topology;
-use std::{fs, os::unix::fs::symlink};
+use std::{fs, ops::Range, os::unix::fs::symlink};
 
 /// The first pid. No process of this machine has such a pid (include/linux/threads.h, PID_MAX_LIMIT).
 const FIRST: usize = 5_000_000;
@@ -38,6 +38,15 @@ impl Crowd {
         crowd.fake.write("cgroup/crowd/cgroup.procs", &lines);
         pids.into_iter().for_each(|pid| crowd.process(pid));
         crowd
+    }
+
+    /// Starts processes with these numbers, beside the first one, which are then all in the cgroup.
+    pub fn start(&self, numbers: Range<usize>) {
+        let pids = numbers.clone().map(|number| FIRST + number);
+        let lines: String =
+            std::iter::once(FIRST).chain(pids).map(|pid| format!("{pid}\n")).collect();
+        numbers.for_each(|number| self.process(FIRST + number));
+        self.fake.write("cgroup/crowd/cgroup.procs", &lines);
     }
 
     /// Ends the process with this number.

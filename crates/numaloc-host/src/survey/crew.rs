@@ -9,7 +9,7 @@ use crate::{
     files::maps::{Object, Vma},
     survey::{
         outsiders::{Outsiders, RuledOut},
-        space::AddressSpace,
+        space::{AddressSpace, open_answering},
         vmas,
     },
     target::devices::with_device_nodes,
@@ -40,8 +40,8 @@ pub struct Growth {
 /// The processes of a target at one time: those of the survey, and those that it has got since.
 #[derive(Debug)]
 pub struct Crew {
-    /// Their memory. Those of the survey come first. An index stays with its process; that of a newcomer that has ended
-    /// leads to memory that no longer exists.
+    /// Their memory. Those of the survey come first, and their indices stay. That of a newcomer that has ended leads to memory that no
+    /// longer exists, until a later look gives it to another newcomer: forget indices of newcomers before you take a later crew.
     pub spaces: Vec<AddressSpace>,
     /// Where the pages of each process belong, by the index of `spaces`.
     pub claims: Claims,
@@ -224,16 +224,18 @@ impl Crew {
             surveyed.chain(living.iter().map(|newcomer| &self.spaces[newcomer.process])).collect();
         let pids: BTreeSet<i32> = known.iter().flat_map(|space| space.pids()).collect();
         let mut fresh: Vec<(AddressSpace, Vec<Vma>)> = Vec::new();
-        for process in growth.arrivals.arrived(&|pid| pids.contains(&pid)).into_iter().take(MOST) {
-            let process = with_device_nodes(&growth.roots, &growth.options, process);
-            let Ok(Some(space)) = AddressSpace::answering(&growth.roots, process) else { continue };
+        let arrived = growth.arrivals.arrived(&|pid| pids.contains(&pid)).into_iter().take(MOST);
+        let arrived =
+            arrived.map(|process| with_device_nodes(&growth.roots, &growth.options, process));
+        let mut common = vmas::Common::default();
+        for space in open_answering(&growth.roots, arrived) {
             let same = |other: &AddressSpace| other.may_be_same(&space);
             let is_known = known.iter().any(|&other| same(other))
                 || fresh.iter().any(|(other, _)| same(other));
             if is_known || !growth.arrivals.admits(&space.process) {
                 continue;
             }
-            let vmas = vmas::read(&space, &mut vmas::Common::default());
+            let vmas = vmas::read(&space, &mut common);
             fresh.extend(vmas.ok().filter(|vmas| !vmas.is_empty()).map(|vmas| (space, vmas)));
         }
         if fresh.is_empty() && gone.is_empty() {
@@ -245,21 +247,39 @@ impl Crew {
             let ended = grown.ended.get_or_insert_with(|| self.spaces[process].clone());
             grown.spaces[process] = ended.clone();
         }
+        let living: BTreeSet<usize> =
+            grown.newcomers.iter().map(|newcomer| newcomer.process).collect();
+        let mut free = (grown.surveyed..grown.spaces.len()).filter(|slot| !living.contains(slot));
+        let mut slot = free.next();
         for (space, vmas) in fresh {
-            grown.add(space, vmas, growth);
+            if grown.add(slot, space, vmas, growth) {
+                slot = free.next();
+            }
         }
         Some(grown)
     }
 
-    /// Takes a process in, if another one has the same claim: the plan has no routes for others.
-    fn add(&mut self, space: AddressSpace, vmas: Vec<Vma>, growth: &Growth) {
+    /// Takes a process in, if another one has the same claim: the plan has no routes for others. It gets the place of one that has
+    /// ended, or a new one. Returns whether it was taken in.
+    fn add(
+        &mut self,
+        slot: Option<usize>,
+        space: AddressSpace,
+        vmas: Vec<Vma>,
+        growth: &Growth,
+    ) -> bool {
         let Growth { topology, options, .. } = growth;
         let claims = planner::claims(topology, std::slice::from_ref(&space.process), options);
-        if self.claims.admit(claims.of_process(0)) {
-            let process = self.spaces.len();
-            self.spaces.push(space);
-            self.newcomers.push(Newcomer { process, vmas: Arc::new(vmas) });
+        let process = slot.unwrap_or(self.spaces.len());
+        if !self.claims.admit(process, claims.of_process(0)) {
+            return false;
         }
+        match self.spaces.get_mut(process) {
+            Some(ended) => *ended = space,
+            None => self.spaces.push(space),
+        }
+        self.newcomers.push(Newcomer { process, vmas: Arc::new(vmas) });
+        true
     }
 }
 

@@ -29,7 +29,11 @@ use nix::sys::{
     stat::{SFlag, fstat, major, minor, stat},
 };
 use numaloc_core::{FixedKind, Kind};
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
 
 /// Major and minor number of a file system, as stat(2) and /proc/PID/maps have them.
 type DeviceNumber = (u32, u32);
@@ -56,6 +60,8 @@ pub(crate) struct Mounts {
     file_systems: BTreeMap<DeviceNumber, FileSystem>,
     /// The pid of the process whose mounts were read last.
     read: Option<i32>,
+    /// The mount namespaces whose mounts were read, each with the root that they were seen from.
+    namespaces: BTreeSet<(u64, PathBuf)>,
     /// The mountinfo of this process, once it was needed.
     own: Option<String>,
     /// The smallest page size of the kernel's pools in bytes; `None`: it has no pools.
@@ -73,7 +79,7 @@ impl Mounts {
         };
         let memory = device(MFdFlags::empty()).map(|device| (device, FileSystem::Tmpfs));
         let file_systems = pools.keys().filter_map(of_pool).chain(memory).collect();
-        Self { file_systems, read: None, own: None, least }
+        Self { file_systems, read: None, namespaces: BTreeSet::new(), own: None, least }
     }
 
     /// The page size of a mapping in bytes, if it is hugetlb memory.
@@ -140,8 +146,13 @@ impl Mounts {
         // Once for all mappings of a process: many may be on devices that no mount has.
         if self.read != Some(space.pid()) {
             self.read = Some(space.pid());
-            let text = space.read("mountinfo", read::text).ok().flatten().unwrap_or_default();
-            self.learn(space.roots(), &text);
+            let namespace = space.read("ns/mnt", read::namespace).ok().flatten();
+            let seen_from = namespace.zip(fs::read_link(space.path("root")).ok());
+            // Processes of one namespace, below one root, have the same mounts.
+            if seen_from.is_none_or(|seen_from| self.namespaces.insert(seen_from)) {
+                let text = space.read("mountinfo", read::text).ok().flatten().unwrap_or_default();
+                self.learn(space.roots(), &text);
+            }
         }
         // The process may have got the file from another one, in whose namespace it is mounted.
         if self.own.is_none() && !self.file_systems.contains_key(&device) {

@@ -19,6 +19,7 @@ use nix::{
 use numaloc_core::{Identity, Process};
 use numaloc_sys::kcmp_vm;
 use std::{
+    collections::BTreeSet,
     fs::File,
     io,
     path::{Path, PathBuf},
@@ -81,6 +82,25 @@ pub(crate) fn check_answering(roots: &Roots, spaces: &[AddressSpace]) -> Result<
         }
     }
     Ok(())
+}
+
+/// Opens the memory of several processes. Leaves out those that have ended, that may not be read, or whose memory cannot be read now.
+pub(crate) fn open_answering(
+    roots: &Arc<Roots>,
+    processes: impl IntoIterator<Item = Process>,
+) -> Vec<AddressSpace> {
+    let opened = processes.into_iter().map(|process| AddressSpace::open(roots, process));
+    let mut spaces: Vec<AddressSpace> = opened.filter_map(Result::ok).flatten().collect();
+    let mut silent = BTreeSet::new();
+    for some in spaces.chunks(AT_ONCE) {
+        let open = some.iter().filter_map(|space| {
+            let identity = space.process.identity;
+            Some((identity, identity, space.pagemap().ok()?))
+        });
+        silent.extend(roots.answering.silent(open.collect()));
+    }
+    spaces.retain(|space| !silent.contains(&space.process.identity));
+    spaces
 }
 
 /// A process that has an address space.
