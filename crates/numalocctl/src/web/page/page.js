@@ -383,7 +383,7 @@ function rowFacts(row) {
   if (isRead && row.pid === detail.pid && row.start_time_ticks === detail.start_time_ticks) {
     const shown = detail.mappings.length, all = shown + detail.left_out_mappings;
     parts.push(el("h3", {}, `Mappings: ${shown < all ? `the ${shown} largest of ` : ""}${all}`), table(["Address", "Name", "Kind", "Resident", "Where"], detail.mappings.map((mapping) => [
-      mapping.address, mapping.name || "(anonymous)", mapping.kind + (mapping.map_shared ? ", shared" : ""), size(sum(mapping.by_node.map((node) => node.bytes))), where(mapping.by_node, row.home_nodes)])));
+      mapping.address, mapping.name || "(anonymous)", mapping.kind + (mapping.map_shared ? ", shared" : ""), size(sum(mapping.by_node.map((node) => node.bytes))), where({ ...row, by_node: mapping.by_node })])));
     parts.push(el("h3", {}, `Threads: ${detail.threads.length}`), table(["Id", "Name", "May run on", "Runs on", "CPU"], detail.threads.map((thread) => [
       String(thread.tid), thread.comm, list(thread.home_nodes), thread.node == null ? "-" : String(thread.node), percent(thread.cpu_percent)])));
   }
