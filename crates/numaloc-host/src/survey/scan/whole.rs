@@ -139,8 +139,15 @@ impl WholeFolios {
             let Some(entry) = run.entries.get(index) else { return };
             let offset = run.offset + index as u64 * PAGE;
             let page = scanned.mappings[run.mapping].start.wrapping_add(offset) / PAGE;
+            // Pages of a file follow each other in its folios as in the mapping, so the one beside it, if it is there, is of another folio.
+            let ends_here = |beside: Option<usize>| {
+                beside.and_then(|beside| run.entries.get(beside)).is_some_and(|next| next.is_file())
+            };
             let may_be_large = match entry.is_file() {
-                true => true,
+                true => {
+                    index == row.start && !ends_here(index.checked_sub(1))
+                        || index + 1 == row.end && !ends_here(Some(index + 1))
+                }
                 false => self.guesses && page % self.least_anon == entry.pfn() % self.least_anon,
             };
             if !may_be_large || strangers.iter().rev().take(2).any(|known| known.contains(&index)) {
@@ -196,7 +203,8 @@ impl WholeFolios {
     /// The frames of the folio of several pages that a frame belongs to; `None`: a base page, a hugetlb page, or not known.
     fn folio(&mut self, pfn: u64) -> Option<Range<u64>> {
         let is_compound = |flags: u64| flags & (COMPOUND_HEAD | COMPOUND_TAIL) != 0;
-        let flags = self.flags.get(pfn)?;
+        // Not read ahead: the next frame is most often elsewhere.
+        let flags = *self.flags.row(pfn, 1, &mut self.buffer).first()?;
         if !is_compound(flags) || flags & HUGETLB != 0 {
             return None;
         }
