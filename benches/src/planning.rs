@@ -125,6 +125,7 @@ fn plan(extents: u64) {
         threads: Vec::new(),
         mems_allowed: topology.with_memory(),
         device_nodes: Default::default(),
+        swap_bytes: 0,
     };
     let scene =
         Scene { topology: &topology, processes: &[process], caller_mems: &topology.with_memory() };

@@ -68,6 +68,7 @@ impl Host {
             threads: Vec::new(),
             mems_allowed: self.topology.with_memory(),
             device_nodes: Default::default(),
+            swap_bytes: 0,
         }
     }
 

@@ -203,6 +203,7 @@ pub fn plan() -> PlanSummary {
         memory: Some(memory(13)),
         wide_threads: vec![wide],
         wide_thread_count: 14,
+        swap_bytes: 42,
     };
     let (kind, reason) = (v1::MemoryKind::Heap.into(), v1::LeftReason::Pinned.into());
     let moves =

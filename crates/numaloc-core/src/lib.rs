@@ -57,6 +57,7 @@
 //!     threads: Vec::new(),
 //!     mems_allowed: "0-1".parse().unwrap(),
 //!     device_nodes: Default::default(),
+//!     swap_bytes: 0,
 //! };
 //! // Its heap of 64 MiB: 48 MiB of it are on node 1.
 //! let on = |bytes| NodeResidency { owned_bytes: bytes, ..NodeResidency::default() };

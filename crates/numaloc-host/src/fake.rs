@@ -73,7 +73,8 @@ impl Fake {
         let identity = Identity { pid, start_time: 1000 + pid as u64 };
         let (comm, mems_allowed) = ("app".into(), Default::default());
         let (cpus, threads, device_nodes) = (CpuSet::new(), Vec::new(), Default::default());
-        let process = Process { identity, comm, cpus, threads, mems_allowed, device_nodes };
+        let process =
+            Process { identity, comm, cpus, threads, mems_allowed, device_nodes, swap_bytes: 0 };
         let space = AddressSpace::open(&Arc::new(self.roots()), process);
         space.expect("it can be opened").expect("it is there")
     }
@@ -153,7 +154,11 @@ impl Fake {
     }
     /// A status file with the fields that are read.
     pub(crate) fn status(&self, directory: &str, tgid: i32, tid: i32, cpus: &str, memory: bool) {
-        let memory = if memory { "VmSize:\t    3060 kB\nRssAnon:\t      48 kB\n" } else { "" };
+        let memory = if memory {
+            "VmSize:\t    3060 kB\nRssAnon:\t      48 kB\nVmSwap:\t      12 kB\n"
+        } else {
+            ""
+        };
         let text = format!(
             "Name:\tx\nTgid:\t{tgid}\nPid:\t{tid}\n{memory}Cpus_allowed_list:\t{cpus}\nMems_allowed_list:\t0,64\n"
         );

@@ -158,6 +158,7 @@ fn plan() -> Result<Plan, Box<dyn Error>> {
             threads: Vec::new(),
             mems_allowed: "0-1".parse()?,
             device_nodes: Default::default(),
+            swap_bytes: 0,
         });
         extents.extend((0..20).map(|index| extent(number, index)));
     }

@@ -58,6 +58,7 @@ impl From<&PlannedProcess> for v1::ProcessLocality {
             memory: Some(resident(&planned.resident, &planned.locality)),
             wide_threads: planned.wide_threads_by_name().into_iter().map(Into::into).collect(),
             wide_thread_count: int32(planned.wide_thread_count()),
+            swap_bytes: int(planned.process.swap_bytes),
         }
     }
 }

@@ -30,6 +30,9 @@ pub struct Process {
     /// Nodes of the devices that it has open, for [`HomeRule::Devices`](crate::HomeRule::Devices) alone: reading them costs a link for each of
     /// its open files. Empty otherwise.
     pub device_nodes: NodeSet,
+    /// Its anonymous memory that is in swap, in bytes (VmSwap in /proc/PID/status, which shared memory is not part of). It is on no node, and
+    /// comes in on that of the thread that touches it (mm/swap_state.c, `swapin_readahead`).
+    pub swap_bytes: u64,
 }
 
 /// Threads of a process that may run on the same CPUs and allocate on the same nodes.

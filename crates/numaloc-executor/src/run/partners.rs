@@ -107,7 +107,15 @@ mod tests {
             let (identity, comm) = (Identity { pid: 1, start_time: 1 }, name.to_owned());
             let (cpus, threads) = (name.parse().expect("CPUs"), Vec::new());
             let (mems_allowed, device_nodes) = (NodeSet::new(), NodeSet::new());
-            let process = Process { identity, comm, cpus, threads, mems_allowed, device_nodes };
+            let process = Process {
+                identity,
+                comm,
+                cpus,
+                threads,
+                mems_allowed,
+                device_nodes,
+                swap_bytes: 0,
+            };
             Self { name, process, asked }
         }
     }

@@ -239,7 +239,15 @@ mod tests {
             let (comm, mems_allowed) = ("app".into(), NodeSet::default());
             let (cpus, threads) = (Default::default(), Vec::new());
             let device_nodes = NodeSet::new();
-            let process = Process { identity, comm, cpus, threads, mems_allowed, device_nodes };
+            let process = Process {
+                identity,
+                comm,
+                cpus,
+                threads,
+                mems_allowed,
+                device_nodes,
+                swap_bytes: 0,
+            };
             AddressSpace::open(&Arc::new(fake.roots()), process).unwrap().unwrap()
         });
         for (pid, lines) in [100, 101].iter().zip(lines) {

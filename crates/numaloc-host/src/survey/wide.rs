@@ -86,6 +86,7 @@ mod tests {
             threads: Vec::new(),
             mems_allowed: mems.parse().expect("a list"),
             device_nodes: Default::default(),
+            swap_bytes: 0,
         }
     }
 

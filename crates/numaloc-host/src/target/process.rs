@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Roots,
-    files::read::{field, is_gone, whole},
+    files::read::{field, is_gone, kib, whole},
 };
 use numaloc_core::{CpuSet, Identity, NodeSet, Process, Topology};
 use procfs::{
@@ -94,6 +94,7 @@ fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Mi
         threads,
         mems_allowed: living.mems_allowed.unwrap_or_else(|| topology.ids()),
         device_nodes: NodeSet::new(),
+        swap_bytes: living.swap_bytes,
     })
 }
 
@@ -123,6 +124,8 @@ struct Living {
     mems_allowed: Option<NodeSet>,
     /// Whether their cpusets allow different nodes.
     differ_in_mems: bool,
+    /// Of the memory that they share.
+    swap_bytes: u64,
 }
 
 /// Looks at all threads that have the memory of their process. The first thread may have ended before the others. It
@@ -150,6 +153,7 @@ fn living(process: &OpenProcess) -> Result<Option<Living>, Miss> {
             lists: 0,
             mems_allowed: None,
             differ_in_mems: false,
+            swap_bytes: kib(&status, "VmSwap").unwrap_or(0),
         });
         if let Some(mems) = field(&status, "Mems_allowed_list")
             && !mems_lists.contains(mems)

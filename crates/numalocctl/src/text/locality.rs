@@ -131,6 +131,14 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
         );
     }
     fixed(&mut text, &locality.fixed);
+    let swapped: u64 = locality.processes.iter().map(|process| amount(process.swap_bytes)).sum();
+    if swapped > 0 {
+        let swapped = size(swapped);
+        let _ = writeln!(
+            text,
+            "swapped: {swapped}, on no node; each page comes in on the node of the thread that touches it"
+        );
+    }
     if locality.unplaced_bytes > 0 {
         let _ = writeln!(text, "unplaced: {} on no known node", size(locality.unplaced_bytes));
     }

@@ -40,6 +40,7 @@ pub fn process(pid: i32) -> v1::ProcessLocality {
         skip: 0,
         wide_threads: Vec::new(),
         wide_thread_count: 0,
+        swap_bytes: 0,
         memory: Some(v1::ResidentMemory {
             nodes: vec![
                 v1::NodeBytes { node_id: 0, bytes: 400 * MIB },

@@ -28,6 +28,7 @@ pub fn process(pid: i32, cpus: &str) -> Process {
         threads: Vec::new(),
         mems_allowed: topology().ids(),
         device_nodes: Default::default(),
+        swap_bytes: 0,
     }
 }
 

@@ -44,6 +44,7 @@ pub fn plan() -> Plan {
         threads: Vec::new(),
         mems_allowed: "0,8".parse().unwrap(),
         device_nodes: Default::default(),
+        swap_bytes: 0,
     };
     let extent = |process, kind, local, owned_bytes, shared_bytes| {
         let on =

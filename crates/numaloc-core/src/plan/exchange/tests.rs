@@ -54,6 +54,7 @@ fn plan(cpus: &[&str], extents: Vec<Extent>, free_mib: u64, options: &Options) -
         threads: Vec::new(),
         mems_allowed: topology.ids(),
         device_nodes: Default::default(),
+        swap_bytes: 0,
     };
     let processes: Vec<Process> = (1..).zip(cpus).map(process).collect();
     let scene = Scene { topology: &topology, processes: &processes, caller_mems: &topology.ids() };

@@ -60,7 +60,15 @@ fn process(cpus: &str, mems: &str) -> Process {
     let identity = Identity { pid: 100, start_time: 1 };
     let (cpus, threads) = (cpus.parse().unwrap(), Vec::new());
     let (mems_allowed, device_nodes) = (nodes(mems), NodeSet::new());
-    Process { identity, comm: "app".into(), cpus, threads, mems_allowed, device_nodes }
+    Process {
+        identity,
+        comm: "app".into(),
+        cpus,
+        threads,
+        mems_allowed,
+        device_nodes,
+        swap_bytes: 0,
+    }
 }
 
 fn extent(start: u64, resident: &[(u32, u64)]) -> Extent {

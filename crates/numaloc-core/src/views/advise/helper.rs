@@ -31,6 +31,7 @@ pub fn core(host: &HostState, subject: &Subject) -> Option<(NodeSet, CpuSet)> {
         threads: subject.threads.clone(),
         mems_allowed: subject.mems.clone(),
         device_nodes: NodeSet::new(),
+        swap_bytes: 0,
     };
     let options = Options { home: HomeRule::Busy, ..Options::default() };
     let busy = home(&host.look.topology, &process, &options);

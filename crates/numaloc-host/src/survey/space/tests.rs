@@ -15,7 +15,15 @@ fn process(fake: &Fake, pid: i32) -> Process {
         crate::files::read::field(&status, "Cpus_allowed_list").unwrap().parse().unwrap();
     let identity = Identity { pid, start_time: 1000 + pid as u64 };
     let (mems_allowed, device_nodes) = (NodeSet::new(), NodeSet::new());
-    Process { identity, comm: "x".into(), cpus, threads: Vec::new(), mems_allowed, device_nodes }
+    Process {
+        identity,
+        comm: "x".into(),
+        cpus,
+        threads: Vec::new(),
+        mems_allowed,
+        device_nodes,
+        swap_bytes: 0,
+    }
 }
 
 #[test]
@@ -114,7 +122,8 @@ fn a_process_is_opened_while_it_begins_another_program() {
         let (threads, mems_allowed) = (Vec::new(), NodeSet::new());
         let identity = Identity { pid, start_time };
         let (comm, device_nodes) = ("sleep".into(), NodeSet::new());
-        let process = Process { identity, comm, cpus, threads, mems_allowed, device_nodes };
+        let process =
+            Process { identity, comm, cpus, threads, mems_allowed, device_nodes, swap_bytes: 0 };
         let opened = AddressSpace::open(&roots, process);
         child.kill().and_then(|()| child.wait()).expect("a child");
         assert!(opened.expect("readable").is_some(), "attempt {attempt}");
