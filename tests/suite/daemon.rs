@@ -14,6 +14,7 @@ mod neighbours;
 mod offload;
 mod schedules;
 mod silent;
+mod stuck;
 mod turns;
 mod watchers;
 

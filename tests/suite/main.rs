@@ -15,6 +15,7 @@ use numaloc_tests::{cpus, disk, settings, truth};
 mod app;
 mod engine;
 mod fuse;
+mod hog;
 mod kernel_log;
 mod scene;
 
@@ -69,6 +70,7 @@ mod split;
 mod spread;
 mod stale;
 mod stressors;
+mod stuck;
 mod sysv;
 mod top;
 mod topology;

@@ -173,6 +173,7 @@ pub fn outcome() -> Outcome {
             moved_bytes: 53 * MIB,
         }],
         look_error: "cannot read /proc/7/maps: Input/output error".to_owned(),
+        ended_with: None,
     }
 }
 

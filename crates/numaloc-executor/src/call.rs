@@ -18,19 +18,25 @@ use crate::{
         pagelist::{Length, Pagelists},
         pending::Key,
     },
+    limits::{bounded::NotReturned, calls::Subject},
     pages::{folio::Folio, row::Row},
     work::Work,
 };
 use nix::libc::EIO;
 use numaloc_core::{CallStats, NodeId};
 use numaloc_host::AddressSpace;
-use numaloc_sys::move_pages;
-use std::time::Instant;
+use numaloc_sys::{Answer, Companion, Request, UNWRITTEN};
+use std::time::Duration;
+
+/// Only calls that take longer may have waited for a real-time thread: it is looked for no more often than that is worth.
+const MAY_WAIT: Duration = Duration::from_millis(200);
 
 /// Calls move_pages, and learns from each call for the next.
 #[derive(Debug)]
 pub struct Caller<'a> {
     work: &'a Work<'a>,
+    /// Makes the calls.
+    companion: Option<Companion>,
     /// How many bytes of a call the kernel may unmap from the application at once.
     length: Length,
     hints: Hints,
@@ -57,29 +63,41 @@ impl<'a> Caller<'a> {
     /// Begins with the page list length of the plan's profile.
     pub fn new(work: &'a Work<'a>) -> Self {
         let length = Length::new(work.plan.options.pacing.pace().pagelist_bytes);
-        Self { work, length, hints: Hints::new(work.roots), calls: CallStats::default() }
+        let (hints, calls) = (Hints::new(work.roots), CallStats::default());
+        Self { work, companion: None, length, hints, calls }
     }
 
     /// Passes all folios of `rows`, which are of one class, in one call.
-    pub fn call(&mut self, space: &AddressSpace, key: Key, rows: &[Row]) -> Called {
+    ///
+    /// # Errors
+    /// It has not returned, or was not made because another one has not: the run ends.
+    pub fn call(
+        &mut self,
+        space: &AddressSpace,
+        key: Key,
+        rows: &[Row],
+    ) -> Result<Called, NotReturned> {
         // The first page list would take the page table away through which the others are reached.
         let list_bytes = match rows.iter().any(|row| self.work.shares_tables(row)) {
             true => None,
             false => self.length.bytes(&rows[0].first),
         };
         let pagelists = Pagelists::new(rows, list_bytes);
-        let mut statuses = vec![0; pagelists.addresses.len()];
         let class = rows[0].first.class();
         let splits = self.work.pacer.splits_before(class);
-        let begin = Instant::now();
-        let result = move_pages(
-            space.tid_for(key.to),
-            &pagelists.addresses,
-            key.to.0,
-            &mut statuses,
-            key.flag,
-        );
-        let elapsed = begin.elapsed();
+        let request = Request::Move {
+            pid: space.tid_for(key.to),
+            addresses: pagelists.addresses.clone(),
+            node: key.to.0,
+            flag: key.flag,
+        };
+        let subject = Subject::Process(space.process.identity);
+        let answer =
+            self.work.bounds().call(&mut self.companion, ("move_pages", &subject), request)?;
+        let failed =
+            |error| Answer { result: Err(error), statuses: Vec::new(), took: Duration::ZERO };
+        let Answer { result, mut statuses, took: elapsed } = answer.unwrap_or_else(failed);
+        statuses.resize(pagelists.addresses.len(), UNWRITTEN);
         self.length.learn(result.as_ref().is_ok_and(|&left| left > 0));
         let count = |rows: &mut dyn Iterator<Item = &Row>| rows.map(|row| row.count).sum::<u64>();
         let folios = count(&mut rows.iter());
@@ -88,13 +106,28 @@ impl<'a> Caller<'a> {
         if let Some(before) = splits {
             self.work.pacer.learn_splits(before, folios);
         }
-        let is_long = self.work.pacer.learn(class, bytes, elapsed);
-        self.calls.over_stall += u64::from(is_long);
+        if !self.has_waited_for_others(elapsed) {
+            let is_long = self.work.pacer.learn(class, bytes, elapsed);
+            self.calls.over_stall += u64::from(is_long);
+        }
         self.calls.retried_addresses +=
             count(&mut rows.iter().filter(|row| row.first.attempts > 0));
         tracing::debug!(pid = space.pid(), to = key.to.0, folios, ?result, ?elapsed, "move_pages");
         let errno = result.err().map(|error| error.raw_os_error().unwrap_or(EIO));
-        Called { errno, pagelists, call_statuses: CallStatuses::new(statuses) }
+        Ok(Called { errno, pagelists, call_statuses: CallStatuses::new(statuses) })
+    }
+
+    /// Whether a call of this length has waited for a CPU that a real-time thread uses, before it took any page away (mm/swap.c,
+    /// `__lru_add_drain_all`). Then it is no stall of the application, and says nothing of the next call.
+    fn has_waited_for_others(&self, elapsed: Duration) -> bool {
+        if elapsed < MAY_WAIT || elapsed < 2 * self.work.pacer.longest_call() {
+            return false;
+        }
+        let hogs = self.work.rooms.calls.real_time(self.work.roots, false);
+        if let Some(hog) = hogs.first() {
+            tracing::debug!(%hog, ?elapsed, "a call has waited");
+        }
+        !hogs.is_empty()
     }
 
     /// Whether the kernel needs [`Self::hint`].

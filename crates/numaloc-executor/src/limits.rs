@@ -2,6 +2,8 @@
 
 pub(crate) mod allowance;
 pub(crate) mod assignment;
+pub(crate) mod bounded;
+pub(crate) mod calls;
 pub(crate) mod compaction;
 pub(crate) mod control;
 pub(crate) mod drops;

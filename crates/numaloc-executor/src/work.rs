@@ -8,7 +8,9 @@ pub(crate) mod windows;
 
 use crate::{
     Control, RunLimits,
-    limits::{allowance::Allowance, assignment::Assignment, lock, rooms::SharedRooms},
+    limits::{
+        allowance::Allowance, assignment::Assignment, bounded::CallBounds, lock, rooms::SharedRooms,
+    },
     pace::pacer::Pacer,
     pages::{move_index::MoveIndex, row::Row},
     work::{
@@ -156,6 +158,8 @@ impl<'a> Work<'a> {
             Some(Reason::Cancelled)
         } else if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             Some(Reason::OutOfTime)
+        } else if self.control.ended_with().is_some() {
+            Some(Reason::NotReturned)
         } else if self.ratio_is_reached() {
             Some(Reason::RatioReached)
         } else if self.control.allowance.as_ref().is_some_and(Allowance::is_closed) {
@@ -163,6 +167,12 @@ impl<'a> Work<'a> {
         } else {
             None
         }
+    }
+
+    /// What bounds the calls of the run.
+    pub fn bounds(&self) -> CallBounds<'_> {
+        let Self { roots, control, deadline, .. } = *self;
+        CallBounds { roots, control, calls: &self.rooms.calls, deadline }
     }
 
     /// CPUs of a node; empty if the node is unknown.

@@ -109,6 +109,7 @@ pub use target::{
     own_process::OwnProcess,
     owner::{Owner, owner},
     pressure::{Pressure, Resource, Scope},
+    real_time::{RealTimeHog, RealTimePolicy, real_time_hogs},
     resolve, resolve_each,
     run_delay::RunDelay,
 };

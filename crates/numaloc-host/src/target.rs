@@ -14,6 +14,7 @@ pub(crate) mod own_process;
 pub(crate) mod owner;
 pub(crate) mod pressure;
 pub(crate) mod process;
+pub(crate) mod real_time;
 pub(crate) mod run_delay;
 pub(crate) mod runtimes;
 pub(crate) mod thread;

@@ -2,6 +2,7 @@
 //! pinned buffers, System V segments, memory whose missing pages stay missing; and how tests say that they were skipped.
 
 mod fork;
+mod hog;
 mod policy;
 mod region;
 mod ring;
@@ -12,6 +13,7 @@ mod uring;
 mod userfault;
 
 pub use fork::{fork_elsewhere, fork_paused, fork_reader};
+pub use hog::be_real_time;
 pub use policy::{interleave_thread, set_thread_policy};
 pub use region::{Advice, Backing, Region};
 pub use ring::{packet_ring, perf_event, secret};

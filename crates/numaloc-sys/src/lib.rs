@@ -3,6 +3,7 @@
 //! | system call or interface | functions |
 //! |---|---|
 //! | move_pages(2) | [`move_pages()`] moves pages, [`query_pages`] asks where they are |
+//! | clone(2), futex(2), close_range(2) | [`Companion`]: a process beside this one that makes calls which may never return |
 //! | PAGEMAP_SCAN, an ioctl of /proc/PID/pagemap | [`pagemap_scan()`] finds ranges of pages |
 //! | mmap(2), mincore(2), MADV_POPULATE_READ, statx(2) | [`FilePages`]: the page cache of a piece of a file, [`is_dax`] whether there is any |
 //! | cachestat(2), lseek(2) | [`cached_pages`], [`next_data`] and [`next_hole`]: which parts of a file can have page cache |
@@ -15,6 +16,7 @@
 #![allow(unsafe_code)]
 
 mod bind;
+mod companion;
 mod duplicate;
 mod file_cache;
 mod file_pages;
@@ -28,6 +30,7 @@ mod pidfd;
 mod sched;
 mod scratch;
 
+pub use companion::{Answer, Companion, LeftCall, Request, companions_cpu_time};
 pub use duplicate::duplicate;
 pub use file_cache::{cached_pages, next_data, next_hole};
 pub use file_pages::{FilePages, is_dax};

@@ -18,6 +18,15 @@ pub enum MoveFlag {
     All,
 }
 
+impl MoveFlag {
+    pub(crate) fn bits(self) -> i32 {
+        match self {
+            Self::Own => MPOL_MF_MOVE,
+            Self::All => MPOL_MF_MOVE_ALL,
+        }
+    }
+}
+
 /// Moves the pages at `addresses` of process `pid` to `node`, one node for all, and fills `status` with one value per
 /// address: a node, a negative errno, or [`UNWRITTEN`] where the kernel stopped before it.
 ///
@@ -37,11 +46,7 @@ pub fn move_pages(
     flag: MoveFlag,
 ) -> io::Result<u64> {
     let nodes = vec![node as i32; addresses.len()];
-    let flag = match flag {
-        MoveFlag::Own => MPOL_MF_MOVE,
-        MoveFlag::All => MPOL_MF_MOVE_ALL,
-    };
-    call(pid, addresses, nodes.as_ptr(), status, flag)
+    call(pid, addresses, nodes.as_ptr(), status, flag.bits())
 }
 
 /// Asks for the node of each page: `status` gets a node or a negative errno. Moves nothing.

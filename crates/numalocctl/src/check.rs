@@ -17,7 +17,7 @@ pub use kernel::{BALANCING_ADVICE, is_balancing};
 use crate::doc::Check;
 use numaloc_core::Topology;
 use numaloc_dma::dsa::Found;
-use numaloc_host::{Error, HostFacts, node_room::RoomRights};
+use numaloc_host::{Error, HostFacts, RealTimeHog, node_room::RoomRights};
 
 /// What `doctor` judges: the state of this host and of its daemon.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub struct Findings {
     pub ways: Option<RoomRights>,
     /// What can tell of containers.
     pub containers: ContainersState,
+    /// Real-time threads that use a whole CPU.
+    pub real_time: Vec<RealTimeHog>,
     /// The DSA devices of this host.
     pub dsa: Found,
     pub daemon: DaemonState,
@@ -61,6 +63,7 @@ pub fn checks(found: &Findings) -> Vec<Check> {
         machine::room(found),
         make_room::make_room(found),
         machine::cgroups(found),
+        machine::real_time(found),
         containers::containers(found),
         daemon::daemon(found),
     ]

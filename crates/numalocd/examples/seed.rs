@@ -224,5 +224,6 @@ fn outcome() -> Outcome {
         offload: None,
         named: Vec::new(),
         look_error: String::new(),
+        ended_with: None,
     }
 }

@@ -56,6 +56,7 @@ pub fn outcome(path: &str, from: v1::Outcome, bad: &mut Violations) -> Outcome {
         offload: from.offload.map(|from| offload(&at("offload"), from, bad)),
         named: named_memory(&at("named"), from.named, bad),
         look_error: from.look_error,
+        ended_with: None,
     }
 }
 

@@ -82,6 +82,7 @@ enum_names!(both Reason => v1::LeftReason {
     RatioReached => RatioReached, StallBound => StallBound, OtherTier => OtherTier,
     NodeExcluded => NodeExcluded, Unreadable => Unreadable,
     NotNeeded => NotNeeded, KernelPage => KernelPage, NetworkFile => NetworkFile,
+    NotReturned => NotReturned,
 });
 enum_names!(FixedKind => v1::FixedKind {
     Kernel => Kernel, Secret => Secret, Device => Device, Dax => Dax,

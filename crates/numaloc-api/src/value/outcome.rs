@@ -41,6 +41,8 @@ pub struct Outcome {
     pub named: Vec<NamedOutcome>,
     /// Why the look afterwards failed, so that it is not known what is remote now. Empty if it did not.
     pub look_error: String,
+    /// Why the run has ended before its time, if a call has not returned. It is no part of the message: the state of the job has it.
+    pub ended_with: Option<String>,
 }
 
 /// The result for the memory that one rule of a request names ([`Options::maps`](numaloc_core::Options)).
@@ -87,7 +89,9 @@ impl NamedOutcome {
 impl Outcome {
     /// The result of a run. `before` is the locality at planning, `after` that of the look afterwards.
     pub fn new(run: numaloc_core::Outcome, before: Locality, after: Option<Locality>) -> Self {
-        let numaloc_core::Outcome { processes, flows, cache_flows, calls, elapsed, .. } = run;
+        let numaloc_core::Outcome {
+            processes, flows, cache_flows, calls, elapsed, ended_with, ..
+        } = run;
         let others = Account::default();
         let (returned_bytes, partners, offload) = (None, Vec::new(), None);
         Self {
@@ -104,6 +108,7 @@ impl Outcome {
             offload,
             named: Vec::new(),
             look_error: String::new(),
+            ended_with,
         }
     }
 
@@ -158,7 +163,11 @@ impl Outcome {
     pub fn end(&self, target_ratio: u8) -> (JobState, String) {
         let account = self.account();
         if account.left_for(Reason::Cancelled) > 0 {
-            return (JobState::Cancelled, "cancelled".to_owned());
+            let with = self.ended_with.iter().map(|why| format!(": {why}"));
+            return (JobState::Cancelled, format!("cancelled{}", with.collect::<String>()));
+        }
+        if let Some(why) = &self.ended_with {
+            return (JobState::Failed, why.clone());
         }
         let unknown = match self.look_error.is_empty() {
             true => String::new(),
@@ -234,6 +243,7 @@ mod tests {
             calls,
             elapsed: Duration::from_secs(2),
             cancelled: left.0 == Reason::Cancelled,
+            ended_with: (left.0 == Reason::NotReturned).then(|| "it hangs".to_owned()),
             sample: Vec::new(),
         };
         let movable = Share { local_bytes, remote_bytes: 100 - local_bytes, ..Share::default() };
@@ -289,6 +299,14 @@ mod tests {
         let late = (JobState::Partial, "left: 3 B out of time".to_owned());
         assert_eq!(end(7, (Reason::OutOfTime, 3)), late);
         assert_eq!(end(7, (Reason::Cancelled, 3)), (JobState::Cancelled, "cancelled".to_owned()));
+        let failed = (JobState::Failed, "it hangs".to_owned());
+        assert_eq!(end(7, (Reason::NotReturned, 3)), failed);
+        let cancelled = Outcome {
+            ended_with: Some("it hangs".to_owned()),
+            ..leg(7, (Reason::Cancelled, 3), 100)
+        };
+        let expected = (JobState::Cancelled, "cancelled: it hangs".to_owned());
+        assert_eq!(cancelled.end(100), expected);
         // It was finished before it noticed that it was to stop.
         assert_eq!(end(7, (Reason::Cancelled, 0)), succeeded);
     }

@@ -53,11 +53,13 @@ pub enum Reason {
     NotNeeded,
     /// A page of the kernel or of a driver that is mapped into the process. The kernel never moves it.
     KernelPage,
+    /// The call that was to move the page has not returned, or another one has not, which the page's call would wait for, too.
+    NotReturned,
 }
 
 impl Reason {
     /// All reasons, in the order in which they are shown.
-    pub const ALL: [Reason; 19] = [
+    pub const ALL: [Reason; 20] = [
         Self::Busy,
         Self::Pinned,
         Self::Shared,
@@ -77,6 +79,7 @@ impl Reason {
         Self::Unreadable,
         Self::NotNeeded,
         Self::KernelPage,
+        Self::NotReturned,
     ];
 
     /// Stable name for people and machines.
@@ -101,6 +104,7 @@ impl Reason {
             Self::Unreadable => "unreadable",
             Self::NotNeeded => "not_needed",
             Self::KernelPage => "kernel_page",
+            Self::NotReturned => "not_returned",
         }
     }
 
@@ -146,6 +150,7 @@ impl fmt::Display for Reason {
             Self::Unreadable => "page map could not be read",
             Self::NotNeeded => "not needed as room",
             Self::KernelPage => "page of the kernel or a driver",
+            Self::NotReturned => "a call of the kernel has not returned",
         })
     }
 }

@@ -29,6 +29,8 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Whether the run was cancelled before its end.
     pub cancelled: bool,
+    /// Why it has ended before its time, if a call has not returned.
+    pub ended_with: Option<String>,
     /// A sample of the moved pages; each stands for the same number of bytes.
     pub sample: Vec<Moved>,
 }

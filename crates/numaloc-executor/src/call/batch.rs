@@ -191,7 +191,14 @@ impl<'a> Mover<'a> {
     /// Does one call, for whose `need` there was room, and settles its folios. Returns the folios that are to be passed again at once.
     fn batch(&mut self, key: Key, rows: &[Row], need: &Need<'_>) -> Vec<Row> {
         let space = &self.finder.space(key.process).clone();
-        let called = self.caller.call(space, key, rows);
+        let Ok(called) = self.caller.call(space, key, rows) else {
+            // Where they are is not looked at: the page map may not answer either.
+            for row in rows {
+                self.ledger.left(row.first.account, Reason::NotReturned, row.bytes());
+            }
+            self.ledger.publish();
+            return Vec::new();
+        };
         let (results, failed) = self.finder.verify(key.process, rows, key.to);
         if let (Some(error), Some(row)) = (&failed, rows.first()) {
             self.ledger.error(row.first.account, error);

@@ -3,10 +3,10 @@
 use crate::limits::lock;
 use numaloc_core::NodeId;
 use numaloc_host::{Roots, node_room};
+use numaloc_sys::Companion;
 use std::{
     collections::BTreeMap,
     sync::Mutex,
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -32,9 +32,9 @@ struct NodeCompactions {
     wanted: u64,
     /// How long none begins after the last one.
     pause: Duration,
-    /// The write to nodeN/compact blocks in a thread of its own, so that a cancel takes effect. Where the process ends meanwhile, the
+    /// The write to nodeN/compact blocks in a process of its own, so that a cancel takes effect. Where this process ends meanwhile, the
     /// kernel leaves off (mm/compaction.c, `isolate_migratepages_block`: a fatal signal).
-    running: Option<JoinHandle<()>>,
+    running: Option<Companion>,
 }
 
 impl Default for NodeCompactions {
@@ -69,8 +69,14 @@ impl NodeCompactions {
         (self.begun, self.wanted) = (Some(now), wanted.max(self.wanted));
     }
 
-    fn is_running(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| !running.is_finished())
+    fn is_running(&mut self) -> bool {
+        let Some(running) = &mut self.running else { return false };
+        let Some(answer) = running.answer(Duration::ZERO) else { return true };
+        if let Err(error) = answer.result {
+            tracing::debug!(%error, "compact");
+        }
+        self.running = None;
+        false
     }
 }
 
@@ -108,13 +114,10 @@ impl Compaction {
         if !is_short(blocks, free(), wanted) || !node_room::can_compact(roots, node) {
             return Next::Go;
         }
-        let roots = roots.clone();
-        let compact = move || {
-            if let Err(error) = node_room::compact(&roots, node) {
-                tracing::debug!(node = node.0, %error, "compact");
-            }
-        };
-        let running = thread::Builder::new().name("compact".into()).spawn(compact).ok();
+        let mut running = Companion::start().ok();
+        if let Some(companion) = &mut running {
+            companion.ask(node_room::compact(roots, node));
+        }
         let next = if running.is_some() { Next::Begun } else { Next::Go };
         tracing::debug!(node = node.0, blocks, wanted, ?next, "compact");
         of_node.begin(wanted, now);
@@ -124,7 +127,7 @@ impl Compaction {
 
     /// Whether a node is being compacted.
     pub fn is_running(&self, node: NodeId) -> bool {
-        lock(&self.0).get(&node).is_some_and(NodeCompactions::is_running)
+        lock(&self.0).get_mut(&node).is_some_and(NodeCompactions::is_running)
     }
 }
 
@@ -187,7 +190,7 @@ mod tests {
         let again = || compaction.begin(&roots, NodeId(0), 8 * HUGE, || 20 * HUGE);
         assert_eq!(again(), Next::Begun);
         while compaction.is_running(NodeId(0)) {
-            thread::yield_now();
+            std::thread::yield_now();
         }
         assert_eq!(std::fs::read_to_string(node.join("compact")).unwrap(), "1\n");
         assert_eq!(again(), Next::Go, "not so soon");

@@ -24,6 +24,10 @@ pub struct Control {
     /// How much may be moved by now, if others say so while the run is under way.
     pub(crate) allowance: Option<Allowance>,
     pressure: Mutex<String>,
+    /// What a call waits for that has not returned for long; empty: none.
+    waiting: Mutex<String>,
+    /// Why the run ends before its time, if a call has not returned.
+    end: Mutex<Option<String>>,
 }
 
 impl Control {
@@ -36,6 +40,10 @@ impl Control {
     pub fn held_back(&self) -> String {
         if self.yielding.load(Relaxed) {
             return "work of a higher class goes first".into();
+        }
+        let waiting = lock(&self.waiting).clone();
+        if !waiting.is_empty() {
+            return waiting;
         }
         let pressure = lock(&self.pressure).clone();
         if pressure.is_empty() && self.limited.load(Relaxed) > 0 {
@@ -50,6 +58,21 @@ impl Control {
     /// Sets why pressure holds the run back; empty: it does not.
     pub(crate) fn set_pressure(&self, why: String) {
         *lock(&self.pressure) = why;
+    }
+
+    /// Sets what a call waits for that has not returned for long; empty: it has.
+    pub(crate) fn set_waiting(&self, why: String) {
+        *lock(&self.waiting) = why;
+    }
+
+    /// Ends the run because a call has not returned. The first reason stays.
+    pub(crate) fn end_with(&self, why: String) {
+        lock(&self.end).get_or_insert(why);
+    }
+
+    /// Why the run has ended before its time, if a call has not returned.
+    pub fn ended_with(&self) -> Option<String> {
+        lock(&self.end).clone()
     }
 
     /// Begins a wait for bandwidth. It ends when the returned value is dropped.

@@ -1,6 +1,6 @@
 //! Room on the targets, shared out among the workers of a run, and among runs of one process into the same nodes.
 
-use crate::limits::{compaction::Compaction, drops::Drops, lock};
+use crate::limits::{calls::SharedCalls, compaction::Compaction, drops::Drops, lock};
 use numaloc_core::NodeId;
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -24,7 +24,8 @@ pub enum Room<'a> {
 /// Who may take what is free is not put in order: the first to ask gets it. Each asks again within milliseconds, and nobody holds a
 /// reservation but for one call.
 ///
-/// What runs do to a node as a whole is bounded for all of them together: compaction, and page cache that is dropped.
+/// What runs do to a node as a whole is bounded for all of them together: compaction, and page cache that is dropped. Calls that do not
+/// return concern all of them, too.
 #[derive(Debug, Default)]
 pub struct SharedRooms {
     in_flight: Mutex<BTreeMap<Pool, u64>>,
@@ -32,6 +33,8 @@ pub struct SharedRooms {
     pub(crate) compaction: Compaction,
     /// Page cache that was dropped for room.
     pub(crate) drops: Drops,
+    /// Calls that have not returned.
+    pub(crate) calls: SharedCalls,
 }
 
 impl SharedRooms {

@@ -137,6 +137,11 @@ impl<'a> Pacer<'a> {
         took > stall.longest()
     }
 
+    /// The longest time that a call is to take.
+    pub fn longest_call(&self) -> Duration {
+        lock(&self.stall).longest()
+    }
+
     /// Looks for pressure, if it is time and no other worker does so. To be called by a worker between two rests.
     pub fn check_pressure(&self) {
         let mut brakes = match self.brakes.try_lock() {

@@ -28,7 +28,8 @@ pub struct Stall {
 }
 
 /// Tells of a class whose calls are too long even at the least size. On a busy host each call has a price, whatever it holds
-/// (every CPU has to come to mm/swap.c, `lru_add_drain_all`): small calls would pay it over and over.
+/// (mm/swap.c, `lru_cache_disable`: a grace period, and CPUs whose lists of pages are not empty have to empty them; before Linux 5.18 each
+/// CPU had to take part): small calls would pay it over and over.
 #[derive(Clone, Copy, Debug, Default)]
 struct Floor {
     /// What a call of the least size takes, in seconds; 0 if it is not too long.

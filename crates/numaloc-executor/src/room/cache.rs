@@ -104,7 +104,7 @@ impl RoomMaker for DroppedCache<'_> {
         }
         let mut is_made = false;
         if self.look(node)?.0 == Reclaim::Ask {
-            is_made = ask_for_room(self.roots, node, &target.memory, need.call_bytes);
+            is_made = ask_for_room(need.work, node, &target.memory, need.call_bytes);
             ledger.calls().reclaims += 1;
             // The time counts as the worker's own.
             rests.rest();

@@ -1,5 +1,6 @@
 //! How page cache on a full target is dropped: the kernel's kswapd does it automatically, or the run asks for it.
 
+use crate::{limits::calls::Subject, work::Work};
 use numaloc_core::{NodeId, NodeMemory};
 use numaloc_host::{Roots, node_room};
 
@@ -54,11 +55,12 @@ fn chunk(memory: &NodeMemory, wanted: u64) -> u64 {
 }
 
 /// Has a node drop page cache. Returns whether it did; else another task reclaims there, or there is not as much.
-pub fn ask_for_room(roots: &Roots, node: NodeId, memory: &NodeMemory, wanted: u64) -> bool {
+pub fn ask_for_room(work: &Work<'_>, node: NodeId, memory: &NodeMemory, wanted: u64) -> bool {
     let bytes = chunk(memory, wanted);
-    let asked = node_room::reclaim(roots, node, bytes);
+    let (request, subject) = (node_room::reclaim(work.roots, node, bytes), Subject::Node(node));
+    let asked = work.bounds().call(&mut None, ("a write to nodeN/reclaim", &subject), request);
     tracing::debug!(node = node.0, bytes, ?asked, "reclaim");
-    asked.is_ok()
+    asked.is_ok_and(|asked| asked.is_ok_and(|answer| answer.result.is_ok()))
 }
 
 #[cfg(test)]

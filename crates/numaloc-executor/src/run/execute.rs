@@ -66,6 +66,7 @@ pub fn execute(run: Assignment<'_>, exchange: Option<&Exchange>) -> Result<Outco
         calls,
         elapsed: begin.elapsed(),
         cancelled,
+        ended_with: control.ended_with(),
         sample: sample.into_pages(),
     })
 }

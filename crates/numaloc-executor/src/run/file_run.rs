@@ -16,8 +16,14 @@ use crate::{
         page_status::{CallStatuses, PageStatus},
         pagelist,
     },
-    limits::rooms::{Reservation, Room},
-    pages::{cached::CacheCalls, folio::Class},
+    limits::{
+        calls::Subject,
+        rooms::{Reservation, Room},
+    },
+    pages::{
+        cached::{CacheCallError, CacheCalls},
+        folio::Class,
+    },
     work::rest::{Paced as _, Rests},
 };
 use numaloc_core::{
@@ -145,6 +151,7 @@ impl FileRun<'_> {
             run: *self,
             work: &work,
             rests: Rests::new(&work),
+            subject: Subject::File(PathBuf::new()),
             calls: match self.unmapped {
                 // What a process maps meanwhile is not theirs to move.
                 Some(_) => CacheCalls::own_only(),
@@ -168,6 +175,8 @@ struct Worker<'a> {
     run: FileRun<'a>,
     work: &'a FileWork<'a>,
     rests: Rests<'a>,
+    /// The file whose cache is moved.
+    subject: Subject,
     calls: CacheCalls,
     /// Tells which pages others map; `None` if that does not matter, or cannot be read.
     mapped: Option<MappedPages>,
@@ -176,6 +185,7 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     fn file(&mut self, planned: &PlannedFile) -> FileOutcome {
         let mut outcome = FileOutcome::default();
+        self.subject = Subject::File(planned.path.clone());
         let file = CachedFile::open(self.run.roots, &planned.path);
         // Another one may have this path by now, or another user this file.
         let file = file.ok().filter(|file| file.id() == planned.id && (self.run.admits)(file));
@@ -404,17 +414,18 @@ impl<'a> Worker<'a> {
         let pace = self.run.options.pacing.pace();
         let cut = pagelist::cut(addresses, pace.pagelist_bytes);
         let begin = Instant::now();
-        let result = self.calls.call(&cut, to);
-        let elapsed = begin.elapsed();
+        let result = self.calls.call(&self.work.bounds(), &self.subject, &cut, to);
+        let elapsed = result.as_ref().map_or_else(|_| begin.elapsed(), |(_, took)| *took);
         let is_long = self.work.pacer.learn(CLASS, bytes, elapsed);
         stats.record(addresses.len() as u64, elapsed);
         stats.over_stall += u64::from(is_long);
         stats.retried_addresses += if again { addresses.len() as u64 } else { 0 };
-        Ok(match result.map(CallStatuses::new) {
+        Ok(match result.map(|(statuses, _)| CallStatuses::new(statuses)) {
             Ok(statuses) => {
                 let reason = |index| reason_of(statuses.get(index));
                 (0..cut.len()).find_map(reason).unwrap_or(Reason::Busy)
             }
+            Err(CacheCallError::NotReturned) => return Err(Reason::NotReturned),
             Err(_) if self.calls.refused.contains(to) => Reason::NotAllowed,
             Err(_) => Reason::Busy,
         })

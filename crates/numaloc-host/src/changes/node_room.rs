@@ -2,13 +2,10 @@
 //! lists of free blocks that say whether there is need for the latter. Both files can only be written, and only by root (mode
 //! 0200); a sandbox may have mounted /sys read-only besides.
 
-use crate::{Error, Roots, files::read};
+use crate::{Roots, files::read};
 use numaloc_core::{HUGE, NodeId, PAGE};
-use std::{
-    fs::File,
-    io::{self, Write},
-    path::PathBuf,
-};
+use numaloc_sys::Request;
+use std::{ffi::CString, fs::File, io, os::unix::ffi::OsStringExt, path::PathBuf};
 
 /// Whether a file may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,23 +53,19 @@ pub fn can_compact(roots: &Roots, node: NodeId) -> bool {
     rights(roots, node).compact == Permission::Allowed
 }
 
-/// Has the kernel drop about `bytes` of a node's page cache, and no anonymous memory as long as there is cache (swappiness 0).
-/// Blocks until that is done (mm/vmscan.c, `user_proactive_reclaim`).
-///
-/// # Errors
-/// [`Error::Setting`]. Whatever is wrong, the kernel says EAGAIN: less was dropped, or another task reclaims on the node, or
-/// the words are not understood (`reclaim_store`). Some may have been dropped nevertheless.
-pub fn reclaim(roots: &Roots, node: NodeId, bytes: u64) -> Result<(), Error> {
-    write(file(roots, node, "reclaim"), &format!("{bytes} swappiness=0\n"))
+/// The call that has the kernel drop about `bytes` of a node's page cache, and no anonymous memory as long as there is cache (swappiness
+/// 0). It returns when that is done (mm/vmscan.c, `user_proactive_reclaim`), so it is for a companion. Whatever is wrong, the kernel
+/// returns EAGAIN: less was dropped, or another task reclaims on the node, or it cannot parse the words (`reclaim_store`). Some may have
+/// been dropped nevertheless.
+pub fn reclaim(roots: &Roots, node: NodeId, bytes: u64) -> Request {
+    write(file(roots, node, "reclaim"), format!("{bytes} swappiness=0\n"))
 }
 
-/// Has the kernel move a node's pages together, so that its free memory comes in large blocks. Blocks until it has gone through
-/// the whole node (mm/compaction.c, `compact_node`), which takes seconds where there is much memory. A fatal signal ends it.
-///
-/// # Errors
-/// [`Error::Setting`].
-pub fn compact(roots: &Roots, node: NodeId) -> Result<(), Error> {
-    write(file(roots, node, "compact"), "1\n")
+/// The call that has the kernel move a node's pages together, so that its free memory comes in large blocks. It returns when the kernel
+/// has gone through the whole node (mm/compaction.c, `compact_node`), which takes seconds where there is much memory; first it waits for
+/// all CPUs, as a call that moves pages does (`lru_add_drain_all`). So it is for a companion. A fatal signal ends it.
+pub fn compact(roots: &Roots, node: NodeId) -> Request {
+    write(file(roots, node, "compact"), "1\n".to_owned())
 }
 
 /// Free bytes of a node in blocks that a huge page fits into, without regard to watermarks; `None` if the kernel does not show
@@ -106,22 +99,26 @@ fn file(roots: &Roots, node: NodeId, name: &str) -> PathBuf {
 }
 
 /// In one call, because the kernel acts on each.
-fn write(path: PathBuf, text: &str) -> Result<(), Error> {
-    let written = File::options().write(true).open(&path);
-    let written = written.and_then(|mut file| file.write(text.as_bytes()));
-    let whole = written.and_then(|length| match length == text.len() {
-        true => Ok(()),
-        false => Err(io::ErrorKind::WriteZero.into()),
-    });
-    whole.map_err(|source| Error::Setting { path, source })
+fn write(path: PathBuf, text: String) -> Request {
+    // A path with a zero byte names no file: the write fails, as it does for the empty path.
+    let path = CString::new(path.into_os_string().into_vec()).unwrap_or_default();
+    Request::Write { path, text: text.into_bytes() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fake::Fake;
+    use numaloc_sys::Companion;
+    use std::time::Duration;
 
     const NODE: &str = "sys/devices/system/node/node3";
+
+    fn made(request: Request) -> io::Result<u64> {
+        let mut companion = Companion::start()?;
+        companion.ask(request);
+        companion.answer(Duration::from_secs(60)).expect("it returns").result
+    }
 
     #[test]
     fn blocks_of_a_node_are_summed_over_its_zones() {
@@ -143,8 +140,8 @@ Node 3, zone   Normal      1      1      1      1      1      1      1      1   
         assert_eq!(rights(&roots, NodeId(3)), absent);
         assert!(!can_reclaim(&roots, NodeId(3)) && !can_compact(&roots, NodeId(3)));
         assert_eq!(huge_free_bytes(&roots, NodeId(3)), None);
-        let error = reclaim(&roots, NodeId(3), 1).unwrap_err().to_string();
-        assert!(error.contains("node3/reclaim"), "{error}");
+        let error = made(reclaim(&roots, NodeId(3), 1)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
@@ -154,9 +151,9 @@ Node 3, zone   Normal      1      1      1      1      1      1      1      1   
         fake.write(&format!("{NODE}/reclaim"), "");
         fake.write(&format!("{NODE}/compact"), "");
         assert!(can_reclaim(&fake.roots(), NodeId(3)));
-        reclaim(&fake.roots(), NodeId(3), 4096).unwrap();
+        made(reclaim(&fake.roots(), NodeId(3), 4096)).unwrap();
         assert_eq!(written("reclaim").unwrap(), "4096 swappiness=0\n");
-        compact(&fake.roots(), NodeId(3)).unwrap();
+        made(compact(&fake.roots(), NodeId(3))).unwrap();
         assert_eq!(written("compact").unwrap(), "1\n");
         fake.write("sys/kernel/mm/numa/demotion_enabled", "true\n");
         assert!(!can_reclaim(&fake.roots(), NodeId(3)), "it would demote");

@@ -6,6 +6,7 @@ use crate::{
     target::{cgroup, process},
 };
 use numaloc_core::{CpuId, CpuSet};
+use numaloc_sys::companions_cpu_time;
 use std::{collections::BTreeSet, fs::File, path::Path, time::Duration};
 
 /// Clock ticks per second of the times in /proc (USER_HZ, the same on all architectures that this runs on).
@@ -20,6 +21,8 @@ pub struct CpuUse {
     host: File,
     processes: Vec<File>,
     cgroups: Vec<File>,
+    /// Whether this process is among the processes. Its companions are then, too.
+    is_own_included: bool,
 }
 
 impl CpuUse {
@@ -39,8 +42,10 @@ impl CpuUse {
             cgroups = cpu_stats(roots, &pids);
             pids.truncate(if cgroups.is_empty() { PROCESSES } else { 0 });
         }
-        let processes = process::own_pid(roots).into_iter().chain(pids).filter_map(stat).collect();
-        Ok(Self { host, processes, cgroups })
+        let own = process::own_pid(roots);
+        let is_own_included = own.is_some();
+        let processes = own.into_iter().chain(pids).filter_map(stat).collect();
+        Ok(Self { host, processes, cgroups, is_own_included })
     }
 
     /// Sum of the times that these CPUs have been busy since boot.
@@ -53,7 +58,11 @@ impl CpuUse {
         let sum = |files: &[File], used: fn(&str) -> Option<Duration>| {
             files.iter().filter_map(|file| used(&read::kept(file))).sum::<Duration>()
         };
-        sum(&self.processes, used) + sum(&self.cgroups, used_within)
+        let companions = match self.is_own_included {
+            true => companions_cpu_time(),
+            false => Duration::ZERO,
+        };
+        sum(&self.processes, used) + sum(&self.cgroups, used_within) + companions
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 /// The resources that this process uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnProcess {
-    /// Time on CPUs, in its own code and in the kernel for it.
+    /// Time on CPUs, in its own code and in the kernel for it, its companions' included.
     pub cpu: Duration,
     /// Resident memory (`rss` in /proc/self/stat), in bytes.
     pub resident_bytes: u64,
@@ -41,7 +41,7 @@ impl OwnProcess {
         let stat = Stat::from_read(text.as_bytes()).map_err(|error| parse(error.to_string()))?;
         let limit = getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft);
         Ok(Self {
-            cpu: ticks(stat.utime + stat.stime),
+            cpu: ticks(stat.utime + stat.stime) + numaloc_sys::companions_cpu_time(),
             resident_bytes: stat.rss * PAGE,
             virtual_bytes: stat.vsize,
             threads: stat.num_threads.try_into().unwrap_or_default(),

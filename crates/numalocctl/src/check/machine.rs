@@ -67,6 +67,25 @@ pub fn room(found: &Findings) -> Check {
     }
 }
 
+/// Whether calls that move memory wait for CPUs that are never free.
+pub fn real_time(found: &Findings) -> Check {
+    const NAME: &str = "real_time";
+    let hogs = &found.real_time;
+    if hogs.is_empty() {
+        return Check::ok(NAME, "no real-time thread uses a whole CPU");
+    }
+    let named: Vec<String> = hogs.iter().map(ToString::to_string).collect();
+    let effect = match hogs.iter().all(|hog| hog.is_limited) {
+        true => "calls that move memory may wait up to a second for it",
+        false => "calls that move memory may wait for it until the thread sleeps",
+    };
+    Check::warning(
+        NAME,
+        format!("{}: {effect}", named.join(", ")),
+        "let the thread sleep now and then; kernel.sched_rt_runtime_us=950000, and from Linux 6.12 on the fair server of the CPU, leave kernel threads a part of its time",
+    )
+}
+
 /// Whether cgroups and units can be targets.
 pub fn cgroups(found: &Findings) -> Check {
     if found.facts.has_foreign_cgroups {

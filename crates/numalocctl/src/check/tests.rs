@@ -8,7 +8,7 @@ use numaloc_api::v1;
 use numaloc_core::HugePool;
 use numaloc_dma::dsa::{Device, Found, Queue, State};
 use numaloc_host::{
-    UnixSocket,
+    RealTimePolicy, UnixSocket,
     facts::{Capabilities, CgroupVersion, KernelSetting},
     node_room::Permission,
 };
@@ -64,9 +64,15 @@ pub fn good() -> Findings {
             runc_sets_policies: None,
             told_by: Some("nri".into()),
         },
+        real_time: Vec::new(),
         dsa: Found::default(),
         daemon,
     }
+}
+
+fn hog(is_limited: bool) -> RealTimeHog {
+    let (cpu, policy) = (numaloc_core::CpuId(3), RealTimePolicy::Fifo);
+    RealTimeHog { cpu, pid: 811, tid: 812, comm: "poll".into(), policy, priority: 99, is_limited }
 }
 
 fn bad() -> Findings {
@@ -105,6 +111,7 @@ fn bad() -> Findings {
         topology,
         ways,
         containers,
+        real_time: vec![hog(false)],
         dsa,
         daemon,
     }
@@ -126,6 +133,21 @@ fn a_good_host_has_no_problem() {
 fn a_bad_host_is_told_what_to_do() {
     insta::assert_snapshot!(shown(&bad()));
     assert_eq!(DoctorDoc::from(checks(&bad())).code(), Code::Failure);
+}
+
+#[test]
+fn a_real_time_thread_that_never_sleeps_is_a_warning() {
+    let check =
+        |is_limited| machine::real_time(&Findings { real_time: vec![hog(is_limited)], ..good() });
+    let limited = check(true);
+    assert_eq!(limited.level.name(), "warning");
+    let hog =
+        "CPU 3 runs thread 812 (poll) of process 811 at real-time priority 99 without a pause";
+    assert_eq!(
+        limited.found,
+        format!("{hog}: calls that move memory may wait up to a second for it")
+    );
+    assert!(check(false).found.ends_with("until the thread sleeps"));
 }
 
 #[test]

@@ -13,7 +13,9 @@ use crate::{
     text,
 };
 use numaloc_dma::dsa;
-use numaloc_host::{check_page_size, facts, node_room, probe::OwnPageMap, topology, unix_socket};
+use numaloc_host::{
+    check_page_size, facts, node_room, probe::OwnPageMap, real_time_hogs, topology, unix_socket,
+};
 use std::time::Duration;
 
 /// Longest wait for the daemon.
@@ -41,6 +43,7 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
         topology,
         ways: node.map(|node| node_room::rights(roots, node)),
         containers,
+        real_time: real_time_hogs(roots).unwrap_or_default(),
         dsa: dsa::find(roots),
         daemon,
     };

@@ -79,7 +79,7 @@ pub fn migrate(
     let all = files.iter().map(|file| file.plan.bytes_to_move).sum();
     let mut progress = ProgressDisplay::new(Wish::from(args.plan.progress), all);
     let begin = Instant::now();
-    let outcome = inspect::watched(
+    let (outcome, ended_with) = inspect::watched(
         TICK,
         |control| {
             if interrupted.load(Relaxed) {
@@ -100,7 +100,7 @@ pub fn migrate(
                 admits,
                 unmapped: None,
             };
-            run.carry_out(&[&files]).remove(0)
+            (run.carry_out(&[&files]).remove(0), control.ended_with())
         },
     );
     progress.finish();
@@ -114,7 +114,9 @@ pub fn migrate(
         looked => Some(looked?.document(None)),
     };
     let (document, account) = moved(outcome, after, elapsed);
+    ended_with.iter().for_each(|why| complain(&format!("failed: {why}")));
     let code = match account.is_partial() {
+        _ if ended_with.is_some() => Code::Failure,
         _ if account.left_for(Reason::OutOfTime) > 0 => Code::TimedOut,
         true => Code::Partly,
         false => Code::Done,

@@ -173,6 +173,7 @@ fn hint(reason: Reason) -> Option<&'static str> {
         Reason::OtherTier => Some("--from all also empties nodes of other tiers"),
         Reason::NodeExcluded => Some("leave out --from, or name the node there"),
         Reason::Unreadable => Some("numalocctl doctor names the right that is missing"),
+        Reason::NotReturned => Some("the message of the job names what the call waits for"),
         Reason::NotMovable
         | Reason::ProcessGone
         | Reason::Cancelled

@@ -178,14 +178,14 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Ends cancelled jobs whose planning does not end. What their threads report later is about jobs that have ended.
+    /// Ends cancelled jobs whose planning or run does not end. What their threads report later is about jobs that have ended.
     pub(super) fn give_up(&mut self, now: Instant) -> Result<(), Refusal> {
         let is_over = |run: &Run| run.given_up().is_some_and(|at| at <= now);
         let over: Vec<u64> =
             self.runs.iter().filter(|(_, run)| is_over(run)).map(|(number, _)| *number).collect();
         for number in over {
             if let Some(job) = self.records.jobs().get(&number).map(|kept| kept.job.clone()) {
-                tracing::warn!(job = %job.id, "the planning of a cancelled job does not end: it is not waited for");
+                tracing::warn!(job = %job.id, "a cancelled job does not end: it is not waited for");
                 self.stopped(&job, None)?;
             }
             self.runs.remove(&number);

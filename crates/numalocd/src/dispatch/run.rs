@@ -16,6 +16,9 @@ use tokio::{sync::oneshot, time::Instant};
 /// How long the planning of a cancelled job may take to end. Nothing has been moved by then. Its thread may wait in the kernel for
 /// a process that does not answer, and ends when it returns from there.
 const GIVE_UP: Duration = Duration::from_secs(10);
+/// How long a cancelled run that moves may take to end. Its calls are left behind sooner, by the run itself. What remains is a read
+/// of a page map that does not return. The run moves nothing more when it does.
+const GIVE_UP_MOVING: Duration = Duration::from_secs(30);
 
 /// A job that the engine is working on.
 #[derive(Debug)]
@@ -82,10 +85,14 @@ impl Run {
     pub fn is_moving(&self) -> bool {
         self.go.is_none()
     }
-    /// From when on a cancelled job that is still being planned is not waited for. `None`: it is not such a job.
+    /// From when on a cancelled job that is being planned or moves is not waited for. `None`: it is not such a job.
     pub fn given_up(&self) -> Option<Instant> {
-        let is_planning = !self.is_planned && !self.is_moving();
-        self.cancelled.filter(|_| is_planning).map(|since| since + GIVE_UP)
+        let patience = match (self.is_moving(), self.is_planned) {
+            (true, _) => GIVE_UP_MOVING,
+            (false, false) => GIVE_UP,
+            (false, true) => return None,
+        };
+        self.cancelled.map(|since| since + patience)
     }
     /// The stage that the queue counts it in.
     pub fn stage(&self, now: Instant) -> JobStage {

@@ -174,6 +174,7 @@ impl PlannedFiles {
             elapsed,
             before: locality(files_of(paths)),
             after: after.as_deref().map(|paths| locality(files_of(paths))),
+            ended_with: control.ended_with(),
             ..Outcome::default()
         };
         Ok(Ended { outcome: Arc::new(outcome), members, trail: None })

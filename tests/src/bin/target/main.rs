@@ -53,6 +53,9 @@ struct Args {
     /// Have a third thread, `helper`, that may run on all CPUs and sleeps.
     #[arg(long)]
     helper: bool,
+    /// Do nothing but use this CPU up at the highest real-time priority, with pages in its list of new ones.
+    #[arg(long)]
+    hog: Option<String>,
     /// End as soon as the memory is laid out.
     #[arg(long)]
     brief: bool,
@@ -73,6 +76,9 @@ enum Load {
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    if let Some(cpu) = &args.hog {
+        return place::hog(cpu);
+    }
     if let Some(cgroup) = &args.cgroup {
         let procs = cgroup.join("cgroup.procs");
         std::fs::write(&procs, "0").with_context(|| format!("enter {}", procs.display()))?;

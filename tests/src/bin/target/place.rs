@@ -1,8 +1,10 @@
 //! On which CPUs a thread runs, and in which IPC namespace.
 
+use crate::writer;
 use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, setns, unshare};
 use numaloc_core::NodeId;
+use numaloc_sys::fixture::be_real_time;
 use numaloc_tests::cpus::{cpus_of, run_on};
 use std::{sync::mpsc, thread};
 
@@ -26,6 +28,15 @@ pub fn start_helper() -> Result<()> {
         }
     })?;
     Ok(ready.recv()?)
+}
+
+/// Uses a CPU up at the highest real-time priority. The CPU has some new pages in its list, which only the CPU itself can empty.
+pub fn hog(cpu: &str) -> Result<()> {
+    run_on(cpu);
+    let pages = vec![1u8; 10 * 4096];
+    std::hint::black_box(&pages);
+    be_real_time().context("SCHED_FIFO")?;
+    writer::spin()
 }
 
 /// Enters a `new` IPC namespace, or that of the process with this pid. Threads that are started later are in it, too.

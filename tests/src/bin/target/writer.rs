@@ -57,7 +57,7 @@ fn chunk(memory: &Memory, first: usize) {
     }
 }
 
-pub fn spin() {
+pub fn spin() -> ! {
     loop {
         hint::spin_loop();
     }

@@ -179,6 +179,7 @@ fn outcomes() {
         offload: None,
         named: Vec::new(),
         look_error: String::new(),
+        ended_with: None,
     };
     let answer = v1::Outcome::from(&outcome);
     assert_eq!(answer.account.unwrap().moved_bytes, i64::MAX);

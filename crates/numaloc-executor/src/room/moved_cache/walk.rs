@@ -1,7 +1,7 @@
 //! Files whose page cache is looked at for pages that can move away.
 
 use crate::{
-    limits::rooms::Room,
+    limits::{calls::Subject, rooms::Room},
     pages::cached::CacheCalls,
     room::TargetMemory,
     work::{Work, rest::Rests},
@@ -156,7 +156,7 @@ impl Walk {
         }
         let pagelist = work.plan.options.pacing.pace().pagelist_bytes.unwrap_or(PIECE);
         for call in addresses.chunks((pagelist / PAGE).max(1) as usize) {
-            if self.calls.call(call, to).is_err() {
+            if self.calls.call(&work.bounds(), &Subject::Node(to), call, to).is_err() {
                 break;
             }
         }

@@ -132,6 +132,7 @@ fn pages_that_were_cut_off_meanwhile_have_vanished() {
             run,
             work: &work,
             rests: Rests::new(&work),
+            subject: Subject::File(PathBuf::new()),
             calls: CacheCalls::default(),
             mapped: None,
         };

@@ -2,12 +2,13 @@
 
 use crate::{
     Control,
-    limits::rooms::SharedRooms,
+    limits::{bounded::CallBounds, rooms::SharedRooms},
     pace::pacer::Pacer,
     run::file_run::{FileRun, Unmapped},
     work::rest::Paced,
 };
 use numaloc_core::{NodeSet, Reason};
+use numaloc_host::Roots;
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
@@ -16,6 +17,7 @@ use std::{
 /// The limits of a run over files.
 #[derive(Debug)]
 pub struct FileWork<'a> {
+    roots: &'a Roots,
     control: &'a Control,
     /// Decides how fast the run may go. Files have no processes, so the pressure of the whole host is watched.
     pub pacer: Pacer<'a>,
@@ -33,12 +35,19 @@ impl<'a> FileWork<'a> {
         let nodes = topology.nodes().filter(|node| targets.contains(node.id));
         let nodes = nodes.map(|node| (node.id, node.cpus.clone())).collect();
         Self {
+            roots,
             control,
             pacer: Pacer::new(roots, &options.pacing.pace(), &[], nodes, limits, control),
             rooms: limits.rooms.clone().unwrap_or_default(),
             deadline: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             unmapped,
         }
+    }
+
+    /// What bounds the calls of the run.
+    pub fn bounds(&self) -> CallBounds<'_> {
+        let Self { roots, control, deadline, .. } = *self;
+        CallBounds { roots, control, calls: &self.rooms.calls, deadline }
     }
 }
 
@@ -57,6 +66,9 @@ impl Paced for FileWork<'_> {
         }
         if let Some(reason) = self.unmapped.and_then(|unmapped| (unmapped.stop)()) {
             return Some(reason);
+        }
+        if self.control.ended_with().is_some() {
+            return Some(Reason::NotReturned);
         }
         self.deadline.filter(|deadline| Instant::now() >= *deadline).map(|_| Reason::OutOfTime)
     }

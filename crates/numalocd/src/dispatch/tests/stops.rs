@@ -47,6 +47,28 @@ async fn a_stop_does_not_wait_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cancel_does_not_wait_for_ever_either() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let (id, _control) = rig.moving(&[1], "0").await;
+    let begin = tokio::time::Instant::now();
+    rig.handle.cancel_job(admin(), id.clone()).await.unwrap();
+    // Each wait of this test's rig is shorter than that of the dispatcher.
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(rig.handle.get_job(id.clone()).await.unwrap().state, JobState::Running);
+    rig.reaches(&id, JobState::Cancelled).await;
+    let waited = begin.elapsed();
+    assert!((29..=31).contains(&waited.as_secs()), "{waited:?}");
+    // Others have its place by now, and what its thread reports at last is about a job that has ended.
+    let (next, _) = rig.moving(&[2], "0").await;
+    rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
+    rig.report(EngineReport::Ended(next.clone(), Ok(outcome(4096, None))));
+    rig.reaches(&next, JobState::Succeeded).await;
+    assert_eq!(rig.handle.get_job(id).await.unwrap().state, JobState::Cancelled);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_under_way_goes_on_where_it_was_asked_to() {
     let dir = dir();
     let mut config = Config::default();

@@ -174,6 +174,7 @@ pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
                 offload,
                 named,
                 look_error,
+                ended_with: None,
             }
         },
     )

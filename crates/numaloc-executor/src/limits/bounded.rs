@@ -1,0 +1,243 @@
+//! Calls that end in time, whatever the kernel waits for.
+//!
+//! A call is made by a companion of this process. The worker waits for it, and no longer than is reasonable: then the call is left behind,
+//! and the run ends with a message that names what the call waits for.
+
+use crate::limits::{
+    calls::{SharedCalls, Subject},
+    control::Control,
+};
+use numaloc_host::{RealTimeHog, Roots, read};
+use numaloc_sys::{Answer, Companion, Request};
+use std::{
+    fmt::Write as _,
+    io,
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant},
+};
+
+/// A call that has taken so long is overdue. The longest that are known take a few seconds: huge pages of 1 GiB, slow devices below the
+/// page cache, real-time threads that leave 5 % of a CPU to others.
+const LONGEST: Duration = Duration::from_secs(30);
+/// A call of a run that is to end is overdue sooner: so long after the end was wanted.
+const GRACE: Duration = Duration::from_secs(5);
+/// From then on it is looked for what a call waits for.
+const SLOW: Duration = Duration::from_secs(1);
+/// Time between two looks at whether the run is to end.
+const TURN: Duration = Duration::from_millis(100);
+
+/// The call has not returned, or was not made because another one has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotReturned;
+
+/// How long the calls of a run are waited for, and who learns of those that do not return.
+#[derive(Clone, Copy, Debug)]
+pub struct CallBounds<'a> {
+    /// Where the host's files are read.
+    pub roots: &'a Roots,
+    /// Ends the run.
+    pub control: &'a Control,
+    /// The calls of all runs.
+    pub calls: &'a SharedCalls,
+    /// When the run is out of time.
+    pub deadline: Option<Instant>,
+}
+
+impl CallBounds<'_> {
+    /// Makes a call for `subject`; `name` is that of the call, for messages. `companion` is started if there is none, and taken away if
+    /// it does not return.
+    ///
+    /// # Errors
+    /// It is not made, or has not returned: the run ends. The inner error is that no companion can be started.
+    pub fn call(
+        &self,
+        companion: &mut Option<Companion>,
+        (name, subject): (&str, &Subject),
+        request: Request,
+    ) -> Result<io::Result<Answer>, NotReturned> {
+        if let Some(why) = self.calls.refuse(subject) {
+            self.control.end_with(format!("no memory is moved now: {why}"));
+            return Err(NotReturned);
+        }
+        let mut asked = match companion.take().map_or_else(Companion::start, Ok) {
+            Ok(asked) => asked,
+            Err(error) => return Ok(Err(error)),
+        };
+        asked.ask(request);
+        match self.wait(&mut asked, name) {
+            Ok(answer) => {
+                *companion = Some(asked);
+                Ok(Ok(answer))
+            }
+            Err(why) => {
+                tracing::error!("{why}");
+                self.control.end_with(why.clone());
+                self.calls.leave(asked, subject.clone(), why);
+                Err(NotReturned)
+            }
+        }
+    }
+
+    /// Waits for the answer. The error is why it is not waited for any longer.
+    fn wait(&self, companion: &mut Companion, name: &str) -> Result<Answer, String> {
+        let begin = Instant::now();
+        let mut patience = Patience { begin, ending: None };
+        let mut is_slow = false;
+        loop {
+            if let Some(answer) = companion.answer(TURN) {
+                if is_slow {
+                    self.control.set_waiting(String::new());
+                }
+                return Ok(answer);
+            }
+            let now = Instant::now();
+            if !is_slow && now - begin >= SLOW {
+                is_slow = true;
+                let hogs = self.calls.real_time(self.roots, true);
+                let why = overdue(name, now - begin, None, &hogs);
+                tracing::warn!("{why}");
+                self.control.set_waiting(why);
+            }
+            if patience.is_over(self.is_ending(now), now) {
+                self.control.set_waiting(String::new());
+                let hogs = self.calls.real_time(self.roots, true);
+                let place = wait_channel(self.roots, companion.pid());
+                return Err(overdue(name, now - begin, place.as_deref(), &hogs));
+            }
+        }
+    }
+
+    /// Whether the run is to end.
+    fn is_ending(&self, now: Instant) -> bool {
+        self.control.cancel.load(Relaxed)
+            || self.control.ended_with().is_some()
+            || self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+}
+
+/// How long a call is waited for. Pure.
+#[derive(Debug)]
+struct Patience {
+    begin: Instant,
+    /// Since when the run has been to end, if it is.
+    ending: Option<Instant>,
+}
+
+impl Patience {
+    fn is_over(&mut self, is_ending: bool, now: Instant) -> bool {
+        if is_ending {
+            self.ending.get_or_insert(now);
+        }
+        let past = |since: Instant, span| now.saturating_duration_since(since) >= span;
+        past(self.begin, LONGEST) || self.ending.is_some_and(|since| past(since, GRACE))
+    }
+}
+
+/// What is reported of a call that has not returned for a time.
+fn overdue(name: &str, took: Duration, place: Option<&str>, hogs: &[RealTimeHog]) -> String {
+    let mut why = format!("{name} has not returned for {} s", took.as_secs());
+    // Writing to a string cannot fail.
+    if let Some(place) = place {
+        let _ = write!(why, " (waits in {place})");
+    }
+    for (index, hog) in hogs.iter().take(3).enumerate() {
+        let _ = write!(why, "{} {hog}", if index == 0 { ":" } else { "," });
+    }
+    why
+}
+
+/// The kernel's function that a process sleeps in (/proc/PID/wchan), if the kernel shows it.
+fn wait_channel(roots: &Roots, pid: i32) -> Option<String> {
+    let text = read::text(&roots.proc.join(format!("{pid}/wchan"))).ok()?;
+    let text = text.trim();
+    (!text.is_empty() && text != "0").then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::calls::tests::Held;
+    use numaloc_core::{CpuId, NodeId};
+    use numaloc_host::RealTimePolicy;
+    use std::thread;
+
+    #[test]
+    fn a_call_is_waited_for_longer_while_nobody_wants_the_end() {
+        let begin = Instant::now();
+        let over = |ending: Option<u64>, seconds: u64| {
+            let mut patience = Patience { begin, ending: None };
+            (0..=seconds)
+                .map(|second| {
+                    let is_ending = ending.is_some_and(|from| second >= from);
+                    patience.is_over(is_ending, begin + Duration::from_secs(second))
+                })
+                .position(|is_over| is_over)
+        };
+        assert_eq!(over(None, 60), Some(30));
+        assert_eq!(over(Some(0), 60), Some(5));
+        assert_eq!(over(Some(10), 60), Some(15));
+        assert_eq!(over(Some(29), 60), Some(30));
+    }
+
+    #[test]
+    fn a_message_names_the_thread_that_does_not_sleep() {
+        let hog = RealTimeHog {
+            cpu: CpuId(3),
+            pid: 7,
+            tid: 8,
+            comm: "poll".into(),
+            policy: RealTimePolicy::Fifo,
+            priority: 99,
+            is_limited: false,
+        };
+        let why = |hogs: &[_]| {
+            overdue("move_pages", Duration::from_millis(30_200), Some("__flush_work"), hogs)
+        };
+        assert_eq!(why(&[]), "move_pages has not returned for 30 s (waits in __flush_work)");
+        let named = why(&[hog]);
+        assert!(
+            named.ends_with(
+                "__flush_work): CPU 3 runs thread 8 (poll) of process 7 at real-time priority 99 without a pause"
+            ),
+            "{named}"
+        );
+    }
+
+    #[test]
+    fn a_call_that_does_not_return_ends_its_run_and_is_made_by_no_other() {
+        let (held, calls, roots) = (Held::new(), SharedCalls::default(), Roots::default());
+        let subject = Subject::Node(NodeId(0));
+        // The run is to end, so it is not waited for long.
+        let run = |request| {
+            let control = Control::default();
+            control.cancel.store(true, Relaxed);
+            let bounds =
+                CallBounds { roots: &roots, control: &control, calls: &calls, deadline: None };
+            let mut companion = None;
+            let made = bounds.call(&mut companion, ("write", &subject), request);
+            (made.is_ok(), control.ended_with(), companion.is_some())
+        };
+        let begin = Instant::now();
+        let (made, why, keeps) = run(held.request());
+        assert!(!made && !keeps && begin.elapsed() >= GRACE);
+        let why = why.expect("a message");
+        assert!(why.starts_with("write has not returned for "), "{why}");
+        let begin = Instant::now();
+        let (made, refused, _) = run(held.request());
+        assert!(!made && begin.elapsed() < GRACE, "it is not tried");
+        assert_eq!(refused, Some(format!("no memory is moved now: {why}")));
+        let reader = held.release();
+        while calls.refuse(&subject).is_some() {
+            thread::yield_now();
+        }
+        let again = Held::new();
+        let released = thread::scope(|scope| {
+            let request = again.request();
+            let made = scope.spawn(|| run(request));
+            let reader = again.release();
+            (made.join().expect("no panic"), reader)
+        });
+        assert_eq!(released.0, (true, None, true));
+        drop(reader);
+    }
+}
