@@ -14,6 +14,7 @@ pub(crate) mod mappers;
 pub(crate) mod merged;
 pub(crate) mod mounts;
 mod named;
+pub(crate) mod newcomers;
 pub(crate) mod outsiders;
 pub(crate) mod page_access;
 pub(crate) mod placement;
@@ -30,11 +31,12 @@ use crate::{
     files::{maps::Vma, read},
     survey::{
         attached::{AttachedFiles, AttachedSearch, SharedObjects},
-        crew::{Growth, Newcomers},
+        crew::Growth,
         early_read::EarlyRead,
         extents::{Overlaps, Part},
         folios::Folios,
         mappers::MapperSearch,
+        newcomers::Newcomers,
         page_access::PageAccess,
         placement::{KnownHost, Placements, Placing, Policies},
         residency::{ByStripe, ExtentPages, Looker},

@@ -3,7 +3,8 @@
 use crate::{
     Error,
     survey::{
-        crew::{Crew, Cut, Newcomers},
+        crew::{Crew, Cut},
+        newcomers::Newcomers,
         outsiders::RuledOut,
         residency::{self, Looker},
     },

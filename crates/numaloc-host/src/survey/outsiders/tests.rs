@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     Arrivals,
     fake::Fake,
-    survey::{crew::Newcomers, space::AddressSpace},
+    survey::{newcomers::Newcomers, space::AddressSpace},
 };
 use numaloc_core::{Claim, Claims, Mapping, Process, Topology};
 use std::{fs, os::unix::fs::symlink, sync::Arc};
