@@ -381,6 +381,7 @@ mod tests {
             Cancelled,
             OutOfTime,
             Unreadable,
+            NotReturned,
         ];
         assert_eq!(short.collect::<Vec<_>>(), expected);
         // Busy, cancelled, gone and moved back.
