@@ -85,22 +85,36 @@ pub(crate) fn kind(roots: &Roots, file: &File) -> Option<String> {
     }
 }
 
-/// Whether one of the directories that an overlay with these options is made of is on a file system of [`SERVED`], as far as they are
-/// absolute paths below the mounts of `text`.
-pub(crate) fn is_over_served(options: &str, text: &str) -> bool {
-    let layers = options.split(',').filter_map(|option| {
-        let (key, value) = option.split_once('=')?;
-        (key.starts_with("lowerdir") || key == "upperdir").then_some(value)
-    });
-    let holds = |point: &str, layer: &str| {
-        let rest = layer.strip_prefix(point.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    layers.flat_map(|layers| layers.split(':')).any(|layer| {
+/// The mounts of a namespace by their points, as far as it takes to find files of [`SERVED`] file systems among them.
+#[derive(Debug)]
+pub(crate) struct ServedMounts(Vec<(String, bool)>);
+
+impl ServedMounts {
+    /// Those in a text of mountinfo. Most hosts have none: then nothing is kept.
+    pub(crate) fn of(text: &str) -> Self {
+        let all = || mounts(text).map(|mount| (mount.point.to_owned(), is_served(mount.kind)));
+        Self(if all().any(|(_, is_served)| is_served) { all().collect() } else { Vec::new() })
+    }
+
+    /// Whether one of the directories that an overlay with these options is made of is on such a file system, as far as they are absolute
+    /// paths.
+    pub(crate) fn are_below(&self, options: &str) -> bool {
+        let layers = options.split(',').filter_map(|option| {
+            let (key, value) = option.split_once('=')?;
+            (key.starts_with("lowerdir") || key == "upperdir").then_some(value)
+        });
+        !self.0.is_empty() && layers.flat_map(|layers| layers.split(':')).any(|it| self.holds(it))
+    }
+
+    fn holds(&self, layer: &str) -> bool {
+        let is_above = |point: &str| {
+            let rest = layer.strip_prefix(point.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
         // Of mounts at one point the last one covers the others.
-        let holding = mounts(text).filter(|mount| holds(mount.point, layer));
-        holding.max_by_key(|mount| mount.point.len()).is_some_and(|mount| is_served(mount.kind))
-    })
+        let above = self.0.iter().filter(|(point, _)| is_above(point));
+        above.max_by_key(|(point, _)| point.len()).is_some_and(|(_, is_served)| *is_served)
+    }
 }
 
 /// Opens a path without the right to read the file, without waiting for it, and without any effect (O_PATH).
@@ -151,7 +165,7 @@ mod tests {
             40 25 0:50 / /srv/layers rw - fuse.stargz stargz rw\n\
             41 25 0:51 / /net rw - nfs4 host:/ rw\n\
             42 41 8:2 / /net/disk rw - ext4 /dev/sdb rw\n";
-        let over = |options: &str| is_over_served(options, text);
+        let over = |options: &str| ServedMounts::of(text).are_below(options);
         assert!(over("rw,lowerdir=/var/a:/srv/layers/7/fs,upperdir=/var/u,workdir=/var/w"));
         assert!(over("rw,lowerdir+=/net/a") && over("rw,lowerdir=/a,upperdir=/net"));
         assert!(!over("rw,lowerdir=/var/a:/srv/layers2:/net/disk/b,upperdir=/var/u"));

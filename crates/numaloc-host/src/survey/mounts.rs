@@ -17,7 +17,7 @@
 use crate::{
     Roots,
     files::{
-        file_system::{MountLine, is_over_served, is_served, mounts},
+        file_system::{MountLine, ServedMounts, is_served, mounts},
         maps::{Object, Vma},
         read,
     },
@@ -62,8 +62,10 @@ pub(crate) struct Mounts {
     read: Option<i32>,
     /// The mount namespaces whose mounts were read, each with the root that they were seen from.
     namespaces: BTreeSet<(u64, PathBuf)>,
-    /// The mountinfo of this process, once it was needed.
-    own: Option<String>,
+    /// Whether those of this process were read.
+    knows_own: bool,
+    /// Those of this process by their points, once an overlay was seen.
+    served: Option<ServedMounts>,
     /// The smallest page size of the kernel's pools in bytes; `None`: it has no pools.
     least: Option<u64>,
 }
@@ -79,7 +81,14 @@ impl Mounts {
         };
         let memory = device(MFdFlags::empty()).map(|device| (device, FileSystem::Tmpfs));
         let file_systems = pools.keys().filter_map(of_pool).chain(memory).collect();
-        Self { file_systems, read: None, namespaces: BTreeSet::new(), own: None, least }
+        Self {
+            file_systems,
+            read: None,
+            namespaces: BTreeSet::new(),
+            knows_own: false,
+            served: None,
+            least,
+        }
     }
 
     /// The page size of a mapping in bytes, if it is hugetlb memory.
@@ -155,9 +164,9 @@ impl Mounts {
             }
         }
         // The process may have got the file from another one, in whose namespace it is mounted.
-        if self.own.is_none() && !self.file_systems.contains_key(&device) {
-            let text = self.own(space.roots()).to_owned();
-            self.learn(space.roots(), &text);
+        if !self.knows_own && !self.file_systems.contains_key(&device) {
+            self.knows_own = true;
+            self.learn(space.roots(), &own(space.roots()));
         }
         self.file_systems.get(&device).copied().unwrap_or(FileSystem::Unknown)
     }
@@ -169,19 +178,20 @@ impl Mounts {
                 continue;
             }
             // Who mounts the overlays of containers names paths of the host.
-            let is_over_served =
-                mount.kind == "overlay" && is_over_served(mount.options, self.own(roots));
+            let is_over_served = mount.kind == "overlay" && {
+                let served = self.served.get_or_insert_with(|| ServedMounts::of(&own(roots)));
+                served.are_below(mount.options)
+            };
             let file_system =
                 if is_over_served { Some(FileSystem::Served) } else { file_system(&mount) };
             self.file_systems.extend(file_system.map(|file_system| (device, file_system)));
         }
     }
+}
 
-    fn own(&mut self, roots: &Roots) -> &str {
-        self.own.get_or_insert_with(|| {
-            read::text(&roots.proc.join("self/mountinfo")).unwrap_or_default()
-        })
-    }
+/// The mountinfo of this process.
+fn own(roots: &Roots) -> String {
+    read::text(&roots.proc.join("self/mountinfo")).unwrap_or_default()
 }
 
 /// MFD_HUGE_SHIFT (include/uapi/linux/memfd.h): the page size is in the bits above.
