@@ -5,7 +5,7 @@
 //! of theirs. Names and attributes are looked up again each time.
 
 use nix::{
-    libc::{EIO, ENODEV, ENOENT, ENOSYS},
+    libc::{EACCES, EIO, ENODEV, ENOENT, ENOSYS},
     mount::{MsFlags, mount},
 };
 use std::{
@@ -31,6 +31,34 @@ pub trait Files {
     /// Whether what is read may be kept in the page cache, so that files can be mapped shared.
     fn is_cached(&self) -> bool {
         false
+    }
+}
+
+/// One file, `file`, which can be mapped and not written to. Its text is asked for at each read.
+pub struct OneFile<R>(pub R);
+
+impl<R: Fn() -> io::Result<String>> Files for OneFile<R> {
+    fn kind(&self, path: &str) -> Option<Kind> {
+        match path {
+            "" => Some(Kind::Directory),
+            "file" => Some(Kind::File),
+            _ => None,
+        }
+    }
+    fn names(&self, _: &str) -> Vec<String> {
+        vec!["file".to_owned()]
+    }
+    fn read(&self, _: &str) -> io::Result<String> {
+        (self.0)()
+    }
+    fn write(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(EACCES))
+    }
+    fn target(&self, _: &str) -> io::Result<String> {
+        Err(io::Error::from_raw_os_error(EACCES))
+    }
+    fn is_cached(&self) -> bool {
+        true
     }
 }
 

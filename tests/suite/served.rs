@@ -3,49 +3,18 @@
 use crate::{
     app::{App, Layout},
     engine::{inspect, migrate},
-    fuse::{self, Files, Kind},
+    fuse::{self, OneFile},
     scene::assert_complete,
     settings::Setting,
     truth::Truth,
 };
-use nix::{
-    libc::EACCES,
-    mount::{MntFlags, umount2},
-};
+use nix::mount::{MntFlags, umount2};
 use numaloc_core::{Options, Reason};
 use numaloc_host::Target;
-use std::{fs, io, path::Path};
+use std::{fs, path::Path};
 
 const SIZE: u64 = 4096;
 const AT: &str = "/run/served";
-
-/// A file system with one file of a page.
-struct OneFile;
-
-impl Files for OneFile {
-    fn kind(&self, path: &str) -> Option<Kind> {
-        match path {
-            "" => Some(Kind::Directory),
-            "file" => Some(Kind::File),
-            _ => None,
-        }
-    }
-    fn names(&self, _: &str) -> Vec<String> {
-        vec!["file".to_owned()]
-    }
-    fn read(&self, _: &str) -> io::Result<String> {
-        Ok("x".repeat(SIZE as usize))
-    }
-    fn write(&self, _: &str, _: &str) -> io::Result<()> {
-        Err(io::Error::from_raw_os_error(EACCES))
-    }
-    fn target(&self, _: &str) -> io::Result<String> {
-        Err(io::Error::from_raw_os_error(EACCES))
-    }
-    fn is_cached(&self) -> bool {
-        true
-    }
-}
 
 fn on(app: &App) -> numaloc_tests::truth::Nodes {
     Truth::of(app.pid()).region(app.range("file"))
@@ -55,7 +24,7 @@ fn on(app: &App) -> numaloc_tests::truth::Nodes {
 fn files_of_a_server_stay_unless_they_are_asked_for() {
     let _balancing = Setting::numa_balancing(false);
     fs::create_dir_all(AT).expect("a directory");
-    fuse::serve(OneFile, Path::new(AT));
+    fuse::serve(OneFile(|| Ok("x".repeat(SIZE as usize))), Path::new(AT));
     let app = Layout::remote(&["anon:4M", &format!("file:{AT}/file:4K:read")]);
     let app = app.load("idle").start("served");
     assert_eq!(on(&app), [(1, SIZE)].into(), "the scene");

@@ -1,4 +1,4 @@
-//! Calls that do not return: a real-time thread keeps a CPU, and the kernel waits for it. Whoever has made the call says so and ends.
+//! Calls that do not return: a real-time thread keeps a CPU, and the kernel waits for it. The command that has made the call names the thread and ends.
 
 use crate::{
     app::until,

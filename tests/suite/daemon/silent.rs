@@ -4,11 +4,11 @@
 use super::*;
 use crate::{
     app::{App, Layout},
-    fuse::{self, Files, Kind},
+    fuse::{self, OneFile},
     scene::Scene,
 };
 use nix::{
-    libc::{EACCES, EIO},
+    libc::EIO,
     mount::{MntFlags, umount2},
 };
 use numaloc_api::v1::locality_service_client::LocalityServiceClient;
@@ -19,36 +19,17 @@ use std::{
     thread,
 };
 
-/// A file system with one file, which does not answer until it is released. Then it fails.
+/// Reads of a file that do not return until it is released. Then they fail.
 #[derive(Clone, Default)]
 struct Silent(Arc<(Mutex<bool>, Condvar)>);
 
-impl Files for Silent {
-    fn kind(&self, path: &str) -> Option<Kind> {
-        match path {
-            "" => Some(Kind::Directory),
-            "file" => Some(Kind::File),
-            _ => None,
-        }
-    }
-    fn names(&self, _: &str) -> Vec<String> {
-        vec!["file".to_owned()]
-    }
-    fn read(&self, _: &str) -> io::Result<String> {
+impl Silent {
+    fn read(&self) -> io::Result<String> {
         let mut released = self.0.0.lock().expect("no panic");
         while !*released {
             released = self.0.1.wait(released).expect("no panic");
         }
         Err(io::Error::from_raw_os_error(EIO))
-    }
-    fn write(&self, _: &str, _: &str) -> io::Result<()> {
-        Err(io::Error::from_raw_os_error(EACCES))
-    }
-    fn target(&self, _: &str) -> io::Result<String> {
-        Err(io::Error::from_raw_os_error(EACCES))
-    }
-    fn is_cached(&self) -> bool {
-        true
     }
 }
 
@@ -63,7 +44,8 @@ impl Mounted {
     fn new(name: &str) -> Self {
         let (files, at) = (Silent::default(), PathBuf::from(format!("/run/{name}")));
         fs::create_dir_all(&at).expect("a directory");
-        fuse::serve(files.clone(), &at);
+        let silent = files.clone();
+        fuse::serve(OneFile(move || silent.read()), &at);
         Self { files, at }
     }
 

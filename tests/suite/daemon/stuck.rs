@@ -1,4 +1,4 @@
-//! Calls that do not return: they hold up neither clients nor the end of the daemon, and others are told why.
+//! Calls that do not return: they hold up neither clients nor the end of the daemon, and other calls are refused with the reason.
 
 use super::*;
 use crate::{

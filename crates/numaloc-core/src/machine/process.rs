@@ -4,7 +4,7 @@ use crate::machine::ids::{CpuSet, NodeSet};
 use std::time::Duration;
 
 /// Identifies a process, also against a later one with the same pid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity {
     /// Thread group id in the reader's pid namespace.
     pub pid: i32,
@@ -13,7 +13,7 @@ pub struct Identity {
 }
 
 /// A process, with the facts that decide where its memory belongs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// Its pid with its start time, so that a later process with the pid is a different one.
     pub identity: Identity,

@@ -105,17 +105,8 @@ mod tests {
     impl Asked {
         fn new(name: &'static str, asked: mpsc::Sender<(&'static str, Option<NodeSet>)>) -> Self {
             let (identity, comm) = (Identity { pid: 1, start_time: 1 }, name.to_owned());
-            let (cpus, threads) = (name.parse().expect("CPUs"), Vec::new());
-            let (mems_allowed, device_nodes) = (NodeSet::new(), NodeSet::new());
-            let process = Process {
-                identity,
-                comm,
-                cpus,
-                threads,
-                mems_allowed,
-                device_nodes,
-                swap_bytes: 0,
-            };
+            let cpus = name.parse().expect("CPUs");
+            let process = Process { identity, comm, cpus, ..Process::default() };
             Self { name, process, asked }
         }
     }

@@ -110,7 +110,7 @@ const MMAP: u64 = 1 << 11;
 /// KPF_UPTODATE, KPF_LRU, KPF_SLAB, KPF_ANON, KPF_SWAPCACHE, KPF_SWAPBACKED, KPF_HUGE, KPF_NOPAGE, KPF_KSM, KPF_ZERO_PAGE: what pages of
 /// the kernel have none of while they are mapped.
 const MOVABLE: u64 =
-    1 << 3 | 1 << 5 | 1 << 7 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 17 | 1 << 20 | KSM | ZERO_PAGE;
+    1 << 3 | 1 << 5 | 1 << 7 | 1 << 12 | 1 << 13 | 1 << 14 | HUGETLB | 1 << 20 | KSM | ZERO_PAGE;
 /// KPF_COMPOUND_HEAD: the first page of a folio of more than one page.
 pub const COMPOUND_HEAD: u64 = 1 << 15;
 /// KPF_COMPOUND_TAIL: another page of it.

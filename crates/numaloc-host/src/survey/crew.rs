@@ -292,6 +292,6 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
     (!both.is_empty()).then_some(both)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

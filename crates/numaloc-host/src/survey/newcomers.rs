@@ -3,7 +3,7 @@
 use crate::{
     Arrivals,
     survey::{
-        crew::{Crew, Growth},
+        crew::{Crew, Growth, lock},
         outsiders::{Outsiders, RuledOut},
         space::AddressSpace,
     },
@@ -11,7 +11,7 @@ use crate::{
 use numaloc_core::{Claims, Mapping, Process};
 use std::{
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 /// The processes that a target gets after its survey. By default it gets none.
@@ -75,8 +75,4 @@ impl Newcomers {
         let crew = self.crew().map(|crew| self.look(&crew));
         crew.iter().flat_map(|crew| crew.newcomers()).cloned().collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -236,18 +236,7 @@ mod tests {
         let spaces = [100, 101].map(|pid| {
             fake.process(pid, "app", &["0"]);
             let identity = Identity { pid, start_time: 1000 + pid as u64 };
-            let (comm, mems_allowed) = ("app".into(), NodeSet::default());
-            let (cpus, threads) = (Default::default(), Vec::new());
-            let device_nodes = NodeSet::new();
-            let process = Process {
-                identity,
-                comm,
-                cpus,
-                threads,
-                mems_allowed,
-                device_nodes,
-                swap_bytes: 0,
-            };
+            let process = Process { identity, comm: "app".into(), ..Process::default() };
             AddressSpace::open(&Arc::new(fake.roots()), process).unwrap().unwrap()
         });
         for (pid, lines) in [100, 101].iter().zip(lines) {

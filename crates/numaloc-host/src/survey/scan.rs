@@ -92,6 +92,21 @@ pub struct Scanned<'a> {
     pub ruled_out: RuledOut,
 }
 
+#[cfg(test)]
+impl<'a> Scanned<'a> {
+    /// Base pages that the kernel counts, of which strangers are ruled out for none.
+    fn counted(
+        spaces: &'a [AddressSpace],
+        claims: &'a Claims,
+        mappings: &'a [Mapping],
+        pages: &'a Pages,
+    ) -> Self {
+        let (mappers, hugetlb_bytes) = (Mappers::Counted, None);
+        let ruled_out = RuledOut::default();
+        Self { spaces, claims, mappings, pages, mappers, hugetlb_bytes, ruled_out }
+    }
+}
+
 impl Scanner {
     /// A scanner that uses what the host allows.
     pub fn new(roots: &Roots, page_access: &PageAccess, precision: Precision) -> Self {

@@ -238,23 +238,12 @@ fn close<'e>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::Mappers;
 
     fn parts(pages: &Pages, precision: Precision, mappings: usize, bytes: u64) -> Vec<(u64, bool)> {
         let mappings = vec![numaloc_core::Mapping { process: 0, start: 0 }; mappings];
         let claims = Default::default();
-        let mappers = Mappers::Counted;
-        let (spaces, claims, hugetlb_bytes) = (&[], &claims, None);
-        let mappings = &mappings;
-        let scanned = Scanned {
-            spaces,
-            claims,
-            mappings,
-            pages,
-            mappers,
-            hugetlb_bytes,
-            ruled_out: RuledOut::default(),
-        };
+        let (spaces, claims, mappings) = (&[], &claims, &mappings);
+        let scanned = Scanned::counted(spaces, claims, mappings, pages);
         let mut parts = PartSchedule::new(&scanned, precision, 0..bytes);
         let mut all = Vec::new();
         while let Some((range, part_scan)) = parts.next() {
@@ -287,18 +276,8 @@ mod tests {
     fn parts_grow_where_nothing_is_found() {
         let mappings = [numaloc_core::Mapping { process: 0, start: 0 }; 2];
         let (claims, pages) = Default::default();
-        let (mappers, pages) = (Mappers::Counted, &pages);
-        let (spaces, claims, hugetlb_bytes) = (&[], &claims, None);
-        let mappings = &mappings;
-        let scanned = Scanned {
-            spaces,
-            claims,
-            mappings,
-            pages,
-            mappers,
-            hugetlb_bytes,
-            ruled_out: RuledOut::default(),
-        };
+        let (spaces, claims, mappings, pages) = (&[], &claims, &mappings, &pages);
+        let scanned = Scanned::counted(spaces, claims, mappings, pages);
         let mut parts = PartSchedule::new(&scanned, Precision::Exact, 0..16 << 40);
         let mut count = 0;
         while parts.next().is_some() {

@@ -37,17 +37,8 @@ fn scan(fake: &Fake, spaces: &[AddressSpace]) -> Result<u64, Error> {
         (0..spaces.len()).map(|process| Mapping { process, start: 0 }).collect();
     let claim = Claim { home: NodeSet::new(), allowed: NodeSet::new(), ..Claim::default() };
     let claims: Claims = spaces.iter().map(|_| claim.clone()).collect();
-    let (pages, mappers, hugetlb_bytes) = (&Pages::All, Mappers::Counted, None);
-    let (claims, mappings) = (&claims, &mappings);
-    let scanned = Scanned {
-        spaces,
-        claims,
-        mappings,
-        pages,
-        mappers,
-        hugetlb_bytes,
-        ruled_out: RuledOut::default(),
-    };
+    let (claims, mappings, pages) = (&claims, &mappings, &Pages::All);
+    let scanned = Scanned::counted(spaces, claims, mappings, pages);
     let mut bytes = 0;
     scanner(fake).scan(&scanned, 0..64 * PAGE, &mut |run| bytes += run.bytes)?;
     Ok(bytes)
@@ -106,17 +97,8 @@ fn what_a_stranger_maps_stays_his_if_one_of_the_target_ends() {
     fs::write(fake.path("proc/kpagecount"), counts).expect("a file");
     let claims: Claims = spaces.iter().map(|_| Claim::default()).collect();
     let mappings = [0, 1, 2].map(|process| Mapping { process, start: 0 });
-    let (pages, mappers, hugetlb_bytes) = (&Pages::All, Mappers::Counted, None);
-    let (claims, mappings) = (&claims, &mappings);
-    let scanned = Scanned {
-        spaces: &spaces,
-        claims,
-        mappings,
-        pages,
-        mappers,
-        hugetlb_bytes,
-        ruled_out: RuledOut::default(),
-    };
+    let (claims, mappings, pages) = (&claims, &mappings, &Pages::All);
+    let scanned = Scanned::counted(&spaces, claims, mappings, pages);
     let owners = |ends: bool| {
         for pid in [100, 200] {
             fs::write(path(pid), &shared).expect("a file");
