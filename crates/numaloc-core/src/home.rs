@@ -43,7 +43,7 @@ pub fn placed(
         HomeRule::Devices => by_devices(topology, process),
         HomeRule::Near => {
             let local = topology.local_nodes(&process.cpus);
-            local.or(&topology.near(&local, options.near))
+            local.or(&topology.near(&local, options.near_distance))
         }
     };
     if placement.is_wide() { nodes.and(&process.mems_allowed) } else { nodes }

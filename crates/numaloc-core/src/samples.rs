@@ -33,7 +33,7 @@ pub fn options() -> Options {
             workers: Some(4),
         },
         order: Order::Damon,
-        near: 20,
+        near_distance: 20,
         make_room: MakeRoom::None,
         compact: Compact::Never,
         reserve_bytes: Some(1 << 30),

@@ -35,7 +35,7 @@ const MAY_WAIT: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct Caller<'a> {
     work: &'a Work<'a>,
-    /// Makes the calls.
+    /// The process that makes the calls, from the first one on.
     companion: Option<Companion>,
     /// How many bytes of a call the kernel may unmap from the application at once.
     length: Length,
@@ -118,7 +118,7 @@ impl<'a> Caller<'a> {
     }
 
     /// Whether a call of this length has waited for a CPU that a real-time thread uses, before it took any page away (mm/swap.c,
-    /// `__lru_add_drain_all`). Then it is no stall of the application, and says nothing of the next call.
+    /// `__lru_add_drain_all`). Then the application was not stalled, and the next call need not take as long.
     fn has_waited_for_others(&self, elapsed: Duration) -> bool {
         if elapsed < MAY_WAIT || elapsed < 2 * self.work.pacer.longest_call() {
             return false;

@@ -34,8 +34,8 @@
 //! **A call may never return.** While it waits for a server, a device or a CPU that a real-time thread keeps, nothing can end it. So it is
 //! made by a companion, a process that shares this one's memory (`numaloc_sys::Companion`). A worker waits for it no longer than is
 //! reasonable (`limits/bounded`): then the call is left behind, the run ends with a message that names what the call waits for, and no
-//! other is made that would wait for the same (`limits/calls`). What a call takes before it begins to move pages is no stall of the
-//! application: if a real-time thread uses a whole CPU, the pace does not learn from a call that took long.
+//! other is made that would wait for the same (`limits/calls`). While a call waits before it begins to move pages, the
+//! application is not stalled: if a real-time thread uses a whole CPU, the pace does not learn from a call that took long.
 //!
 //! **The pace is learnt.** How many bytes fit into the longest call is known only from calls: `stall` keeps an estimate for each class of
 //! folios, which is why a call is of one class. Where calls are too long however small (on a busy host each has a price), it makes them

@@ -41,7 +41,7 @@ impl MigrationSpec {
             ("hugetlb_source", options.hugetlb != plain.hugetlb),
             ("from_node_ids", options.from.is_some()),
             ("home_rule", options.home != plain.home),
-            ("near_distance", options.near != plain.near),
+            ("near_distance", options.near_distance != plain.near_distance),
             ("make_room", options.make_room != plain.make_room),
             ("compact", options.compact != plain.compact),
             ("offload", *offload != Default::default()),

@@ -59,8 +59,13 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
             false => Some(node_set(&at("from_node_ids"), &from.from_node_ids, bad)),
         },
         home: named(&at("home_rule"), from.home_rule, bad).unwrap_or_default(),
-        near: number(&at("near_distance"), from.near_distance.map(i64::from), NEAR_BOUNDS, bad)
-            .unwrap_or(NEAR),
+        near_distance: number(
+            &at("near_distance"),
+            from.near_distance.map(i64::from),
+            NEAR_BOUNDS,
+            bad,
+        )
+        .unwrap_or(NEAR),
         reserve_bytes: number(&at("reserve_bytes"), from.reserve_bytes, reserve, bad),
     };
     Policy {
@@ -95,8 +100,8 @@ impl From<&Policy> for v1::Policy {
             numa_balancing: v1::NumaBalancingAction::from(policy.numa_balancing).into(),
             order: v1::MoveOrder::from(options.order).into(),
             home_rule: v1::HomeRule::from(options.home).into(),
-            near_distance: (options.near != NEAR)
-                .then(|| i32::try_from(options.near).unwrap_or(i32::MAX)),
+            near_distance: (options.near_distance != NEAR)
+                .then(|| i32::try_from(options.near_distance).unwrap_or(i32::MAX)),
             from_node_ids: options.from.iter().flat_map(node_ids).collect(),
             make_room: v1::MakeRoom::from(options.make_room).into(),
             compact: v1::Compact::from(options.compact).into(),

@@ -41,7 +41,7 @@ pub struct Outcome {
     pub named: Vec<NamedOutcome>,
     /// Why the look afterwards failed, so that it is not known what is remote now. Empty if it did not.
     pub look_error: String,
-    /// Why the run has ended before its time, if a call has not returned. It is no part of the message: the state of the job has it.
+    /// Why the run has ended before its time, if a call has not returned. The message does not have it: the state of the job does.
     pub ended_with: Option<String>,
 }
 

@@ -23,7 +23,7 @@ pub enum HomeRule {
     /// The nodes that the devices are attached to which the process has open: GPUs, VFIO, InfiniBand, accelerators. As [`Self::Cpus`] for a process that has
     /// none open, or whose devices sysfs has on no node.
     Devices,
-    /// The CPUs of all threads, and besides the nodes of these all that are near ([`crate::Options::near`]). For hosts that divide a socket
+    /// The CPUs of all threads, and besides the nodes of these all that are near ([`crate::Options::near_distance`]). For hosts that divide a socket
     /// into many nodes (NPS, SNC, a node for each L3 cache), where the node of one cache is often full and its neighbours are nearly as
     /// fast.
     Near,

@@ -42,7 +42,7 @@ pub struct Options {
     pub home: HomeRule,
     /// The distance from a home node up to which other nodes are near to it: memory there is remote, and counted apart. The home rule
     /// [`HomeRule::Near`] has them as home. Within [`NEAR_BOUNDS`](crate::ask::home_rule::NEAR_BOUNDS).
-    pub near: u64,
+    pub near_distance: u64,
     /// Move pages from these nodes only. `None`: from all nodes except [`Topology::other_tiers`].
     pub from: Option<NodeSet>,
     /// Also move hugetlb pages so large that one alone takes longer than the pace's longest call.
@@ -73,7 +73,7 @@ impl Default for Options {
             placement: Placement::default(),
             maps: Vec::new(),
             home: HomeRule::default(),
-            near: NEAR,
+            near_distance: NEAR,
             from: None,
             include_gigantic: false,
             hugetlb: HugetlbSource::default(),

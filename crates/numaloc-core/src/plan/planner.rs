@@ -9,8 +9,6 @@ use crate::{
     machine::{
         ids::{NodeId, NodeSet},
         process::Process,
-        room::MakeRoom,
-        supply::{HugetlbSource, can_be_fresh},
         topology::{NodeMemory, Topology},
     },
     memory::{
@@ -25,6 +23,7 @@ use crate::{
 use std::{collections::BTreeMap, sync::Arc};
 
 mod belonging;
+mod expected;
 mod neighbours;
 mod portioned;
 
@@ -289,10 +288,8 @@ impl<'a> Planner<'a> {
         (home, allowed): (&NodeSet, &NodeSet),
         in_tiers: &BTreeMap<NodeId, NodeSet>,
     ) -> BTreeMap<NodeId, NodeSet> {
-        if !goes_home(&self.plan.options) || extent.pages == Pages::Unmapped {
-            return BTreeMap::new();
-        }
-        let neighbours = self.neighbours(home);
+        let neighbours = self.neighbours(home).filter(|_| extent.pages != Pages::Unmapped);
+        let Some(neighbours) = neighbours else { return BTreeMap::new() };
         let sources = remote.keys().filter(|&from| !in_tiers.contains_key(from));
         let nearer = sources.filter_map(|&from| {
             let nodes = neighbours.nearer.get(&from).filter(|nodes| !nodes.is_empty())?;
@@ -301,15 +298,17 @@ impl<'a> Planner<'a> {
         nearer.collect()
     }
 
-    fn neighbours(&mut self, home: &NodeSet) -> Arc<Neighbours> {
-        self.neighbours.of(self.scene.topology, home, self.plan.options.near)
+    /// What lies around a home. Memory that takes turns, or that is to go where the request says, is nowhere near.
+    fn neighbours(&mut self, home: &NodeSet) -> Option<Arc<Neighbours>> {
+        let Options { near_distance, .. } = self.plan.options;
+        let goes_home = goes_home(&self.plan.options);
+        goes_home.then(|| self.neighbours.of(self.scene.topology, home, near_distance))
     }
 
     /// Counts an extent, of which the pages on `movable` nodes are among those that can be moved.
     fn count(&mut self, extent: &Extent, home: &NodeSet, movable: &NodeSet) {
         let mut locality = Locality::default();
-        // Memory that takes turns, or that is to go where the request says, is nowhere near.
-        let around = goes_home(&self.plan.options).then(|| self.neighbours(home));
+        let around = self.neighbours(home);
         let is_near = |node| around.as_ref().is_some_and(|around| around.near.contains(node));
         for (&node, resident) in &extent.residency.nodes {
             let share = |bytes| match home.contains(node) {
@@ -429,71 +428,6 @@ impl<'a> Planner<'a> {
                 }
             }
         }
-    }
-
-    /// Takes room for `bytes` on the routes' targets, best first; what is free on all of them before anything is dropped. What finds none
-    /// goes to memory that is free on nearer nodes.
-    fn expect(&mut self, planned_move: &Move, from: NodeId, mut bytes: u64) {
-        let ways = self.plan.options.ways(planned_move.hugetlb_bytes);
-        let routes = &self.plan.routes[planned_move.routes];
-        let goes_home = goes_home(&self.plan.options);
-        let around = goes_home
-            .then(|| self.neighbours.of(self.scene.topology, &routes.home, self.plan.options.near));
-        let home = ways.iter().flat_map(|&way| routes.from(from).iter().map(move |&to| (way, to)));
-        let nearer = routes.nearer(from).iter().map(|&to| (MakeRoom::None, to));
-        let (home, nearer): (Vec<_>, Vec<_>) = (home.collect(), nearer.collect());
-        let beyond: NodeSet = nearer.iter().map(|&(_, to)| to).collect();
-        let is_home = |to| !beyond.contains(to);
-        for (make_room, to) in home.into_iter().chain(nearer) {
-            let fits = self.expect_on(planned_move, (from, to), bytes, make_room);
-            let is_near = |around: &Arc<Neighbours>, node| around.near.contains(node);
-            let near = |node| match around.as_ref().is_some_and(|around| is_near(around, node)) {
-                true => fits,
-                false => 0,
-            };
-            self.plan.near_left_bytes += near(from);
-            self.plan.near_came_bytes += near(to);
-            self.plan.nearer_bytes += if is_home(to) { 0 } else { fits };
-            bytes -= fits;
-        }
-        self.plan.no_room_bytes += bytes;
-        let base = planned_move.hugetlb_bytes.is_none() && bytes > 0;
-        if let Some(&to) = self.plan.routes[planned_move.routes].from(from).first().filter(|_| base)
-        {
-            *self.plan.no_room.entry((from, to)).or_default() += bytes;
-        }
-        let pool_only = self.plan.options.hugetlb == HugetlbSource::Pool;
-        if pool_only && planned_move.hugetlb_bytes.is_some_and(can_be_fresh) {
-            self.plan.beyond_pool_bytes += bytes;
-        }
-    }
-
-    /// Takes room on one node; returns how much.
-    fn expect_on(
-        &mut self,
-        planned_move: &Move,
-        (from, to): (NodeId, NodeId),
-        bytes: u64,
-        make_room: MakeRoom,
-    ) -> u64 {
-        let Some(memory) = self.memory.get_mut(&to) else { return 0 };
-        let options = &self.plan.options;
-        let reserve = options.reserve(memory.total_bytes);
-        let supply = options.supply(planned_move.hugetlb_bytes);
-        let taken = memory.take(supply, bytes, reserve, make_room);
-        if make_room == MakeRoom::Cache && bytes > taken.bytes() && memory.protected_bytes > 0 {
-            self.plan.protected_cache.insert(to, memory.protected_bytes);
-        }
-        let fits = taken.bytes();
-        if planned_move.hugetlb_bytes.is_some() {
-            self.plan.beyond_pool_bytes += taken.free_bytes;
-        }
-        if fits > 0 {
-            *self.plan.expected_flows.entry((from, to)).or_default() += fits;
-            self.plan.expected_room.entry(to).or_default().add(taken);
-        }
-        self.plan.expected_bytes += fits;
-        fits
     }
 }
 

@@ -12,7 +12,7 @@ use std::{io, time::Duration};
 /// Calls that move page cache.
 #[derive(Debug, Default)]
 pub struct CacheCalls {
-    /// Makes the calls.
+    /// The process that makes the calls, from the first one on.
     companion: Option<Companion>,
     /// Pages that others map, too, are left where they are: this process may not move them.
     own_only: bool,

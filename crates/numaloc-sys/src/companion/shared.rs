@@ -261,7 +261,7 @@ impl Shared {
     }
 }
 
-/// A clock's time.
+/// The time of a clock (clock_gettime(2)) in nanoseconds.
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes the time, which lives during the call.

@@ -154,7 +154,7 @@ impl OptionArgs {
             maps,
             from,
             home: self.home.unwrap_or(options.home),
-            near: self.near_distance.unwrap_or(options.near),
+            near_distance: self.near_distance.unwrap_or(options.near_distance),
             reserve_bytes: self.reserve.or(options.reserve_bytes),
             order: self.order.unwrap_or(options.order),
             pacing: self.pace.change(options.pacing),

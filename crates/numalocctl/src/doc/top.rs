@@ -99,7 +99,7 @@ pub struct TopRowDoc {
     /// Resident memory in bytes, of the same look as its parts; before the first look by the kernel's count, and null where the
     /// kernel does not count.
     pub resident_bytes: Option<u64>,
-    /// Page cache of a workload that no process has mapped. It is no part of the other amounts; null for a process.
+    /// Page cache of a workload that no process has mapped. The other amounts do not include it; null for a process.
     pub cache_bytes: Option<u64>,
     /// On home nodes; null before the first look.
     pub local_bytes: Option<u64>,

@@ -24,7 +24,7 @@ pub fn asked(options: &Options) -> Vec<String> {
         ref placement,
         ref maps,
         home,
-        near,
+        near_distance,
         ref from,
         include_gigantic,
         hugetlb,
@@ -45,7 +45,7 @@ pub fn asked(options: &Options) -> Vec<String> {
     let valued = [
         placement.is_wide().then(|| format!("place {}", placed(placement))),
         (home != HomeRule::default()).then(|| format!("home {}", home.name())),
-        (near != NEAR).then(|| format!("near up to distance {near}")),
+        (near_distance != NEAR).then(|| format!("near up to distance {near_distance}")),
         (target_ratio < 100).then(|| format!("target ratio {target_ratio} %")),
         from.as_ref().map(|nodes| format!("from nodes {}", list(nodes.iter().map(|node| node.0)))),
         reserve_bytes.map(|bytes| format!("reserve {}", size(bytes))),

@@ -187,8 +187,13 @@ fn policy() -> impl Strategy<Value = Policy> {
     let pace = (pacing, order, balancing, room, nodes_and_home);
     (options, qos_class(), on_interrupt, emit, pace).prop_map(
         |(options, qos_class, on_interrupt, (emit, offload, tenant), pace)| {
-            let (pacing, order, numa_balancing, (hugetlb, make_room, compact), (from, home, near)) =
-                pace;
+            let (
+                pacing,
+                order,
+                numa_balancing,
+                (hugetlb, make_room, compact),
+                (from, home, near_distance),
+            ) = pace;
             let (
                 [include_shared, exclude_file, include_network, include_bound, include_gigantic],
                 target_ratio,
@@ -213,7 +218,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 maps,
                 from,
                 home,
-                near,
+                near_distance,
                 reserve_bytes,
             };
             Policy { options, qos_class, on_interrupt, numa_balancing, offload, emit, tenant }

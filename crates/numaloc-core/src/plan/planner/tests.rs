@@ -15,6 +15,8 @@ use crate::{
     machine::{
         ids::CpuId,
         process::{Identity, Thread, Threads},
+        room::MakeRoom,
+        supply::HugetlbSource,
         topology::{HugePool, Node},
     },
     memory::{

@@ -46,7 +46,7 @@ fn near_memory_is_remote_and_counted_apart() {
     assert_eq!((now.locality.movable, now.locality.overall), (before, before));
     let home = Share { local_bytes: 11 * MIB, ..Share::default() };
     assert_eq!((now.expected_share(), now.nearer_bytes), (home, 0));
-    let wide = plan(Options { near: 32, ..Options::default() });
+    let wide = plan(Options { near_distance: 32, ..Options::default() });
     assert_eq!(wide.locality.movable.near_bytes, 10 * MIB);
     let near = plan(Options { home: HomeRule::Near, ..Options::default() });
     let expected = Share { local_bytes: 3 * MIB, remote_bytes: 8 * MIB, near_bytes: 0 };

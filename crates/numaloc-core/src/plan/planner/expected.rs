@@ -1,0 +1,78 @@
+//! What a plan is expected to move, by the room that there is now.
+
+use super::Planner;
+use crate::{
+    machine::{
+        ids::NodeId,
+        room::MakeRoom,
+        supply::{HugetlbSource, can_be_fresh},
+    },
+    plan::Move,
+};
+
+impl Planner<'_> {
+    /// Takes room for `bytes` on the routes' targets, best first; what is free on all of them before anything is dropped. What finds none
+    /// goes to memory that is free on nearer nodes.
+    pub(super) fn expect(&mut self, planned_move: &Move, from: NodeId, mut bytes: u64) {
+        let ways = self.plan.options.ways(planned_move.hugetlb_bytes);
+        let routes = &self.plan.routes[planned_move.routes];
+        let home = ways.iter().flat_map(|&way| routes.from(from).iter().map(move |&to| (way, to)));
+        let home: Vec<(MakeRoom, NodeId)> = home.collect();
+        let nearer = routes.nearer(from).to_vec();
+        let around = routes.home.clone();
+        let around = self.neighbours(&around);
+        let is_near = |node| around.as_ref().is_some_and(|around| around.near.contains(node));
+        let mut fits_on = |planner: &mut Self, make_room, to| {
+            let fits = planner.expect_on(planned_move, (from, to), bytes, make_room);
+            planner.plan.near_left_bytes += if is_near(from) { fits } else { 0 };
+            planner.plan.near_came_bytes += if is_near(to) { fits } else { 0 };
+            bytes -= fits;
+            fits
+        };
+        for (make_room, to) in home {
+            fits_on(self, make_room, to);
+        }
+        for to in nearer {
+            let fits = fits_on(self, MakeRoom::None, to);
+            self.plan.nearer_bytes += fits;
+        }
+        self.plan.no_room_bytes += bytes;
+        let base = planned_move.hugetlb_bytes.is_none() && bytes > 0;
+        if let Some(&to) = self.plan.routes[planned_move.routes].from(from).first().filter(|_| base)
+        {
+            *self.plan.no_room.entry((from, to)).or_default() += bytes;
+        }
+        let pool_only = self.plan.options.hugetlb == HugetlbSource::Pool;
+        if pool_only && planned_move.hugetlb_bytes.is_some_and(can_be_fresh) {
+            self.plan.beyond_pool_bytes += bytes;
+        }
+    }
+
+    /// Takes room on one node; returns how much.
+    fn expect_on(
+        &mut self,
+        planned_move: &Move,
+        (from, to): (NodeId, NodeId),
+        bytes: u64,
+        make_room: MakeRoom,
+    ) -> u64 {
+        let Some(memory) = self.memory.get_mut(&to) else { return 0 };
+        let options = &self.plan.options;
+        let reserve = options.reserve(memory.total_bytes);
+        let supply = options.supply(planned_move.hugetlb_bytes);
+        let taken = memory.take(supply, bytes, reserve, make_room);
+        if make_room == MakeRoom::Cache && bytes > taken.bytes() && memory.protected_bytes > 0 {
+            self.plan.protected_cache.insert(to, memory.protected_bytes);
+        }
+        let fits = taken.bytes();
+        if planned_move.hugetlb_bytes.is_some() {
+            self.plan.beyond_pool_bytes += taken.free_bytes;
+        }
+        if fits > 0 {
+            *self.plan.expected_flows.entry((from, to)).or_default() += fits;
+            self.plan.expected_room.entry(to).or_default().add(taken);
+        }
+        self.plan.expected_bytes += fits;
+        fits
+    }
+}
