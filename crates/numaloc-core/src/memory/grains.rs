@@ -14,7 +14,7 @@ const MOST: u64 = 2048;
 pub struct Grains {
     /// Size of a grain in bytes; 0 if there are no pages.
     size: u64,
-    /// Of each node: number of the grain, and pages in it; in the order of the numbers once parts are joined, none without pages.
+    /// Of each node: number of the grain, and pages in it; in the order of the numbers, none without pages.
     by_node: BTreeMap<NodeId, Vec<(u32, u32)>>,
     /// Chunks with huge pages, which are not cut.
     huge: Chunks,
@@ -39,6 +39,7 @@ pub fn grain_bytes(bytes: u64, hugetlb_bytes: Option<u64>) -> u64 {
 
 impl Grains {
     /// Adds pages on a node: `bytes` is counted from the start of the extent, which is at address `start`. `size` is that of the grains.
+    /// Pages may come in any order; those before the last ones cost a search each.
     pub fn add(
         &mut self,
         node: NodeId,
@@ -56,6 +57,12 @@ impl Grains {
             let (number, pages) = (number as u32, ((next - at) / PAGE) as u32);
             match grains.last_mut() {
                 Some((last, count)) if *last == number => *count += pages,
+                Some((last, _)) if *last > number => {
+                    match grains.binary_search_by_key(&number, |&(known, _)| known) {
+                        Ok(index) => grains[index].1 += pages,
+                        Err(index) => grains.insert(index, (number, pages)),
+                    }
+                }
                 _ => grains.push((number, pages)),
             }
             at = next;
