@@ -122,7 +122,7 @@ pub use machine::{
     room::{self, CacheStop, MakeRoom, Taken},
     speeds::{self, LatencySource, Speed, SpeedTable, Speeds},
     supply::{self, HugetlbSource, Supply},
-    topology::{self, HugePool, Node, NodeMemory, Topology},
+    topology::{self, DaxMemory, HugePool, Node, NodeMemory, Topology},
 };
 pub use memory::{
     chunks::{self, Chunks},

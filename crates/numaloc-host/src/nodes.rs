@@ -1,5 +1,6 @@
 //! NUMA nodes: topology, tiers, speed of their memory, free memory, memory that reclaim spares, and the nodes of devices.
 
+mod dax_memory;
 pub mod devices;
 pub mod hmat;
 pub mod measured;

@@ -61,6 +61,7 @@ pub fn checks(found: &Findings) -> Vec<Check> {
         machine::hwloc(found),
         machine::nodes(found),
         machine::room(found),
+        machine::dax_memory(found),
         make_room::make_room(found),
         machine::cgroups(found),
         machine::real_time(found),

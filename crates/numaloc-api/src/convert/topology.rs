@@ -2,7 +2,7 @@
 
 use super::names::{index, int};
 use crate::v1;
-use numaloc_core::{HugePool, Options, Topology};
+use numaloc_core::{DaxMemory, HugePool, Options, Topology};
 
 impl From<&Topology> for v1::Topology {
     fn from(topology: &Topology) -> Self {
@@ -27,9 +27,16 @@ impl From<&Topology> for v1::Topology {
                     0 => 0,
                     total_bytes => int(Options::default().reserve(total_bytes)),
                 },
+                dax_devices: topology.dax(node.id).iter().map(Into::into).collect(),
             }
         });
         Self { nodes: nodes.collect() }
+    }
+}
+
+impl From<&DaxMemory> for v1::DaxDevice {
+    fn from(device: &DaxMemory) -> Self {
+        Self { name: device.name.clone(), bytes: int(device.bytes) }
     }
 }
 

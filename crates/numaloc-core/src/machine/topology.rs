@@ -125,12 +125,22 @@ pub struct Node {
     pub memory: NodeMemory,
 }
 
+/// Memory of a node that the kernel has taken from a DAX device (its driver kmem): persistent memory, or memory that is attached by CXL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DaxMemory {
+    /// The device, such as `dax0.0`.
+    pub name: String,
+    /// The size of the device in bytes. The node has at most this much of it: whole memory blocks, as far as they are online.
+    pub bytes: u64,
+}
+
 /// The online nodes and the distances between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     nodes: BTreeMap<NodeId, Node>,
     distances: BTreeMap<(NodeId, NodeId), u64>,
     tiers: BTreeMap<NodeId, u32>,
+    dax: BTreeMap<NodeId, Vec<DaxMemory>>,
     with_cpus_offline: NodeSet,
     speeds: Speeds,
 }
@@ -150,6 +160,7 @@ impl Topology {
             nodes: nodes.into_iter().map(|node| (node.id, node)).collect(),
             distances: distances.into_iter().collect(),
             tiers: BTreeMap::new(),
+            dax: BTreeMap::new(),
             with_cpus_offline: NodeSet::new(),
             speeds: Speeds::default(),
         }
@@ -161,6 +172,21 @@ impl Topology {
     /// Adds the kernel's memory tiers, by node.
     pub fn with_tiers(self, tiers: impl IntoIterator<Item = (NodeId, u32)>) -> Self {
         Self { tiers: tiers.into_iter().collect(), ..self }
+    }
+    /// Adds memory of DAX devices, by node.
+    pub fn with_dax(self, dax: BTreeMap<NodeId, Vec<DaxMemory>>) -> Self {
+        Self { dax, ..self }
+    }
+    /// The DAX devices that a node has memory of (`/sys/bus/dax/devices`, driver kmem).
+    pub fn dax(&self, id: NodeId) -> &[DaxMemory] {
+        self.dax.get(&id).map_or(&[], Vec::as_slice)
+    }
+    /// Nodes that have memory of DAX devices, and other memory beside it. The kernel does not tell pages of one from those of the other.
+    pub fn with_mixed_memory(&self) -> impl Iterator<Item = &Node> {
+        self.nodes().filter(|node| {
+            let dax_bytes: u64 = self.dax(node.id).iter().map(|device| device.bytes).sum();
+            dax_bytes > 0 && node.memory.total_bytes > dax_bytes
+        })
     }
     /// Adds what is known of the speed of memory.
     pub fn with_speeds(self, speeds: Speeds) -> Self {
@@ -215,5 +241,28 @@ impl Topology {
     pub fn distance(&self, from: NodeId, to: NodeId) -> u64 {
         let default = if from == to { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
         self.distances.get(&(from, to)).copied().unwrap_or(default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_mixed_where_a_node_has_more_than_its_devices() {
+        let node = |id, total_bytes| Node {
+            id: NodeId(id),
+            cpus: CpuSet::new(),
+            memory: NodeMemory { total_bytes, ..NodeMemory::default() },
+        };
+        let device = |bytes| DaxMemory { name: "dax0.0".into(), bytes };
+        // Of a device some memory is lost to memory blocks that are not whole.
+        let nodes = [node(0, 1000), node(1, 1000), node(2, 120), node(3, 300), node(4, 300)];
+        let dax = [(1, vec![device(128)]), (2, vec![device(128)]), (3, vec![device(128); 2])];
+        let dax = dax.map(|(id, devices)| (NodeId(id), devices));
+        let topology = Topology::new(nodes, []).with_dax(dax.into());
+        let mixed: Vec<u32> = topology.with_mixed_memory().map(|node| node.id.0).collect();
+        assert_eq!(mixed, [1, 3]);
+        assert_eq!((topology.dax(NodeId(3)).len(), topology.dax(NodeId(4)).len()), (2, 0));
     }
 }

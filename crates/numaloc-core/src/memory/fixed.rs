@@ -14,7 +14,7 @@ pub enum FixedKind {
     Secret,
     /// What the driver of a character device maps: pages of its own, or memory of the device.
     Device,
-    /// Storage that is mapped without page cache: files on a file system with DAX, and /dev/dax.
+    /// Storage that is mapped without page cache: files with DAX, and /dev/dax.
     Dax,
 }
 

@@ -9,7 +9,7 @@ use crate::{
     Error, Roots,
     files::read,
     nodes::{
-        hmat, measured,
+        dax_memory, hmat, measured,
         node_memory::{self, NodeMemoryReader},
         tiers, weights,
     },
@@ -52,11 +52,11 @@ pub fn read_by(roots: &Roots, reader: &NodeMemoryReader) -> Result<Topology, Err
     Ok(completed(roots, topology).with_cpus_offline(offline))
 }
 
-/// Adds what is in files of its own: tiers, and the speed of memory.
+/// Adds what is in files of its own: tiers, DAX devices, and the speed of memory.
 fn completed(roots: &Roots, topology: Topology) -> Topology {
     let (measured, firmware) = (measured::read(roots), hmat::read(roots));
     let speeds = weights::read(roots, Speeds { measured, firmware, ..Speeds::default() });
-    topology.with_tiers(tiers::read(roots)).with_speeds(speeds)
+    topology.with_tiers(tiers::read(roots)).with_dax(dax_memory::read(roots)).with_speeds(speeds)
 }
 
 /// The same as far as it says where memory belongs: the online nodes with their CPUs and distances, and how much memory each

@@ -67,6 +67,33 @@ pub fn room(found: &Findings) -> Check {
     }
 }
 
+/// Whether a node has memory of DAX devices beside its own.
+pub fn dax_memory(found: &Findings) -> Check {
+    const NAME: &str = "dax_memory";
+    let Ok(topology) = &found.topology else {
+        return Check::problem(NAME, "unknown", "see hwloc");
+    };
+    let mixed: Vec<String> = topology
+        .with_mixed_memory()
+        .flat_map(|node| topology.dax(node.id).iter().map(|device| (node.id, device)))
+        .map(|(node, device)| {
+            let mib = device.bytes >> 20;
+            format!("node {node} has up to {mib} MiB behind {} (kmem)", device.name)
+        })
+        .collect();
+    match mixed.is_empty() {
+        true => Check::ok(NAME, "no node has memory of DAX devices beside its own"),
+        false => Check::warning(
+            NAME,
+            format!(
+                "{}: memory there may be slower, and numaloc cannot tell it from the rest",
+                mixed.join(", ")
+            ),
+            "have the firmware name a node of its own for the device (target_node in /sys/bus/dax/devices), or use it without kmem: daxctl reconfigure-device --mode=devdax --force",
+        ),
+    }
+}
+
 /// Whether calls that move memory wait for CPUs that are never free.
 pub fn real_time(found: &Findings) -> Check {
     const NAME: &str = "real_time";

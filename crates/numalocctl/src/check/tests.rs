@@ -151,6 +151,21 @@ fn a_real_time_thread_that_never_sleeps_is_a_warning() {
 }
 
 #[test]
+fn memory_of_a_dax_device_beside_a_nodes_own_is_a_warning() {
+    let dax = |bytes| {
+        let device = numaloc_core::DaxMemory { name: "dax0.0".into(), bytes };
+        let dax = [(numaloc_core::NodeId(0), vec![device])];
+        let topology = Ok(fixture::topology().with_dax(dax.into()));
+        machine::dax_memory(&Findings { topology, ..good() })
+    };
+    let mixed = dax(256 << 20);
+    assert_eq!(mixed.level.name(), "warning");
+    let expected = "node 0 has up to 256 MiB behind dax0.0 (kmem): memory there may be slower, and numaloc cannot tell it from the rest";
+    assert_eq!(mixed.found, expected);
+    assert_eq!(dax(16 << 30).level.name(), "ok", "all of the node's memory is the device's");
+}
+
+#[test]
 fn a_kernel_before_6_1_is_a_problem() {
     let level = |release: &str| {
         let facts = HostFacts { kernel_release: Some(release.into()), ..good().facts };

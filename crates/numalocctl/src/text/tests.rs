@@ -77,6 +77,15 @@ fn topology_in_all_forms() {
 }
 
 #[test]
+fn nodes_name_the_devices_whose_memory_they_have() {
+    let mut machine = machine();
+    let device = v1::DaxDevice { name: "dax1.0".into(), bytes: 254 << 20 };
+    machine.nodes[1].dax_devices = vec![device];
+    let text = topology(&machine, View::TABLE);
+    assert!(text.contains("cpus and memory, 254.0 MiB of dax1.0"), "{text}");
+}
+
+#[test]
 fn dsa_in_all_forms() {
     let probed = Probed { interface: Some("dcbm"), available: true, reason: None };
     let document = DsaDoc::new(&fixture::accelerators(), probed);

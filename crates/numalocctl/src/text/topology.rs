@@ -35,6 +35,9 @@ pub fn topology(topology: &v1::Topology, view: View) -> String {
             (true, None, _) => "memory only".to_owned(),
             _ => "cpus and memory".to_owned(),
         };
+        let devices = node.dax_devices.iter();
+        let devices = devices.map(|device| format!(", {} of {}", size(device.bytes), device.name));
+        let kind = devices.fold(kind, |kind, device| kind + &device);
         let distances = node.distances.iter().map(|to| format!("{}:{}", to.node_id, to.distance));
         row.extend([kind, distances.collect::<Vec<_>>().join(" ")]);
         table.row(row);
