@@ -5,7 +5,7 @@
 //! account with what numa_maps says: no test trusts numaloc's own report alone.
 //!
 //! The suites run as root on a machine with two nodes and change its settings: `tests/vm/suite` runs them in a virtual machine.
-//! Tests that need another machine are in modules with its name, which that script selects: `sparse4`, `memonly`, `nps`, `split`, `l3`, `hbm`; `unit` and
+//! Tests that need another machine are in modules with its name, which that script selects: `sparse4`, `memonly`, `nps`, `split`, `l3`, `hbm`, `dax`; `unit` and
 //! `service` need systemd, `packages` a Debian system, `containerd` needs containerd, `nri` needs a runtime side of NRI, `mthp` needs a kernel from 6.8 on, `gigantic` needs pools of 1 GiB pages,
 //! `stressors` needs programs that are not ours.
 #![forbid(unsafe_code)]
@@ -30,6 +30,7 @@ mod cli;
 mod containerd;
 mod crowd;
 mod daemon;
+mod dax;
 mod exchange;
 mod family;
 mod file;

@@ -5,6 +5,7 @@ pub(crate) mod attached;
 pub(crate) mod crew;
 #[cfg(test)]
 pub(crate) mod crowd_tests;
+mod dax;
 mod early_read;
 pub(crate) mod extents;
 mod fixed;

@@ -22,7 +22,10 @@ use crate::{
         read,
     },
     nodes::node_memory::pool_directories,
-    survey::space::AddressSpace,
+    survey::{
+        dax::{DaxFiles, Which},
+        space::AddressSpace,
+    },
 };
 use nix::sys::{
     memfd::{MFdFlags, memfd_create},
@@ -44,8 +47,12 @@ enum FileSystem {
     Hugetlbfs(u64),
     /// Files in memory: those of a mount, memfds, segments, and shared anonymous memory.
     Tmpfs,
-    /// Its files are mapped without page cache.
-    Dax,
+    /// Files are mapped without page cache: all that do not say otherwise (`is_default`), or those that say so.
+    Dax {
+        is_default: bool,
+    },
+    /// As `Served`, and mapped without page cache.
+    ServedDax,
     /// A server, or a program, has the files.
     Served,
     Other,
@@ -66,6 +73,7 @@ pub(crate) struct Mounts {
     knows_own: bool,
     /// Those of this process by their points, once an overlay was seen.
     served: Option<ServedMounts>,
+    dax_files: DaxFiles,
     /// The smallest page size of the kernel's pools in bytes; `None`: it has no pools.
     least: Option<u64>,
 }
@@ -87,6 +95,7 @@ impl Mounts {
             namespaces: BTreeSet::new(),
             knows_own: false,
             served: None,
+            dax_files: DaxFiles::default(),
             least,
         }
     }
@@ -107,33 +116,41 @@ impl Mounts {
         }
     }
 
-    /// Fills in what a mapping is of, as far as its file system tells more than its line: the object, the kind and the page size.
+    /// Fills in what a mapping is of, as far as its file system tells more than its line: the object, the kind, the page size, and why its
+    /// pages can never move.
     pub(crate) fn tell(&mut self, space: &AddressSpace, vma: &mut Vma) {
         vma.hugetlb_bytes = self.page_bytes(space, vma);
         let Object::File { device, inode } = vma.object else { return };
+        vma.fixed = self.fixed(space, vma, device);
         let file_system = self.file_system(space, device);
         // Others have the number 0 (fs/super.c, `get_anon_bdev`).
         let is_on_disk = device.0 != 0;
         vma.kind = match file_system {
-            FileSystem::Served => Kind::NetworkFile,
+            FileSystem::Served | FileSystem::ServedDax => Kind::NetworkFile,
             FileSystem::Hugetlbfs(_) | FileSystem::Tmpfs => Kind::Shmem,
-            FileSystem::Other | FileSystem::Dax => Kind::File,
+            FileSystem::Other | FileSystem::Dax { .. } => Kind::File,
             FileSystem::Unknown if is_on_disk => Kind::File,
             FileSystem::Unknown => vma.kind,
         };
         let is_proved = matches!(file_system, FileSystem::Hugetlbfs(_) | FileSystem::Tmpfs);
-        if !is_on_disk && !is_proved && file_system != FileSystem::Dax {
+        if !is_on_disk && !is_proved && !matches!(file_system, FileSystem::Dax { .. }) {
             vma.object = Object::Compared { inode: Object::low_bits(inode) };
         }
     }
 
-    /// Why the pages of a mapping can never move, if they cannot. Call it after [`Self::tell`].
-    pub(crate) fn fixed(&mut self, space: &AddressSpace, vma: &Vma) -> Option<FixedKind> {
-        match (vma.fixed, vma.object) {
-            // A mount of hugetlbfs below /dev.
-            _ if vma.hugetlb_bytes.is_some() => None,
+    /// Why the pages of a mapping of a file can never move, if they cannot.
+    fn fixed(
+        &mut self,
+        space: &AddressSpace,
+        vma: &Vma,
+        device: DeviceNumber,
+    ) -> Option<FixedKind> {
+        match (vma.fixed, self.file_system(space, device)) {
+            // It may be mounted below /dev.
+            (_, FileSystem::Hugetlbfs(_)) => None,
             // To look at the file would ask the server.
-            _ if vma.kind == Kind::NetworkFile => None,
+            (_, FileSystem::Served) => None,
+            (_, FileSystem::ServedDax) => Some(FixedKind::Dax),
             // A file of a tmpfs or devtmpfs on /dev is memory, a disk has page cache. What cannot be looked at has its name alone.
             (Some(FixedKind::Device), _) => {
                 let path = space.path(&format!("map_files/{:x}-{:x}", vma.start, vma.end));
@@ -141,8 +158,9 @@ impl Mounts {
                 let is_file = stat(&path).is_ok_and(|stat| !is_device(stat.st_mode));
                 vma.fixed.filter(|_| !is_file)
             }
-            (None, Object::File { device, .. }) if vma.kind == Kind::File => {
-                (self.file_system(space, device) == FileSystem::Dax).then_some(FixedKind::Dax)
+            (None, FileSystem::Dax { is_default }) => {
+                let has_dax = self.dax_files.has_dax(space, vma).unwrap_or(is_default);
+                has_dax.then_some(FixedKind::Dax)
             }
             (fixed, _) => fixed,
         }
@@ -183,7 +201,7 @@ impl Mounts {
                 served.are_below(mount.options)
             };
             let file_system =
-                if is_over_served { Some(FileSystem::Served) } else { file_system(&mount) };
+                if is_over_served { Some(FileSystem::Served) } else { file_system(roots, &mount) };
             self.file_systems.extend(file_system.map(|file_system| (device, file_system)));
         }
     }
@@ -207,22 +225,23 @@ fn numbers(device: u64) -> DeviceNumber {
     (major(device) as u32, minor(device) as u32)
 }
 
-fn file_system(mount: &MountLine<'_>) -> Option<FileSystem> {
+fn file_system(roots: &Roots, mount: &MountLine<'_>) -> Option<FileSystem> {
     Some(match mount.kind {
         "tmpfs" => FileSystem::Tmpfs,
         "hugetlbfs" => {
             let size = mount.options.split(',').find_map(|option| option.strip_prefix("pagesize="));
             FileSystem::Hugetlbfs(bytes(size?)?)
         }
-        kind if is_served(kind) => FileSystem::Served,
-        _ if is_dax(mount.options) => FileSystem::Dax,
-        _ => FileSystem::Other,
+        kind if is_served(kind) => match Which::of(roots, mount) {
+            Which::All => FileSystem::ServedDax,
+            Which::Some | Which::None => FileSystem::Served,
+        },
+        _ => match Which::of(roots, mount) {
+            Which::All => FileSystem::Dax { is_default: true },
+            Which::Some => FileSystem::Dax { is_default: false },
+            Which::None => FileSystem::Other,
+        },
     })
-}
-
-/// Options of a mount of which all files have DAX (fs/ext4/super.c, `_ext4_show_options`; fs/xfs/xfs_super.c, `xfs_fs_show_options`).
-fn is_dax(options: &str) -> bool {
-    options.split(',').any(|option| matches!(option, "dax" | "dax=always"))
 }
 
 /// `2M`, `1024M`, `64K` (fs/hugetlbfs/inode.c, `hugetlbfs_show_options`).
@@ -252,11 +271,14 @@ mod tests {
         39 22 0:34 / /mnt/t rw - tmpfs t rw,size=1024k,mpol=interleave:0-1\n\
         40 22 259:0 / /pmem rw - ext4 /dev/pmem0 rw,dax=always\n\
         41 22 0:35 / /net rw - nfs4 server:/ rw\n\
-        42 22 0:36 / / rw - overlay overlay rw,lowerdir=/layers/a,upperdir=/u\n";
+        42 22 0:36 / / rw - overlay overlay rw,lowerdir=/layers/a,upperdir=/u\n\
+        43 22 259:1 / /inode rw - xfs /dev/pmem1 rw,dax=inode\n\
+        44 22 0:37 / /shared rw - virtiofs shared rw,dax=always\n";
 
     #[test]
     fn mounts_have_a_file_system() {
-        let known = |line: MountLine<'_>| Some((line.device()?, file_system(&line)?));
+        let roots = Fake::new().roots();
+        let known = |line: MountLine<'_>| Some((line.device()?, file_system(&roots, &line)?));
         let all: BTreeMap<DeviceNumber, FileSystem> = mounts(MOUNTS).filter_map(known).collect();
         let expected = [
             ((0, 20), FileSystem::Other),
@@ -265,8 +287,10 @@ mod tests {
             ((0, 33), FileSystem::Other),
             ((0, 34), FileSystem::Tmpfs),
             ((8, 1), FileSystem::Other),
-            ((259, 0), FileSystem::Dax),
+            ((259, 0), FileSystem::Dax { is_default: true }),
+            ((259, 1), FileSystem::Dax { is_default: false }),
             ((0, 35), FileSystem::Served),
+            ((0, 37), FileSystem::ServedDax),
             ((0, 36), FileSystem::Other),
         ];
         assert_eq!(all, expected.into());
@@ -304,20 +328,22 @@ mod tests {
         // A file of a devtmpfs.
         fake.write("proc/100/map_files/40000000-40001000", "");
         let fixed = |line: &str| {
-            let mut mounts = Mounts::new(&fake.roots());
-            mounts.fixed(&fake.space(100), &parse_line(line).expect("a line"))
+            let mut vma = parse_line(line).expect("a line");
+            Mounts::new(&fake.roots()).tell(&fake.space(100), &mut vma);
+            vma.fixed
         };
         let on = |start: &str, device: &str, name: &str| {
             fixed(&format!("{start}000000-{start}001000 rw-s 00000000 {device} 9 {name}"))
         };
         assert_eq!(on("40", "103:00", "/pmem/data"), Some(FixedKind::Dax));
+        assert_eq!(on("40", "103:01", "/inode/data"), None, "it cannot be asked");
+        assert_eq!(on("40", "00:25", "/shared/data"), Some(FixedKind::Dax));
+        assert_eq!(on("40", "00:23", "/net/data"), None);
         assert_eq!(on("40", "08:01", "/srv/data"), None);
         assert_eq!(on("40", "00:05", "/dev/ring"), None, "it can be looked at");
         assert_eq!(on("50", "00:05", "/dev/nvidia0"), Some(FixedKind::Device));
         assert_eq!(on("50", "00:08", "socket:[9]"), Some(FixedKind::Kernel));
-        let mut guest = parse_line("40000000-80000000 rw-s 0 00:1f 7 /dev/huge/a").expect("a line");
-        guest.hugetlb_bytes = Some(HUGE);
-        assert_eq!(Mounts::new(&fake.roots()).fixed(&fake.space(100), &guest), None);
+        assert_eq!(fixed("40000000-80000000 rw-s 0 00:1f 7 /dev/huge/a"), None);
     }
 
     #[test]

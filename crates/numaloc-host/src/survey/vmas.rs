@@ -36,9 +36,6 @@ pub(crate) fn read_all(space: &AddressSpace, common: &mut Common) -> Result<Vec<
         }
     }
     let mounts = mounts.get_or_insert_with(|| Mounts::new(space.roots()));
-    for vma in &mut vmas {
-        mounts.tell(space, vma);
-        vma.fixed = mounts.fixed(space, vma);
-    }
+    vmas.iter_mut().for_each(|vma| mounts.tell(space, vma));
     Ok(vmas)
 }

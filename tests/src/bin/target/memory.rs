@@ -122,6 +122,7 @@ impl Slot {
             (Some(file), Kind::File) if spec.touched_bytes < spec.bytes => {
                 Backing::Unreserved(file)
             }
+            (Some(file), _) if spec.is_sync => Backing::Synced(file),
             (Some(file), _) if spec.access == Access::Read => Backing::ReadOnly(file),
             (Some(file), _) if spec.access == Access::Private => Backing::Copied(file),
             (Some(file), _) => Backing::File(file),
@@ -309,7 +310,8 @@ fn is_new(spec: &Spec) -> bool {
 fn long_enough(path: &Path, bytes: usize) -> Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
-    if file.metadata()?.len() < bytes as u64 {
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.len() < bytes as u64 {
         file.set_len(bytes as u64)?;
     }
     Ok(file)

@@ -23,7 +23,7 @@ pub enum Kind {
     /// A System V segment: a `new` one, which is removed when the last process ends that has it attached, or the one with this ID.
     SysV,
     /// A file, mapped shared. It is created or extended if it is too short. With `touch=SIZE` only its first bytes are touched, and
-    /// no hugetlb pages are reserved for it.
+    /// no hugetlb pages are reserved for it. A character device is mapped as it is.
     File,
     /// Anonymous memory that KSM may merge. Its pages are as the pages of all others of this kind at the same number.
     Merge,
@@ -92,6 +92,8 @@ pub struct Spec {
     /// Address to map it at, a multiple of its page size and of 2 MiB.
     pub at: Option<usize>,
     pub access: Access,
+    /// Whether a file is mapped with MAP_SYNC.
+    pub is_sync: bool,
     /// The first word of so many holds what is expected of the page. Fewer words are faster to write and check.
     pub every: NonZeroUsize,
 }
@@ -118,6 +120,7 @@ impl FromStr for Spec {
             touched_bytes: bytes,
             bind: None,
             at: None,
+            is_sync: false,
             access: match kind {
                 Kind::File => Access::ReadOnly,
                 Kind::PacketRing | Kind::PerfRing => Access::Touch,
@@ -128,6 +131,7 @@ impl FromStr for Spec {
         for word in words {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("dirty", "") => spec.access = Access::Write,
+                ("sync", "") => spec.is_sync = true,
                 ("cold", "") => spec.access = Access::Cold,
                 ("touch", "") => spec.access = Access::Touch,
                 ("read", "") => spec.access = Access::Read,

@@ -79,6 +79,8 @@ impl PageLook {
             text.lines().filter(is_wanted).filter_map(maps::parse_line).collect();
         let mut mounts = Mounts::new(roots);
         vmas.iter_mut().for_each(|vma| mounts.tell(&space, vma));
+        // No sum has it.
+        vmas.retain(|vma| vma.fixed.is_none());
         let (mappings, unplaced_bytes) = (Vec::new(), 0);
         Ok(Self {
             identity,

@@ -1,0 +1,245 @@
+//! Persistent memory: 384 MiB on node 0, which the kernel takes DRAM for (`memmap=`), and a DIMM of 256 MiB on node 1. What processes map of
+//! files there is the storage itself.
+
+use crate::{
+    app::{App, Layout},
+    cli::{NOBODY, as_nobody, code, json as answer_of, numalocctl},
+    disk::Mounted,
+    engine::{inspect, migrate},
+    scene::assert_complete,
+    settings::Setting,
+    truth::{Truth, node_bytes},
+};
+use numaloc_core::{FixedKind, Options};
+use numaloc_host::Target;
+use serde_json::{Value, json};
+use std::{
+    fs::{self, File, Permissions},
+    ops::Range,
+    os::unix::fs::{FileExt, PermissionsExt},
+    path::Path,
+    process::Command,
+};
+
+const MIB: u64 = 1 << 20;
+/// The disk of the first range.
+const DISK: &str = "/dev/pmem0";
+/// The frames of both: DRAM ends at 2 GiB, and a DIMM that is plugged in is above 4 GiB.
+const FRAMES: [Range<u64>; 2] = [512 << 8..896 << 8, 1 << 20..u64::MAX];
+
+/// Has xfs_io run a command on a file.
+fn xfs_io(command: &str, path: &Path) -> String {
+    let output = Command::new("xfs_io").args(["-c", command]).arg(path).output();
+    let output = output.expect("xfs_io");
+    assert!(output.status.success(), "{command} {}: {output:?}", path.display());
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// What the kernel reports: STATX_ATTR_DAX (include/uapi/linux/stat.h).
+fn has_dax(path: &Path) -> bool {
+    let text = xfs_io("statx -r", path);
+    let line = text.lines().find_map(|line| line.strip_prefix("stat.attributes = 0x"));
+    let attributes = u64::from_str_radix(line.expect("attributes"), 16).expect("a number");
+    attributes & 0x20_0000 != 0
+}
+
+/// The frames of a region's pages: bits 0-54 of entries whose bit 63 is set (Documentation/admin-guide/mm/pagemap.rst).
+fn frames(app: &App, region: &str) -> Vec<u64> {
+    let (range, mut entry) = (app.range(region), [0; 8]);
+    let pagemap = File::open(format!("/proc/{}/pagemap", app.pid())).expect("a child");
+    let mut frame = |page: u64| {
+        pagemap.read_exact_at(&mut entry, page * 8).expect("an entry");
+        let entry = u64::from_ne_bytes(entry);
+        (entry >> 63 == 1).then_some(entry & ((1 << 55) - 1))
+    };
+    (range.start / 4096..range.end / 4096).filter_map(&mut frame).collect()
+}
+
+/// Asserts that all of a region is persistent memory. Returns its frames.
+fn assert_storage(app: &App, region: &str) -> Vec<u64> {
+    let (found, range) = (frames(app, region), app.range(region));
+    assert_eq!(found.len() as u64, (range.end - range.start) / 4096, "{region}");
+    let is_there = |frame: &u64| FRAMES.iter().any(|frames| frames.contains(frame));
+    assert!(found.iter().all(is_there), "{region}: {:x?}", &found[..found.len().min(8)]);
+    found
+}
+
+/// Asserts that this much is storage that cannot move, and that the rest comes home in one run.
+fn assert_only_the_rest_moves(app: &mut App, storage: &[&str], bytes: u64) {
+    let before: Vec<_> = storage.iter().map(|region| assert_storage(app, region)).collect();
+    let target = [Target::Pid(app.pid())];
+    let plan = inspect(&target, &Options::default()).plan;
+    let fixed = plan.fixed.get(&FixedKind::Dax);
+    assert_eq!(fixed.map(|fixed| fixed.mapped_bytes), Some(bytes), "{:?}", plan.fixed);
+    let ranges: Vec<_> = storage.iter().map(|region| app.range(region)).collect();
+    let is_storage = |start: u64| ranges.iter().any(|range| range.contains(&start));
+    assert!(!plan.skipped.iter().any(|each| is_storage(each.mapping.start)), "{plan:?}");
+    assert!(!plan.moves.iter().any(|each| is_storage(each.mappings[0].start)), "{plan:?}");
+    assert_eq!(plan.unplaced_bytes, 0, "{plan:?}");
+
+    let outcome = migrate(&target, &Options::default());
+    assert_complete(&outcome);
+    assert!(!outcome.is_partial(), "{outcome:?}");
+    assert_eq!(Truth::of(app.pid()).region(app.range("anon")), [(0, 16 * MIB)].into());
+    let again = inspect(&target, &Options::default()).plan;
+    assert_eq!(again.planned_bytes(), 0, "{again:?}");
+
+    let pid = app.pid().to_string();
+    let row = format!("cannot move: {}.0 MiB of storage (DAX)", bytes / MIB);
+    for command in ["plan", "locality", "migrate"] {
+        let shown = numalocctl(&[command, "--pid", &pid]);
+        let text = String::from_utf8_lossy(&shown.stdout);
+        assert_eq!(code(&shown), Some(0), "{command}: {shown:?}");
+        assert!(command == "migrate" || text.contains(&row), "{command}: {text}");
+    }
+    let after: Vec<_> = storage.iter().map(|region| frames(app, region)).collect();
+    assert!(before == after, "storage moved");
+    app.check();
+}
+
+fn refuses_as_file(path: &Path, why: &str) {
+    let path = path.to_str().expect("a name");
+    for command in ["locality", "plan", "migrate"] {
+        let to: &[&str] = if command == "locality" { &[] } else { &["--to", "0"] };
+        let output = numalocctl(&[&[command, "--file", path], to].concat());
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(code(&output), Some(2), "{command} {path}: {complaint}");
+        assert!(complaint.contains(why), "{command} {path}: {complaint}");
+    }
+}
+
+#[test]
+fn files_of_a_mount_with_dax_are_storage() {
+    let _settings = Setting::still_host();
+    for kind in ["ext4", "xfs"] {
+        let mounted = Mounted::on(DISK, kind, "dax=always");
+        let [shared, synced] = ["shared", "synced"].map(|name| mounted.path().join(name));
+        let regions = [
+            "anon:16M",
+            &format!("shared=file:{}:16M:dirty", shared.display()),
+            &format!("synced=file:{}:8M:dirty:sync", synced.display()),
+        ];
+        let mut app = Layout::remote(&regions).start("target");
+        assert!(has_dax(&shared) && has_dax(&synced), "the scene");
+        assert_only_the_rest_moves(&mut app, &["shared", "synced"], 24 * MIB);
+        refuses_as_file(&shared, "its memory is the storage itself (DAX)");
+        drop(app);
+        drop(mounted);
+    }
+}
+
+/// Beside it is a file of the same file system in page cache.
+#[test]
+fn a_file_that_has_dax_by_its_attribute_is_storage() {
+    let _settings = Setting::still_host();
+    for kind in ["ext4", "xfs"] {
+        let mounted = Mounted::on(DISK, kind, "dax=inode");
+        let directory = mounted.path().join("dax");
+        fs::create_dir(&directory).expect("it has room");
+        // New files in it get the attribute.
+        xfs_io("chattr +x", &directory);
+        let [storage, cached] = [directory.join("storage"), mounted.path().join("cached")];
+        let regions = [
+            "anon:16M",
+            &format!("storage=file:{}:16M:dirty", storage.display()),
+            &format!("cached=file:{}:8M:dirty", cached.display()),
+        ];
+        let mut app = Layout::remote(&regions).start("target");
+        assert!(has_dax(&storage) && !has_dax(&cached), "the scene");
+        assert_eq!(Truth::of(app.pid()).region(app.range("cached")), [(1, 8 * MIB)].into());
+        assert_only_the_rest_moves(&mut app, &["storage"], 16 * MIB);
+        assert_eq!(Truth::of(app.pid()).region(app.range("cached")), [(0, 8 * MIB)].into());
+        refuses_as_file(&storage, "its memory is the storage itself (DAX)");
+        let shown = numalocctl(&["locality", "--file", &cached.display().to_string()]);
+        assert_eq!(code(&shown), Some(0), "{shown:?}");
+        drop(app);
+
+        // Who may not follow the links of map_files has the path alone.
+        fs::set_permissions(&storage, Permissions::from_mode(0o666)).expect("root");
+        let layout = Layout::remote(&["anon:1M", regions[1]]).owned_by(NOBODY).load("idle");
+        let app = layout.start("nobody");
+        let plan = as_nobody(&["plan", "--pid", &app.pid().to_string()]);
+        let text = String::from_utf8_lossy(&plan.stdout);
+        assert!(text.contains("cannot move: 16.0 MiB of storage (DAX)"), "{plan:?}");
+        drop((app, mounted));
+    }
+}
+
+/// A private mapping of such a file shows storage, too. What is written to it is the process's own and stays all the same
+/// (include/linux/migrate.h, `vma_migratable`).
+#[test]
+fn a_private_mapping_of_storage_stays() {
+    let _settings = Setting::still_host();
+    let mounted = Mounted::on(DISK, "ext4", "dax=always");
+    let path = mounted.path().join("file");
+    let region = |access: &str| format!("storage=file:{}:16M:{access}", path.display());
+    drop(Layout::remote(&[&region("dirty")]).start("writer"));
+    let mut app = Layout::remote(&["anon:16M", &region("private")]).start("target");
+    assert_only_the_rest_moves(&mut app, &["storage"], 16 * MIB);
+    drop(app);
+    drop(mounted);
+}
+
+/// Has the kernel make /dev/dax1.0 of the DIMM, as `ndctl create-namespace --mode=devdax --force` does.
+fn make_character_device() {
+    let write = |path: &str, text: &str| {
+        fs::write(format!("/sys/bus/nd/{path}"), text).unwrap_or_else(|e| panic!("{path}: {e}"));
+    };
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    write("drivers/nd_pmem/unbind", "namespace1.0");
+    let device = read("/sys/bus/nd/devices/region1/dax_seed");
+    let device = device.trim();
+    // What describes its pages (struct page) is in DRAM.
+    for (file, text) in [
+        ("mode", "ram"),
+        ("align", "2097152"),
+        ("uuid", &read("/proc/sys/kernel/random/uuid")),
+        ("namespace", "namespace1.0"),
+    ] {
+        write(&format!("devices/{device}/{file}"), text.trim());
+    }
+    write("drivers/dax_pmem/bind", device);
+}
+
+/// What `doctor` reports of memory behind DAX devices: level and finding.
+fn diagnosis() -> (String, String) {
+    let output = numalocctl(&["doctor", "-o", "json"]);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let checks = document["checks"].as_array().expect("a list");
+    let check = checks.iter().find(|check| check["name"] == "dax_memory").expect("the check");
+    ["level", "found"].map(|field| check[field].as_str().expect("text").to_owned()).into()
+}
+
+/// First a process maps the device; then the kernel adds its memory to that of node 1, as `daxctl reconfigure-device --mode=system-ram` has it
+/// do.
+#[test]
+fn storage_without_a_file_system_becomes_memory_of_a_node() {
+    let _settings = Setting::still_host();
+    make_character_device();
+    let region = "storage=file:/dev/dax1.0:16M:dirty";
+    let mut app = Layout::remote(&["anon:16M", region]).start("target");
+    assert_only_the_rest_moves(&mut app, &["storage"], 16 * MIB);
+    refuses_as_file(Path::new("/dev/dax1.0"), "no regular file");
+    drop(app);
+    assert_eq!(diagnosis().0, "ok");
+
+    let _online = Setting::set("/sys/devices/system/memory/auto_online_blocks", "online_movable");
+    let before = node_bytes(1, "MemTotal:");
+    for file in ["device_dax/unbind", "kmem/new_id"] {
+        fs::write(format!("/sys/bus/dax/drivers/{file}"), "dax1.0").expect("the drivers' files");
+    }
+    assert_eq!(node_bytes(1, "MemTotal:") - before, 128 * MIB, "whole memory blocks of it");
+
+    let (level, found) = diagnosis();
+    assert_eq!(level, "warning", "{found}");
+    assert!(found.starts_with("node 1 has up to 254 MiB behind dax1.0 (kmem): "), "{found}");
+    let size = fs::read_to_string("/sys/bus/dax/devices/dax1.0/size").expect("a size");
+    let answer = answer_of(&numalocctl(&["topology", "-o", "json"]));
+    let nodes = answer["topology"]["nodes"].as_array().expect("a list");
+    let device = json!([{ "name": "dax1.0", "bytes": size.trim().parse::<u64>().expect("bytes") }]);
+    assert_eq!(nodes[1]["dax_devices"], device, "{answer:#}");
+    assert!(nodes[0]["dax_devices"].as_array().is_none_or(Vec::is_empty), "{answer:#}");
+    let shown = numalocctl(&["topology"]);
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(text.contains("cpus and memory, 254.0 MiB of dax1.0"), "{text}");
+}
