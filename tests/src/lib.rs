@@ -4,6 +4,7 @@
 
 pub mod cpus;
 pub mod disk;
+pub mod place;
 pub mod settings;
 pub mod truth;
 

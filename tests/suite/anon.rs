@@ -2,6 +2,7 @@
 
 use crate::{
     engine::inspect,
+    place::{away, home},
     scene::{Scene, assert_complete},
     truth::release,
 };
@@ -13,7 +14,7 @@ const MIB: u64 = 1 << 20;
 fn comes_home_while_it_is_written() {
     let scene = Scene::remote(&["anon:64M"]);
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("anon", 0, 64 * MIB);
+    scene.assert_on("anon", home(), 64 * MIB);
     assert_complete(&outcome);
     scene.finish();
 }
@@ -22,8 +23,8 @@ fn comes_home_while_it_is_written() {
 fn several_regions_with_holes_come_home() {
     let scene = Scene::remote(&["anon:32M", "sparse:256M:touch=16M"]);
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("anon", 0, 32 * MIB);
-    scene.assert_on("sparse", 0, 16 * MIB);
+    scene.assert_on("anon", home(), 32 * MIB);
+    scene.assert_on("sparse", home(), 16 * MIB);
     assert_complete(&outcome);
     scene.finish();
 }
@@ -37,7 +38,7 @@ fn a_second_run_finds_nothing() {
     let outcome = scene.migrate(&Options::default());
     assert_eq!(outcome.account().moved_bytes(), 0, "{outcome:?}");
     assert_eq!(outcome.calls.addresses, 0, "{outcome:?}");
-    scene.assert_on("anon", 0, 32 * MIB);
+    scene.assert_on("anon", home(), 32 * MIB);
     scene.finish();
 }
 
@@ -45,7 +46,7 @@ fn a_second_run_finds_nothing() {
 fn mlocked_comes_home() {
     let scene = Scene::remote(&["mlock:32M"]);
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("mlock", 0, 32 * MIB);
+    scene.assert_on("mlock", home(), 32 * MIB);
     assert_complete(&outcome);
     scene.finish();
 }
@@ -54,15 +55,15 @@ fn mlocked_comes_home() {
 fn without_access_rights_comes_home() {
     let scene = Scene::remote(&["prot-none:32M", "anon:16M"]);
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("anon", 0, 16 * MIB);
+    scene.assert_on("anon", home(), 16 * MIB);
     // move_pages of 6.1 to 6.4 takes pages without access rights for absent ones, like NUMA-hint entries. Here nobody can take
     // the fault, so the pages stay and must be reported.
     let left = outcome.account().left_for(Reason::NotMovable);
     if release().starts_with("6.1.") && left > 0 {
-        scene.assert_on("prot-none", 1, 32 * MIB);
+        scene.assert_on("prot-none", away(), 32 * MIB);
         assert_eq!(left, 32 * MIB, "{outcome:?}");
     } else {
-        scene.assert_on("prot-none", 0, 32 * MIB);
+        scene.assert_on("prot-none", home(), 32 * MIB);
         assert_complete(&outcome);
     }
     scene.finish();

@@ -2,6 +2,7 @@
 
 pub use numaloc_tests::{run, until};
 
+use crate::place;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -22,7 +23,7 @@ use std::{
 /// all words of a full node takes longer than most tests.
 pub const FEW_WORDS: &str = "every=64";
 
-/// Processes that keep the CPUs of node 0 busy and do nothing else. `place` may change their layout.
+/// Processes that keep the CPUs of the home node busy and do nothing else. `place` may change their layout.
 pub fn spinners(count: usize, place: impl FnOnce(Layout) -> Layout) -> Vec<App> {
     let spinner = place(Layout::remote(&["anon:64K"]).load("spin"));
     (0..count).map(|number| spinner.start(&format!("spinner{number}"))).collect()
@@ -48,12 +49,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Memory on node 1 and CPUs on node 0. All memory is rewritten and checked over and over.
+    /// Memory on one node and CPUs on another (see [`crate::place`]). All memory is rewritten and checked over and over.
     pub fn remote(regions: &[&str]) -> Self {
         let regions = regions.iter().map(|&region| region.to_owned()).collect();
         Self {
-            cpu_nodes: Some("0".into()),
-            mem_node: 1,
+            cpu_nodes: Some(place::cpus().to_string()),
+            mem_node: place::away(),
             is_fresh: false,
             interleave: None,
             copy_node: None,
@@ -66,8 +67,8 @@ impl Layout {
         }
     }
     /// Runs on the CPUs of these nodes; on all CPUs if the list is empty.
-    pub fn on(mut self, nodes: &str) -> Self {
-        self.cpu_nodes = (!nodes.is_empty()).then(|| nodes.to_owned());
+    pub fn on(mut self, nodes: impl ToString) -> Self {
+        self.cpu_nodes = Some(nodes.to_string()).filter(|nodes| !nodes.is_empty());
         self
     }
     /// Has its memory on this node.

@@ -4,9 +4,10 @@ use crate::{
     app::Layout,
     cli::{NOBODY, as_nobody, assert_refused, code, json, numalocctl},
     disk::{Mounted, OnDisk, cached_pages},
+    place::{away, both, home},
     scene::ballast,
     settings::Setting,
-    truth::{Nodes, Truth, high_watermark_bytes},
+    truth::{self, Nodes, Truth, high_watermark_bytes},
 };
 use serde_json::Value;
 use std::{
@@ -65,9 +66,9 @@ fn cache_of_xfs_and_btrfs_does_so_too() {
 
 /// Moves the cache of a file of 64 MiB.
 fn goes_is_spread_and_comes_back(file: &OnDisk) {
-    file.read(0);
+    file.read(home());
     let cached = file.cached();
-    assert!(cached[&0] >= 60 * MIB, "the scene: {cached:?}");
+    assert!(cached[&home()] >= 60 * MIB, "the scene: {cached:?}");
     let all: u64 = cached.values().sum();
     let stat = || {
         let metadata = fs::metadata(file.path()).expect("it is there");
@@ -75,19 +76,22 @@ fn goes_is_spread_and_comes_back(file: &OnDisk) {
     };
     let (read, times) = (sectors_read(), stat());
 
-    let document = moved(file.path(), &["--to", "1"]);
-    assert_eq!(file.cached(), Nodes::from([(1, all)]), "{document}");
-    assert_eq!(number(&document, "moved_bytes"), cached[&0], "{document}");
-    moved(file.path(), &["--place", "interleave"]);
-    assert_pieces(file.path(), |piece| (piece % 2) as u32);
-    moved(file.path(), &["--place", "weighted", "--weights", "0=3,1=1"]);
-    assert_pieces(file.path(), |piece| u32::from(piece % 4 == 3));
-    moved(file.path(), &["--place", "block"]);
-    assert_pieces(file.path(), |piece| (piece / 16) as u32);
-    let again = moved(file.path(), &["--place", "block"]);
+    let document = moved(file.path(), &["--to", &away().to_string()]);
+    assert_eq!(file.cached(), Nodes::from([(away(), all)]), "{document}");
+    assert_eq!(number(&document, "moved_bytes"), cached[&home()], "{document}");
+    let [first, second] = both();
+    let nodes = format!("{first},{second}");
+    moved(file.path(), &["--place", "interleave", "--nodes", &nodes]);
+    assert_pieces(file.path(), |piece| both()[piece as usize % 2]);
+    moved(file.path(), &["--place", "weighted", "--weights", &format!("{first}=3,{second}=1")]);
+    assert_pieces(file.path(), |piece| if piece % 4 == 3 { second } else { first });
+    let in_halves = ["--place", "block", "--nodes", &nodes];
+    moved(file.path(), &in_halves);
+    assert_pieces(file.path(), |piece| both()[piece as usize / 16]);
+    let again = moved(file.path(), &in_halves);
     assert_eq!(number(&again, "found_bytes"), 0, "{again}");
-    moved(file.path(), &["--to", "0"]);
-    assert_eq!(file.cached(), Nodes::from([(0, all)]));
+    moved(file.path(), &["--to", &home().to_string()]);
+    assert_eq!(file.cached(), Nodes::from([(home(), all)]));
 
     assert_eq!(sectors_read() - read, 0, "of the disk");
     assert_eq!(stat(), times);
@@ -101,9 +105,9 @@ fn the_kernel_makes_no_huge_pages_of_what_is_on_its_way() {
     let _still = Setting::still_host();
     let _eager = Setting::eager_khugepaged();
     let file = OnDisk::new("collapsed", 64);
-    file.read(0);
+    file.read(home());
     let all: u64 = file.cached().values().sum();
-    for node in [1, 0, 1, 0] {
+    for node in [away(), home(), away(), home()] {
         let document = moved(file.path(), &["--to", &node.to_string()]);
         assert_eq!(file.cached(), Nodes::from([(node, all)]), "{document}");
     }
@@ -115,14 +119,14 @@ fn mapped_cache_goes_while_it_is_used_and_files_in_memory_too() {
     let layout = Layout::remote(&["file:/mnt/disk/used:32M:dirty", "memfd:16M"]);
     let mut app = layout.start("user");
     let beside = OnDisk::new("beside", 8);
-    beside.read(0);
+    beside.read(home());
     let paths = ["--file", "/mnt/disk/used", "--file", "/mnt/disk/beside"];
     let looked = json(&numalocctl(&[&["locality", "-o", "json"], &paths[..]].concat()));
     let mapped: Vec<_> = [0, 1].iter().map(|file| &looked["files"][file]["mapped_bytes"]).collect();
     assert_eq!(mapped, [32 * MIB, 0], "{looked}");
-    moved(Path::new("/mnt/disk/used"), &["--to", "0"]);
+    moved(Path::new("/mnt/disk/used"), &["--to", &home().to_string()]);
     let on = |region: &str| Truth::of(app.pid()).region(app.range(region));
-    assert_eq!(on("file"), Nodes::from([(0, 32 * MIB)]));
+    assert_eq!(on("file"), Nodes::from([(home(), 32 * MIB)]));
     // A memfd has no path of its own.
     let mapped = fs::read_dir(format!("/proc/{}/map_files", app.pid())).expect("it runs");
     let start = format!("{:x}-", app.range("memfd").start);
@@ -131,8 +135,8 @@ fn mapped_cache_goes_while_it_is_used_and_files_in_memory_too() {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start))
     };
     let memfd = mapped.find(is_it).expect("it is mapped");
-    moved(&memfd, &["--to", "0"]);
-    assert_eq!(on("memfd"), Nodes::from([(0, 16 * MIB)]));
+    moved(&memfd, &["--to", &home().to_string()]);
+    assert_eq!(on("memfd"), Nodes::from([(home(), 16 * MIB)]));
     app.check();
     fs::remove_file("/mnt/disk/used").expect("it is there");
 }
@@ -141,9 +145,9 @@ fn mapped_cache_goes_while_it_is_used_and_files_in_memory_too() {
 fn a_full_node_takes_what_it_has_room_for() {
     let _still = Setting::still_host();
     let file = OnDisk::new("large", 96);
-    file.read(1);
-    let ballast = ballast(0, high_watermark_bytes(0) + 48 * MIB);
-    let output = migrate(file.path(), &["--to", "0", "--reserve", "8M"]);
+    file.read(away());
+    let ballast = ballast(home(), high_watermark_bytes(home()) + 48 * MIB);
+    let output = migrate(file.path(), &["--to", &home().to_string(), "--reserve", "8M"]);
     assert_eq!(code(&output), Some(6), "{output:?}");
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let (found, moved) = (number(&document, "found_bytes"), number(&document, "moved_bytes"));
@@ -152,7 +156,7 @@ fn a_full_node_takes_what_it_has_room_for() {
     assert_eq!(left[0]["reason"], "no_memory", "{document}");
     assert_eq!(found - moved, number(&left[0], "bytes"));
     let cached = file.cached();
-    assert_eq!(cached.get(&1).copied().unwrap_or(0), found - moved, "{cached:?} {document}");
+    assert_eq!(truth::on(&cached, away()), found - moved, "{cached:?} {document}");
     drop(ballast);
 }
 
@@ -163,13 +167,13 @@ fn directories_are_shown_file_by_file_and_others_are_refused() {
     let (one, two) = (OnDisk::new("directory/one", 8), OnDisk::new("directory/two", 4));
     Command::new("mkfifo").arg(directory.join("fifo")).status().expect("busybox has it");
     fs::hard_link(one.path(), directory.join("again")).expect("ext4 has them");
-    one.read(1);
+    one.read(away());
     let document = json(&numalocctl(&["locality", "--file", "/mnt/disk/directory", "-o", "json"]));
     assert_eq!(number(&document, "file_count"), 2, "{document}");
     let files = document["files"].as_array().expect("a list");
     assert_eq!(files.len(), 1, "nothing of the other is in memory: {document}");
     assert_eq!(files[0]["path"], "/mnt/disk/directory/again", "one of its names counts");
-    assert_eq!(files[0]["cached"][0]["node"], 1, "{document}");
+    assert_eq!(files[0]["cached"][0]["node"], away(), "{document}");
     assert_eq!(two.cached(), Nodes::new(), "to look has read nothing");
 
     for (arguments, expected, thing) in [
@@ -184,8 +188,8 @@ fn directories_are_shown_file_by_file_and_others_are_refused() {
         (&[][..], "a file has no home"),
         (&["--place", "balance"], "no placement balance"),
         (&["--to", "7"], "node 7"),
-        (&["--to", "0", "--include-shared"], "--include-shared"),
-        (&["--to", "0", "--pid", "1"], "--pid"),
+        (&["--to", &home().to_string(), "--include-shared"], "--include-shared"),
+        (&["--to", &home().to_string(), "--pid", "1"], "--pid"),
     ] {
         let words = [&["migrate", "--file", "/mnt/disk/directory/one"], arguments].concat();
         assert_refused(&words, 2, thing);

@@ -4,6 +4,7 @@ use crate::{
     app::{Layout, until},
     cpus::cpus_of,
     engine::migrate,
+    place::{away, home},
     scene::{Scene, assert_complete},
     settings::Cgroup,
 };
@@ -29,9 +30,9 @@ fn all_members_come_home() {
     let mut second = layout.start("second");
     let outcome = migrate(&[cgroup.target()], &Options::default());
     assert_eq!(outcome.processes.len(), 2);
-    scene.assert_on("anon", 0, 16 * MIB);
+    scene.assert_on("anon", home(), 16 * MIB);
     let nodes = crate::truth::Truth::of(second.pid()).region(second.range("anon"));
-    assert_eq!(nodes, [(0, 16 * MIB)].into());
+    assert_eq!(nodes, [(home(), 16 * MIB)].into());
     second.check();
     drop((scene.finish(), second));
 }
@@ -62,7 +63,7 @@ fn short_lived_processes_do_no_harm() {
         }
     });
     println!("{rounds} migrations while {BRIEF} processes came and went");
-    scene.assert_on("anon", 0, 16 * MIB);
+    scene.assert_on("anon", home(), 16 * MIB);
     drop(scene.finish());
 }
 
@@ -83,7 +84,7 @@ fn threads_in_a_threaded_cgroup_stand_for_their_process() {
     let target = Target::Cgroup("/numaloc-threaded/threads".into());
     let outcome = migrate(&[target], &Options::default());
     assert_eq!(outcome.processes.len(), 1);
-    scene.assert_on("anon", 0, 16 * MIB);
+    scene.assert_on("anon", home(), 16 * MIB);
     drop(scene.finish());
     until("the child cgroup is empty", || fs::remove_dir(&child).is_ok());
 }
@@ -106,13 +107,13 @@ fn thread_cpuset(parent: &Path, name: &str, mems: &str) -> PathBuf {
     path
 }
 
-/// An application whose first thread and writer are each in a cpuset with these nodes, and pinned to the CPUs of a node.
-fn threads_in_cpusets(threads: [(&str, u32); 2]) -> (Scene, Cgroup, [PathBuf; 2]) {
+/// An application whose first thread and writer are each in a cpuset with the memory of one node, and pinned to the CPUs of another.
+fn threads_in_cpusets(threads: [[u32; 2]; 2]) -> (Scene, Cgroup, [PathBuf; 2]) {
     let cgroup = Cgroup::new("thread-mems");
     let mut children = ["first", "writer"].into_iter().zip(threads);
     let children = std::array::from_fn(|_| {
-        let (name, (mems, _)) = children.next().expect("two");
-        thread_cpuset(&cgroup.path(), name, mems)
+        let (name, [mems, _]) = children.next().expect("two");
+        thread_cpuset(&cgroup.path(), name, &mems.to_string())
     });
     let scene = Scene::of(Layout::remote(&["anon:16M"]).within(cgroup.path()));
     let pid = scene.app.pid();
@@ -124,7 +125,7 @@ fn threads_in_cpusets(threads: [(&str, u32); 2]) -> (Scene, Cgroup, [PathBuf; 2]
         let file = file.iter().find(|file| file.exists()).expect("a list of threads");
         fs::write(file, &tid).expect("it enters");
         // Up to 6.1 a thread that enters a cpuset forgets its affinity (kernel/cgroup/cpuset.c, `cpuset_attach`).
-        let cpus: CpuSet = cpus_of(threads[which].1).parse().expect("a list");
+        let cpus: CpuSet = cpus_of(threads[which][1]).parse().expect("a list");
         let mut mask = nix::sched::CpuSet::new();
         cpus.iter().for_each(|cpu| mask.set(cpu.0 as usize).expect("a CPU"));
         let tid = Pid::from_raw(tid.parse().expect("an id"));
@@ -136,9 +137,9 @@ fn threads_in_cpusets(threads: [(&str, u32); 2]) -> (Scene, Cgroup, [PathBuf; 2]
 /// As vCPUs and other threads of QEMU can be in cpusets of their own.
 #[test]
 fn a_thread_that_may_have_memory_at_home_is_named() {
-    let (scene, cgroup, children) = threads_in_cpusets([("1", 0), ("0", 0)]);
+    let (scene, cgroup, children) = threads_in_cpusets([[away(), home()], [home(), home()]]);
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("anon", 0, 16 * MIB);
+    scene.assert_on("anon", home(), 16 * MIB);
     assert_complete(&outcome);
     drop(scene.finish());
     emptied(children);

@@ -5,6 +5,7 @@ use crate::{
     cli::{code, numalocctl},
     disk::drop_cache,
     engine::{exchange, inspect},
+    place::{away, both, home},
     scene::{DISTRESS, SLACK, Scene, assert_complete, ballast, distress},
     truth::{Nodes, Truth, free_bytes, high_watermark_bytes, node_bytes, on, unused_bytes},
 };
@@ -15,7 +16,7 @@ use serde_json::Value;
 use std::{sync::atomic::Ordering::Relaxed, thread, time::Duration};
 
 const MIB: u64 = 1 << 20;
-/// The application's memory, on node 1 at first.
+/// The application's memory, on the remote node at first.
 pub const SIZE: u64 = 96 * MIB;
 const RESERVE: u64 = 64 * MIB;
 /// What the unused memory of a node may differ by after an exchange: page tables, logs, a huge page that was not divided.
@@ -37,14 +38,14 @@ pub fn fill(node: u32, spared: u64) -> App {
     ballast(node, spared)
 }
 
-/// Fills node 0 but for its reserve and very little.
+/// Fills the home node but for its reserve and very little.
 pub fn fill_home() -> App {
-    fill(0, RESERVE + 2 * MIB)
+    fill(home(), RESERVE + 2 * MIB)
 }
 
-/// An application with memory on node 0 that may run on these nodes; on all if there are none.
+/// An application with memory on the home node that may run on these nodes; on all if there are none.
 pub fn best_effort(nodes: &str, mib: u64) -> App {
-    Layout::remote(&[&format!("anon:{mib}M")]).memory_on(0).on(nodes).load("idle").start("be")
+    Layout::remote(&[&format!("anon:{mib}M")]).memory_on(home()).on(nodes).load("idle").start("be")
 }
 
 /// Asserts that no more than what was `unused` beyond the reserve took memory that did not come in exchange: what other CPUs freed
@@ -74,13 +75,13 @@ fn run(scene: &Scene, others: &[&App]) -> (Outcome, Vec<Outcome>) {
     exchange(&inspected, &others, &hurried(), &Control::default())
 }
 
-/// Bytes that were moved of the partners, from node 0 to node 1.
+/// Bytes that were moved of the partners, from the home node to the other one.
 fn gone(runs: &[Outcome]) -> u64 {
     let mut all = Flows::new();
     for (&flow, bytes) in runs.iter().flat_map(|run| &run.flows) {
         *all.entry(flow).or_default() += bytes;
     }
-    let there = all.remove(&(NodeId(0), NodeId(1))).unwrap_or(0);
+    let there = all.remove(&(NodeId(home()), NodeId(away()))).unwrap_or(0);
     assert!(all.is_empty(), "nothing else moved: {all:?}");
     there
 }
@@ -90,22 +91,22 @@ fn memory_comes_home_in_exchange_for_best_effort() {
     let scene = Scene::remote(&["anon:96M"]);
     let mut other = best_effort("", 160);
     let mut ballast = fill_home();
-    let (free, before) = ([0, 1].map(unused_bytes), distress());
+    let (free, before) = (both().map(unused_bytes), distress());
     let (outcome, others) = run(&scene, &[&other]);
-    let free_after = [0, 1].map(unused_bytes);
-    scene.assert_on("anon", 0, SIZE);
+    let free_after = both().map(unused_bytes);
+    scene.assert_on("anon", home(), SIZE);
     assert_complete(&outcome);
     let exchanged = outcome.calls.exchanged_bytes;
     assert!(exchanged > SIZE / 2 && exchanged <= SIZE + SLACK, "{outcome:?}");
     // What the others' account says is where their pages are, and no page is missing.
     let there = nodes(&other);
-    assert_eq!(on(&there, 0) + on(&there, 1), 160 * MIB, "{there:?}");
-    assert!(gone(&others).abs_diff(on(&there, 1)) <= SLACK, "{there:?} {others:?}");
+    assert_eq!(on(&there, home()) + on(&there, away()), 160 * MIB, "{there:?}");
+    assert!(gone(&others).abs_diff(on(&there, away())) <= SLACK, "{there:?} {others:?}");
     assert!(gone(&others).abs_diff(exchanged) <= 2 * MIB + SLACK, "{outcome:?} {others:?}");
     let sums = [free, free_after].map(|[first, second]| first + second);
     assert!(sums[0].abs_diff(sums[1]) <= NEARLY, "{free:?} {free_after:?}");
-    let into_free = SIZE.saturating_sub(on(&there, 1));
-    assert_into_free(into_free, 0, free[0] - RESERVE);
+    let into_free = SIZE.saturating_sub(on(&there, away()));
+    assert_into_free(into_free, home(), free[0] - RESERVE);
     let kept = free_after[0] + into_free;
     assert!(free[0].abs_diff(kept) <= NEARLY, "{into_free} of {free:?} {free_after:?}");
     assert_eq!(distress(), before, "{DISTRESS:?}");
@@ -118,13 +119,13 @@ fn memory_comes_home_in_exchange_for_best_effort() {
 #[test]
 fn who_is_pinned_to_the_full_node_stays_while_others_are_there() {
     let scene = Scene::remote(&["anon:96M"]);
-    let (mut pinned, mut other) = (best_effort("0", 128), best_effort("", 128));
+    let (mut pinned, mut other) = (best_effort(&home().to_string(), 128), best_effort("", 128));
     let mut ballast = fill_home();
     let (outcome, others) = run(&scene, &[&pinned, &other]);
-    scene.assert_on("anon", 0, SIZE);
+    scene.assert_on("anon", home(), SIZE);
     assert_complete(&outcome);
-    assert_eq!(on(&nodes(&pinned), 0), 128 * MIB, "{others:?}");
-    assert!(on(&nodes(&other), 1) > SIZE / 2, "{others:?}");
+    assert_eq!(on(&nodes(&pinned), home()), 128 * MIB, "{others:?}");
+    assert!(on(&nodes(&other), away()) > SIZE / 2, "{others:?}");
     for app in [&mut pinned, &mut other, &mut ballast] {
         app.check();
     }
@@ -135,14 +136,14 @@ fn who_is_pinned_to_the_full_node_stays_while_others_are_there() {
 #[test]
 fn who_is_pinned_makes_room_once_nobody_else_can() {
     let scene = Scene::remote(&["anon:96M"]);
-    let (mut pinned, mut other) = (best_effort("0", 128), best_effort("", 32));
+    let (mut pinned, mut other) = (best_effort(&home().to_string(), 128), best_effort("", 32));
     let mut ballast = fill_home();
     let (outcome, others) = run(&scene, &[&pinned, &other]);
-    scene.assert_on("anon", 0, SIZE);
+    scene.assert_on("anon", home(), SIZE);
     assert_complete(&outcome);
-    assert_eq!(on(&nodes(&other), 1), 32 * MIB, "{others:?}");
+    assert_eq!(on(&nodes(&other), away()), 32 * MIB, "{others:?}");
     let there = nodes(&pinned);
-    assert!(on(&there, 1) > 0 && on(&there, 0) > 0, "{there:?}");
+    assert!(on(&there, away()) > 0 && on(&there, home()) > 0, "{there:?}");
     for app in [&mut pinned, &mut other, &mut ballast] {
         app.check();
     }
@@ -157,7 +158,7 @@ fn without_others_the_rest_stays() {
     let (outcome, others) = run(&scene, &[]);
     assert!(others.is_empty() && outcome.calls.exchanged_bytes == 0, "{others:?}");
     assert!(outcome.account().left_for(Reason::NoMemory) > SIZE / 2, "{outcome:?}");
-    assert!(free_bytes(0) >= RESERVE / 2, "the reserve is gone: {} free", free_bytes(0));
+    assert!(free_bytes(home()) >= RESERVE / 2, "the reserve is gone: {} free", free_bytes(home()));
     ballast.check();
     drop(ballast);
     scene.finish();
@@ -167,11 +168,11 @@ fn without_others_the_rest_stays() {
 fn nothing_is_pushed_onto_a_node_that_is_full_itself() {
     let scene = Scene::remote(&["anon:96M"]);
     let mut other = best_effort("", 128);
-    let (mut here, mut there) = (fill_home(), fill(1, RESERVE / 2));
+    let (mut here, mut there) = (fill_home(), fill(away(), RESERVE / 2));
     let before = distress();
     let (outcome, others) = run(&scene, &[&other]);
     assert_eq!(gone(&others), 0, "{others:?}");
-    assert_eq!(on(&nodes(&other), 0), 128 * MIB);
+    assert_eq!(on(&nodes(&other), home()), 128 * MIB);
     assert!(outcome.account().left_for(Reason::NoMemory) > SIZE / 2, "{outcome:?}");
     assert_eq!(distress(), before, "{DISTRESS:?}");
     for app in [&mut other, &mut here, &mut there] {
@@ -195,7 +196,7 @@ fn a_cancelled_exchange_leaves_closed_accounts() {
         let run = scope.spawn(|| exchange(&inspected, &partners, &limits, &control));
         // What was free on the home node is used first.
         let moved = || control.moved_bytes.load(Relaxed);
-        until("the exchange has begun", || moved() > SIZE / 3 && on(&nodes(&other), 1) > 0);
+        until("the exchange has begun", || moved() > SIZE / 3 && on(&nodes(&other), away()) > 0);
         control.cancel.store(true, Relaxed);
         run.join().expect("no panic")
     });
@@ -203,10 +204,10 @@ fn a_cancelled_exchange_leaves_closed_accounts() {
     assert!(outcome.cancelled && account.left_for(Reason::Cancelled) > 0, "{outcome:?}");
     assert!(outcome.calls.exchanged_bytes > 0, "{outcome:?}");
     let (own, there) = (scene.nodes("anon"), nodes(&other));
-    assert!(account.moved_bytes().abs_diff(on(&own, 0)) <= SLACK, "{own:?} {outcome:?}");
-    assert_eq!(on(&own, 0) + on(&own, 1), SIZE);
-    assert!(gone(&others).abs_diff(on(&there, 1)) <= SLACK, "{there:?} {others:?}");
-    assert_eq!(on(&there, 0) + on(&there, 1), 160 * MIB);
+    assert!(account.moved_bytes().abs_diff(on(&own, home())) <= SLACK, "{own:?} {outcome:?}");
+    assert_eq!(on(&own, home()) + on(&own, away()), SIZE);
+    assert!(gone(&others).abs_diff(on(&there, away())) <= SLACK, "{there:?} {others:?}");
+    assert_eq!(on(&there, home()) + on(&there, away()), 160 * MIB);
     let stays: u64 = others.iter().map(|run| run.account().left_for(Reason::NotNeeded)).sum();
     assert!(stays > 0, "{others:?}");
     let exchanged = outcome.calls.exchanged_bytes;
@@ -228,18 +229,18 @@ fn the_command_line_names_who_makes_room() {
     let plan: Value = serde_json::from_slice(&plan.stdout).expect("JSON");
     let room = &plan["plan"]["expected_room"][0];
     assert!(room["exchange_bytes"].as_u64() > Some(SIZE / 2), "{room}");
-    assert_eq!(on(&nodes(&other), 0), 160 * MIB, "a plan moves nothing");
+    assert_eq!(on(&nodes(&other), home()), 160 * MIB, "a plan moves nothing");
     let migrate = ["migrate", "--standalone", "--profile", "fast", "-o", "json"];
     let output = numalocctl(&[&migrate[..], &asked[..]].concat());
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    scene.assert_on("anon", 0, SIZE);
+    scene.assert_on("anon", home(), SIZE);
     let room = &document["plan"]["expected_room"][0];
     assert!(room["exchange_bytes"].as_u64() > Some(SIZE / 2), "as in the plan alone: {room}");
     let partners = &document["outcome"]["partners"];
     assert_eq!(partners[0]["member"]["pids"][0].as_i64(), Some(other.pid().into()), "{partners}");
     let moved = partners[0]["account"]["moved_bytes"].as_u64().expect("a number");
-    assert!(moved.abs_diff(on(&nodes(&other), 1)) <= SLACK, "{partners}");
+    assert!(moved.abs_diff(on(&nodes(&other), away())) <= SLACK, "{partners}");
     other.check();
     ballast.check();
     drop((ballast, other));

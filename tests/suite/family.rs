@@ -3,6 +3,7 @@
 use crate::{
     app::{App, Layout, until},
     engine::{inspect, migrate},
+    place::{away, home},
     scene::{SLACK, Scene, assert_complete},
     settings::{Cgroup, Setting},
     truth::Truth,
@@ -72,7 +73,7 @@ impl Family {
 fn a_segment_of_eight_processes_comes_home_once() {
     let family = Family::start("segment", false);
     let outcome = migrate(&[family.cgroup.target()], &Options::default());
-    family.assert_on(0);
+    family.assert_on(home());
     assert_complete(&outcome);
     // Each folio was passed once: the number of addresses depends on what moved, not on how many processes map it.
     let (moved, calls) = (outcome.account().moved_bytes(), outcome.calls);
@@ -87,7 +88,7 @@ fn a_segment_of_eight_processes_comes_home_once() {
 fn a_segment_with_a_stranger_stays() {
     let family = Family::start("stranger", true);
     let outcome = migrate(&[family.cgroup.target()], &Options::default());
-    family.assert_on(1);
+    family.assert_on(away());
     assert!(outcome.account().left_for(Reason::Shared) >= 256 * MIB, "{outcome:?}");
     assert!(outcome.account().left_for(Reason::Shared) < 300 * MIB, "counted once: {outcome:?}");
     family.finish();
@@ -99,10 +100,10 @@ fn pages_shared_with_a_child_stay_when_the_parent_alone_is_the_target() {
     let child: i32 = scene.app.ask("child").parse().expect("a pid");
     let range = scene.app.range("cow");
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("shm", 0, 16 * MIB);
+    scene.assert_on("shm", home(), 16 * MIB);
     // The second half is the parent's own: it has written there since the fork, and its copies came from the home node.
-    assert_eq!(scene.nodes("cow"), [(0, 16 * MIB), (1, 16 * MIB)].into());
-    assert_eq!(Truth::of(child).region(range), [(1, 32 * MIB)].into());
+    assert_eq!(scene.nodes("cow"), [(home(), 16 * MIB), (away(), 16 * MIB)].into());
+    assert_eq!(Truth::of(child).region(range), [(away(), 32 * MIB)].into());
     assert!(outcome.account().left_for(Reason::Shared) >= 16 * MIB, "{outcome:?}");
     scene.finish();
 }
@@ -115,9 +116,9 @@ fn pages_shared_with_a_child_come_home_when_both_are_the_target() {
     let range = scene.app.range("cow");
     let targets = [Target::Pid(scene.app.pid()), Target::Pid(child)];
     let by_pid = migrate(&targets, &Options::default());
-    scene.assert_on("cow", 0, 32 * MIB);
-    scene.assert_on("shm", 0, 16 * MIB);
-    assert_eq!(Truth::of(child).region(range), [(0, 32 * MIB)].into());
+    scene.assert_on("cow", home(), 32 * MIB);
+    scene.assert_on("shm", home(), 16 * MIB);
+    assert_eq!(Truth::of(child).region(range), [(home(), 32 * MIB)].into());
     assert_complete(&by_pid);
     // The cgroup contains the same two processes, so nothing is left to move in the regions. File pages that were mapped
     // meanwhile may be.
@@ -141,7 +142,7 @@ fn pages_that_children_have_moved_to_other_addresses_come_home_once() {
         let (pid, start) = answer.split_once(' ').expect("a pid and an address");
         let (pid, start): (i32, u64) = (pid.parse().expect("a pid"), start.parse().expect("bytes"));
         let nodes = move || Truth::of(pid).region(start..start + SIZE);
-        until("the child has moved it", || nodes() == [(1, SIZE)].into());
+        until("the child has moved it", || nodes() == [(away(), SIZE)].into());
         (pid, nodes)
     });
     let assert_on = |scene: &Scene, node| {
@@ -151,10 +152,10 @@ fn pages_that_children_have_moved_to_other_addresses_come_home_once() {
     };
     let without_one = [Target::Pid(scene.app.pid()), Target::Pid(children[0].0)];
     let outcome = migrate(&without_one, &Options::default());
-    assert_on(&scene, 1);
+    assert_on(&scene, away());
     assert!(outcome.account().left_for(Reason::Shared) >= 2 * SIZE, "{outcome:?}");
     let outcome = migrate(&[cgroup.target()], &Options::default());
-    assert_on(&scene, 0);
+    assert_on(&scene, home());
     assert_complete(&outcome);
     let moved = outcome.account().moved_bytes();
     assert!((2 * SIZE..=2 * SIZE + 3 * SLACK).contains(&moved), "counted once: {outcome:?}");

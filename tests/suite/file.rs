@@ -4,6 +4,7 @@ use crate::{
     app::{App, Layout, run},
     disk::Mounted,
     engine::migrate,
+    place::{away, both, home},
     scene::{Scene, assert_complete, assert_left},
     settings::{Cgroup, Setting},
     truth::Truth,
@@ -28,7 +29,7 @@ fn with_file(options: &str, test: impl FnOnce(&Scene)) {
 fn clean_pages_come_home() {
     with_file("", |scene| {
         let outcome = scene.migrate(&Options::default());
-        scene.assert_on("file", 0, 32 * MIB);
+        scene.assert_on("file", home(), 32 * MIB);
         assert_complete(&outcome);
     });
 }
@@ -38,7 +39,7 @@ fn dirty_pages_come_home() {
     // Pages under writeback are busy for a while. The disk is fast here, so retries move them.
     with_file(":dirty", |scene| {
         let outcome = scene.migrate(&Options::default());
-        scene.assert_on("file", 0, 32 * MIB);
+        scene.assert_on("file", home(), 32 * MIB);
         assert_complete(&outcome);
     });
 }
@@ -47,8 +48,8 @@ fn dirty_pages_come_home() {
 fn excluded_pages_stay() {
     with_file("", |scene| {
         let outcome = scene.migrate(&Options { exclude_file: true, ..Options::default() });
-        scene.assert_on("file", 1, 32 * MIB);
-        scene.assert_on("anon", 0, 16 * MIB);
+        scene.assert_on("file", away(), 32 * MIB);
+        scene.assert_on("anon", home(), 16 * MIB);
         assert!(outcome.account().left_for(Reason::FileExcluded) >= 32 * MIB, "{outcome:?}");
     });
 }
@@ -59,16 +60,16 @@ fn pages_that_a_stranger_maps_stay_unless_included() {
         let stranger = Layout::remote(&["file:/mnt/disk/target:32M:touch"]).load("idle");
         let stranger = stranger.start("stranger");
         let outcome = scene.migrate(&Options::default());
-        scene.assert_on("file", 1, 32 * MIB);
-        scene.assert_on("anon", 0, 16 * MIB);
+        scene.assert_on("file", away(), 32 * MIB);
+        scene.assert_on("anon", home(), 16 * MIB);
         assert!(outcome.account().left_for(Reason::Shared) >= 32 * MIB, "{outcome:?}");
 
         let all = Options { include_shared: true, ..Options::default() };
         let outcome = scene.migrate(&all);
-        scene.assert_on("file", 0, 32 * MIB);
+        scene.assert_on("file", home(), 32 * MIB);
         assert!(outcome.account().moved_bytes() >= 32 * MIB, "{outcome:?}");
         let seen_by_stranger = Truth::of(stranger.pid()).region(stranger.range("file"));
-        assert_eq!(seen_by_stranger, [(0, 32 * MIB)].into());
+        assert_eq!(seen_by_stranger, [(home(), 32 * MIB)].into());
         assert_left(&outcome, Reason::Shared, 0);
     });
 }
@@ -89,16 +90,17 @@ fn files_of_two_subvolumes_of_a_btrfs_are_two() {
         let layout = Layout::remote(&[&format!("file:{path}:16M{options}")]).memory_on(node);
         layout.load("idle").within(cgroup.path()).start("app")
     };
-    let mut apps: Vec<App> = (0..2).map(|index| app(&paths[index], "", index as u32)).collect();
-    apps.extend(paths.iter().map(|path| app(path, ":touch", 0)));
+    let mut apps: Vec<App> =
+        paths.iter().zip(both()).map(|(path, node)| app(path, "", node)).collect();
+    apps.extend(paths.iter().map(|path| app(path, ":touch", home())));
     let [one, other] = paths.each_ref().map(|path| fs::metadata(path).expect("a file").ino());
     assert_eq!(one, other, "the scene");
     let on = |app: &App| Truth::of(app.pid()).region(app.range("file"));
     let before: Vec<_> = apps.iter().map(on).collect();
-    assert_eq!(before, [0, 1, 0, 1].map(|node| [(node, SIZE)].into()));
+    assert_eq!(before, [home(), away(), home(), away()].map(|node| [(node, SIZE)].into()));
     let outcome = migrate(&[cgroup.target()], &Options::default());
     for app in &mut apps {
-        assert_eq!(on(app), [(0, SIZE)].into(), "{outcome:?}");
+        assert_eq!(on(app), [(home(), SIZE)].into(), "{outcome:?}");
         app.check();
     }
     assert_complete(&outcome);

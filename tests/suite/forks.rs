@@ -3,6 +3,7 @@
 use crate::{
     app::{App, Layout, until},
     cli::{code, command, numalocctl},
+    place::{away, home},
     scene::Scene,
     settings::{Cgroup, Setting},
     truth::{Nodes, Truth, off, on},
@@ -16,10 +17,10 @@ pub fn churn(app: &mut App, region: &str) {
     assert_eq!(app.ask(&format!("churn {region} 60 150")), format!("churning {region}"));
 }
 
-/// Asserts that at most 1 % of a region's `bytes` is not on node 0.
+/// Asserts that at most 1 % of a region's `bytes` is not on the home node.
 pub fn assert_nearly_home(nodes: &Nodes, bytes: u64, what: &impl std::fmt::Debug) {
     assert_eq!(nodes.values().sum::<u64>(), bytes, "{nodes:?}");
-    assert!(off(nodes, 0) <= bytes / 100, "{nodes:?}: {what:?}");
+    assert!(off(nodes, home()) <= bytes / 100, "{nodes:?}: {what:?}");
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn what_a_stranger_maps_stays_however_often_the_target_forks() {
     churn(&mut app, "segment");
     let output = numalocctl(&["migrate", "--cgroup", "/numaloc-forks-stranger"]);
     let nodes = Truth::of(stranger.pid()).region(stranger.range("segment"));
-    assert_eq!(nodes, [(1, 16 * MIB)].into(), "{output:?}");
+    assert_eq!(nodes, [(away(), 16 * MIB)].into(), "{output:?}");
     // The server's own pages become private or shared with each child, so a few may stay: the last look then finds them.
     let stayed = String::from_utf8_lossy(&output.stdout).contains("that can be moved by now");
     assert_eq!(code(&output), Some(if stayed { 6 } else { 0 }), "{output:?}");
@@ -66,7 +67,7 @@ fn a_segment_outlives_the_process_through_which_it_was_found() {
     let mut apps = [layout.start("one"), layout.start("other")];
     apps.sort_by_key(App::pid);
     let [mut first, mut second] = apps;
-    let at_home = |app: &App| on(&Truth::of(app.pid()).region(app.range("segment")), 0);
+    let at_home = |app: &App| on(&Truth::of(app.pid()).region(app.range("segment")), home());
     let pids = [&first, &second].map(|app| format!("--pid={}", app.pid()));
     // One window of many small calls.
     let mut migration = command()

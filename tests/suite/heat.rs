@@ -3,6 +3,7 @@
 use crate::{
     app::{Layout, spinners, until},
     engine::{inspect, try_inspect},
+    place::{away, home},
     scene::Scene,
     settings::Setting,
     truth::{Truth, off, on, release},
@@ -65,8 +66,8 @@ fn the_hot_half_comes_home(order: Order, expected: HeatSource) {
     let (hot, cold) = (scene.nodes("anon"), scene.nodes("cold"));
     println!("{order:?}: hot {hot:?}, cold {cold:?}");
     let (first, second) = if order == Order::Address { (&cold, &hot) } else { (&hot, &cold) };
-    assert!(on(first, 0) >= EACH / 8 * 7, "{order:?}: hot {hot:?}, cold {cold:?}");
-    assert!(off(second, 0) >= EACH / 8 * 7, "{order:?}: hot {hot:?}, cold {cold:?}");
+    assert!(on(first, home()) >= EACH / 8 * 7, "{order:?}: hot {hot:?}, cold {cold:?}");
+    assert!(off(second, home()) >= EACH / 8 * 7, "{order:?}: hot {hot:?}, cold {cold:?}");
     let account = outcome.account();
     assert!(account.closes() && account.left_for(Reason::RatioReached) > 0, "{account:?}");
     scene.finish();
@@ -107,14 +108,14 @@ fn a_family_with_copies_can_be_watched() {
     if skip_without_damon() {
         return;
     }
-    let layout = Layout::remote(&["cow:32M"]).load("idle").copies_on(1);
+    let layout = Layout::remote(&["cow:32M"]).load("idle").copies_on(away());
     let mut parent = layout.start("parent");
     let child: i32 = parent.ask("child").parse().expect("a pid");
     let targets = [Target::Pid(parent.pid()), Target::Pid(child)];
     let inspected = inspect(&targets, &Options { order: Order::Damon, ..Options::default() });
     let outcome = inspected.carry_out(&RunLimits::default(), &Control::default());
     let range = parent.range("cow");
-    assert_eq!(Truth::of(parent.pid()).region(range), [(0, 32 * MIB)].into(), "{outcome:?}");
+    assert_eq!(Truth::of(parent.pid()).region(range), [(home(), 32 * MIB)].into(), "{outcome:?}");
     assert_eq!(kdamonds(), "0");
     parent.check();
 }

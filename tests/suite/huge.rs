@@ -3,6 +3,7 @@
 use crate::{
     app::until,
     engine::inspect,
+    place::{away, home},
     scene::{SLACK, Scene, assert_complete, assert_left},
     settings::Setting,
     truth::{free_bytes, high_watermark_bytes, huge_bytes, vmstat},
@@ -20,7 +21,7 @@ fn thp_comes_home_whole_by_one_address_each() {
     assert_eq!(huge_bytes(pid, range.clone()), 64 * MIB, "the test needs huge pages");
     let split_before = vmstat("thp_migration_split");
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("thp", 0, 64 * MIB);
+    scene.assert_on("thp", home(), 64 * MIB);
     assert_eq!(huge_bytes(pid, range), 64 * MIB, "AnonHugePages");
     assert_eq!(vmstat("thp_migration_split"), split_before);
     assert_complete(&outcome);
@@ -37,16 +38,16 @@ fn thp_comes_home_whole_by_one_address_each() {
 #[test]
 fn nothing_but_huge_pages_takes_exactly_one_address_each() {
     let scene = Scene::remote(&["thp:64M"]);
-    // The first run brings everything home, heap and stacks included. The second run moves only the huge pages, back to node 1.
+    // The first run brings everything home, heap and stacks included. The second run moves only the huge pages, back to where they were.
     scene.migrate(&Options::default());
-    let to = Some("1".parse().expect("a list"));
+    let to = Some(away().to_string().parse().expect("a list"));
     let mut huge_only = inspect(&scene.target(), &Options { to, ..Options::default() });
     let start = scene.app.range("thp").start;
     huge_only.plan.moves.retain(|planned_move| planned_move.mappings[0].start == start);
     huge_only.plan.skipped.clear();
     let outcome = huge_only.carry_out(&Default::default(), &Default::default());
     assert_eq!(outcome.calls.addresses - outcome.calls.retried_addresses, 64 * MIB / HUGE);
-    scene.assert_on("thp", 1, 64 * MIB);
+    scene.assert_on("thp", away(), 64 * MIB);
     scene.finish();
 }
 
@@ -54,8 +55,8 @@ fn nothing_but_huge_pages_takes_exactly_one_address_each() {
 fn mixed_with_base_pages_comes_home() {
     let scene = Scene::remote(&["thp:32M", "anon:16M"]);
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("thp", 0, 32 * MIB);
-    scene.assert_on("anon", 0, 16 * MIB);
+    scene.assert_on("thp", home(), 32 * MIB);
+    scene.assert_on("anon", home(), 16 * MIB);
     assert_eq!(huge_bytes(scene.app.pid(), scene.app.range("thp")), 32 * MIB);
     assert_complete(&outcome);
     scene.finish();
@@ -63,80 +64,83 @@ fn mixed_with_base_pages_comes_home() {
 
 #[test]
 fn hugetlb_comes_home_into_the_pool() {
-    let _pools = (Setting::huge_pool(0, 16), Setting::huge_pool(1, 32));
+    let _pools = (Setting::huge_pool(home(), 16), Setting::huge_pool(away(), 32));
     let scene = Scene::remote(&["hugetlb:32M"]);
     let outcome = scene.migrate(&Options::default());
     // First the account, which names the reason if a page stays.
     assert_complete(&outcome);
-    scene.assert_on("hugetlb", 0, 32 * MIB);
+    scene.assert_on("hugetlb", home(), 32 * MIB);
     scene.finish();
 }
 
 #[test]
 fn hugetlb_without_a_pool_stays_and_the_rest_comes_home() {
-    let _pools = (Setting::huge_pool(0, 0), Setting::huge_pool(1, 32));
+    let _pools = (Setting::huge_pool(home(), 0), Setting::huge_pool(away(), 32));
     let scene = Scene::remote(&["hugetlb:32M", "anon:16M"]);
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("hugetlb", 1, 32 * MIB);
-    scene.assert_on("anon", 0, 16 * MIB);
+    scene.assert_on("hugetlb", away(), 32 * MIB);
+    scene.assert_on("anon", home(), 16 * MIB);
     assert_left(&outcome, Reason::NoMemory, 32 * MIB);
     scene.finish();
 }
 
 #[test]
 fn hugetlb_without_a_pool_comes_home_fresh_if_asked() {
-    let _pools = (Setting::huge_pool(0, 0), Setting::huge_pool(1, 32));
+    let _pools = (Setting::huge_pool(home(), 0), Setting::huge_pool(away(), 32));
     let scene = Scene::remote(&["hugetlb:32M", "anon:16M"]);
     let options = Options { hugetlb: HugetlbSource::Fresh, ..Options::default() };
     let plan = inspect(&scene.target(), &options).plan;
     assert_eq!((plan.beyond_pool_bytes, plan.no_room_bytes), (32 * MIB, 0), "said in the plan");
     let outcome = scene.migrate(&options);
-    scene.assert_on("hugetlb", 0, 32 * MIB);
-    scene.assert_on("anon", 0, 16 * MIB);
+    scene.assert_on("hugetlb", home(), 32 * MIB);
+    scene.assert_on("anon", home(), 16 * MIB);
     assert_complete(&outcome);
-    // The pages have changed pools. The control process still has the rest of node 1's pool.
-    assert_eq!((pool(0), pool(1)), ((16, 0), (16, 0)));
+    // The pages have changed pools. The control process still has the rest of the other node's pool.
+    assert_eq!((pool(home()), pool(away())), ((16, 0), (16, 0)));
     scene.finish();
 }
 
 #[test]
 fn fresh_hugetlb_pages_come_after_those_of_the_pool_and_leave_the_reserve() {
-    let _pools = (Setting::huge_pool(0, 4), Setting::huge_pool(1, 32));
+    let _pools = (Setting::huge_pool(home(), 4), Setting::huge_pool(away(), 32));
     let scene = Scene::remote(&["hugetlb:32M"]);
     // Processes of earlier tests give their memory back a moment after their end.
-    let mut free = free_bytes(0);
+    let mut free = free_bytes(home());
     until("free memory is steady", || {
         thread::sleep(Duration::from_millis(300));
-        let before = mem::replace(&mut free, free_bytes(0));
+        let before = mem::replace(&mut free, free_bytes(home()));
         free.abs_diff(before) < MIB
     });
     // Room for about four pages more than the pool has.
-    let free = free - high_watermark_bytes(0);
+    let free = free - high_watermark_bytes(home());
     let reserve_bytes = Some(free - 9 * MIB);
     let options = Options { hugetlb: HugetlbSource::Fresh, reserve_bytes, ..Options::default() };
     let outcome = scene.migrate(&options);
-    let ((home, home_free), (remote, _)) = (pool(0), pool(1));
-    assert!(home_free == 0 && home + remote == 36, "{outcome:?}");
-    assert_eq!(scene.nodes("hugetlb"), [(0, home * HUGE), (1, (16 - home) * HUGE)].into());
+    let ((at_home, home_free), (remote, _)) = (pool(home()), pool(away()));
+    assert!(home_free == 0 && at_home + remote == 36, "{outcome:?}");
+    assert_eq!(
+        scene.nodes("hugetlb"),
+        [(home(), at_home * HUGE), (away(), (16 - at_home) * HUGE)].into()
+    );
     // Memory that earlier tests give back meanwhile may be used, so that all 16 pages may come home. What counts is that the reserve is
     // left, give or take two pages.
-    let left = free_bytes(0) - high_watermark_bytes(0);
+    let left = free_bytes(home()) - high_watermark_bytes(home());
     assert!(left + 2 * HUGE >= free - 9 * MIB, "{left} bytes are left: {outcome:?}");
-    assert!(home > 4, "fresh pages come after the pool's four: {home} at home: {outcome:?}");
+    assert!(at_home > 4, "fresh pages come after the pool's four: {at_home} at home: {outcome:?}");
     scene.finish();
 }
 
 #[test]
 fn hugetlb_pages_that_others_have_reserved_are_no_room() {
-    // All free pages are reserved. The kernel would take fresh ones, although node 0's pool has free pages.
-    let _pools = (Setting::huge_pool(0, 4), Setting::huge_pool(1, 32));
+    // All free pages are reserved. The kernel would take fresh ones, although the home node's pool has free pages.
+    let _pools = (Setting::huge_pool(home(), 4), Setting::huge_pool(away(), 32));
     let scene = Scene::remote(&["hugetlb:32M"]);
     let reserved =
         Region::map(4 * HUGE as usize, Backing::Hugetlb(HUGE as usize), None).expect("reserved");
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("hugetlb", 1, 32 * MIB);
+    scene.assert_on("hugetlb", away(), 32 * MIB);
     assert_left(&outcome, Reason::NoMemory, 32 * MIB);
-    assert_eq!((pool(0), pool(1)), ((4, 4), (32, 0)), "the pools are as they were");
+    assert_eq!((pool(home()), pool(away())), ((4, 4), (32, 0)), "the pools are as they were");
     drop(reserved);
     scene.finish();
 }
@@ -153,18 +157,25 @@ fn pool(node: u32) -> (u64, u64) {
 
 #[test]
 fn hugetlb_moves_what_the_pool_holds() {
-    let _pools = (Setting::huge_pool(0, 4), Setting::huge_pool(1, 32));
+    let _pools = (Setting::huge_pool(home(), 4), Setting::huge_pool(away(), 32));
     let scene = Scene::remote(&["hugetlb:32M"]);
     let outcome = scene.migrate(&Options::default());
     // Now and then the kernel takes a page from the buddy allocator although the pool has one (`nr_hugepages` of the target is
     // then 5, seen on 6.1). The page that was spared is used as well. No page is left free, and both pools together keep their
     // size.
-    let ((home, home_free), (remote, _)) = (pool(0), pool(1));
-    assert!(home_free == 0 && home >= 4 && home + remote == 36, "{home} at home: {outcome:?}");
+    let ((at_home, home_free), (remote, _)) = (pool(home()), pool(away()));
+    assert!(
+        home_free == 0 && at_home >= 4 && at_home + remote == 36,
+        "{at_home} at home: {outcome:?}"
+    );
     let nodes = scene.nodes("hugetlb");
-    assert_eq!(nodes, [(0, home * HUGE), (1, (16 - home) * HUGE)].into(), "{outcome:?}");
-    assert!(home <= 5, "more than the pool had: {outcome:?}");
-    assert_left(&outcome, Reason::NoMemory, (16 - home) * HUGE);
-    println!("pool of {home}");
+    assert_eq!(
+        nodes,
+        [(home(), at_home * HUGE), (away(), (16 - at_home) * HUGE)].into(),
+        "{outcome:?}"
+    );
+    assert!(at_home <= 5, "more than the pool had: {outcome:?}");
+    assert_left(&outcome, Reason::NoMemory, (16 - at_home) * HUGE);
+    println!("pool of {at_home}");
     scene.finish();
 }

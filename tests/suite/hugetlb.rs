@@ -4,6 +4,7 @@ use crate::{
     app::{App, FEW_WORDS, Layout},
     cli::{code, numalocctl},
     engine::{inspect, migrate},
+    place::{away, home},
     scene::{SLACK, Scene, assert_complete},
     settings::{Cgroup, Setting},
     truth::{Truth, on},
@@ -54,7 +55,7 @@ impl Drop for HugeFs {
 }
 
 /// Four processes that map a segment of 2 GiB at a multiple of 1 GiB, and have the page table of its first GiB in common. All of it
-/// that is touched is on node 1.
+/// that is touched is on the remote node.
 struct Sharers {
     apps: Vec<App>,
     cgroup: Cgroup,
@@ -64,8 +65,11 @@ struct Sharers {
 
 impl Sharers {
     fn start(name: &str) -> Self {
-        let settings =
-            [Setting::huge_pool(0, 16), Setting::huge_pool(1, 16), Setting::numa_balancing(false)];
+        let settings = [
+            Setting::huge_pool(home(), 16),
+            Setting::huge_pool(away(), 16),
+            Setting::numa_balancing(false),
+        ];
         let (fs, cgroup) = (HugeFs::new(name), Cgroup::new(name));
         let file = fs.file("segment");
         let sharer = |index| {
@@ -80,7 +84,7 @@ impl Sharers {
             _settings: settings,
         };
         assert_eq!(sharers.count(), Some(1), "the page table is shared");
-        sharers.assert_on(1);
+        sharers.assert_on(away());
         sharers
     }
 
@@ -125,7 +129,7 @@ fn pages_of_a_shared_page_table_come_home_once() {
         assert!((SIZE..SIZE + private).contains(&remote), "{remote} bytes are remote");
     }
     let outcome = migrate(&[sharers.cgroup.target()], &Options::default());
-    sharers.assert_on(0);
+    sharers.assert_on(home());
     assert_complete(&outcome);
     let moved = outcome.account().moved_bytes();
     assert!((SIZE..SIZE + private).contains(&moved), "{outcome:?}");
@@ -137,7 +141,7 @@ fn pages_of_a_page_table_that_strangers_share_stay() {
     let mut sharers = Sharers::start("strangers");
     for named in [1, 2] {
         let outcome = migrate(&sharers.targets(named), &Options::default());
-        sharers.assert_on(1);
+        sharers.assert_on(away());
         let left = outcome.account().left_for(Reason::Shared);
         assert!((SIZE..SIZE + 8 * MIB).contains(&left), "{named} named: {outcome:?}");
     }
@@ -147,19 +151,19 @@ fn pages_of_a_page_table_that_strangers_share_stay() {
     assert!(outcome.account().moved_bytes() < 2 * SIZE, "each once: {outcome:?}");
     sharers.apps[0].check();
     let nodes = Truth::of(sharers.apps[0].pid()).region(sharers.apps[0].range("segment"));
-    assert!(on(&nodes, 0) > 0 && on(&nodes, 0) + on(&nodes, 1) == SIZE, "{nodes:?}");
+    assert!(on(&nodes, home()) > 0 && on(&nodes, home()) + on(&nodes, away()) == SIZE, "{nodes:?}");
     sharers.finish();
 }
 
 #[test]
 fn one_process_alone_has_its_segment_moved() {
-    let _pools = (Setting::huge_pool(0, 16), Setting::huge_pool(1, 16));
+    let _pools = (Setting::huge_pool(home(), 16), Setting::huge_pool(away(), 16));
     let fs = HugeFs::new("alone");
     let region = format!("segment=file:{}:2G:touch={SIZE}:at=8000000000:{FEW_WORDS}", fs.file("a"));
     let mut app = Layout::remote(&[&region]).load("idle").start("alone");
     let outcome = migrate(&[Target::Pid(app.pid())], &Options::default());
     let nodes = Truth::of(app.pid()).region(app.range("segment"));
-    assert_eq!(nodes, [(0, SIZE)].into(), "{outcome:?}");
+    assert_eq!(nodes, [(home(), SIZE)].into(), "{outcome:?}");
     assert_complete(&outcome);
     app.check();
 }
@@ -174,16 +178,16 @@ fn plan(pid: i32, more: &[&str]) -> Value {
     answer["plan"].clone()
 }
 
-/// A region of 32 MiB on node 1 with `home` pages in the pool of node 0: what a plan says, and what a run does.
-fn plan_and_run(region: &str, home: u64, fs: Option<&HugeFs>) -> (Value, u64) {
-    let _pools = (Setting::huge_pool(0, home), Setting::huge_pool(1, 32));
+/// A region of 32 MiB on the remote node with `pages` in the pool of the home node: what a plan says, and what a run does.
+fn plan_and_run(region: &str, pages: u64, fs: Option<&HugeFs>) -> (Value, u64) {
+    let _pools = (Setting::huge_pool(home(), pages), Setting::huge_pool(away(), 32));
     let scene = Scene::remote(&[region, "anon:16M"]);
     let plan = plan(scene.app.pid(), &["--exclude-file"]);
     let moves = plan["extent_moves"].as_array().expect("a list");
     let huge = moves.iter().filter(|entry| entry["hugetlb_page_bytes"] == 2 << 20);
     assert_eq!(huge.count(), 1, "{plan:#}");
     let outcome = scene.migrate(&Options::default());
-    let at_home = scene.nodes("huge").get(&0).copied().unwrap_or(0);
+    let at_home = on(&scene.nodes("huge"), home());
     let left = outcome.account().left_for(Reason::NoMemory);
     assert!(left.abs_diff(32 * MIB - at_home) <= SLACK, "{outcome:?}");
     drop(scene.finish());

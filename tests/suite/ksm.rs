@@ -4,6 +4,7 @@ use crate::{
     app::{App, Layout, until},
     cli::{json, located, numalocctl},
     engine::{inspect, migrate},
+    place::{away, home},
     scene::SLACK,
     settings::Setting,
     truth::{Truth, on},
@@ -53,7 +54,7 @@ fn owner(name: &str, regions: &[&str]) -> App {
 
 fn nodes_of(app: &App, region: &str) -> [u64; 2] {
     let nodes = Truth::of(app.pid()).region(app.range(region));
-    [on(&nodes, 0), on(&nodes, 1)]
+    [on(&nodes, home()), on(&nodes, away())]
 }
 
 /// All resident bytes of a process as `locality` counts them.

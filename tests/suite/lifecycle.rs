@@ -3,6 +3,7 @@
 use crate::{
     app::{App, Layout, until},
     engine::inspect,
+    place::{away, home},
     scene::{SLACK, Scene, assert_complete},
     settings::Cgroup,
     truth::{off, on},
@@ -59,7 +60,7 @@ fn a_target_that_execs_keeps_its_new_memory_where_it_is() {
     let account = outcome.account();
     let gone = account.left_for(Reason::ProcessGone) + account.vanished_bytes();
     assert!(gone > 0 && account.moved_bytes() > 0, "{outcome:?}");
-    scene.assert_on("anon", 1, 64 * MIB);
+    scene.assert_on("anon", away(), 64 * MIB);
     scene.app.check();
 }
 
@@ -85,7 +86,7 @@ fn what_is_unmapped_does_no_harm() {
     let outcome = in_the_middle(&mut scene, |app, _| {
         assert_eq!(app.ask(&format!("unmap {first}")), format!("unmapped {first}"));
     });
-    scene.assert_on(last, 0, 32 * MIB);
+    scene.assert_on(last, home(), 32 * MIB);
     assert_eq!(scene.nodes(first), [].into());
     assert_complete(&outcome);
     scene.finish();
@@ -101,14 +102,14 @@ fn a_cancelled_migration_is_consistent_and_can_be_resumed() {
     assert!(account.left_for(Reason::Cancelled) > 0, "{outcome:?}");
     let nodes = scene.nodes("anon");
     assert_eq!(nodes.values().sum::<u64>(), 64 * MIB);
-    let gone = on(&before, 1) - on(&scene.truth().all(), 1);
+    let gone = on(&before, away()) - on(&scene.truth().all(), away());
     assert!(account.moved_bytes().abs_diff(gone) <= SLACK, "{gone} moved, {account:?}");
-    assert!(off(&nodes, 0) > 0, "it was cancelled in its middle");
+    assert!(off(&nodes, home()) > 0, "it was cancelled in its middle");
 
     let rest = scene.migrate(&Options::default());
     assert_complete(&rest);
     assert!(rest.account().found_bytes() < account.found_bytes());
-    scene.assert_on("anon", 0, 64 * MIB);
+    scene.assert_on("anon", home(), 64 * MIB);
     scene.finish();
 }
 
@@ -119,7 +120,7 @@ fn no_time_is_out_of_time() {
     let limits = RunLimits { timeout: Some(Duration::ZERO), ..RunLimits::default() };
     let outcome = inspected.carry_out(&limits, &Control::default());
     assert!(outcome.account().left_for(Reason::OutOfTime) >= 32 * MIB, "{outcome:?}");
-    scene.assert_on("anon", 1, 32 * MIB);
+    scene.assert_on("anon", away(), 32 * MIB);
     scene.finish();
 }
 
@@ -137,7 +138,7 @@ fn memory_outlives_the_first_thread() {
     let mut scene = Scene::remote(&["anon:32M"]);
     leave(&mut scene.app);
     assert_complete(&scene.migrate(&Options::default()));
-    scene.assert_on("anon", 0, 32 * MIB);
+    scene.assert_on("anon", home(), 32 * MIB);
     scene.finish();
 }
 
@@ -146,7 +147,7 @@ fn a_target_whose_first_thread_leaves_goes_on_moving() {
     let mut scene = Scene::remote(&["anon:64M"]);
     let outcome = in_the_middle(&mut scene, |app, _| leave(app));
     assert_complete(&outcome);
-    scene.assert_on("anon", 0, 64 * MIB);
+    scene.assert_on("anon", home(), 64 * MIB);
     scene.finish();
 }
 
@@ -171,7 +172,7 @@ fn a_sharer_goes(then: &str, has_gone: fn(&str) -> bool) {
     let pids: Vec<i32> = outcome.processes.iter().map(|process| process.identity.pid).collect();
     assert_eq!(pids, [scene.app.pid()], "one address space, of the process that made the other");
     assert_complete(&outcome);
-    scene.assert_on("anon", 0, 64 * MIB);
+    scene.assert_on("anon", home(), 64 * MIB);
     drop(scene.finish());
 }
 

@@ -10,7 +10,7 @@
 //! `stressors` needs programs that are not ours.
 #![forbid(unsafe_code)]
 
-use numaloc_tests::{cpus, disk, settings, truth};
+use numaloc_tests::{cpus, disk, place, settings, truth};
 
 mod app;
 mod engine;

@@ -2,6 +2,7 @@
 
 use crate::{
     cli::{assert_refused, code, numalocctl},
+    place::{away, home},
     scene::{SLACK, Scene},
     truth::{Nodes, huge_bytes},
 };
@@ -97,7 +98,7 @@ fn a_picture_shows_what_numa_maps_says_before_and_after_a_move() {
     // What strangers map, too, stays where it is.
     let still_remote = number(&after["processes"][0], "remote_bytes");
     assert!(still_remote + 48 * MIB <= remote + SLACK, "{still_remote} of {remote} bytes remote");
-    scene.assert_on("anon", 0, 16 * MIB);
+    scene.assert_on("anon", home(), 16 * MIB);
     scene.finish();
 }
 
@@ -107,6 +108,6 @@ fn a_picture_that_cannot_be_written_moves_nothing() {
     let pid = scene.app.pid().to_string();
     assert_refused(&["migrate", "--pid", &pid, "--draw", "/no/such/a.svg"], 1, "/no/such/a.svg");
     assert_refused(&["migrate", "--pid", &pid, "--draw", "/tmp/a.png"], 2, "/tmp/a.png");
-    scene.assert_on("anon", 1, 16 * MIB);
+    scene.assert_on("anon", away(), 16 * MIB);
     scene.finish();
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     cli::{code, json, located, numalocctl},
+    place::{away, both, home},
     scene::{SLACK, Scene},
     settings::Setting,
     truth::{Nodes, on},
@@ -34,7 +35,7 @@ fn locality(pid: i32) -> Nodes {
 fn compare(scene: &Scene) -> Nodes {
     let pid = scene.app.pid();
     let (truth, told, ours) = (scene.truth().all(), numastat(pid), locality(pid));
-    for node in [0, 1] {
+    for node in both() {
         let [truth, told, ours] = [&truth, &told, &ours].map(|nodes| on(nodes, node));
         assert!(told.abs_diff(truth) <= SLACK, "node {node}: {told} in numastat, {truth} true");
         assert!(ours.abs_diff(told) <= SLACK, "node {node}: {ours} ours, {told} in numastat");
@@ -45,11 +46,14 @@ fn compare(scene: &Scene) -> Nodes {
 fn agrees(regions: &[&str], bytes: u64) {
     let scene = Scene::remote(regions);
     let before = compare(&scene);
-    assert!(on(&before, 1) >= bytes, "{before:?}");
+    assert!(on(&before, away()) >= bytes, "{before:?}");
     let output = numalocctl(&["migrate", "--pid", &scene.app.pid().to_string()]);
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let after = compare(&scene);
-    assert!(on(&after, 0) >= bytes && on(&after, 1) + bytes <= on(&before, 1) + SLACK, "{after:?}");
+    assert!(
+        on(&after, home()) >= bytes && on(&after, away()) + bytes <= on(&before, away()) + SLACK,
+        "{after:?}"
+    );
     scene.finish();
 }
 
@@ -61,6 +65,6 @@ fn numastat_agrees_before_and_after_a_migration() {
 /// numa_maps counts these by their own size, and numastat multiplies.
 #[test]
 fn numastat_agrees_on_hugetlb_pages() {
-    let _pools = [0, 1].map(|node| Setting::huge_pool(node, 32));
+    let _pools = both().map(|node| Setting::huge_pool(node, 32));
     agrees(&["hugetlb:32M", "anon:16M"], 48 * MIB);
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     app::until,
+    place::{away, home},
     scene::{SLACK, Scene},
     truth::on,
 };
@@ -19,9 +20,9 @@ fn held_bytes(outcome: &Outcome) -> u64 {
 fn registered_buffers_stay_and_the_rest_comes_home() {
     let scene = Scene::remote(&["anon:32M", "io-uring:4M", "more=anon:16M"]);
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("anon", 0, 32 * MIB);
-    scene.assert_on("more", 0, 16 * MIB);
-    scene.assert_on("io-uring", 1, 4 * MIB);
+    scene.assert_on("anon", home(), 32 * MIB);
+    scene.assert_on("more", home(), 16 * MIB);
+    scene.assert_on("io-uring", away(), 4 * MIB);
     let held = held_bytes(&outcome);
     assert!(held.abs_diff(4 * MIB) <= SLACK, "{outcome:?}");
     assert!(outcome.is_partial());
@@ -35,7 +36,7 @@ fn pages_that_stay_take_few_calls() {
     let scene = Scene::remote(&["io-uring:16M"]);
     let pacing = Pacing { max_stall: Some(Duration::from_secs(30)), ..Pacing::default() };
     let outcome = scene.migrate(&Options { pacing, ..Options::default() });
-    scene.assert_on("io-uring", 1, 16 * MIB);
+    scene.assert_on("io-uring", away(), 16 * MIB);
     let pagelist_bytes =
         Options::default().pacing.pace().pagelist_bytes.expect("page lists have a bound");
     assert!(outcome.calls.calls < 16 * MIB / pagelist_bytes / 2, "{outcome:?}");
@@ -51,8 +52,8 @@ fn direct_io_in_flight_stays_and_the_rest_comes_home() {
         inflight.split_whitespace().nth(1).is_some_and(|writes| writes != "0")
     });
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("anon", 0, 32 * MIB);
-    let left = on(&scene.nodes("direct"), 1);
+    scene.assert_on("anon", home(), 32 * MIB);
+    let left = on(&scene.nodes("direct"), away());
     // Between two writes the kernel releases the pages. Pages that were tried then have moved.
     assert!(left <= 256 << 10, "pages that were not in flight stayed: {outcome:?}");
     assert_eq!(held_bytes(&outcome), left, "{outcome:?}");

@@ -2,6 +2,7 @@
 
 use crate::{
     app::App,
+    place::{away, home},
     scene::{self, Scene},
     truth::{free_bytes, high_watermark_bytes, on, vmstat},
 };
@@ -15,9 +16,9 @@ const MIB: u64 = 1 << 20;
 const ROOM: u64 = 24 * MIB;
 const RESERVE: u64 = 64 * MIB;
 
-/// Fills node 0 until little more than the reserve is free.
+/// Fills the home node until little more than the reserve is free.
 fn ballast() -> App {
-    scene::ballast(0, RESERVE + ROOM + high_watermark_bytes(0))
+    scene::ballast(home(), RESERVE + ROOM + high_watermark_bytes(home()))
 }
 
 /// Nothing is dropped for room.
@@ -41,15 +42,15 @@ fn moves_what_fits_and_reports_the_rest() {
     let outcome = scene.migrate(&free_alone());
     assert_eq!(distress(), before, "{DISTRESS:?}");
     let (nodes, account) = (scene.nodes("anon"), outcome.account());
-    assert!(on(&nodes, 0) > 0 && on(&nodes, 1) > 0, "{nodes:?} {outcome:?}");
-    assert_eq!(on(&nodes, 0) + on(&nodes, 1), 96 * MIB);
+    assert!(on(&nodes, home()) > 0 && on(&nodes, away()) > 0, "{nodes:?} {outcome:?}");
+    assert_eq!(on(&nodes, home()) + on(&nodes, away()), 96 * MIB);
     assert!(account.left_for(Reason::NoMemory) > 0, "{outcome:?}");
-    assert!(free_bytes(0) >= RESERVE / 2, "the reserve is gone: {} free", free_bytes(0));
+    assert!(free_bytes(home()) >= RESERVE / 2, "the reserve is gone: {} free", free_bytes(home()));
     ballast.check();
     // Once there is room again, another run brings the rest home.
     drop(ballast);
     scene.migrate(&free_alone());
-    scene.assert_on("anon", 0, 96 * MIB);
+    scene.assert_on("anon", home(), 96 * MIB);
     scene.finish();
 }
 
@@ -62,7 +63,7 @@ fn the_fastest_run_has_nothing_reclaimed_either() {
     let outcome = scene.migrate(&Options { pacing, ..free_alone() });
     assert_eq!(distress(), before, "{DISTRESS:?}");
     assert!(outcome.account().left_for(Reason::NoMemory) > 0, "{outcome:?}");
-    assert!(free_bytes(0) >= RESERVE / 2, "the reserve is gone: {} free", free_bytes(0));
+    assert!(free_bytes(home()) >= RESERVE / 2, "the reserve is gone: {} free", free_bytes(home()));
     ballast.check();
     scene.finish();
 }

@@ -3,6 +3,7 @@
 use crate::{
     app::{App, FEW_WORDS, Layout},
     engine::migrate,
+    place::home,
     settings::Setting,
     truth::{Nodes, Truth, free_bytes, off, on, vmstat, watermarks},
 };
@@ -33,7 +34,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// An application with memory on node 1 and CPUs on node 0 that writes.
+    /// An application with memory away from its CPUs, which writes.
     pub fn remote(regions: &[&str]) -> Self {
         Self::of(Layout::remote(regions))
     }
@@ -122,7 +123,7 @@ impl Scene {
 
     fn home(&self) -> u32 {
         let first = self.layout.cpu_nodes.as_deref().and_then(|nodes| nodes.split(',').next());
-        first.and_then(|node| node.parse().ok()).unwrap_or(0)
+        first.and_then(|node| node.parse().ok()).unwrap_or_else(home)
     }
 }
 
@@ -144,7 +145,7 @@ pub fn ballast(node: u32, spared: u64) -> App {
 pub fn assert_complete(outcome: &Outcome) {
     let account = outcome.account();
     let calls = &outcome.calls;
-    assert_eq!(account.shortfall_bytes(), 0, "{account:?} {calls:?} {:?}", watermarks(0));
+    assert_eq!(account.shortfall_bytes(), 0, "{account:?} {calls:?} {:?}", watermarks(home()));
 }
 
 /// Asserts that about `bytes` were left for a reason, give or take [`SLACK`].

@@ -4,6 +4,7 @@ use crate::{
     app::{App, Layout},
     engine::{inspect, migrate},
     fuse::{self, OneFile},
+    place::{away, home},
     scene::assert_complete,
     settings::Setting,
     truth::Truth,
@@ -27,20 +28,20 @@ fn files_of_a_server_stay_unless_they_are_asked_for() {
     fuse::serve(OneFile(|| Ok("x".repeat(SIZE as usize))), Path::new(AT));
     let app = Layout::remote(&["anon:4M", &format!("file:{AT}/file:4K:read")]);
     let app = app.load("idle").start("served");
-    assert_eq!(on(&app), [(1, SIZE)].into(), "the scene");
+    assert_eq!(on(&app), [(away(), SIZE)].into(), "the scene");
     let start = app.range("file").start;
 
     let plan = inspect(&[Target::Pid(app.pid())], &Options::default()).plan;
     let left = plan.skipped.iter().find(|skip| skip.mapping.start == start).expect("it is left");
     assert_eq!((left.kind, left.reason), (numaloc_core::Kind::NetworkFile, Reason::NetworkFile));
     let outcome = migrate(&[Target::Pid(app.pid())], &Options::default());
-    assert_eq!(on(&app), [(1, SIZE)].into(), "{outcome:?}");
+    assert_eq!(on(&app), [(away(), SIZE)].into(), "{outcome:?}");
     assert_eq!(outcome.account().left_for(Reason::NetworkFile), SIZE, "{outcome:?}");
     assert_complete(&outcome);
 
     let options = Options { include_network: true, ..Options::default() };
     let outcome = migrate(&[Target::Pid(app.pid())], &options);
-    assert_eq!(on(&app), [(0, SIZE)].into(), "{outcome:?}");
+    assert_eq!(on(&app), [(home(), SIZE)].into(), "{outcome:?}");
     drop(app);
     umount2(AT, MntFlags::MNT_DETACH).expect("it is mounted");
 }

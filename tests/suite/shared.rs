@@ -4,6 +4,7 @@ use crate::{
     app::Layout,
     cli::{code, command},
     engine::inspect,
+    place::home,
     scene::{Scene, assert_complete},
     settings::Setting,
 };
@@ -23,7 +24,7 @@ const MIB: u64 = 1 << 20;
 fn shared_anonymous_memory_comes_home() {
     let scene = Scene::remote(&["shm:32M"]);
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("shm", 0, 32 * MIB);
+    scene.assert_on("shm", home(), 32 * MIB);
     assert_complete(&outcome);
     scene.finish();
 }
@@ -32,7 +33,7 @@ fn shared_anonymous_memory_comes_home() {
 fn memfd_comes_home() {
     let scene = Scene::remote(&["memfd:32M"]);
     let outcome = scene.migrate(&Options::default());
-    scene.assert_on("memfd", 0, 32 * MIB);
+    scene.assert_on("memfd", home(), 32 * MIB);
     assert_complete(&outcome);
     scene.finish();
 }

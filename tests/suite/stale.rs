@@ -4,6 +4,7 @@
 use crate::{
     app::{App, until},
     engine::{Inspection, inspect},
+    place::home,
     scene::Scene,
     settings::Setting,
     truth::{Truth, huge_bytes, off, on},
@@ -109,12 +110,16 @@ pub fn frees_halves(unit: u64, half: &str) {
         (before, nodes(app))
     });
     let end = scene.nodes("thp");
-    let is = (off(&before, 0) + on(&before, 0), &end);
-    assert_eq!(is, (32 * MIB, &[(0, 16 * MIB)].into()), "{outcome:?}");
+    let is = (off(&before, home()) + on(&before, home()), &end);
+    assert_eq!(is, (32 * MIB, &[(home(), 16 * MIB)].into()), "{outcome:?}");
     let account = outcome.account();
     assert_eq!(account.found_bytes(), 32 * MIB, "{outcome:?}");
-    assert_eq!(account.moved_bytes(), on(&before, 0) + on(&end, 0) - on(&after, 0), "{outcome:?}");
-    assert_eq!(account.vanished_bytes(), off(&before, 0) - off(&after, 0), "{outcome:?}");
+    assert_eq!(
+        account.moved_bytes(),
+        on(&before, home()) + on(&end, home()) - on(&after, home()),
+        "{outcome:?}"
+    );
+    assert_eq!(account.vanished_bytes(), off(&before, home()) - off(&after, home()), "{outcome:?}");
     scene.finish();
 }
 
@@ -138,7 +143,7 @@ fn huge_pages_that_are_split_come_home_page_by_page() {
         fs::write("/sys/kernel/debug/split_huge_pages", what).expect("debugfs");
         assert_eq!(huge_bytes(pid, range.clone()), 0, "they have not been split");
     });
-    scene.assert_on("thp", 0, 32 * MIB);
+    scene.assert_on("thp", home(), 32 * MIB);
     let account = outcome.account();
     assert_eq!((account.found_bytes(), account.moved_bytes()), (32 * MIB, 32 * MIB), "{outcome:?}");
     scene.finish();

@@ -8,6 +8,7 @@ use crate::{
     cli::{NOBODY, code, numalocctl},
     cpus::cpus_of,
     kernel_log::KernelLog,
+    place::{both, home},
     service::proc_status,
     settings::{Cgroup, Setting},
     truth::{Nodes, Truth, off, vmstat},
@@ -55,16 +56,16 @@ struct Counts {
 }
 
 impl Stressor {
-    /// Starts it as root on the CPUs of node 0.
+    /// Starts it as root on the CPUs of the first node.
     fn start(name: &str, command: &str) -> Self {
         Self::start_as(0, name, command)
     }
 
-    /// Starts it as this user on the CPUs of node 0.
+    /// Starts it as this user on the CPUs of the first node.
     fn start_as(user: u32, name: &str, command: &str) -> Self {
         let balancing = Setting::numa_balancing(false);
         let (log, cgroup) = (KernelLog::from_now(), Cgroup::new(name));
-        cgroup.write("cpuset.cpus", &cpus_of(0));
+        cgroup.write("cpuset.cpus", &cpus_of(home()));
         let output = PathBuf::from(format!("/tmp/{name}.log"));
         let file = fs::File::create(&output).expect("/tmp is a tmpfs");
         let mut child = Command::new("sh")
@@ -80,7 +81,7 @@ impl Stressor {
         cgroup.write("cgroup.procs", &child.id().to_string());
         let mut waiting = child.stdin.take().expect("a pipe");
         writeln!(waiting, "go").expect("it reads");
-        Self { child, cgroup, output, log, node: 0, _balancing: balancing }
+        Self { child, cgroup, output, log, node: home(), _balancing: balancing }
     }
 
     fn pid(&self) -> i32 {
@@ -105,7 +106,8 @@ impl Stressor {
 
     /// Moves its CPUs to the other node, and has its memory follow.
     fn follow(&mut self) {
-        self.node = 1 - self.node;
+        let [first, second] = both();
+        self.node = if self.node == first { second } else { first };
         self.cgroup.write("cpuset.cpus", &cpus_of(self.node));
         let name = self.cgroup.path().file_name().expect("a name").to_string_lossy().into_owned();
         let output = numalocctl(&["migrate", "--cgroup", &format!("/{name}"), "--profile", "fast"]);
@@ -205,7 +207,7 @@ fn stressapptest_on_transparent_huge_pages() {
 /// gives up on such a page (mm/hugetlb.c, `hugetlb_fault`): under emulation some are left as pinned in most migrations.
 #[test]
 fn stressapptest_on_hugetlb_pages() {
-    let _pools = [0, 1].map(|node| Setting::huge_pool(node, 32));
+    let _pools = both().map(|node| Setting::huge_pool(node, 32));
     stressapptest("sat-hugetlb", "-H 48", Counts { constant: 0, pages: MEMORY / HUGE });
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     app::{App, Layout},
     engine::{inspect, migrate},
+    place::{away, home},
     scene::SLACK,
     settings::Setting,
     truth::Truth,
@@ -38,13 +39,13 @@ fn segments_of_two_namespaces_go_to_two_homes() {
     let layout =
         Layout::remote(&["zero=sysv:new:16M", "one=sysv:new:32M"]).load("idle").in_new_ipc();
     let mut first = layout.start("first");
-    let mut second = layout.on("1").memory_on(0).start("second");
+    let mut second = layout.on(away()).memory_on(home()).start("second");
     assert_eq!((ids(&first), ids(&second)), (vec![0, 1], vec![0, 1]), "ids are equal");
     let targets = [target(&first), target(&second)];
     let remote = inspect(&targets, &Options::default()).plan.locality.overall.remote_bytes;
     assert!((96 * MIB..100 * MIB).contains(&remote), "{remote} bytes are remote");
     let outcome = migrate(&targets, &Options::default());
-    for (app, home) in [(&first, 0), (&second, 1)] {
+    for (app, home) in [(&first, home()), (&second, away())] {
         assert_eq!(nodes(app, "zero"), [(home, 16 * MIB)].into(), "{outcome:?}");
         assert_eq!(nodes(app, "one"), [(home, 32 * MIB)].into(), "{outcome:?}");
     }
@@ -69,7 +70,7 @@ fn segment_0_of_two_processes_comes_home_once() {
     let mut apps = sharers();
     let outcome = migrate(&apps.each_ref().map(target), &Options::default());
     for app in &mut apps {
-        assert_eq!(nodes(app, "segment"), [(0, 32 * MIB)].into(), "{outcome:?}");
+        assert_eq!(nodes(app, "segment"), [(home(), 32 * MIB)].into(), "{outcome:?}");
         app.check();
     }
     let moved = outcome.account().moved_bytes();
@@ -83,7 +84,7 @@ fn segment_0_stays_if_one_of_two_processes_is_the_target() {
     let mut apps = sharers();
     let outcome = migrate(&[target(&apps[0])], &Options::default());
     for app in &mut apps {
-        assert_eq!(nodes(app, "segment"), [(1, 32 * MIB)].into(), "{outcome:?}");
+        assert_eq!(nodes(app, "segment"), [(away(), 32 * MIB)].into(), "{outcome:?}");
         app.check();
     }
     assert!(outcome.account().left_for(Reason::Shared) >= 32 * MIB, "{outcome:?}");

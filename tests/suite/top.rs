@@ -3,6 +3,7 @@
 use crate::{
     app::{App, Layout},
     cli::{as_nobody, code, command, numalocctl},
+    place::{both, with_memory},
     settings::Setting,
     truth::Truth,
 };
@@ -39,18 +40,22 @@ pub fn row(document: &Value, pid: i32) -> &Value {
     rows.iter().find(|row| row["pid"] == pid).unwrap_or_else(|| panic!("no row of {pid}"))
 }
 
-/// Processes with home on node 0, node 1 or both, and memory of several sizes on either. A few have been moved in part.
-fn placed() -> Vec<(App, &'static [u32])> {
+/// Processes with home on one of two nodes or on all, and memory of several sizes on either. A few have been moved in part.
+fn placed() -> Vec<(App, Vec<u32>)> {
+    let [first, second] = both();
+    let homes = [
+        (first.to_string(), vec![first]),
+        (second.to_string(), vec![second]),
+        (String::new(), with_memory().to_vec()),
+    ];
     let start = |number: usize| {
-        let (nodes, home): (_, &[u32]) =
-            [("0", &[0][..]), ("1", &[1][..]), ("", &[0, 1][..])][number % 3];
+        let (nodes, home) = homes[number % 3].clone();
         let region = format!("anon:{}M", 2 + number % 7);
-        let layout =
-            Layout::remote(&[region.as_str()]).on(nodes).memory_on((number / 3 % 2) as u32);
+        let layout = Layout::remote(&[region.as_str()]).on(nodes).memory_on(both()[number / 3 % 2]);
         (layout.load("idle").start(&format!("top{number}")), home)
     };
     let apps: Vec<_> = (0..PROCESSES).map(start).collect();
-    // Numbers 3 and 9 have CPUs on node 0 and memory on node 1.
+    // Numbers 3 and 9 have CPUs on the first node and memory on the second.
     for (number, ratio) in [(3, "30"), (9, "40")] {
         let pid = apps[number].0.pid().to_string();
         numalocctl(&["migrate", "--standalone", "--pid", &pid, "--target-ratio", ratio]);

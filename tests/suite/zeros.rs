@@ -3,6 +3,7 @@
 use crate::{
     app::{App, Layout},
     cli::{NOBODY, as_nobody, json, located, numalocctl},
+    place::{away, home},
     settings::Setting,
     top::{after_a_full_pass, row},
     truth::{Truth, off, on},
@@ -23,11 +24,11 @@ fn present_pages(app: &App, name: &str) -> u64 {
     bytes.chunks_exact(8).filter(|entry| entry[7] & 0x80 != 0).count() as u64
 }
 
-/// A process with 8 MiB on node 1, its home, and another region that it has only read. The page of zeros is on either node.
+/// A process with 8 MiB at home, and another region that it has only read. The page of zeros is on either node.
 fn reader(region: &str) -> App {
-    let app = Layout::remote(&["own=anon:8M", region]).on("1").load("idle").start("zeros");
+    let app = Layout::remote(&["own=anon:8M", region]).on(away()).load("idle").start("zeros");
     let truth = Truth::of(app.pid());
-    assert_eq!(on(&truth.region(app.range("own")), 1), 8 * MIB);
+    assert_eq!(on(&truth.region(app.range("own")), away()), 8 * MIB);
     assert_eq!(truth.region(app.range("read")), [].into(), "numa_maps does not count zeros");
     let range = app.range("read");
     assert_eq!(present_pages(&app, "read"), (range.end - range.start) / PAGE, "all of it is shown");
@@ -84,7 +85,7 @@ fn advice_is_about_memory_that_is_there() {
     ]);
     let advice = json(&output);
     let bytes = advice["advice"]["findings"][0]["bytes"].as_u64().expect("a finding");
-    let truth = off(&Truth::of(app.pid()).all(), 0);
+    let truth = off(&Truth::of(app.pid()).all(), home());
     assert!(bytes.abs_diff(truth) <= SLACK, "{advice:#}, {truth} in numa_maps");
 }
 
@@ -93,7 +94,7 @@ fn advice_is_about_memory_that_is_there() {
 fn without_page_frames_zeros_are_nobodys_either() {
     let _balancing = Setting::numa_balancing(false);
     for region in ["read=anon:64M:touch", "read=thp:64M:touch"] {
-        let layout = Layout::remote(&["own=anon:8M", region]).on("1").load("idle");
+        let layout = Layout::remote(&["own=anon:8M", region]).on(away()).load("idle");
         let app = layout.owned_by(NOBODY).start("zeros");
         let pid = app.pid().to_string();
         let output = as_nobody(&["locality", "--pid", &pid, "-o", "json"]);

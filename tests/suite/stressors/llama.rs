@@ -1,7 +1,10 @@
 //! llama.cpp, which answers from a model that it maps: what it computes depends on each byte of the file.
 
 use super::*;
-use crate::disk::{OnDisk, drop_cache};
+use crate::{
+    disk::{OnDisk, drop_cache},
+    place::away,
+};
 use numaloc_tests::run;
 use std::{env, path::Path};
 
@@ -54,9 +57,13 @@ fn a_language_model_answers_alike_before_while_and_after_its_model_moves() {
     fs::copy(made, model.path()).expect("the disk has room");
     run(&["sync"]);
     drop_cache();
-    model.read(1);
+    model.read(away());
     let size = model.cached().values().sum::<u64>();
-    assert!(off(&model.cached(), 1) == 0 && size >= 48 * MIB, "the scene: {:?}", model.cached());
+    assert!(
+        off(&model.cached(), away()) == 0 && size >= 48 * MIB,
+        "the scene: {:?}",
+        model.cached()
+    );
 
     let python = variable("NUMALOC_PYTHON");
     let script = variable("NUMALOC_ANSWERS");
@@ -65,24 +72,28 @@ fn a_language_model_answers_alike_before_while_and_after_its_model_moves() {
     answers_on(&mut server);
     let mapped = |server: &Stressor| Truth::of(server.pid()).of_files("model.gguf");
     let nodes = mapped(&server);
-    assert!(off(&nodes, 1) == 0 && nodes[&1] >= size * 9 / 10, "it maps the file: {nodes:?}");
+    assert!(
+        off(&nodes, away()) == 0 && nodes[&away()] >= size * 9 / 10,
+        "it maps the file: {nodes:?}"
+    );
     let path = model.path().to_str().expect("text").to_owned();
-    let mut to = |node: &str, target: &[&str]| {
-        let output = numalocctl(&[&["migrate", "--standalone", "--to", node][..], target].concat());
+    let mut to = |node: u32, target: &[&str]| {
+        let name = node.to_string();
+        let output =
+            numalocctl(&[&["migrate", "--standalone", "--to", &name][..], target].concat());
         assert!(matches!(code(&output), Some(0 | 6)), "{output:?}");
         // The kernel leaves a page that a fault is bringing in.
-        let node = node.parse().expect("a number");
         let nodes = mapped(&server);
         assert!(off(&nodes, node) <= size / 100, "to {node}: {nodes:?}: {output:?}");
         answers_on(&mut server);
     };
     // As the cache of a file, whose pages a process has mapped.
-    to("0", &["--file", &path]);
-    to("1", &["--file", &path]);
+    to(home(), &["--file", &path]);
+    to(away(), &["--file", &path]);
     // As memory of that process.
-    to("0", &["--cgroup", "/numaloc-llama"]);
-    to("1", &["--file", &path]);
-    to("0", &["--cgroup", "/numaloc-llama"]);
+    to(home(), &["--cgroup", "/numaloc-llama"]);
+    to(away(), &["--file", &path]);
+    to(home(), &["--cgroup", "/numaloc-llama"]);
     let all = answers(&server);
     assert!(all.iter().all(|answer| *answer == all[0]), "{all:#?}");
     println!("{} answers alike", all.len());
