@@ -16,6 +16,7 @@ mod measured;
 mod movers;
 mod neighbour;
 mod planning;
+mod pressure;
 mod pretended;
 mod print;
 mod reader;
@@ -57,6 +58,8 @@ enum Bench {
     /// What a reader of page cache feels while memory comes to its node, with room there and without. Needs root on a machine with
     /// two nodes.
     Reader(reader::Args),
+    /// How long a move takes where the kernel does not measure pressure, against where it does. Needs root on a machine with two nodes.
+    Pressure(pressure::Args),
     /// What those who read page cache again pay for the room that was made of it. Needs root on a machine with two nodes.
     Reread(reread::Args),
     /// Moving the little that is remote of a process, against the least work that finds and moves it. Needs root on a machine
@@ -130,6 +133,7 @@ fn main() -> Result<()> {
         Bench::Throughput(args) => throughput::run(&args),
         Bench::Stall(args) => stall::run(&args),
         Bench::Reader(args) => reader::run(&args),
+        Bench::Pressure(args) => pressure::run(&args),
         Bench::Reread(args) => reread::run(&args),
         Bench::Little(args) => little::run(&args),
         Bench::Looked(args) => looked::run(&args),

@@ -22,6 +22,14 @@ pub const MOVED: &str = "balanced, cache moved";
 pub const ITSELF: &str = "mbind by the process";
 /// Of `spread`: DAMON's scheme with several destinations.
 pub const DAMOS_DESTS: &str = "DAMOS with dests";
+/// Of `pressure`: the kernel measures the pressure of the target's cgroup. The others are compared with it.
+pub const WITH_PSI: &str = "with PSI";
+/// Of `pressure`.
+pub const CGROUP_OFF: &str = "cgroup.pressure off";
+/// Of `pressure`.
+pub const PSI_OFF: &str = "psi=0";
+/// Of `pressure`.
+pub const ON_V1: &str = "cgroup v1";
 /// Of `families`.
 pub const ONE: &str = "one process of them";
 /// Of `families`.
@@ -37,6 +45,7 @@ pub fn base(figure: &Figure) -> Option<&'static str> {
         ("scan", _) => Some("bare pagemap, looked up"),
         ("reader", _) => Some(TO_EMPTY),
         ("reread", _) => Some(DROPPED),
+        ("pressure", _) => Some(WITH_PSI),
         ("little", _) => Some(LEAST),
         ("spread", _) if figure.metric == "99% in place" => Some(DAMOS_DESTS),
         ("spread", _) => Some(ITSELF),

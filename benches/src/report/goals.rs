@@ -114,6 +114,10 @@ const GOALS: &[Goal] = &[
         against: None,
         bound: AtLeast(0.8),
     },
+    pressure(ALL, subject::CGROUP_OFF),
+    pressure(ALL, subject::PSI_OFF),
+    // Later kernels of Debian lack controllers of cgroup v1.
+    pressure(&["6.1"], subject::ON_V1),
     looked("numalocctl plan"),
     looked("numalocctl locality"),
     Goal { bound: AtMost(1.1), ..looked("numalocctl top") },
@@ -168,6 +172,13 @@ const fn allocator(kernels: &'static [&'static str], most: f64) -> Goal {
 const fn writer(subject: &'static str, least: f64) -> Goal {
     let (bench, metric, bound) = ("stall", "writer operations", AtLeast(least));
     Goal { kernels: ALL, bench, cases: STALL, subject, metric, against: None, bound }
+}
+
+const fn pressure(kernels: &'static [&'static str], subject: &'static str) -> Goal {
+    let (cases, against) =
+        (&["64 MiB, alone", "64 MiB, beside two strangers"], Some(subject::WITH_PSI));
+    let (bench, metric, bound) = ("pressure", "wall", AtMost(2.0));
+    Goal { kernels, bench, cases, subject, metric, against, bound }
 }
 
 const fn looked(subject: &'static str) -> Goal {
