@@ -1,5 +1,6 @@
 //! A plan: decisions and totals, never page addresses.
 
+mod aside;
 pub mod benefit;
 pub mod blocks;
 pub mod cache_move;
@@ -9,6 +10,8 @@ pub mod offload;
 pub mod planner;
 pub mod route;
 pub mod surplus;
+
+pub use aside::Aside;
 
 use crate::{
     ask::{
@@ -253,6 +256,8 @@ pub struct Plan {
     pub near_left_bytes: u64,
     /// The part of them that goes to nodes near to home.
     pub near_came_bytes: u64,
+    /// Those of `nearer_bytes` that are not hugetlb memory, by (source, best home node) and the node that they go to.
+    pub aside: BTreeMap<(NodeId, NodeId), BTreeMap<NodeId, Aside>>,
     /// Bytes by (source, target) that will move if nothing intervenes.
     pub expected_flows: BTreeMap<(NodeId, NodeId), u64>,
     /// Bytes to move that are in transparent huge pages, as far as they were looked at.

@@ -45,10 +45,20 @@ pub fn sides(plan: &Plan) -> BTreeMap<NodeId, NodeSet> {
     sides
 }
 
+/// Bytes that find no room at home, by (source, best home node): those with no room anywhere, and those that would go to nearer nodes.
+/// Others may make room for both.
+pub fn waiting(plan: &Plan) -> BTreeMap<(NodeId, NodeId), u64> {
+    let mut waiting = plan.no_room.clone();
+    for (way, nodes) in &plan.aside {
+        *waiting.entry(*way).or_default() += nodes.values().map(|aside| aside.bytes).sum::<u64>();
+    }
+    waiting
+}
+
 /// Whether a plan lacks room that others could make.
 pub fn lacks_room(plan: &Plan) -> bool {
     plan.options.make_room == MakeRoom::Exchange
-        && !plan.no_room.is_empty()
+        && !waiting(plan).is_empty()
         && !sides(plan).is_empty()
 }
 
@@ -122,25 +132,43 @@ pub fn offered_bytes(plan: &Plan, node: NodeId) -> u64 {
 /// Counts what a plan will move by exchange: `offered` has the bytes of others that may leave each of its target nodes.
 pub fn expect(plan: &mut Plan, mut offered: BTreeMap<NodeId, u64>) {
     let sides = sides(plan);
-    for ((from, to), waiting) in &mut plan.no_room {
-        if !sides.get(to).is_some_and(|sources| sources.contains(*from)) {
+    for ((from, to), waiting) in waiting(plan) {
+        if !sides.get(&to).is_some_and(|sources| sources.contains(from)) {
             continue;
         }
-        let Some(offered) = offered.get_mut(to) else { continue };
-        let taken = (*waiting).min(*offered);
-        if taken == 0 {
-            continue;
+        let Some(offered) = offered.get_mut(&to) else { continue };
+        let taken = waiting.min(*offered);
+        if taken > 0 {
+            *offered -= taken;
+            expect_home(plan, (from, to), taken);
         }
-        *offered -= taken;
-        *waiting -= taken;
-        *plan.expected_flows.entry((*from, *to)).or_default() += taken;
-        plan.expected_room.entry(*to).or_default().exchange_bytes += taken;
-        plan.expected_bytes += taken;
-        plan.no_room_bytes -= taken;
-        // What goes the other way is copied, too.
-        plan.expected_seconds += 2.0 * taken as f64 / BASE_RATE;
     }
     plan.no_room.retain(|_, waiting| *waiting > 0);
+    plan.expected_flows.retain(|_, bytes| *bytes > 0);
+}
+
+/// Counts bytes that come home by exchange. Nearer nodes then have room for others that wait, so what waits becomes less first.
+fn expect_home(plan: &mut Plan, (from, to): (NodeId, NodeId), bytes: u64) {
+    let mut more = 0;
+    if let Some(waiting) = plan.no_room.get_mut(&(from, to)) {
+        more = bytes.min(*waiting);
+        *waiting -= more;
+    }
+    plan.no_room_bytes -= more;
+    plan.expected_bytes += more;
+    let mut instead = bytes - more;
+    for (node, aside) in plan.aside.get_mut(&(from, to)).into_iter().flatten() {
+        let taken = aside.take(instead);
+        instead -= taken.bytes;
+        plan.nearer_bytes -= taken.bytes;
+        plan.near_came_bytes -= taken.near_bytes;
+        plan.expected_flows.entry((from, *node)).and_modify(|flow| *flow -= taken.bytes);
+        plan.expected_room.entry(*node).and_modify(|room| room.free_bytes -= taken.bytes);
+    }
+    *plan.expected_flows.entry((from, to)).or_default() += bytes;
+    plan.expected_room.entry(to).or_default().exchange_bytes += bytes;
+    // What goes the other way is copied, too.
+    plan.expected_seconds += (bytes + more) as f64 / BASE_RATE;
 }
 
 /// What has left a node for an exchange, and what has come in its place, in bytes.

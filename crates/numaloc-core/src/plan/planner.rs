@@ -121,6 +121,7 @@ impl<'a> Planner<'a> {
             nearer_bytes: 0,
             near_left_bytes: 0,
             near_came_bytes: 0,
+            aside: BTreeMap::new(),
             expected_flows: BTreeMap::new(),
             huge_bytes: 0,
             expected_room: BTreeMap::new(),

@@ -33,7 +33,7 @@ impl<'a, P: Party> InOrder<'a, P> {
     /// Counts in `plan` what will move by exchange. Looks at partners until they have as much memory as lacks room.
     pub fn expect(&mut self, plan: &mut Plan) {
         let mut waiting: BTreeMap<NodeId, u64> = BTreeMap::new();
-        for (&(_, to), bytes) in &plan.no_room {
+        for ((_, to), bytes) in exchange::waiting(plan) {
             *waiting.entry(to).or_default() += bytes;
         }
         let mut offered = BTreeMap::new();

@@ -46,7 +46,10 @@ fn extent(process: usize, on: &[(u32, u64)]) -> Extent {
 
 /// A plan for processes on these CPUs.
 fn plan(cpus: &[&str], extents: Vec<Extent>, free_mib: u64, options: &Options) -> Plan {
-    let topology = machine(free_mib);
+    plan_on(&machine(free_mib), cpus, extents, options)
+}
+
+fn plan_on(topology: &Topology, cpus: &[&str], extents: Vec<Extent>, options: &Options) -> Plan {
     let process = |(pid, cpus): (i32, &&str)| Process {
         identity: Identity { pid, start_time: 1 },
         comm: "a".into(),
@@ -57,7 +60,7 @@ fn plan(cpus: &[&str], extents: Vec<Extent>, free_mib: u64, options: &Options) -
         swap_bytes: 0,
     };
     let processes: Vec<Process> = (1..).zip(cpus).map(process).collect();
-    let scene = Scene { topology: &topology, processes: &processes, caller_mems: &topology.ids() };
+    let scene = Scene { topology, processes: &processes, caller_mems: &topology.ids() };
     planner::plan(scene, extents, options)
 }
 
@@ -134,6 +137,32 @@ fn a_plan_says_what_comes_by_exchange() {
     assert_eq!(of(&[(1, 50 * MIB)]), 0, "that is not where the room lacks");
     assert_eq!(of(&[(0, 5 * MIB)]), 5 * MIB);
     assert_eq!(of(&[(0, 50 * MIB)]), 20 * MIB);
+}
+
+/// Nodes 0 and 1 are near to each other, and node 1 has room. What would go there waits for an exchange at home as well.
+#[test]
+fn what_would_go_to_a_nearer_node_comes_home_by_exchange() {
+    let row = [10, 11, 32];
+    let distance = |a: u32, b: u32| ((NodeId(a), NodeId(b)), row[a.abs_diff(b) as usize]);
+    let pairs = [(0, 1), (1, 0), (0, 2), (2, 0)].map(|(a, b)| distance(a, b));
+    let topology = Topology::new(machine(10).nodes().cloned().collect::<Vec<_>>(), pairs);
+    let of = |offered: u64| {
+        let mut plan = plan_on(&topology, &["0"], vec![extent(0, &[(2, 30 * MIB)])], &exchanging());
+        assert_eq!((plan.nearer_bytes, plan.no_room_bytes), (20 * MIB, 0));
+        assert!(lacks_room(&plan));
+        expect(&mut plan, [(NodeId(0), offered)].into());
+        assert_eq!((plan.expected_bytes, plan.no_room_bytes), (30 * MIB, 0));
+        assert_eq!(plan.near_came_bytes, plan.nearer_bytes);
+        let room = |node| plan.expected_room.get(&NodeId(node)).copied().unwrap_or_default();
+        assert_eq!(room(1).bytes(), plan.nearer_bytes);
+        assert_eq!(room(0).free_bytes, 10 * MIB);
+        let flow = |to| plan.expected_flows.get(&(NodeId(2), NodeId(to))).copied().unwrap_or(0);
+        assert_eq!((flow(0), flow(1)), (room(0).bytes(), room(1).bytes()));
+        (room(0).exchange_bytes, plan.nearer_bytes)
+    };
+    assert_eq!(of(0), (0, 20 * MIB));
+    assert_eq!(of(5 * MIB), (5 * MIB, 15 * MIB));
+    assert_eq!(of(50 * MIB), (20 * MIB, 0));
 }
 
 #[test]

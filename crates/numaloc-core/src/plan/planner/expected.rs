@@ -7,7 +7,7 @@ use crate::{
         room::MakeRoom,
         supply::{HugetlbSource, can_be_fresh},
     },
-    plan::Move,
+    plan::{Aside, Move},
 };
 
 impl Planner<'_> {
@@ -19,6 +19,8 @@ impl Planner<'_> {
         let home = ways.iter().flat_map(|&way| routes.from(from).iter().map(move |&to| (way, to)));
         let home: Vec<(MakeRoom, NodeId)> = home.collect();
         let nearer = routes.nearer(from).to_vec();
+        let best = routes.from(from).first().copied();
+        let best = best.filter(|_| planned_move.hugetlb_bytes.is_none());
         let around = routes.home.clone();
         let around = self.neighbours(&around);
         let is_near = |node| around.as_ref().is_some_and(|around| around.near.contains(node));
@@ -33,14 +35,17 @@ impl Planner<'_> {
             fits_on(self, make_room, to);
         }
         for to in nearer {
-            let fits = fits_on(self, MakeRoom::None, to);
-            self.plan.nearer_bytes += fits;
+            let bytes = fits_on(self, MakeRoom::None, to);
+            self.plan.nearer_bytes += bytes;
+            let near_bytes = if is_near(to) { bytes } else { 0 };
+            if let Some(best) = best.filter(|_| bytes > 0) {
+                let aside = self.plan.aside.entry((from, best)).or_default();
+                aside.entry(to).or_default().add(Aside { bytes, near_bytes });
+            }
         }
         self.plan.no_room_bytes += bytes;
-        let base = planned_move.hugetlb_bytes.is_none() && bytes > 0;
-        if let Some(&to) = self.plan.routes[planned_move.routes].from(from).first().filter(|_| base)
-        {
-            *self.plan.no_room.entry((from, to)).or_default() += bytes;
+        if let Some(best) = best.filter(|_| bytes > 0) {
+            *self.plan.no_room.entry((from, best)).or_default() += bytes;
         }
         let pool_only = self.plan.options.hugetlb == HugetlbSource::Pool;
         if pool_only && planned_move.hugetlb_bytes.is_some_and(can_be_fresh) {
