@@ -22,14 +22,15 @@ const MIB: u64 = 1 << 20;
 /// Far below the time for which a call is waited for that nobody wants to end.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Runs numalocctl without a daemon for a second, which does not suffice.
+/// Runs numalocctl without a daemon, and for a second, which does not suffice.
 fn for_a_second(arguments: &[&str]) -> String {
+    fails(&[&["--timeout", "1s"], arguments].concat())
+}
+
+fn fails(arguments: &[&str]) -> String {
     let begin = Instant::now();
-    let output = command()
-        .args(["migrate", "--standalone", "--timeout", "1s"])
-        .args(arguments)
-        .output()
-        .expect("it starts");
+    let output =
+        command().args(["migrate", "--standalone"]).args(arguments).output().expect("it starts");
     let all = [&output.stdout[..], &output.stderr].concat();
     let text = String::from_utf8_lossy(&all).into_owned();
     assert!(begin.elapsed() < SOON, "{:?}: {text}", begin.elapsed());
@@ -53,6 +54,11 @@ fn a_call_that_does_not_return_ends_the_command_by_name() {
     names(&for_a_second(&["--pid", &pid]), &hog);
     let path = file.path().to_str().expect("UTF-8");
     names(&for_a_second(&["--to", "0", "--file", path]), &hog);
+
+    // Nobody wants the end, but it is known what the call waits for.
+    let text = fails(&["--pid", &pid]);
+    names(&text, &hog);
+    assert!(text.contains("may not return until it sleeps"), "{text}");
 
     // Ctrl-C: the process ends, and is gone, although its call is not.
     let child = command()

@@ -123,7 +123,7 @@ impl<'a> Caller<'a> {
         if elapsed < MAY_WAIT || elapsed < 2 * self.work.pacer.longest_call() {
             return false;
         }
-        let hogs = self.work.rooms.calls.real_time(self.work.roots, false);
+        let hogs = self.work.rooms.calls.real_time.hogs(self.work.roots, false);
         if let Some(hog) = hogs.first() {
             tracing::debug!(%hog, ?elapsed, "a call has waited");
         }

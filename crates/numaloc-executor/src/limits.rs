@@ -9,6 +9,7 @@ pub(crate) mod control;
 pub(crate) mod drops;
 pub(crate) mod party;
 pub(crate) mod rate;
+pub(crate) mod real_time;
 pub(crate) mod rooms;
 
 use crate::limits::{rate::SharedRate, rooms::SharedRooms};

@@ -19,7 +19,8 @@ use std::{
 /// A call that has taken so long is overdue. The longest that are known take a few seconds: huge pages of 1 GiB, slow devices below the
 /// page cache, real-time threads that leave 5 % of a CPU to others.
 const LONGEST: Duration = Duration::from_secs(30);
-/// A call of a run that is to end is overdue sooner: so long after the end was wanted.
+/// A call of a run that is to end is overdue sooner: so long after the end was wanted. So is one that waits for a thread which will not
+/// let it return: so long after that was seen.
 const GRACE: Duration = Duration::from_secs(5);
 /// From then on it is looked for what a call waits for.
 const SLOW: Duration = Duration::from_secs(1);
@@ -59,6 +60,9 @@ impl CallBounds<'_> {
             self.control.end_with(format!("no memory is moved now: {why}"));
             return Err(NotReturned);
         }
+        if companion.is_none() {
+            self.calls.real_time.look_ahead(self.roots);
+        }
         let mut asked = match companion.take().map_or_else(Companion::start, Ok) {
             Ok(asked) => asked,
             Err(error) => return Ok(Err(error)),
@@ -82,7 +86,7 @@ impl CallBounds<'_> {
     fn wait(&self, companion: &mut Companion, name: &str) -> Result<Answer, String> {
         let begin = Instant::now();
         let mut patience = Patience { begin, ending: None };
-        let mut is_slow = false;
+        let (mut is_slow, mut is_hopeless) = (false, false);
         loop {
             if let Some(answer) = companion.answer(TURN) {
                 if is_slow {
@@ -93,14 +97,16 @@ impl CallBounds<'_> {
             let now = Instant::now();
             if !is_slow && now - begin >= SLOW {
                 is_slow = true;
-                let hogs = self.calls.real_time(self.roots, true);
+                let hogs = self.calls.real_time.hogs(self.roots, true);
+                let place = wait_channel(self.roots, companion.pid());
+                is_hopeless = waits_for_ever(place.as_deref(), &hogs);
                 let why = overdue(name, now - begin, None, &hogs);
                 tracing::warn!("{why}");
                 self.control.set_waiting(why);
             }
-            if patience.is_over(self.is_ending(now), now) {
+            if patience.is_over(is_hopeless || self.is_ending(now), now) {
                 self.control.set_waiting(String::new());
-                let hogs = self.calls.real_time(self.roots, true);
+                let hogs = self.calls.real_time.hogs(self.roots, true);
                 let place = wait_channel(self.roots, companion.pid());
                 return Err(overdue(name, now - begin, place.as_deref(), &hogs));
             }
@@ -146,6 +152,12 @@ fn overdue(name: &str, took: Duration, place: Option<&str>, hogs: &[RealTimeHog]
     why
 }
 
+/// Whether a call that sleeps at `place` waits for the work of all CPUs (kernel/workqueue.c, `__flush_work`), one of which has no time for it.
+fn waits_for_ever(place: Option<&str>, hogs: &[RealTimeHog]) -> bool {
+    place.is_some_and(|place| place.contains("flush_work"))
+        && hogs.iter().any(|hog| !hog.is_limited)
+}
+
 /// The kernel's function that a process sleeps in (/proc/PID/wchan), if the kernel shows it.
 fn wait_channel(roots: &Roots, pid: i32) -> Option<String> {
     let text = read::text(&roots.proc.join(format!("{pid}/wchan"))).ok()?;
@@ -179,17 +191,31 @@ mod tests {
         assert_eq!(over(Some(29), 60), Some(30));
     }
 
-    #[test]
-    fn a_message_names_the_thread_that_does_not_sleep() {
-        let hog = RealTimeHog {
+    fn hog(is_limited: bool) -> RealTimeHog {
+        RealTimeHog {
             cpu: CpuId(3),
             pid: 7,
             tid: 8,
             comm: "poll".into(),
             policy: RealTimePolicy::Fifo,
             priority: 99,
-            is_limited: false,
-        };
+            is_limited,
+        }
+    }
+
+    #[test]
+    fn a_call_is_hopeless_that_waits_for_a_cpu_without_time() {
+        let place = Some("__flush_work.isra.0");
+        assert!(waits_for_ever(place, &[hog(true), hog(false)]));
+        assert!(!waits_for_ever(place, &[hog(true)]), "it takes a second");
+        assert!(!waits_for_ever(place, &[]));
+        assert!(!waits_for_ever(Some("folio_wait_bit_common"), &[hog(false)]));
+        assert!(!waits_for_ever(None, &[hog(false)]), "the kernel does not show it");
+    }
+
+    #[test]
+    fn a_message_names_the_thread_that_does_not_sleep() {
+        let hog = hog(false);
         let why = |hogs: &[_]| {
             overdue("move_pages", Duration::from_millis(30_200), Some("__flush_work"), hogs)
         };

@@ -5,9 +5,8 @@
 //! Whether it concerns all calls shows a probe: a call that moves no page, and only has the lists of all CPUs emptied as each call has
 //! (mm/migrate.c, `do_pages_move`; mm/swap.c, `lru_cache_disable`).
 
-use crate::limits::lock;
+use crate::limits::{lock, real_time::RealTimeLooks};
 use numaloc_core::{Identity, NodeId};
-use numaloc_host::{RealTimeHog, Roots, real_time_hogs};
 use numaloc_sys::{Companion, LeftCall, MoveFlag, Request};
 use std::{
     path::PathBuf,
@@ -19,8 +18,6 @@ use std::{
 const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 /// How long the result of a probe holds.
 const PROBE_HOLDS: Duration = Duration::from_secs(2);
-/// How long the result of a look for real-time threads holds.
-const LOOK_HOLDS: Duration = Duration::from_secs(10);
 /// With so many calls left behind, none is made any more: each keeps a process and the memory of this one.
 const MOST: usize = 16;
 
@@ -40,7 +37,8 @@ pub enum Subject {
 pub struct SharedCalls {
     left: Mutex<Vec<Left>>,
     probe: Mutex<Probe>,
-    looked: Mutex<Option<(Instant, Vec<RealTimeHog>)>>,
+    /// What calls may have to wait for.
+    pub real_time: RealTimeLooks,
 }
 
 #[derive(Debug)]
@@ -79,23 +77,6 @@ impl SharedCalls {
             }
         };
         (!lock(&self.probe).passes()).then_some(refusal)
-    }
-
-    /// Real-time threads that use a whole CPU now, or did so a moment ago. `afresh`: that there were none a moment ago does not count.
-    pub fn real_time(&self, roots: &Roots, afresh: bool) -> Vec<RealTimeHog> {
-        let mut looked = lock(&self.looked);
-        if let Some((at, hogs)) = &*looked
-            && at.elapsed() < LOOK_HOLDS
-            && !(afresh && hogs.is_empty())
-        {
-            return hogs.clone();
-        }
-        let found = real_time_hogs(roots);
-        let hogs = found
-            .inspect_err(|error| tracing::debug!(%error, "real-time threads"))
-            .unwrap_or_default();
-        *looked = Some((Instant::now(), hogs.clone()));
-        hogs
     }
 }
 
