@@ -249,6 +249,7 @@ pub fn plan() -> PlanSummary {
             protected_bytes: 35,
             exchange_bytes: 36,
         }],
+            used_up_pool_page_bytes: vec![2 << 20],
         // No job has these.
         extent_moves: Vec::new(),
         skipped_extents: Vec::new(),

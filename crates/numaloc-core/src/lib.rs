@@ -121,7 +121,7 @@ pub use machine::{
     protection::{self, Protection},
     room::{self, CacheStop, MakeRoom, Taken},
     speeds::{self, LatencySource, Speed, SpeedTable, Speeds},
-    supply::{self, HugetlbSource, Supply},
+    supply::{self, HugetlbSource, Reserve, Supply},
     topology::{self, DaxMemory, HugePool, Node, NodeMemory, Topology},
 };
 pub use memory::{

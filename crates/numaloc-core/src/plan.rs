@@ -283,6 +283,8 @@ pub struct Plan {
     /// Resident bytes by node of attached shared memory that no process maps at this moment ([`Pages::Unmapped`]). They are part of
     /// all sums.
     pub unmapped: BTreeMap<NodeId, u64>,
+    /// Hugetlb pools of which this takes the last unreserved page, by target and page size in bytes.
+    pub used_up_pools: BTreeSet<(NodeId, u64)>,
     /// Most bytes of attached shared memory that may be resident, mapped by no process, and that could not be looked at
     /// ([`Surveyed::unseen_bytes`](crate::planner::Surveyed)). They are part of no sum.
     pub unseen_bytes: u64,

@@ -37,6 +37,7 @@ pub fn options() -> Options {
         make_room: MakeRoom::None,
         compact: Compact::Never,
         reserve_bytes: Some(1 << 30),
+        pool_reserve_percent: 10,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     room::{cache::DroppedCache, exchange::Exchange, moved_cache::MovedCache, patience::Patience},
     work::{Work, ledger::Ledger, rest::Rests, targets},
 };
-use numaloc_core::{CacheStop, CallStats, MakeRoom, NodeId, NodeMemory, Supply};
+use numaloc_core::{CacheStop, CallStats, MakeRoom, NodeId, NodeMemory, Reserve, Supply};
 use std::{
     fmt::Debug,
     time::{Duration, Instant},
@@ -201,24 +201,24 @@ pub struct TargetMemory {
     node: NodeId,
     memory: NodeMemory,
     supply: Supply,
-    reserve_bytes: u64,
+    reserve: Reserve,
 }
 
 impl TargetMemory {
     /// Reads what serves `supply`. `None` if it cannot be read.
     fn read(work: &Work<'_>, node: NodeId, supply: Supply) -> Option<Self> {
         let memory = work.memory.read_for(node, supply).ok()?;
-        let reserve_bytes = work.plan.options.reserve(memory.total_bytes);
-        Some(Self { node, memory, supply, reserve_bytes })
+        let reserve = work.plan.options.reserve(memory.total_bytes);
+        Some(Self { node, memory, supply, reserve })
     }
 
     /// Bytes that the node can take while its high watermark and reserve stay free.
     fn free_room(&self) -> u64 {
-        self.memory.room(self.supply, self.reserve_bytes)
+        self.memory.room(self.supply, self.reserve)
     }
 
     /// Bytes that it can take besides, if page cache is dropped for them.
     fn cache_room(&self) -> u64 {
-        self.memory.room_by_cache(self.supply, self.reserve_bytes, MakeRoom::Cache)
+        self.memory.room_by_cache(self.supply, self.reserve, MakeRoom::Cache)
     }
 }

@@ -39,6 +39,7 @@ impl MigrationSpec {
             ("numa_balancing", *numa_balancing != Default::default()),
             ("order", options.order != plain.order),
             ("hugetlb_source", options.hugetlb != plain.hugetlb),
+            ("pool_reserve_percent", options.pool_reserve_percent > 0),
             ("from_node_ids", options.from.is_some()),
             ("home_rule", options.home != plain.home),
             ("near_distance", options.near_distance != plain.near_distance),

@@ -59,7 +59,7 @@ impl From<&Plan> for v1::Plan {
             overall_before: Some(plan.locality.overall.into()),
             order: v1::MoveOrder::from(plan.order).into(),
             beyond_pool_bytes: int(plan.beyond_pool_bytes),
-            expected_room: plan.rooms().map(room).collect(),
+            expected_room: plan.rooms().map(|on| room(plan, on)).collect(),
             overall_after: Some(plan.expected_overall().into()),
             named: named(plan),
             benefit: plan.benefit().map(Into::into),
@@ -150,7 +150,8 @@ fn mapping(plan: &Plan, mapping: &Mapping) -> v1::ExtentMapping {
     v1::ExtentMapping { pid, start_address: mapping.start }
 }
 
-fn room((node, taken, protected_bytes): (NodeId, Taken, u64)) -> v1::NodeRoom {
+fn room(plan: &Plan, (node, taken, protected_bytes): (NodeId, Taken, u64)) -> v1::NodeRoom {
+    let used_up = plan.used_up_pools.iter().filter(|(on, _)| *on == node);
     v1::NodeRoom {
         node_id: index(node.0),
         pool_bytes: int(taken.pool_bytes),
@@ -159,6 +160,7 @@ fn room((node, taken, protected_bytes): (NodeId, Taken, u64)) -> v1::NodeRoom {
         protected_bytes: int(protected_bytes),
         exchange_bytes: int(taken.exchange_bytes),
     }
+        used_up_pool_page_bytes: used_up.map(|&(_, page_bytes)| int(page_bytes)).collect(),
 }
 
 /// The routes of nodes that pages leave.

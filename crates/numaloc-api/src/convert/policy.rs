@@ -25,6 +25,8 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
     let ratio = number(&at("target_ratio_percent"), ratio, 0..=100, bad);
     let reserve = 0..=i64::MAX.unsigned_abs();
     let node_cpu = from.node_cpu_percent_max.map(i64::from);
+    let pool_reserve = from.pool_reserve_percent.map(i64::from);
+    let pool_reserve = number(&at("pool_reserve_percent"), pool_reserve, 0..=100, bad);
     let (to, placement) = placement::read(field, from.placement, bad);
     let maps = placement::read_maps(&at("maps"), from.maps, bad);
     if !maps.is_empty() && (to.is_some() || placement != Placement::Home) {
@@ -67,6 +69,9 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         )
         .unwrap_or(NEAR),
         reserve_bytes: number(&at("reserve_bytes"), from.reserve_bytes, reserve, bad),
+        pool_reserve_percent: pool_reserve
+            .and_then(|percent| u8::try_from(percent).ok())
+            .unwrap_or_default(),
     };
     Policy {
         options,
@@ -91,6 +96,10 @@ impl From<&Policy> for v1::Policy {
             include_bound: options.include_bound,
             target_ratio_percent: Some(options.target_ratio.into()),
             reserve_bytes: options.reserve_bytes.map(int),
+            pool_reserve_percent: match options.pool_reserve_percent {
+                0 => None,
+                percent => Some(percent.into()),
+            },
             qos_class: qos_class.into(),
             on_interrupt: v1::InterruptAction::from(policy.on_interrupt).into(),
             profile: v1::Profile::from(options.pacing.profile).into(),

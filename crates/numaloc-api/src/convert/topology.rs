@@ -25,7 +25,7 @@ impl From<&Topology> for v1::Topology {
                 memory_tier: topology.tier(node.id).map(index),
                 default_reserve_bytes: match node.memory.total_bytes {
                     0 => 0,
-                    total_bytes => int(Options::default().reserve(total_bytes)),
+                    total_bytes => int(Options::default().reserve(total_bytes).free_bytes),
                 },
                 dax_devices: topology.dax(node.id).iter().map(Into::into).collect(),
             }

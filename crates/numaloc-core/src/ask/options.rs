@@ -11,7 +11,7 @@ use crate::{
     machine::{
         ids::NodeSet,
         room::MakeRoom,
-        supply::{HugetlbSource, Supply},
+        supply::{HugetlbSource, Reserve, Supply},
         topology::Topology,
     },
     result::account::Reason,
@@ -59,6 +59,9 @@ pub struct Options {
     pub compact: Compact,
     /// Bytes that stay free on a target above its high watermark; `None`: 1% of the node, at least 64 MiB.
     pub reserve_bytes: Option<u64>,
+    /// Share of each hugetlb pool of a target that stays free and unreserved, in percent, 0 to 100. Without effect with
+    /// [`HugetlbSource::Fresh`]: the kernel takes the pages of a pool before fresh ones.
+    pub pool_reserve_percent: u8,
 }
 
 impl Default for Options {
@@ -82,6 +85,7 @@ impl Default for Options {
             make_room: MakeRoom::default(),
             compact: Compact::default(),
             reserve_bytes: None,
+            pool_reserve_percent: 0,
         }
     }
 }
@@ -152,8 +156,13 @@ impl Options {
         }
     }
 
-    /// Bytes to keep free above the high watermark of a node with `total_bytes`.
-    pub fn reserve(&self, total_bytes: u64) -> u64 {
-        self.reserve_bytes.unwrap_or_else(|| (total_bytes / 100).max(64 << 20))
+    /// What has to stay on a node with `total_bytes`.
+    pub fn reserve(&self, total_bytes: u64) -> Reserve {
+        let free_bytes = self.reserve_bytes.unwrap_or_else(|| (total_bytes / 100).max(64 << 20));
+        let pool_percent = match self.hugetlb {
+            HugetlbSource::Pool => self.pool_reserve_percent,
+            HugetlbSource::Fresh => 0,
+        };
+        Reserve { free_bytes, pool_percent }
     }
 }

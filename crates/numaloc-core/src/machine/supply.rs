@@ -59,6 +59,16 @@ impl Supply {
     }
 }
 
+/// What has to stay on a node to which pages go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reserve {
+    /// Bytes that stay free above the high watermark.
+    pub free_bytes: u64,
+    /// Share of each hugetlb pool, used pages included, that stays free and unreserved, in percent. A process that maps such pages without
+    /// a reservation gets SIGBUS where it finds none (mm/hugetlb.c, `hugetlb_no_page`).
+    pub pool_percent: u8,
+}
+
 /// Whether the kernel takes a hugetlb page of this size from free memory when its pool is empty. It does not if the
 /// page is gigantic (mm/hugetlb.c, `alloc_migrate_hugetlb_folio`, `hstate_is_gigantic`).
 pub fn can_be_fresh(page_bytes: u64) -> bool {

@@ -6,7 +6,7 @@ use crate::{
         ids::{CpuSet, NodeId, NodeSet},
         room::{MakeRoom, Taken},
         speeds::{LatencySource, Speeds},
-        supply::Supply,
+        supply::{Reserve, Supply},
     },
 };
 use std::collections::BTreeMap;
@@ -53,9 +53,9 @@ pub struct NodeMemory {
 }
 
 impl NodeMemory {
-    /// Bytes that may be put on the node in pages from `supply` while `reserve_bytes` stay free above the high watermark.
-    pub fn room(&self, supply: Supply, reserve_bytes: u64) -> u64 {
-        self.pool_room(supply) + self.free_room(supply, reserve_bytes)
+    /// Bytes that may be put on the node in pages from `supply` while the reserve stays there.
+    pub fn room(&self, supply: Supply, reserve: Reserve) -> u64 {
+        self.pool_room(supply, reserve) + self.free_room(supply, reserve)
     }
 
     /// Page cache that is dropped before all else and that nobody protects.
@@ -65,13 +65,13 @@ impl NodeMemory {
 
     /// Bytes that may be put there besides, if page cache is dropped for them. The reserve is kept in free memory and such cache
     /// together: cache that can be dropped at once is as good as free.
-    pub fn room_by_cache(&self, supply: Supply, reserve_bytes: u64, make_room: MakeRoom) -> u64 {
+    pub fn room_by_cache(&self, supply: Supply, reserve: Reserve, make_room: MakeRoom) -> u64 {
         if make_room != MakeRoom::Cache || supply != Supply::BASE {
             return 0;
         }
-        let kept_bytes = self.high_watermark_bytes.saturating_add(reserve_bytes);
+        let kept_bytes = self.high_watermark_bytes.saturating_add(reserve.free_bytes);
         let all_bytes = (self.free_bytes + self.droppable_bytes()).saturating_sub(kept_bytes);
-        all_bytes.saturating_sub(self.free_room(supply, reserve_bytes)) / PAGE * PAGE
+        all_bytes.saturating_sub(self.free_room(supply, reserve)) / PAGE * PAGE
     }
 
     /// Takes pages for up to `bytes`, as far as there is room. The pool comes first, as in the kernel (mm/hugetlb.c,
@@ -80,13 +80,13 @@ impl NodeMemory {
         &mut self,
         supply: Supply,
         bytes: u64,
-        reserve_bytes: u64,
+        reserve: Reserve,
         make_room: MakeRoom,
     ) -> Taken {
-        let pool_bytes = bytes.min(self.pool_room(supply));
-        let free_bytes = (bytes - pool_bytes).min(self.free_room(supply, reserve_bytes));
+        let pool_bytes = bytes.min(self.pool_room(supply, reserve));
+        let free_bytes = (bytes - pool_bytes).min(self.free_room(supply, reserve));
         let rest = bytes - pool_bytes - free_bytes;
-        let cache_bytes = rest.min(self.room_by_cache(supply, reserve_bytes, make_room));
+        let cache_bytes = rest.min(self.room_by_cache(supply, reserve, make_room));
         let same = |pool: &&mut HugePool| pool.page_bytes == supply.page_bytes;
         if let Some(pool) = self.huge_pools.iter_mut().find(same).filter(|_| supply.pool) {
             // A plan with a target ratio may want a part of a page.
@@ -99,17 +99,24 @@ impl NodeMemory {
         Taken { pool_bytes, free_bytes, cache_bytes, exchange_bytes: 0 }
     }
 
-    fn pool_room(&self, supply: Supply) -> u64 {
-        let pool = self.huge_pools.iter().find(|pool| pool.page_bytes == supply.page_bytes);
-        let pool = pool.filter(|_| supply.pool);
-        pool.map_or(0, |pool| pool.unreserved_pages.saturating_mul(pool.page_bytes))
+    /// The pool of pages of this size in bytes.
+    pub fn pool(&self, page_bytes: u64) -> Option<&HugePool> {
+        self.huge_pools.iter().find(|pool| pool.page_bytes == page_bytes)
     }
 
-    fn free_room(&self, supply: Supply, reserve_bytes: u64) -> u64 {
+    fn pool_room(&self, supply: Supply, reserve: Reserve) -> u64 {
+        let pool = self.pool(supply.page_bytes).filter(|_| supply.pool);
+        pool.map_or(0, |pool| {
+            let kept = (pool.total_pages.saturating_mul(reserve.pool_percent.into())).div_ceil(100);
+            pool.unreserved_pages.saturating_sub(kept).saturating_mul(pool.page_bytes)
+        })
+    }
+
+    fn free_room(&self, supply: Supply, reserve: Reserve) -> u64 {
         if !supply.free_memory {
             return 0;
         }
-        let kept_bytes = self.high_watermark_bytes.saturating_add(reserve_bytes);
+        let kept_bytes = self.high_watermark_bytes.saturating_add(reserve.free_bytes);
         self.free_bytes.saturating_sub(kept_bytes) / supply.page_bytes * supply.page_bytes
     }
 }

@@ -96,6 +96,7 @@ pub fn options(node: NodeId, to: &NodeSet, run: &Options) -> Options {
         order: Order::Address,
         pacing: run.pacing,
         reserve_bytes: run.reserve_bytes,
+        pool_reserve_percent: run.pool_reserve_percent,
         ..Options::default()
     }
 }

@@ -129,6 +129,7 @@ impl<'a> Planner<'a> {
             no_room_bytes: 0,
             no_room: BTreeMap::new(),
             beyond_pool_bytes: 0,
+            used_up_pools: Default::default(),
             limit_bytes: None,
             expected_seconds: 0.0,
             unplaced_bytes: 0,

@@ -119,7 +119,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
             "policy": {
                 "include_shared": true, "exclude_file": true, "include_bound": true, "include_gigantic": true, "include_network": true,
                 "make_room": "none", "compact": "never", "hugetlb_source": "fresh", "target_ratio_percent": 90,
-                "nodes": {"node_ids": [0, 2]}, "home_rule": "busy", "near_distance": 20, "from_node_ids": [8, 65535], "reserve_bytes": "1G",
+                "nodes": {"node_ids": [0, 2]}, "home_rule": "busy", "near_distance": 20, "from_node_ids": [8, 65535], "reserve_bytes": "1G", "pool_reserve_percent": 10,
                 "order": "damon", "profile": "gentle", "max_stall": "2500us", "node_cpu_percent_max": 80, "qos_class": "be",
                 "on_interrupt": "resume", "numa_balancing": "pause", "offload": "require", "emit": "always"
             },

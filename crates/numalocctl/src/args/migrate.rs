@@ -152,6 +152,7 @@ impl PlanArgs {
             ("--include-bound", options.include_bound.is_some()),
             ("--include-gigantic", options.include_gigantic.is_some()),
             ("--hugetlb", options.hugetlb.is_some()),
+            ("--pool-reserve", options.pool_reserve.is_some()),
             ("--make-room", options.make_room.is_some()),
             ("--compact", options.compact.is_some()),
             ("--target-ratio", options.target_ratio.is_some()),

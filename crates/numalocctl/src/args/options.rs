@@ -71,6 +71,10 @@ pub struct OptionArgs {
     /// Keep this much free on each target above its high watermark, such as 1G [default: 1% of the node, at least 64M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub reserve: Option<u64>,
+    /// Keep this share of each target's pool of huge pages free and unreserved, such as 10%, for processes that map them without a
+    /// reservation; without effect with --hugetlb fresh [default: 0%]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
+    pub pool_reserve: Option<u8>,
     /// What to move first: probed is what is used most, if the kernel can tell at no cost, else by address [default:
     /// probed]
     #[arg(long, value_name = "ORDER", value_parser = by_name(Order::ALL, Order::name))]
@@ -156,6 +160,7 @@ impl OptionArgs {
             home: self.home.unwrap_or(options.home),
             near_distance: self.near_distance.unwrap_or(options.near_distance),
             reserve_bytes: self.reserve.or(options.reserve_bytes),
+            pool_reserve_percent: self.pool_reserve.unwrap_or(options.pool_reserve_percent),
             order: self.order.unwrap_or(options.order),
             pacing: self.pace.change(options.pacing),
         })

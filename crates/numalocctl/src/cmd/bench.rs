@@ -13,7 +13,7 @@ use crate::{
     units::size,
 };
 use numaloc_api::timestamp;
-use numaloc_core::{Node, NodeId, Supply, Topology, speed::Pair};
+use numaloc_core::{Node, NodeId, Reserve, Supply, Topology, speed::Pair};
 use numaloc_host::{Roots, check_page_size, read, speed, topology};
 use std::{
     io::{IsTerminal, stderr},
@@ -103,7 +103,7 @@ fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
 
 /// Why the memory of a node is not measured. More than what is free may not be asked for: the kernel would end processes.
 fn why_not(node: &Node, usable: &speed::Usable, bytes: u64) -> Option<String> {
-    let room = node.memory.room(Supply::BASE, 0);
+    let room = node.memory.room(Supply::BASE, Reserve::default());
     match node.memory.total_bytes {
         0 => Some("it has no memory".into()),
         _ if !usable.memory.contains(node.id) => {

@@ -70,7 +70,7 @@ fn head(plan: &v1::Plan, options: &Options, limits: &v1::Limits) -> String {
         [plan.overall_before, plan.overall_after],
     );
     if plan.moves.is_empty() {
-        return format!("nothing to move\nlocal: {shares}\n");
+        return format!("nothing to move\n{share}: {shares}\n");
     }
     let to_move: i64 = plan.moves.iter().map(|sum| sum.remote_bytes).sum();
     let of = match plan.expected_bytes < to_move {
@@ -91,7 +91,7 @@ fn head(plan: &v1::Plan, options: &Options, limits: &v1::Limits) -> String {
     let takes = takes(plan, options, limits);
     let brings = plan.benefit.as_ref().and_then(benefit);
     let brings = brings.map(|brings| format!("benefit: {brings}\n")).unwrap_or_default();
-    format!("would move: {expected}{of}{flows}\nlocal: {shares}\n{takes}{brings}")
+    format!("would move: {expected}{of}{flows}\n{share}: {shares}\n{takes}{brings}")
 }
 
 /// How long it takes at the profile's pace or at the rate of the limits, and whether that is longer than they allow.
@@ -210,6 +210,16 @@ fn rooms(text: &mut String, rooms: &[v1::NodeRoom]) {
 }
 
 fn order(order: v1::MoveOrder) -> HeatSource {
+    for (room, &page) in rooms
+        .iter()
+        .flat_map(|room| room.used_up_pool_page_bytes.iter().map(move |page| (room, page)))
+    {
+        let (node, page) = (room.node_id, size(page));
+        let _ = writeln!(
+            text,
+            "hugetlb: this takes the last free pages of {page} of node {node}: a process that is bound there and maps them without a reservation gets SIGBUS (--pool-reserve keeps some)"
+        );
+    }
     match order {
         v1::MoveOrder::Damon => HeatSource::Damon,
         v1::MoveOrder::Referenced => HeatSource::Referenced,

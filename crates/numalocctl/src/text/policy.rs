@@ -33,6 +33,7 @@ pub fn asked(options: &Options) -> Vec<String> {
         make_room,
         compact,
         reserve_bytes,
+        pool_reserve_percent,
     } = options;
     let set = [
         (include_shared, "include shared"),
@@ -49,6 +50,7 @@ pub fn asked(options: &Options) -> Vec<String> {
         (target_ratio < 100).then(|| format!("target ratio {target_ratio} %")),
         from.as_ref().map(|nodes| format!("from nodes {}", list(nodes.iter().map(|node| node.0)))),
         reserve_bytes.map(|bytes| format!("reserve {}", size(bytes))),
+        (pool_reserve_percent > 0).then(|| format!("pool reserve {pool_reserve_percent} %")),
         (make_room != MakeRoom::default()).then(|| format!("make room {}", make_room.name())),
         (compact != Compact::default()).then(|| format!("compact {}", compact.name())),
         (hugetlb != HugetlbSource::default()).then(|| format!("hugetlb {}", hugetlb.name())),

@@ -220,6 +220,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 home,
                 near_distance,
                 reserve_bytes,
+                pool_reserve_percent: target_ratio,
             };
             Policy { options, qos_class, on_interrupt, numa_balancing, offload, emit, tenant }
         },

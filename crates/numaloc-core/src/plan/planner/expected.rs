@@ -70,6 +70,10 @@ impl Planner<'_> {
             self.plan.protected_cache.insert(to, memory.protected_bytes);
         }
         let fits = taken.bytes();
+        let is_used_up = |page| memory.pool(page).is_some_and(|pool| pool.unreserved_pages == 0);
+        if taken.pool_bytes > 0 && is_used_up(supply.page_bytes) {
+            self.plan.used_up_pools.insert((to, supply.page_bytes));
+        }
         if planned_move.hugetlb_bytes.is_some() {
             self.plan.beyond_pool_bytes += taken.free_bytes;
         }

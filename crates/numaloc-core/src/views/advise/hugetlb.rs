@@ -8,7 +8,7 @@ use super::{
 };
 use crate::machine::{
     ids::NodeId,
-    supply::{HugetlbSource, Supply, can_be_fresh},
+    supply::{HugetlbSource, Reserve, Supply, can_be_fresh},
 };
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
         // All of it goes to one node: pools are the administrator's, and the fewer change the better.
         let pool = |node: NodeId| {
             let supply = Supply::hugetlb(size, HugetlbSource::Pool);
-            topology.node(node).map_or(0, |node| node.memory.room(supply, 0))
+            topology.node(node).map_or(0, |node| node.memory.room(supply, Reserve::default()))
         };
         let fitting = |node: &NodeId| pool(*node).saturating_add(room(topology, *node)) >= remote;
         let to =

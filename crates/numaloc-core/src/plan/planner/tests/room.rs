@@ -7,7 +7,7 @@ fn no_more_is_planned_than_there_is_room_for() {
     let machine = machine(&[0, 1], &[]);
     let extents = (0..40).map(|index| extent(index << 30, &[(1, 1 << 30)])).collect();
     let plan = plan_of(&machine, process("0", "0-1"), extents, &Options::default());
-    let reserve = Options::default().reserve(64 << 30);
+    let reserve = Options::default().reserve(64 << 30).free_bytes;
     let room = (32u64 << 30) - 64 * MIB - reserve;
     assert!(plan.expected_bytes <= room && plan.expected_bytes > room - 4096);
     assert_eq!(plan.expected_bytes + plan.no_room_bytes, 40 << 30);
@@ -17,7 +17,7 @@ fn no_more_is_planned_than_there_is_room_for() {
 fn cache_that_cgroups_protect_is_no_room_and_is_named() {
     let plan_with = |protected_bytes, bytes| {
         let mut nodes: Vec<Node> = machine(&[0, 1], &[]).nodes().cloned().collect();
-        nodes[0].memory.free_bytes = Options::default().reserve(64 << 30) + 65 * MIB;
+        nodes[0].memory.free_bytes = Options::default().reserve(64 << 30).free_bytes + 65 * MIB;
         (nodes[0].memory.cache_bytes, nodes[0].memory.protected_bytes) =
             (10 * MIB, protected_bytes);
         let extents = vec![extent(0, &[(1, bytes)])];
@@ -43,7 +43,7 @@ fn cache_that_cgroups_protect_is_no_room_and_is_named() {
 #[test]
 fn what_page_cache_will_move_is_not_planned() {
     let mut nodes: Vec<Node> = machine(&[0, 1], &[]).nodes().cloned().collect();
-    nodes[0].memory.free_bytes = Options::default().reserve(64 << 30) + 65 * MIB;
+    nodes[0].memory.free_bytes = Options::default().reserve(64 << 30).free_bytes + 65 * MIB;
     nodes[0].memory.cache_bytes = 1 << 30;
     let options = Options { make_room: MakeRoom::MoveCache, ..Options::default() };
     let extents = vec![extent(0, &[(1, 20 * MIB)])];
@@ -56,7 +56,8 @@ fn what_page_cache_will_move_is_not_planned() {
 fn room_by_cache_takes_the_time_that_the_profile_allows_for_it() {
     let plan_with = |profile, free_bytes| {
         let mut nodes: Vec<Node> = machine(&[0, 1], &[]).nodes().cloned().collect();
-        nodes[0].memory.free_bytes = Options::default().reserve(64 << 30) + 64 * MIB + free_bytes;
+        nodes[0].memory.free_bytes =
+            Options::default().reserve(64 << 30).free_bytes + 64 * MIB + free_bytes;
         nodes[0].memory.cache_bytes = 8 << 30;
         let pacing = Pacing { profile, ..Pacing::default() };
         let options = Options { pacing, ..Options::default() };
@@ -106,9 +107,30 @@ fn hugetlb_takes_its_room_from_the_pool() {
 }
 
 #[test]
+fn a_pool_keeps_what_is_asked_for_and_who_uses_it_up_is_known() {
+    let mut nodes: Vec<Node> = machine(&[0, 1], &[]).nodes().cloned().collect();
+    nodes[0].memory.huge_pools =
+        vec![HugePool { page_bytes: 2 * MIB, total_pages: 10, free_pages: 5, unreserved_pages: 4 }];
+    let machine = Topology::new(nodes, []);
+    let plan = |pages: u64, pool_reserve_percent| {
+        let extents =
+            vec![Extent { hugetlb_bytes: Some(2 * MIB), ..extent(0, &[(1, pages * 2 * MIB)]) }];
+        let options = Options { pool_reserve_percent, ..Options::default() };
+        let plan = plan_of(&machine, process("0", "0-1"), extents, &options);
+        (plan.expected_bytes / (2 * MIB), plan.no_room_bytes / (2 * MIB), plan.used_up_pools.len())
+    };
+    assert_eq!(plan(3, 0), (3, 0, 0));
+    assert_eq!(plan(4, 0), (4, 0, 1));
+    assert_eq!(plan(9, 0), (4, 5, 1));
+    assert_eq!(plan(4, 10), (3, 1, 0));
+    assert_eq!(plan(4, 11), (2, 2, 0), "a part of a page is a page");
+    assert_eq!(plan(4, 100), (0, 4, 0));
+}
+
+#[test]
 fn fresh_hugetlb_pages_come_from_free_memory_after_the_pool() {
     let mut node = machine(&[0, 1], &[]).node(NodeId(0)).unwrap().clone();
-    let reserve = Options::default().reserve(64 << 30);
+    let reserve = Options::default().reserve(64 << 30).free_bytes;
     node.memory.free_bytes = 64 * MIB + reserve + 5 * MIB;
     // One of the free pages is reserved.
     node.memory.huge_pools =
