@@ -205,6 +205,7 @@ pub fn plan() -> PlanSummary {
         wide_threads: vec![wide],
         wide_thread_count: 14,
         swap_bytes: 42,
+        away_node_ids: vec![2],
     };
     let (kind, reason) = (v1::MemoryKind::Heap.into(), v1::LeftReason::Pinned.into());
     let moves =

@@ -67,6 +67,13 @@ pub fn goes_home(options: &Options) -> bool {
     options.to.is_none() && options.maps.is_empty() && options.placement == Placement::Home
 }
 
+/// The nodes that the request names for all memory of a process and that are local to none of its CPUs: what goes there is remote to it
+/// afterwards.
+pub fn away(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
+    let named = options.to.clone().unwrap_or_default();
+    named.minus(&topology.local_nodes(&process.cpus))
+}
+
 /// The nodes of the devices, as far as they have memory.
 fn by_devices(topology: &Topology, process: &Process) -> NodeSet {
     let nodes = process.device_nodes.and(&topology.with_memory());

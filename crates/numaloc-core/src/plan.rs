@@ -73,6 +73,8 @@ pub struct PlannedProcess {
     pub process: Process,
     /// Nodes where its memory belongs.
     pub home: NodeSet,
+    /// Those of them that the request names and that are local to none of its CPUs.
+    pub away: NodeSet,
     /// Its threads that may run on nodes where the busiest threads may not: the reason for a home of several nodes.
     pub wide_threads: Vec<Threads>,
     /// Set if nothing of it is moved.

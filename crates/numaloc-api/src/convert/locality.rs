@@ -55,6 +55,7 @@ impl From<&PlannedProcess> for v1::ProcessLocality {
             cpus: planned.process.cpus.to_string(),
             home_node_ids: planned.home.iter().map(|node| index(node.0)).collect(),
             skip: skip.into(),
+            away_node_ids: planned.away.iter().map(|node| index(node.0)).collect(),
             memory: Some(resident(&planned.resident, &planned.locality)),
             wide_threads: planned.wide_threads_by_name().into_iter().map(Into::into).collect(),
             wide_thread_count: int32(planned.wide_thread_count()),

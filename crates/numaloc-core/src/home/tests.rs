@@ -152,3 +152,16 @@ fn memory_may_be_where_the_threads_that_make_the_home_may_have_it() {
         "the busy thread may not have memory on its own node"
     );
 }
+
+#[test]
+fn nodes_that_are_named_and_local_to_no_cpu_are_away() {
+    let process = process(&[("0-3", 1)]);
+    let away = |to: Option<&str>| {
+        let to = to.map(|to| to.parse().expect("a list"));
+        away(&machine(), &process, &Options { to, ..Options::default() }).to_string()
+    };
+    assert_eq!(away(None), "");
+    assert_eq!(away(Some("0")), "");
+    assert_eq!(away(Some("1-2")), "2");
+    assert_eq!(away(Some("3")), "3");
+}

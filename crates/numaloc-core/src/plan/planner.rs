@@ -3,6 +3,7 @@
 use crate::{
     ask::{heat::HeatSource, options::Options},
     home::{
+        away,
         claim::{Claim, Claims},
         goes_home, wide_threads,
     },
@@ -439,8 +440,9 @@ fn planned(topology: &Topology, process: &Process, options: &Options) -> Planned
     let (resident, locality, counted, remote) = Default::default();
     let wide_threads = wide_threads(topology, process);
     let process = process.clone();
-    PlannedProcess { process, home, wide_threads, skip, resident, locality, counted, remote }
+    PlannedProcess { process, home, away, wide_threads, skip, resident, locality, counted, remote }
 }
+    let away = away(topology, process, options);
 
 #[cfg(test)]
 mod tests;

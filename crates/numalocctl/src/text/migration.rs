@@ -7,7 +7,7 @@ use super::{
     members::members,
     named::{self, Stage},
     offload::offload,
-    plan::{change, skips},
+    plan::{change, share_name, skips},
     table::Table,
     target::target,
     wide::{lasts, warnings},
@@ -71,7 +71,7 @@ pub fn migration(job: &v1::Job, view: View) -> String {
     let source = job.plan.as_ref().map_or(v1::PageSource::Unspecified, v1::Plan::source);
     totals(&mut text, &outcome, source, end, &options.pacing, view.wide);
     text += &named::named(&outcome.named, policy.as_ref(), Stage::Ended);
-    let _ = writeln!(text, "local: {}", change(movable, overall));
+    let _ = writeln!(text, "{}: {}", share_name(&options), change(movable, overall));
     // What was found has moved, or is in the account.
     text.extend(job.plan.as_ref().map(|plan| attached(&[], plan.unseen_bytes)));
     text.extend(job.plan.as_ref().map(warnings));

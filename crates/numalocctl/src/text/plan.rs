@@ -70,6 +70,7 @@ fn head(plan: &v1::Plan, options: &Options, limits: &v1::Limits) -> String {
         [plan.overall_before, plan.overall_after],
     );
     if plan.moves.is_empty() {
+    let share = share_name(options);
         return format!("nothing to move\n{share}: {shares}\n");
     }
     let to_move: i64 = plan.moves.iter().map(|sum| sum.remote_bytes).sum();
@@ -245,6 +246,11 @@ fn beyond_pool(plan: &v1::Plan, source: HugetlbSource) -> String {
 
 /// `50.0 % -> 100.0 % of what can be moved, ...`, by the shares before and after.
 pub fn change(movable: [Option<v1::Share>; 2], overall: [Option<v1::Share>; 2]) -> String {
+/// What a share counts: where the request names the nodes, memory there need not be local to the CPUs.
+pub fn share_name(options: &Options) -> &'static str {
+    if options.to.is_some() { "on target" } else { "local" }
+}
+
     let arrow = |shares: [Option<v1::Share>; 2]| {
         let [from, to] = shares.map(|share| share.map(|share| percent(share.local_percent)));
         let (from, to) = (from.unwrap_or("?".to_owned()), to.map(|to| format!("{to} %")));

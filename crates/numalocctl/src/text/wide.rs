@@ -1,14 +1,14 @@
-//! What works against a placement on several nodes, and what would make it last.
+//! What works against a placement, and what would make it last.
 
-use super::cells::process;
+use super::{cells::process, table::list};
 use crate::{clean::clean, fields::amount, units::size};
 use numaloc_api::v1;
 use numaloc_core::{NodeId, NodeSet, Options, Placement};
 use std::fmt::Write;
 
-/// Warnings of a plan: devices, and the kernel's own balancing.
+/// Warnings of a plan: CPUs elsewhere, devices, and the kernel's own balancing.
 pub fn warnings(plan: &v1::Plan) -> String {
-    let mut text = String::new();
+    let mut text = away(plan);
     for open in &plan.devices {
         let (who, paths) = (process(open.process, &open.comm), clean(&open.paths.join(", ")));
         let _ = writeln!(
@@ -25,6 +25,23 @@ pub fn warnings(plan: &v1::Plan) -> String {
         );
     }
     text
+}
+
+/// Processes for whose memory the request names nodes that are local to none of their CPUs: the first one by name.
+fn away(plan: &v1::Plan) -> String {
+    let mut away = plan.processes.iter().filter(|one| !one.away_node_ids.is_empty());
+    let Some(first) = away.next() else { return String::new() };
+    let (nodes, cpus) = (&first.away_node_ids, &first.cpus);
+    let are = if nodes.len() > 1 { "nodes" } else { "node" };
+    let nodes = list(nodes);
+    let others = match away.count() {
+        0 => String::new(),
+        others => format!(", and {others} more"),
+    };
+    let who = process(first.process, &first.comm);
+    format!(
+        "warning: {are} {nodes} named as target, but not local to the CPUs ({cpus}) of process {who}{others}: its accesses cross the interconnect\n"
+    )
 }
 
 /// How new pages get the same placement; empty if the kernel has no policy for it. The nodes are those that are named, else the
@@ -66,8 +83,20 @@ mod tests {
             comm: "llm".into(),
             paths: vec!["/dev/nvidia0".into(), "/dev/nvidia\u{1b}ctl".into()],
         };
-        let plan =
-            v1::Plan { devices: vec![open], exposed_bytes: 512 << 20, ..v1::Plan::default() };
+        let away = |pid, away_node_ids| v1::ProcessLocality {
+            process: Some(v1::ProcessId { pid, start_time_ticks: 1 }),
+            comm: "redis".into(),
+            cpus: "2-3".into(),
+            home_node_ids: vec![0, 1],
+            away_node_ids,
+            ..Default::default()
+        };
+        let plan = v1::Plan {
+            processes: vec![away(1, vec![]), away(2, vec![0]), away(3, vec![0])],
+            devices: vec![open],
+            exposed_bytes: 512 << 20,
+            ..v1::Plan::default()
+        };
         insta::assert_snapshot!(warnings(&plan));
     }
 
