@@ -249,11 +249,19 @@ pub fn plan() -> PlanSummary {
             cache_bytes: 34,
             protected_bytes: 35,
             exchange_bytes: 36,
-        }],
             used_up_pool_page_bytes: vec![2 << 20],
+        }],
         // No job has these.
         extent_moves: Vec::new(),
         skipped_extents: Vec::new(),
+        one_sided: vec![v1::OneSidedMemory {
+            name: "/dev/shm/window".to_owned(),
+            home_node_ids: vec![2, 8],
+            node_id: 8,
+            bytes: 43,
+            total_bytes: 44,
+            process_count: 45,
+        }],
         source: v1::PageSource::MovePages.into(),
         named: vec![v1::NamedMemory {
             pattern: "memfd:vm".to_owned(),

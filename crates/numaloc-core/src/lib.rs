@@ -138,7 +138,8 @@ pub use memory::{
     stripe::{self, Indexing, Origin, Stripe},
 };
 pub use plan::{
-    CommonStay, Move, NamedMemory, OpenDevices, Plan, PlannedProcess, Skip, Skipped, WideThread,
+    CommonStay, Move, NamedMemory, OneSided, OpenDevices, Plan, PlannedProcess, Skip, Skipped,
+    WideThread,
     benefit::{self, Benefit, Waits},
     cache_move, exchange,
     file_plan::{self, BadGoal, CacheGoal, FilePlan},

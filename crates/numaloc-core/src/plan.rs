@@ -143,6 +143,23 @@ pub struct OpenDevices {
     pub paths: Vec<String>,
 }
 
+/// Shared memory that processes with different homes map, and that is on one of those nodes for the most part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneSided {
+    /// Path or name as in /proc/PID/maps.
+    pub name: Arc<str>,
+    /// The homes of the processes together.
+    pub home: NodeSet,
+    /// The node with most of it.
+    pub node: NodeId,
+    /// Bytes there.
+    pub bytes: u64,
+    /// All of it that is resident, in bytes.
+    pub total_bytes: u64,
+    /// How many processes of the target map it.
+    pub processes: usize,
+}
+
 /// An extent with pages to move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Move {
@@ -266,6 +283,8 @@ pub struct Plan {
     pub huge_bytes: u64,
     /// Where the room for the expected bytes comes from, by target.
     pub expected_room: BTreeMap<NodeId, Taken>,
+    /// Hugetlb pools of which this takes the last unreserved page, by target and page size in bytes.
+    pub used_up_pools: BTreeSet<(NodeId, u64)>,
     /// Page cache on targets that is not dropped although room is short, because cgroups protect it (memory.min, memory.low).
     pub protected_cache: BTreeMap<NodeId, u64>,
     /// Bytes that are to move but have no room on any target now.
@@ -285,8 +304,6 @@ pub struct Plan {
     /// Resident bytes by node of attached shared memory that no process maps at this moment ([`Pages::Unmapped`]). They are part of
     /// all sums.
     pub unmapped: BTreeMap<NodeId, u64>,
-    /// Hugetlb pools of which this takes the last unreserved page, by target and page size in bytes.
-    pub used_up_pools: BTreeSet<(NodeId, u64)>,
     /// Most bytes of attached shared memory that may be resident, mapped by no process, and that could not be looked at
     /// ([`Surveyed::unseen_bytes`](crate::planner::Surveyed)). They are part of no sum.
     pub unseen_bytes: u64,
@@ -307,6 +324,8 @@ pub struct Plan {
     pub undoable_bytes: u64,
     /// Devices that processes have open and that access memory themselves. Looked up for placements on several nodes alone.
     pub devices: Vec<OpenDevices>,
+    /// Shared memory that counts as local and is remote to some of the processes that use it, the largest first, at most 16.
+    pub one_sided: Vec<OneSided>,
 }
 
 /// With [`Order::Probed`], measure only if the move takes at least this many times as long. So the measurement delays a

@@ -24,6 +24,7 @@ mod migration;
 mod named;
 mod numactl;
 mod offload;
+mod one_sided;
 mod placement_bench;
 mod plan;
 mod policy;

@@ -3,8 +3,8 @@
 use super::names::{duration, index, int, int32, timestamp};
 use crate::v1;
 use numaloc_core::{
-    Fixed, FixedKind, Flows, Identity, Locality, NodeId, NodeSet, Plan, PlannedProcess, Share,
-    WideThread, live::CountedMemory,
+    Fixed, FixedKind, Flows, Identity, Locality, NodeId, NodeSet, OneSided, Plan, PlannedProcess,
+    Share, WideThread, live::CountedMemory,
 };
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -40,6 +40,7 @@ impl From<LocalityView<'_>> for v1::Locality {
             unmapped: node_bytes(&plan.unmapped),
             unseen_bytes: int(plan.unseen_bytes),
             fixed: fixed(plan),
+            one_sided: one_sided(plan),
             read_time: Some(timestamp(time)),
             ..Self::default()
         }
@@ -54,8 +55,8 @@ impl From<&PlannedProcess> for v1::ProcessLocality {
             comm: planned.process.comm.clone(),
             cpus: planned.process.cpus.to_string(),
             home_node_ids: planned.home.iter().map(|node| index(node.0)).collect(),
-            skip: skip.into(),
             away_node_ids: planned.away.iter().map(|node| index(node.0)).collect(),
+            skip: skip.into(),
             memory: Some(resident(&planned.resident, &planned.locality)),
             wide_threads: planned.wide_threads_by_name().into_iter().map(Into::into).collect(),
             wide_thread_count: int32(planned.wide_thread_count()),
@@ -131,6 +132,19 @@ pub fn fixed(plan: &Plan) -> Vec<v1::FixedMemory> {
         nodes: node_bytes(&fixed.resident),
     };
     plan.fixed.iter().map(memory).collect()
+}
+
+/// Shared memory on one of several homes.
+pub fn one_sided(plan: &Plan) -> Vec<v1::OneSidedMemory> {
+    let memory = |one: &OneSided| v1::OneSidedMemory {
+        name: one.name.to_string(),
+        home_node_ids: one.home.iter().map(|node| index(node.0)).collect(),
+        node_id: index(one.node.0),
+        bytes: int(one.bytes),
+        total_bytes: int(one.total_bytes),
+        process_count: int32(one.processes),
+    };
+    plan.one_sided.iter().map(memory).collect()
 }
 
 /// Bytes by node, without nodes that have none.

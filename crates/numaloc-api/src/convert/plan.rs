@@ -1,7 +1,7 @@
 //! Plans to the API, with their extents summed up.
 
 use super::{
-    locality::{fixed, flows, node_bytes, resident, source},
+    locality::{fixed, flows, node_bytes, one_sided, resident, source},
     names::{duration, index, int},
     outcome::left,
     placement::node_weights,
@@ -53,6 +53,7 @@ impl From<&Plan> for v1::Plan {
             unmapped: node_bytes(&plan.unmapped),
             unseen_bytes: int(plan.unseen_bytes),
             fixed: fixed(plan),
+            one_sided: one_sided(plan),
             unasked_bytes: int(plan.unasked_bytes),
             movable_before: Some(plan.locality.movable.into()),
             movable_after: Some(plan.expected_share().into()),
@@ -159,8 +160,8 @@ fn room(plan: &Plan, (node, taken, protected_bytes): (NodeId, Taken, u64)) -> v1
         cache_bytes: int(taken.cache_bytes),
         protected_bytes: int(protected_bytes),
         exchange_bytes: int(taken.exchange_bytes),
-    }
         used_up_pool_page_bytes: used_up.map(|&(_, page_bytes)| int(page_bytes)).collect(),
+    }
 }
 
 /// The routes of nodes that pages leave.

@@ -26,6 +26,7 @@ use std::{collections::BTreeMap, sync::Arc};
 mod belonging;
 mod expected;
 mod neighbours;
+mod one_sided;
 mod portioned;
 
 pub use crate::home::home;
@@ -33,6 +34,7 @@ pub use belonging::{claims, skip, skip_placed, stay};
 
 use belonging::is_exposed;
 use neighbours::{KnownNeighbours, Neighbours};
+use one_sided::Sides;
 
 /// Copy rates of the kernel's migration on one CPU in bytes per second, for the guess at a plan's duration:
 /// Zen 3, kernel 7.0, as published with the page-migration offload series (4 KiB pages; 2 MiB pages).
@@ -98,6 +100,7 @@ struct Planner<'a> {
     plan: Plan,
     memory: BTreeMap<NodeId, NodeMemory>,
     neighbours: KnownNeighbours,
+    sides: Sides,
     /// Small extents that are balanced together, by their claims.
     small: Vec<(Claim, Vec<Extent>)>,
 }
@@ -126,11 +129,11 @@ impl<'a> Planner<'a> {
             expected_flows: BTreeMap::new(),
             huge_bytes: 0,
             expected_room: BTreeMap::new(),
+            used_up_pools: Default::default(),
             protected_cache: BTreeMap::new(),
             no_room_bytes: 0,
             no_room: BTreeMap::new(),
             beyond_pool_bytes: 0,
-            used_up_pools: Default::default(),
             limit_bytes: None,
             expected_seconds: 0.0,
             unplaced_bytes: 0,
@@ -143,12 +146,13 @@ impl<'a> Planner<'a> {
             exposed_bytes: 0,
             undoable_bytes: 0,
             devices: Vec::new(),
+            one_sided: Vec::new(),
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);
         let sources = options.sources(scene.topology);
-        let (neighbours, small) = (KnownNeighbours::default(), Vec::new());
-        Self { scene, claims, sources, plan, memory, neighbours, small }
+        let (neighbours, sides, small) = Default::default();
+        Self { scene, claims, sources, plan, memory, neighbours, sides, small }
     }
 
     fn extent(&mut self, extent: Extent) {
@@ -180,6 +184,7 @@ impl<'a> Planner<'a> {
         };
         let movable = extent.residency.nodes.keys().copied().filter(may_move).collect();
         self.count(&extent, &home, &movable);
+        self.count_sides(&extent, &home);
         let options = &self.plan.options;
         let (mut remote, mut shared_bytes, mut refused) =
             (BTreeMap::new(), 0, BTreeMap::<Reason, u64>::new());
@@ -395,6 +400,7 @@ impl<'a> Planner<'a> {
             }
         }
         self.plan.moves = moves;
+        self.plan.one_sided = self.one_sided();
         self.plan.waits = benefit::of_plan(self.scene.topology, &self.plan);
         let expected = self.plan.expected_bytes as f64;
         let huge = (self.plan.huge_bytes as f64).min(expected);
@@ -436,13 +442,13 @@ impl<'a> Planner<'a> {
 
 fn planned(topology: &Topology, process: &Process, options: &Options) -> PlannedProcess {
     let home = home(topology, process, options);
+    let away = away(topology, process, options);
     let skip = skip(topology, process, options);
     let (resident, locality, counted, remote) = Default::default();
     let wide_threads = wide_threads(topology, process);
     let process = process.clone();
     PlannedProcess { process, home, away, wide_threads, skip, resident, locality, counted, remote }
 }
-    let away = away(topology, process, options);
 
 #[cfg(test)]
 mod tests;

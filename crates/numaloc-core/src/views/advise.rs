@@ -41,7 +41,7 @@ pub mod verdict;
 
 use capacity::HostState;
 
-pub use action::{Action, Pinned};
+pub use action::{Action, Pinned, quoted};
 pub use finding::{Finding, FindingKind};
 pub use fit::{NodeFit, node_fit};
 pub use follow::follow;

@@ -5,6 +5,7 @@ use super::{
     cells::{fixed, skip, source},
     homes::homes,
     left_out::{found_members, left_out},
+    one_sided::one_sided,
     plan::{near, near_percent},
     table::{Table, list},
 };
@@ -143,6 +144,7 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
         let _ = writeln!(text, "unplaced: {} on no known node", size(locality.unplaced_bytes));
     }
     text += &attached(&locality.unmapped, locality.unseen_bytes);
+    text += &one_sided(&locality.one_sided);
     if let Some(source) = source(locality.source()) {
         let _ = writeln!(text, "source: {source}");
     }

@@ -8,6 +8,7 @@ use super::{
     homes::homes,
     left_out::{found_members, left_out},
     named::{Stage, named},
+    one_sided::one_sided,
     policy::asked,
     table::{Table, list},
     wide::warnings,
@@ -69,8 +70,8 @@ fn head(plan: &v1::Plan, options: &Options, limits: &v1::Limits) -> String {
         [plan.movable_before, plan.movable_after],
         [plan.overall_before, plan.overall_after],
     );
-    if plan.moves.is_empty() {
     let share = share_name(options);
+    if plan.moves.is_empty() {
         return format!("nothing to move\n{share}: {shares}\n");
     }
     let to_move: i64 = plan.moves.iter().map(|sum| sum.remote_bytes).sum();
@@ -186,6 +187,7 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
         let _ = writeln!(text, "unplaced: {} on no known node", size(plan.unplaced_bytes));
     }
     text.push_str(&attached(&plan.unmapped, plan.unseen_bytes));
+    text.push_str(&one_sided(&plan.one_sided));
     if let Some(source) = source(plan.source()) {
         let _ = writeln!(text, "source: {source}");
     }
@@ -208,9 +210,6 @@ fn rooms(text: &mut String, rooms: &[v1::NodeRoom]) {
         let (node, bytes) = (room.node_id, size(room.exchange_bytes));
         let _ = writeln!(text, "room: node {node}: {bytes} in exchange for others' memory");
     }
-}
-
-fn order(order: v1::MoveOrder) -> HeatSource {
     for (room, &page) in rooms
         .iter()
         .flat_map(|room| room.used_up_pool_page_bytes.iter().map(move |page| (room, page)))
@@ -221,6 +220,9 @@ fn order(order: v1::MoveOrder) -> HeatSource {
             "hugetlb: this takes the last free pages of {page} of node {node}: a process that is bound there and maps them without a reservation gets SIGBUS (--pool-reserve keeps some)"
         );
     }
+}
+
+fn order(order: v1::MoveOrder) -> HeatSource {
     match order {
         v1::MoveOrder::Damon => HeatSource::Damon,
         v1::MoveOrder::Referenced => HeatSource::Referenced,
@@ -244,13 +246,13 @@ fn beyond_pool(plan: &v1::Plan, source: HugetlbSource) -> String {
     }
 }
 
-/// `50.0 % -> 100.0 % of what can be moved, ...`, by the shares before and after.
-pub fn change(movable: [Option<v1::Share>; 2], overall: [Option<v1::Share>; 2]) -> String {
 /// What a share counts: where the request names the nodes, memory there need not be local to the CPUs.
 pub fn share_name(options: &Options) -> &'static str {
     if options.to.is_some() { "on target" } else { "local" }
 }
 
+/// `50.0 % -> 100.0 % of what can be moved, ...`, by the shares before and after.
+pub fn change(movable: [Option<v1::Share>; 2], overall: [Option<v1::Share>; 2]) -> String {
     let arrow = |shares: [Option<v1::Share>; 2]| {
         let [from, to] = shares.map(|share| share.map(|share| percent(share.local_percent)));
         let (from, to) = (from.unwrap_or("?".to_owned()), to.map(|to| format!("{to} %")));

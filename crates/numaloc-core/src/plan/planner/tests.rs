@@ -1,12 +1,13 @@
 mod named;
 mod near;
+mod one_sided;
 mod portions;
 mod room;
 mod tiers;
 mod wide;
 
 use super::*;
-use crate::Skip;
+use crate::{OneSided, Skip};
 use crate::{
     ask::{
         heat::HeatSource,

@@ -57,7 +57,7 @@ fn line(words: &[String]) -> String {
 }
 
 /// A word as a shell takes it (POSIX.1-2017, Shell Command Language, 2.2.2). Only what cannot mean anything else stays bare.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@,+=".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
