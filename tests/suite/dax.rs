@@ -4,7 +4,7 @@
 use crate::{
     app::{App, Layout},
     cli::{NOBODY, as_nobody, code, json as answer_of, numalocctl},
-    disk::Mounted,
+    disk::{Layered, Mounted},
     engine::{inspect, migrate},
     scene::assert_complete,
     settings::Setting,
@@ -177,6 +177,30 @@ fn a_private_mapping_of_storage_stays() {
     let mut app = Layout::remote(&["anon:16M", &region("private")]).start("target");
     assert_only_the_rest_moves(&mut app, &["storage"], 16 * MIB);
     drop(app);
+    drop(mounted);
+}
+
+/// An overlay has no attributes of its own. From Linux 6.12 on maps has its device.
+#[test]
+fn a_file_in_a_layer_is_storage_if_the_layer_has_dax() {
+    let _settings = Setting::still_host();
+    let mounted = Mounted::on(DISK, "ext4", "dax=inode");
+    let layers = ["dax", "plain"].map(|name| mounted.path().join(name));
+    layers.iter().for_each(|layer| fs::create_dir(layer).expect("it has room"));
+    xfs_io("chattr +x", &layers[0]);
+    let files = [layers[0].join("storage"), layers[1].join("cached")];
+    let in_layers = files.each_ref().map(|file| format!("file:{}:8M:dirty", file.display()));
+    drop(Layout::remote(&in_layers.each_ref().map(String::as_str)).start("writer"));
+    assert!(has_dax(&files[0]) && !has_dax(&files[1]), "the scene");
+    let options = format!("lowerdir={}:{}", layers[0].display(), layers[1].display());
+    let overlay = Layered::new("overlay", "over", &options);
+    let region = |name| format!("{name}=file:{}:8M:read", overlay.path().join(name).display());
+    let regions = ["storage", "cached"].map(region);
+    let mut app = Layout::remote(&["anon:16M", &regions[0], &regions[1]]).start("target");
+    assert_eq!(Truth::of(app.pid()).region(app.range("cached")), [(1, 8 * MIB)].into());
+    assert_only_the_rest_moves(&mut app, &["storage"], 8 * MIB);
+    assert_eq!(Truth::of(app.pid()).region(app.range("cached")), [(0, 8 * MIB)].into());
+    drop((app, overlay));
     drop(mounted);
 }
 

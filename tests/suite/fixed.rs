@@ -5,6 +5,7 @@ use crate::{
     cli::{code, numalocctl},
     engine::{inspect, migrate},
     settings::Setting,
+    top::{after_a_full_pass, row},
     truth::{Truth, on},
 };
 use numaloc_core::{FixedKind, Options, Reason};
@@ -52,6 +53,9 @@ fn rings_and_secret_memory_are_rows_of_their_own() {
         assert!(text.contains("cannot move: 8.5 MiB of kernel objects"), "{text}");
         assert!(text.contains("cannot move: 8.0 MiB of secret memory"), "{text}");
     }
+    let live = after_a_full_pass(&["--cpu-budget", "50"]);
+    let row = row(&live, app.pid());
+    assert!(row["remote_bytes"].as_u64().is_some_and(|bytes| bytes < packet_bytes), "{row}");
 }
 
 fn on_node(nodes: &std::collections::BTreeMap<numaloc_core::NodeId, u64>, node: u32) -> u64 {

@@ -85,19 +85,19 @@ pub(crate) fn kind(roots: &Roots, file: &File) -> Option<String> {
     }
 }
 
-/// The mounts of a namespace by their points, as far as it takes to find files of [`SERVED`] file systems among them.
+/// The mounts of a namespace by their points, as far as it takes to find files of those among them that are meant.
 #[derive(Debug)]
-pub(crate) struct ServedMounts(Vec<(String, bool)>);
+pub(crate) struct MeantMounts(Vec<(String, bool)>);
 
-impl ServedMounts {
-    /// Those in a text of mountinfo. Most hosts have none: then nothing is kept.
-    pub(crate) fn of(text: &str) -> Self {
-        let all = || mounts(text).map(|mount| (mount.point.to_owned(), is_served(mount.kind)));
-        Self(if all().any(|(_, is_served)| is_served) { all().collect() } else { Vec::new() })
+impl MeantMounts {
+    /// Those in a text of mountinfo. Most hosts have none that is meant: then nothing is kept.
+    pub(crate) fn of(text: &str, mut is_meant: impl FnMut(&MountLine<'_>) -> bool) -> Self {
+        let all: Vec<(String, bool)> =
+            mounts(text).map(|mount| (mount.point.to_owned(), is_meant(&mount))).collect();
+        Self(if all.iter().any(|(_, is_meant)| *is_meant) { all } else { Vec::new() })
     }
 
-    /// Whether one of the directories that an overlay with these options is made of is on such a file system, as far as they are absolute
-    /// paths.
+    /// Whether one of the directories that an overlay with these options is made of is on such a mount, as far as they are absolute paths.
     pub(crate) fn are_below(&self, options: &str) -> bool {
         let layers = options.split(',').filter_map(|option| {
             let (key, value) = option.split_once('=')?;
@@ -113,7 +113,7 @@ impl ServedMounts {
         };
         // Of mounts at one point the last one covers the others.
         let above = self.0.iter().filter(|(point, _)| is_above(point));
-        above.max_by_key(|(point, _)| point.len()).is_some_and(|(_, is_served)| *is_served)
+        above.max_by_key(|(point, _)| point.len()).is_some_and(|(_, is_meant)| *is_meant)
     }
 }
 
@@ -165,7 +165,8 @@ mod tests {
             40 25 0:50 / /srv/layers rw - fuse.stargz stargz rw\n\
             41 25 0:51 / /net rw - nfs4 host:/ rw\n\
             42 41 8:2 / /net/disk rw - ext4 /dev/sdb rw\n";
-        let over = |options: &str| ServedMounts::of(text).are_below(options);
+        let served = MeantMounts::of(text, |mount| is_served(mount.kind));
+        let over = |options: &str| served.are_below(options);
         assert!(over("rw,lowerdir=/var/a:/srv/layers/7/fs,upperdir=/var/u,workdir=/var/w"));
         assert!(over("rw,lowerdir+=/net/a") && over("rw,lowerdir=/a,upperdir=/net"));
         assert!(!over("rw,lowerdir=/var/a:/srv/layers2:/net/disk/b,upperdir=/var/u"));

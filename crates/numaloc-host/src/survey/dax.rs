@@ -68,21 +68,25 @@ fn is_on_dax_disk(roots: &Roots, device: &str) -> bool {
 pub(super) struct DaxFiles(BTreeMap<((u32, u32), u64), Option<bool>>);
 
 impl DaxFiles {
-    /// Whether the file of a mapping has DAX; `None` if it cannot be asked.
+    /// Whether the file of a mapping has DAX; `None` if it cannot be asked. Device and inode have to stand for one file.
     pub(super) fn has_dax(&mut self, space: &AddressSpace, vma: &Vma) -> Option<bool> {
         let Object::File { device, inode } = vma.object else { return None };
-        let ask = || {
-            let is_meant = |file: &File| {
-                let meant = |stat: fs::Metadata| (numbers(stat.dev()), stat.ino());
-                file.metadata().is_ok_and(|stat| meant(stat) == (device, inode))
-            };
-            let link = space.path(&format!("map_files/{:x}-{:x}", vma.start, vma.end));
-            // The link cannot lead to another file. To follow it takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
-            let by_link = open_path(&link).ok().filter(is_meant);
-            let file = by_link.or_else(|| by_name(space, &vma.name).ok().filter(is_meant))?;
-            is_dax(&file).ok()
+        *self.0.entry((device, inode)).or_insert_with(|| Self::ask(space, vma))
+    }
+
+    /// The same, wherever the file is. Of a file in a layer of an overlay the answer is that of the layer (fs/overlayfs/inode.c,
+    /// `ovl_getattr`).
+    pub(super) fn ask(space: &AddressSpace, vma: &Vma) -> Option<bool> {
+        let Object::File { device, inode } = vma.object else { return None };
+        let is_meant = |file: &File| {
+            let meant = |stat: fs::Metadata| (numbers(stat.dev()), stat.ino());
+            file.metadata().is_ok_and(|stat| meant(stat) == (device, inode))
         };
-        *self.0.entry((device, inode)).or_insert_with(ask)
+        // The link cannot lead to another file. To follow it takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+        let link = space.path(&format!("map_files/{:x}-{:x}", vma.start, vma.end));
+        let by_link = open_path(&link).ok();
+        let file = by_link.or_else(|| by_name(space, &vma.name).ok().filter(is_meant))?;
+        is_dax(&file).ok()
     }
 }
 

@@ -17,7 +17,7 @@
 use crate::{
     Roots,
     files::{
-        file_system::{MountLine, ServedMounts, is_served, mounts},
+        file_system::{MeantMounts, MountLine, is_served, mounts},
         maps::{Object, Vma},
         read,
     },
@@ -51,6 +51,8 @@ enum FileSystem {
     Dax {
         is_default: bool,
     },
+    /// The files in its layers may be mapped without page cache.
+    OverDax,
     /// As `Served`, and mapped without page cache.
     ServedDax,
     /// A server, or a program, has the files.
@@ -71,8 +73,8 @@ pub(crate) struct Mounts {
     namespaces: BTreeSet<(u64, PathBuf)>,
     /// Whether those of this process were read.
     knows_own: bool,
-    /// Those of this process by their points, once an overlay was seen.
-    served: Option<ServedMounts>,
+    /// Those of this process that are served, and those whose files may have DAX, once an overlay was seen.
+    below: Option<[MeantMounts; 2]>,
     dax_files: DaxFiles,
     /// The smallest page size of the kernel's pools in bytes; `None`: it has no pools.
     least: Option<u64>,
@@ -94,7 +96,7 @@ impl Mounts {
             read: None,
             namespaces: BTreeSet::new(),
             knows_own: false,
-            served: None,
+            below: None,
             dax_files: DaxFiles::default(),
             least,
         }
@@ -128,7 +130,7 @@ impl Mounts {
         vma.kind = match file_system {
             FileSystem::Served | FileSystem::ServedDax => Kind::NetworkFile,
             FileSystem::Hugetlbfs(_) | FileSystem::Tmpfs => Kind::Shmem,
-            FileSystem::Other | FileSystem::Dax { .. } => Kind::File,
+            FileSystem::Other | FileSystem::OverDax | FileSystem::Dax { .. } => Kind::File,
             FileSystem::Unknown if is_on_disk => Kind::File,
             FileSystem::Unknown => vma.kind,
         };
@@ -161,6 +163,9 @@ impl Mounts {
             (None, FileSystem::Dax { is_default }) => {
                 let has_dax = self.dax_files.has_dax(space, vma).unwrap_or(is_default);
                 has_dax.then_some(FixedKind::Dax)
+            }
+            (None, FileSystem::OverDax) => {
+                DaxFiles::ask(space, vma).unwrap_or(false).then_some(FixedKind::Dax)
             }
             (fixed, _) => fixed,
         }
@@ -195,14 +200,32 @@ impl Mounts {
             if self.file_systems.contains_key(&device) {
                 continue;
             }
-            // Who mounts the overlays of containers names paths of the host.
-            let is_over_served = mount.kind == "overlay" && {
-                let served = self.served.get_or_insert_with(|| ServedMounts::of(&own(roots)));
-                served.are_below(mount.options)
+            let file_system = match mount.kind {
+                "overlay" => Some(self.overlay(roots, mount.options)),
+                _ => file_system(roots, &mount),
             };
-            let file_system =
-                if is_over_served { Some(FileSystem::Served) } else { file_system(roots, &mount) };
             self.file_systems.extend(file_system.map(|file_system| (device, file_system)));
+        }
+    }
+
+    /// That of an overlay, by the mounts that its layers are on.
+    fn overlay(&mut self, roots: &Roots, options: &str) -> FileSystem {
+        // Who mounts the overlays of containers names paths of the host.
+        let [served, dax] = self.below.get_or_insert_with(|| {
+            let text = own(roots);
+            let served = MeantMounts::of(&text, |mount| is_served(mount.kind));
+            // A file system may be mounted at very many places.
+            let mut known = BTreeMap::new();
+            let dax = MeantMounts::of(&text, |mount| {
+                let has_dax = || Which::of(roots, mount) != Which::None;
+                *known.entry(mount.device.to_owned()).or_insert_with(has_dax)
+            });
+            [served, dax]
+        });
+        match () {
+            () if served.are_below(options) => FileSystem::Served,
+            () if dax.are_below(options) => FileSystem::OverDax,
+            () => FileSystem::Other,
         }
     }
 }
@@ -376,6 +399,11 @@ mod tests {
         }
         fake.write("proc/self/mountinfo", "50 22 0:37 / /layers rw - fuse.layers layers rw\n");
         assert_eq!(told(&line("00:24", "/usr/a")), (compared(257), Kind::NetworkFile));
+        fake.write(
+            "proc/self/mountinfo",
+            "50 22 259:0 / /layers rw - ext4 /dev/pmem0 rw,dax=always\n",
+        );
+        assert_eq!(told(&line("00:24", "/usr/a")), (compared(257), Kind::File));
         let memfd = device(MFdFlags::empty()).expect("a memfd");
         let shown = format!("{:x}:{:x}", memfd.0, memfd.1);
         assert_eq!(told(&line(&shown, "/dev/zero (deleted)")), (file(memfd, 257), Kind::Shmem));
