@@ -348,7 +348,7 @@ mod tests {
         let fake = Fake::new();
         fake.process(100, "db", &["0"]);
         fake.write("proc/100/mountinfo", MOUNTS);
-        // A file of a devtmpfs.
+        // It has no DAX, and is no device.
         fake.write("proc/100/map_files/40000000-40001000", "");
         let fixed = |line: &str| {
             let mut vma = parse_line(line).expect("a line");
@@ -358,8 +358,9 @@ mod tests {
         let on = |start: &str, device: &str, name: &str| {
             fixed(&format!("{start}000000-{start}001000 rw-s 00000000 {device} 9 {name}"))
         };
-        assert_eq!(on("40", "103:00", "/pmem/data"), Some(FixedKind::Dax));
-        assert_eq!(on("40", "103:01", "/inode/data"), None, "it cannot be asked");
+        assert_eq!(on("40", "103:00", "/pmem/data"), None, "it has none all the same");
+        assert_eq!(on("50", "103:00", "/pmem/data"), Some(FixedKind::Dax), "it cannot be asked");
+        assert_eq!(on("50", "103:01", "/inode/data"), None, "it cannot be asked");
         assert_eq!(on("40", "00:25", "/shared/data"), Some(FixedKind::Dax));
         assert_eq!(on("40", "00:23", "/net/data"), None);
         assert_eq!(on("40", "08:01", "/srv/data"), None);
