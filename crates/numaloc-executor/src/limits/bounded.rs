@@ -153,9 +153,11 @@ fn overdue(name: &str, took: Duration, place: Option<&str>, hogs: &[RealTimeHog]
 }
 
 /// Whether a call that sleeps at `place` waits for the work of all CPUs (kernel/workqueue.c, `__flush_work`), one of which has no time for it.
+/// Where that function is inlined, its caller shows (mm/swap.c, `__lru_add_drain_all`).
 fn waits_for_ever(place: Option<&str>, hogs: &[RealTimeHog]) -> bool {
-    place.is_some_and(|place| place.contains("flush_work"))
-        && hogs.iter().any(|hog| !hog.is_limited)
+    let drains =
+        |place: &str| ["flush_work", "lru_add_drain"].iter().any(|name| place.contains(name));
+    place.is_some_and(drains) && hogs.iter().any(|hog| !hog.is_limited)
 }
 
 /// The kernel's function that a process sleeps in (/proc/PID/wchan), if the kernel shows it.
@@ -207,6 +209,7 @@ mod tests {
     fn a_call_is_hopeless_that_waits_for_a_cpu_without_time() {
         let place = Some("__flush_work.isra.0");
         assert!(waits_for_ever(place, &[hog(true), hog(false)]));
+        assert!(waits_for_ever(Some("__lru_add_drain_all"), &[hog(false)]));
         assert!(!waits_for_ever(place, &[hog(true)]), "it takes a second");
         assert!(!waits_for_ever(place, &[]));
         assert!(!waits_for_ever(Some("folio_wait_bit_common"), &[hog(false)]));
