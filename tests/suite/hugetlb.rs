@@ -7,10 +7,10 @@ use crate::{
     place::{away, home},
     scene::{SLACK, Scene, assert_complete},
     settings::{Cgroup, Setting},
-    truth::{Truth, on},
+    truth::{Truth, node_bytes, on},
 };
 use nix::mount::{MsFlags, mount, umount};
-use numaloc_core::{Options, PAGE, Reason};
+use numaloc_core::{NodeId, Options, PAGE, Reason};
 use numaloc_host::{FrameFile, Roots, Target};
 use serde_json::Value;
 use std::{fs, fs::File, os::unix::fs::FileExt, path::PathBuf};
@@ -166,6 +166,41 @@ fn one_process_alone_has_its_segment_moved() {
     assert_eq!(nodes, [(home(), SIZE)].into(), "{outcome:?}");
     assert_complete(&outcome);
     app.check();
+}
+
+/// Huge pages of a node that are in use, in bytes.
+fn used(node: u32) -> u64 {
+    let [all, free] = ["HugePages_Total:", "HugePages_Free:"].map(|field| node_bytes(node, field));
+    // A number of pages, not of KiB.
+    ((all - free) >> 10) * 2 * MIB
+}
+
+/// A process that has filled most of a file has ended, as a database's session does, and what it has left is not in any page map. The
+/// rest of the file is a hole, and stays one.
+#[test]
+fn what_nobody_maps_comes_home_with_what_is_mapped() {
+    let _settings =
+        [Setting::huge_pool(0, 32), Setting::huge_pool(1, 32), Setting::numa_balancing(false)];
+    let fs = HugeFs::new("attached");
+    let segment = format!("segment=file:{}:48M", fs.file("a"));
+    let with = |more: &str| Layout::remote(&[&format!("{segment}:{more}")]).load("idle");
+    drop(with("touch=32M").start("filler"));
+    assert_eq!([used(0), used(1)], [0, 32 * MIB]);
+    let mut app = with("touch=4M").start("target");
+    let target = [Target::Pid(app.pid())];
+    let inspected = inspect(&target, &Options::default());
+    assert_eq!(inspected.plan.unmapped, [(NodeId(1), 28 * MIB)].into());
+    assert_eq!([used(0), used(1)], [0, 32 * MIB], "a look takes no page");
+    let outcome = migrate(&target, &Options::default());
+    assert_eq!([used(0), used(1)], [32 * MIB, 0], "{outcome:?}");
+    assert_eq!(outcome.account().shortfall_bytes(), 0, "{outcome:?}");
+    // Another process has attached it: then it is theirs, too.
+    let mut stranger = with("touch=4M").start("stranger");
+    let left = migrate(&target, &Options { to: Some("1".parse().unwrap()), ..Options::default() });
+    assert_eq!([used(0), used(1)], [32 * MIB, 0], "{left:?}");
+    assert!(left.account().left_for(Reason::Shared) >= 28 * MIB, "{left:?}");
+    app.check();
+    stranger.check();
 }
 
 /// A plan, as the command line makes it.

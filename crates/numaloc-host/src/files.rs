@@ -3,6 +3,7 @@
 pub(crate) mod answering;
 pub(crate) mod cache_search;
 pub(crate) mod cached_file;
+pub(crate) mod cached_piece;
 pub(crate) mod error;
 pub(crate) mod file_system;
 pub(crate) mod fixed;

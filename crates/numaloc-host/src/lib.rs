@@ -67,7 +67,8 @@ pub use changes::{advised, balancing_trial, heat, journal, node_room, numa_balan
 pub use files::{
     answering::Answering,
     cache_search::CacheSearch,
-    cached_file::{CachedFile, CachedPiece, FileId, FileOwner, file_owner, named_paths, nodes_of},
+    cached_file::{CachedFile, FileId, FileOwner, file_owner, named_paths},
+    cached_piece::{CachedPiece, nodes_of},
     error::{Error, ErrorKind},
     frames::FrameNodes,
     kpage::{COMPOUND_HEAD, COMPOUND_TAIL, FrameFile},

@@ -1,5 +1,6 @@
 //! The page cache of a piece of a file: which pages are in memory, and addresses for them.
 
+use crate::Userfault;
 use std::{
     fs::File,
     io, mem,
@@ -35,18 +36,7 @@ impl FilePages {
     /// Those of mmap(2) and madvise(2), most often ENODEV: this kind of file cannot be mapped.
     pub fn map(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(PAGE);
-        let offset = offset.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: a new mapping overlaps nothing, because the kernel chooses its address. No reference into it is ever made.
-        let start = unsafe {
-            let fd = file.as_raw_fd();
-            let flags = libc::MAP_SHARED | libc::MAP_STACK;
-            libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, flags, fd, offset)
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start).expect("mmap without MAP_FIXED never gives address 0");
-        let pages = Self { start, bytes };
+        let pages = Self::with(file, offset, bytes, libc::MAP_SHARED | libc::MAP_STACK)?;
         pages.advise(0..bytes, libc::MADV_RANDOM)?;
         match pages.advise(0..bytes, libc::MADV_NOHUGEPAGE) {
             // A kernel without huge pages.
@@ -54,6 +44,32 @@ impl FilePages {
             other => other?,
         }
         Ok(pages)
+    }
+
+    /// Maps `bytes` bytes of a file on hugetlbfs, both multiples of its page size. mincore(2) says nothing of such a file, and a read of
+    /// a hole gives the file a page of the pool (mm/hugetlb.c, `hugetlb_no_page`). With `holes` it fails instead, and takes none: where
+    /// [`FilePages::populate`] succeeds, there was a page. The mapping is private, because registering a shared one takes the right to
+    /// write the file (fs/userfaultfd.c), and reserves nothing.
+    ///
+    /// # Errors
+    /// Those of mmap(2) and ioctl_userfaultfd(2).
+    pub fn map_huge(file: &File, offset: u64, bytes: usize, holes: &Userfault) -> io::Result<Self> {
+        let pages = Self::with(file, offset, bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE)?;
+        holes.register(pages.address()..pages.address() + bytes as u64)?;
+        Ok(pages)
+    }
+
+    fn with(file: &File, offset: u64, bytes: usize, flags: i32) -> io::Result<Self> {
+        let offset = offset.try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: a new mapping overlaps nothing, because the kernel chooses its address. No reference into it is ever made.
+        let start = unsafe {
+            libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, flags, file.as_raw_fd(), offset)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start).expect("mmap without MAP_FIXED never gives address 0");
+        Ok(Self { start, bytes })
     }
 
     /// The address of the first byte.

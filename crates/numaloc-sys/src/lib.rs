@@ -6,6 +6,7 @@
 //! | clone(2), futex(2), close_range(2) | [`Companion`]: a process beside this one that makes calls which may never return |
 //! | PAGEMAP_SCAN, an ioctl of /proc/PID/pagemap | [`pagemap_scan()`] finds ranges of pages |
 //! | mmap(2), mincore(2), MADV_POPULATE_READ, statx(2) | [`FilePages`]: the page cache of a piece of a file, [`is_dax`] whether there is any |
+//! | userfaultfd(2) | [`Userfault`]: a look at pages of a hugetlb file that makes none |
 //! | cachestat(2), lseek(2) | [`cached_pages`], [`next_data`] and [`next_hole`]: which parts of a file can have page cache |
 //! | pidfd_open(2), kcmp(2) | [`pidfd_open()`] holds a process, [`kcmp_vm`] compares the memory of two |
 //! | sched_setscheduler(2), setpriority(2) | [`sched_batch`], [`set_nice`] |
@@ -29,6 +30,7 @@ mod peer_groups;
 mod pidfd;
 mod sched;
 mod scratch;
+mod userfault;
 
 pub use companion::{Answer, Companion, LeftCall, Request, companions_cpu_time};
 pub use duplicate::duplicate;
@@ -41,3 +43,4 @@ pub use peer_groups::peer_groups;
 pub use pidfd::pidfd_open;
 pub use sched::{sched_batch, set_nice};
 pub use scratch::{Scratch, ScratchPages};
+pub use userfault::Userfault;

@@ -46,9 +46,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// Most pieces that are mapped at a time. A process may have 65,530 mappings (vm.max_map_count).
 const PIECES: usize = 1024;
-/// Of all calls: what folios a file has is not known, and their pages are passed one by one.
-const CLASS: Class = Class::Base;
-
 /// What a run over files is given.
 #[derive(Clone, Copy)]
 pub struct FileRun<'a> {
@@ -136,10 +133,9 @@ impl FileOutcome {
 
 impl FileRun<'_> {
     /// Bytes that a node can take while its high watermark and reserve stay free.
-    fn free(&self, node: NodeId) -> u64 {
-        let memory = self.memory.read_for(node, Supply::BASE);
-        memory
-            .map_or(0, |memory| memory.room(Supply::BASE, self.options.reserve(memory.total_bytes)))
+    fn free(&self, node: NodeId, supply: Supply) -> u64 {
+        let memory = self.memory.read_for(node, supply);
+        memory.map_or(0, |memory| memory.room(supply, self.options.reserve(memory.total_bytes)))
     }
 
     /// Carries the plans out, one file after the other. The result is that of all files of each of the groups.
@@ -152,6 +148,7 @@ impl FileRun<'_> {
             work: &work,
             rests: Rests::new(&work),
             subject: Subject::File(PathBuf::new()),
+            hugetlb_bytes: None,
             calls: match self.unmapped {
                 // What a process maps meanwhile is not theirs to move.
                 Some(_) => CacheCalls::own_only(),
@@ -177,6 +174,8 @@ struct Worker<'a> {
     rests: Rests<'a>,
     /// The file whose cache is moved.
     subject: Subject,
+    /// hugetlb page size in bytes, if its pages are such ones.
+    hugetlb_bytes: Option<u64>,
     calls: CacheCalls,
     /// Tells which pages others map; `None` if that does not matter, or cannot be read.
     mapped: Option<MappedPages>,
@@ -186,15 +185,19 @@ impl<'a> Worker<'a> {
     fn file(&mut self, planned: &PlannedFile) -> FileOutcome {
         let mut outcome = FileOutcome::default();
         self.subject = Subject::File(planned.path.clone());
-        let file = CachedFile::open(self.run.roots, &planned.path);
+        let open =
+            if self.run.unmapped.is_some() { CachedFile::open_memory } else { CachedFile::open };
+        let file = open(self.run.roots, &planned.path);
         // Another one may have this path by now, or another user this file.
         let file = file.ok().filter(|file| file.id() == planned.id && (self.run.admits)(file));
+        self.hugetlb_bytes =
+            file.as_ref().map(CachedFile::page_bytes).filter(|page_bytes| *page_bytes > PAGE);
         let pieces = planned.cache.pieces();
         let pieces = pieces.map(|parts| (parts[0].piece, planned.plan.bytes_elsewhere(parts)));
         let mut pieces = pieces.filter(|(_, bytes)| *bytes > 0).peekable();
         while pieces.peek().is_some() {
             // As much as a call may hold, and one piece at least.
-            let most = self.work.pacer.batch_bytes(CLASS).max(PIECE);
+            let most = self.work.pacer.batch_bytes(self.class()).max(PIECE);
             let (mut span, mut bytes) = (Vec::new(), 0);
             while let Some(piece) =
                 pieces.next_if(|piece| span.len() < PIECES && bytes + piece.1 <= most)
@@ -207,6 +210,20 @@ impl<'a> Worker<'a> {
             self.rests.rest();
         }
         outcome
+    }
+
+    fn page_bytes(&self) -> u64 {
+        self.hugetlb_bytes.unwrap_or(PAGE)
+    }
+
+    /// Where pages for the file are taken from.
+    fn supply(&self) -> Supply {
+        self.run.options.supply(self.hugetlb_bytes)
+    }
+
+    /// What folios a file has is not known, and their pages are passed one by one.
+    fn class(&self) -> Class {
+        self.hugetlb_bytes.map_or(Class::Base, Class::Hugetlb)
     }
 
     /// Moves what is elsewhere of some pieces: their numbers, each with how much that was.
@@ -240,7 +257,7 @@ impl<'a> Worker<'a> {
                 sources.is_none_or(|sources| sources.contains(*from))
             };
             for (from, addresses) in elsewhere.filter(is_source) {
-                outcome.account.found(addresses.len() as u64 * PAGE);
+                outcome.account.found(addresses.len() as u64 * self.page_bytes());
                 match groups.iter_mut().find(|group| group.0 == from && group.1 == nodes) {
                     Some((.., all)) => all.push_back(addresses),
                     None => groups.push((from, nodes.clone(), [addresses].into())),
@@ -271,7 +288,8 @@ impl<'a> Worker<'a> {
         while let Some(first) = pieces.front() {
             let among = group.nodes.minus(&self.calls.refused);
             let first = first.len();
-            let most = (self.work.pacer.batch_bytes(CLASS) / PAGE).max(1) as usize;
+            let most =
+                (self.work.pacer.batch_bytes(self.class()) / self.page_bytes()).max(1) as usize;
             let all = cut_length(pieces.iter().map(Vec::len), most);
             let granted = self.room(group.from, &among, all, first);
             let Some((room, to)) = granted.filter(|_| self.work.stop().is_none()) else {
@@ -283,10 +301,10 @@ impl<'a> Worker<'a> {
                 let rest: Vec<u64> = pieces.into_iter().flatten().collect();
                 // A large folio moves whole, so some may have come along with those before them.
                 let left = self.settle(group, rest, |on| group.nodes.contains(on), outcome);
-                outcome.account.left(reason, left.len() as u64 * PAGE);
+                outcome.account.left(reason, left.len() as u64 * self.page_bytes());
                 return;
             };
-            let room_pages = (room.bytes / PAGE) as usize;
+            let room_pages = (room.bytes / self.page_bytes()) as usize;
             let count = cut_length(pieces.iter().map(Vec::len), room_pages);
             let now = cut(&mut pieces, count);
             self.carry(group, to, now.addresses, outcome);
@@ -314,7 +332,8 @@ impl<'a> Worker<'a> {
         first: usize,
     ) -> Option<(Reservation<'a>, NodeId)> {
         let work = self.work;
-        let least = all.min(first.min(PIECE as usize / PAGE as usize));
+        let (page_bytes, supply) = (self.page_bytes(), self.supply());
+        let least = all.min(first.min((PIECE / page_bytes) as usize));
         loop {
             let mut count = all;
             let mut to = self.destination(from, among, count);
@@ -323,9 +342,10 @@ impl<'a> Worker<'a> {
                 to = self.destination(from, among, count);
             }
             let to = to?;
-            let pages = |count: usize| count as u64 * PAGE;
-            let free = || self.run.free(to);
-            match work.rooms.take((to, None), pages(count), pages(least), true, free) {
+            let pages = |count: usize| count as u64 * page_bytes;
+            let free = || self.run.free(to, supply);
+            match work.rooms.take((to, self.hugetlb_bytes), pages(count), pages(least), true, free)
+            {
                 Room::Granted(room) => return Some((room, to)),
                 Room::Unsettled if work.stop().is_none() => self.rests.await_others(),
                 Room::Unsettled | Room::None => return None,
@@ -334,8 +354,8 @@ impl<'a> Worker<'a> {
     }
 
     fn destination(&self, from: NodeId, among: &NodeSet, pages: usize) -> Option<NodeId> {
-        let free = |to| self.run.free(to);
-        destination(self.run.topology, from, among, pages as u64 * PAGE, free)
+        let (supply, bytes) = (self.supply(), pages as u64 * self.page_bytes());
+        destination(self.run.topology, from, among, bytes, |to| self.run.free(to, supply))
     }
 
     /// Moves pages to a node, with a few tries.
@@ -367,7 +387,7 @@ impl<'a> Worker<'a> {
                 return;
             }
         }
-        outcome.account.left(reason, addresses.len() as u64 * PAGE);
+        outcome.account.left(reason, addresses.len() as u64 * self.page_bytes());
     }
 
     /// Counts pages that are where they belong as moved and those that are no longer cached as vanished, and returns the others.
@@ -379,14 +399,14 @@ impl<'a> Worker<'a> {
         outcome: &mut FileOutcome,
     ) -> Vec<u64> {
         let on = nodes_of(&addresses).unwrap_or_else(|_| vec![None; addresses.len()]);
-        let (mut left, mut moved_bytes) = (Vec::new(), 0);
+        let (mut left, mut moved_bytes, page_bytes) = (Vec::new(), 0, self.page_bytes());
         for (address, on) in addresses.into_iter().zip(on) {
             match on {
                 Some(to) if is_there(to) => {
-                    moved_bytes += PAGE;
-                    *outcome.flows.entry((group.from, to)).or_default() += PAGE;
+                    moved_bytes += page_bytes;
+                    *outcome.flows.entry((group.from, to)).or_default() += page_bytes;
                 }
-                None if group.is_gone(address) => outcome.account.vanished(PAGE),
+                None if group.is_gone(address) => outcome.account.vanished(page_bytes),
                 _ => left.push(address),
             }
         }
@@ -406,17 +426,18 @@ impl<'a> Worker<'a> {
         again: bool,
         stats: &mut CallStats,
     ) -> Result<Reason, Reason> {
-        let bytes = addresses.len() as u64 * PAGE;
+        let bytes = addresses.len() as u64 * self.page_bytes();
         self.rests.pay(bytes);
         if let Some(stop) = self.work.stop() {
             return Err(stop);
         }
         let pace = self.run.options.pacing.pace();
-        let cut = pagelist::cut(addresses, pace.pagelist_bytes);
+        let list_bytes = pace.pagelist_bytes.map(|bytes| bytes * PAGE / self.page_bytes());
+        let cut = pagelist::cut(addresses, list_bytes);
         let begin = Instant::now();
         let result = self.calls.call(&self.work.bounds(), &self.subject, &cut, to);
         let elapsed = result.as_ref().map_or_else(|_| begin.elapsed(), |(_, took)| *took);
-        let is_long = self.work.pacer.learn(CLASS, bytes, elapsed);
+        let is_long = self.work.pacer.learn(self.class(), bytes, elapsed);
         stats.record(addresses.len() as u64, elapsed);
         stats.over_stall += u64::from(is_long);
         stats.retried_addresses += if again { addresses.len() as u64 } else { 0 };

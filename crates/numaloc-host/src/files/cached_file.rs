@@ -2,25 +2,24 @@
 //!
 //! A piece of a file is mapped without reading it: pages that mincore(2) reports get an address, and move_pages(2) tells their nodes. Nothing
 //! is read from the disk, no time of access changes, and from Linux 6.3 on no page counts as used because it was looked at
-//! ([`FilePages`]).
+//! ([`FilePages`](numaloc_sys::FilePages)).
 
 use crate::{
     Error, Roots,
     files::{
         cache_search::CacheSearch,
-        file_system::{ON_DISK, TMPFS, is_served, kind, open_path, open_unnoticed},
+        cached_piece::{CachedPiece, HugeFile},
+        file_system::{HUGETLBFS, ON_DISK, TMPFS, is_served, kind, open_path, open_unnoticed},
         globs,
     },
 };
 use nix::errno::Errno;
 use numaloc_core::{
-    NodeId, NodeSet, PAGE,
-    cache_move::runs,
+    PAGE,
     file_cache::{FileCache, PIECE},
 };
-use numaloc_sys::{FilePages, is_dax, query_pages};
+use numaloc_sys::{Userfault, is_dax};
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
     io,
     os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
@@ -40,7 +39,7 @@ const REFUSED: [(&str, &str); 2] = [
         "overlay",
         "its cache belongs to a file in a layer below: name that file (lowerdir and upperdir in /proc/self/mountinfo)",
     ),
-    ("hugetlbfs", "its pages are memory and no cache: name a process that maps it"),
+    (HUGETLBFS, "its pages are memory and no cache: name a process that maps it"),
 ];
 
 /// Why files on this kind of file system are refused; empty: of an unknown mount.
@@ -65,6 +64,8 @@ pub struct CachedFile {
     owner: FileOwner,
     /// Whether it is on tmpfs.
     is_memory: bool,
+    /// Set if it is on hugetlbfs.
+    huge: Option<HugeFile>,
 }
 
 /// Whose a file or directory is.
@@ -91,6 +92,22 @@ impl CachedFile {
     /// file system whose pages do not move, or has a lease; [`Error::FileRights`] if this process is neither its owner nor may act as
     /// its owner (CAP_FOWNER); [`Error::Read`].
     pub fn open(roots: &Roots, path: &Path) -> Result<Self, Error> {
+        Self::open_on(roots, path, |kind| kind == TMPFS || ON_DISK.contains(&kind))
+    }
+
+    /// Opens a file whose pages are memory and no cache: one on tmpfs or hugetlbfs, with pages of at most [`PIECE`].
+    ///
+    /// # Errors
+    /// As [`Self::open`]; [`Error::Read`] with EPERM or ENOSYS where userfaultfd(2) cannot be had, which a hugetlbfs takes.
+    pub fn open_memory(roots: &Roots, path: &Path) -> Result<Self, Error> {
+        Self::open_on(roots, path, |kind| [TMPFS, HUGETLBFS].contains(&kind))
+    }
+
+    fn open_on(
+        roots: &Roots,
+        path: &Path,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Self, Error> {
         let refused =
             |reason: &str| Error::FileRefused { path: path.into(), reason: reason.into() };
         let failed = |source: io::Error| match source.raw_os_error().map(Errno::from_raw) {
@@ -111,7 +128,7 @@ impl CachedFile {
         if !metadata.is_file() {
             return Err(refused("it is no regular file"));
         }
-        if kind != TMPFS && !ON_DISK.contains(&&*kind) {
+        if !is_wanted(&kind) {
             return Err(refused(&elsewhere(&kind)));
         }
         let file = open_unnoticed(roots, &by_path).map_err(failed)?;
@@ -121,7 +138,23 @@ impl CachedFile {
         let id = FileId { device: metadata.dev(), inode: metadata.ino() };
         let (bytes, is_memory) = (metadata.len(), kind == TMPFS);
         let allocated_bytes = metadata.blocks() * 512;
-        Ok(Self { path: path.into(), file, bytes, allocated_bytes, id, owner, is_memory })
+        let huge = match kind == HUGETLBFS {
+            // The size of a block is that of a page (fs/hugetlbfs/inode.c, `hugetlbfs_fill_super`).
+            true if metadata.blksize() > PIECE => {
+                return Err(refused("its pages are larger than 2 MiB"));
+            }
+            true => {
+                let holes = Userfault::failing().map_err(failed_to_look(path))?;
+                Some(HugeFile { page_bytes: metadata.blksize(), holes })
+            }
+            false => None,
+        };
+        Ok(Self { path: path.into(), file, bytes, allocated_bytes, id, owner, is_memory, huge })
+    }
+
+    /// The size of its pages in bytes.
+    pub fn page_bytes(&self) -> u64 {
+        self.huge.as_ref().map_or(PAGE, |huge| huge.page_bytes)
     }
 
     /// The path under which it was opened.
@@ -177,6 +210,10 @@ impl CachedFile {
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
         let (mut search, mut from) = (CacheSearch::new(self.is_memory), 0);
         std::iter::from_fn(move || {
+            if self.huge.is_some() {
+                from += PIECE;
+                return (from - PIECE < self.bytes).then_some(from / PIECE - 1);
+            }
             let offset = search.next(&self.file, from, self.bytes.min(MAPPABLE))?;
             from = offset + PIECE;
             Some(offset / PIECE)
@@ -189,11 +226,11 @@ impl CachedFile {
     /// Those of [`CachedPiece::look`].
     pub fn piece(&self, number: u64) -> io::Result<CachedPiece> {
         let offset = number.saturating_mul(PIECE);
-        CachedPiece::look(
-            &self.file,
-            offset,
-            self.bytes.min(MAPPABLE).saturating_sub(offset).min(PIECE),
-        )
+        let bytes = self.bytes.min(MAPPABLE).saturating_sub(offset).min(PIECE);
+        match &self.huge {
+            Some(huge) => CachedPiece::look_huge(&self.file, huge, offset, bytes),
+            None => CachedPiece::look(&self.file, offset, bytes),
+        }
     }
 }
 
@@ -220,100 +257,8 @@ fn unread(path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// The cached pages of a piece of a file, which have addresses as long as this value lives.
-#[derive(Debug)]
-pub struct CachedPiece {
-    /// Addresses of the pages, with the node that each was on.
-    pages: Vec<(u64, NodeId)>,
-    mapping: Option<FilePages>,
-}
-
-impl CachedPiece {
-    /// Looks at `bytes` bytes of a file, from `offset` on. Nothing is read from the disk for it, unless the kernel drops a page between
-    /// the two looks.
-    ///
-    /// # Errors
-    /// The file cannot be mapped, or no longer.
-    pub fn look(file: &File, offset: u64, bytes: u64) -> io::Result<Self> {
-        if bytes == 0 {
-            return Ok(Self { pages: Vec::new(), mapping: None });
-        }
-        let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let mapping = FilePages::map(file, offset, length)?;
-        let mut addresses = Vec::new();
-        for run in runs(&mapping.resident()?) {
-            // The file has become shorter, or a page cannot be read.
-            if mapping.populate(run.clone()).is_ok() {
-                addresses.extend(run.map(|page| mapping.address() + page as u64 * PAGE));
-            }
-        }
-        let on = nodes_of(&addresses)?;
-        let pages = addresses.into_iter().zip(on).filter_map(|(address, on)| Some((address, on?)));
-        Ok(Self { pages: pages.collect(), mapping: Some(mapping) })
-    }
-
-    /// How much of the piece is on each node, in bytes.
-    pub fn nodes(&self) -> BTreeMap<NodeId, u64> {
-        let mut nodes = BTreeMap::new();
-        for (_, node) in &self.pages {
-            *nodes.entry(*node).or_default() += PAGE;
-        }
-        nodes
-    }
-
-    /// Leaves out the pages for which `keep` is false, by their number in the order of addresses.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) {
-        let mut number = 0;
-        self.pages.retain(|_| {
-            number += 1;
-            keep(number - 1)
-        });
-    }
-
-    /// Addresses of the pages, in ascending order.
-    pub fn addresses(&self) -> Vec<u64> {
-        self.pages.iter().map(|(address, _)| *address).collect()
-    }
-
-    /// Whether the page at an address of this piece is no longer in the page cache: it was truncated or dropped. A page that is
-    /// there but has lost its address gets it again, for example one of a huge page that was split (mm/huge_memory.c,
-    /// `__split_huge_pmd_locked`). `None` for an address outside of this piece.
-    pub fn is_gone(&self, address: u64) -> Option<bool> {
-        let mapping = self.mapping.as_ref()?;
-        let page = (address.checked_sub(mapping.address())? / PAGE) as usize;
-        if page >= mapping.len() {
-            return None;
-        }
-        let resident = mapping.resident_of(page..page + 1).map_or(true, |pages| pages[0]);
-        // A large folio may stay in memory beyond the end of its file, where nothing can be mapped.
-        Some(!resident || mapping.populate(page..page + 1).is_err())
-    }
-
-    /// Addresses of the pages on a node.
-    pub fn on(&self, node: NodeId) -> Vec<u64> {
-        self.pages.iter().filter(|(_, on)| *on == node).map(|(address, _)| *address).collect()
-    }
-
-    /// Addresses of the pages on other nodes than these, by node.
-    pub fn elsewhere(&self, nodes: &NodeSet) -> BTreeMap<NodeId, Vec<u64>> {
-        let mut elsewhere: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
-        for (address, node) in self.pages.iter().filter(|(_, node)| !nodes.contains(*node)) {
-            elsewhere.entry(*node).or_default().push(*address);
-        }
-        elsewhere
-    }
-}
-
-/// The nodes of pages of this process; `None` for pages that are not there.
-///
-/// # Errors
-/// Those of move_pages(2).
-pub fn nodes_of(addresses: &[u64]) -> io::Result<Vec<Option<NodeId>>> {
-    let mut status = vec![0; addresses.len()];
-    if !addresses.is_empty() {
-        query_pages(0, addresses, &mut status)?;
-    }
-    Ok(status.into_iter().map(|on| u32::try_from(on).ok().map(NodeId)).collect())
+fn failed_to_look(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Read { path: path.into(), source }
 }
 
 /// The files that a path names.
@@ -394,7 +339,8 @@ fn files_below(path: &Path) -> Result<FilesOf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use numaloc_core::NodeSet;
+    use std::{collections::BTreeMap, os::unix::fs::symlink};
 
     fn written(path: &Path, pages: u64) {
         fs::write(path, vec![7; (pages * PAGE) as usize]).expect("a temporary file");

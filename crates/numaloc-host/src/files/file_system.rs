@@ -6,7 +6,7 @@ use crate::{
 };
 use nix::{
     fcntl::OFlag,
-    sys::statfs::{TMPFS_MAGIC, fstatfs},
+    sys::statfs::{HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs},
 };
 use std::{
     fs::File,
@@ -20,6 +20,8 @@ use std::{
 pub(crate) const ON_DISK: [&str; 6] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"];
 /// Files in memory: those of a mount, memfds, and segments.
 pub(crate) const TMPFS: &str = "tmpfs";
+/// Files whose pages are those of a pool.
+pub(crate) const HUGETLBFS: &str = "hugetlbfs";
 
 /// A mount of a namespace, as in /proc/PID/mountinfo (proc_pid_mountinfo(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,9 +81,11 @@ pub(crate) fn kind(roots: &Roots, file: &File) -> Option<String> {
     match mounts(&text).find(|mount| mount.id == id) {
         Some(mount) => Some(mount.kind.to_owned()),
         // A memfd is on a mount that no namespace has. A file of a mount that was seen is not asked for: that would wait for a server.
-        None => fstatfs(file)
-            .is_ok_and(|statfs| statfs.filesystem_type() == TMPFS_MAGIC)
-            .then(|| TMPFS.to_owned()),
+        None => match fstatfs(file).ok()?.filesystem_type() {
+            TMPFS_MAGIC => Some(TMPFS.to_owned()),
+            HUGETLBFS_MAGIC => Some(HUGETLBFS.to_owned()),
+            _ => None,
+        },
     }
 }
 

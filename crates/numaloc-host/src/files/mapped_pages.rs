@@ -1,7 +1,7 @@
 //! Which cached pages are mapped by others: how often the kernel says that their frames are mapped, less the mapping through which they are
 //! looked at.
 
-use super::cached_file::{CachedFile, CachedPiece};
+use super::{cached_file::CachedFile, cached_piece::CachedPiece};
 use crate::{
     Roots,
     files::{kpage::FrameFile, pagemap::Pagemap},

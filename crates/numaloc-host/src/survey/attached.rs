@@ -33,8 +33,9 @@ use std::{
     sync::Arc,
 };
 
-/// Less than this is not worth a look: opening an object, and asking all processes whether they map it.
-const LEAST: u64 = 1 << 20;
+/// Less than this is not worth a look: opening an object, and asking all processes whether they map it. PostgreSQL has segments of 1 MiB
+/// for its statistics, which one process fills.
+const LEAST: u64 = 64 << 10;
 /// Most objects of a target that are opened, the largest ones.
 const MOST: usize = 256;
 
@@ -70,6 +71,8 @@ struct SharedObject {
     first: (u64, u64),
     name: Arc<str>,
     rule: Option<usize>,
+    /// hugetlb page size in bytes, if it is hugetlb memory.
+    hugetlb_bytes: Option<u64>,
     /// What of it was seen in page maps, in bytes.
     seen: u64,
 }
@@ -86,7 +89,7 @@ impl SharedObjects {
     pub(super) fn of(vmas: &[Vec<Vma>]) -> Self {
         let mut all = Self::default();
         let is_shared =
-            |vma: &&Vma| vma.shared && vma.kind == Kind::Shmem && vma.hugetlb_bytes.is_none();
+            |vma: &&Vma| vma.shared && (vma.kind == Kind::Shmem || vma.hugetlb_bytes.is_some());
         for (process, vmas) in vmas.iter().enumerate() {
             for vma in vmas.iter().filter(is_shared) {
                 all.mappings.insert((process, vma.start), (vma.end, vma.object));
@@ -96,6 +99,7 @@ impl SharedObjects {
                     first: (vma.start, vma.end),
                     name: vma.name.clone(),
                     rule: None,
+                    hugetlb_bytes: vma.hugetlb_bytes,
                     seen: 0,
                 });
                 known.bytes = known.bytes.max(vma.end - vma.start);
@@ -150,10 +154,11 @@ impl AttachedSearch<'_> {
         doubtful.truncate(MOST);
         let mut open: Vec<(Object, SharedObject, CachedFile)> = Vec::new();
         for (key, object) in doubtful {
-            if !self.is_in_memory(key, object.mappings[0].process) {
+            if object.hugetlb_bytes.is_none() && !self.is_in_memory(key, object.mappings[0].process)
+            {
                 continue;
             }
-            match CachedFile::open(self.roots, &self.path(&object)) {
+            match CachedFile::open_memory(self.roots, &self.path(&object)) {
                 Ok(file) if file.allocated_bytes() >= object.seen + LEAST => {
                     open.push((key, object, file));
                 }
@@ -236,10 +241,11 @@ fn is_forbidden(error: &Error) -> bool {
 
 /// The extent of the pages that nobody maps. If processes outside the target have attached the object, it is theirs, too.
 fn extent(object: SharedObject, cache: &FileCache, is_theirs: bool) -> Extent {
-    let SharedObject { mappings, bytes, name, rule, .. } = object;
-    let on_node = |bytes| match is_theirs {
-        true => NodeResidency { shared_bytes: bytes, ..NodeResidency::default() },
-        false => NodeResidency { owned_bytes: bytes, ..NodeResidency::default() },
+    let SharedObject { mappings, bytes, name, rule, hugetlb_bytes, .. } = object;
+    let on_node = |bytes| {
+        let (owned_bytes, shared_bytes) = if is_theirs { (0, bytes) } else { (bytes, 0) };
+        let huge_bytes = if hugetlb_bytes.is_some() { bytes } else { 0 };
+        NodeResidency { owned_bytes, shared_bytes, huge_bytes }
     };
     let nodes = cache.nodes().into_iter().map(|(node, bytes)| (node, on_node(bytes)));
     // No page map has chunks with such pages.
@@ -251,7 +257,7 @@ fn extent(object: SharedObject, cache: &FileCache, is_theirs: bool) -> Extent {
         bytes,
         kind: Kind::Shmem,
         policy: Mempolicy::Default,
-        hugetlb_bytes: None,
+        hugetlb_bytes,
         mappers: Default::default(),
         stripe: None,
         rule,

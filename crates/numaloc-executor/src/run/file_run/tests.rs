@@ -133,6 +133,7 @@ fn pages_that_were_cut_off_meanwhile_have_vanished() {
             work: &work,
             rests: Rests::new(&work),
             subject: Subject::File(PathBuf::new()),
+            hugetlb_bytes: None,
             calls: CacheCalls::default(),
             mapped: None,
         };
