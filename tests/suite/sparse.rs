@@ -60,6 +60,19 @@ fn work_follows_what_is_touched() {
     assert!(large_memory <= 32 * MIB, "memory follows what is reserved");
 }
 
+/// Address sanitizers and garbage collectors have such ones.
+#[test]
+fn a_plan_reads_no_holes_of_a_reservation() {
+    let scene = Scene::remote(&["sparse:16384G:touch=64M"]);
+    let before = read_bytes();
+    let plan = inspect(&scene.target(), &Options::default()).plan;
+    let read = read_bytes() - before;
+    println!("16 TiB: {read} bytes read");
+    assert!(plan.expected_bytes >= 64 * MIB, "{:?}", plan.expected_flows);
+    assert!(read <= 16 * MIB, "{read} bytes read");
+    scene.finish();
+}
+
 #[test]
 fn a_move_reads_nothing_of_what_is_at_home() {
     const BYTES: u64 = 256 * MIB;

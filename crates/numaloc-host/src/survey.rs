@@ -20,6 +20,7 @@ pub(crate) mod outsiders;
 pub(crate) mod page_access;
 pub(crate) mod placement;
 pub(crate) mod remapped;
+pub(crate) mod reserved;
 pub(crate) mod residency;
 pub(crate) mod scan;
 pub(crate) mod space;
@@ -40,6 +41,7 @@ use crate::{
         newcomers::Newcomers,
         page_access::PageAccess,
         placement::{KnownHost, Placements, Placing, Policies},
+        reserved::Reserved,
         residency::{ByStripe, ExtentPages, Looker},
         scan::{Precision, Scanner},
         space::{AddressSpace, check_answering, distinct},
@@ -154,9 +156,14 @@ fn look(
     let spaces = distinct(spaces);
     page_access.remapped = (spaces.len() > 1).then(Arc::default);
     let (mut all, mut common) = (Vec::new(), vmas::Common::default());
-    for space in &spaces {
+    let mut reserved = Reserved::default();
+    for (process, space) in spaces.iter().enumerate() {
         go_on()?;
-        all.push(vmas::read_all(space, &mut common)?);
+        let vmas = vmas::read_all(space, &mut common)?;
+        if !page_access.can_scan {
+            reserved.count(process, space, &vmas, stop)?;
+        }
+        all.push(vmas);
     }
     let fixed_parts = fixed::take(&mut all);
     let arrivals = growth.map(|growth| &*growth.arrivals);
@@ -188,7 +195,9 @@ fn look(
         let (pid, comm, name) = (identity.pid, comm.clone(), name.to_string());
         Error::Overlaps { pid, comm, name, mappings }
     };
-    let find = |parts: &[Part]| residency::find(parts, &spaces, &claims, threads, &looker, stop);
+    let find = |parts: &[Part]| {
+        residency::find(parts, &reserved, (&spaces, &claims), threads, &looker, stop)
+    };
     let look_again = || page_access.remapped.as_ref().is_some_and(|remapped| remapped.assign());
     let newcomers = match growth {
         Some(growth) => Newcomers::new(growth.clone(), &spaces, &claims),
@@ -227,7 +236,7 @@ fn look(
     })?;
     let caller_mems = read::mems_allowed(roots)?;
     let fixed = fixed::sum(&fixed_parts, |parts| {
-        residency::find(parts, &spaces, &claims, threads, &looker, stop)
+        residency::find(parts, &reserved, (&spaces, &claims), threads, &looker, stop)
     })?;
     let seen = Surveyed {
         processes,

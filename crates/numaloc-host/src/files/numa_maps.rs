@@ -5,8 +5,9 @@
 //! VMA at a time, a read of a page of lines for about forty.
 
 use crate::Error;
-use numaloc_core::{Mempolicy, PAGE};
+use numaloc_core::{Mempolicy, NodeId, PAGE};
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Read as _},
     path::Path,
@@ -65,6 +66,47 @@ pub fn up_to(
         placements.extend(parse_line(&line));
     }
     Ok(placements)
+}
+
+/// How many base pages a VMA has on each node, if it is no hugetlb memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pages by node; the kernel leaves out that of zeros.
+    pub nodes: BTreeMap<NodeId, u64>,
+    /// Whether any of them is mapped more than once.
+    pub is_shared: bool,
+}
+
+/// The counts of all VMAs, by their first addresses. Lines that are not understood are left out.
+///
+/// # Errors
+/// [`Error::Read`]; [`Error::Stopped`] if `stop` returns true between two lines.
+pub fn counts(path: &Path, stop: &dyn Fn() -> bool) -> Result<BTreeMap<u64, Counts>, Error> {
+    let mut lines = FileLines::open(path, AtOnce::One.bytes())?;
+    let mut all = BTreeMap::new();
+    while let Some(line) = lines.next()? {
+        if stop() {
+            return Err(Error::Stopped);
+        }
+        all.extend(counts_of(&line));
+    }
+    Ok(all)
+}
+
+/// `mapmax` is there where it is more than 1 (fs/proc/task_mmu.c, `show_numa_map`).
+fn counts_of(line: &str) -> Option<(u64, Counts)> {
+    let mut words = line.split(' ');
+    let start = u64::from_str_radix(words.next()?, 16).ok()?;
+    let mut counts = Counts::default();
+    for word in words {
+        let Some((key, value)) = word.split_once('=') else { continue };
+        counts.is_shared |= key == "mapmax";
+        let node = key.strip_prefix('N').and_then(|node| node.parse().ok());
+        if let (Some(node), Ok(pages)) = (node, value.parse::<u64>()) {
+            *counts.nodes.entry(NodeId(node)).or_default() += pages;
+        }
+    }
+    Some((start, counts))
 }
 
 /// The first line alone, without a look at the VMA behind it; `None` if it is not understood.
@@ -140,6 +182,24 @@ pub fn at(placements: &[Placement], address: u64) -> Option<&Placement> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_are_counted_by_node() {
+        let of = |line| {
+            counts_of(line).map(|(start, Counts { nodes, is_shared })| {
+                (
+                    start,
+                    nodes.into_iter().map(|(node, pages)| (node.0, pages)).collect::<Vec<_>>(),
+                    is_shared,
+                )
+            })
+        };
+        let line = "7f0000000000 default anon=15 dirty=15 active=0 N0=12 N1=3 kernelpagesize_kB=4";
+        assert_eq!(of(line), Some((0x7f00_0000_0000, vec![(0, 12), (1, 3)], false)));
+        assert_eq!(of("1000 bind:0 anon=7 mapmax=2 N8=7"), Some((0x1000, vec![(8, 7)], true)));
+        assert_eq!(of("1000 default"), Some((0x1000, vec![], false)));
+        assert_eq!(of("nonsense"), None);
+    }
 
     const TEXT: &str = "\
 55d1c000 default file=/usr/bin/a\\040b mapped=3 mapmax=2 N0=3 kernelpagesize_kB=4

@@ -11,6 +11,7 @@ use crate::{
         extents::Part,
         folios::{FolioPart, Folios},
         outsiders::RuledOut,
+        reserved::Reserved,
         scan::{Ownership, PageRun, Scanned, Scanner},
         space::AddressSpace,
     },
@@ -83,21 +84,30 @@ fn full_pieces(parts: &[Part]) -> usize {
     usize::try_from(all.div_ceil(PIECE)).unwrap_or(usize::MAX).max(1)
 }
 
-/// Finds where the pages of extents are now. Up to `threads` threads scan at the same time, if there is enough to scan.
+/// Finds where the pages of extents are now. Those of which `reserved` knows that are not scanned. Up to `threads` threads scan at the same time, if there is enough to scan.
 ///
 /// # Errors
 /// [`Error::Stopped`] if `stop` returns true between two pieces; [`Error::Pages`].
 pub(crate) fn find(
     parts: &[Part],
-    spaces: &[AddressSpace],
-    claims: &Claims,
+    reserved: &Reserved,
+    (spaces, claims): (&[AddressSpace], &Claims),
     threads: usize,
     looker: &(dyn Fn() -> Looker + Sync),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<ExtentPages>, Error> {
     let mut all = vec![ExtentPages::default(); parts.len()];
+    let known: Vec<bool> = parts
+        .iter()
+        .zip(&mut all)
+        .map(|(part, found)| {
+            let residency = reserved.of(&part.extent, claims);
+            found.own.extend(residency.into_iter().map(|residency| (None, residency)));
+            !found.own.is_empty()
+        })
+        .collect();
     let threads = threads.min(full_pieces(parts));
-    let todo = Mutex::new(pieces(parts));
+    let todo = Mutex::new(pieces(parts).filter(|(index, _)| !known[*index]));
     let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
         let mut looker = looker();
