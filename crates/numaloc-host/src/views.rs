@@ -1,5 +1,6 @@
 //! Looks that move nothing: advice and its effect, the live view, the memory of the host for metrics, pictures, the host's facts.
 
+pub(crate) mod attached;
 pub mod facts;
 pub mod host_memory;
 pub mod live;

@@ -90,12 +90,18 @@ pub struct CountedMemory {
     pub nodes: BTreeMap<NodeId, u64>,
     /// Other page cache. No process has it in its page map.
     pub cache: BTreeMap<NodeId, u64>,
+    /// The part of `nodes` that is shared memory which no process maps at this moment, where the kernel tells it (cgroup v2).
+    pub unmapped: BTreeMap<NodeId, u64>,
 }
 
 impl CountedMemory {
     /// Adds the memory of another cgroup.
     pub fn add(&mut self, other: &Self) {
-        for (sum, more) in [(&mut self.nodes, &other.nodes), (&mut self.cache, &other.cache)] {
+        for (sum, more) in [
+            (&mut self.nodes, &other.nodes),
+            (&mut self.cache, &other.cache),
+            (&mut self.unmapped, &other.unmapped),
+        ] {
             more.iter().for_each(|(node, bytes)| *sum.entry(*node).or_default() += bytes);
         }
     }
@@ -110,7 +116,29 @@ impl CountedMemory {
             };
             all.iter().map(rest).filter(|(_, bytes)| *bytes > 0).collect()
         };
-        Self { nodes: beyond(&self.nodes, &other.nodes), cache: beyond(&self.cache, &other.cache) }
+        Self {
+            nodes: beyond(&self.nodes, &other.nodes),
+            cache: beyond(&self.cache, &other.cache),
+            unmapped: beyond(&self.unmapped, &other.unmapped),
+        }
+    }
+
+    /// The same, where the processes have attached shared memory of this length: more than that of what no process maps are files in
+    /// memory that nobody has attached, and count as cache. How much of it is on which node is not known, so each has its share.
+    #[must_use]
+    pub fn with_attached(mut self, attached_bytes: u64) -> Self {
+        let all: u64 = self.unmapped.values().sum();
+        if attached_bytes >= all {
+            return self;
+        }
+        for (node, bytes) in &mut self.unmapped {
+            let kept = (u128::from(*bytes) * u128::from(attached_bytes) / u128::from(all)) as u64;
+            let others = std::mem::replace(bytes, kept) - kept;
+            let processes = self.nodes.entry(*node).or_default();
+            *processes = processes.saturating_sub(others);
+            *self.cache.entry(*node).or_default() += others;
+        }
+        self
     }
 }
 
@@ -166,4 +194,28 @@ pub struct MappingNow {
     pub shared: bool,
     /// Resident bytes on each node; nodes without any are left out.
     pub nodes: BTreeMap<NodeId, u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_has_attached_is_cache() {
+        let on = |pairs: [u64; 2]| -> BTreeMap<NodeId, u64> {
+            pairs
+                .into_iter()
+                .enumerate()
+                .map(|(node, bytes)| (NodeId(node as u32), bytes))
+                .collect()
+        };
+        let counted =
+            CountedMemory { nodes: on([100, 80]), cache: on([5, 0]), unmapped: on([60, 20]) };
+        assert_eq!(counted.clone().with_attached(80), counted);
+        let half = counted.clone().with_attached(40);
+        let expected =
+            CountedMemory { nodes: on([70, 70]), cache: on([35, 10]), unmapped: on([30, 10]) };
+        assert_eq!(half, expected);
+        assert_eq!(counted.with_attached(0).nodes, on([40, 60]));
+    }
 }

@@ -56,17 +56,21 @@ fn parse_numa_stat(text: &str) -> CountedMemory {
         .find(|prefix| lines.contains_key(&*format!("{prefix}total")));
     if let Some(prefix) = prefix {
         let of = |kind: &str| of(&format!("{prefix}{kind}"), PAGE);
-        return CountedMemory { nodes: of("anon"), cache: of("file") };
+        return CountedMemory { nodes: of("anon"), cache: of("file"), ..CountedMemory::default() };
     }
     let (mut nodes, mut cache) = (of("anon", 1), of("file", 1));
     let (mapped, shmem) = (of("file_mapped", 1), of("shmem", 1));
+    let mut unmapped = BTreeMap::new();
     for (node, file) in &mut cache {
         let [mapped, shmem] = [&mapped, &shmem].map(|of| of.get(node).copied().unwrap_or(0));
         let in_use = mapped.max(shmem).min(*file);
         *file -= in_use;
         *nodes.entry(*node).or_default() += in_use;
+        if in_use > mapped {
+            unmapped.insert(*node, in_use - mapped);
+        }
     }
-    CountedMemory { nodes, cache }
+    CountedMemory { nodes, cache, unmapped }
 }
 
 /// The numbers by node in a line of a cgroup's numa_stat: `N0=0 N1=0`.

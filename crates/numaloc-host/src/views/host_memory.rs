@@ -11,7 +11,7 @@ use crate::{
 };
 use numaloc_core::{
     NodeId, NodeSet, Topology,
-    live::{ProcessNow, Seen, Snapshot},
+    live::{CountedMemory, ProcessNow, Seen, Snapshot},
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -102,38 +102,73 @@ impl HostMemory {
         let mut memory =
             Self { nodes: nodes.collect(), processes, used: snapshot.used, ..Self::default() };
         snapshot.processes.iter().for_each(|process| memory.add(process, &everywhere));
+        memory.add_unmapped(snapshot, &everywhere);
         for named in [&mut memory.units, &mut memory.containers, &mut memory.programs] {
             bound(named, most);
         }
         memory
     }
 
-    fn add(&mut self, process: &ProcessNow, everywhere: &NodeSet) {
-        let Seen::Pages { nodes, age, .. } = &process.seen else { return };
-        self.oldest_look = self.oldest_look.max(*age);
-        let is_pinned = !everywhere.iter().all(|node| process.home.contains(node));
+    /// Counts bytes by node. `None` if they may be on all nodes.
+    fn place(
+        &mut self,
+        nodes: &BTreeMap<NodeId, u64>,
+        place: &Place,
+        everywhere: &NodeSet,
+    ) -> Option<PinnedBytes> {
+        let Place { home, near } = place;
+        let is_pinned = !everywhere.iter().all(|node| home.contains(node));
         let mut bytes = PinnedBytes::default();
         for (&node, &here) in nodes {
-            let place = match (is_pinned, process.home.contains(node)) {
+            let nearness = match (is_pinned, home.contains(node)) {
                 (false, _) => Nearness::Unpinned,
                 (true, true) => Nearness::Local,
                 (true, false) => Nearness::Remote,
             };
-            *self.nodes.entry((node, place)).or_default() += here;
-            match place {
+            *self.nodes.entry((node, nearness)).or_default() += here;
+            match nearness {
                 Nearness::Local => bytes.local += here,
                 Nearness::Remote => {
                     bytes.remote += here;
-                    let near = if process.near.contains(node) { here } else { 0 };
+                    let near = if near.contains(node) { here } else { 0 };
                     *self.near.entry(node).or_default() += near;
                 }
                 Nearness::Unpinned => {}
             }
         }
-        if !is_pinned {
+        is_pinned.then_some(bytes)
+    }
+
+    /// Adds shared memory that processes of a cgroup have attached and nobody maps: it belongs where any of them runs, and is a
+    /// program's no more than another one's.
+    fn add_unmapped(&mut self, snapshot: &Snapshot, everywhere: &NodeSet) {
+        let mut places: BTreeMap<&str, Place> = BTreeMap::new();
+        for process in &snapshot.processes {
+            let Some(cgroup) = process.cgroup.as_deref() else { continue };
+            let place = places.entry(cgroup).or_default();
+            let (home, near) = (place.home.or(&process.home), place.near.or(&process.near));
+            *place = Place { near: near.minus(&home), home };
+        }
+        for (cgroup, place) in places {
+            let Some(nodes) = own_unmapped(snapshot, cgroup) else { continue };
+            let Some(bytes) = self.place(&nodes, &place, everywhere) else { continue };
+            for (named, name) in [&mut self.units, &mut self.containers]
+                .into_iter()
+                .zip([unit_of(cgroup), container_of(cgroup)])
+            {
+                let Some(name) = name else { continue };
+                named.entry(name.to_owned()).or_default().add(bytes);
+            }
+        }
+    }
+
+    fn add(&mut self, process: &ProcessNow, everywhere: &NodeSet) {
+        let Seen::Pages { nodes, age, .. } = &process.seen else { return };
+        self.oldest_look = self.oldest_look.max(*age);
+        let Some(bytes) = self.place(nodes, &Place::of(process), everywhere) else {
             self.processes.unpinned += 1;
             return;
-        }
+        };
         self.processes.pinned += 1;
         let cgroup = process.cgroup.as_deref().unwrap_or_default();
         let names = [unit_of(cgroup), container_of(cgroup), Some(process.comm.as_str())];
@@ -142,6 +177,41 @@ impl HostMemory {
             let Some(name) = name else { continue };
             named.entry(name.to_owned()).or_default().add(bytes);
         }
+    }
+}
+
+/// Shared memory of a cgroup that no process maps, without that of the cgroups below it that are counted themselves.
+fn own_unmapped(snapshot: &Snapshot, cgroup: &str) -> Option<BTreeMap<NodeId, u64>> {
+    let memory = snapshot.groups.get(cgroup)?.memory.as_ref()?;
+    let mut below = CountedMemory::default();
+    let prefix = format!("{}/", cgroup.trim_end_matches('/'));
+    // The counts of one that was added have those of the cgroups below it.
+    let mut added: Vec<&str> = Vec::new();
+    for (path, group) in snapshot.groups.range(prefix.clone()..) {
+        if !path.starts_with(&prefix) {
+            break;
+        }
+        let is_below =
+            |above: &&str| path.strip_prefix(*above).is_some_and(|rest| rest.starts_with('/'));
+        if path != cgroup && !added.iter().any(is_below) {
+            group.memory.iter().for_each(|memory| below.add(memory));
+            added.push(path);
+        }
+    }
+    let own = memory.without(&below).unmapped;
+    (!own.is_empty()).then_some(own)
+}
+
+/// Where memory belongs.
+#[derive(Clone, Default)]
+struct Place {
+    home: NodeSet,
+    near: NodeSet,
+}
+
+impl Place {
+    fn of(process: &ProcessNow) -> Self {
+        Self { home: process.home.clone(), near: process.near.clone() }
     }
 }
 
@@ -194,7 +264,7 @@ impl HostMemoryLook {
     ) -> Result<Self, Error> {
         // What was looked at late in a round is due again in the next one.
         let pause = limits.period / 2;
-        let live = Live::new(roots, topology, limits.cpu_percent, pause, now)?.without_groups();
+        let live = Live::new(roots, topology, limits.cpu_percent, pause, now)?;
         Ok(Self { live, limits, due: now, is_open: false })
     }
 

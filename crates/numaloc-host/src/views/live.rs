@@ -57,7 +57,6 @@ pub struct Live {
     nodes: NodeReader,
     processes: Processes,
     groups: GroupReadings,
-    has_groups: bool,
     /// The processes that are watched closely.
     watched: BTreeMap<Identity, ThreadUses>,
     /// What is next, in order, since the last refresh.
@@ -95,7 +94,6 @@ impl Live {
             nodes: NodeReader::new(roots)?,
             processes: Processes::default(),
             groups: GroupReadings::default(),
-            has_groups: true,
             watched: BTreeMap::new(),
             stats: VecDeque::new(),
             looks: VecDeque::new(),
@@ -105,12 +103,6 @@ impl Live {
             shares: [Duration::ZERO; 4],
             used: Duration::ZERO,
         })
-    }
-
-    /// The same view without the memory that cgroups account for.
-    #[must_use]
-    pub fn without_groups(self) -> Self {
-        Self { has_groups: false, ..self }
     }
 
     /// Watches these processes closely, and no others: their threads are read after each refresh, their pages are looked at before
@@ -155,9 +147,6 @@ impl Live {
         for &watched in self.watched.keys() {
             self.looks.retain(|other| *other != watched);
             self.looks.push_front(watched);
-        }
-        if !self.has_groups {
-            return;
         }
         let cgroups = self.processes.cgroups();
         self.groups.keep(&cgroups);
@@ -258,6 +247,7 @@ impl Live {
             nodes: Some(look.nodes()),
             unplaced_bytes: look.unplaced_bytes,
             kernel_migrated_pages: migrated_pages(&self.roots, pid, known.threads),
+            attached: look.attached,
             mappings: if is_watched { look.mappings } else { Vec::new() },
         });
         (known.home, known.near) = (look.home, near);
@@ -274,6 +264,7 @@ impl Live {
                 },
                 unplaced_bytes: 0,
                 kernel_migrated_pages: None,
+                attached: Default::default(),
                 mappings: Vec::new(),
             });
         }
@@ -287,7 +278,7 @@ impl Live {
         };
         Snapshot {
             nodes: self.nodes.now.clone(),
-            groups: self.groups.now(now),
+            groups: self.groups.now(&self.processes.attached(), now),
             details: self.details(),
             unseen: count(|seen| *seen == Seen::Never) + self.processes.unread(),
             hidden: count(|seen| *seen == Seen::Hidden),

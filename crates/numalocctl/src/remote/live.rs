@@ -86,6 +86,7 @@ fn group(message: &v1::LiveGroup) -> GroupNow {
         memory: message.is_counted.then(|| CountedMemory {
             nodes: by_node(&message.nodes),
             cache: by_node(&message.cache_nodes),
+            ..CountedMemory::default()
         }),
         kernel_migrated_pages: message.kernel_migrated_pages.map(amount),
         age: message.age.map(|age| span(Some(age))),

@@ -111,6 +111,7 @@ fn locality_in_all_forms() {
     let counted = numaloc_core::live::CountedMemory {
         nodes: inspected.plan.processes[0].resident.clone(),
         cache: [(numaloc_core::NodeId(2), 90 << 20)].into(),
+        ..Default::default()
     };
     let cgroup = ("/redis".to_owned(), counted);
     let answer = inspected.locality(&[cgroup]);
@@ -123,6 +124,7 @@ fn locality_of_a_cgroup_with_one_home() {
     let counted = numaloc_core::live::CountedMemory {
         nodes: inspected.plan.processes[0].resident.clone(),
         cache: [(numaloc_core::NodeId(2), 90 << 20)].into(),
+        ..Default::default()
     };
     let cgroup = ("/redis".to_owned(), counted);
     insta::assert_snapshot!(locality(&inspected.locality(&[cgroup]), &machine(), NARROW));

@@ -44,7 +44,11 @@ fn all_that_match_are_meant_unless_one_is_called_so() {
     fake.write("cgroup/other2/memory.numa_stat", "file N1=8\n");
     assert_eq!(
         numa_stat(&fake.roots(), "/other*"),
-        Some(CountedMemory { nodes: by_nodes([(1, 4)]), cache: by_nodes([(1, 8)]) })
+        Some(CountedMemory {
+            nodes: by_nodes([(1, 4)]),
+            cache: by_nodes([(1, 8)]),
+            ..CountedMemory::default()
+        })
     );
     fake.write("cgroup/*/cgroup.procs", "30\n");
     assert_eq!(pids(&fake, "/*"), [30], "a cgroup may be called so");
@@ -112,7 +116,11 @@ fn numa_stat_of_v2_is_in_bytes() {
     fake.write("cgroup/a.slice/memory.numa_stat", text);
     let nodes = by_nodes([(0, 4105), (1, 8222), (64, 0)]);
     let cache = by_nodes([(0, 91), (1, 20), (64, 5)]);
-    assert_eq!(numa_stat(&fake.roots(), "/a.slice"), Some(CountedMemory { nodes, cache }));
+    let unmapped = by_nodes([(0, 2)]);
+    assert_eq!(
+        numa_stat(&fake.roots(), "/a.slice"),
+        Some(CountedMemory { nodes, cache, unmapped })
+    );
     assert_eq!(numa_stat(&fake.roots(), "/other"), None);
     assert_eq!(numa_stat(&fake.roots(), "/nowhere"), None);
 }
@@ -120,7 +128,10 @@ fn numa_stat_of_v2_is_in_bytes() {
 #[test]
 fn numa_stat_of_v1_is_in_pages_with_children() {
     let own = "total=3 N0=1 N1=2\nfile=1 N0=1\nanon=2 N1=2\n";
-    let of = |anon, file| CountedMemory { nodes: by_nodes([anon]), cache: by_nodes([file]) };
+    let of = |anon, file| {
+        let (nodes, cache) = (by_nodes([anon]), by_nodes([file]));
+        CountedMemory { nodes, cache, ..CountedMemory::default() }
+    };
     assert_eq!(parse_numa_stat(own), of((1, 2 * PAGE), (0, PAGE)));
     let all = format!(
         "{own}hierarchical_total=9 N0=4 N1=5\nhierarchical_anon=5 N1=5\nhierarchical_file=4 N0=4\n"

@@ -177,3 +177,38 @@ fn units_and_containers_are_the_outermost() {
         assert_eq!(container_of(cgroup), container.map(String::as_str), "{cgroup}");
     }
 }
+
+/// PostgreSQL's buffers, which a session has filled that has ended.
+#[test]
+fn what_a_unit_has_attached_and_nobody_maps_is_its_memory() {
+    let group = |mib: u64| {
+        let on: BTreeMap<NodeId, u64> = [(NodeId(1), mib * MIB)].into();
+        let counted = numaloc_core::live::CountedMemory {
+            nodes: on.clone(),
+            unmapped: on,
+            ..Default::default()
+        };
+        numaloc_core::live::GroupNow { memory: Some(counted), ..Default::default() }
+    };
+    let unit = "/system.slice/db.service";
+    let paths = [
+        ("/", 64),
+        (unit, 48),
+        ("/system.slice/db.service/a", 8),
+        ("/system.slice/db.service/a-b", 0),
+        ("/system.slice/db.service/a/c", 8),
+    ];
+    let snapshot = Snapshot {
+        processes: paths
+            .iter()
+            .enumerate()
+            .map(|(pid, (path, _))| process(pid as i32, "db", path, &[0]))
+            .collect(),
+        groups: paths.map(|(path, mib)| (path.to_owned(), group(mib))).into(),
+        ..Snapshot::default()
+    };
+    let seen = HostMemory::of(&snapshot, &Crowd::topology(), 9);
+    assert_eq!(named(&seen.units), [("db.service", 4, 4 * 2 + 48)]);
+    assert_eq!(seen.nodes[&(NodeId(1), Nearness::Remote)], (5 * 2 + 64) * MIB);
+    assert_eq!(named(&seen.programs), [("db", 5, 10)]);
+}

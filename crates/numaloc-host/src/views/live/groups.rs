@@ -51,13 +51,21 @@ impl GroupReadings {
         is_gone
     }
 
-    pub(super) fn now(&self, now: Duration) -> BTreeMap<String, GroupNow> {
-        let shown = |group: &GroupReading| GroupNow {
-            memory: group.memory.clone(),
+    /// `attached` has what the processes of a cgroup and of those below it have attached, in bytes, of those of which that is known.
+    pub(super) fn now(
+        &self,
+        attached: &BTreeMap<&str, u64>,
+        now: Duration,
+    ) -> BTreeMap<String, GroupNow> {
+        let shown = |path: &str, group: &GroupReading| GroupNow {
+            memory: group.memory.clone().map(|memory| match attached.get(path) {
+                Some(&bytes) => memory.with_attached(bytes),
+                None => memory,
+            }),
             kernel_migrated_pages: group.kernel_migrated_pages,
             age: group.at.map(|at| now.saturating_sub(at)),
         };
-        self.0.iter().map(|(path, group)| (path.clone(), shown(group))).collect()
+        self.0.iter().map(|(path, group)| (path.clone(), shown(path, group))).collect()
     }
 }
 
@@ -113,10 +121,11 @@ mod tests {
         for path in ["/a", "/gone", "/never"] {
             assert!(!groups.read(&fake.roots(), path, at), "{path}");
         }
-        let now = groups.now(at + at);
+        let now = groups.now(&BTreeMap::new(), at + at);
         let memory = CountedMemory {
             nodes: [(NodeId(0), 4096), (NodeId(8), 8192)].into(),
             cache: [(NodeId(0), 4096), (NodeId(8), 0)].into(),
+            ..CountedMemory::default()
         };
         assert_eq!(now["/a"].memory, Some(memory));
         assert_eq!((now["/a"].kernel_migrated_pages, now["/a"].age), (Some(7), Some(at)));
@@ -125,6 +134,6 @@ mod tests {
         std::fs::rename(fake.path("cgroup/a"), fake.path("cgroup/renamed")).unwrap();
         assert!(groups.read(&fake.roots(), "/a", at), "it was there");
         groups.keep(&["/renamed"].into());
-        assert_eq!(groups.now(at)["/renamed"], GroupNow::default());
+        assert_eq!(groups.now(&BTreeMap::new(), at)["/renamed"], GroupNow::default());
     }
 }

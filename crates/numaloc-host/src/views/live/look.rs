@@ -8,10 +8,12 @@ use crate::{
     },
     survey::{
         mounts::Mounts,
+        reserved::Reserved,
         scan::{PageRun, Scanned, Scanner},
         space::AddressSpace,
     },
     target::process::{self, Miss},
+    views::attached::AttachedObjects,
 };
 use numaloc_core::{
     Claims, Identity, Mappers, Mapping, NodeId, NodeSet, Options, Pages, Topology, home::home,
@@ -31,10 +33,12 @@ pub(super) struct PageLook {
     pub(super) home: NodeSet,
     space: [AddressSpace; 1],
     vmas: Vec<Vma>,
+    reserved: Reserved,
     /// The mapping that is looked at, and how far.
     index: usize,
     offset: u64,
     pub(super) mappings: Vec<MappingNow>,
+    pub(super) attached: AttachedObjects,
     pub(super) unplaced_bytes: u64,
 }
 
@@ -82,14 +86,21 @@ impl PageLook {
         // No sum has it.
         vmas.retain(|vma| vma.fixed.is_none());
         let (mappings, unplaced_bytes) = (Vec::new(), 0);
+        let attached = AttachedObjects::of(&vmas);
+        let mut reserved = Reserved::default();
+        if !can_scan && reserved.count(0, &space, &vmas, &|| false).is_err() {
+            return Err(NoLook::Hidden);
+        }
         Ok(Self {
             identity,
             home,
             space: [space],
             vmas,
+            reserved,
             index: 0,
             offset: 0,
             mappings,
+            attached,
             unplaced_bytes,
         })
     }
@@ -99,6 +110,11 @@ impl PageLook {
         let mut left = WINDOW;
         for _ in 0..MAPPINGS {
             let Some(vma) = self.vmas.get(self.index) else { return Ok(true) };
+            if let Some(nodes) = self.reserved.nodes(0, vma.start) {
+                self.add(nodes.clone());
+                self.index += 1;
+                continue;
+            }
             let length = vma.end - vma.start;
             let end = length.min(self.offset.saturating_add(left));
             let mappings = [Mapping { process: 0, start: vma.start }];

@@ -5,7 +5,7 @@ use super::{
     groups,
     stat::{Use, parse},
 };
-use crate::{Roots, files::read};
+use crate::{Roots, files::read, views::attached::AttachedObjects};
 use numaloc_core::{
     CpuSet, Identity, NEAR, NodeId, NodeSet, Topology,
     live::{MappingNow, ProcessNow, Seen},
@@ -28,6 +28,8 @@ pub(super) struct LastLook {
     pub(super) nodes: Option<BTreeMap<NodeId, u64>>,
     pub(super) unplaced_bytes: u64,
     pub(super) kernel_migrated_pages: Option<u64>,
+    /// What it has attached.
+    pub(super) attached: AttachedObjects,
     /// Kept for the process that is watched closely alone.
     pub(super) mappings: Vec<MappingNow>,
 }
@@ -163,6 +165,26 @@ impl Processes {
     pub(super) fn cgroups(&self) -> BTreeSet<&str> {
         let known = self.0.values().flatten().filter(|known| known.has_memory());
         known.filter_map(|known| known.cgroup.as_deref()).collect()
+    }
+
+    /// How much shared memory the processes of these cgroups, and of those below each, have attached; of those whose processes have all
+    /// been looked at.
+    pub(super) fn attached(&self) -> BTreeMap<&str, u64> {
+        let mut all: BTreeMap<&str, Option<AttachedObjects>> = BTreeMap::new();
+        for known in self.0.values().flatten().filter(|known| known.has_memory()) {
+            let Some(cgroup) = known.cgroup.as_deref() else { continue };
+            let looked = known.pages.as_ref().filter(|pages| pages.nodes.is_some());
+            let above =
+                cgroup.match_indices('/').map(|(at, _)| &cgroup[..at]).filter(|up| !up.is_empty());
+            for path in above.chain([cgroup]) {
+                let sum = all.entry(path).or_insert_with(|| Some(AttachedObjects::default()));
+                match (sum.as_mut(), looked) {
+                    (Some(sum), Some(pages)) => sum.add(&pages.attached),
+                    _ => *sum = None,
+                }
+            }
+        }
+        all.into_iter().filter_map(|(path, sum)| Some((path, sum?.bytes()))).collect()
     }
 
     /// The processes of a cgroup.

@@ -1,7 +1,7 @@
 //! Cgroups that have processes and memory of their own, under v2.
 
 use crate::{Error, Roots, files::read, target::cgroup};
-use numaloc_core::NodeId;
+use numaloc_core::{NodeId, live::CountedMemory};
 use std::{
     collections::BTreeMap,
     fs,
@@ -10,6 +10,9 @@ use std::{
 
 /// More cgroups than this are not looked at.
 const MOST: usize = 100_000;
+
+/// Less shared memory that no process maps than this is not worth a look at the mappings of processes.
+const LEAST: u64 = 1 << 20;
 
 /// The cgroups v2 at or below a path whose memory is accounted by node; their paths below the mount point. None where v1 has
 /// the memory controller: its memory.numa_stat has another form, and says nothing of shared memory.
@@ -74,19 +77,23 @@ pub fn members(directory: &Path) -> Vec<i32> {
     pids
 }
 
-/// Anonymous and shared memory by node: what a migration moves. Page cache that no process maps is not, nor are files.
+/// Anonymous and shared memory by node: what a migration moves. Page cache that no process maps is not, nor are files. Of shared memory
+/// that no process maps it is what the processes have attached, `attached` bytes of which are asked for where there is enough of it.
 ///
 /// The counts are summed up from those of the CPUs now and then: each may be off by some MiB (mm/memcontrol.c,
 /// `memory_numa_stat_show`).
-pub fn resident(directory: &Path) -> BTreeMap<NodeId, u64> {
+pub fn resident(directory: &Path, attached: impl FnOnce() -> u64) -> BTreeMap<NodeId, u64> {
     let text = read::text(&directory.join("memory.numa_stat")).unwrap_or_default();
     let [anon, shmem, mapped] = ["anon", "shmem", "file_mapped"].map(|kind| of_kind(&text, kind));
-    let mut resident = anon;
+    let mut counted = CountedMemory { nodes: anon, ..CountedMemory::default() };
     for (node, bytes) in shmem {
-        // Files of a tmpfs that no process maps are shmem as well.
-        let bytes = bytes.min(mapped.get(&node).copied().unwrap_or(0));
-        *resident.entry(node).or_default() += bytes;
+        *counted.nodes.entry(node).or_default() += bytes;
+        let unmapped = bytes.saturating_sub(mapped.get(&node).copied().unwrap_or(0));
+        counted.unmapped.insert(node, unmapped);
     }
+    // Files of a tmpfs that no process maps are shmem as well.
+    let is_much = counted.unmapped.values().sum::<u64>() >= LEAST;
+    let mut resident = counted.with_attached(if is_much { attached() } else { 0 }).nodes;
     resident.retain(|_, bytes| *bytes > 0);
     resident
 }
@@ -137,9 +144,18 @@ mod tests {
         let on = |pairs: &[(u32, u64)]| -> BTreeMap<NodeId, u64> {
             pairs.iter().map(|&(node, bytes)| (NodeId(node), bytes)).collect()
         };
-        assert_eq!(resident(&directory), on(&[(0, 8192 + 4096), (8, 4096)]));
+        let unasked = || -> u64 { panic!("for so little") };
+        assert_eq!(resident(&directory, unasked), on(&[(0, 8192 + 4096), (8, 4096)]));
+        // PostgreSQL's buffers, which a session has filled that has ended.
+        let mib = 1 << 20;
+        let stat =
+            format!("anon N0=4096 N8=0\nfile_mapped N0=0 N8={mib}\nshmem N0=0 N8={}\n", 9 * mib);
+        fake.write("cgroup/b/memory.numa_stat", &stat);
+        let of = |attached| resident(&fake.path("cgroup/b"), || attached);
+        assert_eq!(of(200 * mib), on(&[(0, 4096), (8, 9 * mib)]));
+        assert_eq!(of(0), on(&[(0, 4096), (8, mib)]), "files that nobody has attached");
         assert_eq!(hugetlb(&directory), [(2 << 20, on(&[(0, 4 << 20)]))].into());
-        assert!(resident(&fake.path("cgroup/none")).is_empty());
+        assert!(resident(&fake.path("cgroup/none"), unasked).is_empty());
     }
 
     #[test]

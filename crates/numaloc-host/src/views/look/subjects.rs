@@ -3,12 +3,16 @@
 use super::{groups, pages::ByNode};
 use crate::{
     Roots, cpusets,
-    files::read,
+    files::{
+        maps::{self, Vma},
+        read,
+    },
     target::{
         cgroup,
         devices::device_nodes,
         process::{self, Miss},
     },
+    views::attached::AttachedObjects,
 };
 use numaloc_core::{
     CpuSet, Mempolicy, NodeId, NodeSet, Process, Topology,
@@ -67,7 +71,7 @@ pub fn find(
         }
         let Some(directory) = groups::directory(roots, &path) else { continue };
         let members = groups::members(&directory);
-        let resident = groups::resident(&directory);
+        let resident = groups::resident(&directory, || attached_bytes(roots, &members));
         let bytes: u64 = resident.values().sum();
         // hugetlb memory is not among what memory.numa_stat counts.
         let huge: u64 = groups::hugetlb(&directory).values().flat_map(BTreeMap::values).sum();
@@ -105,6 +109,17 @@ pub fn find(
         }
     }
     all
+}
+
+/// How much shared memory these processes have attached.
+fn attached_bytes(roots: &Roots, pids: &[i32]) -> u64 {
+    let mut all = AttachedObjects::default();
+    for pid in pids.iter().step_by(pids.len().div_ceil(MEMBERS).max(1)) {
+        let text = read::text(&roots.proc.join(format!("{pid}/maps"))).unwrap_or_default();
+        let vmas: Vec<Vma> = text.lines().filter_map(maps::parse_line).collect();
+        all.add(&AttachedObjects::of(&vmas));
+    }
+    all.bytes()
 }
 
 fn leave_out(pids: &mut BTreeSet<i32>, members: &[i32]) {
