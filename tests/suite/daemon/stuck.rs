@@ -41,6 +41,8 @@ fn a_call_that_does_not_return_holds_up_nobody_but_itself() {
     client.cancel(&job).expect("it is taken");
     client.reaches(&job, v1::JobState::Cancelled);
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+    let warning = format!("{} without a pause: calls that move memory may not", hog.name());
+    until("the run has looked for it", || daemon.log().contains(&warning));
     // What would hang, too, is refused with the reason, and looks are not.
     let (begin, calls) = (Instant::now(), companions());
     let refused = client.create(other.pid(), v1::Limits::default()).name;
