@@ -1,8 +1,8 @@
 //! What is one object, and what is memory: files of overlays and tmpfs.
 
 use crate::{
-    app::{App, Layout},
-    disk::{Layered, OnDisk},
+    app::{App, Layout, until},
+    disk::{Layered, OnDisk, drop_cache},
     engine::{inspect, migrate},
     scene::assert_complete,
     settings::{Cgroup, Setting},
@@ -24,6 +24,15 @@ fn on(app: &App) -> numaloc_tests::truth::Nodes {
     Truth::of(app.pid()).region(app.range("file"))
 }
 
+/// Has all of a file cached on a node. Where the node is below its low watermark, the kernel takes some pages from another one.
+fn cached_on(file: &OnDisk, node: u32) {
+    until("its cache is on the node", || {
+        drop_cache();
+        file.read(node);
+        file.cached() == [(node, SIZE)].into()
+    });
+}
+
 /// Bytes of a file's region that a plan moves.
 fn planned(plan: &Plan, app: &App) -> u64 {
     let start = app.range("file").start;
@@ -41,7 +50,7 @@ fn a_file_in_a_layer_of_two_overlays_is_one() {
         let file = OnDisk::new("lower/file", SIZE / MIB);
         let options = format!("lowerdir={}:{}", names[0].display(), names[1].display());
         let mounts = ["over-a", "over-b"].map(|name| Layered::new("overlay", name, &options));
-        file.read(1);
+        cached_on(&file, 1);
         let cgroup = Cgroup::new("objects-one");
         let paths = mounts.each_ref().map(|mount| mount.path().join("file"));
         let mut apps: Vec<App> =
@@ -68,7 +77,7 @@ fn a_file_that_a_stranger_maps_through_another_overlay_stays() {
     let file = OnDisk::new("lower/file", SIZE / MIB);
     let options = format!("lowerdir={}:{}", names[0].display(), names[1].display());
     let mounts = ["over-a", "over-b"].map(|name| Layered::new("overlay", name, &options));
-    file.read(1);
+    cached_on(&file, 1);
     let (cgroup, other) = (Cgroup::new("objects-ours"), Cgroup::new("objects-theirs"));
     let ours = app(&cgroup, &mounts[0].path().join("file"), "read");
     let theirs = app(&other, &mounts[1].path().join("file"), "read");
