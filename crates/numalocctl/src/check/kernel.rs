@@ -30,6 +30,9 @@ pub fn is_balancing(bits: Option<u32>) -> bool {
     bits.is_some_and(|bits| bits & BALANCING != 0)
 }
 
+/// What is to be done where proc shows processes alone.
+pub(super) const WHOLE_PROC: &str = "mount proc without it, or set ProcSubset=all in the unit";
+
 /// The kernel version, and known problems of this version.
 pub fn release(found: &Findings) -> Check {
     const NAME: &str = "kernel";
@@ -38,7 +41,7 @@ pub fn release(found: &Findings) -> Check {
             true => Check::problem(
                 NAME,
                 "unknown: /proc is mounted with subset=pid, which hides all but processes",
-                "mount proc without it, or set ProcSubset=all in the unit",
+                WHOLE_PROC,
             ),
             false => Check::problem(NAME, "unknown", "mount /proc"),
         };
@@ -113,6 +116,11 @@ pub fn pressure(found: &Findings) -> Check {
     const NAME: &str = "pressure";
     match found.facts.pressure {
         true => Check::ok(NAME, "measured"),
+        false if found.facts.has_processes_alone => Check::warning(
+            NAME,
+            "unknown: /proc is mounted with subset=pid, which hides all but processes",
+            WHOLE_PROC,
+        ),
         false => Check::warning(
             NAME,
             "not measured (PSI is off)",

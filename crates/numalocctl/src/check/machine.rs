@@ -1,6 +1,6 @@
 //! The machine's nodes and the target side.
 
-use super::Findings;
+use super::{Findings, kernel::WHOLE_PROC};
 use crate::doc::Check;
 use numaloc_core::{Options, Supply};
 use numaloc_host::{Obstacle, facts::CgroupVersion};
@@ -15,6 +15,9 @@ fn named(list: &str) -> String {
 pub fn hwloc(found: &Findings) -> Check {
     match &found.topology {
         Ok(topology) => Check::ok("hwloc", format!("finds {}", named(&topology.ids().to_string()))),
+        Err(error) if found.facts.has_processes_alone => {
+            Check::problem("hwloc", error.to_string(), WHOLE_PROC)
+        }
         Err(error) => Check::problem(
             "hwloc",
             error.to_string(),

@@ -166,6 +166,22 @@ fn memory_of_a_dax_device_beside_a_nodes_own_is_a_warning() {
 }
 
 #[test]
+fn what_proc_hides_is_not_known() {
+    let hidden = |has_processes_alone| {
+        let facts = HostFacts { pressure: false, has_processes_alone, ..good().facts };
+        let topology = Err(numaloc_host::Error::Stopped);
+        let found = Findings { facts, topology, ..good() };
+        [kernel::pressure(&found), machine::hwloc(&found)]
+    };
+    for check in hidden(true) {
+        assert_eq!(check.advice.as_deref(), Some(kernel::WHOLE_PROC), "{check:?}");
+    }
+    let [pressure, hwloc] = hidden(false);
+    assert_eq!(pressure.found, "not measured (PSI is off)");
+    assert!(hwloc.advice.is_some_and(|advice| advice.contains("lstopo")));
+}
+
+#[test]
 fn a_kernel_before_6_1_is_a_problem() {
     let level = |release: &str| {
         let facts = HostFacts { kernel_release: Some(release.into()), ..good().facts };
