@@ -19,16 +19,15 @@ use numaloc_api::v1;
 use numaloc_core::PAGE;
 use std::{collections::BTreeSet, fmt::Write};
 
+/// Hosts with more nodes than this have no columns of zeros.
+const COLUMNS: usize = 8;
+
 /// A row per process and a column per node, as in `numastat -p`. `topology` has the nodes with memory.
 pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view: View) -> String {
     let none = v1::Locality::default();
     let locality = answer.locality.as_ref().unwrap_or(&none);
     let (shared, total) = (memory(&locality.shared), memory(&locality.total));
-    let with_memory = topology.nodes.iter().filter(|node| node.total_bytes > 0);
-    let columns: BTreeSet<i32> = with_memory
-        .map(|node| node.node_id)
-        .chain(total.nodes.iter().map(|on| on.node_id))
-        .collect();
+    let columns = columns(topology, &total, view);
     let mut table = Table::new().numbers("PID").words("COMM");
     for node in &columns {
         table = table.numbers(format!("NODE{node} MiB"));
@@ -72,6 +71,15 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
         total.movable.unwrap_or_default(),
     );
     table.render(view) + &footer + &homes(&locality.processes, view)
+}
+
+/// The nodes that have a column: those with memory. Of more than [`COLUMNS`] only those where the target has some, unless all is shown.
+fn columns(topology: &v1::Topology, total: &v1::ResidentMemory, view: View) -> BTreeSet<i32> {
+    let used = total.nodes.iter().filter(|on| on.bytes > 0).map(|on| on.node_id);
+    let with_memory = topology.nodes.iter().filter(|node| node.total_bytes > 0);
+    let all: BTreeSet<i32> = with_memory.map(|node| node.node_id).chain(used.clone()).collect();
+    let are_few = all.len() <= COLUMNS || view.wide || view.rows_alone();
+    if are_few { all } else { used.collect() }
 }
 
 fn memory(memory: &Option<v1::ResidentMemory>) -> v1::ResidentMemory {
@@ -149,4 +157,23 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
         let _ = writeln!(text, "source: {source}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_nodes_have_columns_where_there_is_something() {
+        let node = |node_id| v1::Node { node_id, total_bytes: 1 << 30, ..v1::Node::default() };
+        let columns = |nodes: i32, view| {
+            let topology = v1::Topology { nodes: (0..nodes).map(node).collect() };
+            let on = |node_id, bytes| v1::NodeBytes { node_id, bytes };
+            let nodes = vec![on(0, 4096), on(1, 0), on(3, 4096)];
+            columns(&topology, &v1::ResidentMemory { nodes, ..Default::default() }, view)
+        };
+        assert_eq!(columns(8, View::TABLE).len(), 8);
+        assert_eq!(columns(16, View::TABLE), [0, 3].into());
+        assert_eq!(columns(16, View { wide: true, ..View::TABLE }).len(), 16);
+    }
 }
