@@ -4,6 +4,7 @@
 
 mod guests;
 mod manager;
+mod prewarmed;
 mod real;
 mod restart;
 mod runtimes;

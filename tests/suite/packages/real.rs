@@ -141,11 +141,17 @@ pub fn jvm_goes_round() {
     until("the JVM has looked at its heap", || rounds() >= before + 2);
 }
 
-/// Debian's cluster of PostgreSQL, on a node.
-fn postgresql_on(node: u32) -> Pinned {
+/// Version and unit of Debian's cluster of PostgreSQL.
+pub fn postgresql() -> (String, String) {
     let clusters = done("pg_lsclusters", &["-h"]);
     let version = clusters.split_whitespace().next().expect("a cluster");
-    let server = Pinned::start(&format!("postgresql@{version}-main.service"), node);
+    (version.to_owned(), format!("postgresql@{version}-main.service"))
+}
+
+/// Debian's cluster of PostgreSQL, on a node.
+fn postgresql_on(node: u32) -> Pinned {
+    let (_, unit) = postgresql();
+    let server = Pinned::start(&unit, node);
     until("it answers", || run("pg_isready", &["-q"]).status.success());
     server
 }
