@@ -2,7 +2,8 @@
 
 use super::{
     locality::flows,
-    names::{duration, index, int, int32, timestamp},
+    names::{duration, int, int32, timestamp},
+    placement::node_ids,
 };
 use crate::v1;
 use numaloc_core::{
@@ -54,7 +55,7 @@ fn finding(look: &HostLook, finding: &Finding) -> v1::Finding {
         Some(Exactness::Scanned) => (v1::MemorySource::Scanned, 0),
         Some(Exactness::Sampled(pages)) => (v1::MemorySource::Sampled, int(pages)),
     };
-    let nodes = |nodes: &NodeSet| nodes.iter().map(|node| index(node.0)).collect();
+    let nodes = |nodes: &NodeSet| node_ids(nodes).collect();
     v1::Finding {
         kind: v1::FindingKind::from(finding.kind).into(),
         who: finding.who.as_ref().map(|who| match who {

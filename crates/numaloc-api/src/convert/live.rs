@@ -3,6 +3,7 @@
 use super::{
     locality::node_bytes,
     names::{duration, index, int, int32, timestamp},
+    placement::node_ids,
 };
 use crate::v1;
 use numaloc_core::{
@@ -106,7 +107,7 @@ fn fitting<'a, T>(
 }
 
 fn ids(nodes: &NodeSet) -> Vec<i32> {
-    nodes.iter().map(|node| index(node.0)).collect()
+    node_ids(nodes).collect()
 }
 
 fn node(node: &NodeNow) -> v1::LiveNode {

@@ -1,6 +1,9 @@
 //! Where the memory of a target is, by process and node.
 
-use super::names::{duration, index, int, int32, timestamp};
+use super::{
+    names::{duration, index, int, int32, timestamp},
+    placement::node_ids,
+};
 use crate::v1;
 use numaloc_core::{
     Fixed, FixedKind, Flows, Identity, Locality, NodeId, NodeSet, OneSided, Plan, PlannedProcess,
@@ -54,8 +57,8 @@ impl From<&PlannedProcess> for v1::ProcessLocality {
             process: Some(planned.process.identity.into()),
             comm: planned.process.comm.clone(),
             cpus: planned.process.cpus.to_string(),
-            home_node_ids: planned.home.iter().map(|node| index(node.0)).collect(),
-            away_node_ids: planned.away.iter().map(|node| index(node.0)).collect(),
+            home_node_ids: node_ids(&planned.home).collect(),
+            away_node_ids: node_ids(&planned.away).collect(),
             skip: skip.into(),
             memory: Some(resident(&planned.resident, &planned.locality)),
             wide_threads: planned.wide_threads_by_name().into_iter().map(Into::into).collect(),
@@ -138,7 +141,7 @@ pub fn fixed(plan: &Plan) -> Vec<v1::FixedMemory> {
 pub fn one_sided(plan: &Plan) -> Vec<v1::OneSidedMemory> {
     let memory = |one: &OneSided| v1::OneSidedMemory {
         name: one.name.to_string(),
-        home_node_ids: one.home.iter().map(|node| index(node.0)).collect(),
+        home_node_ids: node_ids(&one.home).collect(),
         node_id: index(one.node.0),
         bytes: int(one.bytes),
         total_bytes: int(one.total_bytes),

@@ -4,6 +4,7 @@ use super::{
     ended::{account, amount, flows, identity, locality, node, nodes},
     locality::flows as flows_of,
     names::{index, int, int32, must_name},
+    placement::node_ids,
     spec::target,
 };
 use crate::{
@@ -24,7 +25,7 @@ impl From<&MemberResult> for v1::MemberResult {
             state: v1::MemberState::from(result.state).into(),
             reason: result.reason.clone(),
             process_count: int32(result.processes),
-            home_node_ids: result.home.iter().map(|node| index(node.0)).collect(),
+            home_node_ids: node_ids(&result.home).collect(),
             remote: remote.collect(),
             movable_before: movable(result.before),
             movable_after: movable(result.after),

@@ -21,12 +21,9 @@ pub const STALL_MAX: Duration = Duration::from_secs(60);
 pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Policy {
     let from = from.unwrap_or_default();
     let at = |name: &str| format!("{field}.{name}");
-    let ratio = from.target_ratio_percent.map(i64::from);
-    let ratio = number(&at("target_ratio_percent"), ratio, 0..=100, bad);
+    let ratio = percent(&at("target_ratio_percent"), from.target_ratio_percent, 0, bad);
     let reserve = 0..=i64::MAX.unsigned_abs();
-    let node_cpu = from.node_cpu_percent_max.map(i64::from);
-    let pool_reserve = from.pool_reserve_percent.map(i64::from);
-    let pool_reserve = number(&at("pool_reserve_percent"), pool_reserve, 0..=100, bad);
+    let pool_reserve = percent(&at("pool_reserve_percent"), from.pool_reserve_percent, 0, bad);
     let (to, placement) = placement::read(field, from.placement, bad);
     let maps = placement::read_maps(&at("maps"), from.maps, bad);
     if !maps.is_empty() && (to.is_some() || placement != Placement::Home) {
@@ -47,12 +44,16 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         pacing: Pacing {
             profile: named(&at("profile"), from.profile, bad).unwrap_or_default(),
             max_stall: duration(&at("max_stall"), from.max_stall, STALL_MIN..=STALL_MAX, bad),
-            node_cpu_percent_max: number(&at("node_cpu_percent_max"), node_cpu, 1..=100, bad)
-                .and_then(|percent| u8::try_from(percent).ok()),
+            node_cpu_percent_max: percent(
+                &at("node_cpu_percent_max"),
+                from.node_cpu_percent_max,
+                1,
+                bad,
+            ),
             ..Pacing::default()
         },
         order: named(&at("order"), from.order, bad).unwrap_or_default(),
-        target_ratio: ratio.and_then(|ratio| u8::try_from(ratio).ok()).unwrap_or(100),
+        target_ratio: ratio.unwrap_or(100),
         to,
         placement,
         maps,
@@ -69,9 +70,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         )
         .unwrap_or(NEAR),
         reserve_bytes: number(&at("reserve_bytes"), from.reserve_bytes, reserve, bad),
-        pool_reserve_percent: pool_reserve
-            .and_then(|percent| u8::try_from(percent).ok())
-            .unwrap_or_default(),
+        pool_reserve_percent: pool_reserve.unwrap_or_default(),
     };
     Policy {
         options,
@@ -82,6 +81,12 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         offload: named(&at("offload"), from.offload, bad).unwrap_or_default(),
         tenant: token(&at("tenant"), from.tenant, TOKEN_MAX, bad),
     }
+}
+
+/// Reads a percentage of `least` to 100.
+fn percent(field: &str, value: Option<i32>, least: u64, bad: &mut Violations) -> Option<u8> {
+    let value = number(field, value.map(i64::from), least..=100, bad)?;
+    u8::try_from(value).ok()
 }
 
 impl From<&Policy> for v1::Policy {

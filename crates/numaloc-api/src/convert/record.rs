@@ -2,8 +2,9 @@
 
 use super::{
     client::pins,
-    names::{index, int, int32, timestamp},
+    names::{int, int32, timestamp},
     outcome::summed_up,
+    placement::node_ids,
 };
 use crate::{
     v1,
@@ -116,7 +117,7 @@ impl From<&Workload> for v1::Workload {
 
 impl From<&Event> for v1::Event {
     fn from(event: &Event) -> Self {
-        let ids = |nodes: &NodeSet| nodes.iter().map(|node| index(node.0)).collect();
+        let ids = |nodes: &NodeSet| node_ids(nodes).collect();
         Self {
             name: format!("events/{}", event.number),
             r#type: v1::EventType::from(event.kind).into(),
