@@ -9,7 +9,27 @@ pub use vast::Vast;
 
 use crate::{Roots, survey::space::AddressSpace};
 use numaloc_core::{CpuSet, Identity, Process};
+#[cfg(test)]
+use numaloc_core::{Extent, Kind, Mappers, Mapping, Mempolicy, Pages, Residency};
 use std::{fs, os::unix::fs::symlink, path::PathBuf, sync::Arc};
+
+/// Anonymous memory of the first process alone, of which nothing is resident.
+#[cfg(test)]
+pub(crate) fn anonymous(start: u64, bytes: u64) -> Extent {
+    Extent {
+        mappings: vec![Mapping { process: 0, start }],
+        pages: Pages::All,
+        bytes,
+        kind: Kind::Anonymous,
+        policy: Mempolicy::Default,
+        hugetlb_bytes: None,
+        mappers: Mappers::default(),
+        stripe: None,
+        rule: None,
+        name: "".into(),
+        residency: Residency::default(),
+    }
+}
 
 /// A tree with `proc`, `sys`, `cgroup`, `run`, `var` and `etc` in it.
 pub struct Fake {

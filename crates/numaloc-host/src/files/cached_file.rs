@@ -144,7 +144,8 @@ impl CachedFile {
                 return Err(refused("its pages are larger than 2 MiB"));
             }
             true => {
-                let holes = Userfault::failing().map_err(failed_to_look(path))?;
+                let holes = Userfault::failing()
+                    .map_err(|source| Error::Read { path: path.into(), source })?;
                 Some(HugeFile { page_bytes: metadata.blksize(), holes })
             }
             false => None,
@@ -255,10 +256,6 @@ fn unread(path: &Path, source: io::Error) -> Error {
         }
         _ => Error::Read { path: path.into(), source },
     }
-}
-
-fn failed_to_look(path: &Path) -> impl Fn(io::Error) -> Error {
-    move |source| Error::Read { path: path.into(), source }
 }
 
 /// The files that a path names.

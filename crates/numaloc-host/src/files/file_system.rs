@@ -6,7 +6,10 @@ use crate::{
 };
 use nix::{
     fcntl::OFlag,
-    sys::statfs::{HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs},
+    sys::{
+        stat::{major, minor},
+        statfs::{HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs},
+    },
 };
 use std::{
     fs::File,
@@ -56,6 +59,11 @@ const SERVED: [&str; 22] = [
 /// Whether the files of this kind of file system are those of a server or of another program.
 pub(crate) fn is_served(kind: &str) -> bool {
     SERVED.contains(&kind) || kind.starts_with("fuse.")
+}
+
+/// Major and minor number of a device, as /proc has them.
+pub(crate) fn device_numbers(device: u64) -> (u32, u32) {
+    (major(device) as u32, minor(device) as u32)
 }
 
 /// The mounts in a text of mountinfo.

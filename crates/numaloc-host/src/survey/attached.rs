@@ -11,7 +11,7 @@ use crate::{
     Error, Roots,
     files::{
         cached_file::{CachedFile, FileId},
-        file_system::{TMPFS, mounts},
+        file_system::{TMPFS, device_numbers, mounts},
         mapped_pages::MappedPages,
         maps::{Object, Vma},
         read,
@@ -20,7 +20,7 @@ use crate::{
 };
 use nix::sys::{
     memfd::{MFdFlags, memfd_create},
-    stat::{fstat, major, minor},
+    stat::fstat,
 };
 use numaloc_core::{
     Chunks, Extent, FileCache, Kind, Mapping, Mempolicy, NodeResidency, Pages, Residency,
@@ -227,7 +227,7 @@ impl AttachedSearch<'_> {
 /// The device of the kernel's own mount of tmpfs (mm/shmem.c, `shm_mnt`).
 pub(super) fn internal_device() -> Option<(u32, u32)> {
     let device = fstat(memfd_create("numaloc", MFdFlags::MFD_CLOEXEC).ok()?).ok()?.st_dev;
-    Some((major(device).try_into().ok()?, minor(device).try_into().ok()?))
+    Some(device_numbers(device))
 }
 
 /// Whether this process lacks the rights to look at an object.

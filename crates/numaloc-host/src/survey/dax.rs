@@ -7,15 +7,12 @@
 use crate::{
     Roots,
     files::{
-        file_system::{MountLine, open_path},
+        file_system::{MountLine, device_numbers, open_path},
         maps::{Object, Vma},
     },
     survey::space::AddressSpace,
 };
-use nix::{
-    fcntl::{OFlag, OpenHow, ResolveFlag, openat2},
-    sys::stat::{major, minor},
-};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 use numaloc_sys::is_dax;
 use std::{
     collections::BTreeMap,
@@ -79,7 +76,7 @@ impl DaxFiles {
     pub(super) fn ask(space: &AddressSpace, vma: &Vma) -> Option<bool> {
         let Object::File { device, inode } = vma.object else { return None };
         let is_meant = |file: &File| {
-            let meant = |stat: fs::Metadata| (numbers(stat.dev()), stat.ino());
+            let meant = |stat: fs::Metadata| (device_numbers(stat.dev()), stat.ino());
             file.metadata().is_ok_and(|stat| meant(stat) == (device, inode))
         };
         // The link cannot lead to another file. To follow it takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
@@ -97,10 +94,6 @@ fn by_name(space: &AddressSpace, name: &str) -> io::Result<File> {
     let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::from_bits_retain(CACHED);
     let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(resolve);
     Ok(File::from(openat2(root, Path::new(name), how)?))
-}
-
-fn numbers(device: u64) -> (u32, u32) {
-    (major(device) as u32, minor(device) as u32)
 }
 
 #[cfg(test)]
@@ -151,7 +144,7 @@ mod tests {
         };
         fake.write("proc/100/root/data/a", "");
         let stat = fs::metadata(fake.path("proc/100/root/data/a")).expect("a file");
-        let (device, inode) = (numbers(stat.dev()), stat.ino());
+        let (device, inode) = (device_numbers(stat.dev()), stat.ino());
         let line = |inode: u64, name: &str| {
             format!("1000-2000 rw-s 0 {:x}:{:x} {inode} {name}", device.0, device.1)
         };

@@ -17,7 +17,7 @@
 use crate::{
     Roots,
     files::{
-        file_system::{MeantMounts, MountLine, is_served, mounts},
+        file_system::{MeantMounts, MountLine, device_numbers, is_served, mounts},
         maps::{Object, Vma},
         read,
     },
@@ -29,7 +29,7 @@ use crate::{
 };
 use nix::sys::{
     memfd::{MFdFlags, memfd_create},
-    stat::{SFlag, fstat, major, minor, stat},
+    stat::{SFlag, fstat, stat},
 };
 use numaloc_core::{FixedKind, Kind};
 use std::{
@@ -241,11 +241,7 @@ const HUGE_SHIFT: u32 = 26;
 /// The device of memory that is made with these flags: of a file without a page.
 fn device(flags: MFdFlags) -> Option<DeviceNumber> {
     let file = memfd_create("numaloc", flags | MFdFlags::MFD_CLOEXEC).ok()?;
-    Some(numbers(fstat(&file).ok()?.st_dev))
-}
-
-fn numbers(device: u64) -> DeviceNumber {
-    (major(device) as u32, minor(device) as u32)
+    Some(device_numbers(fstat(&file).ok()?.st_dev))
 }
 
 fn file_system(roots: &Roots, mount: &MountLine<'_>) -> Option<FileSystem> {

@@ -226,7 +226,7 @@ fn wish(extent: &mut Extent, policy: &Mempolicy) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
+    use crate::fake::{Fake, anonymous};
     use numaloc_core::{Claim, NodeId, Process, Residency};
     use std::sync::Arc;
 
@@ -246,16 +246,10 @@ mod tests {
         let nodes = [(NodeId(1), remote)].into();
         let mut extents = [Extent {
             mappings: [0, 1].map(|process| Mapping { process, start: 0x5000 }).to_vec(),
-            pages: Pages::All,
-            bytes: 0x4000,
             kind: Kind::Shmem,
-            policy: Mempolicy::Default,
-            hugetlb_bytes: None,
-            mappers: Default::default(),
-            stripe: None,
-            rule: None,
             name: "/SYSV00000000".into(),
             residency: Residency { nodes, ..Residency::default() },
+            ..anonymous(0x5000, 0x4000)
         }];
         let home: NodeSet = "0".parse().unwrap();
         let claim = Claim { home: home.clone(), allowed: home, ..Claim::default() };

@@ -92,6 +92,7 @@ impl Reserved {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::anonymous;
     use numaloc_core::Claim;
 
     const TIB: u64 = 1 << 40;
@@ -106,19 +107,7 @@ mod tests {
         let home = Claim { home: [NodeId(0)].into_iter().collect(), ..Claim::default() };
         let claims: Claims = [home].into_iter().collect();
         let mapping = |start| numaloc_core::Mapping { process: 0, start };
-        let extent = |bytes, mappings| Extent {
-            mappings,
-            pages: Pages::All,
-            bytes,
-            kind: numaloc_core::Kind::Anonymous,
-            policy: Default::default(),
-            hugetlb_bytes: None,
-            mappers: Default::default(),
-            stripe: None,
-            rule: None,
-            name: "".into(),
-            residency: Residency::default(),
-        };
+        let extent = |bytes, mappings| Extent { mappings, ..anonymous(TIB, bytes) };
         let whole = extent(16 * TIB, vec![mapping(TIB)]);
         let found = reserved(&[(0, 8 * PAGE), (1, PAGE)]).of(&whole, &claims).expect("the whole");
         assert_eq!(found.nodes[&NodeId(1)].owned_bytes, PAGE);

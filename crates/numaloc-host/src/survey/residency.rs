@@ -343,22 +343,10 @@ fn looks_huge(run: &PageRun<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Kind, Mapping, Mempolicy};
+    use crate::fake::anonymous;
 
     fn part(start: u64, bytes: u64) -> Part {
-        let extent = Extent {
-            mappings: vec![Mapping { process: 0, start }],
-            pages: Pages::All,
-            bytes,
-            kind: Kind::Anonymous,
-            policy: Mempolicy::Default,
-            hugetlb_bytes: None,
-            mappers: Default::default(),
-            stripe: None,
-            rule: None,
-            name: "".into(),
-            residency: Residency::default(),
-        };
+        let extent = anonymous(start, bytes);
         Part { extent, object: Object::Anonymous, offset: start, origin: Origin::default() }
     }
 

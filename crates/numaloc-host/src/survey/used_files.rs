@@ -347,13 +347,12 @@ impl DiskMounts {
     fn parse(text: &str) -> Self {
         let mut all = Self::default();
         for mount in mounts(text) {
-            let device = mount.device.split_once(':').and_then(|device| numbers(device, 10));
             let devices = match mount.kind {
                 "overlay" => &mut all.overlays,
                 kind if ON_DISK.contains(&kind) => &mut all.devices,
                 _ => continue,
             };
-            if let Some(device) = device {
+            if let Some(device) = mount.device() {
                 devices.insert(device);
                 all.by_id.insert(mount.id, device);
             }
@@ -362,17 +361,14 @@ impl DiskMounts {
     }
 }
 
-fn numbers((major, minor): (&str, &str), radix: u32) -> Option<(u32, u32)> {
-    Some((u32::from_str_radix(major, radix).ok()?, u32::from_str_radix(minor, radix).ok()?))
-}
-
 /// Files with a lease, from /proc/locks (fs/locks.c, `lock_get_status`): `1: LEASE  ACTIVE    WRITE 4711 fe:01:1234 0 EOF`.
 fn leased(text: &str) -> BTreeSet<FileKey> {
     let file = |line: &str| {
         let mut words = line.split_whitespace();
         words.find(|word| matches!(*word, "LEASE" | "DELEG"))?;
         let mut parts = words.nth(3)?.split(':');
-        let device = numbers((parts.next()?, parts.next()?), 16)?;
+        let mut number = || u32::from_str_radix(parts.next()?, 16).ok();
+        let device = (number()?, number()?);
         Some((device, parts.next()?.parse().ok()?))
     };
     text.lines().filter_map(file).collect()
