@@ -24,11 +24,11 @@ pub const ITSELF: &str = "mbind by the process";
 pub const DAMOS_DESTS: &str = "DAMOS with dests";
 /// Of `pressure`: the kernel measures the pressure of the target's cgroup. The others are compared with it.
 pub const WITH_PSI: &str = "with PSI";
-/// Of `pressure`.
+/// Of `pressure`: not for this cgroup, which its file `cgroup.pressure` says.
 pub const CGROUP_OFF: &str = "cgroup.pressure off";
-/// Of `pressure`.
+/// Of `pressure`: the kernel was booted without PSI.
 pub const PSI_OFF: &str = "psi=0";
-/// Of `pressure`.
+/// Of `pressure`: cgroup v1, which has no pressure by cgroup.
 pub const ON_V1: &str = "cgroup v1";
 /// Of `families`.
 pub const ONE: &str = "one process of them";

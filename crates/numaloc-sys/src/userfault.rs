@@ -8,7 +8,7 @@ use std::{
 };
 
 const UFFD_API: u64 = 0xaa;
-/// Only faults of user space are told to a handler. With it the call needs no capability (Linux 5.11, fs/userfaultfd.c,
+/// A handler gets faults of user space alone. With it the call needs no capability (Linux 5.11, fs/userfaultfd.c,
 /// `userfaultfd_syscall_allowed`).
 const UFFD_USER_MODE_ONLY: i32 = 1;
 /// A fault for a page that is not there is an error, and waits for no handler.

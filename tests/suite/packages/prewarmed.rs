@@ -148,7 +148,7 @@ impl Prewarmed {
         serde_json::from_str(&ctl(&asked)).expect("JSON")
     }
 
-    /// Everything that is said of it before it moves has the amount that the kernel counts.
+    /// Before it moves, each command reports the amount that the kernel counts.
     fn assert_agreement(&self) {
         let truth = self.nodes()[1];
         let is_right = |bytes: u64| bytes >= truth - truth / 50 && bytes <= truth + truth / 2;

@@ -30,6 +30,7 @@ pub fn is_balancing(bits: Option<u32>) -> bool {
     bits.is_some_and(|bits| bits & BALANCING != 0)
 }
 
+const HIDDEN: &str = "unknown: /proc is mounted with subset=pid, which hides all but processes";
 /// What is to be done where proc shows processes alone.
 pub(super) const WHOLE_PROC: &str = "mount proc without it, or set ProcSubset=all in the unit";
 
@@ -38,11 +39,7 @@ pub fn release(found: &Findings) -> Check {
     const NAME: &str = "kernel";
     let Some(release) = &found.facts.kernel_release else {
         return match found.facts.has_processes_alone {
-            true => Check::problem(
-                NAME,
-                "unknown: /proc is mounted with subset=pid, which hides all but processes",
-                WHOLE_PROC,
-            ),
+            true => Check::problem(NAME, HIDDEN, WHOLE_PROC),
             false => Check::problem(NAME, "unknown", "mount /proc"),
         };
     };
@@ -116,11 +113,7 @@ pub fn pressure(found: &Findings) -> Check {
     const NAME: &str = "pressure";
     match found.facts.pressure {
         true => Check::ok(NAME, "measured"),
-        false if found.facts.has_processes_alone => Check::warning(
-            NAME,
-            "unknown: /proc is mounted with subset=pid, which hides all but processes",
-            WHOLE_PROC,
-        ),
+        false if found.facts.has_processes_alone => Check::warning(NAME, HIDDEN, WHOLE_PROC),
         false => Check::warning(
             NAME,
             "not measured (PSI is off)",

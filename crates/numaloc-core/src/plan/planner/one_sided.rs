@@ -34,7 +34,7 @@ impl Planner<'_> {
         let processes: BTreeSet<usize> = extent.mappings.iter().map(|at| at.process).collect();
         let taking_part = |process: &usize| self.plan.processes[*process].skip.is_none();
         let processes: Vec<usize> = processes.into_iter().filter(taking_part).collect();
-        let mut homes = processes.iter().map(|&process| &self.claims.of_process(process).home);
+        let mut homes = processes.iter().map(|&process| &self.plan.processes[process].home);
         let Some(first) = homes.next() else { return };
         if homes.all(|home| home == first) {
             return;
