@@ -15,6 +15,7 @@ pub(crate) mod maps;
 pub(crate) mod numa_maps;
 pub(crate) mod open_files;
 pub(crate) mod pagemap;
+mod preallocated;
 pub(crate) mod procfs_mount;
 pub mod read;
 pub(crate) mod roots;

@@ -230,13 +230,11 @@ fn comes_home_whole(segment: Segment) {
 }
 
 #[test]
-#[ignore = "1.2 % stay: pages that posix_fallocate(3) has reserved and nobody has touched, which mincore(2) does not show"]
 fn shared_memory_comes_home_whole() {
     comes_home_whole(Segment::Mapped);
 }
 
 #[test]
-#[ignore = "1.2 % stay: pages that posix_fallocate(3) has reserved and nobody has touched, which mincore(2) does not show"]
 fn a_system_v_segment_comes_home_whole() {
     comes_home_whole(Segment::SystemV);
 }

@@ -1,10 +1,11 @@
 //! Which pieces of a file can have cached pages: work that follows what is cached, not the length of the file.
 //!
 //! A sparse file may be as long as 8 EiB and have a few pages. From Linux 6.5 on cachestat(2) counts the pages of a range; a range that
-//! has none is one call, and one that has some is halved. Before that, lseek(2) finds data. In tmpfs data is memory. On a disk a hole has
-//! cached pages only after someone has read it: of holes, what is next to data and the first of each file are looked at, too
-//! ([`HOLES`]).
+//! has none is one call, and one that has some is halved. Before that, lseek(2) finds data. In tmpfs data is memory, and preallocated
+//! pages are reported as a hole. On a disk a hole has cached pages only after someone has read it: of holes, what is next to data and the
+//! first of each file are looked at, too ([`HOLES`]).
 
+use super::preallocated::is_whole;
 use numaloc_core::file_cache::{PIECE, cached_range};
 use numaloc_sys::{cached_pages, next_data, next_hole};
 use std::{fs::File, io, ops::Range};
@@ -76,6 +77,9 @@ impl CacheSearch {
     }
 
     fn by_data(&mut self, file: &File, from: u64, end: u64) -> io::Result<Option<Range<u64>>> {
+        if self.is_memory && is_whole(file) {
+            return Ok(Some(from..end));
+        }
         let data = next_data(file, from)?.unwrap_or(u64::MAX).min(end);
         // Readahead may have read the neighbours of data.
         let neighbour = if self.is_memory { 0 } else { PIECE };

@@ -230,6 +230,7 @@ impl CachedFile {
         let bytes = self.bytes.min(MAPPABLE).saturating_sub(offset).min(PIECE);
         match &self.huge {
             Some(huge) => CachedPiece::look_huge(&self.file, huge, offset, bytes),
+            None if self.is_memory => CachedPiece::look_memory(&self.file, offset, bytes),
             None => CachedPiece::look(&self.file, offset, bytes),
         }
     }
@@ -359,6 +360,16 @@ mod tests {
         assert_eq!(last.elsewhere(&last.nodes().into_keys().collect()), BTreeMap::new());
         assert_eq!(last.elsewhere(&NodeSet::new())[&node], last.on(node));
         assert!(matches!(file.look(&|| true, &mut |_| {}), Err(Error::Stopped)));
+    }
+
+    #[test]
+    fn what_was_allocated_and_never_used_is_there() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let path = directory.path().join("file");
+        let (written, bytes) = (File::create(&path).expect("a file"), PIECE + 3 * PAGE);
+        nix::fcntl::posix_fallocate(&written, 0, bytes as i64).expect("tmpfs allocates");
+        let file = CachedFile::open(&Roots::default(), &path).expect("tmpfs");
+        assert_eq!(file.look(&|| false, &mut |_| {}).expect("it can be mapped").bytes(), bytes);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The cached pages of a piece of a file, with addresses for them.
 
+use super::preallocated::mark_preallocated;
 use numaloc_core::{NodeId, NodeSet, PAGE, cache_move::runs};
 use numaloc_sys::{FilePages, Userfault, query_pages};
 use std::{collections::BTreeMap, fs::File, io};
@@ -27,13 +28,29 @@ impl CachedPiece {
     /// # Errors
     /// The file cannot be mapped, or no longer.
     pub fn look(file: &File, offset: u64, bytes: u64) -> io::Result<Self> {
+        Self::look_with(file, offset, bytes, |_| {})
+    }
+
+    /// The same for a file on tmpfs, whose preallocated pages are found, too.
+    pub(super) fn look_memory(file: &File, offset: u64, bytes: u64) -> io::Result<Self> {
+        Self::look_with(file, offset, bytes, |resident| mark_preallocated(file, offset, resident))
+    }
+
+    fn look_with(
+        file: &File,
+        offset: u64,
+        bytes: u64,
+        mark: impl FnOnce(&mut [bool]),
+    ) -> io::Result<Self> {
         if bytes == 0 {
             return Ok(Self { pages: Vec::new(), mapping: None, page_bytes: PAGE });
         }
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         let mapping = FilePages::map(file, offset, length)?;
         let mut addresses = Vec::new();
-        for run in runs(&mapping.resident()?) {
+        let mut resident = mapping.resident()?;
+        mark(&mut resident);
+        for run in runs(&resident) {
             // The file has become shorter, or a page cannot be read.
             if mapping.populate(run.clone()).is_ok() {
                 addresses.extend(run.map(|page| mapping.address() + page as u64 * PAGE));
