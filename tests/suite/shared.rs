@@ -2,7 +2,7 @@
 
 use crate::{
     app::Layout,
-    cli::{code, command},
+    cli::{code, command, json, numalocctl},
     engine::inspect,
     place::home,
     scene::{Scene, assert_complete},
@@ -59,6 +59,53 @@ fn what_a_stranger_leaves_behind_is_late() {
     // The stranger mapped the program file too.
     assert!((16 * MIB..20 * MIB).contains(&late), "{late} of {account:?}");
     assert!(!account.is_partial(), "it was the stranger's, too");
+}
+
+#[test]
+fn those_that_share_it_are_named() {
+    const FILE: &str = "/dev/shm/named";
+    let _balancing = Setting::numa_balancing(false);
+    let segment = format!("segment=file:{FILE}:16M");
+    let stranger = Layout::remote(&[&segment]).load("idle").start("stranger");
+    let app = Layout::remote(&[&segment, "anon:16M"]).load("idle").start("target");
+    let pid = app.pid().to_string();
+    let plan = |extra: &[&str]| {
+        let asked = [&["plan", "--standalone", "-o", "json", "--pid", &pid], extra].concat();
+        json(&numalocctl(&asked))["plan"].clone()
+    };
+    let planned = plan(&[]);
+    let named = |pid: i32| {
+        let all = planned["sharing"].as_array().cloned().unwrap_or_default();
+        all.into_iter().find(|one| one["process"]["pid"] == pid)
+    };
+    let named = named(stranger.pid()).unwrap_or_else(|| panic!("{planned}"));
+    // Both map the program file, too.
+    let bytes = named["bytes"].as_u64().expect("bytes");
+    assert!((16 * MIB..20 * MIB).contains(&bytes), "{named}");
+    assert_eq!(named["name"], FILE);
+    let cgroup = fs::read_to_string(format!("/proc/{}/cgroup", stranger.pid())).expect("it lives");
+    let cgroup = cgroup.lines().find_map(|line| line.strip_prefix("0::"));
+    assert_eq!(named["cgroup"].as_str().unwrap_or(""), cgroup.unwrap_or(""), "{named}");
+    assert!(planned["sharing_count"].as_u64().is_some_and(|count| count >= 1), "{planned}");
+    let alone = plan(&["--include-shared"]);
+    assert!(alone["sharing"].as_array().is_none_or(Vec::is_empty), "nothing stays shared: {alone}");
+    drop((stranger, app));
+    fs::remove_file(FILE).expect("it is there");
+}
+
+/// Copies that a fork has left common: no maps name them, and the parent outside the target is known by its layout.
+#[test]
+fn a_parent_that_shares_private_memory_is_named() {
+    let _balancing = Setting::numa_balancing(false);
+    let mut family = Layout::remote(&["anon:16M"]).load("idle").start("family");
+    let forked = family.ask("fork 1");
+    let child = forked.trim_start_matches("forked [").trim_end_matches(']');
+    let asked = ["plan", "--standalone", "-o", "json", "--pid", child];
+    let planned = json(&numalocctl(&asked))["plan"].clone();
+    let all = planned["sharing"].as_array().cloned().unwrap_or_default();
+    let parent = all.iter().find(|one| one["process"]["pid"] == family.pid());
+    let parent = parent.unwrap_or_else(|| panic!("{planned}"));
+    assert!(parent["bytes"].as_u64().is_some_and(|bytes| bytes >= 16 * MIB), "{planned}");
 }
 
 /// Maps a memfd of so many pages once for each page, from that page to its end.

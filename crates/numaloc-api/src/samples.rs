@@ -262,6 +262,14 @@ pub fn plan() -> PlanSummary {
             total_bytes: 44,
             process_count: 45,
         }],
+        sharing: vec![v1::SharingProcess {
+            process: Some(v1::ProcessId { pid: 46, start_time_ticks: 47 }),
+            comm: "virtiofsd".to_owned(),
+            cgroup: "/other".to_owned(),
+            bytes: 48,
+            name: "/dev/shm/guest".to_owned(),
+        }],
+        sharing_count: Some(49),
         source: v1::PageSource::MovePages.into(),
         named: vec![v1::NamedMemory {
             pattern: "memfd:vm".to_owned(),

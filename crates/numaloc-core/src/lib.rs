@@ -138,8 +138,8 @@ pub use memory::{
     stripe::{self, Indexing, Origin, Stripe},
 };
 pub use plan::{
-    CommonStay, Move, NamedMemory, OneSided, OpenDevices, Plan, PlannedProcess, Skip, Skipped,
-    WideThread,
+    CommonStay, Move, NamedMemory, OneSided, OpenDevices, Plan, PlannedProcess, Sharer, Sharers,
+    Skip, Skipped, StaysShared, WideThread,
     benefit::{self, Benefit, Waits},
     cache_move, exchange,
     file_plan::{self, BadGoal, CacheGoal, FilePlan},

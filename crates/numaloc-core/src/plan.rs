@@ -9,9 +9,11 @@ pub mod file_plan;
 pub mod offload;
 pub mod planner;
 pub mod route;
+mod sharers;
 pub mod surplus;
 
 pub use aside::Aside;
+pub use sharers::{Sharer, Sharers, StaysShared};
 
 use crate::{
     ask::{
@@ -326,6 +328,8 @@ pub struct Plan {
     pub devices: Vec<OpenDevices>,
     /// Shared memory that counts as local and is remote to some of the processes that use it, the largest first, at most 16.
     pub one_sided: Vec<OneSided>,
+    /// Who maps what stays shared, where it was looked up.
+    pub sharers: Option<Sharers>,
 }
 
 /// With [`Order::Probed`], measure only if the move takes at least this many times as long. So the measurement delays a

@@ -23,6 +23,7 @@ pub(crate) mod remapped;
 pub(crate) mod reserved;
 pub(crate) mod residency;
 pub(crate) mod scan;
+mod sharers;
 pub(crate) mod space;
 pub(crate) mod used_files;
 pub(crate) mod vmas;

@@ -29,6 +29,7 @@ mod placement_bench;
 mod plan;
 mod policy;
 mod schedules;
+mod sharing;
 mod status;
 mod table;
 mod target;

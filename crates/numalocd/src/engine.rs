@@ -337,6 +337,8 @@ impl Engine {
             let check = topology::check_several;
             let mut planned = look(migration, stop, &roots, &aim, &options, policies, check)?;
             partners::take_in(&mut planned, offers, &authority, stop);
+            planned
+                .find_sharers(stop, |process| authority::includes(&roots, process, &authority))?;
             Ok(planned.into())
         };
         self.looks.take(&caller.name, look).await

@@ -2,14 +2,14 @@
 
 use super::{
     locality::{fixed, flows, node_bytes, one_sided, resident, source},
-    names::{duration, index, int},
+    names::{duration, index, int, int32},
     outcome::left,
     placement::node_weights,
 };
 use crate::{v1, value::PlanSummary};
 use numaloc_core::{
     Benefit, ByBandwidth, KnownWeights, Locality, MapRule, Mapping, Move, NamedMemory, NodeId,
-    OpenDevices, Placement, Plan, Routes, Share, Skipped, Taken,
+    OpenDevices, Placement, Plan, Routes, Share, Sharer, Skipped, Taken,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -54,6 +54,13 @@ impl From<&Plan> for v1::Plan {
             unseen_bytes: int(plan.unseen_bytes),
             fixed: fixed(plan),
             one_sided: one_sided(plan),
+            sharing: plan
+                .sharers
+                .iter()
+                .flat_map(|sharers| &sharers.processes)
+                .map(Into::into)
+                .collect(),
+            sharing_count: plan.sharers.as_ref().map(|sharers| int32(sharers.count)),
             unasked_bytes: int(plan.unasked_bytes),
             movable_before: Some(plan.locality.movable.into()),
             movable_after: Some(plan.expected_share().into()),
@@ -92,6 +99,18 @@ fn named(plan: &Plan) -> Vec<v1::NamedMemory> {
         move_bytes: int(named.bytes_to_move),
     };
     rules.map(one).collect()
+}
+
+impl From<&Sharer> for v1::SharingProcess {
+    fn from(sharer: &Sharer) -> Self {
+        Self {
+            process: Some(sharer.identity.into()),
+            comm: sharer.comm.clone(),
+            cgroup: sharer.cgroup.clone().unwrap_or_default(),
+            bytes: int(sharer.bytes),
+            name: sharer.name.to_string(),
+        }
+    }
 }
 
 impl From<Benefit> for v1::Benefit {

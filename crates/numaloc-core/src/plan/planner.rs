@@ -147,6 +147,7 @@ impl<'a> Planner<'a> {
             undoable_bytes: 0,
             devices: Vec::new(),
             one_sided: Vec::new(),
+            sharers: None,
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);

@@ -13,7 +13,7 @@ use crate::{
     },
     run::{exchange::execute_with, partners::InOrder},
 };
-use numaloc_core::{OpenDevices, Options, Order, Outcome, Plan, Topology, exchange};
+use numaloc_core::{Identity, OpenDevices, Options, Order, Outcome, Plan, Topology, exchange};
 use numaloc_host::{
     Error, NodeMemoryReader, Policies, Roots, Survey, Surveyor, heat, numa_balancing, open_devices,
     topology,
@@ -159,6 +159,24 @@ impl<P: Party> PlannedMigration<P> {
             let surveyor = Surveyor { roots, topology, options: &options, policies, stop };
             InOrder::new(surveyor, &mut self.partners).expect(&mut self.plan);
         }
+    }
+
+    /// Looks up which processes outside the target map what stays for that reason, and leaves out those that `may_see` refuses.
+    /// `stop` ends it.
+    ///
+    /// # Errors
+    /// Those of [`Survey::sharers`].
+    pub fn find_sharers(
+        &mut self,
+        stop: &(dyn Fn() -> bool + Sync),
+        may_see: impl Fn(Identity) -> bool,
+    ) -> Result<(), Error> {
+        let mut sharers = self.survey.sharers(&self.plan, stop)?;
+        if let Some(sharers) = &mut sharers {
+            sharers.processes.retain(|sharer| may_see(sharer.identity));
+        }
+        self.plan.sharers = sharers;
+        Ok(())
     }
 
     /// The best-effort processes that exchange memory with the target.

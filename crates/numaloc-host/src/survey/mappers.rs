@@ -50,9 +50,9 @@ struct TargetMappings {
 
 /// A mapping outside the target.
 pub(super) struct OtherMapping {
-    pid: i32,
+    pub(super) pid: i32,
     pub(super) object: Object,
-    bytes: Range<u64>,
+    pub(super) bytes: Range<u64>,
 }
 
 /// What is found of the processes outside the target.
@@ -255,6 +255,7 @@ fn shown(
 fn may_be(shown: Object, object: Object, internal: Option<(u32, u32)>) -> bool {
     match (shown, object) {
         _ if shown == object => true,
+        (_, Object::Compared { .. }) => object.may_share(shown),
         (Object::File { device: (0, _), inode }, Object::File { device: below, inode: file })
             if internal.is_some() =>
         {

@@ -25,7 +25,9 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandR
         }
         None => {
             args.check_here()?;
-            let found = Inspection::from(planned(&around.roots, args, Policies::AskBriefly)?);
+            let mut planned = planned(&around.roots, args, Policies::AskBriefly)?;
+            planned.find_sharers(&|| false, |_| true)?;
+            let found = Inspection::from(planned);
             (found.plan(), (&found.topology).into())
         }
     };

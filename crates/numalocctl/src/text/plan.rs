@@ -10,6 +10,7 @@ use super::{
     named::{Stage, named},
     one_sided::one_sided,
     policy::asked,
+    sharing::sharing,
     table::{Table, list},
     wide::warnings,
 };
@@ -182,6 +183,7 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
     for left in &plan.left {
         let _ = writeln!(text, "stays: {}: {}", size(left.bytes), why(left.reason, plan.source()));
     }
+    text.push_str(&sharing(plan));
     fixed(text, &plan.fixed);
     if plan.unplaced_bytes > 0 {
         let _ = writeln!(text, "unplaced: {} on no known node", size(plan.unplaced_bytes));
