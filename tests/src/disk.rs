@@ -122,6 +122,27 @@ impl Drop for Layered {
     }
 }
 
+/// Swap on the disk, until this is dropped.
+#[derive(Debug)]
+pub struct Swap(OnDisk);
+
+impl Swap {
+    /// Of this many MiB.
+    pub fn on(mib: u64) -> Self {
+        let file = OnDisk::new("swap", mib);
+        for command in ["mkswap", "swapon"] {
+            run(&[command, &file.path().to_string_lossy()]);
+        }
+        Self(file)
+    }
+}
+
+impl Drop for Swap {
+    fn drop(&mut self) {
+        run(&["swapoff", &self.0.path().to_string_lossy()]);
+    }
+}
+
 /// A file on the disk, removed at the end.
 #[derive(Debug)]
 pub struct OnDisk(PathBuf);

@@ -3,13 +3,18 @@
 use crate::{
     app::{App, Layout},
     cli::{json, numalocctl},
+    disk::Swap,
     engine::{inspect, migrate},
-    settings::Setting,
+    settings::{Cgroup, Setting},
     truth::node_bytes,
 };
 use numaloc_core::{Move, NodeId, Options, Pages, Reason};
 use numaloc_host::Target;
-use std::fs;
+use serde_json::Value;
+use std::{
+    fs::{self, File},
+    os::fd::AsRawFd as _,
+};
 
 const MIB: u64 = 1 << 20;
 const ALL: u64 = 64 * MIB;
@@ -107,4 +112,55 @@ fn every_command_counts_it() {
     run("migrate");
     filled.assert_on(0);
     app.check();
+}
+
+/// What `locality` answers for a process.
+fn located(pid: u32) -> Value {
+    let pid = pid.to_string();
+    let answer = numalocctl(&["locality", "--standalone", "--pid", &pid, "-o", "json"]);
+    json(&answer)["locality"].clone()
+}
+
+/// A file that a process of the target only has open is in no page map: it is named, with a path by which it moves.
+#[test]
+fn what_is_only_open_is_named_and_moves_by_that_name() {
+    let _settings = Setting::still_host();
+    let filled = Filled::new("/dev/shm/attached-only-open");
+    let open = File::open(filled.path).expect("it is there");
+    let path = format!("/proc/{}/fd/{}", std::process::id(), open.as_raw_fd());
+    let found = located(std::process::id());
+    let files = found["held_files"].as_array().cloned().unwrap_or_default();
+    let file = files.iter().find(|file| file["path"] == path.as_str());
+    let file = file.unwrap_or_else(|| panic!("{path}: {found}"));
+    assert_eq!((file["name"].as_str(), file["bytes"].as_u64()), (Some(filled.path), Some(ALL)));
+    let output = numalocctl(&["migrate", "--standalone", "--file", &path, "--to", "0"]);
+    assert!(output.status.success(), "{output:?}");
+    filled.assert_on(0);
+    // What is mapped belongs to the target without that.
+    let app = filled.attach("target");
+    assert!(located(app.pid() as u32)["held_files"].as_array().is_none_or(Vec::is_empty));
+}
+
+#[test]
+fn shared_memory_in_swap_is_counted() {
+    let _settings = Setting::still_host();
+    let swap = Swap::on(128);
+    fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory").expect("v2");
+    let cgroup = Cgroup::new("attached-swap");
+    const FILE: &str = "/dev/shm/attached-in-swap";
+    let layout = Layout::remote(&[&format!("segment=file:{FILE}:64M")]).load("idle");
+    drop(layout.within(cgroup.path()).start("filler"));
+    // The kernel reports how much of it it could not reclaim with an error.
+    fs::write(cgroup.path().join("memory.reclaim"), "48M").ok();
+    let current = fs::read_to_string(cgroup.path().join("memory.swap.current")).expect("v2");
+    let swapped: u64 = current.trim().parse().expect("a number");
+    assert!(swapped >= 16 * MIB, "{swapped}");
+    let attached = Layout::remote(&[&format!("segment=file:{FILE}:64M:touch=1M")]).load("idle");
+    let app = attached.start("target");
+    let found = located(app.pid() as u32);
+    let counted = found["swapped_shared_bytes"].as_u64().unwrap_or(0);
+    // What it has touched came back, and readahead has brought its neighbours.
+    assert!(counted <= swapped && counted + 4 * MIB >= swapped, "{swapped}: {found}");
+    drop((app, swap));
+    fs::remove_file(FILE).expect("it is there");
 }

@@ -262,6 +262,12 @@ pub fn plan() -> PlanSummary {
             total_bytes: 44,
             process_count: 45,
         }],
+        held_files: vec![v1::HeldFile {
+            process: Some(v1::ProcessId { pid: 50, start_time_ticks: 51 }),
+            path: "/proc/50/fd/7".to_owned(),
+            name: "/memfd:held (deleted)".to_owned(),
+            bytes: 52,
+        }],
         sharing: vec![v1::SharingProcess {
             process: Some(v1::ProcessId { pid: 46, start_time_ticks: 47 }),
             comm: "virtiofsd".to_owned(),

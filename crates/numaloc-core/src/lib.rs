@@ -132,6 +132,7 @@ pub use memory::{
     file_cache::{self, CachedPart, FileCache},
     fixed::{self, Fixed, FixedKind, FixedMemory},
     grains::{self, Grains},
+    held::HeldFile,
     locality::{self, Locality, Share},
     mempolicy::{self, Mempolicy},
     phase,

@@ -7,6 +7,7 @@ pub mod extent;
 pub mod file_cache;
 pub mod fixed;
 pub mod grains;
+pub mod held;
 pub mod locality;
 pub mod mempolicy;
 pub mod phase;

@@ -30,6 +30,7 @@ use crate::{
         chunks::Chunks,
         extent::{Kind, Mappers, Mapping, Pages, Residency},
         fixed::FixedMemory,
+        held::HeldFile,
         locality::{Locality, Share},
         stripe::Stripe,
     },
@@ -328,6 +329,10 @@ pub struct Plan {
     pub devices: Vec<OpenDevices>,
     /// Shared memory that counts as local and is remote to some of the processes that use it, the largest first, at most 16.
     pub one_sided: Vec<OneSided>,
+    /// Files in memory that processes have open and none has mapped, the largest first, where they were looked up. They are part of no sum.
+    pub held: Vec<HeldFile>,
+    /// Bytes of attached shared memory that are in swap. They are part of no sum.
+    pub swapped_shared_bytes: u64,
     /// Who maps what stays shared, where it was looked up.
     pub sharers: Option<Sharers>,
 }

@@ -11,6 +11,7 @@ pub(crate) mod extents;
 mod fixed;
 pub(crate) mod folios;
 mod growing;
+mod held;
 pub(crate) mod mappers;
 pub(crate) mod merged;
 pub(crate) mod mounts;
@@ -244,6 +245,7 @@ fn look(
         caller_mems,
         extents,
         unseen_bytes: attached.unseen_bytes,
+        swapped_shared_bytes: attached.swapped_bytes,
         frames_hidden: page_access.source == page_access::Source::Query,
         fixed,
     };

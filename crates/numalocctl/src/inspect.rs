@@ -119,7 +119,9 @@ pub fn to_move(
 /// Inspects a target on any machine, without a plan to move it.
 pub fn to_see(roots: &Roots, target: &TargetArgs) -> Result<Inspection, Failure> {
     let (migration, options) = (Migration::on(roots)?, Options::default());
-    Ok(plan(migration, roots, target, &options, Policies::Leave, |_| Ok(()))?.into())
+    let mut seen = plan(migration, roots, target, &options, Policies::Leave, |_| Ok(()))?;
+    seen.find_held(&|| false)?;
+    Ok(seen.into())
 }
 
 /// Plans for a target. Once that is found, `check` says whether the machine is fit for it.

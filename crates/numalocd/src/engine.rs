@@ -271,8 +271,9 @@ impl Engine {
         let roots = self.roots.clone();
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
             let (migration, check) = (Migration::on(&roots)?, |_: &Topology| Ok(()));
-            let planned = look(migration, stop, &roots, &aim, &options, policies, check)?;
-            Ok(planned.into())
+            let mut seen = look(migration, stop, &roots, &aim, &options, policies, check)?;
+            seen.find_held(stop)?;
+            Ok(seen.into())
         };
         self.looks.take(of, look).await
     }
@@ -337,6 +338,7 @@ impl Engine {
             let check = topology::check_several;
             let mut planned = look(migration, stop, &roots, &aim, &options, policies, check)?;
             partners::take_in(&mut planned, offers, &authority, stop);
+            planned.find_held(stop)?;
             planned
                 .find_sharers(stop, |process| authority::includes(&roots, process, &authority))?;
             Ok(planned.into())

@@ -1,7 +1,8 @@
-//! Jobs beside each other: what QoS classes and the daemon's own rate do on real processes.
+//! Jobs beside each other: what QoS classes and the daemon's own rate do on real processes. And who shares what stays.
 
 use super::*;
-use crate::scene::Scene;
+use crate::{app::Layout, scene::Scene};
+use serde_json::Value;
 
 /// Allows two jobs to move to the same node.
 const BESIDE: &str = "[queue]\nmoves_per_node = 2\n";
@@ -71,4 +72,33 @@ fn all_jobs_together_keep_to_the_daemons_rate() {
         scene.assert_on("anon", 0, 32 * MIB);
         scene.finish();
     }
+}
+
+#[test]
+fn a_client_sees_those_processes_that_share_its_memory_which_it_may_move() {
+    const USER: u32 = 4711;
+    const FILE: &str = "/dev/shm/neighbours";
+    let daemon = Daemon::start();
+    let segment = format!("segment=file:{FILE}:16M");
+    let own = Layout::remote(&[&segment]).load("idle").owned_by(USER);
+    let [target, sharer] = ["target", "sharer"].map(|name| own.start(name));
+    let stranger = Layout::remote(&[&segment]).load("idle").start("stranger");
+    let pid = target.pid().to_string();
+    let planned = |output: std::process::Output| -> Value {
+        assert!(output.status.success(), "{output:?}");
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        answer["plan"].clone()
+    };
+    let arguments = ["plan", "--pid", &pid, "-o", "json"];
+    let by_root = planned(daemon.ctl(&arguments));
+    let by_user = planned(daemon.ctl_as(USER, &arguments).output().expect("it starts"));
+    let names = |plan: &Value, app: &crate::app::App| {
+        let all = plan["sharing"].as_array().cloned().unwrap_or_default();
+        all.iter().any(|one| one["process"]["pid"] == app.pid())
+    };
+    assert!(names(&by_root, &sharer) && names(&by_root, &stranger), "{by_root}");
+    assert!(names(&by_user, &sharer) && !names(&by_user, &stranger), "{by_user}");
+    assert_eq!(by_user["sharing_count"], by_root["sharing_count"]);
+    drop((target, sharer, stranger));
+    fs::remove_file(FILE).expect("it is there");
 }

@@ -2,31 +2,14 @@
 
 use super::*;
 use crate::{
-    app::{run, until},
+    app::until,
     cli,
+    disk::Swap,
     engine::{inspect, migrate},
 };
 use numaloc_core::{Pacing, Profile};
 use numaloc_executor::{Control, RunLimits, SharedRooms};
 use std::{sync::Arc, thread};
-
-struct Swap(OnDisk);
-
-impl Swap {
-    fn on(mib: u64) -> Self {
-        let file = OnDisk::new("swap", mib);
-        for command in ["mkswap", "swapon"] {
-            run(&[command, &file.path().to_string_lossy()]);
-        }
-        Self(file)
-    }
-}
-
-impl Drop for Swap {
-    fn drop(&mut self) {
-        run(&["swapoff", &self.0.path().to_string_lossy()]);
-    }
-}
 
 #[test]
 fn with_swap_nothing_is_swapped_out() {

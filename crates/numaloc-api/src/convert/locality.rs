@@ -6,8 +6,8 @@ use super::{
 };
 use crate::v1;
 use numaloc_core::{
-    Fixed, FixedKind, Flows, Identity, Locality, NodeId, NodeSet, OneSided, Plan, PlannedProcess,
-    Share, WideThread, live::CountedMemory,
+    Fixed, FixedKind, Flows, HeldFile, Identity, Locality, NodeId, NodeSet, OneSided, Plan,
+    PlannedProcess, Share, WideThread, live::CountedMemory,
 };
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -44,6 +44,8 @@ impl From<LocalityView<'_>> for v1::Locality {
             unseen_bytes: int(plan.unseen_bytes),
             fixed: fixed(plan),
             one_sided: one_sided(plan),
+            held_files: held_files(plan),
+            swapped_shared_bytes: int(plan.swapped_shared_bytes),
             read_time: Some(timestamp(time)),
             ..Self::default()
         }
@@ -135,6 +137,20 @@ pub fn fixed(plan: &Plan) -> Vec<v1::FixedMemory> {
         nodes: node_bytes(&fixed.resident),
     };
     plan.fixed.iter().map(memory).collect()
+}
+
+/// The files in memory that processes have open and none has mapped.
+pub fn held_files(plan: &Plan) -> Vec<v1::HeldFile> {
+    let file = |file: &HeldFile| {
+        let identity = plan.processes[file.process].process.identity;
+        v1::HeldFile {
+            process: Some(identity.into()),
+            path: format!("/proc/{}/fd/{}", identity.pid, file.fd),
+            name: file.name.clone(),
+            bytes: int(file.bytes),
+        }
+    };
+    plan.held.iter().map(file).collect()
 }
 
 /// Shared memory on one of several homes.

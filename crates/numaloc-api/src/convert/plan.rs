@@ -1,7 +1,7 @@
 //! Plans to the API, with their extents summed up.
 
 use super::{
-    locality::{fixed, flows, node_bytes, one_sided, resident, source},
+    locality::{fixed, flows, held_files, node_bytes, one_sided, resident, source},
     names::{duration, index, int, int32},
     outcome::left,
     placement::node_weights,
@@ -54,6 +54,7 @@ impl From<&Plan> for v1::Plan {
             unseen_bytes: int(plan.unseen_bytes),
             fixed: fixed(plan),
             one_sided: one_sided(plan),
+            held_files: held_files(plan),
             sharing: plan
                 .sharers
                 .iter()

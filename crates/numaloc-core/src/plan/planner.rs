@@ -64,6 +64,8 @@ pub struct Surveyed {
     pub extents: Vec<Extent>,
     /// Most bytes of attached shared memory that may be resident, mapped by no process, and that this process may not look at.
     pub unseen_bytes: u64,
+    /// Bytes of attached shared memory that are in swap.
+    pub swapped_shared_bytes: u64,
     /// Whether page frames are hidden from this process. Then what several processes map counts as shared with strangers.
     pub frames_hidden: bool,
     /// What can never move; it is in no extent.
@@ -73,9 +75,14 @@ pub struct Surveyed {
 impl Surveyed {
     /// Decides which pages go where. `options` have to be those that the survey was made with.
     pub fn plan(self, topology: &Topology, options: &Options) -> Plan {
-        let Self { processes, caller_mems, extents, unseen_bytes, frames_hidden, fixed } = self;
-        let scene = Scene { topology, processes: &processes, caller_mems: &caller_mems };
-        Plan { unseen_bytes, frames_hidden, fixed, ..plan(scene, extents, options) }
+        let scene = Scene { topology, processes: &self.processes, caller_mems: &self.caller_mems };
+        Plan {
+            unseen_bytes: self.unseen_bytes,
+            swapped_shared_bytes: self.swapped_shared_bytes,
+            frames_hidden: self.frames_hidden,
+            fixed: self.fixed,
+            ..plan(scene, self.extents, options)
+        }
     }
 }
 
@@ -147,6 +154,8 @@ impl<'a> Planner<'a> {
             undoable_bytes: 0,
             devices: Vec::new(),
             one_sided: Vec::new(),
+            held: Vec::new(),
+            swapped_shared_bytes: 0,
             sharers: None,
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();

@@ -161,8 +161,7 @@ impl<P: Party> PlannedMigration<P> {
         }
     }
 
-    /// Looks up which processes outside the target map what stays for that reason, and leaves out those that `may_see` refuses.
-    /// `stop` ends it.
+    /// Looks up which processes outside the target map what stays for that reason ([`Survey::sharers`]).
     ///
     /// # Errors
     /// Those of [`Survey::sharers`].
@@ -171,11 +170,16 @@ impl<P: Party> PlannedMigration<P> {
         stop: &(dyn Fn() -> bool + Sync),
         may_see: impl Fn(Identity) -> bool,
     ) -> Result<(), Error> {
-        let mut sharers = self.survey.sharers(&self.plan, stop)?;
-        if let Some(sharers) = &mut sharers {
-            sharers.processes.retain(|sharer| may_see(sharer.identity));
-        }
-        self.plan.sharers = sharers;
+        self.plan.sharers = self.survey.sharers(&self.plan, stop, may_see)?;
+        Ok(())
+    }
+
+    /// Looks up which files in memory processes of the target have open and have not mapped ([`Survey::held`]). `stop` ends it.
+    ///
+    /// # Errors
+    /// Those of [`Survey::held`].
+    pub fn find_held(&mut self, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
+        self.plan.held = self.survey.held(stop)?;
         Ok(())
     }
 

@@ -24,6 +24,15 @@ pub struct MappedPages {
     bytes: Vec<u8>,
 }
 
+/// Where the pages of a piece are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PieceNodes {
+    /// Bytes by node that nobody else has mapped.
+    pub unmapped: BTreeMap<NodeId, u64>,
+    /// All bytes in memory.
+    pub resident_bytes: u64,
+}
+
 impl MappedPages {
     /// `None` without CAP_SYS_ADMIN, or where the kernel does not say how often frames are mapped.
     pub fn open(roots: &Roots) -> Option<Self> {
@@ -43,25 +52,25 @@ impl MappedPages {
     /// The pages of a piece of a file that nobody else has mapped; `None` if they cannot be looked at.
     pub fn unmapped_piece(&mut self, file: &CachedFile, number: u64) -> Option<CachedPiece> {
         let _looking = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
-        self.unmapped(file, number)
+        let mut piece = file.piece(number).ok()?;
+        self.retain_unmapped(&mut piece)?;
+        Some(piece)
     }
 
-    /// How much of a piece of a file nobody else has mapped, by node; `None` if it cannot be looked at.
-    pub fn unmapped_nodes(
-        &mut self,
-        file: &CachedFile,
-        number: u64,
-    ) -> Option<BTreeMap<NodeId, u64>> {
+    /// How much of a piece of a file nobody else has mapped; `None` if it cannot be looked at.
+    pub fn unmapped_nodes(&mut self, file: &CachedFile, number: u64) -> Option<PieceNodes> {
         let _looking = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
         // Its mapping has ended before the next look begins.
-        self.unmapped(file, number).map(|piece| piece.nodes())
+        let mut piece = file.piece(number).ok()?;
+        let resident_bytes = piece.nodes().values().sum();
+        self.retain_unmapped(&mut piece)?;
+        Some(PieceNodes { unmapped: piece.nodes(), resident_bytes })
     }
 
-    fn unmapped(&mut self, file: &CachedFile, number: u64) -> Option<CachedPiece> {
-        let mut piece = file.piece(number).ok()?;
-        let are_mapped = self.are_mapped(&piece)?;
+    fn retain_unmapped(&mut self, piece: &mut CachedPiece) -> Option<()> {
+        let are_mapped = self.are_mapped(piece)?;
         piece.retain(|page| !are_mapped[page]);
-        Some(piece)
+        Some(())
     }
 
     /// For each page of the piece, whether others have mapped it.
@@ -113,6 +122,7 @@ mod tests {
         drop(piece);
         let file = CachedFile::open(&roots, &path).expect("tmpfs");
         let unmapped = mapped.unmapped_nodes(&file, 0).expect("it can be read");
-        assert_eq!(unmapped.values().sum::<u64>(), 5 * PAGE);
+        assert_eq!(unmapped.unmapped.values().sum::<u64>(), 5 * PAGE);
+        assert_eq!(unmapped.resident_bytes, 8 * PAGE);
     }
 }

@@ -21,9 +21,10 @@ use crate::{
 use nix::sys::{
     memfd::{MFdFlags, memfd_create},
     stat::fstat,
+    sysinfo::sysinfo,
 };
 use numaloc_core::{
-    Chunks, Extent, FileCache, Kind, Mapping, Mempolicy, NodeResidency, Pages, Residency,
+    Chunks, Extent, FileCache, Kind, Mapping, Mempolicy, NodeResidency, PAGE, Pages, Residency,
 };
 use std::{
     cmp::Reverse,
@@ -59,6 +60,7 @@ pub(super) struct Attached {
     pub(super) extents: Vec<Extent>,
     pub(super) files: AttachedFiles,
     pub(super) unseen_bytes: u64,
+    pub(super) swapped_bytes: u64,
 }
 
 /// A shared object that the target has attached.
@@ -172,13 +174,18 @@ impl AttachedSearch<'_> {
         let keys: BTreeSet<Object> = open.iter().map(|(key, ..)| *key).collect();
         let others = if keys.is_empty() { None } else { self.mappers.attached(&keys)? };
         let mut mapped = MappedPages::open(self.roots);
+        let has_swap = sysinfo().is_ok_and(|now| now.swap_free() < now.swap_total());
         for (key, object, file) in open {
             let Some(mapped) = mapped.as_mut() else {
                 found.unseen_bytes += file.allocated_bytes() - object.seen;
                 continue;
             };
             let is_theirs = others.as_ref().is_none_or(|others| others.contains(&key));
-            let Some(cache) = self.look(&file, mapped)? else { continue };
+            let Some((cache, resident_bytes)) = self.look(&file, mapped)? else { continue };
+            if has_swap && file.page_bytes() == PAGE {
+                // What is allocated for a file on tmpfs is resident or in swap.
+                found.swapped_bytes += file.allocated_bytes().saturating_sub(resident_bytes);
+            }
             if cache.bytes() > 0 {
                 let at = (object.mappings[0].process, object.mappings[0].start);
                 let (path, id) = (file.path().to_owned(), file.id());
@@ -206,21 +213,22 @@ impl AttachedSearch<'_> {
         self.spaces[mappings[0].process].path(&format!("map_files/{start:x}-{end:x}"))
     }
 
-    /// The pages of a file that nobody else maps; `None` if it cannot be mapped any more.
+    /// The pages of a file that nobody else maps, and the bytes of all of its resident ones; `None` if it cannot be mapped any more.
     fn look(
         &self,
         file: &CachedFile,
         mapped: &mut MappedPages,
-    ) -> Result<Option<FileCache>, Error> {
-        let mut cache = FileCache::default();
+    ) -> Result<Option<(FileCache, u64)>, Error> {
+        let (mut cache, mut resident_bytes) = (FileCache::default(), 0);
         for number in file.numbers() {
             if (self.stop)() {
                 return Err(Error::Stopped);
             }
             let Some(nodes) = mapped.unmapped_nodes(file, number) else { return Ok(None) };
-            cache.add(number, &nodes);
+            cache.add(number, &nodes.unmapped);
+            resident_bytes += nodes.resident_bytes;
         }
-        Ok(Some(cache))
+        Ok(Some((cache, resident_bytes)))
     }
 }
 

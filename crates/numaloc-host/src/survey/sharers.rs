@@ -54,7 +54,7 @@ impl<'a> Share<'a> {
 
 impl Survey {
     /// The processes that map memory which stays in a plan of this survey because processes outside the target map it, too. Reads the
-    /// maps of all processes, for two seconds at most. `None`: there is no such memory, or not all processes could be looked at.
+    /// maps of all processes, for two seconds at most. Names those that `may_see` admits, and counts all. `None`: there is no such memory, or not all processes could be looked at.
     ///
     /// # Errors
     /// [`Error::Stopped`], if `stop` returns true; the errors of reading the maps of the target.
@@ -62,6 +62,7 @@ impl Survey {
         &self,
         plan: &Plan,
         stop: &(dyn Fn() -> bool + Sync),
+        may_see: impl Fn(Identity) -> bool,
     ) -> Result<Option<Sharers>, Error> {
         let stays = self.stays(plan)?;
         let Some(Stay { stays: first, .. }) = stays.first() else { return Ok(None) };
@@ -114,7 +115,8 @@ impl Survey {
                 name: most?.name.clone(),
             })
         };
-        let processes = largest.into_iter().filter_map(sharer).take(NAMED).collect();
+        let processes = largest.into_iter().filter_map(sharer);
+        let processes = processes.filter(|sharer| may_see(sharer.identity)).take(NAMED).collect();
         Ok(Some(Sharers { processes, count }))
     }
 

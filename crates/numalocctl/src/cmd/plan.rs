@@ -27,6 +27,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandR
             args.check_here()?;
             let mut planned = planned(&around.roots, args, Policies::AskBriefly)?;
             planned.find_sharers(&|| false, |_| true)?;
+            planned.find_held(&|| false)?;
             let found = Inspection::from(planned);
             (found.plan(), (&found.topology).into())
         }

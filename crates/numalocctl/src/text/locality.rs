@@ -3,6 +3,7 @@
 use super::{
     attached::attached,
     cells::{fixed, skip, source},
+    held::held,
     homes::homes,
     left_out::{found_members, left_out},
     one_sided::one_sided,
@@ -140,7 +141,8 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
         );
     }
     fixed(&mut text, &locality.fixed);
-    let swapped: u64 = locality.processes.iter().map(|process| amount(process.swap_bytes)).sum();
+    let own = locality.processes.iter().map(|process| amount(process.swap_bytes)).sum::<u64>();
+    let swapped = own + amount(locality.swapped_shared_bytes);
     if swapped > 0 {
         let swapped = size(swapped);
         let _ = writeln!(
@@ -152,6 +154,7 @@ fn footer(locality: &v1::Locality, left_out: &str, movable: v1::Share) -> String
         let _ = writeln!(text, "unplaced: {} on no known node", size(locality.unplaced_bytes));
     }
     text += &attached(&locality.unmapped, locality.unseen_bytes);
+    text += &held(&locality.held_files);
     text += &one_sided(&locality.one_sided);
     if let Some(source) = source(locality.source()) {
         let _ = writeln!(text, "source: {source}");

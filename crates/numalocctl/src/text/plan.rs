@@ -5,6 +5,7 @@ use super::{
     benefit::benefit,
     cells::{fixed, kind, process, skip, source, why},
     colour::{self, Style},
+    held::held,
     homes::homes,
     left_out::{found_members, left_out},
     named::{Stage, named},
@@ -189,6 +190,7 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
         let _ = writeln!(text, "unplaced: {} on no known node", size(plan.unplaced_bytes));
     }
     text.push_str(&attached(&plan.unmapped, plan.unseen_bytes));
+    text.push_str(&held(&plan.held_files));
     text.push_str(&one_sided(&plan.one_sided));
     if let Some(source) = source(plan.source()) {
         let _ = writeln!(text, "source: {source}");
