@@ -78,7 +78,9 @@ fn all_jobs_together_keep_to_the_daemons_rate() {
 fn a_client_sees_those_processes_that_share_its_memory_which_it_may_move() {
     const USER: u32 = 4711;
     const FILE: &str = "/dev/shm/neighbours";
-    let daemon = Daemon::start();
+    let daemon = Daemon::with(&format!(
+        "[listen]\nmode = \"0666\"\n[[grants]]\nuser = {USER}\nrole = \"operator\"\n"
+    ));
     let segment = format!("segment=file:{FILE}:16M");
     let own = Layout::remote(&[&segment]).load("idle").owned_by(USER);
     let [target, sharer] = ["target", "sharer"].map(|name| own.start(name));
