@@ -37,6 +37,26 @@ fn a_helper_that_nobody_has_pinned_is_left_out_if_asked() {
     scene.finish();
 }
 
+/// Memory that is to be away from its CPUs, because the request says so, is on target and not local.
+#[test]
+fn a_target_that_is_not_local_is_called_so() {
+    let scene = Scene::of(Layout::remote(&["anon:16M"]).memory_on(0));
+    let pid = scene.app.pid().to_string();
+    let ask = |command: &str| {
+        let output = numalocctl(&[command, "--standalone", "--pid", &pid, "--to", "1"]);
+        assert_eq!(code(&output), Some(0), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let plan = ask("plan");
+    let warning = plan.lines().find(|line| line.starts_with("warning:"));
+    assert!(warning.is_some_and(|line| line.contains("node 1") && line.contains(&pid)), "{plan}");
+    let moved = ask("migrate");
+    assert!(plan.contains("on target:") && moved.contains("on target:"), "{plan}{moved}");
+    assert!(!plan.contains("local:") && !moved.contains("local:"), "{plan}{moved}");
+    scene.assert_on("anon", 1, 16 * MIB);
+    scene.finish();
+}
+
 /// The machine has its slow disk on node 1, and all else where no firmware says.
 #[test]
 fn memory_goes_to_the_node_of_a_device() {

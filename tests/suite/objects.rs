@@ -2,6 +2,7 @@
 
 use crate::{
     app::{App, Layout, until},
+    cli::{json, numalocctl},
     disk::{Layered, OnDisk, drop_cache},
     engine::{inspect, migrate},
     scene::assert_complete,
@@ -148,6 +149,9 @@ fn files_of_a_tmpfs_that_is_interleaved_stay_where_its_policy_puts_them() {
         include_bound: true,
         ..Options::default()
     };
+    let path = paths[0].to_string_lossy();
+    let looked = json(&numalocctl(&["locality", "--file", &path, "-o", "json"]));
+    assert_eq!(looked["files"][0]["mount_policy"], "interleave:0-1", "{looked}");
     for app in &apps {
         let plan = inspect(&[Target::Pid(app.pid())], &placed).plan;
         assert_eq!(planned(&plan, app), 0, "{inodes:?}: {:#?}", plan.moves);

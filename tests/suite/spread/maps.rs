@@ -110,6 +110,56 @@ fn a_segment_of_two_processes_is_spread_once() {
     fs::remove_file("/dev/shm/mapped2").expect("it is there");
 }
 
+/// The memory of a guest's cells: each on a node of its own, although the guest runs on both.
+#[test]
+fn each_cell_goes_to_a_node_of_its_own() {
+    let _still = Setting::still_host();
+    let cells =
+        [0, 1].map(|cell| format!("cell{cell}=file:/dev/shm/ram-node{cell}:8M:{FEW_WORDS}"));
+    // Alone: a control process would map the same files.
+    let mut guest = Layout::remote(&[&cells[0], &cells[1], "anon:8M"]).on("0,1").start("guest");
+    let before = others(&guest, &["cell0", "cell1"]);
+    let pid = guest.pid().to_string();
+    let rules = ["--map", "*ram-node0*=home:0", "--map", "*ram-node1*=home:1"];
+    let output = numalocctl(&[&["migrate", "--standalone", "--pid", &pid], &rules[..]].concat());
+    assert_eq!(code(&output), Some(0), "{output:?}");
+    let on = |cell: &str| Truth::of(guest.pid()).region(guest.range(cell));
+    assert_eq!(["cell0", "cell1"].map(on), [[(0, 8 * MIB)].into(), [(1, 8 * MIB)].into()]);
+    assert_eq!(others(&guest, &["cell0", "cell1"]), before);
+    guest.check();
+    [0, 1].map(|cell| fs::remove_file(format!("/dev/shm/ram-node{cell}")).expect("it is there"));
+}
+
+/// One rank has filled the window of both. It counts as local, so nothing would move: the answer has the rule that divides it.
+#[test]
+fn a_window_that_one_rank_has_filled_is_reported_with_what_divides_it() {
+    const WINDOW: &str = "/dev/shm/window";
+    let segment = format!("seg=file:{WINDOW}:32M");
+    let _still = Setting::still_host();
+    let rank = |node: u32| Layout::remote(&[&segment]).on(node).memory_on(0).load("idle");
+    let ranks = [rank(0).start("rank0"), rank(1).start("rank1")];
+    let pids = ranks.each_ref().map(|rank| rank.pid().to_string());
+    let ask = |command: &str, more: &[&str]| {
+        let both = [command, "--standalone", "--pid", &pids[0], "--pid", &pids[1]];
+        let output = numalocctl(&[&both[..], more].concat());
+        assert_eq!(code(&output), Some(0), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let (plan, rule) = (ask("plan", &[]), format!("{WINDOW}=block:0,1"));
+    let line = plan
+        .lines()
+        .find(|line| line.starts_with("one-sided:"))
+        .unwrap_or_else(|| panic!("{plan}"));
+    assert!(line.contains("32.0 MiB of 32.0 MiB") && line.contains("are on node 0"), "{line}");
+    assert!(line.contains(&rule), "{line}");
+    ask("migrate", &["--map", &rule]);
+    let window = Truth::of(ranks[0].pid()).region(ranks[0].range("seg"));
+    assert_eq!(window, [(0, 16 * MIB), (1, 16 * MIB)].into());
+    assert!(!ask("plan", &[]).contains("one-sided:"));
+    drop(ranks);
+    fs::remove_file(WINDOW).expect("it is there");
+}
+
 #[test]
 fn what_cannot_be_mapped_is_refused_in_one_line() {
     let scene = Scene::of(Layout::remote(&["anon:16M", "memfd:8M"]).on("0"));

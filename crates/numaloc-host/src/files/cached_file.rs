@@ -9,7 +9,10 @@ use crate::{
     files::{
         cache_search::CacheSearch,
         cached_piece::{CachedPiece, HugeFile},
-        file_system::{HUGETLBFS, ON_DISK, TMPFS, is_served, kind, open_path, open_unnoticed},
+        file_system::{
+            FileSystemOf, HUGETLBFS, ON_DISK, TMPFS, file_system, is_served, open_path,
+            open_unnoticed,
+        },
         globs,
     },
 };
@@ -64,6 +67,7 @@ pub struct CachedFile {
     owner: FileOwner,
     /// Whether it is on tmpfs.
     is_memory: bool,
+    policy: Option<String>,
     /// Set if it is on hugetlbfs.
     huge: Option<HugeFile>,
 }
@@ -118,7 +122,7 @@ impl CachedFile {
             _ => Error::Read { path: path.into(), source },
         };
         let by_path = open_path(path).map_err(failed)?;
-        let kind = kind(roots, &by_path).unwrap_or_default();
+        let FileSystemOf { kind, policy } = file_system(roots, &by_path);
         // Before anything is asked of the file: its server may not answer.
         if is_served(&kind) {
             return Err(refused(&elsewhere(&kind)));
@@ -150,7 +154,8 @@ impl CachedFile {
             }
             false => None,
         };
-        Ok(Self { path: path.into(), file, bytes, allocated_bytes, id, owner, is_memory, huge })
+        let path = path.into();
+        Ok(Self { path, file, bytes, allocated_bytes, id, owner, is_memory, policy, huge })
     }
 
     /// The size of its pages in bytes.
@@ -171,6 +176,11 @@ impl CachedFile {
     /// Whose it was when it was opened.
     pub fn owner(&self) -> &FileOwner {
         &self.owner
+    }
+
+    /// The memory policy of the tmpfs that it is on, such as `interleave:0-1`, by which its new pages get their nodes.
+    pub fn mount_policy(&self) -> Option<&str> {
+        self.policy.as_deref()
     }
 
     /// Its length in bytes when it was opened.

@@ -80,21 +80,47 @@ pub(crate) fn mounts(text: &str) -> impl Iterator<Item = MountLine<'_>> {
     })
 }
 
-/// The kind of file system that an open file is on; `None` if this process does not see its mount.
-pub(crate) fn kind(roots: &Roots, file: &File) -> Option<String> {
+/// The file system that a file is on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileSystemOf {
+    /// Such as `ext4`; empty if this process does not see its mount.
+    pub kind: String,
+    /// The memory policy of new pages of a tmpfs, such as `interleave:0-1` (tmpfs(5), `mpol`).
+    pub policy: Option<String>,
+}
+
+/// The file system that an open file is on.
+pub(crate) fn file_system(roots: &Roots, file: &File) -> FileSystemOf {
+    look_up(roots, file).unwrap_or_default()
+}
+
+fn look_up(roots: &Roots, file: &File) -> Option<FileSystemOf> {
     let own = roots.proc.join("self");
     let info = read::text(&own.join(format!("fdinfo/{}", file.as_raw_fd()))).ok()?;
     let id: u64 = field(&info, "mnt_id")?.parse().ok()?;
     let text = read::text(&own.join("mountinfo")).ok()?;
     match mounts(&text).find(|mount| mount.id == id) {
-        Some(mount) => Some(mount.kind.to_owned()),
+        Some(mount) => {
+            Some(FileSystemOf { kind: mount.kind.to_owned(), policy: policy(mount.options) })
+        }
         // A memfd is on a mount that no namespace has. A file of a mount that was seen is not asked for: that would wait for a server.
-        None => match fstatfs(file).ok()?.filesystem_type() {
-            TMPFS_MAGIC => Some(TMPFS.to_owned()),
-            HUGETLBFS_MAGIC => Some(HUGETLBFS.to_owned()),
-            _ => None,
-        },
+        None => {
+            let kind = match fstatfs(file).ok()?.filesystem_type() {
+                TMPFS_MAGIC => TMPFS,
+                HUGETLBFS_MAGIC => HUGETLBFS,
+                _ => return None,
+            };
+            Some(FileSystemOf { kind: kind.to_owned(), policy: None })
+        }
     }
+}
+
+/// The policy among the options of a tmpfs (mm/shmem.c, `shmem_show_mpol`). Its list of nodes may have commas, which separate options, too.
+fn policy(options: &str) -> Option<String> {
+    let mut words = options.split(',').skip_while(|word| !word.starts_with("mpol="));
+    let first = words.next()?.strip_prefix("mpol=")?;
+    let more = words.take_while(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    Some([first].into_iter().chain(more).collect::<Vec<_>>().join(","))
 }
 
 /// The mounts of a namespace by their points, as far as it takes to find files of those among them that are meant.
@@ -155,10 +181,20 @@ mod tests {
 
     #[test]
     fn the_kind_is_that_of_the_mount() {
-        let kind = |path: &str| kind(&Roots::default(), &File::open(path).expect(path));
-        assert_eq!(kind("/proc/version").as_deref(), Some("proc"));
-        let file = tempfile::tempfile_in("/dev/shm").expect("tmpfs");
-        assert_eq!(super::kind(&Roots::default(), &file).as_deref(), Some(TMPFS));
+        let kind = |file: &File| file_system(&Roots::default(), file).kind;
+        assert_eq!(kind(&File::open("/proc/version").expect("it is there")), "proc");
+        assert_eq!(kind(&tempfile::tempfile_in("/dev/shm").expect("tmpfs")), TMPFS);
+    }
+
+    #[test]
+    fn the_policy_of_a_mount_is_found_among_its_options() {
+        assert_eq!(
+            policy("rw,size=64k,mpol=interleave:0-1,3,inode64").unwrap(),
+            "interleave:0-1,3"
+        );
+        assert_eq!(policy("rw,mpol=prefer=static:1").unwrap(), "prefer=static:1");
+        assert_eq!(policy("rw,mpol=local").unwrap(), "local");
+        assert_eq!(policy("rw,size=64k"), None);
     }
 
     #[test]

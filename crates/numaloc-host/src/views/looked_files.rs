@@ -46,6 +46,8 @@ pub struct LookedFile {
     pub cache: FileCache,
     /// Bytes of it that processes have mapped; `None` if that was not asked for, or cannot be read.
     pub mapped_bytes: Option<u64>,
+    /// The memory policy of the tmpfs that it is on ([`CachedFile::mount_policy`]).
+    pub mount_policy: Option<String>,
 }
 
 /// What was found of the files that a path names.
@@ -127,7 +129,8 @@ impl<'a> FileLook<'a> {
             let of_piece = self.mapped.as_mut().and_then(|mapped| mapped.bytes_of(piece));
             mapped_bytes = mapped_bytes.zip(of_piece).map(|(sum, bytes)| sum + bytes);
         })?;
-        Ok(Some(LookedFile { path: path.into(), id, bytes, cache, mapped_bytes }))
+        let (path, mount_policy) = (path.into(), file.mount_policy().map(str::to_owned));
+        Ok(Some(LookedFile { path, id, bytes, cache, mapped_bytes, mount_policy }))
     }
 }
 

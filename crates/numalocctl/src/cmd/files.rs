@@ -188,6 +188,7 @@ impl Looked {
             cached: node_bytes(&file.cache.nodes()),
             mapped_bytes: file.mapped_bytes,
             bytes_to_move: goal.map(|goal| FilePlan::new(goal, &file.cache).bytes_to_move),
+            mount_policy: file.mount_policy.clone(),
         };
         let caches = self.files.iter().map(|file| &file.cache);
         FilesDoc {

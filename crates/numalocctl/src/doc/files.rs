@@ -28,6 +28,8 @@ pub struct FileDoc {
     pub mapped_bytes: Option<u64>,
     /// What of it is on other nodes than it belongs on; null if nothing was asked for.
     pub bytes_to_move: Option<u64>,
+    /// The memory policy of the tmpfs that it is on, which decides where its new pages go; null without one.
+    pub mount_policy: Option<String>,
 }
 
 /// A file that has not been looked at.

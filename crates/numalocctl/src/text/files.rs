@@ -32,6 +32,7 @@ pub fn files(document: &FilesDoc, view: View) -> String {
         cached: document.cached.clone(),
         mapped_bytes: knows_mapped.then(|| sum(|file| file.mapped_bytes)),
         bytes_to_move: is_planned.then(|| sum(|file| file.bytes_to_move)),
+        mount_policy: None,
     };
     for file in document.files.iter().chain((document.files.len() > 1).then_some(&total)) {
         let mut cells =
@@ -51,6 +52,13 @@ pub fn files(document: &FilesDoc, view: View) -> String {
     if rest > 0 {
         let files = counted(rest as i64, "file", "files");
         let _ = writeln!(text, "not in memory: {files}");
+    }
+    let policies = document.files.iter().filter_map(|file| file.mount_policy.as_deref());
+    for policy in policies.collect::<BTreeSet<_>>() {
+        let _ = writeln!(
+            text,
+            "policy: tmpfs with mpol={policy}: pages that are written anew go where that says"
+        );
     }
     if let Some(bytes) = total.bytes_to_move {
         let _ = match bytes {
@@ -118,6 +126,7 @@ mod tests {
             cached: on(nodes),
             mapped_bytes: to_move,
             bytes_to_move: to_move,
+            mount_policy: to_move.map(|_| "interleave:0-1".to_owned()),
         };
         FilesDoc {
             files: vec![
