@@ -1,6 +1,7 @@
 //! /proc/kpagecount and /proc/kpageflags: what the kernel knows of a page frame, by frame number
 //! (Documentation/admin-guide/mm/pagemap.rst).
 
+use super::kernel_config::counts_whole_folios;
 use crate::Roots;
 use std::{cell::OnceCell, fs::File, os::unix::fs::FileExt, path::PathBuf};
 
@@ -33,8 +34,12 @@ pub struct FrameFile {
 }
 
 impl FrameFile {
-    /// How often a frame is mapped. `None` without CAP_SYS_ADMIN or where the kernel lacks the file.
+    /// How often a frame is mapped. `None` without CAP_SYS_ADMIN, and where the kernel lacks the file or has no count of single pages
+    /// ([`counts_whole_folios`]): then what several processes map is shared with strangers, as far as these are not ruled out.
     pub fn counts(roots: &Roots) -> Option<Self> {
+        if counts_whole_folios(roots) {
+            return None;
+        }
         let counts = Self::new(roots, "kpagecount");
         counts.file.get().is_some().then_some(counts)
     }
