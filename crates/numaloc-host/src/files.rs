@@ -13,6 +13,7 @@ mod kernel_config;
 pub(crate) mod kpage;
 pub(crate) mod mapped_pages;
 pub(crate) mod maps;
+pub(crate) mod named_files;
 pub(crate) mod numa_maps;
 pub(crate) mod open_files;
 pub(crate) mod pagemap;

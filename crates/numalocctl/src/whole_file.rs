@@ -4,6 +4,7 @@ use crate::exit::Failure;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Write},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     process,
 };
@@ -32,7 +33,10 @@ impl WholeFile {
         let part = format!(".{}.{}.part", name.to_string_lossy(), process::id());
         let part = path.with_file_name(part);
         // A new file: nobody can have put a link there that leads elsewhere.
-        let file = OpenOptions::new().write(true).create_new(true).open(&part).map_err(failed)?;
+        // And one that its owner alone reads: it may have what /proc/PID/maps shows to nobody else.
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let file = options.open(&part).map_err(failed)?;
         Ok(Self { path: path.to_owned(), part, file })
     }
 

@@ -42,7 +42,7 @@ use members::Members;
 use numaloc_api::value::{Pins, Target, TargetProcess};
 use numaloc_core::{Identity, NumaBalancing, Options, Topology};
 use numaloc_dma::{OffloadError, Offloading};
-use numaloc_executor::{Migration, PlannedMigration};
+use numaloc_executor::{Migration, Party, PlannedMigration};
 use numaloc_host::{
     Error, Policies, Roots, Source, boot_id, containers, cpusets, identify, obstacles, topology,
 };
@@ -207,10 +207,10 @@ impl Engine {
     ) -> Result<(Pins, Result<FoundTarget, Refusal>), Refusal> {
         let (roots, balancing) = (self.roots.clone(), self.balancing.clone());
         let (boot_id, authority) = (self.boot_id.clone()?, caller.authority.clone());
-        let look = move |_: &(dyn Fn() -> bool + Sync)| {
+        let look = move |stop: &(dyn Fn() -> bool + Sync)| {
             let pins = pin(&roots, &boot_id, aim.pids())?;
             let aim = aim.pinned(&pins, |pid| Error::NoProcess { pid }.to_string());
-            let found = find::find(&roots, &aim, &options, &authority);
+            let found = find::find(&roots, &aim, &options, &authority, stop);
             let found = found.and_then(|found| Ok(balancing.check(asked).map(|()| found)?));
             Ok((pins, found))
         };
@@ -252,7 +252,10 @@ impl Engine {
         options: Options,
     ) -> Result<FoundTarget, Refusal> {
         let (roots, authority) = (self.roots.clone(), caller.authority.clone());
-        turns.take(&caller.name, move |_| find::find(&roots, &aim, &options, &authority)).await
+        let find = move |stop: &(dyn Fn() -> bool + Sync)| {
+            find::find(&roots, &aim, &options, &authority, stop)
+        };
+        turns.take(&caller.name, find).await
     }
 
     /// Surveys the memory of a target. Gives back the plan of what would be moved, and the members that take no part.
@@ -263,19 +266,20 @@ impl Engine {
     /// As [`Self::find`]. But it is not an error if there is no target node, unless a node was named that does not exist.
     pub async fn look(
         &self,
-        of: &str,
+        caller: &Caller,
         aim: Aim,
         options: Options,
         policies: Policies<'static>,
     ) -> Result<LookedAt, Refusal> {
-        let roots = self.roots.clone();
+        let (roots, authority) = (self.roots.clone(), caller.authority.clone());
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
-            let (migration, check) = (Migration::on(&roots)?, |_: &Topology| Ok(()));
-            let mut seen = look(migration, stop, &roots, &aim, &options, policies, check)?;
-            seen.find_held(stop)?;
+            let check = |_: &Topology| Ok(());
+            let look = Look { roots: &roots, aim: &aim, options: &options, authority: &authority };
+            let mut seen = look.plan(stop, policies, check)?;
+            seen.leave_out_names(|process| look.may_see(process));
             Ok(seen.into())
         };
-        self.looks.take(of, look).await
+        self.looks.take(&caller.name, look).await
     }
 
     /// Looks at those whom `aim` means, or at everybody, and decides what would help. CPU times are read twice, `interval` apart;
@@ -334,13 +338,11 @@ impl Engine {
     ) -> Result<LookedAt, Refusal> {
         let (roots, authority) = (self.roots.clone(), caller.authority.clone());
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
-            let migration = Migration::on(&roots)?;
-            let check = topology::check_several;
-            let mut planned = look(migration, stop, &roots, &aim, &options, policies, check)?;
+            let look = Look { roots: &roots, aim: &aim, options: &options, authority: &authority };
+            let mut planned = look.plan(stop, policies, topology::check_several)?;
             partners::take_in(&mut planned, offers, &authority, stop);
-            planned.find_held(stop)?;
-            planned
-                .find_sharers(stop, |process| authority::includes(&roots, process, &authority))?;
+            planned.find_sharers(stop, |process| look.may_see(process))?;
+            planned.leave_out_names(|process| look.may_see(process));
             Ok(planned.into())
         };
         self.looks.take(&caller.name, look).await
@@ -379,21 +381,40 @@ impl Engine {
     }
 }
 
-/// Plans for members of any owner: a plan moves nothing. Once they are found, `check` says whether the host is fit for it.
-fn look(
-    migration: Migration<'_>,
-    stop: &(dyn Fn() -> bool + Sync),
-    roots: &Roots,
-    aim: &Aim,
-    options: &Options,
-    policies: Policies<'_>,
-    check: impl FnOnce(&Topology) -> Result<(), Error>,
-) -> Result<PlannedMigration<Members>, Refusal> {
-    let find = |topology: &Topology| {
-        let members = Members::look(roots, aim, topology, &Authority::All)?;
-        Ok(check(topology).map(|()| members)?)
-    };
-    migration.plan(options, policies, stop, find)
+/// A look at the memory of a target on behalf of a caller.
+struct Look<'a> {
+    roots: &'a Roots,
+    aim: &'a Aim,
+    options: &'a Options,
+    authority: &'a Authority,
+}
+
+impl Look<'_> {
+    /// Plans for members of any owner: a plan moves nothing. Once they are found, `check` says whether the host is fit for it. What names
+    /// files is about processes that the caller may have moved alone: it may not read the maps of others.
+    fn plan(
+        &self,
+        stop: &(dyn Fn() -> bool + Sync),
+        policies: Policies<'_>,
+        check: impl FnOnce(&Topology) -> Result<(), Error>,
+    ) -> Result<PlannedMigration<Members>, Refusal> {
+        let Self { roots, aim, options, authority } = *self;
+        let find = |topology: &Topology| {
+            let members = Members::look(roots, aim, topology, &Authority::All)?;
+            check(topology)?;
+            if !options.maps.is_empty() {
+                authority::check(roots, members.processes(), authority)?;
+            }
+            Ok::<_, Refusal>(members)
+        };
+        let mut planned = Migration::on(roots)?.plan(options, policies, stop, find)?;
+        planned.find_held(stop)?;
+        Ok(planned)
+    }
+
+    fn may_see(&self, process: Identity) -> bool {
+        authority::includes(self.roots, process, self.authority)
+    }
 }
 
 fn pin(roots: &Roots, boot_id: &str, pids: impl IntoIterator<Item = i32>) -> Result<Pins, Refusal> {

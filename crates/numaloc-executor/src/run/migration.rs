@@ -183,6 +183,20 @@ impl<P: Party> PlannedMigration<P> {
         Ok(())
     }
 
+    /// Leaves the names of files out of the plan that processes have open or mapped which `may_see` refuses.
+    pub fn leave_out_names(&mut self, may_see: impl Fn(Identity) -> bool) {
+        let Plan { processes, held, devices, one_sided, sharers, .. } = &mut self.plan;
+        let is_seen: Vec<bool> =
+            processes.iter().map(|planned| may_see(planned.process.identity)).collect();
+        held.retain(|file| is_seen[file.process]);
+        devices.retain(|open| is_seen[open.process]);
+        if is_seen.contains(&false) {
+            one_sided.clear();
+            let sharers = sharers.iter_mut().flat_map(|sharers| &mut sharers.processes);
+            sharers.for_each(|sharer| sharer.name = "".into());
+        }
+    }
+
     /// The best-effort processes that exchange memory with the target.
     pub fn partners(&self) -> &[P] {
         &self.partners.parties

@@ -13,7 +13,6 @@ use crate::{
             FileSystemOf, HUGETLBFS, ON_DISK, TMPFS, file_system, is_served, open_path,
             open_unnoticed,
         },
-        globs,
     },
 };
 use nix::errno::Errno;
@@ -32,9 +31,6 @@ use std::{
 /// The part of a file that can be mapped in whole pages: the last page of one that is as long as a file can be is beyond it
 /// (mm/mmap.c, `file_mmap_ok`).
 const MAPPABLE: u64 = i64::MAX as u64 / PAGE * PAGE;
-
-/// Most files below the directories of a request.
-const MOST: usize = 1 << 16;
 
 /// Kinds of file systems on which a file is refused for a reason of its own.
 const REFUSED: [(&str, &str); 2] = [
@@ -260,7 +256,7 @@ fn owner(roots: &Roots, file: &File, metadata: &fs::Metadata) -> io::Result<File
     Ok(FileOwner { uid: metadata.uid(), path })
 }
 
-fn unread(path: &Path, source: io::Error) -> Error {
+pub(super) fn unread(path: &Path, source: io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
             Error::NoFile { path: path.into() }
@@ -269,86 +265,11 @@ fn unread(path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// The files that a path names.
-#[derive(Debug, Default)]
-pub(crate) struct FilesOf {
-    /// In the order of their names.
-    pub files: Vec<PathBuf>,
-    /// Why some directories below the path could not be read.
-    pub unread: Vec<Error>,
-}
-
-/// The paths that one names: itself, or, if there is no such file, those that match it with `*` and `?` in its components.
-///
-/// # Errors
-/// [`Error::NoFile`].
-pub fn named_paths(path: &Path) -> Result<Vec<PathBuf>, Error> {
-    if path.exists() {
-        return Ok(vec![path.into()]);
-    }
-    let top = if path.is_absolute() { "/" } else { "." };
-    let relative = path.strip_prefix("/").unwrap_or(path);
-    let found = globs::matches(Path::new(top), relative, Path::exists);
-    if found.is_empty() { Err(Error::NoFile { path: path.into() }) } else { Ok(found) }
-}
-
-/// The regular files that a path names ([`named_paths`]): itself, or all below a directory that are on its file system. Symbolic links
-/// below it are not followed.
-///
-/// # Errors
-/// [`Error::NoFile`], [`Error::Read`]: a path that is named cannot be read; [`Error::FileRefused`] if there are too many files.
-pub(crate) fn files_of(path: &Path) -> Result<FilesOf, Error> {
-    let mut all = FilesOf::default();
-    for path in named_paths(path)? {
-        let FilesOf { files, unread } = files_below(&path)?;
-        all.files.extend(files);
-        all.unread.extend(unread);
-    }
-    if all.files.len() > MOST {
-        let reason = format!("there are more than {MOST} files below it: name some of them");
-        return Err(Error::FileRefused { path: path.into(), reason });
-    }
-    all.files.sort();
-    Ok(all)
-}
-
-fn files_below(path: &Path) -> Result<FilesOf, Error> {
-    let top = fs::metadata(path).map_err(|source| unread(path, source))?;
-    if !top.is_dir() {
-        return Ok(FilesOf { files: vec![path.into()], ..FilesOf::default() });
-    }
-    let (mut found, mut directories) = (FilesOf::default(), vec![path.to_owned()]);
-    while let Some(directory) = directories.pop() {
-        let entries = match fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(source) if directory == path => return Err(unread(path, source)),
-            Err(source) => {
-                found.unread.push(unread(&directory, source));
-                continue;
-            }
-        };
-        for entry in entries.flatten() {
-            // It may have been removed since.
-            let Ok(seen) = entry.metadata() else { continue };
-            if seen.is_dir() && seen.dev() == top.dev() {
-                directories.push(entry.path());
-            } else if seen.is_file() && seen.len() > 0 {
-                found.files.push(entry.path());
-            }
-        }
-        // They are too many, whatever else there is.
-        if found.files.len() > MOST {
-            break;
-        }
-    }
-    Ok(found)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use numaloc_core::NodeSet;
-    use std::{collections::BTreeMap, os::unix::fs::symlink};
+    use std::collections::BTreeMap;
 
     fn written(path: &Path, pages: u64) {
         fs::write(path, vec![7; (pages * PAGE) as usize]).expect("a temporary file");
@@ -426,28 +347,5 @@ mod tests {
         assert!(
             refused("/proc/version").contains("it is on proc, and its pages are not known to move")
         );
-    }
-
-    #[test]
-    fn a_directory_stands_for_the_files_below_it() {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-        let path = |name: &str| directory.path().join(name);
-        fs::create_dir(path("below")).expect("a directory");
-        for name in ["b", "a", "below/c"] {
-            written(&path(name), 1);
-        }
-        written(&path("empty"), 0);
-        symlink(path("a"), path("link")).expect("a link");
-        assert_eq!(files_of(directory.path()).unwrap().files, ["a", "b", "below/c"].map(path));
-        assert_eq!(files_of(&path("link")).unwrap().files, [path("link")]);
-        assert!(matches!(files_of(&path("none")), Err(Error::NoFile { .. })));
-        // What a pattern names itself may be empty, or a link.
-        let all = ["a", "b", "below/c", "empty", "link"].map(path);
-        assert_eq!(files_of(&path("*")).unwrap().files, all);
-        assert_eq!(files_of(&path("b*/?")).unwrap().files, [path("below/c")]);
-        assert!(matches!(files_of(&path("*.none")), Err(Error::NoFile { .. })));
-        // A name is one before it is a pattern.
-        written(&path("b*"), 1);
-        assert_eq!(files_of(&path("b*")).unwrap().files, [path("b*")]);
     }
 }

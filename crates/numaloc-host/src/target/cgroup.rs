@@ -126,7 +126,8 @@ fn find(roots: &Roots, path: &str) -> Result<Vec<Vec<PathBuf>>, Error> {
     for hierarchy in whole.into_iter().chain(hierarchies(root)) {
         let directory = hierarchy.join(&relative);
         if !is_cgroup(&directory) {
-            found.extend(Some(matching(&hierarchy, &relative)).filter(|all| !all.is_empty()));
+            let all = matching(&hierarchy, &relative)?;
+            found.extend(Some(all).filter(|all| !all.is_empty()));
             continue;
         }
         let inside = |directory: PathBuf| {
@@ -146,11 +147,16 @@ fn find(roots: &Roots, path: &str) -> Result<Vec<Vec<PathBuf>>, Error> {
 
 /// The cgroups of a hierarchy whose paths match one with globs, in ascending order; none for a path without. Symbolic links are not
 /// followed.
-fn matching(hierarchy: &Path, relative: &Path) -> Vec<PathBuf> {
-    globs::matches(hierarchy, relative, |directory| {
+///
+/// # Errors
+/// [`Error::ManyCgroups`].
+fn matching(hierarchy: &Path, relative: &Path) -> Result<Vec<PathBuf>, Error> {
+    let is_one = |directory: &Path| {
         let is_directory = fs::symlink_metadata(directory).is_ok_and(|found| found.is_dir());
         is_directory && is_cgroup(directory)
-    })
+    };
+    let many = |_| Error::ManyCgroups { root: hierarchy.into(), most: globs::PATHS };
+    globs::matches(hierarchy, relative, is_one, &|| false).map_err(many)
 }
 
 /// The mounted hierarchies: with v2 alone, that one; else those of v1 and the v2 one beside them, cpuset first, then

@@ -3,8 +3,9 @@
 use crate::{
     Error, Roots,
     files::{
-        cached_file::{CachedFile, FileId, files_of},
+        cached_file::{CachedFile, FileId},
         mapped_pages::MappedPages,
+        named_files::files_of,
     },
     nodes::topology,
 };
@@ -98,7 +99,7 @@ impl<'a> FileLook<'a> {
     /// The path cannot be looked at; of a directory what cannot be is left out. Those of [`CachedFile::open`] and `admits`;
     /// [`Error::Stopped`].
     pub fn at(&mut self, path: &Path) -> Result<LookedFiles, Error> {
-        let named = files_of(path)?;
+        let named = files_of(path, self.stop)?;
         let unread = named.unread.into_iter().map(|error| (path.to_owned(), error));
         let mut looked = LookedFiles { left_out: unread.collect(), ..LookedFiles::default() };
         for name in named.files {

@@ -25,10 +25,10 @@ fn line(one: &v1::SharingProcess) -> String {
         cgroup => format!(" in {}", clean(cgroup)),
     };
     let of = match &*one.name {
-        "" => "private memory".to_owned(),
-        name => clean(name),
+        "" => String::new(),
+        name => format!(" of {}", clean(name)),
     };
-    format!("shared with: pid {pid} ({}){within}: {} in {of}\n", clean(&one.comm), size(one.bytes))
+    format!("shared with: pid {pid} ({}){within}: {}{of}\n", clean(&one.comm), size(one.bytes))
 }
 
 #[cfg(test)]

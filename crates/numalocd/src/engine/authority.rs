@@ -67,18 +67,26 @@ pub fn check_file(authority: &Authority, file: &CachedFile) -> Result<(), Error>
 /// sees files that the caller may not.
 ///
 /// # Errors
-/// Not found.
-pub fn check_path(roots: &Roots, path: &Path, authority: &Authority) -> Result<(), Refusal> {
-    let named = named_paths(path);
+/// Not found; [`Refusal::HostCannot`] for a pattern that matches too much or is in procfs or sysfs; [`Refusal::Unavailable`] if `stop` returns
+/// true.
+pub fn check_path(
+    roots: &Roots,
+    path: &Path,
+    authority: &Authority,
+    stop: &dyn Fn() -> bool,
+) -> Result<(), Refusal> {
+    let named = named_paths(path, stop);
     if *authority == Authority::All {
         return Ok(named.map(drop)?);
     }
     let is_included = |path: &PathBuf| {
         file_owner(roots, path).is_ok_and(|owner| includes_file(authority, &owner))
     };
-    match named.is_ok_and(|named| named.iter().any(is_included)) {
-        true => Ok(()),
-        false => Err(Refusal::TargetNotFound {
+    match named {
+        Ok(named) if named.iter().any(is_included) => Ok(()),
+        // A pattern that is refused whatever there is, or a search that has been given up.
+        Err(error @ (Error::FileRefused { .. } | Error::Stopped)) => Err(error.into()),
+        Ok(_) | Err(_) => Err(Refusal::TargetNotFound {
             message: format!(
                 "no file {} that is yours: check the path, or have it added to the files of your grant in the daemon's \
                  configuration",

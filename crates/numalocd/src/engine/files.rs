@@ -50,11 +50,12 @@ pub fn find(
     aim: &Aim,
     options: &Options,
     authority: &Authority,
+    stop: &dyn Fn() -> bool,
 ) -> Result<FoundTarget, Refusal> {
     let goal = cache_goal(roots, &topology::topology(roots)?, options)?.1;
     let paths = aim.files.iter().map(|name| {
         let path = Path::new(name);
-        let owner = authority::check_path(roots, path, authority);
+        let owner = authority::check_path(roots, path, authority, stop);
         let found = owner.and_then(|()| match path.is_file() {
             true => Ok(CachedFile::open(roots, path).map(|_| Vec::new())?),
             // Of a directory and of a pattern, what cannot be moved is left out.
@@ -223,7 +224,7 @@ fn look(
     let mut look = FileLook::new(roots, &admits, stop);
     for name in names {
         let path = Path::new(name);
-        let found = authority::check_path(roots, path, authority).and_then(|()| {
+        let found = authority::check_path(roots, path, authority, stop).and_then(|()| {
             let looked = look.at(path)?;
             if let Some((path, why)) = looked.left_out.first() {
                 let (count, path) = (looked.left_out.len(), path.display());
@@ -427,8 +428,9 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let files = [written(directory.path(), "a").display().to_string()].into();
         let aim = Aim { files, ..Aim::default() };
-        let refusal = find(&Roots::default(), &aim, &Options::default(), &Authority::All)
-            .expect_err("one node");
+        let refusal =
+            find(&Roots::default(), &aim, &Options::default(), &Authority::All, &|| false)
+                .expect_err("one node");
         assert!(matches!(refusal, Refusal::NoTargetNode { .. }), "{refusal:?}");
     }
 }

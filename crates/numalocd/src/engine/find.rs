@@ -15,9 +15,10 @@ pub fn find(
     aim: &Aim,
     options: &Options,
     authority: &Authority,
+    stop: &dyn Fn() -> bool,
 ) -> Result<FoundTarget, Refusal> {
     if !aim.files.is_empty() {
-        return files::find(roots, aim, options, authority);
+        return files::find(roots, aim, options, authority, stop);
     }
     let migration = Migration::without_memory(roots)?;
     let topology = migration.topology();

@@ -8,7 +8,10 @@ use crate::{
     refusal::Unfit,
 };
 use nix::{
-    sys::wait::{Id, WaitPidFlag, waitid},
+    sys::{
+        memfd::{MFdFlags, memfd_create},
+        wait::{Id, WaitPidFlag, waitid},
+    },
     unistd::Pid,
 };
 use numaloc_api::value::{self, JobId, JobState, MemberState, Missing};
@@ -17,6 +20,8 @@ use numaloc_dma::Asked;
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::Target;
 use std::{
+    fs::File,
+    os::unix::fs::FileExt as _,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
@@ -75,7 +80,8 @@ async fn advice_does_not_keep_others_from_looking() {
         let work = async move { engine.advice.take(of, move |_| Ok(held.recv().ok())).await };
         (release, tokio::spawn(work))
     });
-    let look = engine.look("c", asleep.aim(), Options::default(), Policies::Leave);
+    let caller = caller(Authority::All);
+    let look = engine.look(&caller, asleep.aim(), Options::default(), Policies::Leave);
     timeout(DEADLINE, look).await.expect("its turn comes").expect("the process is there");
     for (release, held) in held {
         drop(release);
@@ -172,6 +178,38 @@ async fn mappings_are_for_those_who_may_have_the_process_moved() {
     }
 }
 
+/// What a process has mapped and open: a name that is guessed right must not be told from one that is not.
+#[tokio::test]
+async fn names_of_files_are_for_those_who_may_have_the_process_moved() {
+    let engine = engine(Roots::default());
+    let held = File::from(memfd_create("held", MFdFlags::MFD_CLOEXEC).expect("a memfd"));
+    held.write_all_at(&vec![7; 1 << 20], 0).expect("memory");
+    let this = || aim(Target::Pid(std::process::id() as i32));
+    let (own, policies) = (nix::unistd::getuid().as_raw(), Policies::Leave);
+    let of = |uid| caller(Authority::Of { uid: Some(uid), cgroups: Vec::new(), files: Vec::new() });
+    let named = |pattern: &str| Options {
+        maps: vec![format!("{pattern}=home").parse().expect("a rule")],
+        ..Options::default()
+    };
+    let held = |looked: LookedAt| looked.plan.held.iter().any(|file| file.name.contains("held"));
+    let look = async |caller| {
+        engine.look(&caller, this(), Options::default(), policies).await.expect("it is there")
+    };
+    assert!(held(look(of(own)).await));
+    assert!(!held(look(of(own + 1)).await));
+    for pattern in ["libc*", "none*"] {
+        let refused = engine.look(&of(own + 1), this(), named(pattern), policies).await;
+        let refused = refused.map(drop).expect_err(pattern);
+        assert!(matches!(refused, Refusal::NotPermitted { .. }), "{pattern}: {refused:?}");
+        let offers = Offers::default();
+        let planned = engine.plan(&of(own + 1), this(), named(pattern), policies, offers).await;
+        assert!(planned.is_err(), "{pattern}");
+    }
+    engine.look(&of(own), this(), named("libc*"), policies).await.map(drop).expect("it is mapped");
+    let missed = engine.look(&of(own), this(), named("none*"), policies).await.map(drop);
+    assert!(matches!(missed, Err(Refusal::HostCannot { .. })), "{missed:?}");
+}
+
 #[tokio::test]
 async fn what_is_not_there_is_told_first() {
     let engine = engine(Roots::default());
@@ -193,7 +231,7 @@ async fn what_is_not_there_is_told_first() {
         for refusal in [
             engine.find(&all, aim.clone(), options.clone()).await.expect_err("refused"),
             engine
-                .look("a", aim.clone(), options.clone(), Policies::Ask)
+                .look(&all, aim.clone(), options.clone(), Policies::Ask)
                 .await
                 .expect_err("refused"),
             // On a machine with one node, too.
@@ -227,9 +265,9 @@ async fn a_look_and_a_plan_refuse_nodes_that_do_not_exist() {
     let to = Options { to: nodes(), ..Options::default() };
     let from = Options { from: nodes(), ..Options::default() };
     for options in [to, from] {
-        let looked = engine.look("a", asleep.aim(), options.clone(), Policies::Ask).await;
-        let (policies, offers) = (Policies::AskBriefly, Offers::default());
         let all = caller(Authority::All);
+        let looked = engine.look(&all, asleep.aim(), options.clone(), Policies::Ask).await;
+        let (policies, offers) = (Policies::AskBriefly, Offers::default());
         let planned = engine.plan(&all, asleep.aim(), options.clone(), policies, offers).await;
         let found = engine.find(&all, asleep.aim(), options).await.map(drop);
         for refused in [looked.map(drop), planned.map(drop), found] {
@@ -243,7 +281,8 @@ async fn a_look_and_a_plan_refuse_nodes_that_do_not_exist() {
 #[tokio::test]
 async fn a_look_needs_no_target_node_and_moves_nothing() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
-    let looked = engine.look("a", asleep.aim(), Options::default(), Policies::Ask).await;
+    let all = caller(Authority::All);
+    let looked = engine.look(&all, asleep.aim(), Options::default(), Policies::Ask).await;
     let LookedAt { plan, .. } = looked.expect("a plan");
     assert_eq!(plan.processes.len(), 1);
     assert!(plan.locality.overall.local_bytes > 0);
@@ -361,8 +400,10 @@ async fn what_is_gone_is_named_and_the_rest_is_found() {
         processes: 0,
     };
     whole.missing.push(known.clone());
-    let LookedAt { plan, missing, .. } =
-        engine.look("a", whole, Options::default(), Policies::Ask).await.expect("one is there");
+    let LookedAt { plan, missing, .. } = engine
+        .look(&caller(Authority::All), whole, Options::default(), Policies::Ask)
+        .await
+        .expect("one is there");
     assert_eq!(plan.processes.len(), 1);
     let [first, second, third] = &missing[..] else { panic!("{missing:?}") };
     assert!(third.reason.contains("../../etc"), "{third:?}");
@@ -384,7 +425,8 @@ async fn a_pinned_process_is_no_other_with_its_pid() {
         let identity = Identity { pid, start_time };
         aim(Target::Process { identity, boot_id: boot_id.to_owned() })
     };
-    let look = async |aim| engine.look("a", aim, Options::default(), Policies::Ask).await;
+    let all = caller(Authority::All);
+    let look = async |aim| engine.look(&all, aim, Options::default(), Policies::Ask).await;
     look(process(pin.start_time, &pin.boot_id)).await.expect("it is there");
     for other in [process(pin.start_time + 1, &pin.boot_id), process(pin.start_time, "b")] {
         let refusal = look(other).await.expect_err("it is another");

@@ -26,7 +26,10 @@ impl From<Error> for Refusal {
             | Error::NodesForbidden { .. }
             | Error::SeveralCgroups { .. }
             | Error::ManyCgroups { .. }
-            | Error::Overlaps { .. } => Self::HostCannot { message },
+            | Error::Overlaps { .. }
+            | Error::NoMapping { .. }
+            | Error::BadDevice { .. }
+            | Error::PageSize { .. } => Self::HostCannot { message },
             Error::BadNode { node, .. } => {
                 Self::NoTargetNode { message, node: Some(Unfit::Named(node)) }
             }
@@ -114,6 +117,8 @@ mod tests {
             ),
             (Error::ManyCgroups { root: "/cg".into(), most: 9 }, "HostCannot"),
             (Error::NoDamon { reason: "r".into() }, "HostCannot"),
+            (Error::NoMapping { pattern: "p".into() }, "HostCannot"),
+            (Error::BadDevice { device: "d".into(), reason: "r".into() }, "HostCannot"),
             (
                 Error::Overlaps { pid, comm: "a".into(), name: "n".into(), mappings: 9 },
                 "HostCannot",

@@ -4,7 +4,11 @@ use super::{
     Parts,
     watch::{LocalityWatch, stream},
 };
-use crate::{access::caller, engine::HostNow, refusal::Refusal};
+use crate::{
+    access::{Caller, caller},
+    engine::HostNow,
+    refusal::Refusal,
+};
 use numaloc_api::{
     AdviceView, LocalityView, SnapshotView,
     v1::{self, locality_service_server::LocalityService},
@@ -22,12 +26,12 @@ pub struct LocalityCalls(pub Parts);
 
 async fn read(
     parts: &Parts,
-    of: &str,
+    caller: &Caller,
     target: Target,
     options: Options,
 ) -> Result<v1::GetLocalityResponse, Refusal> {
     let aim = parts.handle.select(target).await?.aim;
-    let looked = parts.engine.look(of, aim, options, Policies::Leave).await?;
+    let looked = parts.engine.look(caller, aim, options, Policies::Leave).await?;
     Ok(v1::GetLocalityResponse {
         locality: Some(LocalityView { plan: &looked.plan, time: SystemTime::now() }.into()),
         missing: looked.missing.iter().map(Into::into).collect(),
@@ -49,9 +53,9 @@ impl LocalityService for LocalityCalls {
         &self,
         request: Request<v1::GetLocalityRequest>,
     ) -> Result<Response<v1::GetLocalityResponse>, Status> {
-        let of = caller(&request)?.name;
+        let caller = caller(&request)?;
         let GetLocality { target, policy } = request.into_inner().try_into()?;
-        Ok(Response::new(read(&self.0, &of, target, policy.options).await?))
+        Ok(Response::new(read(&self.0, &caller, target, policy.options).await?))
     }
 
     async fn get_advice(
@@ -106,10 +110,10 @@ impl LocalityService for LocalityCalls {
         let parts = self.0.clone();
         let watch = LocalityWatch::new(interval, move || {
             let (parts, target, options) = (parts.clone(), target.clone(), policy.options.clone());
-            let of = caller.name.clone();
+            let caller = caller.clone();
             async move {
                 let v1::GetLocalityResponse { locality, missing, found } =
-                    read(&parts, &of, target, options).await?;
+                    read(&parts, &caller, target, options).await?;
                 Ok(v1::WatchLocalityResponse { locality, missing, found })
             }
         });
