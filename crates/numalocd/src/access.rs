@@ -25,6 +25,7 @@ pub mod audit;
 mod caller;
 mod ceilings;
 mod connection;
+mod denials;
 mod grants;
 mod hangup;
 mod held;

@@ -9,7 +9,7 @@ mod wire;
 mod writing;
 
 use crate::{
-    access::{Access, Quotas},
+    access::{Access, Quotas, UnixPeer},
     cli::Args,
     config::{Config, Loaded},
     dispatch::{DaemonStatus, Handle},
@@ -140,7 +140,7 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     let admission = admission.map(|keys| Admission { keys, config: in_force.clone() });
     host_memory::start(in_force.clone(), metrics.clone()).context("cannot start a thread")?;
     let access = Access::new(in_force, quotas);
-    let counted = metrics.clone();
+    let (counted, connecting) = (metrics.clone(), access.clone());
     let routes = service::routes(&parts).await.context("the API's definitions cannot be read")?;
     let router = move |server: tonic::transport::Server| {
         server.layer(CountLayer(counted.clone())).layer(access.clone()).add_routes(routes.clone())
@@ -150,7 +150,8 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
         // An error means that the sender is gone, which is the end, too.
         async move { drop(stopping.wait_for(|stop| *stop).await) }
     };
-    let server = tokio::spawn(listen::serve(listeners, router, stopped));
+    let cohort_of = move |user: &UnixPeer| connecting.cohort_of(user);
+    let server = tokio::spawn(listen::serve(listeners, router, cohort_of, stopped));
     let scrape = metrics_listener.map(|listener| {
         tokio::spawn(metrics::serve(listener, metrics.clone(), admission, stopping))
     });

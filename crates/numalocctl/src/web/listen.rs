@@ -64,12 +64,22 @@ impl Listening {
             }
             Self::Unix(_, file) => {
                 let path = file.path.display();
+                // By address and not as localhost, which is ::1 as well: another user of that machine may listen there and would get
+                // the token. So it is if somebody has the port already, and ssh goes on without a forward.
+                let at = format!("127.0.0.1:{}", forwarded_port(token));
                 Ok(format!(
-                    "unix://{path}\non your machine: ssh -L 7007:{path} HOST, then open http://localhost:7007/#token={token}\n"
+                    "unix://{path}\non your machine: ssh -o ExitOnForwardFailure=yes -L {at}:{path} HOST, then open http://{at}/#token={token}\n"
                 ))
             }
         }
     }
+}
+
+/// A port for a forward from another machine, between 20000 and 32767: below those that kernels give out by themselves, and not the same each
+/// time, so that nobody can wait for it.
+fn forwarded_port(token: &str) -> u16 {
+    let sum = token.bytes().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    20_000 + (sum % 12_768) as u16
 }
 
 /// The socket is made in a folder that nobody else can enter, and gets its name when its rights are set: nobody can have connected
@@ -116,7 +126,11 @@ mod tests {
         assert!(metadata.file_type().is_socket());
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
         UnixStream::connect(&path).unwrap();
-        assert!(listening.address("t").unwrap().contains("http://localhost:7007/#token=t"));
+        let address = listening.address("t").unwrap();
+        let at = format!("127.0.0.1:{}", forwarded_port("t"));
+        assert!(address.contains(&format!("-L {at}:")), "{address}");
+        assert!(address.contains(&format!("http://{at}/#token=t")), "{address}");
+        assert!((20_000..32_768).contains(&forwarded_port("0123456789abcdef")));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
         drop(listening);
         assert!(!path.exists());

@@ -219,15 +219,17 @@ fn a_socket_is_for_its_user_and_is_removed() {
     let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), format!("unix://{}", path.display()));
     let tunnel = lines.next().unwrap().unwrap();
-    let (_, token) = tunnel.split_once("http://localhost:7007/#token=").expect(&tunnel);
+    let (_, url) = tunnel.split_once("http://").expect(&tunnel);
+    let (host, token) = url.split_once("/#token=").expect(&tunnel);
+    assert!(tunnel.contains(&format!("-o ExitOnForwardFailure=yes -L {host}:")), "{tunnel}");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let ask = |headers: &str| {
         let stream = UnixStream::connect(&path).unwrap();
         exchange(stream, &format!("GET /api/view HTTP/1.1\r\n{headers}"), "").0
     };
     // As through ssh -L.
-    assert_eq!(ask(&format!("Host: localhost:7007\r\nAuthorization: Bearer {token}\r\n")), 200);
-    assert_eq!(ask("Host: localhost:7007\r\n"), 401);
+    assert_eq!(ask(&format!("Host: {host}\r\nAuthorization: Bearer {token}\r\n")), 200);
+    assert_eq!(ask(&format!("Host: {host}\r\n")), 401);
     refused(&line, &fake.run(&line), 2, "web.sock exists: remove it");
     interrupt(&child);
     text(&finish(child), 0);

@@ -17,9 +17,11 @@ pub fn lease_ended(creator: &str, subject: &str) {
     line(creator, "LeaseEnded", subject, None);
 }
 
-/// Logs that a change was denied because of the caller's role, before the request was read.
-pub(super) fn denied(caller: &str, method: &str, refusal: &Refusal) {
-    line(caller, method, "", Some(refusal));
+/// Logs that a change was denied because of the caller's role, before the request was read. `calls`: how many the line stands for, at
+/// most one line a minute ([`super::denials`]).
+pub(super) fn denied(caller: &str, method: &str, refusal: &Refusal, calls: u64) {
+    let subject = if calls > 1 { format!("{calls} calls") } else { String::new() };
+    line(caller, method, &subject, Some(refusal));
 }
 
 fn line(caller: &str, method: &str, subject: &str, refusal: Option<&Refusal>) {

@@ -2,6 +2,7 @@
 
 use super::{
     Caller, Client, Cohort, Grants, Peer, Quotas, UnixPeer, audit, connection,
+    denials::Denials,
     held::{SendTimeout, held},
     lines::Lines,
     rules::{self, Asks, Rule},
@@ -35,6 +36,7 @@ pub struct Access {
     quotas: Quotas,
     requests: Requests,
     lines: Lines,
+    denials: Denials,
 }
 
 /// A call that may be made.
@@ -49,7 +51,16 @@ struct Permitted {
 impl Access {
     /// With the grants of `config`. The services use the same `quotas`.
     pub fn new(config: watch::Receiver<Arc<Config>>, quotas: Quotas) -> Self {
-        Self { config, quotas, requests: Requests::default(), lines: Lines::default() }
+        let (requests, lines) = (Requests::default(), Lines::default());
+        Self { config, quotas, requests, lines, denials: Denials::default() }
+    }
+
+    /// The cohort of a user at a Unix socket, by the grants that are in force.
+    pub fn cohort_of(&self, user: &UnixPeer) -> Option<Cohort> {
+        let peer = user.peer().ok()?;
+        let config = self.config.borrow();
+        let caller = Grants::from(&**config).caller_at(&peer, user.further());
+        client(&peer, caller.as_ref()).cohort
     }
 
     /// Whether a call may be made.
@@ -60,21 +71,26 @@ impl Access {
             let config = self.config.borrow();
             Grants::from(&**config).caller_at(&peer, socket.as_deref())
         };
-        let client = caller.as_ref().map_or_else(
-            || Client { name: peer.name(), cohort: Some(Cohort::WithoutRole) },
-            Caller::client,
-        );
+        let client = client(&peer, caller.as_ref());
         // Checked before anything is logged, so that no client can flood the log.
         self.quotas.admit(&client, Instant::now())?;
         let Some(rule) = rules::find(path) else { return Err(unknown(path, caller.as_ref())) };
         let permitted = permit(rule, &client.name, caller.as_ref());
-        if let (true, Err(refusal)) = (rule.is_change(), &permitted) {
-            audit::denied(&client.name, rule.method(), refusal);
+        if let (true, Err(refusal)) = (rule.is_change(), &permitted)
+            && let Some(calls) = self.denials.count(&client.name, rule.method(), Instant::now())
+        {
+            audit::denied(&client.name, rule.method(), refusal, calls);
         }
         permitted?;
         let standing = Standing::new(rule, peer, socket, self.config.clone());
         Ok(Permitted { rule, client, caller, standing })
     }
+}
+
+/// Whom the calls of a peer count for.
+fn client(peer: &Peer, caller: Option<&Caller>) -> Client {
+    let without_role = || Client { name: peer.name(), cohort: Some(Cohort::WithoutRole) };
+    caller.map_or_else(without_role, Caller::client)
 }
 
 /// The answer to a call without a rule, which never reaches a service. Who may call anything learns that there is no such call, so

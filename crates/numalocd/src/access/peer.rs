@@ -65,6 +65,20 @@ impl UnixPeer {
         Self { user, socket }
     }
 
+    /// Who it is.
+    ///
+    /// # Errors
+    /// [`Refusal::Internal`]: the kernel did not say.
+    pub(super) fn peer(&self) -> Result<Peer, Refusal> {
+        let (uid, groups) = self.user.clone().ok_or_else(unknown)?;
+        Ok(Peer::User { uid, groups })
+    }
+
+    /// The socket that it connected to, if that is an additional one.
+    pub(super) fn further(&self) -> Option<&Socket> {
+        self.socket.as_deref()
+    }
+
     /// The additional socket that a request came by; `None`: it came by the main socket or by TCP.
     pub(super) fn socket(extensions: &Extensions) -> Option<&Arc<Socket>> {
         noted::<Self>(extensions)?.socket.as_ref()
@@ -91,9 +105,8 @@ impl Peer {
         if let Some(certificates) = shown(extensions) {
             return Ok(Self::of_certificates(&certificates));
         }
-        if let Some(UnixPeer { user, .. }) = noted::<UnixPeer>(extensions) {
-            let (uid, groups) = user.clone().ok_or_else(unknown)?;
-            return Ok(Self::User { uid, groups });
+        if let Some(user) = noted::<UnixPeer>(extensions) {
+            return user.peer();
         }
         noted::<TcpConnectInfo>(extensions).map(|_| Self::Plain).ok_or_else(unknown)
     }

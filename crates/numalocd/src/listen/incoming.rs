@@ -5,10 +5,14 @@ use super::{
     places::{Holder, Places},
     unix,
 };
-use crate::{access::UnixPeer, config::Role};
+use crate::{
+    access::{Cohort, UnixPeer},
+    config::Role,
+};
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -79,35 +83,38 @@ impl Accept for TcpListener {
     }
 }
 
+/// The cohort that a peer is one of, by the grants that are in force.
+pub(super) type CohortOf<P> = Arc<dyn Fn(&P) -> Option<Cohort> + Send + Sync>;
+
 /// The connections of some listeners. The stream never ends; the listeners are closed when it is dropped.
-pub(super) struct Incoming<L> {
+pub(super) struct Incoming<L: Accept> {
     listeners: Vec<L>,
     places: Places,
+    cohort_of: CohortOf<L::Peer>,
     warned: Option<Instant>,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl<L: Accept> Incoming<L> {
-    pub(super) fn new(listeners: Vec<L>, most: usize) -> Self {
-        Self { listeners, places: Places::new(most), warned: None, pause: None }
+    pub(super) fn new(listeners: Vec<L>, most: usize, cohort_of: CohortOf<L::Peer>) -> Self {
+        Self { listeners, places: Places::new(most), cohort_of, warned: None, pause: None }
     }
 
     /// A connection beyond the bound is closed, so that its client learns of it.
     fn admit(&mut self, index: usize, io: L::Io) -> Option<Connection<L::Io, L::Peer>> {
         let listener = &self.listeners[index];
-        let holder = listener.holder(&io);
-        let place = self.places.take(holder);
+        let (holder, peer) = (listener.holder(&io), listener.peer(&io));
+        let cohort = (self.cohort_of)(&peer);
+        let place = self.places.take(holder, cohort);
         if place.is_none() && self.warned.is_none_or(|warned| warned.elapsed() > WARNING) {
             self.warned = Some(Instant::now());
             tracing::warn!(
                 ?holder,
+                ?cohort,
                 "too many connections at a time; more of this client are closed until some end"
             );
         }
-        place.map(|place| {
-            let peer = listener.peer(&io);
-            Connection::new(io, peer, place)
-        })
+        place.map(|place| Connection::new(io, peer, place))
     }
 }
 

@@ -1,9 +1,10 @@
-//! Places for connections. Their number is bounded in all and for each peer. Some are kept for root and the daemon's own user, so
-//! that nobody can lock root out.
+//! Places for connections. Their number is bounded in all, for each peer, and for peers that are very many: who may use a range of user ids
+//! (subuid(5)) is a peer with each of them. Some are kept for root and the daemon's own user, so that nobody can lock root out.
 
-use crate::access::is_host;
+use crate::access::{Cohort, is_host};
 use std::{
     collections::HashMap,
+    hash::Hash,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -11,6 +12,10 @@ use std::{
 /// One peer gets at most 1/8 of all places. A connection with a hundred open calls takes about 100 KiB: HTTP/2 keeps a record of each
 /// call, and room for as many when they have ended.
 const PER_PEER: usize = 8;
+/// Peers without any role get at most 1/4 of all places together.
+const WITHOUT_ROLE: usize = 4;
+/// Members of the group of one grant get at most 1/2 of all places together.
+const PER_GROUP: usize = 2;
 /// 1/8 of all places is kept for root and the daemon's own user.
 const KEPT: usize = 8;
 
@@ -45,12 +50,14 @@ pub(super) struct Places {
 struct TakenPlaces {
     all: usize,
     by: HashMap<Holder, usize>,
+    by_cohort: HashMap<Cohort, usize>,
 }
 
 /// A place. It is taken until this is dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionPlace {
     holder: Holder,
+    cohort: Option<Cohort>,
     taken: Arc<Mutex<TakenPlaces>>,
 }
 
@@ -59,20 +66,30 @@ impl Places {
         Self { most, taken: Arc::default() }
     }
 
-    /// Takes a place for `holder`; `None`: the holder has as many as it may, or none are left.
-    pub fn take(&self, holder: Holder) -> Option<ConnectionPlace> {
+    /// Takes a place for `holder`, which is one of `cohort`; `None`: one of both has as many as it may, or none are left.
+    pub fn take(&self, holder: Holder, cohort: Option<Cohort>) -> Option<ConnectionPlace> {
         let mut taken = lock(&self.taken);
         let (most, own) = match holder {
             Holder::Host => (self.most, self.most),
             _ => (self.most - self.most / KEPT, (self.most / PER_PEER).max(1)),
         };
         let has = taken.by.get(&holder).copied().unwrap_or_default();
-        if taken.all >= most || has >= own {
+        let together =
+            cohort.map_or(0, |cohort| taken.by_cohort.get(&cohort).copied().unwrap_or_default());
+        let most_together = match cohort {
+            Some(Cohort::WithoutRole) => (self.most / WITHOUT_ROLE).max(1),
+            Some(Cohort::Group(_)) => (self.most / PER_GROUP).max(1),
+            None => self.most,
+        };
+        if taken.all >= most || has >= own || together >= most_together {
             return None;
         }
         taken.all += 1;
         *taken.by.entry(holder).or_default() += 1;
-        Some(ConnectionPlace { holder, taken: self.taken.clone() })
+        if let Some(cohort) = cohort {
+            *taken.by_cohort.entry(cohort).or_default() += 1;
+        }
+        Some(ConnectionPlace { holder, cohort, taken: self.taken.clone() })
     }
 }
 
@@ -80,11 +97,18 @@ impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut taken = lock(&self.taken);
         taken.all -= 1;
-        if let Some(has) = taken.by.get_mut(&self.holder) {
-            *has -= 1;
-            if *has == 0 {
-                taken.by.remove(&self.holder);
-            }
+        give_back(&mut taken.by, self.holder);
+        if let Some(cohort) = self.cohort {
+            give_back(&mut taken.by_cohort, cohort);
+        }
+    }
+}
+
+fn give_back<K: Eq + Hash>(taken: &mut HashMap<K, usize>, by: K) {
+    if let Some(has) = taken.get_mut(&by) {
+        *has -= 1;
+        if *has == 0 {
+            taken.remove(&by);
         }
     }
 }
@@ -101,7 +125,30 @@ mod tests {
 
     /// All the places that `holder` can get.
     fn all(places: &Places, holder: Holder) -> Vec<ConnectionPlace> {
-        std::iter::from_fn(|| places.take(holder)).collect()
+        all_of(places, holder, None)
+    }
+
+    fn all_of(places: &Places, by: Holder, cohort: Option<Cohort>) -> Vec<ConnectionPlace> {
+        std::iter::from_fn(|| places.take(by, cohort)).collect()
+    }
+
+    /// With twenty users of each kind the others get in.
+    #[test]
+    fn users_that_are_very_many_get_a_part_together() {
+        let places = Places::new(64);
+        let held = |cohort, from: u32| -> Vec<ConnectionPlace> {
+            let users = (from..from + 20).map(Holder::User);
+            users.flat_map(|user| all_of(&places, user, Some(cohort))).collect()
+        };
+        let strangers = held(Cohort::WithoutRole, 1_000);
+        assert_eq!(strangers.len(), 16);
+        let members = held(Cohort::Group(7), 2_000);
+        assert_eq!(members.len(), 32);
+        let own = all(&places, Holder::User(7));
+        assert_eq!(own.len(), 8, "a user with a grant of its own");
+        assert_eq!(all(&places, Holder::Host).len(), 8, "root");
+        drop((strangers, members));
+        assert!(lock(&places.taken).by_cohort.is_empty(), "who has left is remembered");
     }
 
     #[test]
@@ -112,18 +159,18 @@ mod tests {
         let others: Vec<ConnectionPlace> =
             (8..20).flat_map(|uid| all(&places, Holder::User(uid))).collect();
         assert_eq!(first.len() + others.len(), 56);
-        assert!(places.take(Holder::Unknown).is_none());
+        assert!(places.take(Holder::Unknown, None).is_none());
         assert_eq!(all(&places, Holder::Host).len(), 8, "root is locked out");
     }
 
     #[test]
     fn a_place_is_given_back() {
         let places = Places::new(1);
-        let place = places.take(Holder::User(7)).expect("it is free");
-        assert!(places.take(Holder::Host).is_none());
+        let place = places.take(Holder::User(7), None).expect("it is free");
+        assert!(places.take(Holder::Host, None).is_none());
         drop(place);
         let address = Holder::Address([127, 0, 0, 1].into());
-        assert!(places.take(address).is_some());
+        assert!(places.take(address, None).is_some());
         assert!(lock(&places.taken).by.is_empty(), "who has left is remembered");
     }
 

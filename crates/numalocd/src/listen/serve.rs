@@ -1,9 +1,10 @@
 //! The gRPC server on open sockets.
 
 use super::{Listeners, handshakes::Secured, incoming::Incoming};
+use crate::access::{Cohort, UnixPeer};
 use http::{Request, Response};
 use hyper::body::Bytes;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 use tonic::{
     body::Body,
@@ -33,7 +34,7 @@ pub struct ServeError(#[from] transport::Error);
 
 /// Serves the services that `router` adds to a server, once for each kind of socket, until `shutdown` ends. From then on nothing
 /// is accepted any more, the sockets that this daemon made are removed, and open calls are awaited. To bound that wait, end the
-/// streams or drop this future.
+/// streams or drop this future. Users at Unix sockets share places with those of the cohort that `cohort_of` puts them in.
 ///
 /// The extensions of a request say who calls and hold what closes the connection: `Via<UnixPeer>` at a Unix socket,
 /// `TlsConnectInfo<Via<TcpConnectInfo>>` with TLS, only `Via<TcpConnectInfo>` without TLS (see [`Via`](crate::access::Via)).
@@ -43,6 +44,7 @@ pub struct ServeError(#[from] transport::Error);
 pub async fn serve<L, B>(
     listeners: Listeners,
     router: impl Fn(Server) -> Router<L>,
+    cohort_of: impl Fn(&UnixPeer) -> Option<Cohort> + Send + Sync + 'static,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError>
 where
@@ -61,14 +63,14 @@ where
         async move { drop(stopped.changed().await) }
     };
     let of_unix = async {
-        let incoming = Incoming::new(unix, CONNECTIONS);
+        let incoming = Incoming::new(unix, CONNECTIONS, Arc::new(cohort_of));
         router(server()).serve_with_incoming_shutdown(incoming, until_stop()).await
     };
     let of_tcp = async {
         if tcp.is_empty() {
             return Ok(());
         }
-        let incoming = Incoming::new(tcp, CONNECTIONS);
+        let incoming = Incoming::new(tcp, CONNECTIONS, Arc::new(|_: &_| None));
         let router = router(server());
         match keys {
             None => router.serve_with_incoming_shutdown(incoming, until_stop()).await,

@@ -57,7 +57,7 @@ where
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = async move {
         let stopped = async move { drop(stopped.await) };
-        serve(listeners, router, stopped).await.unwrap();
+        serve(listeners, router, |_| None, stopped).await.unwrap();
     };
     (stop, tokio::spawn(serving))
 }
@@ -387,7 +387,8 @@ async fn plain_tcp_is_served_on_loopback_only() {
 async fn a_connection_too_many_is_closed_until_one_ends() {
     let directory = tempfile::tempdir().unwrap();
     let config = at(&directory, "n.sock");
-    let mut incoming = Incoming::new(vec![bind(&config).await.unwrap()], 1);
+    let mut incoming =
+        Incoming::new(vec![bind(&config).await.unwrap()], 1, std::sync::Arc::new(|_: &_| None));
     let connect = || UnixStream::connect(&config.socket);
 
     let _first = connect().await.unwrap();

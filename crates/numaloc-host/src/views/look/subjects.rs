@@ -264,13 +264,14 @@ fn bounds(roots: &Roots, path: &str) -> Option<(CpuSet, NodeSet)> {
     Some((cpus.parse().ok()?, mems.parse().ok()?))
 }
 
-/// By what the CPUs of a cgroup are set. Units of users have a manager of their own, which is not asked.
+/// By what the CPUs of a cgroup are set. Units of users and of containers have a manager of their own, which is not asked: a unit of the
+/// host's manager has slices alone above it (systemd.slice(5)), and one of the same name may be inside of a container.
 fn group_handle(roots: &Roots, path: &str, directory: &Path) -> CpuControl {
-    let name = path.rsplit('/').next().unwrap_or_default();
+    let (above, name) = path.rsplit_once('/').unwrap_or_default();
     let is_unit = name.ends_with(".service") || name.ends_with(".scope");
-    let is_users = path.contains("/user@");
+    let is_hosts = above.split('/').skip(1).all(|part| part.ends_with(".slice"));
     let text = directory.display().to_string();
-    if is_unit && !is_users && roots.run.join("systemd/system").is_dir() {
+    if is_unit && is_hosts && roots.run.join("systemd/system").is_dir() {
         CpuControl::Unit(name.to_owned())
     } else if directory.join("cpuset.cpus").exists() {
         CpuControl::Cpuset(text)

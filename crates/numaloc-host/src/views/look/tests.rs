@@ -129,6 +129,16 @@ fn who_sets_the_cpus_of_a_cgroup_is_seen() {
     assert_eq!(handle("/kubepods.slice/pod1/crio-2.scope"), CpuControl::Foreign);
     assert_eq!(handle("/user.slice/user@7.service/app.scope"), CpuControl::Members(String::new()));
     assert_eq!(handle("/batch"), CpuControl::Members(String::new()));
+    // Units of managers inside of containers, which may have the names of the host's.
+    for path in [
+        "/lxc.payload.c1/system.slice/sshd.service",
+        "/machine.slice/systemd-nspawn@c1.service/payload/system.slice/cron.service",
+        "/system.slice/docker-4f5e.scope/init.scope",
+    ] {
+        assert_eq!(handle(path), CpuControl::Members(String::new()), "{path}");
+    }
+    let nested = "/machine.slice/machine-qemu.slice/vm.scope";
+    assert_eq!(handle(nested), CpuControl::Unit("vm.scope".into()));
 }
 
 #[test]

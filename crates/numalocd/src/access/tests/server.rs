@@ -60,7 +60,7 @@ pub(super) async fn serve_at(config: &Listen, access: Access) {
     let router = move |server: Server| {
         server.layer(access.clone()).layer(echo()).add_routes(Routes::default())
     };
-    tokio::spawn(serve(listeners, router, pending()));
+    tokio::spawn(serve(listeners, router, |_| None, pending()));
 }
 
 /// Serves at a loopback port until the runtime ends.

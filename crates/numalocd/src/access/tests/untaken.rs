@@ -43,7 +43,7 @@ async fn serve_pages(socket: &Path, access: Access) {
         let pages = layer_fn(|_: Routes| service_fn(page));
         server.layer(access.clone()).layer(pages).add_routes(Routes::default())
     };
-    tokio::spawn(serve(listeners, router, pending()));
+    tokio::spawn(serve(listeners, router, |_| None, pending()));
 }
 
 /// Asks for a page. Of this no more is taken than the window of its client until it is read.
