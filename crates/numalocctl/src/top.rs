@@ -21,7 +21,7 @@ pub use files::run as files;
 pub use host::{Host, ScanPace};
 pub use jobs::Jobs;
 pub use live::run as live;
-pub use moving::{By, MigrationThread, moving, target};
+pub use moving::{By, MigrationThread, check, moving, target};
 pub use rows::RowKey;
 pub use state::Stage;
 pub use views::Views;

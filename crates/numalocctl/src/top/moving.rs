@@ -19,11 +19,11 @@ use crate::{
 };
 use numaloc_api::{
     v1,
-    value::{CreateJob, JobId},
+    value::{CreateJob, JobId, Target, TargetProcess},
 };
-use numaloc_core::{NodeSet, Offload, Profile};
+use numaloc_core::{Identity, NodeSet, Offload, Profile};
 use numaloc_executor::RunLimits;
-use numaloc_host::{Policies, Roots};
+use numaloc_host::{Error, Policies, Roots};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -71,12 +71,12 @@ impl MigrationThread {
         let (tell, reports) = channel();
         let (go, yes) = channel();
         let cancelled = Arc::new(AtomicBool::new(false));
-        let (flag, target) = (cancelled.clone(), target(key));
+        let (flag, key) = (cancelled.clone(), key.clone());
         let thread = thread::spawn(move || {
             let work = || match &by {
-                By::Here(roots) => here(roots, &target, &tell, &yes, &flag),
+                By::Here(roots) => here(roots, &key, &tell, &yes, &flag),
                 By::Daemon(endpoint, connect) => {
-                    by_daemon(endpoint, connect, &target, &tell, &yes, &flag)
+                    by_daemon(endpoint, connect, &key, &tell, &yes, &flag)
                 }
             };
             let end = match catch_unwind(AssertUnwindSafe(work)) {
@@ -119,6 +119,34 @@ impl MigrationThread {
     }
 }
 
+/// Checks that a key stands for the process that has its pid now, and not for an earlier one.
+///
+/// # Errors
+/// [`Error::OtherProcess`].
+pub fn check(key: &RowKey, identity: Option<Identity>) -> Result<(), Failure> {
+    match (key, identity) {
+        (&RowKey::Process(pid, start_time), Some(now)) if now.start_time != start_time => {
+            Err(Error::OtherProcess { pid }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The target that a key stands for, as the daemon knows it: a process by its start time, too, so that a later one with its pid is not
+/// meant, however long somebody has looked at the plan.
+fn requested(
+    key: &RowKey,
+    boot_id: impl FnOnce() -> Result<String, Failure>,
+) -> Result<Target, Failure> {
+    Ok(match *key {
+        RowKey::Cgroup(_) => target(key).request(),
+        RowKey::Process(pid, start_time) => {
+            let process = TargetProcess { pid, start_time, boot_id: boot_id()? };
+            Target { processes: [process].into(), ..Target::default() }
+        }
+    })
+}
+
 /// The target that a key stands for.
 pub fn target(key: &RowKey) -> TargetArgs {
     match key {
@@ -157,20 +185,25 @@ fn ask(
 
 fn here(
     roots: &Roots,
-    target: &TargetArgs,
+    key: &RowKey,
     tell: &Sender<ThreadReport>,
     yes: &Receiver<Profile>,
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
-    let options = OptionArgs::default();
-    let asked = inspect::to_move(roots, target, (&options, None), Policies::AskBriefly)?;
+    let (options, target) = (OptionArgs::default(), &target(key));
+    let look = |options: &OptionArgs, policies| {
+        let planned = inspect::to_move(roots, target, (options, None), policies)?;
+        check(key, planned.plan.processes.first().map(|planned| planned.process.identity))?;
+        Ok::<_, Failure>(planned)
+    };
+    let asked = look(&options, Policies::AskBriefly)?;
     let plan = Inspection::from(asked).plan().plan.unwrap_or_default();
     if plan.moves.is_empty() {
         return Ok(Some(NOTHING.to_owned()));
     }
     let Some(options) = ask(&plan, tell, yes) else { return Ok(None) };
     // The plan may have waited for long, and it did not look up all policies.
-    let mut planned = inspect::to_move(roots, target, (&options, None), Policies::Ask)?;
+    let mut planned = look(&options, Policies::Ask)?;
     let planned_bytes = planned.plan.planned_bytes();
     let (outcome, _) = inspect::carry_out(&mut planned, &RunLimits::default(), TICK, |control| {
         let is_cancelled = cancelled.load(Relaxed);
@@ -205,20 +238,21 @@ fn here(
 fn by_daemon(
     endpoint: &Endpoint,
     connect: &ConnectArgs,
-    target: &TargetArgs,
+    key: &RowKey,
     tell: &Sender<ThreadReport>,
     yes: &Receiver<Profile>,
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
     let daemon = Daemon::connect(endpoint.clone(), connect)?;
     let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
-    let to_plan = spec(target.request(), &OptionArgs::default(), &queue, &limits, &NodeSet::new())?;
+    let target = requested(key, || Ok(daemon.status()?.boot_id))?;
+    let to_plan = spec(target.clone(), &OptionArgs::default(), &queue, &limits, &NodeSet::new())?;
     let plan = daemon.plan(&to_plan)?.plan.unwrap_or_default();
     if plan.moves.is_empty() {
         return Ok(Some(NOTHING.to_owned()));
     }
     let Some(options) = ask(&plan, tell, yes) else { return Ok(None) };
-    let spec = spec(target.request(), &options, &queue, &limits, &NodeSet::new())?;
+    let spec = spec(target, &options, &queue, &limits, &NodeSet::new())?;
     let request = CreateJob { spec, ..CreateJob::default() };
     let (job, _) = daemon.create_job(&request, &mut daemon.interrupts()?)?;
     let id = JobId::from_name(&job.name).ok_or_else(|| {
@@ -253,5 +287,25 @@ fn progress(job: &v1::Job, is_cancelled: bool) -> Progress {
             false => progress.held_back,
         },
         is_cancelled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row is about one process, however many have had its pid.
+    #[test]
+    fn a_later_process_with_the_same_pid_is_not_meant() {
+        let key = RowKey::Process(4711, 1000);
+        let of = |start_time| Some(Identity { pid: 4711, start_time });
+        check(&key, of(1000)).expect("the one of the row");
+        let later = check(&key, of(2000)).expect_err("another one");
+        assert!(matches!(later, Failure::Host(Error::OtherProcess { pid: 4711 })), "{later}");
+        let asked = requested(&key, || Ok("boot".to_owned())).expect("the daemon answers");
+        let process = TargetProcess { pid: 4711, start_time: 1000, boot_id: "boot".to_owned() };
+        assert_eq!(asked, Target { processes: [process].into(), ..Target::default() });
+        let cgroup = requested(&RowKey::Cgroup("/a".into()), || panic!("it is not needed"));
+        assert_eq!(cgroup.expect("a cgroup").cgroups, ["/a".to_owned()].into());
     }
 }

@@ -14,11 +14,11 @@ use crate::{
     output::View,
     remote::Daemon,
     svg, text,
-    top::{RowKey, target},
+    top::{RowKey, check, target},
 };
 use http::StatusCode;
 use numaloc_api::{timestamp, v1, value::JobId};
-use numaloc_host::{Error, Roots};
+use numaloc_host::{Error, Roots, identify};
 use std::time::SystemTime;
 
 const VIEW: View = View { wide: true, ..View::TABLE };
@@ -53,6 +53,9 @@ impl Looks {
         };
         let target = target(row);
         let (viewer, missing) = inspect::to_draw(roots, &target, svg::CELLS, false)?;
+        if let RowKey::Process(pid, _) = row {
+            check(row, identify(roots, [*pid])?.get(pid).copied())?;
+        }
         let picture = viewer.look()?;
         let Some(panel) = picture.panels.first() else {
             return Err(Error::Empty { target: target.to_string() }.into());
@@ -95,4 +98,24 @@ pub fn refusal(failure: &Failure) -> Refusal {
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
     Refusal::new(status, failure.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_picture_of_a_process_is_not_that_of_a_later_one_with_its_pid() {
+        let looks = Looks {
+            daemon: None,
+            roots: Some(Roots::default()),
+            host: String::new(),
+            advise: Box::new(|| panic!("it is not asked for")),
+        };
+        let pid = std::process::id() as i32;
+        let start = identify(&Roots::default(), [pid]).expect("it is there")[&pid].start_time;
+        assert_eq!(looks.picture(&RowKey::Process(pid, start)).expect("it is ours").pid, pid);
+        let later = looks.picture(&RowKey::Process(pid, start + 1)).map(drop).expect_err("another");
+        assert!(matches!(later, Failure::Host(Error::OtherProcess { .. })), "{later}");
+    }
 }

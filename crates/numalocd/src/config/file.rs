@@ -2,7 +2,7 @@
 
 use super::{
     Calls, Ceilings, Config, Grant, Grantee, HostMetrics, Listen, Queue, Quota, Reserved,
-    Retention, Role, Stop, declared::ScheduleTable, value,
+    Retention, Role, Stop, declared::ScheduleTable, value, value::Account,
 };
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
@@ -132,9 +132,9 @@ pub(super) struct DsaTable {
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct GrantTable {
     #[serde(deserialize_with = "value::some_user")]
-    user: Option<u32>,
+    user: Option<Account>,
     #[serde(deserialize_with = "value::some_group_id")]
-    group: Option<u32>,
+    group: Option<Account>,
     #[serde(deserialize_with = "value::some_certificate_name")]
     certificate: Option<String>,
     #[serde(deserialize_with = "value::some_spiffe_id")]
@@ -150,12 +150,20 @@ pub(super) struct GrantTable {
 }
 
 impl GrantTable {
-    /// Whom it is for: the first one, if there are several.
+    /// Whom it is for: the first one, if there are several. `None` for an account that this host does not have: the grant has no effect.
     pub(super) fn to(&self) -> Option<Grantee> {
-        let uid = self.user.map(Grantee::Uid);
-        let gid = self.group.map(Grantee::Gid);
+        let uid = self.user.as_ref().and_then(Account::id).map(Grantee::Uid);
+        let gid = self.group.as_ref().and_then(Account::id).map(Grantee::Gid);
         let certificate = self.certificate.clone().map(Grantee::Certificate);
         uid.or(gid).or(certificate).or(self.spiffe.clone().map(Grantee::Spiffe))
+    }
+
+    /// The account that it is for and that this host does not have: `user 'postgres'`.
+    pub(super) fn missing(&self) -> Option<String> {
+        let missing = |kind: &str, account: &Option<Account>| {
+            Some(format!("{kind} '{}'", account.as_ref()?.missing()?))
+        };
+        missing("user", &self.user).or_else(|| missing("group", &self.group))
     }
 
     fn grant(self) -> Option<Grant> {

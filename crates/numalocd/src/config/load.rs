@@ -46,7 +46,15 @@ impl Loaded {
         let passed_over = overruled
             .iter()
             .map(|of| format!("{}: {}, which comes first: {}", at(of.grant), of.why, at(of.by)));
-        let notes = replaced.chain(passed_over).collect();
+        let of_nobody = file.grants.iter().enumerate().filter_map(|(index, grant)| {
+            let place = document.place_of(&format!("grants[{index}]"))?;
+            Some(format!(
+                "{}: there is no {} here: the grant has no effect until the account exists and the configuration is reloaded",
+                at(place),
+                grant.missing()?
+            ))
+        });
+        let notes = replaced.chain(passed_over).chain(of_nobody).collect();
         let dropped: BTreeSet<usize> =
             overruled.iter().filter(|of| of.is_dropped).map(|of| of.index).collect();
         let grants = mem::take(&mut file.grants).into_iter().enumerate();

@@ -1,7 +1,10 @@
 //! Values that only the daemon's configuration has: modes, addresses, paths, cgroups, users and groups.
 
 use crate::tls::Pem;
-use nix::unistd::{Group, User};
+use nix::{
+    errno::Errno,
+    unistd::{Group, User},
+};
 use numaloc_api::{
     amount,
     value::{PATH_MAX, QosClass, WorkloadId, is_path},
@@ -204,19 +207,59 @@ pub(super) fn some_spiffe_id<'de, D: Deserializer<'de>>(
     })
 }
 
+/// The account that a grant is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Account {
+    /// Its number.
+    Id(u32),
+    /// The name of one that this host does not have now: its package may have been removed, or a directory answers later.
+    Missing(String),
+}
+
+impl Account {
+    fn of(
+        value: Scalar<'_>,
+        find: impl FnOnce(&str) -> nix::Result<Option<u32>>,
+    ) -> Result<Self, Refusal> {
+        match value {
+            Scalar::Number(number) => within(number, 0..=ID_MAX).map(Self::Id),
+            Scalar::Text(name) => {
+                let id = find(name).map_err(unread)?;
+                Ok(id.map_or_else(|| Self::Missing(name.to_owned()), Self::Id))
+            }
+        }
+    }
+
+    /// Its number, if this host has it.
+    pub(super) fn id(&self) -> Option<u32> {
+        match self {
+            Self::Id(id) => Some(*id),
+            Self::Missing(_) => None,
+        }
+    }
+
+    /// The name, if this host does not have it.
+    pub(super) fn missing(&self) -> Option<&str> {
+        match self {
+            Self::Id(_) => None,
+            Self::Missing(name) => Some(name),
+        }
+    }
+}
+
 /// A user by name or number.
-pub(super) fn some_user<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+pub(super) fn some_user<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Account>, D::Error> {
     scalar(from, "the name or number of a user", |value| {
         let find = |name: &str| Ok(User::from_name(name)?.map(|user| user.uid.as_raw()));
-        let missing =
-            |name: &str| format!("there is no user '{name}' here; create it, or give a number");
-        id(value, missing, find).map(Some)
+        Account::of(value, find).map(Some)
     })
 }
 
 /// A group by name or number.
-pub(super) fn some_group_id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    scalar(from, "the name or number of a group", |value| group(value).map(Some))
+pub(super) fn some_group_id<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Account>, D::Error> {
+    scalar(from, "the name or number of a group", |value| Account::of(value, find_group).map(Some))
 }
 
 /// A group by name or number, which is kept as it is written: a socket's group is looked up again when the socket is made.
@@ -231,23 +274,20 @@ pub(super) fn some_group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<St
 }
 
 fn group(value: Scalar<'_>) -> Result<u32, Refusal> {
-    let missing =
-        |name: &str| format!("there is no group '{name}' here; create it, or give a number");
-    id(value, missing, |name| Ok(Group::from_name(name)?.map(|group| group.gid.as_raw())))
+    match Account::of(value, find_group)? {
+        Account::Id(id) => Ok(id),
+        Account::Missing(name) => {
+            Err(format!("there is no group '{name}' here; create it, or give a number").into())
+        }
+    }
 }
 
-fn id(
-    value: Scalar<'_>,
-    missing: impl FnOnce(&str) -> String,
-    find: impl FnOnce(&str) -> nix::Result<Option<u32>>,
-) -> Result<u32, Refusal> {
-    let name = match value {
-        Scalar::Number(number) => return within(number, 0..=ID_MAX),
-        Scalar::Text(name) => name,
-    };
-    let id =
-        find(name).map_err(|errno| format!("the accounts of this host cannot be read: {errno}"))?;
-    id.ok_or_else(|| missing(name).into())
+fn find_group(name: &str) -> nix::Result<Option<u32>> {
+    Ok(Group::from_name(name)?.map(|group| group.gid.as_raw()))
+}
+
+fn unread(errno: Errno) -> String {
+    format!("the accounts of this host cannot be read: {errno}")
 }
 
 fn invalid(text: &str, expected: &str) -> String {

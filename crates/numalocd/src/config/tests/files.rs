@@ -103,3 +103,20 @@ fn a_named_directory_of_drop_ins_has_to_exist() {
     assert_eq!(Loaded::read(&main, false, DropIns::In(&other)).unwrap().config.queue.moves, 4);
     assert_eq!(Loaded::read(&main, false, DropIns::Beside).unwrap(), Loaded::default());
 }
+
+/// An account that does not exist now, because its package was removed or its directory answers later, must not keep the daemon down.
+#[test]
+fn a_grant_to_an_account_that_is_not_there_has_no_effect_and_is_noted() {
+    let grants = "[[grants]]\nuser = \"no such\"\nrole = \"operator\"\nnames = [\"kept\"]\n\
+                  [[grants]]\ngroup = \"none such\"\nrole = \"viewer\"\n\
+                  [[grants]]\nuser = 7\nrole = \"viewer\"\n";
+    let Loaded { config, notes, .. } = read_files(&[("numalocd.toml", grants)]).unwrap();
+    let to: Vec<_> = config.grants.iter().map(|grant| grant.to.clone()).collect();
+    assert_eq!(to, [Grantee::Uid(7)]);
+    let says = |note: &str, line: &str, account: &str| {
+        note.contains(&format!("numalocd.toml:{line}: there is no {account} here"))
+    };
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(says(&notes[0], "1", "user 'no such'"), "{notes:?}");
+    assert!(says(&notes[1], "5", "group 'none such'"), "{notes:?}");
+}
