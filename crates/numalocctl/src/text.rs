@@ -60,6 +60,7 @@ pub use placement_bench::placement_bench;
 pub use plan::plan;
 pub use schedules::{applied, schedule, schedule_line, schedule_states, schedules};
 pub use status::status;
+pub use target::target;
 pub use top::{cell, csv, missing, node_cells, question, top};
 pub use topology::topology;
 pub use workloads::{removed, renewed, replaced, workload, workload_line, workloads};

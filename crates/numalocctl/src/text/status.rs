@@ -47,6 +47,7 @@ fn ceilings(ceilings: &v1::Ceilings) -> String {
         ("shared pages", ceilings.include_shared),
         ("network files", ceilings.include_network),
         ("bound memory", ceilings.include_bound),
+        ("gigantic pages", ceilings.include_gigantic),
         ("named nodes", ceilings.named_nodes),
         ("fresh hugetlb pages", ceilings.fresh_hugetlb),
         ("reserve", ceilings.reserve_bytes),

@@ -5,28 +5,42 @@ use numaloc_api::v1::{self, LabelSelectorOperator as Operator};
 /// A target for tables: the first members of each kind, and how many more there are.
 pub fn target(target: Option<&v1::Target>) -> String {
     let Some(target) = target else { return String::new() };
-    let named = target.processes.iter().map(|process| process.pid);
-    let pids = target.pids.iter().copied().chain(named);
+    // Each field is named: a new one does not compile before it is shown.
+    let v1::Target {
+        pids,
+        processes,
+        cgroups,
+        units,
+        containers,
+        pods,
+        virtual_machines,
+        container_labels,
+        files,
+        labels,
+        workload_creators,
+    } = target;
+    let named = processes.iter().map(|process| process.pid);
+    let pids = pids.iter().copied().chain(named);
     let pids: Vec<_> = pids.map(|pid| pid.to_string()).collect();
     let named = [
         ("pid", &pids),
-        ("cgroup", &target.cgroups),
-        ("unit", &target.units),
-        ("container", &target.containers),
-        ("pod", &target.pods),
-        ("vm", &target.virtual_machines),
-        ("label", &target.container_labels),
-        ("file", &target.files),
+        ("cgroup", cgroups),
+        ("unit", units),
+        ("container", containers),
+        ("pod", pods),
+        ("vm", virtual_machines),
+        ("label", container_labels),
+        ("file", files),
     ];
     let mut parts: Vec<_> = named
         .into_iter()
-        .filter_map(|(kind, names)| match &names[..] {
+        .filter_map(|(kind, names): (_, &Vec<String>)| match &names[..] {
             [] => None,
             [only] => Some(format!("{kind} {only}")),
             [first, more @ ..] => Some(format!("{kind} {first} +{}", more.len())),
         })
         .collect();
-    if let Some(selector) = &target.labels {
+    if let Some(selector) = labels {
         let labels = selector.match_labels.iter().map(|(key, value)| format!("{key}={value}"));
         let labels: Vec<_> =
             labels.chain(selector.match_expressions.iter().map(condition)).collect();
@@ -34,7 +48,7 @@ pub fn target(target: Option<&v1::Target>) -> String {
         let namespace = &selector.namespace;
         parts.extend((!namespace.is_empty()).then(|| format!("namespace {namespace}")));
     }
-    let creators = target.workload_creators.join(",");
+    let creators = workload_creators.join(",");
     parts.extend((!creators.is_empty()).then(|| format!("workloads of {creators}")));
     parts.join("; ")
 }

@@ -8,11 +8,12 @@ use super::{
 use crate::{
     exit::Failure,
     output::json_line,
-    signals,
+    signals, text,
     top::{By, Host, MigrationThread, RowKey, Stage, moving},
 };
 use http::StatusCode;
 use hyper::body::Bytes;
+use numaloc_api::v1;
 use numaloc_core::{Identity, live::Detail};
 use std::{
     sync::{
@@ -194,18 +195,26 @@ impl Desk {
         let detail = snapshot.details.iter().find(is_opened).map(DetailDoc::new);
         let records = self.records.as_ref();
         let untold = || records?.trouble.clone();
+        let jobs = records.and_then(|records| records.jobs.as_deref());
         ViewDoc {
             serial,
             host: &self.about,
             top,
             detail,
-            jobs: records.and_then(|records| records.jobs.as_deref()),
+            jobs,
+            job_targets: jobs.unwrap_or_default().iter().map(job_target).collect(),
             status: records.and_then(|records| records.status.as_ref()),
             migration,
             trouble: self.host.trouble().or_else(untold),
             note: self.note.as_deref(),
         }
     }
+}
+
+/// The name of a job and what it is about.
+fn job_target(job: &v1::Job) -> (&str, String) {
+    let target = job.spec.as_ref().and_then(|spec| spec.target.as_ref());
+    (&job.name, text::target(target))
 }
 
 fn words(row: &RowKey) -> String {

@@ -11,6 +11,7 @@ use numaloc_core::{
     live::{Detail, MappingNow, ThreadNow},
 };
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// All that changes while the page is open.
 #[derive(Serialize)]
@@ -24,6 +25,8 @@ pub struct ViewDoc<'a> {
     pub detail: Option<DetailDoc>,
     /// As `jobs ls -o json`, without plans; null without the daemon, or before its first answer.
     pub jobs: Option<&'a [v1::Job]>,
+    /// What each of them is about, as `jobs ls` prints it, by its name.
+    pub job_targets: BTreeMap<&'a str, String>,
     /// As `status -o json`.
     pub status: Option<&'a v1::GetStatusResponse>,
     pub migration: Option<&'a MigrationDoc>,

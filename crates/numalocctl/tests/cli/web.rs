@@ -112,6 +112,9 @@ fn a_page_is_served_with_what_top_and_jobs_show() {
     assert_eq!(view["top"]["workloads"][0]["cgroup"], "/redis");
     assert_eq!(view["top"]["processes"][0]["comm"], "redis-server");
     assert_eq!(view["jobs"][0]["name"], "jobs/42");
+    let listed = text(&fake.run("jobs ls -o wide"), 0);
+    let target = view["job_targets"]["jobs/42"].as_str().expect("a target");
+    assert!(!target.is_empty() && listed.contains(target), "{target}: {listed}");
     assert!(view["jobs"][0].get("plan").is_none_or(Value::is_null), "plans are large");
     assert_eq!(view["status"]["caller"], "uid:0");
     let (status, advice) = web.get("advice");

@@ -3,7 +3,7 @@
 
 use crate::{config::Ceilings, refusal::Refusal};
 use numaloc_api::value::{Limits, MigrationSpec, QosClass};
-use numaloc_core::{Compact, HugetlbSource, NumaBalancing, Offload, Pacing, Profile};
+use numaloc_core::{Compact, HugetlbSource, NumaBalancing, Offload, Options, Pacing, Profile};
 
 impl Ceilings {
     /// Checks a request for a migration against the ceilings.
@@ -11,26 +11,54 @@ impl Ceilings {
     /// # Errors
     /// [`Refusal::Ceiling`], with the first ceiling that the request exceeds.
     pub fn check(&self, spec: &MigrationSpec) -> Result<(), Refusal> {
-        let MigrationSpec { policy, limits, .. } = spec;
-        let options = &policy.options;
+        let MigrationSpec { policy, limits, target, .. } = spec;
+        // Each option is named: a new one does not compile before a ceiling has answered it, or it harms nobody.
+        let Options {
+            include_shared,
+            include_network,
+            include_bound,
+            include_gigantic,
+            from,
+            hugetlb,
+            pacing,
+            compact,
+            reserve_bytes,
+            // Where memory goes ([`Options::named_nodes`]).
+            to: _,
+            placement: _,
+            maps: _,
+            // Less is moved.
+            exclude_file: _,
+            target_ratio: _,
+            pool_reserve_percent: _,
+            // Its own memory in another order, or to nodes that are home by another rule.
+            home: _,
+            near_distance: _,
+            order: _,
+            // Room is made of what the client may have moved.
+            make_room: _,
+        } = &policy.options;
         let over = |what: bool, ceiling, most: String| match what {
             true => Err(Refusal::Ceiling { ceiling, most }),
             false => Ok(()),
         };
         policy.qos_class.map_or(Ok(()), |class| self.check_class(class))?;
         // To compact a node costs others there more than the fastest allowed profile does by itself.
-        let compacts = options.compact == Compact::Always && !Compact::Auto.applies(self.profile);
-        let is_faster = compacts || self.is_faster(&options.pacing, limits);
+        let compacts = *compact == Compact::Always && !Compact::Auto.applies(self.profile);
+        let is_faster = compacts || self.is_faster(pacing, limits);
         over(is_faster, "profile", self.profile.name().to_owned())?;
         let no = || "no".to_owned();
-        over(options.include_shared && !self.include_shared, "include_shared", no())?;
-        over(options.include_network && !self.include_network, "include_network", no())?;
-        over(options.include_bound && !self.include_bound, "include_bound", no())?;
-        let names = options.named_nodes().is_some();
+        over(*include_shared && !self.include_shared, "include_shared", no())?;
+        over(*include_network && !self.include_network, "include_network", no())?;
+        over(*include_bound && !self.include_bound, "include_bound", no())?;
+        over(*include_gigantic && !self.include_gigantic, "include_gigantic", no())?;
+        // Page cache has no home: it goes where the request says.
+        let names =
+            policy.options.named_nodes().is_some() || from.is_some() || !target.files.is_empty();
         over(names && !self.named_nodes, "named_nodes", no())?;
-        let is_fresh = options.hugetlb == HugetlbSource::Fresh;
+        let is_fresh = *hugetlb == HugetlbSource::Fresh;
         over(is_fresh && !self.fresh_hugetlb, "fresh_hugetlb", no())?;
-        over(options.reserve_bytes.is_some() && !self.reserve_bytes, "reserve_bytes", no())?;
+        over(reserve_bytes.is_some() && !self.reserve_bytes, "reserve_bytes", no())?;
         let pauses = policy.numa_balancing == NumaBalancing::Pause;
         over(pauses && !self.pause_numa_balancing, "pause_numa_balancing", no())?;
         // AUTO goes without it where it is not allowed.

@@ -158,12 +158,12 @@ impl GrantTable {
         uid.or(gid).or(certificate).or(self.spiffe.clone().map(Grantee::Spiffe))
     }
 
-    /// The account that it is for and that this host does not have: `user 'postgres'`.
+    /// That this host does not have the account that it is for.
     pub(super) fn missing(&self) -> Option<String> {
-        let missing = |kind: &str, account: &Option<Account>| {
-            Some(format!("{kind} '{}'", account.as_ref()?.missing()?))
-        };
-        missing("user", &self.user).or_else(|| missing("group", &self.group))
+        let user = self.user.as_ref().and_then(Account::missing);
+        let group = self.group.as_ref().and_then(Account::missing);
+        user.map(|name| format!("there is no user '{name}' here"))
+            .or_else(|| group.map(|name| format!("there is no group '{name}' here")))
     }
 
     fn grant(self) -> Option<Grant> {

@@ -88,7 +88,10 @@ pub struct Ceilings {
     pub include_network: bool,
     /// Whether memory may be moved against the application's own memory policy.
     pub include_bound: bool,
-    /// Whether memory may be brought to other nodes than its home.
+    /// Whether hugetlb pages may be moved that take longer than one call may take: those of 1 GiB.
+    pub include_gigantic: bool,
+    /// Whether nodes may be named: those that memory is brought to, instead of its home, and those that it comes from, which may be of
+    /// another memory tier; and whether page cache may be placed, which has no home.
     pub named_nodes: bool,
     /// Whether hugetlb pages may be taken that are made for it (`HugetlbSource::Fresh`): the sizes of the nodes' pools change
     /// permanently.
@@ -115,6 +118,7 @@ impl Default for Ceilings {
             include_shared: false,
             include_network: false,
             include_bound: false,
+            include_gigantic: false,
             named_nodes: false,
             fresh_hugetlb: false,
             reserve_bytes: false,
@@ -134,6 +138,7 @@ impl Ceilings {
         include_shared: true,
         include_network: true,
         include_bound: true,
+        include_gigantic: true,
         named_nodes: true,
         fresh_hugetlb: true,
         reserve_bytes: true,

@@ -35,6 +35,7 @@ fn shown(ceilings: &Ceilings) -> v1::Ceilings {
         include_shared: ceilings.include_shared,
         include_network: ceilings.include_network,
         include_bound: ceilings.include_bound,
+        include_gigantic: ceilings.include_gigantic,
         fresh_hugetlb: ceilings.fresh_hugetlb,
         reserve_bytes: ceilings.reserve_bytes,
         named_nodes: ceilings.named_nodes,

@@ -147,13 +147,7 @@ const rowColumns = [
   { id: "job", title: "Job", has: (row) => row.job, cell: (row) => [row.job, row.held_back].filter(Boolean).join(": "), by: (row) => row.job || "~" },
 ];
 
-function targetOf(job) {
-  const target = (job.spec || {}).target || {};
-  const named = (words, key) => (target[key] || []).map((name) => words + name);
-  const parts = [...named("pid ", "pids"), ...named("", "cgroups"), ...named("unit ", "units"), ...named("container ", "container_ids"), ...named("pod ", "pod_uids")];
-  (target.processes || []).forEach((process) => parts.push("pid " + process.pid));
-  return parts.join(", ") || (target.labels ? "workloads by label" : "-");
-}
+const targetOf = (job) => view.job_targets[job.name] || "-";
 function progressOf(job) {
   const account = (job.outcome || {}).account, progress = job.progress;
   // The API's JSON has whole numbers as text.

@@ -6,7 +6,7 @@ use crate::{
     config::{Ceilings, Config, Grant, Grantee, Role},
     refusal::Refusal,
 };
-use numaloc_api::value::{Limits, MigrationSpec, Policy, QosClass};
+use numaloc_api::value::{self, Limits, MigrationSpec, Policy, QosClass};
 use numaloc_core::{Compact, HugetlbSource, NumaBalancing, Offload, Options, Pacing, Profile};
 use std::time::Duration;
 
@@ -26,9 +26,11 @@ pub(super) fn asks() -> Vec<(&'static str, MigrationSpec)> {
         ("include_shared", options(Options { include_shared: true, ..Options::default() })),
         ("include_network", options(Options { include_network: true, ..Options::default() })),
         ("include_bound", options(Options { include_bound: true, ..Options::default() })),
+        ("include_gigantic", options(Options { include_gigantic: true, ..Options::default() })),
         ("fresh_hugetlb", options(Options { hugetlb: HugetlbSource::Fresh, ..Options::default() })),
         ("reserve_bytes", options(Options { reserve_bytes: Some(0), ..Options::default() })),
         ("named_nodes", options(Options { to: "0".parse().ok(), ..Options::default() })),
+        ("named_nodes", options(Options { from: "0".parse().ok(), ..Options::default() })),
         (
             "pause_numa_balancing",
             policy(Policy { numa_balancing: NumaBalancing::Pause, ..Policy::default() }),
@@ -48,6 +50,7 @@ fn no_ceiling_is_left_out() {
         include_shared: _,
         include_network: _,
         include_bound: _,
+        include_gigantic: _,
         named_nodes: _,
         fresh_hugetlb: _,
         reserve_bytes: _,
@@ -58,7 +61,18 @@ fn no_ceiling_is_left_out() {
     } = Ceilings::default();
     let asked: std::collections::BTreeSet<_> = asks().into_iter().map(|(name, _)| name).collect();
     // By default there is no ceiling for the rate. Another test grants one and asks for more.
-    assert_eq!(asked.len(), 12 - 1);
+    assert_eq!(asked.len(), 13 - 1);
+}
+
+/// It has no home, so that each request for it says where it goes, also one that spreads it over all nodes.
+#[test]
+fn page_cache_takes_the_ceiling_for_named_nodes() {
+    let files = ["/a".to_owned()].into();
+    let target = value::Target { files, ..value::Target::default() };
+    let spec = MigrationSpec { target, ..MigrationSpec::default() };
+    assert_eq!(exceeded(&Ceilings::default(), &spec), Some("named_nodes"));
+    let granted = Ceilings { named_nodes: true, ..Ceilings::default() };
+    assert_eq!(exceeded(&granted, &spec), None);
 }
 
 /// The ceiling that a request exceeds.
@@ -90,6 +104,7 @@ fn an_operator_gets_no_more_than_is_safe_unless_it_is_granted() {
             "include_shared" => Ceilings { include_shared: true, ..safe },
             "include_network" => Ceilings { include_network: true, ..safe },
             "include_bound" => Ceilings { include_bound: true, ..safe },
+            "include_gigantic" => Ceilings { include_gigantic: true, ..safe },
             "fresh_hugetlb" => Ceilings { fresh_hugetlb: true, ..safe },
             "reserve_bytes" => Ceilings { reserve_bytes: true, ..safe },
             "named_nodes" => Ceilings { named_nodes: true, ..safe },

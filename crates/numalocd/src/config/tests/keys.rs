@@ -72,6 +72,7 @@ fn every_key_is_read() {
         include_shared = true
         include_network = true
         include_bound = true
+        include_gigantic = true
         named_nodes = true
         fresh_hugetlb = true
         reserve_bytes = true
