@@ -252,8 +252,8 @@ impl Dispatcher {
                     self.agenda.set_due(number, Some(due));
                 }
                 ScheduleState::TargetGone => {
-                    let ago = schedule.gone.map_or(Duration::ZERO, |gone| until(gone, wall));
-                    self.agenda.set_gone(number, now.checked_sub(ago).unwrap_or(now));
+                    // Counted anew: while the daemon or the host was off, nobody has looked whether the target is back.
+                    self.agenda.set_gone(number, now);
                     self.agenda.set_due(number, Some(now));
                 }
                 // An active schedule continues when its job ends.

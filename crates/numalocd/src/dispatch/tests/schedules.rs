@@ -214,6 +214,28 @@ async fn a_schedule_goes_with_its_target_only_when_asked_to() {
     rig.stop().await;
 }
 
+/// While the daemon or the host is off, nobody looks whether the target is back.
+#[tokio::test(start_paused = true)]
+async fn time_in_which_the_daemon_was_off_does_not_count() {
+    let dir = dir();
+    let mut rig = Rig::at(&dir);
+    let ttl_after_gone = Some(Duration::from_secs(2));
+    let id = schedule(&rig, ScheduleSpec { ttl_after_gone, ..spec(MINUTE) }).await;
+    let probe = rig.probe().await;
+    rig.answer(&probe, gone());
+    rig.probe().await;
+    assert_eq!(get(&rig, &id).await.state, ScheduleState::TargetGone);
+    rig.stop().await;
+    // By the wall clock, which the daemon compares with that of the record.
+    std::thread::sleep(Duration::from_secs(3));
+    let mut rig = Rig::at(&dir);
+    let probe = rig.probe().await;
+    rig.answer(&probe, gone());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(get(&rig, &id).await.state, ScheduleState::TargetGone);
+    rig.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn events_are_told_when_they_are_news() {
     let dir = dir();
