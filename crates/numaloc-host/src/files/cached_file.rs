@@ -73,7 +73,8 @@ pub struct CachedFile {
 pub struct FileOwner {
     /// The user that owns it.
     pub uid: u32,
-    /// Its path without symbolic links, as the kernel has it (/proc/self/fd).
+    /// Its path without symbolic links, as the kernel has it (/proc/self/fd). Empty on a mount that this process does not see: in a
+    /// mount namespace of its own anybody can give any path to it.
     pub path: PathBuf,
 }
 
@@ -118,7 +119,7 @@ impl CachedFile {
             _ => Error::Read { path: path.into(), source },
         };
         let by_path = open_path(path).map_err(failed)?;
-        let FileSystemOf { kind, policy } = file_system(roots, &by_path);
+        let FileSystemOf { kind, policy, .. } = file_system(roots, &by_path);
         // Before anything is asked of the file: its server may not answer.
         if is_served(&kind) {
             return Err(refused(&elsewhere(&kind)));
@@ -252,7 +253,10 @@ pub fn file_owner(roots: &Roots, path: &Path) -> Result<FileOwner, Error> {
 }
 
 fn owner(roots: &Roots, file: &File, metadata: &fs::Metadata) -> io::Result<FileOwner> {
-    let path = fs::read_link(roots.proc.join(format!("self/fd/{}", file.as_raw_fd())))?;
+    let path = match file_system(roots, file).is_seen {
+        true => fs::read_link(roots.proc.join(format!("self/fd/{}", file.as_raw_fd())))?,
+        false => PathBuf::new(),
+    };
     Ok(FileOwner { uid: metadata.uid(), path })
 }
 
@@ -301,6 +305,36 @@ mod tests {
         nix::fcntl::posix_fallocate(&written, 0, bytes as i64).expect("tmpfs allocates");
         let file = CachedFile::open(&Roots::default(), &path).expect("tmpfs");
         assert_eq!(file.look(&|| false, &mut |_| {}).expect("it can be mapped").bytes(), bytes);
+    }
+
+    /// In a mount namespace of its own, anybody can have a file of others under any path.
+    #[test]
+    fn a_path_in_another_mount_namespace_is_nobodys() {
+        let shared = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let granted = tempfile::tempdir().expect("a directory");
+        let name = shared.path().join("segment");
+        written(&name, 1);
+        let bound =
+            format!("mount --bind {} {}", shared.path().display(), granted.path().display());
+        let mut child = std::process::Command::new("unshare")
+            .args(["-rm", "sh", "-c", &format!("{bound} && exec sleep 60")])
+            .spawn()
+            .expect("util-linux");
+        let root = PathBuf::from(format!("/proc/{}/root", child.id()));
+        let path = root.join(granted.path().join("segment").strip_prefix("/").expect("absolute"));
+        for _ in 0..1000 {
+            if path.exists() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let owner = file_owner(&Roots::default(), &path);
+        let opened = CachedFile::open(&Roots::default(), &path).map(|file| file.owner().clone());
+        child.kill().and_then(|()| child.wait()).expect("a child");
+        assert_eq!(owner.expect("it is there").path, PathBuf::new());
+        assert_eq!(opened.expect("tmpfs").path, PathBuf::new());
+        let own = file_owner(&Roots::default(), &name).expect("it is there");
+        assert_eq!(own.path, name);
     }
 
     #[test]

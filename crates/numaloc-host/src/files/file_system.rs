@@ -85,6 +85,8 @@ pub(crate) fn mounts(text: &str) -> impl Iterator<Item = MountLine<'_>> {
 pub(crate) struct FileSystemOf {
     /// Such as `ext4`; empty if this process does not see its mount.
     pub kind: String,
+    /// Whether this process sees the mount. A memfd has none, and the mount of another namespace may have any path.
+    pub is_seen: bool,
     /// The memory policy of new pages of a tmpfs, such as `interleave:0-1` (tmpfs(5), `mpol`).
     pub policy: Option<String>,
 }
@@ -101,7 +103,8 @@ fn look_up(roots: &Roots, file: &File) -> Option<FileSystemOf> {
     let text = read::text(&own.join("mountinfo")).ok()?;
     match mounts(&text).find(|mount| mount.id == id) {
         Some(mount) => {
-            Some(FileSystemOf { kind: mount.kind.to_owned(), policy: policy(mount.options) })
+            let kind = mount.kind.to_owned();
+            Some(FileSystemOf { kind, is_seen: true, policy: policy(mount.options) })
         }
         // A memfd is on a mount that no namespace has. A file of a mount that was seen is not asked for: that would wait for a server.
         None => {
@@ -110,7 +113,7 @@ fn look_up(roots: &Roots, file: &File) -> Option<FileSystemOf> {
                 HUGETLBFS_MAGIC => HUGETLBFS,
                 _ => return None,
             };
-            Some(FileSystemOf { kind: kind.to_owned(), policy: None })
+            Some(FileSystemOf { kind: kind.to_owned(), is_seen: false, policy: None })
         }
     }
 }

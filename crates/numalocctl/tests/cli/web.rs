@@ -307,10 +307,12 @@ fn crowd() -> v1::LiveView {
             ..process.clone()
         });
     }
-    // One that lives: this program.
+    // One that lives: this program. A picture is drawn of the process with this start time alone.
     let drawn = i32::try_from(std::process::id()).unwrap();
+    let started = numaloc_host::identify(&numaloc_host::Roots::default(), [drawn]).unwrap();
+    let start_time_ticks = i64::try_from(started[&drawn].start_time).unwrap();
     view.processes.push(v1::LiveProcess {
-        process: Some(v1::ProcessId { pid: drawn, start_time_ticks: 1 }),
+        process: Some(v1::ProcessId { pid: drawn, start_time_ticks }),
         comm: "drawn".into(),
         group_index: Some(3),
         pages: Some(v1::LivePages {
