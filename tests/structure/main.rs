@@ -9,7 +9,7 @@ mod tree;
 mod uses;
 
 use circles::circles;
-use rules::{forbidden, generated, unsafe_code};
+use rules::{absent, forbidden, generated, unsafe_code};
 use source::{Crate, crates};
 
 /// Fails with all `faults` of the given crates, one a line.
@@ -31,6 +31,7 @@ fn the_core_does_no_io() {
 #[test]
 fn generated_types_stay_where_messages_are_spoken() {
     check(generated);
+    check(absent);
 }
 
 #[test]

@@ -27,11 +27,10 @@ const IO: [&[&str]; 13] = [
 const API: &str = "numaloc-api";
 /// numalocctl answers with the API's messages, with and without the daemon.
 const WHOLE: [&str; 4] = [API, "numalocctl", "tests", "benches"];
-const SPEAKERS: [(&str, &str); 12] = [
+const SPEAKERS: [(&str, &str); 11] = [
     ("numalocd", "service"),
     ("numalocd", "refusal::status"),
     ("numaloc-policy", "own"),
-    ("numaloc-policy", "described"),
     ("numaloc-nri", "wanted"),
     ("numaloc-agent", "wanted"),
     ("numaloc-agent", "results"),
@@ -59,6 +58,18 @@ pub fn forbidden(krate: &Crate) -> Vec<String> {
         })
     });
     faults.collect()
+}
+
+/// Entries of the list of those that may know generated types for modules that a crate does not have.
+pub fn absent(krate: &Crate) -> Vec<String> {
+    let has = |module: &str| krate.modules.keys().any(|path| path.join("::") == module);
+    let absent = SPEAKERS.iter().filter(|(name, module)| krate.name == *name && !has(module));
+    let fault = |(name, module)| {
+        format!(
+            "{name} has no module {module}: take it off the list of those that may know generated types"
+        )
+    };
+    absent.copied().map(fault).collect()
 }
 
 /// Generated types outside of where messages are spoken. Tests, benchmarks and examples may have them.

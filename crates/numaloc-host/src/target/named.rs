@@ -5,7 +5,7 @@ use crate::{
     target::{
         containers::{self, Name, Sought},
         machines,
-        runtimes::{self, Listed},
+        runtimes::{Listed, RuntimeLists},
         virtual_machines,
     },
 };
@@ -75,8 +75,9 @@ impl fmt::Display for Found {
 
 /// Where each of these names is, in their order. The cgroups are walked once for all.
 pub(crate) fn find(roots: &Roots, names: &[(NamedKind, &str)]) -> Vec<Result<Found, Error>> {
+    let lists = RuntimeLists::new(roots);
     let candidates: Vec<Vec<Candidate>> =
-        names.iter().map(|&(kind, name)| candidates(roots, kind, name)).collect();
+        names.iter().map(|&(kind, name)| candidates(&lists, kind, name)).collect();
     let mut sought = Sought::default();
     sought.extend(candidates.iter().flatten().map(Candidate::name));
     // The caller's own containers go before those of other users.
@@ -138,17 +139,17 @@ impl fmt::Display for Candidate {
     }
 }
 
-fn candidates(roots: &Roots, kind: NamedKind, name: &str) -> Vec<Candidate> {
+fn candidates(lists: &RuntimeLists<'_>, kind: NamedKind, name: &str) -> Vec<Candidate> {
     match kind {
         NamedKind::Container => {
-            let listed = runtimes::containers(roots, name).into_iter().map(Candidate::Container);
+            let listed = lists.containers(name).into_iter().map(Candidate::Container);
             let is_hex = name.bytes().all(|byte| byte.is_ascii_hexdigit());
             let by_id = (is_hex && (SHORT_ID..=64).contains(&name.len()))
                 .then(|| Candidate::Id(name.to_ascii_lowercase()));
             listed.chain(by_id).collect()
         }
         NamedKind::Pod => {
-            let listed = runtimes::pods(roots, name).into_iter().map(Candidate::Pod);
+            let listed = lists.pods(name).into_iter().map(Candidate::Pod);
             let by_uid = (!name.contains('/')).then(|| Candidate::Pod(name.to_owned()));
             listed.chain(by_uid).collect()
         }

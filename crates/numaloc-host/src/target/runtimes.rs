@@ -11,7 +11,8 @@
 use crate::{Roots, files::read};
 use serde::Deserialize;
 use std::{
-    collections::BTreeSet,
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -23,19 +24,74 @@ pub(crate) struct Listed {
     pub id: String,
 }
 
-/// The containers of this name. With Kubernetes a name is `CONTAINER` or `NAMESPACE/POD/CONTAINER`. Files that cannot be read or
-/// parsed list none.
-pub(crate) fn containers(roots: &Roots, name: &str) -> BTreeSet<Listed> {
-    let list = |runtime, ids: Vec<String>| ids.into_iter().map(move |id| Listed { runtime, id });
-    let kubernetes = list("Kubernetes", kubernetes(roots, name));
-    if !is_file_name(name) {
-        return kubernetes.collect();
+/// What the runtimes list, read when it is first asked for and once for all names of a request. Files that cannot be read or parsed list
+/// nothing.
+#[derive(Debug)]
+pub(crate) struct RuntimeLists<'a> {
+    roots: &'a Roots,
+    /// Ids of Docker's and Podman's containers by their names.
+    docker: OnceCell<BTreeMap<String, Vec<String>>>,
+    podman: OnceCell<BTreeMap<String, Vec<String>>>,
+    /// Ids of Kubernetes' containers by `CONTAINER` and by `NAMESPACE/POD/CONTAINER`.
+    kubernetes: OnceCell<BTreeMap<String, Vec<String>>>,
+    /// Directories that have a file for each name.
+    nerdctl: OnceCell<Vec<PathBuf>>,
+    /// Directories that have one for each id.
+    containerd: OnceCell<Vec<PathBuf>>,
+    /// Uids of pods by `NAME` and by `NAMESPACE/NAME`.
+    pods: OnceCell<BTreeMap<String, Vec<String>>>,
+}
+
+impl<'a> RuntimeLists<'a> {
+    pub(crate) fn new(roots: &'a Roots) -> Self {
+        Self {
+            roots,
+            docker: OnceCell::new(),
+            podman: OnceCell::new(),
+            kubernetes: OnceCell::new(),
+            nerdctl: OnceCell::new(),
+            containerd: OnceCell::new(),
+            pods: OnceCell::new(),
+        }
     }
-    let others = list("Docker", docker(roots, name))
-        .chain(list("Podman", podman(roots, name)))
-        .chain(list("nerdctl", nerdctl(roots, name)))
-        .chain(list("containerd", containerd(roots, name)));
-    others.chain(kubernetes).collect()
+
+    /// The containers of this name. With Kubernetes a name is `CONTAINER` or `NAMESPACE/POD/CONTAINER`.
+    pub(crate) fn containers(&self, name: &str) -> BTreeSet<Listed> {
+        let list =
+            |runtime, ids: Vec<String>| ids.into_iter().map(move |id| Listed { runtime, id });
+        let of = |ids: &BTreeMap<String, Vec<String>>| ids.get(name).cloned().unwrap_or_default();
+        let roots = self.roots;
+        let kubernetes = self.kubernetes.get_or_init(|| kubernetes(roots));
+        let kubernetes = list("Kubernetes", of(kubernetes));
+        if !is_file_name(name) {
+            return kubernetes.collect();
+        }
+        let namespaces = self.nerdctl.get_or_init(|| nerdctl(roots));
+        let named = namespaces.iter().filter_map(|names| fs::read_to_string(names.join(name)).ok());
+        let named = named.map(|id| id.trim().to_owned()).collect();
+        // containerd knows no names: with ctr(1) the id is chosen as one.
+        let tasks = self.containerd.get_or_init(|| containerd_tasks(roots));
+        let is_task = tasks.iter().any(|namespace| namespace.join(name).is_dir());
+        let task = is_task.then(|| name.to_owned()).into_iter().collect();
+        let others = list("Docker", of(self.docker.get_or_init(|| docker(roots))))
+            .chain(list("Podman", of(self.podman.get_or_init(|| podman(roots)))))
+            .chain(list("nerdctl", named))
+            .chain(list("containerd", task));
+        others.chain(kubernetes).collect()
+    }
+
+    /// The uids of the pods of this name: `NAMESPACE/NAME`, or `NAME` in any namespace.
+    pub(crate) fn pods(&self, name: &str) -> BTreeSet<String> {
+        let pods = self.pods.get_or_init(|| pods(self.roots));
+        pods.get(name).into_iter().flatten().cloned().collect()
+    }
+}
+
+/// Values by their keys, of which several may have one.
+fn by_key(pairs: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String, Vec<String>> {
+    let mut by_key: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    pairs.into_iter().for_each(|(key, value)| by_key.entry(key).or_default().push(value));
+    by_key
 }
 
 /// Whether a name can be joined to a path and leads nowhere else.
@@ -61,14 +117,13 @@ pub(crate) fn docker_root(roots: &Roots) -> PathBuf {
     root.unwrap_or_else(|| roots.var.join("lib/docker"))
 }
 
-fn docker(roots: &Roots, name: &str) -> Vec<String> {
-    let has_name = |directory: &Path| {
-        let container: Option<DockerContainer> = json(&directory.join("config.v2.json"));
-        container.is_some_and(|container| container.name.trim_start_matches('/') == name)
-    };
+fn docker(roots: &Roots) -> BTreeMap<String, Vec<String>> {
     let root = docker_root(roots).join("containers");
     let directories = read::entries(&root, |id| Some(id.to_owned()));
-    directories.into_iter().filter(|(_, path)| has_name(path)).map(|(id, _)| id).collect()
+    by_key(directories.into_iter().filter_map(|(id, directory)| {
+        let container: DockerContainer = json(&directory.join("config.v2.json"))?;
+        Some((container.name.trim_start_matches('/').to_owned(), id))
+    }))
 }
 
 #[derive(Deserialize)]
@@ -88,24 +143,23 @@ pub(crate) fn podman_drivers(roots: &Roots) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-fn podman(roots: &Roots, name: &str) -> Vec<String> {
+fn podman(roots: &Roots) -> BTreeMap<String, Vec<String>> {
     // Of containers that outlive a boot, and of others.
     let lists = podman_drivers(roots).flat_map(|driver| {
         ["containers.json", "volatile-containers.json"].map(|file| driver.join(file))
     });
     let all = lists.filter_map(|list| json::<Vec<PodmanContainer>>(&list)).flatten();
-    all.filter(|container| container.names.iter().any(|known| known == name))
-        .map(|container| container.id)
-        .collect()
+    by_key(all.flat_map(|PodmanContainer { id, names }| {
+        names.into_iter().map(move |name| (name, id.clone()))
+    }))
 }
 
-fn nerdctl(roots: &Roots, name: &str) -> Vec<String> {
+/// The directories with nerdctl's names: one for each namespace.
+fn nerdctl(roots: &Roots) -> Vec<PathBuf> {
     let own = roots.home.iter().map(|home| home.join(".local/share"));
     let bases = [roots.var.join("lib")].into_iter().chain(own);
     let addresses = bases.flat_map(|base| directories(&base.join("nerdctl")));
-    let namespaces = addresses.flat_map(|address| directories(&address.join("names")));
-    let ids = namespaces.filter_map(|namespace| fs::read_to_string(namespace.join(name)).ok());
-    ids.map(|id| id.trim().to_owned()).collect()
+    addresses.flat_map(|address| directories(&address.join("names"))).collect()
 }
 
 /// The directories of containerd's tasks: one for each namespace. k3s and RKE2 keep those of their own containerd in /run/k3s,
@@ -120,35 +174,29 @@ pub(crate) fn containerd_tasks(roots: &Roots) -> Vec<PathBuf> {
     tasks.concat()
 }
 
-/// containerd knows no names: with ctr(1) the id is chosen as one.
-fn containerd(roots: &Roots, id: &str) -> Vec<String> {
-    let tasks = containerd_tasks(roots);
-    let is_there = tasks.iter().any(|namespace| namespace.join(id).is_dir());
-    is_there.then(|| id.to_owned()).into_iter().collect()
-}
-
-fn kubernetes(roots: &Roots, name: &str) -> Vec<String> {
+fn kubernetes(roots: &Roots) -> BTreeMap<String, Vec<String>> {
     // No part of such a file name has an underscore.
     let parse = |file: &str| {
         let (pod, rest) = file.strip_suffix(".log")?.split_once('_')?;
         let (namespace, rest) = rest.split_once('_')?;
         let (container, id) = rest.rsplit_once('-')?;
-        let is_meant = name == container || name == format!("{namespace}/{pod}/{container}");
-        is_meant.then(|| id.to_owned())
+        let names = [container.to_owned(), format!("{namespace}/{pod}/{container}")];
+        Some((id.to_owned(), names))
     };
-    read::entries(&roots.var.join("log/containers"), parse).into_keys().collect()
+    let files = read::entries(&roots.var.join("log/containers"), parse).into_keys();
+    by_key(files.flat_map(|(id, names)| names.map(|name| (name, id.clone()))))
 }
 
-/// The uids of the pods of this name: `NAMESPACE/NAME`, or `NAME` in any namespace, by the directories in which the kubelet keeps
-/// their logs (Kubernetes, pkg/kubelet/kuberuntime/helpers.go, `BuildPodLogsDirectory`).
-pub(crate) fn pods(roots: &Roots, name: &str) -> BTreeSet<String> {
+/// By the directories in which the kubelet keeps the logs of pods (Kubernetes, pkg/kubelet/kuberuntime/helpers.go,
+/// `BuildPodLogsDirectory`).
+fn pods(roots: &Roots) -> BTreeMap<String, Vec<String>> {
     let parse = |directory: &str| {
         let (namespace, rest) = directory.split_once('_')?;
         let (pod, uid) = rest.split_once('_')?;
-        let is_meant = name == pod || name == format!("{namespace}/{pod}");
-        is_meant.then(|| uid.to_owned())
+        Some((uid.to_owned(), [pod.to_owned(), format!("{namespace}/{pod}")]))
     };
-    read::entries(&roots.var.join("log/pods"), parse).into_keys().collect()
+    let directories = read::entries(&roots.var.join("log/pods"), parse).into_keys();
+    by_key(directories.flat_map(|(uid, names)| names.map(|name| (name, uid.clone()))))
 }
 
 fn directories(directory: &Path) -> Vec<PathBuf> {
@@ -166,7 +214,8 @@ mod tests {
     use crate::fake::Fake;
 
     fn found(roots: &Roots, name: &str) -> Vec<(&'static str, String)> {
-        containers(roots, name).into_iter().map(|listed| (listed.runtime, listed.id)).collect()
+        let listed = RuntimeLists::new(roots).containers(name).into_iter();
+        listed.map(|listed| (listed.runtime, listed.id)).collect()
     }
 
     #[test]
@@ -205,7 +254,8 @@ mod tests {
         assert_eq!(found(&roots, "alias"), [("Podman", "p1".to_owned())]);
         assert_eq!(found(&roots, "short"), [("Podman", "p3".to_owned())]);
         assert_eq!(found(&roots, "redis1"), [("containerd", "redis1".to_owned())]);
-        let ids = |name: &str| containers(&roots, name).into_iter().map(|listed| listed.id);
+        let lists = RuntimeLists::new(&roots);
+        let ids = |name: &str| lists.containers(name).into_iter().map(|listed| listed.id);
         assert_eq!(ids("nginx").collect::<Vec<_>>(), ["k1", "k3"]);
         assert_eq!(ids("prod/web-0/log-proxy").collect::<Vec<_>>(), ["k2"]);
         assert_eq!(ids("test/web-1/nginx").collect::<Vec<_>>(), ["k3"]);
@@ -244,7 +294,9 @@ mod tests {
         for directory in ["prod_web-0_1ad5-77", "test_web-0_1ad5-78", "prod_web-01_1ad5-79"] {
             fake.write(&format!("var/log/pods/{directory}/nginx/0.log"), "");
         }
-        let found = |name| pods(&fake.roots(), name).into_iter().collect::<Vec<_>>();
+        let roots = fake.roots();
+        let lists = RuntimeLists::new(&roots);
+        let found = |name| lists.pods(name).into_iter().collect::<Vec<_>>();
         assert_eq!(found("prod/web-0"), ["1ad5-77"]);
         assert_eq!(found("web-0"), ["1ad5-77", "1ad5-78"]);
         assert!(found("prod/web").is_empty() && found("").is_empty());

@@ -106,6 +106,12 @@ impl MigrationThread {
         self.reports.try_iter().collect()
     }
 
+    /// Lets it end by itself: what it is at is finished, and nobody waits for it. Gives back the thread.
+    pub fn give_up(mut self) -> Option<thread::JoinHandle<()>> {
+        self.cancel();
+        self.thread.take()
+    }
+
     /// Ends it and waits until it has ended.
     pub fn end(mut self) {
         self.cancel();

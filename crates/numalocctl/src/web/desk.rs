@@ -20,12 +20,15 @@ use std::{
         atomic::Ordering::Relaxed,
         mpsc::{Receiver, RecvTimeoutError},
     },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 use tokio::sync::{oneshot, watch};
 
 /// The longest wait for an order. Between waits the host is looked at.
 const TURN: Duration = Duration::from_millis(100);
+/// Most plans that are still being made although nobody waits for them.
+const PLANS: usize = 2;
 /// Time between two views while a migration reports its progress.
 const PROGRESS: Duration = Duration::from_millis(500);
 
@@ -50,6 +53,8 @@ struct Work {
     desk: Desk,
     migration: Option<MigrationDoc>,
     mover: Option<(MigrationThread, RowKey)>,
+    /// Threads of plans that were given up.
+    left: Vec<JoinHandle<()>>,
     /// The process that is opened.
     opened: Option<Identity>,
     serial: u64,
@@ -66,7 +71,8 @@ pub fn run(
     views: &watch::Sender<Published>,
 ) -> Result<(), Failure> {
     let interrupted = signals::interrupted()?;
-    let mut work = Work { desk, migration: None, mover: None, opened: None, serial: 0, plans: 0 };
+    let (migration, mover, left, opened) = (None, None, Vec::new(), None);
+    let mut work = Work { desk, migration, mover, left, opened, serial: 0, plans: 0 };
     let (mut due, mut at) = (Instant::now(), None::<Instant>);
     let mut is_old = true;
     while !interrupted.load(Relaxed) {
@@ -141,7 +147,11 @@ impl Work {
                     "a migration of this page is under way: cancel it or wait for its end",
                 );
             }
+            Change::Plan(_) if self.given_up() >= PLANS => {
+                return conflict("plans that were given up are still being made: wait a moment");
+            }
             Change::Plan(row) => {
+                self.give_up();
                 self.plans += 1;
                 let (plan, target) = (self.plans, words(&row));
                 let mut migration = MigrationDoc { plan, target, ..MigrationDoc::default() };
@@ -168,10 +178,25 @@ impl Work {
                 self.mover.iter().for_each(|(mover, _)| mover.cancel());
                 self.migration.iter_mut().for_each(|doc| doc.is_cancelled = true);
             }
-            Change::CancelMigration => (self.mover, self.migration) = (None, None),
+            Change::CancelMigration => {
+                self.give_up();
+                self.migration = None;
+            }
             Change::CancelJob(_) => return conflict("jobs are the daemon's"),
         }
         Ok(())
+    }
+
+    /// Leaves the plan that is being made or waits for a confirmation. Its survey cannot be stopped.
+    fn give_up(&mut self) {
+        let left = self.mover.take().and_then(|(mover, _)| mover.give_up());
+        self.left.extend(left);
+    }
+
+    /// How many plans that were given up are still being made.
+    fn given_up(&mut self) -> usize {
+        self.left.retain(|thread| !thread.is_finished());
+        self.left.len()
     }
 
     /// A run of this program's own ends after its batches in hand; one of the daemon continues.

@@ -62,7 +62,7 @@ struct Server {
     orders: Sender<Order>,
     views: watch::Receiver<Published>,
     connections: Arc<Semaphore>,
-    busy: Semaphore,
+    busy: Arc<Semaphore>,
 }
 
 /// Serves the page until what is returned is dropped.
@@ -78,7 +78,7 @@ pub fn start(
 ) -> Result<Serving, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
     let (stop, stopped) = oneshot::channel::<()>();
-    let (connections, busy) = (Arc::new(Semaphore::new(CONNECTIONS)), Semaphore::new(LOOKS));
+    let [connections, busy] = [CONNECTIONS, LOOKS].map(|most| Arc::new(Semaphore::new(most)));
     let server =
         Arc::new(Server { gate, looks: Arc::new(looks), orders, views, connections, busy });
     let (listener, file) = match listening {
@@ -212,9 +212,11 @@ impl Server {
         &self,
         look: impl FnOnce(&Looks) -> Result<D, Failure> + Send + 'static,
     ) -> Result<Answer, Refusal> {
-        let _turn = self.busy.acquire().await;
+        let turn = self.busy.clone().acquire_owned().await;
         let looks = self.looks.clone();
+        // The turn ends with the look, also of a browser that has gone meanwhile.
         let looked = spawn_blocking(move || {
+            let _turn = turn;
             look(&looks).and_then(|document| Ok(serde_json::to_vec(&document)?))
         });
         let looked = looked.await.map_err(|_| {

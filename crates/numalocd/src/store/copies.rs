@@ -6,7 +6,7 @@
 use super::{
     OpenError, StoreError,
     disk::Disk,
-    opening::{self, Opened},
+    opening::{self, Lock, Opened},
     tables::{self, Aside},
 };
 use redb::{ReadTransaction, ReadableDatabase};
@@ -101,8 +101,7 @@ pub fn restore(dir: &Path, from: &Path) -> Result<ReplacedStore, OpenError> {
 /// Those of [`restore`], and that there is no store.
 pub fn compact(dir: &Path) -> Result<ReplacedStore, OpenError> {
     let place = opening::path(dir);
-    let file = opening::existing(&place)?.ok_or_else(|| none(&place))?;
-    let lock = opening::lock(dir)?;
+    let (file, lock) = locked(dir, &place)?;
     let before = size(&place);
     let (mut opened, contents) = opening::found(&Arc::new(file), &place)?;
     let (read, id) = (begin(&mut opened, &place)?, opened.id);
@@ -136,8 +135,8 @@ pub enum Repaired {
 /// written. The store has not been changed then.
 pub fn repair(dir: &Path) -> Result<Repaired, OpenError> {
     let place = opening::path(dir);
-    let file = Arc::new(opening::existing(&place)?.ok_or_else(|| none(&place))?);
-    let lock = opening::lock(dir)?;
+    let (file, lock) = locked(dir, &place)?;
+    let file = Arc::new(file);
     match opening::found(&file, &place) {
         Ok(_) => return Ok(Repaired::Whole),
         Err(OpenError::Damaged { .. }) => {}
@@ -164,6 +163,15 @@ pub fn repair(dir: &Path) -> Result<Repaired, OpenError> {
 fn begin(opened: &mut Opened, path: &Path) -> Result<ReadTransaction, OpenError> {
     let begun = opened.with(|db| Ok(db.begin_read()?));
     begun.map_err(|failure| failure.into_open_error(path))
+}
+
+/// The store's file, opened with its lock held: before that, another program may put a new file in its place.
+fn locked(dir: &Path, place: &Path) -> Result<(File, Lock), OpenError> {
+    // Where there is no store, no directory is made for the lock.
+    let open = || opening::existing(place)?.ok_or_else(|| none(place));
+    open()?;
+    let lock = opening::lock(dir)?;
+    Ok((open()?, lock))
 }
 
 fn none(path: &Path) -> OpenError {
