@@ -28,10 +28,15 @@ use std::{
 pub const CHUNK: u64 = 64 << 20;
 
 /// For each node that a plan brings memory to: the nodes that this memory comes from, where memory of others may go in exchange.
-/// Nodes that the plan itself brings memory to are not among these. hugetlb memory takes no part: it is not free memory of others.
+/// Nodes that the plan itself brings memory to are not among these; those that would only take what finds no room at home
+/// ([`Routes::nearer`](crate::Routes)) are, as with that room nothing goes there. hugetlb memory takes no part: it is not free memory of
+/// others.
 pub fn sides(plan: &Plan) -> BTreeMap<NodeId, NodeSet> {
-    let targets = plan.moves.iter().map(|planned_move| &plan.routes[planned_move.routes].targets);
-    let targets = targets.fold(NodeSet::new(), |all, targets| all.or(targets));
+    let targets = plan.moves.iter().flat_map(|planned_move| {
+        let routes = &plan.routes[planned_move.routes];
+        planned_move.remote.keys().flat_map(|&from| routes.from(from))
+    });
+    let targets: NodeSet = targets.copied().collect();
     let mut sides: BTreeMap<NodeId, NodeSet> = BTreeMap::new();
     for planned_move in
         plan.moves.iter().filter(|planned_move| planned_move.hugetlb_bytes.is_none())

@@ -85,6 +85,29 @@ fn nobody_is_sent_to_a_node_that_is_to_be_filled() {
     assert_eq!(found, [(NodeId(0), nodes("2")), (NodeId(1), nodes("2"))].into());
 }
 
+/// On a ring the opposite node is far, and a neighbour is nearer. That some pages could go nearer if home had no room keeps nobody from
+/// making that room: a few pages of a library on the node opposite to one home must not close the way to the other.
+#[test]
+fn a_node_that_is_only_nearer_takes_what_others_give() {
+    let node = |id: u32| {
+        let memory =
+            NodeMemory { total_bytes: 1 << 30, free_bytes: 64 * MIB, ..NodeMemory::default() };
+        Node { id: NodeId(id), cpus: id.to_string().parse().unwrap(), memory }
+    };
+    let links = [(0, 1), (1, 2), (2, 3), (0, 3)].map(|pair| (pair, 16));
+    let across = [(0, 2), (1, 3)].map(|pair| (pair, 22));
+    let distances = links.into_iter().chain(across);
+    let both = distances.flat_map(|((a, b), distance)| [((a, b), distance), ((b, a), distance)]);
+    let ring = Topology::new(
+        [0, 1, 2, 3].map(node),
+        both.map(|((a, b), distance)| ((NodeId(a), NodeId(b)), distance)),
+    );
+    let few = vec![extent(0, &[(2, MIB)]), extent(1, &[(2, MIB), (3, PAGE)])];
+    let found = sides(&plan_on(&ring, &["0", "1"], few, &exchanging()));
+    let expected = [(NodeId(0), nodes("2")), (NodeId(1), nodes("2-3"))];
+    assert_eq!(found, expected.into());
+}
+
 #[test]
 fn who_is_pinned_to_the_node_is_asked_last() {
     let homes = ["0", "0-1", "1", "0", "0,2"].map(nodes);
