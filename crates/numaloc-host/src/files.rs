@@ -17,7 +17,7 @@ pub(crate) mod named_files;
 pub(crate) mod numa_maps;
 pub(crate) mod open_files;
 pub(crate) mod pagemap;
-mod preallocated;
+pub(crate) mod preallocated;
 pub(crate) mod procfs_mount;
 pub mod read;
 pub(crate) mod roots;

@@ -219,7 +219,7 @@ fn look(
             roots,
             spaces: &spaces,
             mappers: &search,
-            internal: attached::internal_device(),
+            internal: mounts::internal_device(),
             stop,
         };
         let mut attached = search.find(objects, &extents)?;

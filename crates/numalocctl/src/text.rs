@@ -13,6 +13,7 @@ mod events;
 mod explain;
 mod fields;
 mod files;
+mod first_lines;
 mod held;
 mod holds;
 mod homes;

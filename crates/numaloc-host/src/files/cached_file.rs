@@ -119,13 +119,13 @@ impl CachedFile {
             _ => Error::Read { path: path.into(), source },
         };
         let by_path = open_path(path).map_err(failed)?;
-        let FileSystemOf { kind, policy, .. } = file_system(roots, &by_path);
+        let FileSystemOf { kind, is_seen, policy } = file_system(roots, &by_path);
         // Before anything is asked of the file: its server may not answer.
         if is_served(&kind) {
             return Err(refused(&elsewhere(&kind)));
         }
         let metadata = by_path.metadata().map_err(failed)?;
-        let owner = owner(roots, &by_path, &metadata).map_err(failed)?;
+        let owner = owner(roots, &by_path, &metadata, is_seen).map_err(failed)?;
         if !metadata.is_file() {
             return Err(refused("it is no regular file"));
         }
@@ -248,12 +248,19 @@ impl CachedFile {
 /// # Errors
 /// [`Error::NoFile`], [`Error::Read`].
 pub fn file_owner(roots: &Roots, path: &Path) -> Result<FileOwner, Error> {
-    let owner = open_path(path).and_then(|file| owner(roots, &file, &file.metadata()?));
+    let owner = open_path(path)
+        .and_then(|file| owner(roots, &file, &file.metadata()?, file_system(roots, &file).is_seen));
     owner.map_err(|source| unread(path, source))
 }
 
-fn owner(roots: &Roots, file: &File, metadata: &fs::Metadata) -> io::Result<FileOwner> {
-    let path = match file_system(roots, file).is_seen {
+/// `is_seen`: whether this process sees the file's mount.
+fn owner(
+    roots: &Roots,
+    file: &File,
+    metadata: &fs::Metadata,
+    is_seen: bool,
+) -> io::Result<FileOwner> {
+    let path = match is_seen {
         true => fs::read_link(roots.proc.join(format!("self/fd/{}", file.as_raw_fd())))?,
         false => PathBuf::new(),
     };

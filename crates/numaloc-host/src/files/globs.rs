@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Most paths that may match at once.
+/// Most paths that may match at once, and most files that a path may name.
 pub(crate) const PATHS: usize = 1 << 16;
 /// Most entries of directories that are looked at for one path: some seconds.
-const ENTRIES: usize = 1 << 20;
+pub(super) const ENTRIES: usize = 1 << 20;
 
 /// Why the paths that match are not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

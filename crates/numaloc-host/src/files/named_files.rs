@@ -2,7 +2,7 @@
 
 use super::{
     cached_file::unread,
-    globs::{self, Unmatched},
+    globs::{self, ENTRIES, PATHS, Unmatched},
 };
 use crate::Error;
 use numaloc_core::Glob;
@@ -12,11 +12,6 @@ use std::{
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
-
-/// Most files of a request.
-const FILES: usize = 1 << 16;
-/// Most entries of directories that are looked at for it: some seconds.
-const ENTRIES: usize = 1 << 20;
 
 /// The files that a path names.
 #[derive(Debug, Default)]
@@ -69,8 +64,8 @@ pub(crate) fn files_of(path: &Path, stop: &dyn Fn() -> bool) -> Result<FilesOf, 
         let FilesOf { files, unread } = files_below(&below, &mut looked_at, stop)?;
         all.files.extend(files);
         all.unread.extend(unread);
-        if all.files.len() > FILES || looked_at > ENTRIES {
-            let reason = format!("there are more than {FILES} files below it: name some of them");
+        if all.files.len() > PATHS || looked_at > ENTRIES {
+            let reason = format!("there are more than {PATHS} files below it: name some of them");
             return Err(Error::FileRefused { path: path.into(), reason });
         }
     }
@@ -111,7 +106,7 @@ fn files_below(
                 found.files.push(entry.path());
             }
         }
-        if found.files.len() > FILES || *looked_at > ENTRIES {
+        if found.files.len() > PATHS || *looked_at > ENTRIES {
             break;
         }
     }

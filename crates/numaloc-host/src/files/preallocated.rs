@@ -4,6 +4,7 @@
 //! SEEK_DATA report it as a hole (mm/mincore.c, `mincore_page`; mm/filemap.c, `folio_seek_hole_data`), although it takes memory of a node.
 //! A read of it changes nothing that a process can see: the kernel clears it.
 
+use nix::sys::sysinfo::sysinfo;
 use numaloc_core::PAGE;
 use numaloc_sys::cached_pages;
 use std::{fs::File, io, ops::Range, os::unix::fs::MetadataExt as _};
@@ -51,8 +52,12 @@ pub(super) fn is_whole(file: &File) -> bool {
     let has_no_holes = file
         .metadata()
         .is_ok_and(|file| file.blocks() * 512 >= file.len().next_multiple_of(PAGE).max(1));
-    has_no_holes
-        && nix::sys::sysinfo::sysinfo().is_ok_and(|now| now.swap_free() == now.swap_total())
+    has_no_holes && !has_swapped()
+}
+
+/// Whether anything on this host is in swap, as far as is known.
+pub(crate) fn has_swapped() -> bool {
+    sysinfo().map_or(true, |now| now.swap_free() < now.swap_total())
 }
 
 #[cfg(test)]
@@ -83,7 +88,7 @@ mod tests {
         let file = tempfile::tempfile_in("/dev/shm").expect("a file");
         assert!(!is_whole(&file), "it is empty");
         posix_fallocate(&file, 0, 5 * PAGE as i64).expect("tmpfs allocates");
-        let swap = nix::sys::sysinfo::sysinfo().expect("every kernel has it");
+        let swap = sysinfo().expect("every kernel has it");
         assert_eq!(is_whole(&file), swap.swap_free() == swap.swap_total());
     }
 

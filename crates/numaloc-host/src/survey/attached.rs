@@ -11,17 +11,13 @@ use crate::{
     Error, Roots,
     files::{
         cached_file::{CachedFile, FileId},
-        file_system::{TMPFS, device_numbers, mounts},
+        file_system::{TMPFS, mounts},
         mapped_pages::MappedPages,
         maps::{Object, Vma},
+        preallocated::has_swapped,
         read,
     },
     survey::{mappers::MapperSearch, space::AddressSpace},
-};
-use nix::sys::{
-    memfd::{MFdFlags, memfd_create},
-    stat::fstat,
-    sysinfo::sysinfo,
 };
 use numaloc_core::{
     Chunks, Extent, FileCache, Kind, Mapping, Mempolicy, NodeResidency, PAGE, Pages, Residency,
@@ -133,7 +129,7 @@ pub(super) struct AttachedSearch<'a> {
     pub(super) roots: &'a Roots,
     pub(super) spaces: &'a [AddressSpace],
     pub(super) mappers: &'a MapperSearch<'a>,
-    /// The device of memfds, System V segments and shared anonymous memory, which no mount table has ([`internal_device`]).
+    /// The device of memfds, System V segments and shared anonymous memory, which no mount table has ([`super::mounts::internal_device`]).
     pub(super) internal: Option<(u32, u32)>,
     pub(super) stop: &'a (dyn Fn() -> bool + Sync),
 }
@@ -174,7 +170,7 @@ impl AttachedSearch<'_> {
         let keys: BTreeSet<Object> = open.iter().map(|(key, ..)| *key).collect();
         let others = if keys.is_empty() { None } else { self.mappers.attached(&keys)? };
         let mut mapped = MappedPages::open(self.roots);
-        let has_swap = sysinfo().is_ok_and(|now| now.swap_free() < now.swap_total());
+        let has_swap = has_swapped();
         for (key, object, file) in open {
             let Some(mapped) = mapped.as_mut() else {
                 found.unseen_bytes += file.allocated_bytes() - object.seen;
@@ -230,12 +226,6 @@ impl AttachedSearch<'_> {
         }
         Ok(Some((cache, resident_bytes)))
     }
-}
-
-/// The device of the kernel's own mount of tmpfs (mm/shmem.c, `shm_mnt`).
-pub(super) fn internal_device() -> Option<(u32, u32)> {
-    let device = fstat(memfd_create("numaloc", MFdFlags::MFD_CLOEXEC).ok()?).ok()?.st_dev;
-    Some(device_numbers(device))
 }
 
 /// Whether this process lacks the rights to look at an object.

@@ -89,7 +89,7 @@ impl Mounts {
             let size = MFdFlags::from_bits_retain(bytes.trailing_zeros() << HUGE_SHIFT);
             Some((device(MFdFlags::MFD_HUGETLB | size)?, FileSystem::Hugetlbfs(*bytes)))
         };
-        let memory = device(MFdFlags::empty()).map(|device| (device, FileSystem::Tmpfs));
+        let memory = internal_device().map(|device| (device, FileSystem::Tmpfs));
         let file_systems = pools.keys().filter_map(of_pool).chain(memory).collect();
         Self {
             file_systems,
@@ -237,6 +237,11 @@ fn own(roots: &Roots) -> String {
 
 /// MFD_HUGE_SHIFT (include/uapi/linux/memfd.h): the page size is in the bits above.
 const HUGE_SHIFT: u32 = 26;
+
+/// The device of the kernel's own mount of tmpfs (mm/shmem.c, `shm_mnt`).
+pub(super) fn internal_device() -> Option<DeviceNumber> {
+    device(MFdFlags::empty())
+}
 
 /// The device of memory that is made with these flags: of a file without a page.
 fn device(flags: MFdFlags) -> Option<DeviceNumber> {
@@ -401,7 +406,7 @@ mod tests {
             "50 22 259:0 / /layers rw - ext4 /dev/pmem0 rw,dax=always\n",
         );
         assert_eq!(told(&line("00:24", "/usr/a")), (compared(257), Kind::File));
-        let memfd = device(MFdFlags::empty()).expect("a memfd");
+        let memfd = internal_device().expect("a memfd");
         let shown = format!("{:x}:{:x}", memfd.0, memfd.1);
         assert_eq!(told(&line(&shown, "/dev/zero (deleted)")), (file(memfd, 257), Kind::Shmem));
     }

@@ -11,9 +11,9 @@
 mod tests;
 
 use super::{
-    attached::internal_device,
     crew::{Crew, Growth},
     mappers::{Asked, MapperSearch, Others},
+    mounts::internal_device,
 };
 use crate::files::maps::Object;
 use std::{

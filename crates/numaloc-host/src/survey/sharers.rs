@@ -5,8 +5,8 @@ use crate::{
     files::maps::{Object, Vma},
     survey::{
         Survey,
-        attached::internal_device,
         mappers::{Asked, MapperSearch, OtherMapping},
+        mounts::internal_device,
         vmas,
     },
     target::{cgroup, process::OpenProcess},
@@ -54,7 +54,8 @@ impl<'a> Share<'a> {
 
 impl Survey {
     /// The processes that map memory which stays in a plan of this survey because processes outside the target map it, too. Reads the
-    /// maps of all processes, for two seconds at most. Names those that `may_see` admits, and counts all. `None`: there is no such memory, or not all processes could be looked at.
+    /// maps of all processes, for two seconds at most. Names those that `may_see` admits, and counts all. `None`: there is no such memory,
+    /// or not all processes could be looked at.
     ///
     /// # Errors
     /// [`Error::Stopped`], if `stop` returns true; the errors of reading the maps of the target.

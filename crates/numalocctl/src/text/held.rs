@@ -1,18 +1,12 @@
 //! Prints which files in memory a target has open and not mapped.
 
+use super::first_lines::first_lines;
 use crate::{clean::clean, units::size};
 use numaloc_api::v1;
 
-/// The most lines.
-const LINES: usize = 4;
-
 /// A line for each of the largest, with what moves it.
 pub fn held(files: &[v1::HeldFile]) -> String {
-    let mut text: String = files.iter().take(LINES).map(line).collect();
-    if files.len() > LINES {
-        text += &format!("open: and {} more\n", files.len() - LINES);
-    }
-    text
+    first_lines("open", files, line)
 }
 
 fn line(file: &v1::HeldFile) -> String {

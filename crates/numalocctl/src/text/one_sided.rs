@@ -1,20 +1,13 @@
 //! Prints which shared memory counts as local and is remote to some of its users.
 
-use super::table::list;
+use super::{first_lines::first_lines, table::list};
 use crate::{clean::clean, units::size};
 use numaloc_api::v1;
 use numaloc_core::advise::quoted;
 
-/// The most lines.
-const LINES: usize = 4;
-
 /// A line for each of the largest, with what spreads it.
 pub fn one_sided(all: &[v1::OneSidedMemory]) -> String {
-    let mut text: String = all.iter().take(LINES).map(line).collect();
-    if all.len() > LINES {
-        text += &format!("one-sided: and {} more\n", all.len() - LINES);
-    }
-    text
+    first_lines("one-sided", all, line)
 }
 
 fn line(one: &v1::OneSidedMemory) -> String {

@@ -1,10 +1,8 @@
 //! Prints which processes outside a target map the memory of it that stays shared.
 
+use super::first_lines::LINES;
 use crate::{clean::clean, units::size};
 use numaloc_api::v1;
-
-/// The most lines.
-const LINES: usize = 4;
 
 /// A line for each of the processes with most of it.
 pub fn sharing(plan: &v1::Plan) -> String {

@@ -65,7 +65,7 @@ impl Listening {
             Self::Unix(_, file) => {
                 let path = file.path.display();
                 // By address and not as localhost, which is ::1 as well: another user of that machine may listen there and would get
-                // the token. So it is if somebody has the port already, and ssh goes on without a forward.
+                // the token. The same happens where another program has the port and ssh continues without the forward.
                 let at = format!("127.0.0.1:{}", forwarded_port(token));
                 Ok(format!(
                     "unix://{path}\non your machine: ssh -o ExitOnForwardFailure=yes -L {at}:{path} HOST, then open http://{at}/#token={token}\n"
