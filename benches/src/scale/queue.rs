@@ -91,7 +91,7 @@ fn jobs() -> Result<Vec<Job>> {
         Job {
             qos_class: CLASSES[[0, 1, 1, 1, 1, 1, 1, 2, 2, 2][random.usize(..10)]],
             found: FoundTarget {
-                processes: [process.identity].into(),
+                processes: std::sync::Arc::new([process.identity].into()),
                 nodes,
                 ..FoundTarget::default()
             },

@@ -29,7 +29,7 @@ mod workload;
 
 pub use advice::AdviceView;
 pub use labels::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX};
-pub use live::SnapshotView;
+pub use live::{SnapshotView, WorkingJob};
 pub use locality::LocalityView;
 pub use names::{Known, event_number, timestamp};
 pub use policy::{STALL_MAX, STALL_MIN};

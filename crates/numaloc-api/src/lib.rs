@@ -35,7 +35,7 @@ pub mod written;
 pub use cause::innermost;
 pub use convert::{
     AdviceView, Damaged, Known, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, LocalityView,
-    STALL_MAX, STALL_MIN, SnapshotView, Stored, event_number, timestamp,
+    STALL_MAX, STALL_MIN, SnapshotView, Stored, WorkingJob, event_number, timestamp,
 };
 #[cfg(feature = "reflect")]
 pub use described::descriptor;

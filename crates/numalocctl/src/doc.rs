@@ -21,7 +21,7 @@ pub use explain::{ExplainDoc, ExplainedSchedule, Sought};
 pub use files::{FileDoc, FilesDoc, FilesMovedDoc, FlowDoc, LeftBytesDoc, LeftOutFileDoc};
 pub use map::MapDoc;
 pub use parts::{NodeBytes, ids, node_bytes};
-pub use top::{MovedFlows, Moving, TopDoc, TopNodeDoc, TopRowDoc, TopSource};
+pub use top::{MovedFlows, Moving, RowJob, RowJobs, TopDoc, TopNodeDoc, TopRowDoc, TopSource};
 
 use serde::Serialize;
 

@@ -1,6 +1,10 @@
 //! How jobs end, by the API's message. A migration without the daemon ends as a job, too: one without a name.
 
-use crate::{exit::Code, fields::word, inspect::Inspection};
+use crate::{
+    exit::Code,
+    fields::{amount, word},
+    inspect::Inspection,
+};
 use numaloc_api::{
     Known, v1,
     value::{self, JobState, MigrationSpec, NamedOutcome, Partner, nothing_to_move},
@@ -17,6 +21,17 @@ pub fn is_end(state: v1::JobState) -> bool {
 /// The state of a job for people.
 pub fn state(job: &v1::Job) -> String {
     word(job.state().as_str_name(), "JOB_STATE_")
+}
+
+/// How far a job in this state is, for people: in percent while it moves.
+pub fn progressed(state: v1::JobState, progress: Option<&v1::JobProgress>) -> String {
+    match (state, progress) {
+        (v1::JobState::Running, Some(progress)) => {
+            let planned_bytes = amount(progress.planned_bytes).max(1);
+            format!("{} %", amount(progress.settled_bytes) * 100 / planned_bytes)
+        }
+        _ => word(state.as_str_name(), "JOB_STATE_"),
+    }
 }
 
 /// How a job ended, in more detail than its state.

@@ -1,11 +1,11 @@
 //! The live view. A pure model (`state`, `rows`, `keys`) takes documents and events, and `draw` makes a picture of it. `host`,
-//! `views` and `jobs` feed it, `moving` carries out the migrations that it starts, `screen` has the terminal, `live` strings all together.
+//! `views` and `flows` feed it, `moving` carries out the migrations that it starts, `screen` has the terminal, `live` strings all together.
 
 mod batch;
 mod draw;
 mod files;
+mod flows;
 mod host;
-mod jobs;
 mod keys;
 mod live;
 mod moving;
@@ -18,8 +18,8 @@ mod views;
 
 pub use batch::run as batch;
 pub use files::run as files;
+pub use flows::Flows;
 pub use host::{Host, ScanPace};
-pub use jobs::Jobs;
 pub use live::run as live;
 pub use moving::{By, MigrationThread, check, moving, target};
 pub use rows::RowKey;

@@ -95,6 +95,7 @@ pub(crate) mod tests;
 mod ticks;
 mod turn;
 mod used;
+mod working;
 mod workloads;
 
 pub use changes::{Begin, RecordChange, RecordChanges};

@@ -48,7 +48,7 @@ pub struct JobOrder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundTarget {
     /// The processes that the run would move.
-    pub processes: BTreeSet<Identity>,
+    pub processes: Arc<BTreeSet<Identity>>,
     /// The files of the target, by the paths that it names.
     pub files: BTreeSet<String>,
     /// Nodes that memory would be brought to.

@@ -1,7 +1,7 @@
 //! GetLiveView, and `numalocctl top` as its client.
 
 use super::*;
-use crate::{app::Layout, cli, truth::Truth};
+use crate::{app::Layout, cli, settings::Cgroup, truth::Truth};
 use numaloc_api::v1::locality_service_client::LocalityServiceClient;
 use numaloc_core::Identity;
 use serde_json::Value;
@@ -72,6 +72,51 @@ fn what_the_daemon_knows_is_what_numa_maps_says() {
     let now = view(&client, None);
     assert_eq!(now.nodes.len(), crate::truth::node_count());
     assert_eq!(now.detail, None, "it was not asked for");
+}
+
+/// The target names neither the process nor its cgroup: the daemon says on which rows its job is.
+#[test]
+fn a_job_by_a_pattern_is_on_the_rows_of_its_process_and_cgroup() {
+    let cgroup = Cgroup::new("live-1.scope");
+    let app = Layout::remote(&["anon:64M"]).load("idle").within(cgroup.path()).start("rows");
+    let daemon = Daemon::start();
+    let client = daemon.client();
+    let target =
+        v1::Target { cgroups: vec!["/numaloc-live-?.scope".into()], ..v1::Target::default() };
+    let limits = Some(slow(8 * MIB));
+    let spec = v1::MigrationSpec { target: Some(target), limits, ..v1::MigrationSpec::default() };
+    let request = v1::CreateJobRequest { spec: Some(spec), ..v1::CreateJobRequest::default() };
+    let job = client.try_create(request).expect("it is created").name;
+    let is_its = |row: &v1::LiveProcess| row.process.as_ref().is_some_and(|id| id.pid == app.pid());
+    let row_of = |view: &v1::LiveView| view.processes.iter().find(|row| is_its(row)).cloned();
+    let (row, view) = known(&client, None, |view| {
+        let row = row_of(view)?;
+        (row.moved_bytes > 0).then(|| (row, view.clone()))
+    });
+    assert_eq!(row.job_indexes, [0]);
+    let shown = &view.jobs[0];
+    assert_eq!((shown.job.as_str(), shown.state()), (job.as_str(), v1::JobState::Running));
+    let group = &view.groups[row.group_index.expect("it has one") as usize];
+    assert!(group.cgroup.ends_with("/numaloc-live-1.scope"), "{group:?}");
+    assert_eq!((&group.job_indexes, group.moved_bytes), (&row.job_indexes, row.moved_bytes));
+    let moved: u64 = Truth::of(app.pid()).all().get(&0).copied().unwrap_or_default();
+    assert!(moved >= row.moved_bytes as u64, "{moved} on node 0: {row:?}");
+    let printed = daemon.ctl(&["top", "-b", "-n", "1", "-d", "500ms", "-o", "json"]);
+    let document: Value = serde_json::from_slice(&printed.stdout).expect("JSON");
+    for (rows, key, value) in [
+        ("processes", "pid", Value::from(app.pid())),
+        ("workloads", "cgroup", Value::from(group.cgroup.as_str())),
+    ] {
+        let row = document[rows].as_array().expect("rows").iter().find(|row| row[key] == value);
+        let row = row.unwrap_or_else(|| panic!("{rows}: {document}"));
+        let name = row["job"].as_str().unwrap_or_else(|| panic!("no job: {row}"));
+        assert!(name.starts_with(&format!("{job} ")), "{name}");
+        assert!(row["moved_bytes"].as_u64().expect("bytes") > 0, "{row}");
+    }
+    client.cancel(&job).expect("it is cancelled");
+    client.reaches(&job, v1::JobState::Cancelled);
+    let after = known(&client, None, |view| row_of(view).filter(|row| row.job_indexes.is_empty()));
+    assert!(after.moved_bytes >= row.moved_bytes, "what was moved stays: {after:?}");
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! What a live view shows.
 
+mod working;
+
+pub use working::WorkingJob;
+
 use super::{
     locality::node_bytes,
     names::{duration, index, int, int32, timestamp},
@@ -15,6 +19,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, SystemTime},
 };
+use working::Work;
 
 /// Most bytes of the processes and cgroups of an answer, approximately. Many clients take no answer above 4 MiB.
 const MOST_BYTES: usize = 3 << 20;
@@ -29,6 +34,8 @@ const NODE_BYTES: usize = 16;
 pub struct SnapshotView<'a> {
     /// The nodes and processes as of the last look.
     pub snapshot: &'a Snapshot,
+    /// The jobs whose work is shown: those that move first, then by number, and behind them those that have ended.
+    pub jobs: &'a [WorkingJob],
     /// The process whose details are wanted, and whether its mappings may be told.
     pub detail: Option<(Identity, bool)>,
     /// How long ago looking began.
@@ -39,8 +46,8 @@ pub struct SnapshotView<'a> {
 
 impl From<SnapshotView<'_>> for v1::LiveView {
     fn from(view: SnapshotView<'_>) -> Self {
-        let SnapshotView { snapshot, detail, up, time } = view;
-        let shown = shown(snapshot);
+        let SnapshotView { snapshot, jobs, detail, up, time } = view;
+        let (shown, work) = (shown(snapshot), Work::of(snapshot, jobs));
         let paths: BTreeSet<&str> =
             shown.iter().filter_map(|process| process.cgroup.as_deref()).collect();
         let numbers: BTreeMap<&str, i32> = paths.iter().copied().zip(0..).collect();
@@ -50,8 +57,12 @@ impl From<SnapshotView<'_>> for v1::LiveView {
         });
         Self {
             nodes: snapshot.nodes.iter().map(node).collect(),
-            groups: paths.iter().map(|path| group(path, snapshot.groups.get(*path))).collect(),
-            processes: shown.iter().map(|each| process(each, &numbers)).collect(),
+            groups: paths
+                .iter()
+                .map(|path| group(path, snapshot.groups.get(*path), &work))
+                .collect(),
+            processes: shown.iter().map(|each| process(each, &numbers, &work)).collect(),
+            jobs: work.jobs(),
             detail,
             unseen_count: int32(snapshot.unseen),
             hidden_count: int32(snapshot.hidden),
@@ -76,10 +87,10 @@ fn shown(snapshot: &Snapshot) -> Vec<&ProcessNow> {
         let group = group.map_or(0, |path| {
             let memory = snapshot.groups.get(path).and_then(|group| group.memory.as_ref());
             let nodes = memory.map_or(0, |memory| memory.nodes.len() + memory.cache.len());
-            64 + path.len() + nodes * NODE_BYTES
+            64 + working::ROW_BYTES + path.len() + nodes * NODE_BYTES
         });
         let ids = process.home.len() + process.near.len();
-        96 + process.comm.len() + 2 * ids + nodes * NODE_BYTES + group
+        96 + working::ROW_BYTES + process.comm.len() + 2 * ids + nodes * NODE_BYTES + group
     });
     shown.sort_by_key(|process| process.identity);
     shown
@@ -123,7 +134,8 @@ fn node(node: &NodeNow) -> v1::LiveNode {
     }
 }
 
-fn group(path: &str, group: Option<&GroupNow>) -> v1::LiveGroup {
+fn group(path: &str, group: Option<&GroupNow>, work: &Work<'_>) -> v1::LiveGroup {
+    let (job_indexes, moved_bytes) = work.on_group(path);
     let memory = group.and_then(|group| group.memory.as_ref());
     v1::LiveGroup {
         cgroup: path.to_owned(),
@@ -132,10 +144,13 @@ fn group(path: &str, group: Option<&GroupNow>) -> v1::LiveGroup {
         is_counted: memory.is_some(),
         kernel_migrated_pages: group.and_then(|group| group.kernel_migrated_pages).map(int),
         age: group.and_then(|group| group.age).map(duration),
+        job_indexes,
+        moved_bytes,
     }
 }
 
-fn process(process: &ProcessNow, groups: &BTreeMap<&str, i32>) -> v1::LiveProcess {
+fn process(process: &ProcessNow, groups: &BTreeMap<&str, i32>, work: &Work<'_>) -> v1::LiveProcess {
+    let (job_indexes, moved_bytes) = work.on_process(process.identity);
     let pages = match &process.seen {
         Seen::Never | Seen::Hidden => None,
         Seen::Pages { nodes, unplaced_bytes, kernel_migrated_pages, age } => Some(v1::LivePages {
@@ -156,6 +171,8 @@ fn process(process: &ProcessNow, groups: &BTreeMap<&str, i32>) -> v1::LiveProces
         thread_count: int(process.threads),
         is_hidden: process.seen == Seen::Hidden,
         pages,
+        job_indexes,
+        moved_bytes,
     }
 }
 
@@ -226,7 +243,7 @@ mod tests {
 
     fn view(snapshot: &Snapshot, detail: Option<(Identity, bool)>) -> v1::LiveView {
         let up = Duration::from_secs(9);
-        SnapshotView { snapshot, detail, up, time: SystemTime::UNIX_EPOCH }.into()
+        SnapshotView { snapshot, jobs: &[], detail, up, time: SystemTime::UNIX_EPOCH }.into()
     }
 
     #[test]

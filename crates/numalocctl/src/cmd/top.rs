@@ -6,7 +6,7 @@ use crate::{
     exit::{Code, Failure},
     output::{CommandResult, complain},
     place::{self, Place},
-    top::{self, By, Host, Jobs, ScanPace, Views},
+    top::{self, By, Flows, Host, ScanPace, Views},
 };
 use numaloc_host::check_page_size;
 
@@ -39,22 +39,24 @@ pub(super) fn feed(
     around: &Surroundings,
     pace: ScanPace,
 ) -> Result<(By, Host, Option<String>), Failure> {
-    let here = |jobs| Host::here(&around.roots, pace, jobs);
+    let here = |flows| Host::here(&around.roots, pace, flows);
     let endpoint = match place::choose(&cli.connect, &around.environment)? {
         Place::Here => return Ok((By::Here(around.roots.clone()), here(None)?, None)),
         Place::Daemon(endpoint) => endpoint,
     };
     let connect = &cli.connect;
     let views = Views::ask(endpoint.clone(), connect.clone(), pace.delay);
-    let jobs = Jobs::ask(endpoint.clone(), connect.clone(), pace.delay);
+    let flows = Flows::ask(endpoint.clone(), connect.clone(), pace.delay);
     let (host, note) = match views {
-        Ok(views) => (Host::of_daemon(&around.roots, &endpoint, views, jobs), None),
-        Err(why) if endpoint.is_this_host() => (here(Some(jobs))?, Some(own(&why))),
+        Ok(views) => (Host::of_daemon(&around.roots, &endpoint, views, flows), None),
+        Err(why) if endpoint.is_this_host() => (here(Some(flows))?, Some(own(&why))),
         Err(why) => return Err(why),
     };
     Ok((By::Daemon(endpoint, Box::new(connect.clone())), host, note))
 }
 
 fn own(why: &Failure) -> String {
-    format!("this program looks itself, because the daemon does not tell: {why}")
+    format!(
+        "this program looks itself and shows no jobs, because the daemon does not answer: {why}"
+    )
 }

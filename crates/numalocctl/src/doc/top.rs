@@ -3,7 +3,7 @@
 use super::parts::{NodeBytes, ids, node_bytes};
 use numaloc_api::timestamp;
 use numaloc_core::{
-    NodeId, NodeSet, covers_cgroup,
+    Identity, NodeId, NodeSet, covers_cgroup,
     live::{CountedMemory, GroupNow, NodeNow, ProcessNow, Seen, Snapshot},
     rotation::FIRST,
 };
@@ -126,19 +126,54 @@ pub struct TopRowDoc {
     pub held_back: Option<String>,
 }
 
-/// A migration, as far as rows show it.
+/// What jobs of the daemon do on a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowJob {
+    /// How the first open one is shown: `jobs/42 37 %`.
+    pub job: Option<String>,
+    /// What slows that one down at the moment.
+    pub held_back: Option<String>,
+    /// Bytes that all of them have moved.
+    pub moved_bytes: u64,
+}
+
+/// What jobs of the daemon do on its host, as the daemon reports it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowJobs {
+    pub processes: BTreeMap<Identity, RowJob>,
+    /// By cgroup.
+    pub groups: BTreeMap<String, RowJob>,
+}
+
+impl RowJobs {
+    /// Nothing is known of open jobs any more. What was moved stays.
+    pub fn end(&mut self) {
+        for row in self.processes.values_mut().chain(self.groups.values_mut()) {
+            (row.job, row.held_back) = (None, None);
+        }
+    }
+
+    fn on(&self, row: &TopRowDoc) -> Option<&RowJob> {
+        match row.pid.zip(row.start_time_ticks) {
+            Some((pid, start_time)) => self.processes.get(&Identity { pid, start_time }),
+            None => self.groups.get(row.cgroup.as_deref()?),
+        }
+    }
+}
+
+/// A migration that this program carries out itself, as far as rows show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moving {
-    /// How it is shown: `jobs/42 37%`.
+    /// How it is shown: `here 37 %`.
     pub job: String,
     /// Whether it is at work or waits to be.
     pub is_open: bool,
+    /// Of the row that it was asked for on: the process, or the cgroup with all below it.
     pub pids: BTreeSet<i32>,
     pub cgroups: BTreeSet<String>,
-    pub units: BTreeSet<String>,
     /// Bytes that it has moved.
     pub moved_bytes: u64,
-    /// What slows the job down at the moment.
+    /// What slows it down at the moment.
     pub held_back: Option<String>,
 }
 
@@ -146,17 +181,8 @@ impl Moving {
     /// Whether it works on a row.
     fn is_on(&self, row: &TopRowDoc) -> bool {
         let by_pid = row.pid.is_some_and(|pid| self.pids.contains(&pid));
-        by_pid || row.cgroup.as_deref().is_some_and(|cgroup| self.has_cgroup(cgroup))
-    }
-
-    /// A cgroup that it names, or one below it. Units are the cgroups of that name (systemd's naming of unit cgroups).
-    fn has_cgroup(&self, cgroup: &str) -> bool {
-        let is_unit = |part: &str| {
-            self.units.contains(part)
-                || part.strip_suffix(".service").is_some_and(|name| self.units.contains(name))
-        };
-        self.cgroups.iter().any(|named| covers_cgroup(named, cgroup))
-            || cgroup.split('/').any(is_unit)
+        let has = |cgroup: &str| self.cgroups.iter().any(|named| covers_cgroup(named, cgroup));
+        by_pid || row.cgroup.as_deref().is_some_and(has)
     }
 }
 
@@ -167,7 +193,8 @@ impl TopDoc {
     /// The document of what this program knows at a moment, `up` after the beginning.
     pub fn new(
         snapshot: &Snapshot,
-        moving: &[Moving],
+        jobs: &RowJobs,
+        own: &[Moving],
         flows: &MovedFlows,
         now: SystemTime,
         up: Duration,
@@ -175,7 +202,7 @@ impl TopDoc {
         let mut processes: Vec<TopRowDoc> = snapshot.processes.iter().map(process).collect();
         let mut workloads = workloads(snapshot);
         for row in processes.iter_mut().chain(&mut workloads) {
-            mark(row, moving);
+            mark(row, jobs, own);
         }
         let Timestamp { seconds, nanos } = timestamp(now);
         Self {
@@ -308,8 +335,11 @@ fn workloads(snapshot: &Snapshot) -> Vec<TopRowDoc> {
     members.into_iter().map(row).collect()
 }
 
-fn mark(row: &mut TopRowDoc, moving: &[Moving]) {
-    for each in moving {
+fn mark(row: &mut TopRowDoc, jobs: &RowJobs, own: &[Moving]) {
+    if let Some(RowJob { job, held_back, moved_bytes }) = jobs.on(row).cloned() {
+        (row.job, row.held_back, row.moved_bytes) = (job, held_back, moved_bytes);
+    }
+    for each in own {
         if !each.is_on(row) {
             continue;
         }
@@ -324,7 +354,6 @@ fn mark(row: &mut TopRowDoc, moving: &[Moving]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::Identity;
 
     /// As on hosts with cgroup v1, where `/` has processes of its own.
     #[test]
@@ -410,37 +439,50 @@ mod tests {
     }
 
     #[test]
+    fn jobs_are_on_the_rows_that_the_daemon_names() {
+        let job =
+            |job: &str, moved_bytes| RowJob { job: Some(job.into()), held_back: None, moved_bytes };
+        let jobs = RowJobs {
+            processes: [(Identity { pid: 7, start_time: 3 }, job("jobs/1", 5))].into(),
+            groups: [("/a".into(), job("jobs/2", 6))].into(),
+        };
+        let shown = |pid: Option<i32>, start_time_ticks, cgroup: &str| {
+            let cgroup = Some(cgroup.into());
+            let mut row = TopRowDoc { pid, start_time_ticks, cgroup, ..TopRowDoc::default() };
+            mark(&mut row, &jobs, &[]);
+            (row.job, row.moved_bytes)
+        };
+        assert_eq!(shown(Some(7), Some(3), "/a"), (Some("jobs/1".into()), 5));
+        assert_eq!(shown(Some(7), Some(4), "/a"), (None, 0), "another process");
+        assert_eq!(shown(None, None, "/a"), (Some("jobs/2".into()), 6));
+        assert_eq!(shown(None, None, "/a/b"), (None, 0));
+    }
+
+    #[test]
     fn a_migration_is_on_what_it_names_and_what_lies_below() {
         let moving = Moving {
-            job: "jobs/1".into(),
+            job: "here".into(),
             is_open: true,
             pids: [7].into(),
             cgroups: ["/a/b".into()].into(),
-            units: ["redis".into(), "x.scope".into()].into(),
             moved_bytes: 5,
             held_back: Some("node 0 is busy".into()),
         };
         let row = |pid, cgroup: &str| {
             let mut row = TopRowDoc { pid, cgroup: Some(cgroup.into()), ..TopRowDoc::default() };
-            mark(&mut row, std::slice::from_ref(&moving));
+            mark(&mut row, &RowJobs::default(), std::slice::from_ref(&moving));
             row
         };
-        for (pid, cgroup) in [
-            (Some(7), "/"),
-            (None, "/a/b"),
-            (Some(8), "/a/b/c"),
-            (None, "/system.slice/redis.service"),
-            (None, "/user.slice/x.scope"),
-        ] {
+        for (pid, cgroup) in [(Some(7), "/"), (None, "/a/b"), (Some(8), "/a/b/c")] {
             let row = row(pid, cgroup);
-            assert_eq!((row.job.as_deref(), row.moved_bytes), (Some("jobs/1"), 5), "{cgroup}");
+            assert_eq!((row.job.as_deref(), row.moved_bytes), (Some("here"), 5), "{cgroup}");
         }
         for (pid, cgroup) in [(Some(8), "/"), (None, "/a/bc"), (None, "/a"), (None, "/redis2")] {
             assert_eq!(row(pid, cgroup).job, None, "{cgroup}");
         }
         let ended = [Moving { is_open: false, ..moving.clone() }, moving.clone()];
         let mut row = TopRowDoc { pid: Some(7), ..TopRowDoc::default() };
-        mark(&mut row, &ended);
+        mark(&mut row, &RowJobs::default(), &ended);
         assert_eq!((row.moved_bytes, row.held_back.as_deref()), (10, Some("node 0 is busy")));
     }
 }

@@ -2,8 +2,10 @@
 
 use super::{Daemon, ask, client};
 use crate::{
+    doc::{RowJob, RowJobs},
     exit::Failure,
     fields::{amount, node, span},
+    job::progressed,
 };
 use numaloc_api::v1;
 use numaloc_core::{
@@ -18,6 +20,8 @@ use std::{collections::BTreeMap, time::Duration};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostView {
     pub snapshot: Snapshot,
+    /// What its jobs do on processes and cgroups.
+    pub jobs: RowJobs,
     /// Processes that did not fit into the answer.
     pub left_out: usize,
     /// For how long the daemon has been looking.
@@ -47,7 +51,47 @@ pub fn view(message: &v1::LiveView) -> HostView {
         hidden: count(message.hidden_count),
         used: span(message.used_time),
     };
-    HostView { snapshot, left_out: count(message.left_out_count), up: span(message.up_time) }
+    HostView {
+        snapshot,
+        jobs: jobs(message),
+        left_out: count(message.left_out_count),
+        up: span(message.up_time),
+    }
+}
+
+/// What jobs do on each row that has some, as the daemon has matched them.
+fn jobs(message: &v1::LiveView) -> RowJobs {
+    let row = |indexes: &[i32], moved_bytes: i64| {
+        let mut jobs =
+            indexes.iter().filter_map(|&index| message.jobs.get(usize::try_from(index).ok()?));
+        // The first one moves, if any does.
+        let first = jobs.next();
+        let row = RowJob {
+            job: first.map(|job| {
+                format!("{} {}", job.job, progressed(job.state(), job.progress.as_ref()))
+            }),
+            held_back: first.and_then(why),
+            moved_bytes: amount(moved_bytes),
+        };
+        (row != RowJob::default()).then_some(row)
+    };
+    let process = |process: &v1::LiveProcess| {
+        let row = row(&process.job_indexes, process.moved_bytes)?;
+        Some((identity(process.process.as_ref()), row))
+    };
+    let group = |group: &v1::LiveGroup| {
+        Some((group.cgroup.clone(), row(&group.job_indexes, group.moved_bytes)?))
+    };
+    RowJobs {
+        processes: message.processes.iter().filter_map(process).collect(),
+        groups: message.groups.iter().filter_map(group).collect(),
+    }
+}
+
+/// What slows a job down, or keeps it from moving.
+fn why(job: &v1::LiveJob) -> Option<String> {
+    let held_back = job.progress.iter().map(|progress| &progress.held_back);
+    held_back.chain([&job.state_message]).find(|why| !why.is_empty()).cloned()
 }
 
 fn identity(message: Option<&v1::ProcessId>) -> Identity {

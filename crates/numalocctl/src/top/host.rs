@@ -1,9 +1,9 @@
 //! What feeds the view: the daemon, where one is reached, with the host as it knows it and with its jobs; else this program reads the
 //! host itself.
 
-use super::{jobs::Jobs, moving::ThreadReport, state::Stage, views::Views};
+use super::{flows::Flows, moving::ThreadReport, state::Stage, views::Views};
 use crate::{
-    doc::{MovedFlows, Moving, TopDoc, TopSource},
+    doc::{MovedFlows, Moving, RowJobs, TopDoc, TopSource},
     endpoint::{Address, Endpoint},
     exit::Failure,
     remote::HostView,
@@ -43,7 +43,8 @@ pub struct Host {
     /// The name of the host that is shown.
     name: String,
     feed: Feed,
-    jobs: Option<Jobs>,
+    /// What the daemon has moved.
+    moved: Option<Flows>,
     /// Migrations that this program has carried out itself, the latest last.
     own: VecDeque<Moving>,
     flows: MovedFlows,
@@ -54,15 +55,15 @@ impl Host {
     ///
     /// # Errors
     /// The host cannot be read.
-    pub fn here(roots: &Roots, pace: ScanPace, jobs: Option<Jobs>) -> Result<Self, Failure> {
+    pub fn here(roots: &Roots, pace: ScanPace, moved: Option<Flows>) -> Result<Self, Failure> {
         // What is due with each refresh was last read a little after the one before.
         let (topology, pause) = (topology::topology(roots)?, pace.delay / 2);
         let live = Live::new(roots, topology, pace.cpu_budget, pause, Duration::ZERO)?;
-        Ok(Self::fed(own_name(roots), Feed::Here(Box::new(live), Instant::now()), jobs))
+        Ok(Self::fed(own_name(roots), Feed::Here(Box::new(live), Instant::now()), moved))
     }
 
     /// The daemon there looks.
-    pub fn of_daemon(roots: &Roots, endpoint: &Endpoint, views: Views, jobs: Jobs) -> Self {
+    pub fn of_daemon(roots: &Roots, endpoint: &Endpoint, views: Views, moved: Flows) -> Self {
         let name = match &endpoint.address {
             Address::Unix(_) | Address::Http => own_name(roots),
             Address::Https => {
@@ -70,11 +71,11 @@ impl Host {
                 rest.rsplit_once(':').map_or(rest, |(host, _)| host).to_owned()
             }
         };
-        Self::fed(name, Feed::Daemon(Box::new(views)), Some(jobs))
+        Self::fed(name, Feed::Daemon(Box::new(views)), Some(moved))
     }
 
-    fn fed(name: String, feed: Feed, jobs: Option<Jobs>) -> Self {
-        Self { name, feed, jobs, own: VecDeque::new(), flows: MovedFlows::new() }
+    fn fed(name: String, feed: Feed, moved: Option<Flows>) -> Self {
+        Self { name, feed, moved, own: VecDeque::new(), flows: MovedFlows::new() }
     }
 
     pub fn name(&self) -> &str {
@@ -97,8 +98,8 @@ impl Host {
             }
             Feed::Daemon(views) => views.take(),
         }
-        if let Some(jobs) = &mut self.jobs {
-            jobs.take();
+        if let Some(moved) = &mut self.moved {
+            moved.take();
         }
     }
 
@@ -112,23 +113,21 @@ impl Host {
 
     /// What is known by now.
     pub fn now(&self) -> (TopDoc, Snapshot) {
-        let mut moving: Vec<Moving> = self.own.iter().cloned().collect();
+        let own: Vec<Moving> = self.own.iter().cloned().collect();
         let mut flows = self.flows.clone();
-        if let Some(jobs) = &self.jobs {
-            moving.extend(jobs.moving.iter().cloned());
-            for (nodes, bytes) in &jobs.flows {
-                *flows.entry(*nodes).or_default() += bytes;
-            }
+        for (nodes, bytes) in self.moved.iter().flat_map(|daemon| &daemon.moved) {
+            *flows.entry(*nodes).or_default() += bytes;
         }
         match &self.feed {
             Feed::Here(live, begin) => {
                 let up = begin.elapsed();
                 let snapshot = live.snapshot(up);
-                (TopDoc::new(&snapshot, &moving, &flows, SystemTime::now(), up), snapshot)
+                let (none, now) = (RowJobs::default(), SystemTime::now());
+                (TopDoc::new(&snapshot, &none, &own, &flows, now, up), snapshot)
             }
             Feed::Daemon(views) => {
-                let HostView { snapshot, left_out, up } = &views.view;
-                let document = TopDoc::new(snapshot, &moving, &flows, views.at, *up);
+                let HostView { snapshot, jobs, left_out, up } = &views.view;
+                let document = TopDoc::new(snapshot, jobs, &own, &flows, views.at, *up);
                 let (source, left_out_count) = (TopSource::Daemon, *left_out);
                 (TopDoc { source, left_out_count, ..document }, snapshot.clone())
             }
@@ -164,15 +163,9 @@ impl Host {
 
     /// What the daemon does not tell, and why.
     pub fn trouble(&self) -> Option<String> {
-        if let Feed::Daemon(views) = &self.feed
-            && let Some(why) = &views.trouble
-        {
-            return Some(format!(
-                "the daemon does not answer, and this is what it said last: {why}"
-            ));
-        }
-        let why = self.jobs.as_ref()?.trouble.as_ref()?;
-        Some(format!("the daemon's jobs are not shown: {why}"))
+        let Feed::Daemon(views) = &self.feed else { return None };
+        let why = views.trouble.as_ref()?;
+        Some(format!("the daemon does not answer, and this is what it said last: {why}"))
     }
 }
 

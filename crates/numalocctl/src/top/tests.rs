@@ -8,7 +8,7 @@ use super::{
 use crate::{
     args::Cli,
     columns::{Column, Sort},
-    doc::{MovedFlows, Moving, TopDoc},
+    doc::{MovedFlows, RowJob, RowJobs, TopDoc},
     output::View,
     text,
 };
@@ -113,17 +113,22 @@ fn snapshot() -> Snapshot {
 }
 
 fn document() -> TopDoc {
-    let moving = Moving {
-        job: "jobs/42 37 %".into(),
-        is_open: true,
-        units: ["redis".into()].into(),
-        moved_bytes: 512 * MIB,
+    let job = RowJob {
+        job: Some("jobs/42 37 %".into()),
         held_back: Some("the CPUs of node 0 are busy".into()),
-        ..Moving::default()
+        moved_bytes: 512 * MIB,
+    };
+    let snapshot = snapshot();
+    let (redis, group) = ("/system.slice/redis.service", job.clone());
+    let within =
+        snapshot.processes.iter().filter(|process| process.cgroup.as_deref() == Some(redis));
+    let jobs = RowJobs {
+        processes: within.map(|process| (process.identity, job.clone())).collect(),
+        groups: [(redis.into(), group)].into(),
     };
     let flows: MovedFlows = [((1, 0), 512 * MIB), ((8, 1), 3 * MIB)].into();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_000_000);
-    TopDoc::new(&snapshot(), &[moving], &flows, now, Duration::from_secs(10))
+    TopDoc::new(&snapshot, &jobs, &[], &flows, now, Duration::from_secs(10))
 }
 
 fn detail() -> Detail {

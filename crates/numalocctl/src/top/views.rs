@@ -58,7 +58,11 @@ impl Views {
                 Ok(view) => {
                     (self.view, self.at, self.trouble) = (view, SystemTime::now(), None);
                 }
-                Err(why) => self.trouble = Some(why),
+                Err(why) => {
+                    // What is known of jobs is not true any more.
+                    self.view.jobs.end();
+                    self.trouble = Some(why);
+                }
             }
         }
     }

@@ -130,6 +130,8 @@ pub fn live() -> v1::LiveView {
         thread_count: 4,
         is_hidden: false,
         pages: Some(pages),
+        job_indexes: vec![0],
+        moved_bytes: 300 * MIB,
     };
     let hidden = v1::LiveProcess {
         process: id(4712),
@@ -146,6 +148,20 @@ pub fn live() -> v1::LiveView {
         is_counted: true,
         kernel_migrated_pages: None,
         age: seconds(1),
+        job_indexes: vec![0, 99],
+        moved_bytes: 500 * MIB,
+    };
+    let job = v1::LiveJob {
+        job: "jobs/nri-5".to_owned(),
+        state: v1::JobState::Running.into(),
+        state_message: String::new(),
+        progress: Some(v1::JobProgress {
+            planned_bytes: 600 * MIB,
+            moved_bytes: 300 * MIB,
+            settled_bytes: 300 * MIB,
+            update_time: at(2),
+            held_back: "node 0 is busy".to_owned(),
+        }),
     };
     let thread = v1::LiveThread {
         tid: 4713,
@@ -179,6 +195,7 @@ pub fn live() -> v1::LiveView {
         used_time: seconds(2),
         up_time: seconds(100),
         read_time: at(0),
+        jobs: vec![job],
     }
 }
 

@@ -1,11 +1,10 @@
 //! `top`: on a real terminal, which tmux gives, and for scripts.
 
 use crate::{
-    answers::{job, live},
+    answers::live,
     fake::{Fake, Script},
     run::{DEADLINE, fails, interrupt, json, numalocctl, program, text, until},
 };
-use numaloc_api::v1::JobState;
 use serde_json::Value;
 use std::{
     io::{BufRead, BufReader},
@@ -296,25 +295,25 @@ impl Drop for Lines {
     }
 }
 
+/// The daemon says which rows a job works on, whatever its target names.
 #[test]
 fn the_daemons_jobs_are_on_their_rows_as_long_as_it_answers() {
-    let pid = std::process::id();
-    let mut running = job(JobState::Running, 300);
-    let progress = running.progress.as_mut().unwrap();
-    progress.held_back = "node 0 is busy".to_owned();
-    running.spec.as_mut().unwrap().target.as_mut().unwrap().pids = vec![pid.try_into().unwrap()];
-    let mut fake = Fake::start(Script { jobs: vec![running], ..Script::default() });
-    let mut command = fake.command("top -b -d 100ms -o json --filter");
-    command.arg(pid.to_string()).stderr(Stdio::null());
+    let mut fake = Fake::start(Script { live: Some(live()), ..Script::default() });
+    let mut command = fake.command("top -b -d 100ms -o json");
+    command.stderr(Stdio::null());
     let mut lines = Lines::of(command);
-    let (_, row) = lines.with(pid, |row| !row["job"].is_null());
-    assert_eq!(
-        (&row["job"], &row["held_back"]),
-        (&"jobs/42 50 %".into(), &"node 0 is busy".into())
-    );
-    assert_eq!(row["moved_bytes"], 300 << 20);
+    let (document, row) = lines.with(4711, |row| !row["job"].is_null());
+    let job =
+        |row: &Value| (row["job"].clone(), row["held_back"].clone(), row["moved_bytes"].clone());
+    let (name, why) = ("jobs/nri-5 50 %", "node 0 is busy");
+    assert_eq!(job(&row), (name.into(), why.into(), (300 << 20).into()));
+    assert_eq!(job(&document["workloads"][0]), (name.into(), why.into(), (500 << 20).into()));
+    let (_, other) = lines.with(4712, |_| true);
+    assert_eq!(job(&other), (Value::Null, Value::Null, 0.into()));
     fake.stop();
-    lines.with(pid, |row| row["job"].is_null());
+    let (_, row) = lines.with(4711, |row| row["job"].is_null());
+    assert_eq!(row["moved_bytes"], 300 << 20, "what was moved stays so");
+    assert!(fake.seen("ListJobs").is_empty(), "nothing is matched here");
 }
 
 #[test]

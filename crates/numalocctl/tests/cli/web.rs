@@ -111,6 +111,9 @@ fn a_page_is_served_with_what_top_and_jobs_show() {
     let view = web.shows("jobs", |view| view["jobs"].is_array());
     assert_eq!(view["top"]["workloads"][0]["cgroup"], "/redis");
     assert_eq!(view["top"]["processes"][0]["comm"], "redis-server");
+    for rows in ["processes", "workloads"] {
+        assert_eq!(view["top"][rows][0]["job"], "jobs/nri-5 50 %", "as the daemon says, {rows}");
+    }
     assert_eq!(view["jobs"][0]["name"], "jobs/42");
     let listed = text(&fake.run("jobs ls -o wide"), 0);
     let target = view["job_targets"]["jobs/42"].as_str().expect("a target");

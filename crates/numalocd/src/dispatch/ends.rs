@@ -75,6 +75,7 @@ impl Dispatcher {
         follow_up: Option<(ScheduleId, Option<Instant>)>,
     ) {
         let number = job.id.number().unwrap_or_default();
+        self.remember(number, job);
         self.open.forget(number);
         if let Some((schedule, fight)) = job.schedule.as_ref().zip(fight) {
             self.set_fight(schedule, fight);

@@ -18,14 +18,17 @@ use crate::{
     refusal::Refusal,
     store::{Holds, StoreSnapshot, Weight},
 };
-use numaloc_api::value::{
-    CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobId,
-    ListEvents, ListOf, MigrationSpec, Pins, RegisterWorkload, RenewWorkloads, RunSchedule,
-    Schedule, ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadId,
-    WorkloadSet,
+use numaloc_api::{
+    WorkingJob,
+    value::{
+        CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobId,
+        ListEvents, ListOf, MigrationSpec, Pins, RegisterWorkload, RenewWorkloads, RunSchedule,
+        Schedule, ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadId,
+        WorkloadSet,
+    },
 };
 use numaloc_core::MakeRoom;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// What a change counts for whose request names nothing of any length, in bytes.
@@ -412,6 +415,9 @@ calls! {
 
     /// What the store holds at this moment. It can be copied while the store is used.
     ask snapshot() -> StoreSnapshot = |d| d.records.snapshot();
+
+    /// The open jobs that work on processes, or wait to, and behind them those that have ended within the last `up`.
+    ask working_jobs(up: Duration) -> Vec<WorkingJob> = |d| Ok(d.working_jobs(up));
 
     /// What the daemon is doing.
     ask status() -> DaemonStatus = |d| Ok(d.status());

@@ -182,12 +182,16 @@ impl Dispatcher {
         Ok(self.records.jobs().known(id)?.job.clone())
     }
 
+    /// The hold that keeps a job in the queue, for people; `None`: the job is not queued, or there is no hold.
+    pub(super) fn why_queued(&self, job: &Job) -> Option<String> {
+        let why = self.records.holds().why().filter(|_| job.state == JobState::Queued)?;
+        Some(format!("waits: {why}"))
+    }
+
     /// A job with its present progress. If it is queued and a hold is set, its message gives the reason.
     pub(super) fn with_progress(&self, job: Arc<Job>) -> Arc<Job> {
-        if job.state == JobState::Queued
-            && let Some(why) = self.records.holds().why()
-        {
-            return Arc::new(Job { state_message: format!("waits: {why}"), ..(*job).clone() });
+        if let Some(state_message) = self.why_queued(&job) {
+            return Arc::new(Job { state_message, ..(*job).clone() });
         }
         let run = job.id.number().and_then(|number| self.runs.get(&number));
         match run.filter(|run| run.is_moving()) {

@@ -1,7 +1,13 @@
 //! What memory knows of open jobs beyond their records, by number. No IO.
 
 use crate::order::FoundTarget;
-use std::collections::HashMap;
+use numaloc_api::WorkingJob;
+use std::collections::{HashMap, VecDeque};
+use tokio::time::Instant;
+
+/// Most ended jobs that are remembered for live views, and most processes of all of them.
+const ENDED: usize = 256;
+const ENDED_PROCESSES: usize = 65_536;
 
 /// What is known of all open jobs.
 #[derive(Debug, Default)]
@@ -10,6 +16,8 @@ pub struct OpenJobs {
     found: HashMap<u64, FoundTarget>,
     /// The places in the queue of jobs that have been put behind others.
     behind: HashMap<u64, u64>,
+    /// Jobs that have moved memory and ended, with when they did, the oldest first: live views show what they have moved.
+    ended: VecDeque<(Instant, WorkingJob)>,
 }
 
 impl OpenJobs {
@@ -36,6 +44,22 @@ impl OpenJobs {
     /// Puts a job behind those with lower numbers than `place`.
     pub fn put_behind(&mut self, number: u64, place: u64) {
         self.behind.insert(number, place);
+    }
+
+    /// Remembers a job that ends, for live views.
+    pub fn remember(&mut self, at: Instant, job: WorkingJob) {
+        self.ended.push_back((at, job));
+        let mut count: usize = self.ended.iter().map(|(_, job)| job.processes.len()).sum();
+        while self.ended.len() > ENDED || count > ENDED_PROCESSES {
+            let Some((_, oldest)) = self.ended.pop_front() else { return };
+            count -= oldest.processes.len();
+        }
+    }
+
+    /// The jobs that have moved memory and ended at `begin` or later, as far as they are remembered. `None`: all of them.
+    pub fn ended_since(&self, begin: Option<Instant>) -> impl Iterator<Item = &WorkingJob> {
+        let is_since = move |at: Instant| begin.is_none_or(|begin| at >= begin);
+        self.ended.iter().filter(move |(at, _)| is_since(*at)).map(|(_, job)| job)
     }
 
     /// Forgets a job that has ended.

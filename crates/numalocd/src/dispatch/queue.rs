@@ -87,7 +87,7 @@ impl<'a> TakenByJobs<'a> {
     }
     /// Takes what a job needs.
     pub fn add(&mut self, found: &'a FoundTarget) {
-        self.processes.extend(&found.processes);
+        self.processes.extend(found.processes.iter());
         self.files.extend(&found.files);
         found.nodes.iter().for_each(|node| *self.nodes.entry(node).or_default() += 1);
     }

@@ -19,6 +19,7 @@ mod results;
 mod schedules;
 mod stops;
 mod tenants;
+mod working;
 mod workloads;
 
 use super::{
@@ -271,7 +272,7 @@ pub fn pins(pids: &[i32]) -> Pins {
 
 pub fn found(pids: &[i32], nodes: &str) -> FoundTarget {
     let nodes: NodeSet = nodes.parse().expect("nodes");
-    let processes = pids.iter().map(|&pid| identity(pid)).collect();
+    let processes = Arc::new(pids.iter().map(|&pid| identity(pid)).collect());
     FoundTarget { processes, nodes, ..FoundTarget::default() }
 }
 

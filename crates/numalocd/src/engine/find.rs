@@ -9,6 +9,7 @@ use crate::{
 use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
 use numaloc_executor::{Migration, Party, identities};
 use numaloc_host::Roots;
+use std::sync::Arc;
 
 pub fn find(
     roots: &Roots,
@@ -25,7 +26,7 @@ pub fn find(
     let members = Members::look(roots, aim, topology, authority)?;
     migration.check(options)?;
     let nodes = homes(topology, members.processes(), options)?;
-    let (processes, members) = (identities(&members), members.found(topology, options));
+    let (processes, members) = (Arc::new(identities(&members)), members.found(topology, options));
     Ok(FoundTarget { processes, nodes, members, ..FoundTarget::default() })
 }
 

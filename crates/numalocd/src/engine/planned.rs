@@ -14,7 +14,7 @@ impl Planned {
             plan.moves.iter().map(|planned_move| &plan.routes[planned_move.routes].targets);
         let planned_bytes = plan.planned_bytes();
         let found = FoundTarget {
-            processes: identities(members),
+            processes: Arc::new(identities(members)),
             nodes: targets.fold(NodeSet::new(), |nodes, targets| nodes.or(targets)),
             members: members.planned(plan, planned_bytes == 0),
             ..FoundTarget::default()

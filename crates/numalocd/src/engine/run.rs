@@ -118,7 +118,8 @@ impl MemoryRun {
         let (plan, members) = (&run.plan, &run.party);
         let mut planned = Planned { returned, ..Planned::new(plan, members) };
         // Meanwhile no other job works on these, and where they go counts as where memory is brought.
-        planned.found.processes.extend(run.partners().iter().flat_map(identities));
+        let partners = run.partners().iter().flat_map(identities);
+        Arc::make_mut(&mut planned.found.processes).extend(partners);
         for to in exchange::sides(plan).values().filter(|_| !run.partners().is_empty()) {
             planned.found.nodes = planned.found.nodes.or(to);
         }

@@ -89,10 +89,12 @@ impl LocalityService for LocalityCalls {
         let GetLiveView { process } = request.into_inner().try_into()?;
         let (now, may_see) = self.0.engine.live(&caller, process).await?;
         let detail = process.map(|process| (process, may_see));
+        // All who may ask for a live view may list all jobs.
+        let jobs = self.0.handle.working_jobs(now.up).await?;
         // Of ten thousand processes it takes some milliseconds.
         let view = spawn_blocking(move || {
             let HostNow { snapshot, up, time } = &*now;
-            v1::LiveView::from(SnapshotView { snapshot, detail, up: *up, time: *time })
+            v1::LiveView::from(SnapshotView { snapshot, jobs: &jobs, detail, up: *up, time: *time })
         });
         let failed = |error: JoinError| Refusal::Internal { message: error.to_string() };
         Ok(Response::new(v1::GetLiveViewResponse { view: Some(view.await.map_err(failed)?) }))
