@@ -409,6 +409,8 @@ pub fn event() -> Event {
         failed: vec![failed()],
         members: vec![member()],
         more_members: 3,
+        more_target_names: 4,
+        creator_gid: Some(12_103),
         message: "moved 560.0 MiB, 70.0 MiB stay\n".to_owned(),
     }
 }

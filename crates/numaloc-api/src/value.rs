@@ -1,5 +1,6 @@
 //! Requests and records as values that have been checked, without generated types.
 
+mod abridged;
 mod failed;
 mod few;
 mod job;

@@ -1,8 +1,8 @@
 //! Access control. [`Access`] stands before all services. It finds out who calls ([`Peer`]), what the caller may do ([`Grants`])
-//! and which role the call needs (`rules`). It also keeps each caller within its share ([`Quotas`]).
+//! and which role the call needs (`rules`). It also keeps each caller within its part ([`crate::accounts`]).
 //!
-//! **A request is complete before it is served** (`whole`). The layer reads it, within a bound of bytes for each caller, for the members of a
-//! group's grant and for all (`shares`), and refuses it as soon as its size is known, so half a request delays nobody. Only
+//! **A request is complete before it is served** (`whole`). The layer reads it, charges its bytes to
+//! the account of its caller, and refuses it as soon as its size is known, so half a request delays nobody. Only
 //! ReplaceWorkloads and reflection read parts themselves.
 //!
 //! **A client uses up its own share.** A connection holds a place, a call a turn in the line of its caller (`lines`), and one of all
@@ -32,10 +32,8 @@ mod held;
 mod layer;
 mod lines;
 mod peer;
-mod quota;
 mod reserved;
 mod rules;
-mod shares;
 mod standing;
 mod whole;
 
@@ -46,10 +44,8 @@ pub use caller::{Authority, Caller};
 pub use grants::{Creators, Grants};
 pub use hangup::{Hangup, Via};
 pub use layer::{Access, Guarded};
-pub use peer::{Peer, UnixPeer, is_host};
-pub use quota::{Quotas, Watching};
+pub use peer::{Peer, UnixPeer};
 pub use rules::{REQUEST_MAX, SMALL_REQUEST_MAX};
-pub use shares::{Client, Cohort};
 
 use crate::refusal::Refusal;
 use tonic::{Request, Status};

@@ -168,6 +168,9 @@ pub struct Quota {
     /// The same of all clients together.
     #[serde(deserialize_with = "value::bytes")]
     pub all_bytes: usize,
+    /// Bytes that changes write in a minute. As many may come in one burst.
+    #[serde(deserialize_with = "value::bytes")]
+    pub written_bytes_per_minute: usize,
     /// Watches open at the same time.
     #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub watches: usize,
@@ -184,6 +187,7 @@ impl Default for Quota {
             workloads: 10_000,
             bytes: 32 << 20,
             all_bytes: 128 << 20,
+            written_bytes_per_minute: 64 << 20,
             watches: 2000,
             requests_per_second: 1000,
         }

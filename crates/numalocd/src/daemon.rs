@@ -9,7 +9,8 @@ mod wire;
 mod writing;
 
 use crate::{
-    access::{Access, Quotas, UnixPeer},
+    access::Access,
+    accounts::Accounts,
     cli::Args,
     config::{Config, Loaded},
     dispatch::{DaemonStatus, Handle},
@@ -126,20 +127,20 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     take_down_damon();
     tell_what_is_hidden();
     let metrics = Metrics::default();
-    let quotas = Quotas::new(in_force.clone());
+    let accounts = Accounts::new(in_force.clone());
     let state_dir = args.state_directory();
     let opening = state_dir.clone();
     let opened = opening::patiently(move || Store::open(&opening), &notifier, signals.stop());
     let Some(opened) = opened.await? else { return Ok(()) };
     let ends = (&ending, &stopping);
     let (parts, dispatcher) =
-        wire::dispatcher(opened?, &in_force, &metrics, &notifier, &quotas, ends, news);
+        wire::dispatcher(opened?, &in_force, &metrics, &notifier, &accounts, ends, news);
     parts.engine.obstacles().iter().for_each(|obstacle| tracing::warn!("{obstacle}"));
     let handle = parts.handle.clone();
     let admission = keys.clone().filter(|_| !is_loopback);
     let admission = admission.map(|keys| Admission { keys, config: in_force.clone() });
     host_memory::start(in_force.clone(), metrics.clone()).context("cannot start a thread")?;
-    let access = Access::new(in_force, quotas);
+    let access = Access::new(in_force, accounts);
     let (counted, connecting) = (metrics.clone(), access.clone());
     let routes = service::routes(&parts).await.context("the API's definitions cannot be read")?;
     let router = move |server: tonic::transport::Server| {
@@ -150,8 +151,8 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
         // An error means that the sender is gone, which is the end, too.
         async move { drop(stopping.wait_for(|stop| *stop).await) }
     };
-    let cohort_of = move |user: &UnixPeer| connecting.cohort_of(user);
-    let server = tokio::spawn(listen::serve(listeners, router, cohort_of, stopped));
+    let server =
+        tokio::spawn(async move { listen::serve(listeners, router, &connecting, stopped).await });
     let scrape = metrics_listener.map(|listener| {
         tokio::spawn(metrics::serve(listener, metrics.clone(), admission, stopping))
     });

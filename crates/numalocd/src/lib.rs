@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod accounts;
 pub mod balancing;
 pub mod cli;
 pub mod config;

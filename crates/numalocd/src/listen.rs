@@ -1,14 +1,13 @@
 //! The sockets that clients connect to: Unix sockets, TCP with client certificates, or sockets that the service manager passes.
 //!
 //! `unix` makes sockets so that at no moment anybody may connect who is not meant to. `passed` takes the sockets that the service
-//! manager has opened. `incoming` accepts connections within bounds (`places`). `handshakes` does TLS handshakes with the keys of
+//! manager has opened. `incoming` accepts connections within the accounts of its clients ([`crate::accounts`]). `handshakes` does TLS handshakes with the keys of
 //! [`crate::tls`]. `serve` runs the gRPC server on all of it.
 
 mod connection;
 mod handshakes;
 mod incoming;
 mod passed;
-mod places;
 mod serve;
 #[cfg(test)]
 mod tests;

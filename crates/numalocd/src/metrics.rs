@@ -9,6 +9,7 @@ mod label;
 mod measured;
 mod oldest;
 mod process;
+mod quotas;
 mod ratios;
 mod registry;
 mod serve;
@@ -18,7 +19,11 @@ mod tests;
 pub use counted::{CountLayer, Counting};
 pub use serve::{Admission, CONTENT_TYPE, MetricsServeError, serve};
 
-use crate::{dispatch::JobCount, store::Holds};
+use crate::{
+    accounts::{Accounts, Resource},
+    dispatch::JobCount,
+    store::Holds,
+};
 use calls::CallTimes;
 use host_memory::ShownHostMemory;
 use label::{code_name, state_name};
@@ -29,11 +34,11 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+use quotas::QuotaCollector;
 use ratios::Ratios;
 use std::{
     collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -52,18 +57,8 @@ pub struct Metrics(Arc<Inner>);
 struct Inner {
     registry: Registry,
     series: Series,
-    watches: OnceLock<Count>,
     /// When somebody read the metrics last.
     read: Mutex<Option<Instant>>,
-}
-
-/// Reads a number that is kept elsewhere.
-struct Count(Box<dyn Fn() -> usize + Send + Sync>);
-
-impl fmt::Debug for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Count")
-    }
 }
 
 #[derive(Debug)]
@@ -79,6 +74,7 @@ struct Series {
     schedules: Gauge,
     workloads: Gauge,
     watches: Gauge,
+    quotas: QuotaCollector,
     drained: Gauge,
     paused: Gauge,
     fights: Gauge,
@@ -99,13 +95,7 @@ struct Series {
 impl Default for Metrics {
     fn default() -> Self {
         let series = Series::default();
-        let watches = OnceLock::new();
-        Self(Arc::new(Inner {
-            registry: registry::of(&series),
-            series,
-            watches,
-            read: Mutex::default(),
-        }))
+        Self(Arc::new(Inner { registry: registry::of(&series), series, read: Mutex::default() }))
     }
 }
 
@@ -113,8 +103,8 @@ impl Metrics {
     /// All metrics as OpenMetrics 1.0 text.
     pub fn text(&self) -> String {
         *self.0.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        if let Some(Count(count)) = self.0.watches.get() {
-            set(&self.0.series.watches, count());
+        if let Some(accounts) = self.0.series.quotas.accounts() {
+            set(&self.0.series.watches, accounts.held(Resource::Watches));
         }
         let mut text = String::new();
         // Writing to a String does not fail. If it did, the end mark would be missing, and readers refuse such a text.
@@ -225,9 +215,9 @@ impl Metrics {
         set(&self.0.series.paused, holds.paused.is_some().into());
     }
 
-    /// Sets the function that counts open watches. It is called whenever the text is made. Only the first call of this sets it.
-    pub fn watches_from(&self, count: impl Fn() -> usize + Send + Sync + 'static) {
-        let _ = self.0.watches.set(Count(Box::new(count)));
+    /// Sets the accounts that quotas are read from whenever the text is made. Only the first call of this sets them.
+    pub fn accounts(&self, accounts: Accounts) {
+        self.0.series.quotas.set(accounts);
     }
 
     /// A call of `method`, such as `numaloc.v1.MigrationService/GetJob`, has ended. Pass one common name, such as `other`, for

@@ -130,9 +130,11 @@ pub enum Refusal {
         caller: String,
     },
     /// The caller calls too often.
-    #[error("{caller} may make {limit} calls per second: wait {} ms", retry_after.as_millis() + 1)]
+    #[error("{caller} may have {limit} {what}: wait {} ms", retry_after.as_millis() + 1)]
     TooFast {
-        limit: u32,
+        /// What it may have so many of in a time.
+        what: &'static str,
+        limit: u64,
         caller: String,
         /// When the next one is allowed.
         retry_after: Duration,

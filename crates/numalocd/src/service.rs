@@ -15,7 +15,8 @@ mod watch;
 mod workload;
 
 use crate::{
-    access::{Quotas, REQUEST_MAX, SMALL_REQUEST_MAX},
+    access::{REQUEST_MAX, SMALL_REQUEST_MAX},
+    accounts::Accounts,
     dispatch::Handle,
     engine::Engine,
 };
@@ -42,7 +43,7 @@ pub struct Parts {
     /// What is known of the host's processes and memory.
     pub engine: Engine,
     /// How many watches a caller may have.
-    pub quotas: Quotas,
+    pub accounts: Accounts,
     /// The metrics as OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// Becomes true when the daemon takes no changes any more: then health says NOT_SERVING, and reads are still answered.

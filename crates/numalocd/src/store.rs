@@ -36,7 +36,7 @@ use numaloc_api::value::{
 pub use opening::{Lock, lock};
 use opening::{Opened, StoreFailure, StoreParts};
 pub use reader::StoreReader;
-use redb::{Database, ReadableDatabase};
+use redb::{CompactionError, Database, ReadableDatabase};
 use spare::Spare;
 use std::{
     fs::File,
@@ -140,6 +140,8 @@ pub struct EventHead {
     pub schedule: Option<ScheduleId>,
     /// The creator of the job; empty: not known.
     pub creator: Box<str>,
+    /// The group that the creator's grant is to.
+    pub creator_gid: Option<u32>,
     /// The labels that its record had then.
     pub labels: PackedLabels,
     /// The local share afterwards, in percent.
@@ -159,6 +161,7 @@ impl From<&Event> for EventHead {
             kind: event.kind,
             schedule: event.schedule.clone(),
             creator: event.creator.as_str().into(),
+            creator_gid: event.creator_gid,
             labels: PackedLabels::from(&event.labels),
             after_percent: event.after_percent,
             unwell: Self::unwell_of(event),
@@ -373,6 +376,23 @@ impl Store {
         Ok(())
     }
 
+    /// Gives room that the file no longer needs back to the file system. It takes the time of writing all records, or more. Gives back
+    /// whether it was done: not while a reader or a copy is under way. Blocks.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn shrink(&mut self) -> Result<bool, StoreError> {
+        self.with(|db, disk| {
+            disk.release().map_err(redb::Error::Io)?;
+            match db.compact() {
+                Ok(_) => Ok(true),
+                Err(CompactionError::TransactionInProgress) => Ok(false),
+                Err(CompactionError::Storage(error)) => Err(error.into()),
+                Err(error) => Err(TableFault::Database(error.into())),
+            }
+        })
+    }
+
     /// A whole job, with its plan, members and outcome. Blocks.
     ///
     /// # Errors
@@ -416,7 +436,7 @@ impl Store {
     /// Runs `work` with the database. The database is opened first if it is closed, and closed if `work` fails.
     fn with<T>(
         &mut self,
-        work: impl FnOnce(&Database, &Disk) -> Result<T, TableFault>,
+        work: impl FnOnce(&mut Database, &Disk) -> Result<T, TableFault>,
     ) -> Result<T, StoreError> {
         let mut opened = match self.opened.take() {
             Some(opened) => opened,

@@ -137,6 +137,8 @@ impl From<&Event> for v1::Event {
             message: event.message.clone(),
             members: event.members.iter().map(Into::into).collect(),
             more_members: int32(event.more_members),
+            more_target_names: int32(event.more_target_names),
+            creator_gid: event.creator_gid,
         }
     }
 }

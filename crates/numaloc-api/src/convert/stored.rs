@@ -266,6 +266,8 @@ impl TryFrom<v1::Event> for Event {
             message: from.message,
             members,
             more_members: usize::try_from(from.more_members).unwrap_or(0),
+            more_target_names: usize::try_from(from.more_target_names).unwrap_or(0),
+            creator_gid: from.creator_gid,
         });
         bad.or_of(event)
     }

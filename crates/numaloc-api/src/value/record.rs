@@ -249,8 +249,12 @@ pub struct Event {
     pub creator: String,
     /// The labels that the job or schedule had at that time.
     pub labels: BTreeMap<String, String>,
-    /// Whose memory; it names nobody if the event is about the host.
+    /// The group that the creator's grant is to, as in [`Job::creator_gid`].
+    pub creator_gid: Option<u32>,
+    /// Whose memory; it names nobody if the event is about the host. [`Target::abridged`].
     pub target: Target,
+    /// Number of the target's names and requirements beyond these.
+    pub more_target_names: usize,
     /// Nodes that pages were moved from.
     pub from: NodeSet,
     /// Nodes that memory moved to.
@@ -281,8 +285,10 @@ impl Event {
             job: None,
             schedule: None,
             creator: String::new(),
+            creator_gid: None,
             labels: BTreeMap::new(),
             target: Target::default(),
+            more_target_names: 0,
             from: NodeSet::new(),
             to: NodeSet::new(),
             before_percent: None,

@@ -40,13 +40,22 @@ fn wide(event: &v1::Event) -> [String; 8] {
     [
         event.name.clone(),
         dash(&event.schedule),
-        dash(&target(event.target.as_ref())),
+        targets(event),
         list(&event.from_node_ids),
         list(&event.to_node_ids),
         format!("{} -> {}", percent(event.before_percent), percent(event.after_percent)),
         event.remote_bytes.map_or("-".to_owned(), size),
         dash(&failed.collect::<Vec<_>>().join(", ")),
     ]
+}
+
+/// The target, and how many of its names are left out.
+fn targets(event: &v1::Event) -> String {
+    let target = dash(&target(event.target.as_ref()));
+    match event.more_target_names {
+        0 => target,
+        more => format!("{target} and {more} more"),
+    }
 }
 
 fn kind(event: &v1::Event) -> String {

@@ -1,7 +1,9 @@
 //! The caller of a request, and what the caller may do.
 
-use super::{Client, Cohort};
-use crate::config::{Ceilings, Role};
+use crate::{
+    accounts::{Client, Cohort},
+    config::{Ceilings, Role},
+};
 use numaloc_api::value::Workload;
 
 /// Whose memory may be moved on behalf of a caller.

@@ -1,6 +1,7 @@
 //! What peers may do by the configuration. The first grant that matches a peer decides.
 
-use super::{Authority, Caller, Peer, is_host};
+use super::{Authority, Caller, Peer};
+use crate::accounts::is_host;
 use crate::config::{Ceilings, Config, Grant, Grantee, NOBODY, Role, Socket};
 use std::{collections::HashMap, path::Path};
 

@@ -4,7 +4,9 @@ use super::{
     Hangup,
     lines::{CallKind, Turn},
     standing::Standing,
+    whole::Charge,
 };
+use crate::refusal::Refusal;
 use http::HeaderMap;
 use hyper::body::{Bytes, Frame, SizeHint};
 use std::{
@@ -20,14 +22,16 @@ use tonic::{Status, body::Body};
 
 /// Wraps an answer so that its call keeps its turn until all bytes have been written to the connection or dropped. What a client
 /// does not take stays in memory here, however large a flow-control window it has opened. A call that continues (a stream) makes its
-/// next message only when the message before has been written, and waits for that as long as its client likes. It ends when its
-/// caller loses its `standing`. Each piece of any other answer waits no longer than `patience` says.
+/// next message only when the message before has been written, and waits for that as long as its client likes: its bytes are charged with
+/// `charge` meanwhile. It ends when its caller loses its `standing`, or has as many bytes under way as it may. Each piece of any other answer
+/// waits no longer than `patience` says.
 pub(super) fn held(
     body: Body,
     turn: Turn,
     kind: CallKind,
     patience: Option<SendTimeout>,
     standing: Standing,
+    charge: Option<Charge>,
 ) -> Body {
     let one_by_one = kind.goes_on();
     let standing = one_by_one.then_some(standing);
@@ -38,6 +42,7 @@ pub(super) fn held(
         one_by_one,
         patience,
         standing,
+        charge,
     })
 }
 
@@ -75,11 +80,14 @@ struct HeldAnswer {
     patience: Option<SendTimeout>,
     /// `None`: the answer does not depend on it any more.
     standing: Option<Standing>,
+    /// What is charged for a call that continues. Its request counts as long as this lives.
+    charge: Option<Charge>,
 }
 
 /// Bytes of an answer that have not been written yet.
 struct UnwrittenBytes {
     bytes: Bytes,
+    charge: Option<Charge>,
     _turn: Arc<Turn>,
     _written: oneshot::Sender<Infallible>,
 }
@@ -90,15 +98,36 @@ impl AsRef<[u8]> for UnwrittenBytes {
     }
 }
 
+impl Drop for UnwrittenBytes {
+    fn drop(&mut self) {
+        if let Some(charge) = &self.charge {
+            charge.shrink(self.bytes.len());
+        }
+    }
+}
+
 impl HeldAnswer {
-    fn keep(&mut self, bytes: Bytes) -> Bytes {
+    /// # Errors
+    /// [`Refusal::Quota`]: the client has too many bytes under way.
+    fn keep(&mut self, bytes: Bytes) -> Result<Bytes, Refusal> {
+        let charge = self.charge.clone().filter(|_| self.one_by_one);
+        charge.iter().try_for_each(|charge| charge.grow(bytes.len()))?;
         let (_written, written) = oneshot::channel();
         if self.one_by_one {
             self.written = Some(written);
         } else if let Some(patience) = &self.patience {
             patience.wait(written);
         }
-        Bytes::from_owner(UnwrittenBytes { bytes, _turn: self.turn.clone(), _written })
+        let _turn = self.turn.clone();
+        Ok(Bytes::from_owner(UnwrittenBytes { bytes, charge, _turn, _written }))
+    }
+
+    /// The end of the stream with this status. What makes the answers is dropped.
+    fn end(&mut self, refusal: Refusal) -> Result<Frame<Bytes>, Status> {
+        (self.body, self.standing, self.written) = (Body::empty(), None, None);
+        let mut trailers = HeaderMap::new();
+        Status::from(refusal).add_header(&mut trailers)?;
+        Ok(Frame::trailers(trailers))
     }
 }
 
@@ -113,20 +142,25 @@ impl hyper::body::Body for HeldAnswer {
         if let Some(standing) = &mut self.standing
             && let Poll::Ready(refusal) = standing.poll_lost(context)
         {
-            // What makes the answers is dropped here, and the stream ends after its status.
-            (self.body, self.standing, self.written) = (Body::empty(), None, None);
-            let mut trailers = HeaderMap::new();
-            Status::from(refusal).add_header(&mut trailers)?;
-            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+            return Poll::Ready(Some(self.end(refusal)));
         }
         if let Some(written) = &mut self.written {
             // Nothing is ever sent: the receiver ends when the sender is dropped.
             let _ = ready!(Pin::new(written).poll(context));
             self.written = None;
         }
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        let keep = |frame: Frame<Bytes>| frame.map_data(|bytes| self.keep(bytes));
-        Poll::Ready(frame.map(|frame| frame.map(keep)))
+        let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+            Some(Ok(frame)) => frame,
+            end => return Poll::Ready(end),
+        };
+        let frame = match frame.into_data() {
+            Ok(bytes) => match self.keep(bytes) {
+                Ok(bytes) => Ok(Frame::data(bytes)),
+                Err(refusal) => self.end(refusal),
+            },
+            Err(trailers) => Ok(trailers),
+        };
+        Poll::Ready(Some(frame))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,15 +1,19 @@
 //! Stands before all services: no call reaches a service unless its caller may make it.
 
 use super::{
-    Caller, Client, Cohort, Grants, Peer, Quotas, UnixPeer, audit, connection,
+    Caller, Grants, Peer, UnixPeer, audit, connection,
     denials::Denials,
     held::{SendTimeout, held},
     lines::Lines,
     rules::{self, Asks, Rule},
     standing::{Standing, permit},
-    whole::Requests,
+    whole::Asking,
 };
-use crate::{config::Config, refusal::Refusal};
+use crate::{
+    accounts::{Accounts, Client, Cohort},
+    config::Config,
+    refusal::Refusal,
+};
 use http::{Extensions, Request, Response};
 use std::{
     future::Future,
@@ -33,8 +37,7 @@ use tower::{Layer, Service};
 #[derive(Clone, Debug)]
 pub struct Access {
     config: watch::Receiver<Arc<Config>>,
-    quotas: Quotas,
-    requests: Requests,
+    accounts: Accounts,
     lines: Lines,
     denials: Denials,
 }
@@ -49,18 +52,24 @@ struct Permitted {
 }
 
 impl Access {
-    /// With the grants of `config`. The services use the same `quotas`.
-    pub fn new(config: watch::Receiver<Arc<Config>>, quotas: Quotas) -> Self {
-        let (requests, lines) = (Requests::default(), Lines::default());
-        Self { config, quotas, requests, lines, denials: Denials::default() }
+    /// With the grants of `config`. The services use the same `accounts`.
+    pub fn new(config: watch::Receiver<Arc<Config>>, accounts: Accounts) -> Self {
+        Self { config, accounts, lines: Lines::default(), denials: Denials::default() }
     }
 
-    /// The cohort of a user at a Unix socket, by the grants that are in force.
-    pub fn cohort_of(&self, user: &UnixPeer) -> Option<Cohort> {
-        let peer = user.peer().ok()?;
+    /// What is charged to whom.
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// Whom the connection of a user at a Unix socket counts for, by the grants that are in force.
+    pub fn client_of(&self, user: &UnixPeer) -> Client {
+        // Who is not known can call nothing, and shares a part with all who have no role.
+        let unknown = || Client { name: "unknown".to_owned(), cohort: Some(Cohort::WithoutRole) };
+        let Ok(peer) = user.peer() else { return unknown() };
         let config = self.config.borrow();
         let caller = Grants::from(&**config).caller_at(&peer, user.further());
-        client(&peer, caller.as_ref()).cohort
+        client(&peer, caller.as_ref())
     }
 
     /// Whether a call may be made.
@@ -73,7 +82,7 @@ impl Access {
         };
         let client = client(&peer, caller.as_ref());
         // Checked before anything is logged, so that no client can flood the log.
-        self.quotas.admit(&client, Instant::now())?;
+        self.accounts.admit(&client, Instant::now())?;
         let Some(rule) = rules::find(path) else { return Err(unknown(path, caller.as_ref())) };
         let permitted = permit(rule, &client.name, caller.as_ref());
         if let (true, Err(refusal)) = (rule.is_change(), &permitted)
@@ -165,31 +174,32 @@ impl Access {
             caller: client.name.clone(),
             hangup: hangup.clone(),
         });
-        let asking = match self.requests.begin(&client, &head.headers) {
+        let asking = match Asking::begin(&self.accounts, &client, &head.headers) {
             Ok(asking) => asking,
             Err(refusal) => return Ok(Status::from(refusal).into_http()),
         };
         let ready = async {
             match rule.asks {
                 Asks::Once(most) => {
-                    let body = asking.whole(body, most, calls.timeout).await?;
-                    Ok((body, self.lines.turn(&client, rule.kind).await?))
+                    let continues = rule.kind.goes_on();
+                    let (body, charge) = asking.whole(body, most, calls.timeout, continues).await?;
+                    Ok((body, self.lines.turn(&client, rule.kind).await?, charge))
                 }
                 // What has come of it is kept by HTTP/2 until the service reads it.
                 Asks::Stream => {
-                    let turn = self.lines.turn(&client, rule.kind).await;
-                    drop(asking);
-                    Ok((body, turn?))
+                    let turn = self.lines.turn(&client, rule.kind).await?;
+                    let charge = rule.kind.goes_on().then(|| asking.charge());
+                    Ok((body, turn, charge))
                 }
             }
         };
         let answered = async {
             match ready.await {
                 Err(status) => Ok(Status::into_http(status)),
-                Ok((body, turn)) => {
+                Ok((body, turn, charge)) => {
                     let answer = inner.call(Request::from_parts(head, body)).await;
                     answer.map(|answer| {
-                        answer.map(|body| held(body, turn, rule.kind, patience, standing))
+                        answer.map(|body| held(body, turn, rule.kind, patience, standing, charge))
                     })
                 }
             }

@@ -2,8 +2,11 @@
 //! number is bounded, too. So a caller that does not take its answers holds up nobody else, and takes only a bounded amount of
 //! memory.
 
-use super::shares::{Client, ShareHolder};
-use crate::{config::Calls, refusal::Refusal};
+use crate::{
+    accounts::{Client, Holder},
+    config::Calls,
+    refusal::Refusal,
+};
 use std::{
     collections::HashMap,
     sync::{
@@ -14,7 +17,7 @@ use std::{
 };
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Most calls of one caller that wait, for each kind of call; of root and of members of a group's grant together, twice as many.
+/// Most calls of one caller that wait, for each kind of call: one part ([`crate::accounts`]).
 const WAITING: usize = 1024;
 /// How many lines are kept before those without a call are removed.
 const LINES: usize = 64;
@@ -34,7 +37,7 @@ pub(super) enum CallKind {
     Bulk,
     /// Lasts until its client ends it.
     Stream,
-    /// A stream that has a quota of its own ([`super::Quotas`]).
+    /// A stream that is charged as a watch.
     Watch,
 }
 
@@ -59,7 +62,7 @@ impl CallKind {
             Self::List | Self::Advice => 16,
             Self::Bulk => 8,
             Self::Change | Self::Stream => 256,
-            // `Quotas` bounds the watches, for each caller and for all together.
+            // They are bounded by what is charged for them.
             Self::Watch => Semaphore::MAX_PERMITS,
         }
     }
@@ -130,7 +133,7 @@ impl CommonTurns {
 
 #[derive(Debug, Default)]
 struct Remembered {
-    lines: HashMap<(ShareHolder, CallKind), Weak<CallLine>>,
+    lines: HashMap<(Holder, CallKind), Weak<CallLine>>,
     /// How many lines were left when idle ones were last removed.
     busy: usize,
 }
@@ -181,12 +184,11 @@ impl Lines {
     /// # Errors
     /// [`Refusal::Quota`]: as many calls of this caller wait already as may.
     pub async fn turn(&self, client: &Client, kind: CallKind) -> Result<Turn, Refusal> {
-        let share = if client.is_host() { 2 } else { 1 };
         let mut own = Vec::with_capacity(2);
         // The caller's own turn is taken first and that of all callers last, so that no caller waits for others with more calls
         // than it may have at once.
-        for (holder, times) in client.holders() {
-            let line = self.line(holder, kind, share * times as usize);
+        for (holder, parts) in client.holders() {
+            let line = self.line(holder, kind, parts);
             own.push((line.turn(&client.name).await?, line));
         }
         let of_all = match client.is_host() {
@@ -197,7 +199,7 @@ impl Lines {
     }
 
     /// The line of a caller or cohort. It is a new one if none of its calls is under way.
-    fn line(&self, holder: ShareHolder, kind: CallKind, share: usize) -> Arc<CallLine> {
+    fn line(&self, holder: Holder, kind: CallKind, parts: usize) -> Arc<CallLine> {
         // Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         if remembered.lines.len() >= LINES.max(2 * remembered.busy) {
@@ -206,9 +208,9 @@ impl Lines {
         }
         let known = remembered.lines.entry((holder, kind)).or_default();
         known.upgrade().unwrap_or_else(|| {
-            let most = kind.at_once().saturating_mul(share).min(Semaphore::MAX_PERMITS);
+            let most = kind.at_once().saturating_mul(parts).min(Semaphore::MAX_PERMITS);
             let turns = Arc::new(Semaphore::new(most));
-            let waiting = WAITING.saturating_mul(share);
+            let waiting = WAITING.saturating_mul(parts);
             let line =
                 Arc::new(CallLine { turns, waiting: AtomicUsize::new(0), most_waiting: waiting });
             *known = Arc::downgrade(&line);

@@ -3,7 +3,6 @@
 use super::Via;
 use crate::{config::Socket, refusal::Refusal};
 use http::Extensions;
-use nix::unistd::geteuid;
 use std::{io, os::fd::AsFd, sync::Arc};
 use tokio::net::UnixStream;
 use tokio_rustls::rustls::pki_types::CertificateDer;
@@ -83,16 +82,6 @@ impl UnixPeer {
     pub(super) fn socket(extensions: &Extensions) -> Option<&Arc<Socket>> {
         noted::<Self>(extensions)?.socket.as_ref()
     }
-}
-
-/// Whether a user id is root's or that of the user that the daemon runs as. Both could do as much without the daemon.
-pub fn is_host(uid: u32) -> bool {
-    uid == 0 || uid == geteuid().as_raw()
-}
-
-/// Whether a caller of this name is root or the user that the daemon runs as ([`is_host`]).
-pub(super) fn is_host_name(name: &str) -> bool {
-    name.strip_prefix("uid:").and_then(|uid| uid.parse().ok()).is_some_and(is_host)
 }
 
 impl Peer {

@@ -5,7 +5,6 @@ mod calls;
 mod ceilings;
 mod grants;
 mod lines;
-mod quota;
 mod rules;
 mod server;
 mod standing;
@@ -15,7 +14,8 @@ mod whole;
 
 pub(crate) use audit::Log;
 
-use super::{Authority, Client};
+use super::Authority;
+use crate::accounts::Client;
 use crate::config::{Ceilings, Config, Grant, Grantee, Role};
 use std::sync::Arc;
 

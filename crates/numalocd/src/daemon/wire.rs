@@ -2,7 +2,7 @@
 
 use super::{cpusets, line, writing::Writing};
 use crate::{
-    access::Quotas,
+    accounts::Accounts,
     balancing::Balancing,
     config::Config,
     dispatch::{DaemonStatus, Dispatcher, Ears, Edges, Lookup, Probe, ProbeAnswer, Records, start},
@@ -34,7 +34,7 @@ pub fn dispatcher(
     config: &watch::Receiver<Arc<Config>>,
     metrics: &Metrics,
     notifier: &Notifier,
-    quotas: &Quotas,
+    accounts: &Accounts,
     (ending, stop): (&watch::Receiver<bool>, &watch::Receiver<bool>),
     news: Vec<(EventType, String)>,
 ) -> (Parts, JoinHandle<()>) {
@@ -64,16 +64,17 @@ pub fn dispatcher(
         tell: tell(metrics.clone(), notifier.clone()),
         clock: SystemTime::now,
     };
-    let dispatcher = Dispatcher::new(edges, Records::new(store, contents)).telling(news);
+    let dispatcher =
+        Dispatcher::new(edges, Records::new(store, contents, accounts.clone())).telling(news);
     let pulse = Box::new(move || watchdog.pat());
     let (handle, task) = start(dispatcher, Ears { reports, probed, looked_up }, (pulse, turn));
     tokio::spawn(cpusets::watch(handle.clone(), engine.clone()));
-    let (text, counted) = (metrics.clone(), quotas.clone());
-    metrics.watches_from(move || counted.watches());
+    metrics.accounts(accounts.clone());
+    let text = metrics.clone();
     let parts = Parts {
         handle,
         engine,
-        quotas: quotas.clone(),
+        accounts: accounts.clone(),
         metrics: Arc::new(move || text.text()),
         ending: ending.clone(),
         stop: stop.clone(),

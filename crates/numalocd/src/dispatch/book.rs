@@ -3,6 +3,7 @@
 
 use super::{collection::Collection, labels::Labels, names::WorkloadNames, used::Used};
 use crate::{
+    accounts::{Accounts, Client, Cohort},
     config::Quota,
     refusal::Refusal,
     store::{Contents, EventHead, Holds, Kept, Last, Weight, Write},
@@ -36,9 +37,10 @@ pub struct Book {
 }
 
 impl Book {
-    /// A book with the records of the store.
-    pub fn new(contents: Contents) -> Self {
+    /// A book with the records of the store, which charges them to `accounts`.
+    pub fn new(contents: Contents, accounts: Accounts) -> Self {
         let mut book = Self {
+            used: Used::new(accounts),
             events: contents.events.into(),
             last: contents.last,
             holds: contents.holds,
@@ -152,8 +154,8 @@ impl Book {
         let job = &kept.job;
         self.last.job = self.last.job.max(job.id.number().unwrap_or_default());
         *self.counts.entry(job.state).or_default() += 1;
-        let owner = self.owner(job).0.to_owned();
-        let before = self.jobs.put(kept, &owner, &mut self.used);
+        let owner = self.client(job);
+        let before = self.jobs.put(kept, owner, &mut self.used);
         self.uncount(before);
     }
 
@@ -171,8 +173,8 @@ impl Book {
 
     fn put_schedule(&mut self, schedule: Arc<Schedule>) {
         self.last.schedule = self.last.schedule.max(schedule.id.number().unwrap_or_default());
-        let owner = schedule.creator.clone();
-        self.schedules.put(schedule, &owner, &mut self.used);
+        let owner = client(&schedule.creator, schedule.creator_gid);
+        self.schedules.put(schedule, owner, &mut self.used);
     }
 
     fn put_workload(&mut self, workload: Arc<Workload>) {
@@ -181,8 +183,8 @@ impl Book {
         }
         self.names.add(&workload);
         self.labels.put(&workload);
-        let owner = workload.creator.clone();
-        self.workloads.put(workload, &owner, &mut self.used);
+        let owner = client(&workload.creator, workload.creator_gid);
+        self.workloads.put(workload, owner, &mut self.used);
     }
 
     fn drop_workload(&mut self, id: &WorkloadId) {
@@ -214,12 +216,23 @@ impl Book {
         }
     }
 
-    /// Checks whether the quota of its owner allows a job that is new or has changed.
+    /// Whom a job counts for.
+    pub fn client(&self, job: &Job) -> Client {
+        let (name, gid) = self.owner(job);
+        client(name, gid)
+    }
+
+    /// Checks whether the quota of its owner allows a job that is new or has changed. No quota bounds the runs of what files of the
+    /// configuration declare: there is one for each schedule at most.
     ///
     /// # Errors
     /// As [`Collection::check`].
     pub fn check_job(&self, job: &Job, quota: &Quota) -> Result<(), Refusal> {
-        self.jobs.check(job, self.owner(job).0, &self.used, quota)
+        let schedule = job.schedule.as_ref().and_then(|id| self.schedules.by_id(id));
+        match schedule.and_then(|schedule| schedule.declared_in.as_ref()) {
+            Some(_) => Ok(()),
+            None => self.jobs.check(job, &self.client(job), &self.used, quota),
+        }
     }
     /// The same of a schedule. No quota bounds what files of the configuration declare.
     ///
@@ -228,7 +241,10 @@ impl Book {
     pub fn check_schedule(&self, schedule: &Schedule, quota: &Quota) -> Result<(), Refusal> {
         match schedule.declared_in {
             Some(_) => Ok(()),
-            None => self.schedules.check(schedule, &schedule.creator, &self.used, quota),
+            None => {
+                let owner = client(&schedule.creator, schedule.creator_gid);
+                self.schedules.check(schedule, &owner, &self.used, quota)
+            }
         }
     }
     /// The same of a workload.
@@ -236,7 +252,8 @@ impl Book {
     /// # Errors
     /// As [`Self::check_job`].
     pub fn check_workload(&self, workload: &Workload, quota: &Quota) -> Result<(), Refusal> {
-        self.workloads.check(workload, &workload.creator, &self.used, quota)
+        let owner = client(&workload.creator, workload.creator_gid);
+        self.workloads.check(workload, &owner, &self.used, quota)
     }
 
     pub fn jobs(&self) -> &Collection<Job> {
@@ -334,6 +351,11 @@ impl Book {
             watchers.send_replace(Arc::new(job));
         }
     }
+}
+
+/// Whom a record counts for: its owner, and the group that the owner's grant named.
+fn client(name: &str, gid: Option<u32>) -> Client {
+    Client { name: name.to_owned(), cohort: gid.map(Cohort::Group) }
 }
 
 /// The last events, at most [`Recent::MOST`] and about [`Recent::BYTES`].

@@ -6,6 +6,7 @@ use super::{
     used::{Amount, Counted, CountedKind, Used},
 };
 use crate::{
+    accounts::Client,
     config::Quota,
     refusal::Refusal,
     store::{Kept, Weight},
@@ -72,7 +73,7 @@ impl<R: Record> Deref for Collection<R> {
 
 impl<R: Record> Collection<R> {
     /// Takes over a record that is new or has changed, and counts for `owner`. Gives back the one that it replaces.
-    pub fn put(&mut self, kept: R::Kept, owner: &str, used: &mut Used) -> Option<R::Kept> {
+    pub fn put(&mut self, kept: R::Kept, owner: Client, used: &mut Used) -> Option<R::Kept> {
         let record = kept.as_ref();
         let key = record.key();
         self.changes.put(record.id());
@@ -81,7 +82,7 @@ impl<R: Record> Collection<R> {
             self.requests.insert(request, key.clone());
         }
         let counted = record.sort().map(|sort| {
-            let counted = Counted { owner: owner.to_owned(), sort, bytes: record.weight() };
+            let counted = Counted { owner, sort, bytes: record.weight() };
             used.add(&counted);
             counted
         });
@@ -134,7 +135,7 @@ impl<R: Record> Collection<R> {
     pub fn check(
         &self,
         record: &R,
-        owner: &str,
+        owner: &Client,
         used: &Used,
         quota: &Quota,
     ) -> Result<(), Refusal> {

@@ -10,7 +10,16 @@ use super::{
     dispatcher::Dispatcher,
     group::CommitGroup,
 };
-use crate::{refusal::Refusal, store::Write};
+use crate::{
+    accounts::Client,
+    refusal::Refusal,
+    store::{Weight, Write},
+};
+use std::time::Instant;
+
+/// Approximate bound, in bytes, of the changes that share a commit. A larger change gets a commit of its own: if the disk has no room
+/// for it, changes of other clients do not fail with it.
+pub(super) const COMMIT_BYTES: usize = 1 << 20;
 
 impl Dispatcher {
     /// Stores `writes`, all or none, and only then takes them over into the book. Within a group, writes are taken over at
@@ -19,20 +28,36 @@ impl Dispatcher {
     /// # Errors
     /// There is no room, or the store cannot be written. Nothing has changed.
     pub(super) fn commit(&mut self, writes: Vec<Write>) -> Result<(), Refusal> {
+        let is_event = |write: &&Write| matches!(write, Write::Event(_));
+        self.event_bytes += writes.iter().filter(is_event).map(Weight::weight).sum::<usize>();
         self.records.commit(writes, &*self.edges.measured)?;
         // A group has changed nothing before its end.
         self.changed |= !self.records.has_draft();
         Ok(())
     }
 
-    /// Makes changes that wait together, in one commit.
+    /// Makes changes that wait together, in one commit, or in several if they write more than [`COMMIT_BYTES`].
     pub(super) fn on_changes(&mut self, changes: Vec<DispatchWork<Self>>) {
-        if changes.is_empty() {
-            return;
+        let mut changes = changes.into_iter();
+        while let Some(first) = changes.next() {
+            self.commit_together(first, &mut changes);
         }
+    }
+
+    /// Makes a change and, in the same commit, as many of the others as fit into it.
+    fn commit_together(
+        &mut self,
+        first: DispatchWork<Self>,
+        others: &mut impl Iterator<Item = DispatchWork<Self>>,
+    ) {
         self.records.begin_draft();
         self.group = Some(CommitGroup::default());
-        changes.into_iter().for_each(|change| change(self));
+        first(self);
+        while self.records.drafted_bytes() < COMMIT_BYTES
+            && let Some(change) = others.next()
+        {
+            change(self);
+        }
         let CommitGroup { effects, answers } = self.group.take().unwrap_or_default();
         let stored = self.records.store_draft(&*self.edges.measured);
         match &stored {
@@ -46,6 +71,24 @@ impl Dispatcher {
             }
         }
         answers.into_iter().for_each(|answer| answer(stored.as_ref().err()));
+    }
+
+    /// Makes a change of `client`, and charges it what it writes.
+    ///
+    /// # Errors
+    /// Those of `change`. [`Refusal::TooFast`]: the client, or all clients, have written too much of late.
+    pub(super) fn charged<T>(
+        &mut self,
+        client: &Client,
+        change: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let accounts = self.records.used().accounts().clone();
+        accounts.check_written(client, Instant::now())?;
+        let before = self.records.drafted_bytes();
+        let done = change(self);
+        let bytes = self.records.drafted_bytes().saturating_sub(before);
+        accounts.charge_written(client, bytes, Instant::now());
+        done
     }
 
     /// Runs `effect` once the change is stored: when the group is, or now if there is no group.

@@ -137,6 +137,10 @@ pub struct Dispatcher {
     pub(super) changed: bool,
     /// Total weight of the jobs that have ended since old records were last removed. `ends` adds to it, `forget` clears it.
     pub(super) ended_bytes: usize,
+    /// The same of events. `commits` adds to it, `forget` clears it.
+    pub(super) event_bytes: usize,
+    /// The size of the store's file after it last gave back room; 0: it has not. `forget` has it.
+    pub(super) shrunk_to: u64,
     /// Whether the wall clock has jumped. `forget` asks it.
     pub(super) jumps: Jumps,
     pub(super) started: SystemTime,
@@ -169,6 +173,8 @@ impl Dispatcher {
             undeclared: true,
             changed: true,
             ended_bytes: 0,
+            event_bytes: 0,
+            shrunk_to: 0,
             jumps: Jumps::default(),
             started,
             stopping: None,

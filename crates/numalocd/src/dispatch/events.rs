@@ -11,6 +11,8 @@ use std::{cmp::Reverse, sync::Arc};
 
 /// A repeating schedule emits another event when its local share has changed by more than this many percentage points.
 const POINTS: f64 = 10.0;
+/// About how many bytes of the names in its target an event has: its job or schedule has all.
+const TARGET: usize = 4096;
 /// The most members, and the most failed processes, that an event lists.
 const MEMBERS: usize = 256;
 const FAILED: usize = 64;
@@ -26,7 +28,7 @@ impl Dispatcher {
     /// An event about a job.
     pub(super) fn of_job(&self, job: &Job, kind: EventType, message: String) -> Event {
         let (job_id, schedule) = (Some(job.id.clone()), job.schedule.clone());
-        let event = self.event(kind, self.owner_name(job), &job.spec.target, message);
+        let event = self.event(kind, self.records.owner(job), &job.spec.target, message);
         Event { job: job_id, schedule, labels: job.labels.clone(), ..event }
     }
 
@@ -38,20 +40,29 @@ impl Dispatcher {
         message: String,
     ) -> Event {
         let target = &schedule.spec.migration.target;
-        let event = self.event(kind, &schedule.creator, target, message);
+        let owner = (&*schedule.creator, schedule.creator_gid);
+        let event = self.event(kind, owner, target, message);
         let labels = schedule.spec.labels.clone();
         Event { schedule: Some(schedule.id.clone()), labels, ..event }
     }
 
     /// An event about the host.
     pub(super) fn of_host(&self, kind: EventType, message: String) -> Event {
-        self.event(kind, "", &Target::default(), message)
+        self.event(kind, ("", None), &Target::default(), message)
     }
 
     /// An event with the present time. It gets its number in [`Self::tell`].
-    fn event(&self, kind: EventType, creator: &str, target: &Target, message: String) -> Event {
-        let (creator, target) = (creator.to_owned(), target.clone());
-        Event { creator, target, ..Event::new(0, kind, self.wall(), message) }
+    fn event(
+        &self,
+        kind: EventType,
+        (creator, creator_gid): (&str, Option<u32>),
+        target: &Target,
+        message: String,
+    ) -> Event {
+        let (target, more_target_names) = target.abridged(TARGET);
+        let creator = creator.to_owned();
+        let event = Event::new(0, kind, self.wall(), message);
+        Event { creator, creator_gid, target, more_target_names, ..event }
     }
 
     /// The event for the start of a move, if the job's policy asks for it.

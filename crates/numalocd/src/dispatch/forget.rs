@@ -5,6 +5,7 @@ use super::{
     retain::{Forgettable, RetentionBound, surplus},
 };
 use crate::{
+    accounts::{Cohort, Resource},
     config::Retention,
     refusal::Refusal,
     store::{EventHead, Kept, Write},
@@ -18,6 +19,10 @@ use tokio::time::Instant;
 
 /// Each schedule keeps at most this many ended jobs, so that they do not push out the jobs of clients.
 const JOBS_OF_SCHEDULE: usize = 20;
+/// A store's file of this size is left as it is, in bytes.
+const SMALL_FILE: u64 = 32 << 20;
+/// The store gives back room when its file is this many times as large as its records.
+const UNUSED: u64 = 4;
 /// At most this many records are removed in one commit.
 const AT_ONCE: usize = 1000;
 
@@ -28,7 +33,7 @@ impl Dispatcher {
         if self.jumps.hold(self.wall(), Instant::now()) {
             retention.age = Duration::MAX;
         }
-        self.ended_bytes = 0;
+        (self.ended_bytes, self.event_bytes) = (0, 0);
         let jobs = self.old_jobs(&retention).into_iter().map(Write::DropJob);
         let events = self.old_events(&retention).into_iter().map(Write::DropEvent);
         let mut writes: Vec<Write> = jobs.chain(events).collect();
@@ -37,7 +42,33 @@ impl Dispatcher {
         if !writes.is_empty() {
             self.commit(writes)?;
         }
+        if !more {
+            self.shrink()?;
+        }
         Ok(more)
+    }
+
+    /// Has the store give back room once its file is much larger than its records, and than what was left of it the last time.
+    fn shrink(&mut self) -> Result<(), Refusal> {
+        let file = self.records.store_bytes();
+        let ended: usize = self.records.jobs().values().map(|kept| kept.bytes).sum();
+        let events: usize = self.records.events().iter().map(|head| head.bytes).sum();
+        let open = self.records.used().accounts().held(Resource::Records);
+        let records = (ended + events + open) as u64;
+        if file <= SMALL_FILE.max(UNUSED * records).max(2 * self.shrunk_to) {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        if self.records.shrink(&*self.edges.measured)? {
+            self.shrunk_to = self.records.store_bytes();
+            tracing::info!(
+                from_bytes = file,
+                to_bytes = self.shrunk_to,
+                seconds = begin.elapsed().as_secs_f64(),
+                "the store has given back room that it no longer needs"
+            );
+        }
+        Ok(())
     }
 
     /// Ended jobs to be removed. If there are more than [`AT_ONCE`], the list may be incomplete, but has more than
@@ -58,11 +89,9 @@ impl Dispatcher {
             if too_many || job.ended.is_some_and(is_old) {
                 old.push(job.id.clone());
             } else {
-                kept.push(Forgettable {
-                    key: &job.id,
-                    creator: self.owner_name(job),
-                    bytes: *bytes,
-                });
+                let (creator, gid) = self.records.owner(job);
+                let cohort = gid.map(Cohort::Group);
+                kept.push(Forgettable { key: &job.id, creator, cohort, bytes: *bytes });
             }
         }
         // The oldest first, as for events.
@@ -91,7 +120,8 @@ impl Dispatcher {
 }
 
 fn record(head: &EventHead) -> Forgettable<'_, u64> {
-    Forgettable { key: head.number, creator: &head.creator, bytes: head.bytes }
+    let cohort = head.creator_gid.map(Cohort::Group);
+    Forgettable { key: head.number, creator: &head.creator, cohort, bytes: head.bytes }
 }
 
 fn is_older(now: SystemTime, time: SystemTime, age: Duration) -> bool {

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     access::Caller,
+    accounts::Client,
     order::{FoundTarget, Offers},
     refusal::Refusal,
     store::{Holds, StoreSnapshot, Weight},
@@ -75,10 +76,11 @@ impl Handle {
         self.send(Command::Question(Box::new(question)), answer).await
     }
 
-    /// Has the dispatcher change records; the change writes about this number of bytes. If the caller goes away, the change
-    /// is made nevertheless.
+    /// Has the dispatcher change records for a client; the change writes about this number of bytes. If the caller goes away, the
+    /// change is made nevertheless.
     async fn change<T: Send + 'static>(
         &self,
+        client: Client,
         bytes: usize,
         change: impl FnOnce(&mut Dispatcher) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
@@ -86,7 +88,7 @@ impl Handle {
         let change = move |dispatcher: &mut Dispatcher| {
             let done = match dispatcher.stopping {
                 Some(_) => Err(stopping()),
-                None => change(dispatcher),
+                None => dispatcher.charged(&client, change),
             };
             dispatcher.answer(reply, done);
         };
@@ -305,17 +307,17 @@ impl Handle {
     }
 }
 
-/// Calls that only ask or change: their documentation, what a change is about to write in bytes, and what the dispatcher does.
+/// Calls that only ask or change: their documentation, whom a change is charged to and how many bytes it is about to write, and what the dispatcher does.
 macro_rules! calls {
     ($(
         $(#[$doc:meta])*
-        $kind:ident $([$bytes:expr])? $name:ident($($arg:ident: $type:ty),*) -> $answer:ty
+        $kind:ident $([$($charged:expr),+])? $name:ident($($arg:ident: $type:ty),*) -> $answer:ty
             = |$d:ident| $call:expr;
     )+) => {
         impl Handle {$(
             $(#[$doc])*
             pub async fn $name(&self, $($arg: $type),*) -> Result<$answer, Refusal> {
-                self.$kind($($bytes,)? move |$d: &mut Dispatcher| $call).await
+                self.$kind($($($charged,)+)? move |$d: &mut Dispatcher| $call).await
             }
         )+}
     };
@@ -324,24 +326,24 @@ macro_rules! calls {
 calls! {
     /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request
     /// with the same request_id made (`true`). Refused for: conflict, already exists, quota, store.
-    change[request.spec.weight() + found.members.weight()]
+    change[caller.client(), request.spec.weight() + found.members.weight()]
     create_job(caller: Caller, request: CreateJob, pins: Pins, found: FoundTarget) -> Made
         = |d| d.create_job(&caller, request, pins, found);
 
     /// Ends a job after its current batches. Refused for: not found, wrong state, not permitted, store.
-    change[SMALL] cancel_job(caller: Caller, id: JobId) -> Arc<Job>
+    change[caller.client(), SMALL] cancel_job(caller: Caller, id: JobId) -> Arc<Job>
         = |d| d.change_job(&caller, &id, JobAction::Cancel);
 
     /// Pauses a job after its current batches. Refused as [`Self::cancel_job`].
-    change[SMALL] pause_job(caller: Caller, id: JobId) -> Arc<Job>
+    change[caller.client(), SMALL] pause_job(caller: Caller, id: JobId) -> Arc<Job>
         = |d| d.change_job(&caller, &id, JobAction::Pause);
 
     /// Queues a paused job again. Refused as [`Self::cancel_job`].
-    change[SMALL] resume_job(caller: Caller, id: JobId) -> Arc<Job>
+    change[caller.client(), SMALL] resume_job(caller: Caller, id: JobId) -> Arc<Job>
         = |d| d.change_job(&caller, &id, JobAction::Resume);
 
     /// Deletes a job that has ended. Refused as [`Self::cancel_job`].
-    change[SMALL] delete_job(caller: Caller, request: DeleteJob) -> ()
+    change[caller.client(), SMALL] delete_job(caller: Caller, request: DeleteJob) -> ()
         = |d| d.delete_job(&caller, &request);
 
     /// The schedule that an earlier request of the caller with this request_id made. To be asked before the target is looked at,
@@ -351,7 +353,7 @@ calls! {
 
     /// Creates a schedule (`false`), or gives back what an earlier request with the same request_id made (`true`). Refused for:
     /// already exists, quota, store.
-    change[request.spec.migration.weight()]
+    change[caller.client(), request.spec.migration.weight()]
     make_schedule(caller: Caller, request: CreateSchedule, pins: Pins) -> MadeSchedule
         = |d| d.create_schedule(&caller, request, pins);
 
@@ -360,12 +362,12 @@ calls! {
 
     /// Changes a schedule. `pins` belong to the new target, if the change has one. Refused for: invalid, not found, etag, not
     /// permitted, store.
-    change[request.update.target.as_ref().map_or(SMALL, Weight::weight)]
+    change[caller.client(), request.update.target.as_ref().map_or(SMALL, Weight::weight)]
     update_schedule(caller: Caller, request: UpdateSchedule, pins: Pins) -> Arc<Schedule>
         = |d| d.update_schedule(&caller, request, pins);
 
     /// Removes a schedule. Refused for: not found, etag, not permitted, store.
-    change[SMALL] delete_schedule(caller: Caller, request: DeleteSchedule) -> ()
+    change[caller.client(), SMALL] delete_schedule(caller: Caller, request: DeleteSchedule) -> ()
         = |d| d.delete_schedule(&caller, request);
 
     /// What a request with a mask or a request_id comes to. To be asked before the cgroup of the workload is looked for. Refused
@@ -374,13 +376,13 @@ calls! {
         = |d| d.begin_register(&caller, &request);
 
     /// Registers a workload as a whole. Refused for: name taken, etag, not permitted, quota, store.
-    change[request.spec.weight()]
+    change[caller.client(), request.spec.weight()]
     register_workload(caller: Caller, request: RegisterWorkload) -> Arc<Workload>
         = |d| d.register_workload(&caller, request);
 
     /// Replaces a set of the caller's workloads by what the set declares, all or nothing. Refused for: not permitted, quota,
     /// store.
-    change[set.specs.weight()] replace_workloads(caller: Caller, set: WorkloadSet) -> Replaced
+    change[caller.client(), set.specs.weight()] replace_workloads(caller: Caller, set: WorkloadSet) -> Replaced
         = |d| d.replace_workloads(&caller, set);
 
     /// Renews the leases of a set of the caller's workloads. Gives back how many workloads the set has.
@@ -388,7 +390,7 @@ calls! {
         = |d| Ok(d.renew_workloads(&caller, &request));
 
     /// Forgets a workload. Refused for: not found, etag, not permitted, store.
-    change[SMALL] unregister_workload(caller: Caller, request: UnregisterWorkload) -> ()
+    change[caller.client(), SMALL] unregister_workload(caller: Caller, request: UnregisterWorkload) -> ()
         = |d| d.unregister_workload(&caller, &request);
 
     /// The workload of this name, as the book has it.
@@ -410,7 +412,7 @@ calls! {
     ask check_cursor(after: u64) -> () = |d| d.check_cursor(after);
 
     /// Sets (`on`) or clears a hold. Gives back all holds as they are now.
-    change[SMALL] set_hold(caller: Caller, hold: Hold, on: bool) -> Holds
+    change[caller.client(), SMALL] set_hold(caller: Caller, hold: Hold, on: bool) -> Holds
         = |d| d.set_hold(&caller, hold, on);
 
     /// What the store holds at this moment. It can be copied while the store is used.

@@ -6,8 +6,9 @@ use super::{
     measured::Measured,
 };
 use crate::{
+    accounts::Accounts,
     refusal::Refusal,
-    store::{Contents, Last, Store, StoreError, StoreReader, StoreSnapshot, Write},
+    store::{Contents, Last, Store, StoreError, StoreReader, StoreSnapshot, Weight, Write},
 };
 use numaloc_api::value::{Event, Job, JobId};
 use std::{mem, ops::Deref, sync::Arc};
@@ -32,6 +33,8 @@ pub struct Records {
 #[derive(Debug)]
 struct Draft {
     writes: Vec<Write>,
+    /// About how much they write.
+    bytes: usize,
     /// What puts the book back, in the order of the changes; it is applied from the last to the first.
     undo: Vec<Undo>,
     /// The highest numbers given before.
@@ -47,9 +50,9 @@ impl Deref for Records {
 }
 
 impl Records {
-    /// The records of a store.
-    pub fn new(store: Store, contents: Contents) -> Self {
-        Self { store, book: Book::new(contents), draft: None, problem: None }
+    /// The records of a store, charged to `accounts`.
+    pub fn new(store: Store, contents: Contents, accounts: Accounts) -> Self {
+        Self { store, book: Book::new(contents, accounts), draft: None, problem: None }
     }
 
     /// Stores `writes`, all or none, and only then takes them over into the book. While there is a draft, they are taken over
@@ -66,6 +69,7 @@ impl Records {
             for write in writes {
                 draft.undo.extend(self.book.inverse(&write));
                 self.book.take(write.clone());
+                draft.bytes += write.weight();
                 draft.writes.push(write);
             }
             return Ok(());
@@ -77,7 +81,12 @@ impl Records {
 
     pub(super) fn begin_draft(&mut self) {
         let last = self.book.last();
-        self.draft = Some(Draft { writes: Vec::new(), undo: Vec::new(), last });
+        self.draft = Some(Draft { writes: Vec::new(), bytes: 0, undo: Vec::new(), last });
+    }
+
+    /// About how many bytes the draft writes.
+    pub fn drafted_bytes(&self) -> usize {
+        self.draft.as_ref().map_or(0, |draft| draft.bytes)
     }
 
     /// Whether there is a draft: the book is ahead of the store.
@@ -90,7 +99,7 @@ impl Records {
     /// # Errors
     /// As [`Self::commit`].
     pub fn store_draft(&mut self, tell: &dyn Fn(Measured<'_>)) -> Result<bool, Refusal> {
-        let Some(Draft { writes, undo, last }) = mem::take(&mut self.draft) else {
+        let Some(Draft { writes, undo, last, .. }) = mem::take(&mut self.draft) else {
             return Ok(false);
         };
         if writes.is_empty() {
@@ -128,6 +137,20 @@ impl Records {
                 Err(error.into())
             }
         }
+    }
+
+    /// Gives room that the store's file no longer needs back to the file system, as [`Store::shrink`]. A watchdog waits for it as for a
+    /// commit.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn shrink(&mut self, tell: &dyn Fn(Measured<'_>)) -> Result<bool, Refusal> {
+        tell(Measured::Committing);
+        let begin = Instant::now();
+        let done = blocking(|| self.store.shrink());
+        tell(Measured::Commit { elapsed: begin.elapsed(), done: done.is_ok() });
+        tell(Measured::StoreBytes(self.store.bytes()));
+        Ok(done?)
     }
 
     /// Why the last commit failed, if it did.

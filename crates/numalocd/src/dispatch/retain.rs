@@ -1,13 +1,19 @@
-//! Chooses what to remove when there are too many records: the oldest records of the creator who has most. So nobody can
-//! push out the records of others by having many. No IO.
+//! Chooses what to remove when there are too many records: the oldest records of the creator who has most. Members of the group of one grant
+//! have two parts together ([`crate::accounts`]). So nobody can push out the records of others by having many. No IO.
 
+use crate::accounts::Cohort;
 use std::collections::{BTreeMap, VecDeque};
+
+/// How many parts the members of a cohort have together.
+const COHORT: f64 = 2.0;
 
 /// A record that may be forgotten.
 #[derive(Clone, Copy, Debug)]
 pub struct Forgettable<'a, K> {
     pub key: K,
     pub creator: &'a str,
+    /// The cohort that the creator is one of.
+    pub cohort: Option<Cohort>,
     /// About how many bytes it takes.
     pub bytes: usize,
 }
@@ -45,6 +51,39 @@ impl Retained {
     }
 }
 
+/// A creator alone, or all members of a cohort.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Holder<'a> {
+    Cohort(Cohort),
+    Creator(&'a str),
+}
+
+/// What creators that count together have, and what each of them has.
+struct Held<'a, K> {
+    together: Retained,
+    creators: BTreeMap<&'a str, (Retained, VecDeque<Forgettable<'a, K>>)>,
+}
+
+impl<K> Default for Held<'_, K> {
+    fn default() -> Self {
+        Self { together: Retained::default(), creators: BTreeMap::new() }
+    }
+}
+
+impl<'a, K> Held<'a, K> {
+    /// Takes the oldest record of the creator who has most.
+    fn pop(&mut self, room: &RetentionBound) -> Option<Forgettable<'a, K>> {
+        let by_part = |one: &&mut (Retained, _), other: &&mut (Retained, _)| {
+            one.0.part(room).total_cmp(&other.0.part(room))
+        };
+        let (own, kept) = self.creators.values_mut().max_by(by_part)?;
+        let record = kept.pop_front()?;
+        own.take(record.bytes);
+        self.together.take(record.bytes);
+        Some(record)
+    }
+}
+
 /// The keys of at most `most` records to remove so that the rest fits into `room`. `records` come oldest first.
 pub fn surplus<'a, K>(
     records: impl IntoIterator<Item = Forgettable<'a, K>>,
@@ -52,21 +91,24 @@ pub fn surplus<'a, K>(
     most: usize,
 ) -> Vec<K> {
     let mut all = Retained::default();
-    let mut creators: BTreeMap<&str, (Retained, VecDeque<Forgettable<'a, K>>)> = BTreeMap::new();
+    let mut holders: BTreeMap<Holder<'a>, Held<'a, K>> = BTreeMap::new();
     for record in records {
-        let (own, kept) = creators.entry(record.creator).or_default();
+        let holder = record.cohort.map_or(Holder::Creator(record.creator), Holder::Cohort);
+        let held = holders.entry(holder).or_default();
+        let (own, kept) = held.creators.entry(record.creator).or_default();
         own.add(record.bytes);
+        held.together.add(record.bytes);
         all.add(record.bytes);
         kept.push_back(record);
     }
+    let part = |(holder, held): &(&Holder<'a>, &mut Held<'a, K>)| match holder {
+        Holder::Cohort(_) => held.together.part(&room) / COHORT,
+        Holder::Creator(_) => held.together.part(&room),
+    };
     let mut surplus = Vec::new();
     while surplus.len() < most && !all.fits(&room) {
-        let by_part = |one: &&mut (Retained, _), other: &&mut (Retained, _)| {
-            one.0.part(&room).total_cmp(&other.0.part(&room))
-        };
-        let Some((own, kept)) = creators.values_mut().max_by(by_part) else { break };
-        let Some(record) = kept.pop_front() else { break };
-        own.take(record.bytes);
+        let largest = holders.iter_mut().max_by(|one, other| part(one).total_cmp(&part(other)));
+        let Some(record) = largest.and_then(|(_, held)| held.pop(&room)) else { break };
         all.take(record.bytes);
         surplus.push(record.key);
     }
@@ -79,7 +121,7 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     fn records(of: &[(&'static str, usize)]) -> Vec<Forgettable<'static, usize>> {
-        let record = |(key, &(creator, bytes))| Forgettable { key, creator, bytes };
+        let record = |(key, &(creator, bytes))| Forgettable { key, creator, cohort: None, bytes };
         of.iter().enumerate().map(record).collect()
     }
 
@@ -93,6 +135,28 @@ mod tests {
         // A creator with one large record may be the one who has most.
         assert_eq!(surplus(records(&[("a", 100), ("b", 1), ("b", 1)]), room(3, 50), 9), [0]);
         assert_eq!(surplus(records(&[("a", 1)]), room(0, 0), 9), [0]);
+    }
+
+    /// A hundred user ids of one group push out no more than two clients could.
+    #[test]
+    fn members_of_one_group_have_two_parts() {
+        let names: Vec<String> = (0..100).map(|uid| format!("uid:{uid}")).collect();
+        let of = |creator, cohort, key| Forgettable { key, creator, cohort, bytes: 1 };
+        let own = (0..30).map(|key| of("own", None, key));
+        let other = (30..60).map(|key| of("other", None, key));
+        let group = Some(Cohort::Group(7));
+        let members = names.iter().enumerate();
+        let members =
+            members.flat_map(|(at, name)| [100 + at, 200 + at].map(|key| of(name, group, key)));
+        let room = RetentionBound { records: 100, bytes: 100 };
+        let gone = surplus(own.chain(other).chain(members), room, usize::MAX);
+        let kept = |from: usize, until: usize| {
+            until - from - gone.iter().filter(|key| (from..until).contains(*key)).count()
+        };
+        let (own, other) = (kept(0, 30), kept(30, 60));
+        assert!((24..=26).contains(&own) && (24..=26).contains(&other), "{own} and {other} of 100");
+        assert_eq!(gone.len(), 160);
+        assert!(gone.iter().filter(|key| **key >= 200).count() <= 50, "the newer ones first");
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 
 use super::{
     command::Command,
+    commits::COMMIT_BYTES,
     dispatcher::{Dispatcher, ProbeAnswer},
     handle::Handle,
     measured::Measured,
@@ -30,9 +31,6 @@ const RETRY: Duration = Duration::from_secs(1);
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// How many commands may be queued. When the queue is full, callers wait.
 const COMMANDS: usize = 256;
-/// Approximate bound, in bytes, of the changes that share a commit. A larger change gets a commit of its own: if the disk has no room
-/// for it, changes of other clients do not fail with it.
-const COMMIT_BYTES: usize = 1 << 20;
 
 /// The channels from the engine.
 #[derive(Debug)]
@@ -140,8 +138,8 @@ impl Dispatcher {
             started?;
         }
         self.end_leases(now)?;
-        // Earlier than planned if jobs of much weight have ended since.
-        let is_much = self.ended_bytes > self.config().retention.bytes / 8;
+        // Earlier than planned if jobs of much weight have ended since, or events of much weight were stored.
+        let is_much = self.ended_bytes.max(self.event_bytes) > self.config().retention.bytes / 8;
         if *forget <= now || is_much {
             *forget = now + if self.forget()? { RETRY } else { FORGET_EVERY };
         }

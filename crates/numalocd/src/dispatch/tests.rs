@@ -1,5 +1,6 @@
 //! The dispatcher with a real store, and an engine that the tests play themselves.
 
+mod accounts;
 mod bounds;
 mod classes;
 mod declared;
@@ -27,6 +28,7 @@ use super::{
 };
 use crate::{
     access::{Authority, Caller},
+    accounts::Accounts,
     config::{Ceilings, Config, Grant, Grantee, Role},
     order::{Ended, EngineReport, FoundTarget, JobOrder, Planned, Returned, Trail},
     refusal::Refusal,
@@ -70,6 +72,8 @@ pub struct Rig {
     pub commits: Arc<AtomicU64>,
     /// Makes a later operation on the disk fail.
     pub fail: Box<dyn Fn(DiskFault) + Send + Sync>,
+    /// What clients are charged.
+    pub accounts: Accounts,
     pub task: JoinHandle<()>,
 }
 
@@ -121,7 +125,9 @@ impl Rig {
             tell: Box::new(|_| ()),
             clock,
         };
-        let dispatcher = Dispatcher::new(edges, Records::new(store, contents)).telling(news);
+        let accounts = Accounts::new(config.subscribe());
+        let records = Records::new(store, contents, accounts.clone());
+        let dispatcher = Dispatcher::new(edges, records).telling(news);
         let ears = Ears { reports: reports_out, probed: probed_out, looked_up: looked_up_out };
         let (handle, task) = start(dispatcher, ears, (Box::new(|| ()), Duration::from_secs(60)));
         let task = tokio::spawn(task);
@@ -136,6 +142,7 @@ impl Rig {
             config,
             commits,
             fail,
+            accounts,
             task,
         }
     }

@@ -1,6 +1,10 @@
 //! How much of its quota each client uses, and how much all clients together.
 
-use crate::{config::Quota, refusal::Refusal};
+use crate::{
+    accounts::{Accounts, Client, Resource},
+    config::Quota,
+    refusal::Refusal,
+};
 use std::collections::HashMap;
 
 /// The kinds of record that count.
@@ -32,84 +36,81 @@ impl Amount {
 /// What a record counts for.
 #[derive(Debug)]
 pub struct Counted {
-    pub owner: String,
+    pub owner: Client,
     pub sort: CountedKind,
     pub bytes: usize,
 }
 
-/// What one client has: how many records of each [`CountedKind`], and their weights together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Own {
-    records: [usize; 4],
-    bytes: usize,
-}
-
-/// What the records of all clients take, by client and in sum.
+/// What the records of all clients take: their numbers by client and [`CountedKind`]; their bytes are charged to the owners' accounts.
 #[derive(Debug, Default)]
 pub struct Used {
-    clients: HashMap<String, Own>,
-    /// The bytes of all clients.
-    bytes: usize,
+    records: HashMap<String, [usize; 4]>,
+    accounts: Accounts,
 }
 
 impl Used {
+    /// Charges bytes to `accounts`.
+    pub fn new(accounts: Accounts) -> Self {
+        Self { records: HashMap::new(), accounts }
+    }
+
+    /// The accounts that it charges.
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
     pub fn add(&mut self, record: &Counted) {
-        let own = match self.clients.get_mut(&record.owner) {
+        let name = &record.owner.name;
+        let own = match self.records.get_mut(name) {
             Some(own) => own,
-            None => self.clients.entry(record.owner.clone()).or_default(),
+            None => self.records.entry(name.clone()).or_default(),
         };
-        own.records[record.sort as usize] += 1;
-        own.bytes += record.bytes;
-        self.bytes += record.bytes;
+        own[record.sort as usize] += 1;
+        self.accounts.add(&record.owner, Resource::Records, record.bytes);
     }
 
     /// Subtracts a record that was counted.
     pub fn take(&mut self, record: &Counted) {
-        let Some(own) = self.clients.get_mut(&record.owner) else { return };
-        own.records[record.sort as usize] -= 1;
-        own.bytes -= record.bytes;
-        self.bytes -= record.bytes;
-        if *own == Own::default() {
-            self.clients.remove(&record.owner);
+        let Some(own) = self.records.get_mut(&record.owner.name) else { return };
+        own[record.sort as usize] -= 1;
+        if *own == <[usize; 4]>::default() {
+            self.records.remove(&record.owner.name);
         }
+        self.accounts.subtract(&record.owner, Resource::Records, record.bytes);
     }
 
-    /// Checks whether the quota of `creator` allows these records instead of those of `before`.
+    /// Checks whether the quota of `owner` allows these records instead of those of `before`. What all clients have together refuses no run
+    /// of a schedule: there is one for each schedule at most.
     ///
     /// # Errors
-    /// [`Refusal::Quota`]: the creator has used up the number of records or their bytes, or all clients together their bytes.
+    /// [`Refusal::Quota`]: the owner has used up the number of records or their bytes, or all clients together their bytes.
     pub fn check(
         &self,
-        creator: &str,
+        owner: &Client,
         sort: CountedKind,
         after: Amount,
         before: Amount,
         quota: &Quota,
     ) -> Result<(), Refusal> {
-        let own = self.clients.get(creator).copied().unwrap_or_default();
+        let own = self.records.get(&owner.name).copied().unwrap_or_default();
         let (what, limit) = match sort {
             CountedKind::OpenJob => ("open jobs", quota.open_jobs),
             CountedKind::Run => ("runs of schedules", usize::MAX),
             CountedKind::Schedule => ("schedules", quota.schedules),
             CountedKind::Workload => ("workloads", quota.workloads),
         };
-        let refused = |what, limit| Err(Refusal::Quota { what, limit, caller: creator.to_owned() });
         // A change that makes nothing larger is never refused.
-        let records = (own.records[sort as usize] + after.records).saturating_sub(before.records);
+        let records = (own[sort as usize] + after.records).saturating_sub(before.records);
         if after.records > before.records && records > limit {
-            return refused(what, limit);
+            return Err(Refusal::Quota { what, limit, caller: owner.name.clone() });
         }
-        if after.bytes <= before.bytes {
-            return Ok(());
-        }
-        let fits =
-            |bytes: usize, limit| (bytes + after.bytes).saturating_sub(before.bytes) <= limit;
-        match () {
-            () if !fits(own.bytes, quota.bytes) => refused("bytes of records", quota.bytes),
-            () if !fits(self.bytes, quota.all_bytes) => {
-                refused("bytes of records of all clients together", quota.all_bytes)
+        match sort {
+            CountedKind::Run => {
+                self.accounts.check_own(owner, Resource::Records, before.bytes, after.bytes)
             }
-            () => Ok(()),
+            CountedKind::OpenJob | CountedKind::Schedule | CountedKind::Workload => {
+                self.accounts.check(owner, Resource::Records, before.bytes, after.bytes)
+            }
         }
     }
 }

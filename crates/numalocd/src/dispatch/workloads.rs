@@ -176,7 +176,7 @@ impl Dispatcher {
         let dropped = removed.iter().filter_map(|id| self.records.workloads().get(id));
         dropped.for_each(|dropped| before.add(dropped.weight()));
         let quota = &config.quota;
-        self.records.used().check(&caller.name, CountedKind::Workload, after, before, quota)?;
+        self.records.used().check(&caller.client(), CountedKind::Workload, after, before, quota)?;
         let done =
             Replaced { written: writes.len(), unchanged: unchanged.len(), removed: removed.len() };
         if validate_only {

@@ -1,8 +1,10 @@
-//! A connection. It holds one of a bounded number of places, and its client has to send its first bytes soon. It can be closed from
+//! A connection. It is charged to its client, and its client has to send its first bytes soon. It can be closed from
 //! outside ([`Hangup`]).
 
-use super::places::ConnectionPlace;
-use crate::access::{Hangup, Via};
+use crate::{
+    access::{Hangup, Via},
+    accounts::HeldShare,
+};
 use std::{
     io::{self, ErrorKind, IoSlice},
     pin::Pin,
@@ -29,7 +31,7 @@ pub(super) struct Connection<T, P> {
     hung_up: oneshot::Receiver<()>,
     has_ended: bool,
     opening: Option<Opening>,
-    _place: ConnectionPlace,
+    _place: HeldShare,
 }
 
 struct Opening {
@@ -38,7 +40,7 @@ struct Opening {
 }
 
 impl<T, P> Connection<T, P> {
-    pub(super) fn new(io: T, peer: P, place: ConnectionPlace) -> Self {
+    pub(super) fn new(io: T, peer: P, place: HeldShare) -> Self {
         let opening = Opening { deadline: Box::pin(sleep(OPENING)), missing: OPENING_BYTES };
         let (hangup, hung_up) = Hangup::pair();
         let via = Via { peer, hangup };

@@ -1,13 +1,9 @@
-//! Accepts connections, a bounded number at a time.
+//! Accepts connections, as many at a time as the accounts of their clients allow.
 
-use super::{
-    connection::Connection,
-    places::{Holder, Places},
-    unix,
-};
+use super::{connection::Connection, unix};
 use crate::{
-    access::{Cohort, UnixPeer},
-    config::Role,
+    access::UnixPeer,
+    accounts::{Accounts, Client, Resource},
 };
 use std::{
     io,
@@ -35,8 +31,6 @@ pub(super) trait Accept: Unpin {
     /// What is known about the other end.
     type Peer: Clone + Send + Sync + 'static;
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
-    /// Whom a connection counts for.
-    fn holder(&self, io: &Self::Io) -> Holder;
     /// Who is at the other end.
     fn peer(&self, io: &Self::Io) -> Self::Peer;
 }
@@ -47,15 +41,6 @@ impl Accept for unix::ListeningSocket {
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
         self.listener.poll_accept(cx).map_ok(|(stream, _)| stream)
-    }
-
-    fn holder(&self, stream: &UnixStream) -> Holder {
-        let Ok(peer) = stream.peer_cred() else { return Holder::Unknown };
-        // At a socket without admins root counts as an ordinary user: it gets none of the places kept for root.
-        match &self.further {
-            Some(socket) if socket.max_role < Role::Admin => Holder::User(peer.uid()),
-            _ => Holder::user(peer.uid()),
-        }
     }
 
     fn peer(&self, stream: &UnixStream) -> UnixPeer {
@@ -74,47 +59,49 @@ impl Accept for TcpListener {
         Poll::Ready(Ok(stream))
     }
 
-    fn holder(&self, stream: &TcpStream) -> Holder {
-        stream.peer_addr().map_or(Holder::Unknown, |peer| Holder::Address(peer.ip()))
-    }
-
     fn peer(&self, stream: &TcpStream) -> TcpConnectInfo {
         stream.connect_info()
     }
 }
 
-/// The cohort that a peer is one of, by the grants that are in force.
-pub(super) type CohortOf<P> = Arc<dyn Fn(&P) -> Option<Cohort> + Send + Sync>;
+/// Whom the connection of a peer counts for, by the grants that are in force.
+pub(super) type ClientOf<P> = Arc<dyn Fn(&P) -> Client + Send + Sync>;
+
+/// What connections are charged to.
+pub(super) struct Charged<P> {
+    pub accounts: Accounts,
+    /// The kind of connection.
+    pub as_a: Resource,
+    pub client_of: ClientOf<P>,
+}
 
 /// The connections of some listeners. The stream never ends; the listeners are closed when it is dropped.
 pub(super) struct Incoming<L: Accept> {
     listeners: Vec<L>,
-    places: Places,
-    cohort_of: CohortOf<L::Peer>,
+    charged: Charged<L::Peer>,
     warned: Option<Instant>,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl<L: Accept> Incoming<L> {
-    pub(super) fn new(listeners: Vec<L>, most: usize, cohort_of: CohortOf<L::Peer>) -> Self {
-        Self { listeners, places: Places::new(most), cohort_of, warned: None, pause: None }
+    pub(super) fn new(listeners: Vec<L>, charged: Charged<L::Peer>) -> Self {
+        Self { listeners, charged, warned: None, pause: None }
     }
 
     /// A connection beyond the bound is closed, so that its client learns of it.
     fn admit(&mut self, index: usize, io: L::Io) -> Option<Connection<L::Io, L::Peer>> {
-        let listener = &self.listeners[index];
-        let (holder, peer) = (listener.holder(&io), listener.peer(&io));
-        let cohort = (self.cohort_of)(&peer);
-        let place = self.places.take(holder, cohort);
-        if place.is_none() && self.warned.is_none_or(|warned| warned.elapsed() > WARNING) {
-            self.warned = Some(Instant::now());
-            tracing::warn!(
-                ?holder,
-                ?cohort,
-                "too many connections at a time; more of this client are closed until some end"
-            );
+        let peer = self.listeners[index].peer(&io);
+        let Charged { accounts, as_a, client_of } = &self.charged;
+        match accounts.take(&client_of(&peer), *as_a, 1) {
+            Ok(place) => Some(Connection::new(io, peer, place)),
+            Err(refusal) => {
+                if self.warned.is_none_or(|warned| warned.elapsed() > WARNING) {
+                    self.warned = Some(Instant::now());
+                    tracing::warn!(%refusal, "a connection is closed, and more of this client until some end");
+                }
+                None
+            }
         }
-        place.map(|place| Connection::new(io, peer, place))
     }
 }
 

@@ -1,7 +1,14 @@
 //! The gRPC server on open sockets.
 
-use super::{Listeners, handshakes::Secured, incoming::Incoming};
-use crate::access::{Cohort, UnixPeer};
+use super::{
+    Listeners,
+    handshakes::Secured,
+    incoming::{Charged, Incoming},
+};
+use crate::{
+    access::Access,
+    accounts::{Client, Resource},
+};
 use http::{Request, Response};
 use hyper::body::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -10,12 +17,13 @@ use tonic::{
     body::Body,
     codegen::StdError,
     service::Routes,
-    transport::{self, Server, server::Router},
+    transport::{
+        self, Server,
+        server::{Router, TcpConnectInfo},
+    },
 };
 use tower::{Layer, Service};
 
-/// Most connections at the same time, for Unix sockets and for TCP sockets each.
-const CONNECTIONS: usize = 1024;
 /// Most calls at the same time in one connection.
 const CALLS: u32 = 1024;
 /// HTTP/2 flow-control windows: how many bytes a client may send in one call, and in all calls of its connection, before they are
@@ -34,7 +42,8 @@ pub struct ServeError(#[from] transport::Error);
 
 /// Serves the services that `router` adds to a server, once for each kind of socket, until `shutdown` ends. From then on nothing
 /// is accepted any more, the sockets that this daemon made are removed, and open calls are awaited. To bound that wait, end the
-/// streams or drop this future. Users at Unix sockets share places with those of the cohort that `cohort_of` puts them in.
+/// streams or drop this future. Connections are charged to the accounts of `access`: at a Unix socket to the client that calls there, at a TCP
+/// socket, whose client is not known yet, to its address.
 ///
 /// The extensions of a request say who calls and hold what closes the connection: `Via<UnixPeer>` at a Unix socket,
 /// `TlsConnectInfo<Via<TcpConnectInfo>>` with TLS, only `Via<TcpConnectInfo>` without TLS (see [`Via`](crate::access::Via)).
@@ -44,7 +53,7 @@ pub struct ServeError(#[from] transport::Error);
 pub async fn serve<L, B>(
     listeners: Listeners,
     router: impl Fn(Server) -> Router<L>,
-    cohort_of: impl Fn(&UnixPeer) -> Option<Cohort> + Send + Sync + 'static,
+    access: &Access,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError>
 where
@@ -63,14 +72,18 @@ where
         async move { drop(stopped.changed().await) }
     };
     let of_unix = async {
-        let incoming = Incoming::new(unix, CONNECTIONS, Arc::new(cohort_of));
+        let (accounts, access) = (access.accounts().clone(), access.clone());
+        let client_of = Arc::new(move |peer: &_| access.client_of(peer));
+        let as_a = Resource::Connections;
+        let incoming = Incoming::new(unix, Charged { accounts, as_a, client_of });
         router(server()).serve_with_incoming_shutdown(incoming, until_stop()).await
     };
     let of_tcp = async {
         if tcp.is_empty() {
             return Ok(());
         }
-        let incoming = Incoming::new(tcp, CONNECTIONS, Arc::new(|_: &_| None));
+        let (accounts, as_a) = (access.accounts().clone(), Resource::RemoteConnections);
+        let incoming = Incoming::new(tcp, Charged { accounts, as_a, client_of: Arc::new(address) });
         let router = router(server());
         match keys {
             None => router.serve_with_incoming_shutdown(incoming, until_stop()).await,
@@ -87,6 +100,12 @@ where
     };
     tokio::try_join!(of_unix, of_tcp, stopping)?;
     Ok(())
+}
+
+/// Whom a TCP connection counts for until its client has shown a certificate, and after that.
+fn address(peer: &TcpConnectInfo) -> Client {
+    let name = peer.remote_addr().map_or_else(|| "unknown".to_owned(), |at| at.ip().to_string());
+    Client { name, cohort: None }
 }
 
 fn server() -> Server {

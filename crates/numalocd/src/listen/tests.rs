@@ -1,9 +1,14 @@
 mod activation;
 mod tls;
 
-use super::{incoming::Incoming, unix::bind, *};
+use super::{
+    incoming::{Charged, Incoming},
+    unix::bind,
+    *,
+};
 use crate::{
-    access::Peer,
+    access::{Access, Peer},
+    accounts::{Accounts, Client, Resource},
     config::{self, Listen, Role},
 };
 use std::{
@@ -44,6 +49,12 @@ fn names(directory: &Path) -> Vec<String> {
     names.filter(|name| !name.ends_with(".lock")).collect()
 }
 
+/// The layer of a configuration without grants.
+fn nobody() -> Access {
+    let config = tokio::sync::watch::channel(std::sync::Arc::default()).1;
+    Access::new(config, Accounts::default())
+}
+
 /// A server with the health service.
 fn health(mut server: Server) -> Router {
     server.add_routes(Routes::new(tonic_health::server::health_reporter().1))
@@ -57,7 +68,7 @@ where
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = async move {
         let stopped = async move { drop(stopped.await) };
-        serve(listeners, router, |_| None, stopped).await.unwrap();
+        serve(listeners, router, &nobody(), stopped).await.unwrap();
     };
     (stop, tokio::spawn(serving))
 }
@@ -387,8 +398,13 @@ async fn plain_tcp_is_served_on_loopback_only() {
 async fn a_connection_too_many_is_closed_until_one_ends() {
     let directory = tempfile::tempdir().unwrap();
     let config = at(&directory, "n.sock");
-    let mut incoming =
-        Incoming::new(vec![bind(&config).await.unwrap()], 1, std::sync::Arc::new(|_: &_| None));
+    let client_of = |_: &_| Client { name: "uid:70000".to_owned(), cohort: None };
+    let charged = Charged {
+        accounts: Accounts::with_connections(1),
+        as_a: Resource::Connections,
+        client_of: std::sync::Arc::new(client_of),
+    };
+    let mut incoming = Incoming::new(vec![bind(&config).await.unwrap()], charged);
     let connect = || UnixStream::connect(&config.socket);
 
     let _first = connect().await.unwrap();

@@ -33,6 +33,7 @@ impl Default for Series {
             schedules: Default::default(),
             workloads: Default::default(),
             watches: Default::default(),
+            quotas: Default::default(),
             drained: Default::default(),
             paused: Default::default(),
             fights: Default::default(),
@@ -127,6 +128,7 @@ fn service(registry: &mut Registry, series: &Series) {
     registry.register("paused", paused, series.paused.clone());
     let watches = "Calls that are watching something";
     registry.register("watches", watches, series.watches.clone());
+    registry.register_collector(Box::new(series.quotas.clone()));
     let rpcs = "Calls that have ended by method and code";
     registry.register("rpcs", rpcs, series.rpcs.clone());
 }

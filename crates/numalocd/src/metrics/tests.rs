@@ -4,6 +4,7 @@ mod dashboards;
 mod http;
 
 use super::*;
+use crate::accounts::Client;
 use numaloc_api::value::{CallStats, JobId, MigrationSpec, ProcessOutcome};
 use numaloc_core::{Account, CALL_BOUNDS_US, Identity, NodeId, Reason};
 use numaloc_host::host_memory::{Nearness, PinnedBytes, ProcessCounts};
@@ -187,8 +188,32 @@ fn jobs_that_left_a_state_are_no_longer_in_it() {
 fn watches_are_counted_where_they_are_kept() {
     let metrics = Metrics::default();
     shows(&metrics, &["numaloc_watches 0"]);
-    metrics.watches_from(|| 3);
-    shows(&metrics, &["numaloc_watches 3"]);
+    let accounts = Accounts::default();
+    metrics.accounts(accounts.clone());
+    let client = Client { name: "uid:70000".to_owned(), cohort: None };
+    let _watches = [(); 3].map(|()| accounts.watch(&client).expect("there is room"));
+    shows(
+        &metrics,
+        &[
+            "numaloc_watches 3",
+            r#"numaloc_quota_used{resource="watches"} 3"#,
+            r#"numaloc_quota_limit{resource="watches"} 8000"#,
+            r#"numaloc_quota_refusals_total{resource="watches",bound="all"} 0"#,
+        ],
+    );
+    assert!(!metrics.text().contains("numaloc_quota_largest{"));
+    for uid in 0..5 {
+        let client = Client { name: format!("uid:{}", 80_000 + uid), cohort: None };
+        let _ = accounts.take(&client, Resource::Watches, 1999);
+        std::mem::forget(accounts.take(&client, Resource::Watches, 1999));
+    }
+    shows(
+        &metrics,
+        &[
+            r#"numaloc_quota_refusals_total{resource="watches",bound="all"} 2"#,
+            r#"numaloc_quota_largest{resource="watches",client="uid:80003"} 1999"#,
+        ],
+    );
 }
 
 #[test]

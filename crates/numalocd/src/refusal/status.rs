@@ -10,7 +10,7 @@ mod tests;
 
 use super::{Refusal, Unfit};
 use numaloc_api::{DOMAIN, v1::ErrorReason};
-use std::{borrow::Cow, collections::HashMap, time::Duration};
+use std::{borrow::Cow, collections::HashMap, fmt::Display, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, QuotaViolation, StatusExt};
 
@@ -50,8 +50,8 @@ impl From<Refusal> for Status {
             Refusal::Quota { what, limit, caller } => {
                 details.set_quota_failure(quota(&caller, format!("{limit} {what}")));
             }
-            Refusal::TooFast { limit, caller, retry_after } => {
-                details.set_quota_failure(quota(&caller, format!("{limit} calls per second")));
+            Refusal::TooFast { what, limit, caller, retry_after } => {
+                details.set_quota_failure(quota(&caller, format!("{limit} {what}")));
                 details.set_retry_info(Some(retry_after));
             }
             Refusal::Unavailable { .. } | Refusal::HostUnavailable { .. } => {
@@ -147,12 +147,8 @@ fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
             vec![("node", "only".to_owned())]
         }
         Refusal::Conflict { job } => vec![("resource", job.to_string())],
-        Refusal::Quota { what, limit, caller } => {
-            vec![("caller", caller.clone()), ("limit", format!("{limit} {what}"))]
-        }
-        Refusal::TooFast { limit, caller, .. } => {
-            vec![("caller", caller.clone()), ("limit", format!("{limit} calls per second"))]
-        }
+        Refusal::Quota { what, limit, caller } => limited(caller, *limit, what),
+        Refusal::TooFast { what, limit, caller, .. } => limited(caller, *limit, what),
         Refusal::Invalid(_)
         | Refusal::ResumeToken
         | Refusal::TargetNotFound { .. }
@@ -167,6 +163,10 @@ fn about(refusal: &Refusal) -> Vec<(&'static str, String)> {
         | Refusal::HostUnavailable { .. }
         | Refusal::Internal { .. } => Vec::new(),
     }
+}
+
+fn limited(caller: &str, limit: impl Display, what: &str) -> Vec<(&'static str, String)> {
+    vec![("caller", caller.to_owned()), ("limit", format!("{limit} {what}"))]
 }
 
 fn quota(caller: &str, description: String) -> Vec<QuotaViolation> {

@@ -163,9 +163,8 @@ async fn check_processes(parts: &Parts, caller: &Caller, cgroup: &str) -> Result
 mod tests {
     use super::*;
     use crate::{
-        access::Quotas,
+        accounts::Accounts,
         balancing::Balancing,
-        config::Config,
         dispatch::tests::{Rig, dir, operator},
         engine::Engine,
     };
@@ -182,7 +181,7 @@ mod tests {
         Parts {
             handle: rig.handle.clone(),
             engine,
-            quotas: Quotas::new(watch::channel(Arc::new(Config::default())).1),
+            accounts: Accounts::default(),
             metrics: Arc::new(String::new),
             ending: watch::channel(false).1,
             stop: watch::channel(false).1,

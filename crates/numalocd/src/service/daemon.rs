@@ -3,6 +3,7 @@
 use super::{Parts, backup, change::ChangeRequest};
 use crate::{
     access::caller,
+    accounts::Resource,
     config::{Ceilings, Role},
     dispatch::Hold,
     refusal::Refusal,
@@ -12,7 +13,7 @@ use numaloc_api::{
     timestamp,
     v1::{self, daemon_service_server::DaemonService},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 use tokio::sync::Semaphore;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
@@ -85,6 +86,7 @@ impl DaemonService for DaemonCalls {
         let ceilings = (caller.role == Role::Operator).then(|| shown(&caller.ceilings));
         let boot_id = self.parts.engine.boot_id()?.to_owned();
         let mut problems = status.problems;
+        problems.extend(self.parts.accounts.problems(Instant::now()));
         problems.extend(self.parts.engine.obstacles());
         problems.extend(self.parts.engine.hidden().map(str::to_owned));
         let jobs = status.jobs.into_iter().map(|(state, count)| v1::JobStateCount {
@@ -97,7 +99,7 @@ impl DaemonService for DaemonCalls {
             jobs: jobs.collect(),
             schedules: count(status.schedules),
             workloads: count(status.workloads),
-            watches: count(self.parts.quotas.watches()),
+            watches: count(self.parts.accounts.held(Resource::Watches)),
             moved_bytes: i64::try_from(status.moved_bytes).unwrap_or(i64::MAX),
             problems,
             caller: caller.name,

@@ -38,7 +38,7 @@ impl EventService for EventCalls {
         if let Some(after) = after {
             self.0.handle.check_cursor(after).await?;
         }
-        let counted = self.0.quotas.watch(&caller)?;
+        let counted = self.0.accounts.watch(&caller.client())?;
         let handle = self.0.handle.clone();
         // A client that begins with the oldest event gets those old events that are kept; gaps among them are not an error.
         let kept = *handle.last_event().borrow();

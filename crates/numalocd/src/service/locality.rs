@@ -108,7 +108,7 @@ impl LocalityService for LocalityCalls {
     ) -> Result<Response<Self::WatchLocalityStream>, Status> {
         let caller = caller(&request)?;
         let WatchLocality { target, policy, interval } = request.into_inner().try_into()?;
-        let counted = self.0.quotas.watch(&caller)?;
+        let counted = self.0.accounts.watch(&caller.client())?;
         let parts = self.0.clone();
         let watch = LocalityWatch::new(interval, move || {
             let (parts, target, options) = (parts.clone(), target.clone(), policy.options.clone());

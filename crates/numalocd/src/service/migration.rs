@@ -163,7 +163,7 @@ impl MigrationService for MigrationCalls {
     ) -> Result<Response<Self::WatchJobStream>, Status> {
         let caller = caller(&request)?;
         let id: JobId = request.into_inner().try_into()?;
-        let counted = self.0.quotas.watch(&caller)?;
+        let counted = self.0.accounts.watch(&caller.client())?;
         let watch = JobWatch::new(self.0.handle.watch_job(id).await?);
         let answers = stream(watch, self.0.stop.clone(), counted);
         let answers = answers.map(|job| Ok(v1::WatchJobResponse { job: Some((&*job?).into()) }));

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     access::{Authority, Caller},
+    accounts::Accounts,
     balancing::Balancing,
     config::{Config, Role},
 };
@@ -34,7 +35,7 @@ fn parts(ending: watch::Receiver<bool>) -> Parts {
     Parts {
         handle: Handle::stopped(),
         engine: engine(),
-        quotas: Quotas::new(config),
+        accounts: Accounts::new(config),
         metrics: Arc::new(|| panic!("this panic belongs to the test")),
         ending,
         stop,

@@ -13,7 +13,7 @@ pub use record::watch_records;
 #[cfg(test)]
 use record::{RecordWatch, records};
 
-use crate::{access::Watching, refusal::Refusal, service::caught::caught};
+use crate::{accounts::Watching, refusal::Refusal, service::caught::caught};
 use std::{
     future::Future,
     pin::Pin,
@@ -31,11 +31,20 @@ pub trait Watch: Send + 'static {
     /// The next answer, once there is one; `None`: no more will come. Called again after an answer, never after an error or
     /// the end.
     fn next(&mut self) -> impl Future<Output = Option<Result<Self::Answer, Refusal>>> + Send;
+
+    /// About how many bytes it keeps until its next answer has been taken, besides its request: charged to its client.
+    fn kept(&self) -> usize {
+        0
+    }
 }
 
 /// The answers of `watch`, until it ends or fails. If the daemon stops, the stream ends with UNAVAILABLE.
-pub fn stream<W: Watch>(watch: W, stop: Receiver<bool>, counted: Watching) -> BoxStream<W::Answer> {
-    let open = OpenWatch { watch, stop, _counted: counted };
+pub fn stream<W: Watch>(
+    watch: W,
+    stop: Receiver<bool>,
+    watching: Watching,
+) -> BoxStream<W::Answer> {
+    let open = OpenWatch { watch, stop, watching };
     Box::pin(Answers { turn: Some(Box::pin(turn(open))) })
 }
 
@@ -55,7 +64,7 @@ pub fn stopping() -> Refusal {
 struct OpenWatch<W> {
     watch: W,
     stop: Receiver<bool>,
-    _counted: Watching,
+    watching: Watching,
 }
 
 /// The making of one answer, which gives back what the next one is made from; `None`: the end.
@@ -71,7 +80,9 @@ async fn turn<W: Watch>(
         () = stopped(&mut open.stop) => Some(Err(stopping())),
         answer = caught(open.watch.next()) => answer.unwrap_or_else(|bug| Some(Err(bug))),
     };
-    answer.map(|answer| (answer, open))
+    let kept = open.watch.kept();
+    // A client that lets too much stand can begin again, by its token or after the last event that it has.
+    answer.map(|answer| (answer.and_then(|answer| open.watching.keep(kept).map(|()| answer)), open))
 }
 
 struct Answers<W: Watch> {

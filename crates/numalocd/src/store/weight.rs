@@ -1,7 +1,7 @@
 //! Estimates how much room records take: in an answer, in memory and on the disk. Fields whose length clients choose are counted.
 //! All others together count as 1 KiB.
 
-use super::EventHead;
+use super::{EventHead, Write};
 use numaloc_api::{
     encoded::ListedJob,
     value::{
@@ -125,6 +125,22 @@ impl Weight for WorkloadSpec {
 impl Weight for Workload {
     fn weight(&self) -> usize {
         self.spec.weight()
+    }
+}
+impl Weight for Write {
+    /// What it writes; a removal writes next to nothing.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Job(job) => job.weight(),
+            Self::Schedule(schedule) => schedule.weight(),
+            Self::Workload(workload) => workload.weight(),
+            Self::Event(event) => event.weight(),
+            Self::DropJob(_)
+            | Self::DropSchedule(_)
+            | Self::DropWorkload(_)
+            | Self::DropEvent(_)
+            | Self::Holds(_) => 0,
+        }
     }
 }
 impl Weight for Event {

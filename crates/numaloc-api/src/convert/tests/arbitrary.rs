@@ -370,9 +370,11 @@ pub fn event() -> impl Strategy<Value = Event> {
         Just((None::<JobId>, None::<ScheduleId>, Target::default())),
     ];
     let what = (any::<u64>(), kind, time(), about);
-    let who = (words(), labels(), failed(), members(), 0..9_usize);
+    let more = (0..9_usize, 0..9_usize, option::of(any::<u32>()));
+    let who = (words(), labels(), failed(), members(), more);
     (what, nodes(0), nodes(0), ratios, who, words()).prop_map(
-        |(what, from, to, ratios, (creator, labels, failed, members, more_members), message)| {
+        |(what, from, to, ratios, (creator, labels, failed, members, more), message)| {
+            let (more_members, more_target_names, creator_gid) = more;
             let (number, kind, time, (job, schedule, target)) = what;
             let (before_percent, after_percent, remote_bytes) = ratios;
             Event {
@@ -392,6 +394,8 @@ pub fn event() -> impl Strategy<Value = Event> {
                 failed,
                 members,
                 more_members,
+                more_target_names,
+                creator_gid,
                 message,
             }
         },

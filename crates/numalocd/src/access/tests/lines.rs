@@ -3,10 +3,10 @@
 use super::{client, config, server::access};
 use crate::{
     access::{
-        Client, Cohort,
         lines::{CallKind, Lines},
         rules::RULES,
     },
+    accounts::{Client, Cohort},
     config::{Calls, Config},
     refusal::Refusal,
 };

@@ -1,7 +1,8 @@
 //! A real server with one service, which answers with the name of the caller that has reached it.
 
 use crate::{
-    access::{Access, Caller, Quotas},
+    access::{Access, Caller},
+    accounts::Accounts,
     config::{Config, Listen},
     listen::{Listeners, Passed, serve},
 };
@@ -24,7 +25,7 @@ pub(super) type Answer = (Code, String);
 /// The layer, and the sender that changes its configuration.
 pub(super) fn access(config: Arc<Config>) -> (Access, watch::Sender<Arc<Config>>) {
     let (sender, receiver) = watch::channel(config);
-    (Access::new(receiver.clone(), Quotas::new(receiver)), sender)
+    (Access::new(receiver.clone(), Accounts::new(receiver)), sender)
 }
 
 /// Answers each call with the caller's name.
@@ -57,10 +58,11 @@ pub(super) async fn serve_unix(socket: &Path, access: Access) {
 pub(super) async fn serve_at(config: &Listen, access: Access) {
     let listeners =
         Listeners::open(config, Passed::default()).await.expect("the directory is ours");
+    let layer = access.clone();
     let router = move |server: Server| {
-        server.layer(access.clone()).layer(echo()).add_routes(Routes::default())
+        server.layer(layer.clone()).layer(echo()).add_routes(Routes::default())
     };
-    tokio::spawn(serve(listeners, router, |_| None, pending()));
+    tokio::spawn(async move { serve(listeners, router, &access, pending()).await });
 }
 
 /// Serves at a loopback port until the runtime ends.

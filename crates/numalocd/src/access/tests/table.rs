@@ -4,10 +4,11 @@
 use super::{ceilings::asks, rules::api};
 use crate::{
     access::{
-        Access, Grants, Peer, Quotas, UnixPeer,
+        Access, Grants, Peer, UnixPeer,
         lines::CallKind,
         rules::{self, RULES},
     },
+    accounts::Accounts,
     balancing::Balancing,
     config::{Ceilings, Config, Grant, Grantee, Role},
     dispatch::{
@@ -361,16 +362,16 @@ async fn each_caller_may_what_the_table_says() {
     let engine = Engine::new(roots.clone(), Balancing::new(roots.clone()), Offloading::new(roots));
     let (_stop, running) = watch::channel(false);
     let (_config, in_force) = watch::channel(Arc::new(config()));
-    let quotas = Quotas::new(in_force.clone());
+    let accounts = Accounts::new(in_force.clone());
     let parts = Parts {
         handle: rig.handle.clone(),
         engine,
-        quotas: quotas.clone(),
+        accounts: accounts.clone(),
         metrics: Arc::new(String::new),
         ending: running.clone(),
         stop: running,
     };
-    let access = Access::new(in_force, quotas);
+    let access = Access::new(in_force, accounts);
     let mut callers = Vec::new();
     for (who, uid) in WHO {
         callers.push((who, connect(uid, access.clone(), &parts).await));

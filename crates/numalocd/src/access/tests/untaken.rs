@@ -39,11 +39,12 @@ async fn serve_pages(socket: &Path, access: Access) {
     let config = Listen { socket: socket.to_owned(), ..Listen::default() };
     let listeners =
         Listeners::open(&config, Passed::default()).await.expect("the directory is ours");
+    let layer = access.clone();
     let router = move |server: Server| {
         let pages = layer_fn(|_: Routes| service_fn(page));
-        server.layer(access.clone()).layer(pages).add_routes(Routes::default())
+        server.layer(layer.clone()).layer(pages).add_routes(Routes::default())
     };
-    tokio::spawn(serve(listeners, router, |_| None, pending()));
+    tokio::spawn(async move { serve(listeners, router, &access, pending()).await });
 }
 
 /// Asks for a page. Of this no more is taken than the window of its client until it is read.

@@ -2,10 +2,11 @@
 
 use super::{config, grant, server::access};
 use crate::{
-    access::{UnixPeer, rules::REQUEST_MAX, whole::EACH},
+    access::{UnixPeer, rules::REQUEST_MAX},
+    accounts::Resource,
     config::{Config, Grantee, Role},
 };
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Bytes, Frame};
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::Instant};
@@ -18,6 +19,9 @@ const WATCH: &str = "/numaloc.v1.LocalityService/WatchLocality";
 const SMALL: &str = "/numaloc.v1.MigrationService/WatchJob";
 const GET: &str = "/numaloc.v1.MigrationService/GetJob";
 const LIST: &str = "/numaloc.v1.MigrationService/ListJobs";
+
+/// What one client may have under way.
+const EACH: usize = 16 << 20;
 
 /// What requests are made of.
 static PIECE: [u8; 16 << 10] = [b'a'; 16 << 10];
@@ -193,4 +197,63 @@ async fn too_large_a_request_is_refused_at_once() {
         let answer = service.clone().oneshot(asked).await.expect("an answer");
         assert_eq!(answered(answer).await.expect("it fits"), (most + 5).to_string());
     }
+}
+
+/// A watch keeps its request, decoded, and the answer that its client does not take.
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_charged_for_what_it_keeps_until_it_ends() {
+    let (access, _config) = access(viewers());
+    let held = || access.accounts().held(Resource::Kept);
+    let service = access.layer(service());
+    let of = ALONE[0];
+    let large = || request(of, WATCH, REQUEST_MAX, REQUEST_MAX, true);
+    let mut watches = Vec::new();
+    let refused = loop {
+        let answer = service.clone().oneshot(large()).await.expect("an answer");
+        if let Some(status) = Status::from_header_map(answer.headers()) {
+            break status;
+        }
+        watches.push(answer);
+        assert!(watches.len() < 100, "nothing refuses");
+    };
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    assert!((2..=5).contains(&watches.len()), "{} watches of 1 MiB", watches.len());
+    assert!(held() >= 3 * REQUEST_MAX * watches.len() && held() <= EACH, "{}", held());
+    let answer = service.clone().oneshot(whole(ALONE[1], WATCH)).await.expect("an answer");
+    assert_eq!(answered(answer).await.expect("others are answered"), "8");
+    drop(watches);
+    assert_eq!(held(), 0);
+}
+
+/// The answer of a stream that is larger than what its client may have under way ends it. So does the sum of what it does not take.
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_not_taken_are_charged() {
+    let (access, _config) = access(viewers());
+    let held = || access.accounts().held(Resource::Kept);
+    let service = access.layer(service_fn(async |_: http::Request<Body>| {
+        let bytes = Bytes::from(vec![0; 3 << 20]);
+        Ok::<_, Infallible>(http::Response::new(Body::new(Full::new(bytes))))
+    }));
+    let mut untaken = Vec::new();
+    let status = loop {
+        let answer = service.clone().oneshot(whole(ALONE[0], WATCH)).await.expect("an answer");
+        let mut body = answer.into_body();
+        let frame = body.frame().await.expect("a frame").expect("no error");
+        match frame.into_data() {
+            Ok(bytes) => untaken.push((bytes, body)),
+            Err(frame) => {
+                let trailers = frame.into_trailers().expect("the end");
+                assert!(body.frame().await.is_none(), "an answer after the end");
+                break Status::from_header_map(&trailers).expect("a status");
+            }
+        }
+        assert!(untaken.len() < 100, "nothing refuses");
+    };
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    assert_eq!(untaken.len(), 5, "of 3 MiB");
+    assert!(held() > 15 << 20 && held() <= EACH, "{}", held());
+    untaken.iter_mut().for_each(|(bytes, _)| *bytes = Bytes::new());
+    assert!(held() < 1 << 20, "{} bytes count that were taken", held());
+    drop(untaken);
+    assert_eq!(held(), 0);
 }

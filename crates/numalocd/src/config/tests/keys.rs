@@ -46,6 +46,7 @@ fn every_key_is_read() {
         workloads = 3
         bytes = "2M"
         all_bytes = "3M"
+        written_bytes_per_minute = "4M"
         watches = 4
         requests_per_second = 5
         [calls]
@@ -144,6 +145,7 @@ fn every_key_is_read() {
             workloads: 3,
             bytes: 2 << 20,
             all_bytes: 3 << 20,
+            written_bytes_per_minute: 4 << 20,
             watches: 4,
             requests_per_second: 5,
         },

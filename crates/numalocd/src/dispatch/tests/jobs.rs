@@ -273,30 +273,31 @@ async fn bytes_have_a_quota_and_are_given_back() {
     let mut config = Config::default();
     config.quota.bytes = 4000;
     let mut rig = Rig::with(&dir, config);
+    let own = || caller("uid:7", Role::Operator);
     async fn create(rig: &Rig, caller: Caller, pid: i32) -> Result<JobId, Refusal> {
         let mut request = request(&[pid]);
         request.spec.target.cgroups.insert(format!("/{}", "a".repeat(2000)));
         let made = rig.handle.create_job(caller, request, pins(&[pid]), found(&[pid], "0"));
         Ok(made.await?.0.id.clone())
     }
-    let first = create(&rig, admin(), 1).await.expect("there is room");
-    let answer = create(&rig, admin(), 2).await;
+    let first = create(&rig, own(), 1).await.expect("there is room");
+    let answer = create(&rig, own(), 2).await;
     assert_refused!(answer, Refusal::Quota { what: "bytes of records", limit: 4000, .. });
     create(&rig, operator(), 3).await.expect("others have their own");
     // A job under way takes as much of the quota as before, and one that has ended takes nothing.
     let order = rig.order().await;
     rig.planned(&order, &[1], "0");
     told(order).await;
-    assert_refused!(create(&rig, admin(), 2).await, Refusal::Quota { .. });
+    assert_refused!(create(&rig, own(), 2).await, Refusal::Quota { .. });
     rig.report(EngineReport::Ended(first.clone(), Ok(outcome(4096, None))));
     rig.reaches(&first, JobState::Succeeded).await;
-    create(&rig, admin(), 2).await.expect("there is room again");
+    create(&rig, own(), 2).await.expect("there is room again");
     // The same after a restart.
     rig.kill().await;
     let mut config = Config::default();
     config.quota.bytes = 4000;
     let rig = Rig::with(&dir, config);
-    assert_refused!(create(&rig, admin(), 4).await, Refusal::Quota { .. });
+    assert_refused!(create(&rig, own(), 4).await, Refusal::Quota { .. });
     rig.kill().await;
 }
 

@@ -24,7 +24,7 @@ async fn passed_sockets_are_served() {
     let listeners = Listeners::open(&config, passed).await.unwrap();
     let mut until = UnixStream::connect(stop).await.unwrap();
     let until = async { drop(until.read(&mut [0]).await) };
-    serve(listeners, health, |_| None, until).await.unwrap();
+    serve(listeners, health, &nobody(), until).await.unwrap();
 }
 
 /// Starts the daemon's part with descriptors 3 and 4, of which LISTEN_FDS counts `count`.

@@ -59,7 +59,12 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
             "QUOTA_EXCEEDED",
         ),
         (
-            Refusal::TooFast { limit: 9, caller: own(), retry_after: Duration::from_millis(5) },
+            Refusal::TooFast {
+                what: "calls per second",
+                limit: 9,
+                caller: own(),
+                retry_after: Duration::from_millis(5),
+            },
             Code::ResourceExhausted,
             "QUOTA_EXCEEDED",
         ),
@@ -205,8 +210,13 @@ fn details_help_where_they_can() {
     assert!(details.retry_info().is_none(), "waiting alone does not help");
 
     let retry_after = Duration::from_millis(5);
-    let details =
-        status(Refusal::TooFast { limit: 9, caller: caller(), retry_after }).get_error_details();
+    let details = status(Refusal::TooFast {
+        what: "calls per second",
+        limit: 9,
+        caller: caller(),
+        retry_after,
+    })
+    .get_error_details();
     assert!(details.quota_failure().is_some());
     assert_eq!(details.retry_info().and_then(|info| info.retry_delay), Some(retry_after));
 

@@ -1,7 +1,7 @@
 //! Streams events, stored ones first, from a given number on.
 
 use super::{Watch, stopping};
-use crate::refusal::Refusal;
+use crate::{refusal::Refusal, store::Weight};
 use numaloc_api::value::Event;
 use std::{collections::VecDeque, future::Future, sync::Arc};
 use tokio::sync::watch::Receiver;
@@ -56,5 +56,9 @@ where
                 return Some(Err(stopping()));
             }
         }
+    }
+
+    fn kept(&self) -> usize {
+        self.events.iter().map(Weight::weight).sum()
     }
 }

@@ -1,7 +1,7 @@
 //! The changes of a job until its end.
 
 use super::{Watch, stopping};
-use crate::refusal::Refusal;
+use crate::{refusal::Refusal, store::Weight};
 use numaloc_api::value::{Job, JobState};
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -53,5 +53,9 @@ impl Watch for JobWatch {
             () = sleep_until(time + PROGRESS) => {}
         }
         Some(Ok(self.take()))
+    }
+
+    fn kept(&self) -> usize {
+        self.job.borrow().weight()
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     dispatch::{Begin, Handle, Listable, RecordChange, RecordChanges},
     refusal::Refusal,
     service::Parts,
+    store::Weight,
 };
 use numaloc_api::{v1, value::WatchOf};
 use std::{collections::VecDeque, future::Future};
@@ -27,6 +28,9 @@ pub struct RecordWatch<R, T, K> {
     token: String,
     changes: VecDeque<(u64, RecordChange<T, K>, String)>,
 }
+
+/// What a change takes besides its record.
+const CHANGE: usize = 128;
 
 impl<R, T, K> RecordWatch<R, T, K> {
     /// `read` gives the changes after a number. The watch begins as `begin` says.
@@ -67,10 +71,18 @@ impl<R, F, T, K> Watch for RecordWatch<R, T, K>
 where
     R: FnMut(u64) -> F + Send + 'static,
     F: Future<Output = Result<RecordChanges<T, K>, Refusal>> + Send,
-    T: Send + 'static,
+    T: Weight + Send + 'static,
     K: Send + 'static,
 {
     type Answer = (RecordChange<T, K>, String);
+
+    fn kept(&self) -> usize {
+        let one = |(_, change, _): &(u64, RecordChange<T, K>, String)| match change {
+            RecordChange::Present(record) => CHANGE + record.weight(),
+            RecordChange::Removed(_) | RecordChange::CaughtUp => CHANGE,
+        };
+        self.changes.iter().map(one).sum()
+    }
 
     async fn next(&mut self) -> Option<Result<Self::Answer, Refusal>> {
         loop {
@@ -138,7 +150,7 @@ pub async fn watch_records<R: Listable, M: 'static, A: 'static>(
 where
     R::Filter: Clone,
 {
-    let counted = parts.quotas.watch(caller)?;
+    let counted = parts.accounts.watch(&caller.client())?;
     let watch = records::<R>(parts.handle.clone(), asked).await?;
     let answers = stream(watch, parts.stop.clone(), counted).map(move |next| {
         let (change, resume_token) = next?;

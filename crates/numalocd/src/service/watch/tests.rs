@@ -8,10 +8,7 @@ mod locality;
 mod record;
 
 use super::*;
-use crate::{
-    access::{Authority, Caller, Quotas},
-    config::{Config, Role},
-};
+use crate::accounts::{Accounts, Client, Resource};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
@@ -22,27 +19,19 @@ use tonic::Code;
 
 /// What a stream needs besides its watch.
 struct Around {
-    quotas: Quotas,
+    accounts: Accounts,
     stop: watch::Sender<bool>,
 }
 
 impl Around {
     fn new() -> Self {
-        let (_, config) = watch::channel(Arc::new(Config::default()));
-        Self { quotas: Quotas::new(config), stop: watch::Sender::new(false) }
+        Self { accounts: Accounts::default(), stop: watch::Sender::new(false) }
     }
 
     fn stream<W: Watch>(&self, watch: W) -> BoxStream<W::Answer> {
-        let (name, authority) = ("uid:1".to_owned(), Authority::All);
-        let caller = Caller {
-            name,
-            gid: None,
-            role: Role::Viewer,
-            authority,
-            ceilings: crate::config::Ceilings::NONE,
-        };
-        let counted = self.quotas.watch(&caller).unwrap();
-        stream(watch, self.stop.subscribe(), counted)
+        let client = Client { name: "uid:1".to_owned(), cohort: None };
+        let watching = self.accounts.watch(&client).unwrap();
+        stream(watch, self.stop.subscribe(), watching)
     }
 }
 
@@ -76,13 +65,13 @@ async fn a_stream_that_ends_or_is_dropped_counts_no_more() {
     let around = Around::new();
     let mut ends = around.stream(WatchCount(0, 2));
     let dropped = around.stream(WatchCount(0, 2));
-    assert_eq!(around.quotas.watches(), 2);
+    assert_eq!(around.accounts.held(Resource::Watches), 2);
     drop(dropped);
-    assert_eq!(around.quotas.watches(), 1);
+    assert_eq!(around.accounts.held(Resource::Watches), 1);
     let all: Vec<_> = (&mut ends).map(Result::unwrap).collect().await;
     assert_eq!(all, [1, 2]);
     assert!(ends.next().await.is_none());
-    assert_eq!(around.quotas.watches(), 0);
+    assert_eq!(around.accounts.held(Resource::Watches), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,7 +80,7 @@ async fn a_panic_ends_its_stream_with_internal() {
     let mut answers = around.stream(WatchCount(12, 99));
     assert_eq!(answers.next().await.unwrap().unwrap(), 13);
     assert_eq!(end(&mut answers).await, Code::Internal);
-    assert_eq!(around.quotas.watches(), 0);
+    assert_eq!(around.accounts.held(Resource::Watches), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,8 +93,8 @@ async fn all_streams_end_when_the_daemon_stops() {
     assert_eq!(end(&mut busy).await, Code::Unavailable);
     assert_eq!(end(&mut idle).await, Code::Unavailable);
     // They also end if the sender is dropped without having said stop.
-    let Around { quotas, stop } = Around::new();
-    let around = Around { quotas, stop };
+    let Around { accounts, stop } = Around::new();
+    let around = Around { accounts, stop };
     let mut idle = around.stream(LocalityWatch::new(Duration::MAX / 4, async || Ok(1)));
     assert!(idle.next().await.unwrap().is_ok());
     drop(around.stop);

@@ -33,7 +33,7 @@ pub async fn read(
     mut messages: Streaming<v1::ReplaceWorkloadsRequest>,
 ) -> Result<Result<WorkloadSet, Refusal>, Status> {
     let mut stop = parts.stop.clone();
-    let mut gathered = Gathered::new(parts.quotas.quota(), &caller.name);
+    let mut gathered = Gathered::new(parts.accounts.quota(), &caller.name);
     loop {
         let message = tokio::select! {
             biased;

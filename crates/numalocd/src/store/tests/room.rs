@@ -114,3 +114,28 @@ fn read_only() {
         assert_eq!(stored_jobs(&dir), [1]);
     });
 }
+
+/// What was removed leaves the file, with what is there as it was; not while somebody reads.
+#[test]
+fn a_file_shrinks_when_its_records_are_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    for first in (1..20_000).step_by(1000) {
+        let jobs: Vec<Write> = (first..first + 1000).map(write_job).collect();
+        store.commit(&jobs).unwrap();
+    }
+    let large = store.bytes();
+    for first in (1..20_000).step_by(1000) {
+        let gone = (first.max(11)..first + 1000).map(JobId::numbered).map(Write::DropJob);
+        store.commit(&gone.collect::<Vec<_>>()).unwrap();
+    }
+    assert!(store.bytes() > large / 2, "the database gives back room by itself: {}", store.bytes());
+    let reader = store.reader().unwrap();
+    assert!(!store.shrink().unwrap(), "it shrinks below a reader");
+    drop(reader);
+    assert!(store.shrink().unwrap());
+    assert!(store.bytes() < large / 8, "{} of {large}", store.bytes());
+    store.commit(&[write_job(30_000)]).unwrap();
+    drop(store);
+    assert_eq!(stored_jobs(dir.path()), (1..=10).chain([30_000]).collect::<Vec<u64>>());
+}

@@ -27,7 +27,7 @@ async fn a_job_that_has_ended_is_told_once() {
     let mut answers = around.stream(JobWatch::new(ended));
     assert_eq!(answers.next().await.unwrap().unwrap().state, JobState::Partial);
     assert!(answers.next().await.is_none());
-    assert_eq!(around.quotas.watches(), 0);
+    assert_eq!(around.accounts.held(Resource::Watches), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,5 +98,5 @@ async fn a_job_without_dispatcher_is_unavailable() {
     // The last change comes before the end.
     assert_eq!(moved(&wait(&mut answers).await.0), 7);
     assert_eq!(end(&mut answers).await, Code::Unavailable);
-    assert_eq!(around.quotas.watches(), 0);
+    assert_eq!(around.accounts.held(Resource::Watches), 0);
 }

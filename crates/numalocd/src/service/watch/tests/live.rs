@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    config::Config,
     dispatch::{
         Hold, RecordChange,
         tests::{Rig, admin, assert_refused, dir, found, operator, outcome, pins, request, target},

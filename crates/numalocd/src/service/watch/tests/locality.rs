@@ -27,7 +27,7 @@ async fn at_once_and_then_at_the_interval_until_the_target_is_gone() {
         assert_eq!(wait(&mut answers).await, (number, INTERVAL + Duration::from_secs(1)));
     }
     assert_eq!(end(&mut answers).await, Code::NotFound);
-    assert_eq!(around.quotas.watches(), 0);
+    assert_eq!(around.accounts.held(Resource::Watches), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +50,7 @@ async fn a_client_that_leaves_ends_the_reading() {
     let within = timeout(INTERVAL + Duration::from_millis(500), answers.next()).await;
     assert!(within.is_err() && count.load(Ordering::Relaxed) == 2);
     drop(answers);
-    assert_eq!(around.quotas.watches(), 0);
+    assert_eq!(around.accounts.held(Resource::Watches), 0);
     tokio::time::sleep(100 * INTERVAL).await;
     assert_eq!(count.load(Ordering::Relaxed), 2);
 }

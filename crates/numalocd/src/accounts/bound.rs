@@ -1,0 +1,26 @@
+//! Whose bound it is that refuses.
+
+/// Whose bound has refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// That of one client.
+    Client,
+    /// That of the members of a group's grant together, or of all clients without a role.
+    Cohort,
+    /// That of all clients together.
+    All,
+}
+
+impl Bound {
+    /// All of them, in the order of their discriminants.
+    pub const ALL: [Self; 3] = [Self::Client, Self::Cohort, Self::All];
+
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Cohort => "cohort",
+            Self::All => "all",
+        }
+    }
+}
