@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod cause;
+mod ceilings;
 mod convert;
 #[cfg(any(test, feature = "reflect"))]
 mod described;
@@ -33,6 +34,7 @@ mod violation;
 pub mod written;
 
 pub use cause::innermost;
+pub use ceilings::{Ceilings, Excess};
 pub use convert::{
     AdviceView, Damaged, Known, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, LocalityView,
     STALL_MAX, STALL_MIN, SnapshotView, Stored, WorkingJob, event_number, timestamp,

@@ -1,9 +1,11 @@
 //! The most that pods may ask for.
 
+mod reduce;
+
 use crate::Settings;
-use numaloc_api::value::QosClass;
+use numaloc_api::{Excess, value::QosClass};
 use numaloc_config::value::{DAY_MS, count, duration, profile, rate};
-use numaloc_core::{Compact, HugetlbSource, MakeRoom, NumaBalancing, Offload, Pacing, Profile};
+use numaloc_core::Profile;
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -145,68 +147,15 @@ impl Ceilings {
     ) -> Option<Settings> {
         let mut say =
             |what: &str| notes.push(format!("{what}; the operator of the node has set this bound"));
-        let policy = &mut settings.policy;
-        let options = &mut policy.options;
-        let names = options.named_nodes().is_some();
-        if names && !self.named_nodes {
-            say("nothing is moved, because pods may not name the nodes that memory goes to");
-            return None;
+        let ceilings = self.shared(class);
+        for excess in ceilings.excesses(&settings.policy, &settings.limits, false) {
+            reduce::lower(excess, &ceilings, &mut settings);
+            say(&reduce::note(excess, &ceilings));
+            if matches!(excess, Excess::NodesTo | Excess::NodesFrom | Excess::Cache) {
+                return None;
+            }
         }
-        if options.from.is_some() && !self.named_nodes {
-            say("nothing is moved, because pods may not name the nodes that memory comes from");
-            return None;
-        }
-        if options.include_shared && !self.include_shared {
-            options.include_shared = false;
-            say("pages that other containers map stay where they are");
-        }
-        if options.include_network && !self.include_network {
-            options.include_network = false;
-            say("pages of files on network file systems and FUSE stay where they are");
-        }
-        if options.include_bound && !self.include_bound {
-            options.include_bound = false;
-            say("memory that the application has bound stays where it is");
-        }
-        if options.include_gigantic && !self.include_gigantic {
-            options.include_gigantic = false;
-            say("hugetlb pages that take too long stay where they are");
-        }
-        if options.reserve_bytes.is_some() && !self.reserve_bytes {
-            options.reserve_bytes = None;
-            say("as much is kept free on each node as by default");
-        }
-        // As the daemon has it: to compact a node costs others there more than the fastest allowed profile does.
-        if options.compact == Compact::Always && !Compact::Auto.applies(self.profile) {
-            options.compact = Compact::Auto;
-            say("a node is compacted only where the profile does that");
-        }
-        if options.hugetlb == HugetlbSource::Fresh && !self.fresh_hugetlb {
-            options.hugetlb = HugetlbSource::Pool;
-            say("hugetlb pages come from the node's pool alone");
-        }
-        if options.make_room == MakeRoom::MoveCache && !self.move_cache {
-            options.make_room = MakeRoom::Cache;
-            say("page cache makes room by being dropped");
-        }
-        if options.make_room == MakeRoom::Exchange && !self.exchange {
-            options.make_room = MakeRoom::Cache;
-            say("memory of other containers stays where it is");
-        }
-        if policy.numa_balancing == NumaBalancing::Pause && !self.pause_numa_balancing {
-            policy.numa_balancing = NumaBalancing::Warn;
-            say("the kernel's NUMA balancing is not switched off");
-        }
-        if policy.offload == Offload::Require && !self.offload {
-            policy.offload = Offload::Auto;
-            say("a DMA engine copies only where the node's operator has it copy");
-        }
-        // Classes are ordered from the best to the worst.
-        if policy.qos_class.is_some_and(|asked| asked < class) {
-            policy.qos_class = Some(class);
-            say(&format!("the class is {}, that of the container", class.name()));
-        }
-        self.bound_pace(&mut settings, &mut say);
+        self.bound_limits(&mut settings, &mut say);
         if settings.repeats() && settings.interval < self.min_interval {
             settings.interval = self.min_interval;
             say(&format!("it runs once in {:?}", self.min_interval));
@@ -214,44 +163,64 @@ impl Ceilings {
         Some(settings)
     }
 
-    fn bound_pace(&self, settings: &mut Settings, say: &mut impl FnMut(&str)) {
-        let pacing = &mut settings.policy.options.pacing;
-        let limits = &mut settings.limits;
-        if pacing.profile > self.profile {
-            pacing.profile = self.profile;
-            say(&format!("the profile is {}", self.profile.name()));
+    /// In the form that requests of the daemon's clients are checked against, too.
+    fn shared(&self, qos_class: QosClass) -> numaloc_api::Ceilings {
+        let Self {
+            profile,
+            rate_bytes_per_second,
+            timeout,
+            workers,
+            include_shared,
+            include_network,
+            include_bound,
+            include_gigantic,
+            named_nodes,
+            reserve_bytes,
+            fresh_hugetlb,
+            move_cache,
+            exchange,
+            pause_numa_balancing,
+            offload,
+            // Bounds of a schedule, not of a migration.
+            min_interval: _,
+            containers: _,
+            qos_label: _,
+            // A least rate: see [`Self::bound_limits`].
+            min_rate_bytes_per_second: _,
+        } = *self;
+        numaloc_api::Ceilings {
+            qos_class,
+            profile,
+            rate_bytes_per_second,
+            timeout: Some(timeout),
+            workers,
+            include_shared,
+            include_network,
+            include_bound,
+            include_gigantic,
+            named_nodes,
+            reserve_bytes,
+            fresh_hugetlb,
+            move_cache,
+            exchange,
+            pause_numa_balancing,
+            offload,
         }
-        let most = Pacing { profile: self.profile, ..Pacing::default() }.pace();
-        // The fastest profile bounds neither: a request may ask for more than it has by itself.
-        let is_bounded = self.profile < Profile::Fast;
-        if is_bounded && pacing.max_stall.is_some_and(|stall| stall > most.max_stall) {
-            pacing.max_stall = Some(most.max_stall);
-            say(&format!("one call takes at most {:?}", most.max_stall));
-        }
-        if is_bounded && limits.batch_bytes.is_some_and(|bytes| bytes > most.batch_bytes) {
-            limits.batch_bytes = Some(most.batch_bytes);
-            say(&format!("one call moves at most {} bytes", most.batch_bytes));
-        }
-        if limits.workers.is_some_and(|workers| workers > self.workers) {
-            say(&format!("memory is moved by at most {} thread(s)", self.workers));
-        }
+    }
+
+    /// Sets the bounds that hold also where nothing is asked for, and the least rate.
+    fn bound_limits(&self, settings: &mut Settings, say: &mut impl FnMut(&str)) {
+        let (pacing, limits) = (&settings.policy.options.pacing, &mut settings.limits);
         // The profile's own number counts where none is asked for.
-        let asked = limits.workers.map(|workers| workers.min(self.workers));
-        limits.workers = asked.or(pacing.pace().workers_within(self.workers));
-        let asked = limits.rate_bytes_per_second;
+        limits.workers = limits.workers.or(pacing.pace().workers_within(self.workers));
         let most = self.rate_bytes_per_second.unwrap_or(u64::MAX);
         let least = self.min_rate_bytes_per_second.min(most);
-        limits.rate_bytes_per_second =
-            asked.or(self.rate_bytes_per_second).map(|rate| rate.clamp(least, most));
-        if let (Some(asked), Some(rate)) = (asked, limits.rate_bytes_per_second)
-            && asked != rate
-        {
-            say(&format!("the rate is {rate} bytes per second"));
+        if limits.rate_bytes_per_second.is_some_and(|rate| rate < least) {
+            limits.rate_bytes_per_second = Some(least);
+            say(&format!("the rate is {least} bytes per second"));
         }
-        if limits.timeout.is_some_and(|asked| asked > self.timeout) {
-            say(&format!("a run moves for at most {:?}", self.timeout));
-        }
-        limits.timeout = Some(limits.timeout.unwrap_or(self.timeout).min(self.timeout));
+        limits.rate_bytes_per_second = limits.rate_bytes_per_second.or(self.rate_bytes_per_second);
+        limits.timeout = limits.timeout.or(Some(self.timeout));
     }
 }
 
@@ -260,6 +229,7 @@ mod tests {
     use super::*;
     use crate::own;
     use numaloc_api::written::Tree;
+    use numaloc_core::MakeRoom;
 
     const ALL: &str = r#"{
         "spec": {
@@ -297,6 +267,9 @@ mod tests {
         }"#,
         );
         assert_eq!(bounded, expected);
+        let shared = ceilings.shared(QosClass::Ls);
+        let left = shared.excesses(&bounded.policy, &bounded.limits, false);
+        assert_eq!(left, [], "what is reduced is within the ceilings");
         insta::assert_snapshot!(notes.join("\n"));
     }
 

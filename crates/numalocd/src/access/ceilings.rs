@@ -2,8 +2,10 @@
 //! memory that it may have moved.
 
 use crate::{config::Ceilings, refusal::Refusal};
-use numaloc_api::value::{Limits, MigrationSpec, QosClass};
-use numaloc_core::{Compact, HugetlbSource, NumaBalancing, Offload, Options, Pacing, Profile};
+use numaloc_api::{
+    Excess,
+    value::{Limits, MigrationSpec, QosClass},
+};
 
 impl Ceilings {
     /// Checks a request for a migration against the ceilings.
@@ -11,64 +13,75 @@ impl Ceilings {
     /// # Errors
     /// [`Refusal::Ceiling`], with the first ceiling that the request exceeds.
     pub fn check(&self, spec: &MigrationSpec) -> Result<(), Refusal> {
-        let MigrationSpec { policy, limits, target, .. } = spec;
-        // Each option is named: a new one does not compile before a ceiling has answered it, or it harms nobody.
-        let Options {
+        let MigrationSpec { policy, limits, target } = spec;
+        let excesses = self.shared().excesses(policy, limits, !target.files.is_empty());
+        excesses.first().map_or(Ok(()), |&excess| Err(self.exceeded(excess)))
+    }
+
+    /// In the form that policies of pods are checked against, too.
+    fn shared(&self) -> numaloc_api::Ceilings {
+        let Self {
+            profile,
+            qos_class,
             include_shared,
             include_network,
             include_bound,
             include_gigantic,
-            from,
-            hugetlb,
-            pacing,
-            compact,
+            named_nodes,
+            fresh_hugetlb,
             reserve_bytes,
-            // Where memory goes ([`Options::named_nodes`]).
-            to: _,
-            placement: _,
-            maps: _,
-            // Less is moved.
-            exclude_file: _,
-            target_ratio: _,
-            pool_reserve_percent: _,
-            // Its own memory in another order, or to nodes that are home by another rule.
-            home: _,
-            near_distance: _,
-            order: _,
+            rate_bytes_per_second,
+            workers,
+            pause_numa_balancing,
+            offload,
+        } = *self;
+        numaloc_api::Ceilings {
+            profile,
+            qos_class,
+            include_shared,
+            include_network,
+            include_bound,
+            include_gigantic,
+            named_nodes,
+            fresh_hugetlb,
+            reserve_bytes,
+            rate_bytes_per_second,
+            workers,
+            pause_numa_balancing,
+            offload,
             // Room is made of what the client may have moved.
-            make_room: _,
-        } = &policy.options;
-        let over = |what: bool, ceiling, most: String| match what {
-            true => Err(Refusal::Ceiling { ceiling, most }),
-            false => Ok(()),
+            move_cache: true,
+            exchange: true,
+            // Jobs that take long leave their places to others after a while (`dispatch/queue.rs`, `SLICE`).
+            timeout: None,
+        }
+    }
+
+    fn exceeded(&self, excess: Excess) -> Refusal {
+        let most = match excess {
+            Excess::QosClass => self.qos_class.name().to_ascii_lowercase(),
+            Excess::Profile | Excess::MaxStall | Excess::BatchBytes | Excess::Compact => {
+                self.profile.name().to_owned()
+            }
+            Excess::Workers => self.workers.to_string(),
+            Excess::Rate => self.rate_bytes_per_second.unwrap_or(u64::MAX).to_string(),
+            Excess::NodesTo
+            | Excess::NodesFrom
+            | Excess::Cache
+            | Excess::IncludeShared
+            | Excess::IncludeNetwork
+            | Excess::IncludeBound
+            | Excess::IncludeGigantic
+            | Excess::ReserveBytes
+            | Excess::FreshHugetlb
+            | Excess::PauseNumaBalancing
+            | Excess::Offload
+            // Without bounds here.
+            | Excess::MoveCache
+            | Excess::Exchange
+            | Excess::Timeout => "no".to_owned(),
         };
-        policy.qos_class.map_or(Ok(()), |class| self.check_class(class))?;
-        // To compact a node costs others there more than the fastest allowed profile does by itself.
-        let compacts = *compact == Compact::Always && !Compact::Auto.applies(self.profile);
-        let is_faster = compacts || self.is_faster(pacing, limits);
-        over(is_faster, "profile", self.profile.name().to_owned())?;
-        let no = || "no".to_owned();
-        over(*include_shared && !self.include_shared, "include_shared", no())?;
-        over(*include_network && !self.include_network, "include_network", no())?;
-        over(*include_bound && !self.include_bound, "include_bound", no())?;
-        over(*include_gigantic && !self.include_gigantic, "include_gigantic", no())?;
-        // Page cache has no home: it goes where the request says.
-        let names =
-            policy.options.named_nodes().is_some() || from.is_some() || !target.files.is_empty();
-        over(names && !self.named_nodes, "named_nodes", no())?;
-        let is_fresh = *hugetlb == HugetlbSource::Fresh;
-        over(is_fresh && !self.fresh_hugetlb, "fresh_hugetlb", no())?;
-        over(reserve_bytes.is_some() && !self.reserve_bytes, "reserve_bytes", no())?;
-        let pauses = policy.numa_balancing == NumaBalancing::Pause;
-        over(pauses && !self.pause_numa_balancing, "pause_numa_balancing", no())?;
-        // AUTO goes without it where it is not allowed.
-        let requires = policy.offload == Offload::Require;
-        over(requires && !self.offload, "offload", no())?;
-        let workers = limits.workers.is_some_and(|workers| workers > self.workers);
-        over(workers, "workers", self.workers.to_string())?;
-        let most = self.rate_bytes_per_second.unwrap_or(u64::MAX);
-        let rate = limits.rate_bytes_per_second.is_some_and(|rate| rate > most);
-        over(rate, "rate_bytes_per_second", most.to_string())
+        Refusal::Ceiling { ceiling: excess.ceiling(), most }
     }
 
     /// Checks the class of a job or workload.
@@ -77,11 +90,7 @@ impl Ceilings {
     /// [`Refusal::Ceiling`].
     pub fn check_class(&self, class: QosClass) -> Result<(), Refusal> {
         // Classes are ordered from the best to the worst.
-        if class >= self.qos_class {
-            return Ok(());
-        }
-        let most = self.qos_class.name().to_ascii_lowercase();
-        Err(Refusal::Ceiling { ceiling: "qos_class", most })
+        if class >= self.qos_class { Ok(()) } else { Err(self.exceeded(Excess::QosClass)) }
     }
 
     /// `class`, or the best class within the ceiling if `class` is better than that.
@@ -101,18 +110,5 @@ impl Ceilings {
             timeout: limits.timeout.or(default.timeout),
             rate_bytes_per_second: [rate, self.rate_bytes_per_second].into_iter().flatten().min(),
         }
-    }
-
-    /// Whether the request asks for a faster pace than that of the fastest allowed profile.
-    fn is_faster(&self, pacing: &Pacing, limits: &Limits) -> bool {
-        if self.profile == Profile::Fast {
-            return false;
-        }
-        let most = Pacing { profile: self.profile, ..Pacing::default() }.pace();
-        // `node_cpu_percent_max` needs no check: every profile allows all of a node's CPUs, so a request can only lower the
-        // bound.
-        pacing.profile > self.profile
-            || pacing.max_stall.is_some_and(|stall| stall > most.max_stall)
-            || limits.batch_bytes.is_some_and(|bytes| bytes > most.batch_bytes)
     }
 }
