@@ -232,6 +232,37 @@ mod tests {
         assert!(Column::ALL.iter().all(|column| refused.contains(column.name())), "{refused}");
     }
 
+    /// A column that is new does not compile here: it belongs into [`Column::ALL`], too, at the place that this gives.
+    fn place(column: Column) -> usize {
+        match column {
+            Column::Pid => 0,
+            Column::Name => 1,
+            Column::Home => 2,
+            Column::Memory => 3,
+            Column::Cache => 4,
+            Column::Remote => 5,
+            Column::Near => 6,
+            Column::Local => 7,
+            Column::Share => 8,
+            Column::Age => 9,
+            Column::Nodes => 10,
+            Column::Moved => 11,
+            Column::Balanced => 12,
+            Column::Cpu => 13,
+            Column::Job => 14,
+        }
+    }
+
+    #[test]
+    fn each_column_has_a_name_a_meaning_and_a_place() {
+        for (at, column) in Column::ALL.into_iter().enumerate() {
+            assert_eq!(place(column), at, "{column:?}");
+            assert_eq!(column.name().parse(), Ok(column));
+            assert!(!column.meaning().is_empty(), "{column:?}");
+        }
+        assert_eq!(place(Column::Job) + 1, Column::ALL.len(), "the last one is the last");
+    }
+
     #[test]
     fn meanings_fit_into_the_help_on_80_columns() {
         for column in Column::ALL {

@@ -157,6 +157,69 @@ mod tests {
         assert_eq!(order("-mem"), [1, 3, 2]);
     }
 
+    /// A row that has everything.
+    fn full(more: u64) -> TopRowDoc {
+        TopRowDoc {
+            pid: Some(10 + more as i32),
+            start_time_ticks: Some(1),
+            comm: Some(format!("app-{more}")),
+            cgroup: Some("/a".into()),
+            process_count: 1,
+            home_nodes: vec![more as u32],
+            near_nodes: Vec::new(),
+            resident_bytes: Some(more << 20),
+            cache_bytes: Some(more << 20),
+            local_bytes: Some(more << 20),
+            remote_bytes: Some(more << 20),
+            near_bytes: Some(more << 20),
+            local_percent: Some(more as f64),
+            by_node: vec![crate::doc::NodeBytes { node: 0, bytes: more << 20 }],
+            age_seconds: Some(more as f64),
+            is_hidden: false,
+            cpu_percent: Some(more as f64),
+            moved_bytes: more << 20,
+            kernel_migrated_pages: Some(more << 8),
+            job: Some(format!("jobs/{more}")),
+            held_back: None,
+        }
+    }
+
+    /// A column without an order, or that shows nothing of a row that has everything, is of no use.
+    #[test]
+    fn each_column_has_an_order_and_a_cell() {
+        let (less, more) = (full(1), full(2));
+        for column in Column::ALL {
+            assert_ne!(compare(&less, &more, column), Ordering::Equal, "{column:?}");
+            assert_eq!(compare(&less, &less, column), Ordering::Equal, "{column:?}");
+            for slot in crate::columns::slots(&[column], &[0]) {
+                let cells = [&less, &more].map(|row| crate::text::cell(row, slot));
+                assert!(
+                    !cells[0].trim().is_empty() && cells[0] != cells[1],
+                    "{column:?}: {cells:?}"
+                );
+            }
+        }
+    }
+
+    /// The page for a browser shows rows by a script, which no compiler checks.
+    #[test]
+    fn the_page_shows_each_field_of_a_row_and_sorts_by_each_column() {
+        let page = include_str!("../web/page/page.js");
+        let row = serde_json::to_value(full(1)).unwrap();
+        for (field, value) in row.as_object().unwrap() {
+            assert!(page.contains(&format!("row.{field}")), "{field}");
+            let is_optional = ["near_nodes", "held_back"].contains(&field.as_str());
+            assert!(is_optional || !value.is_null(), "{field} has a value");
+        }
+        let (_, columns) = page.split_once("const rowColumns = [\n").unwrap();
+        let (columns, _) = columns.split_once("\n];").unwrap();
+        for column in columns.lines() {
+            for part in ["id: \"", "title: \"", "cell: ", "by: "] {
+                assert!(column.contains(part), "{part}: {column}");
+            }
+        }
+    }
+
     #[test]
     fn names_cgroups_and_pids_are_filtered() {
         assert_eq!(pids(&List::Processes, "REDIS", "pid"), [20, 30]);

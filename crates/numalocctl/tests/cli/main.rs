@@ -16,5 +16,6 @@ mod reach;
 mod records;
 mod run;
 mod standalone;
+mod targets;
 mod terminal;
 mod web;

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// A program that serves the page.
-struct Web {
+pub struct Web {
     child: Option<Child>,
     /// Host and port, and the token.
     address: String,
@@ -33,7 +33,7 @@ impl Web {
         Self { child: Some(child), address, token: token.to_owned() }
     }
 
-    fn by(fake: &Fake) -> Self {
+    pub fn by(fake: &Fake) -> Self {
         Self::start(fake.command("web --delay 100ms"))
     }
 
@@ -62,7 +62,7 @@ impl Web {
     }
 
     /// Waits until a view is as it should be, and returns it.
-    fn shows(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    pub fn shows(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let mut view = Value::Null;
         until(what, || {
             let seen = view["serial"].as_u64().unwrap_or(0);
@@ -73,7 +73,7 @@ impl Web {
     }
 
     /// Ends it by Ctrl-C.
-    fn end(mut self) {
+    pub fn end(mut self) {
         let child = self.child.take().unwrap();
         interrupt(&child);
         text(&finish(child), 0);

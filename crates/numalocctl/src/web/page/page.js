@@ -141,7 +141,7 @@ const rowColumns = [
   { id: "remote", down: true, title: "Remote", number: true, cell: (row) => size(row.remote_bytes), by: (row) => -(row.remote_bytes ?? -1) },
   { id: "near", down: true, title: "Near", number: true, has: (row) => row.near_bytes, cell: (row) => size(row.near_bytes), by: (row) => -(row.near_bytes ?? -1) },
   { id: "share", title: "Local", number: true, cell: shareCell, by: (row) => row.local_percent ?? 101 },
-  { id: "where", title: "Where", cell: (row) => [where(row)] },
+  { id: "where", down: true, title: "Where", cell: (row) => [where(row)], by: (row) => -Math.max(0, ...row.by_node.map((node) => node.bytes)) },
   { id: "cpu", down: true, title: "CPU", number: true, cell: (row) => percent(row.cpu_percent), by: (row) => -(row.cpu_percent ?? -1) },
   { id: "moved", down: true, title: "Moved", number: true, has: (row) => row.moved_bytes, cell: (row) => (row.moved_bytes ? size(row.moved_bytes) : ""), by: (row) => -row.moved_bytes },
   { id: "job", title: "Job", has: (row) => row.job, cell: (row) => [row.job, row.held_back].filter(Boolean).join(": "), by: (row) => row.job || "~" },
@@ -365,7 +365,8 @@ function rowFacts(row) {
     ["Memory", size(row.resident_bytes)], ["Page cache", row.cache_bytes ? `${size(row.cache_bytes)}, not mapped` : null], ["Local", `${size(row.local_bytes)}, ${shareCell(row)}`], ["Remote", size(row.remote_bytes)],
     ["Of this near", row.near_bytes ? size(row.near_bytes) : null],
     ["CPU", percent(row.cpu_percent)], ["Seen", row.age_seconds == null ? (row.is_hidden ? "its page map may not be read" : "not yet") : row.age_seconds.toFixed(1) + " s ago"],
-    ["Moved", row.moved_bytes ? size(row.moved_bytes) : null], ["Job", [row.job, row.held_back].filter(Boolean).join(": ")],
+    ["Moved", row.moved_bytes ? size(row.moved_bytes) : null],
+    ["Moved by NUMA balancing", row.kernel_migrated_pages ? size(row.kernel_migrated_pages * 4096) : null], ["Job", [row.job, row.held_back].filter(Boolean).join(": ")],
   ])];
   if (row.by_node.length) {
     const words = { local: "home", near: "near", remote: "remote" };

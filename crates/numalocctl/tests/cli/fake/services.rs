@@ -188,8 +188,9 @@ impl schedule_service_server::ScheduleService for Services {
         &self,
         request: Request<GetScheduleRequest>,
     ) -> Answer<GetScheduleResponse> {
-        drop(self.asked("GetSchedule", request)?);
-        Ok(Response::new(GetScheduleResponse { schedule: Some(answers::schedule()) }))
+        let (_, script) = self.asked("GetSchedule", request)?;
+        let schedule = script.schedules.first().cloned();
+        Ok(Response::new(GetScheduleResponse { schedule }))
     }
     async fn update_schedule(
         &self,
