@@ -87,6 +87,7 @@ mod work;
 
 pub use limits::{
     RunLimits, Scheduling,
+    calls::MOST as LEFT_CALLS,
     control::Control,
     party::{Partners, Party, identities},
     rate::SharedRate,

@@ -65,7 +65,7 @@ mod views;
 
 pub use changes::{advised, balancing_trial, heat, journal, node_room, numa_balancing};
 pub use files::{
-    answering::Answering,
+    answering::{Answering, PAGE_MAP_THREADS},
     cache_search::CacheSearch,
     cached_file::{CachedFile, FileId, FileOwner, file_owner},
     cached_piece::{CachedPiece, nodes_of},

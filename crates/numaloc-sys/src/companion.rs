@@ -56,6 +56,9 @@ pub struct Answer {
     pub took: Duration,
 }
 
+/// Tasks that a companion costs: its process, and the thread that waits for it.
+pub const COMPANION_TASKS: usize = 2;
+
 /// A process that makes calls for this one. When it is dropped, the process ends, or after its call if it is in one.
 #[derive(Debug)]
 pub struct Companion(Arc<Shared>);

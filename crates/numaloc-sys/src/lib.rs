@@ -32,7 +32,7 @@ mod sched;
 mod scratch;
 mod userfault;
 
-pub use companion::{Answer, Companion, LeftCall, Request, companions_cpu_time};
+pub use companion::{Answer, COMPANION_TASKS, Companion, LeftCall, Request, companions_cpu_time};
 pub use duplicate::duplicate;
 pub use file_cache::{cached_pages, next_data, next_hole};
 pub use file_pages::{FilePages, is_dax};

@@ -5,6 +5,7 @@ mod host_memory;
 mod opening;
 mod reading;
 mod signals;
+mod threads;
 mod wire;
 mod writing;
 
@@ -70,9 +71,7 @@ pub fn start(args: Args) -> anyhow::Result<()> {
     leave_hwloc_environment()?;
     numaloc_host::allow_files();
     let config = args.configuration()?;
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    // The engine's blocking work has threads of its own. What is left here is little.
-    let runtime = runtime.worker_threads(2).enable_all().build().context("cannot start threads")?;
+    let runtime = threads::runtime().context("cannot start threads")?;
     let done = runtime.block_on(run(args, config));
     // A run that did not end in time is not waited for: the kernel finishes its current call.
     runtime.shutdown_background();

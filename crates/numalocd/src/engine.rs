@@ -59,7 +59,10 @@ use turns::Turns;
 /// How many pieces of work of each kind run at a time. There are four kinds with turns of their own, so that none waits
 /// for another: surveys of memory for clients; looks at the whole host, for advice; short looks at processes, without their
 /// memory, for clients; and looks for the targets and cpusets of schedules.
-const AT_ONCE: usize = 3;
+pub(crate) const AT_ONCE: usize = 3;
+
+/// The kinds of requests that have turns of their own.
+pub(crate) const TURNS: usize = 4;
 
 /// The caller's name for the daemon's own turns. No caller has such a name.
 const ITSELF: &str = "daemon";
@@ -82,7 +85,7 @@ pub struct Engine {
 impl Engine {
     /// An engine for these kernel file systems. `balancing` and `offloading` have to be about the same ones.
     pub fn new(roots: Roots, balancing: Balancing, offloading: Offloading) -> Self {
-        let [finds, probes, looks, advice] = [(); 4].map(|()| Turns::new(AT_ONCE));
+        let [finds, probes, looks, advice] = [(); TURNS].map(|()| Turns::new(AT_ONCE));
         let boot_id = boot_id(&roots).map(Arc::from).map_err(Refusal::from);
         let live = Sampler::new(roots.clone());
         Self { roots, balancing, offloading, finds, probes, looks, advice, live, boot_id }

@@ -19,7 +19,7 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 /// How long the result of a probe holds.
 const PROBE_HOLDS: Duration = Duration::from_secs(2);
 /// With so many calls left behind, none is made any more: each keeps a process and the memory of this one.
-const MOST: usize = 16;
+pub const MOST: usize = 16;
 
 /// What a call works on. While one for it is left behind, no other for the same is made.
 #[derive(Clone, Debug, PartialEq, Eq)]

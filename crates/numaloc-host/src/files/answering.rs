@@ -4,9 +4,17 @@
 //! process may hold it for as long as it likes: in a page fault on a file system that does not answer (FUSE, NFS), with another
 //! thread that waits to map. All who come later wait as well. So one entry of each page map is read first, in a thread that is
 //! given up if it does not return. `pagemap_read` (fs/proc/task_mmu.c) takes the lock killably: such threads end with the process.
+//!
+//! So each such process costs a thread, and any user can start some. There are few of these threads (`places`), and of those few for one
+//! user. Where there is no room for one more, a process counts as not answering without a look: it is never read in the thread that works.
+
+mod places;
+
+pub use places::MOST as PAGE_MAP_THREADS;
 
 use crate::files::pagemap::Pagemap;
 use numaloc_core::Identity;
+use places::{Place, Places};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -25,16 +33,25 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LESS: Duration = Duration::from_millis(200);
 /// Time between two looks at how far the thread is.
 const TURN: Duration = Duration::from_millis(50);
-/// Most threads that wait for page maps at a time. With so many, processes count as not answering without a look.
-const MOST: usize = 1024;
 /// Processes whose page maps a thread has open at a time.
 pub(crate) const AT_ONCE: usize = 64;
 /// The threads call read(2) and nothing else.
 const STACK: usize = 64 << 10;
 
 /// Processes whose memory cannot be read now. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct Answering(Arc<Mutex<BTreeMap<Identity, Arc<ReadQueue>>>>);
+#[derive(Clone, Debug)]
+pub struct Answering {
+    silent: Arc<Mutex<BTreeMap<Identity, Arc<ReadQueue>>>>,
+    places: Arc<Places>,
+    /// Bytes of stack of each thread.
+    stack: usize,
+}
+
+impl Default for Answering {
+    fn default() -> Self {
+        Self { silent: Arc::default(), places: Places::of_this_process(), stack: STACK }
+    }
+}
 
 /// Page maps that one thread reads, in their order.
 #[derive(Debug)]
@@ -46,8 +63,13 @@ struct ReadQueue {
 }
 
 impl Answering {
-    /// Which of these processes do not answer, in order: the numbers that they came with. Returns within seconds.
-    pub(crate) fn silent<N>(&self, processes: Vec<(N, Identity, Arc<Pagemap>)>) -> Vec<N> {
+    /// Which of these processes do not answer, in order: the numbers that they came with. Returns within seconds. `user` says whose process
+    /// one is.
+    pub(crate) fn silent<N>(
+        &self,
+        user: &dyn Fn(Identity) -> u32,
+        processes: Vec<(N, Identity, Arc<Pagemap>)>,
+    ) -> Vec<N> {
         let (numbers, questions): (Vec<N>, Vec<Question>) = processes
             .into_iter()
             .enumerate()
@@ -55,7 +77,8 @@ impl Answering {
                 (number, (index, identity, Arc::new(move || one(&pagemap))))
             })
             .unzip();
-        let mut silent = self.without_answer(questions, PATIENCE, LESS).into_iter().peekable();
+        let silent = self.without_answer(questions, user, PATIENCE, LESS);
+        let mut silent = silent.into_iter().peekable();
         let numbered = numbers.into_iter().enumerate();
         numbered.filter_map(|(index, number)| silent.next_if_eq(&index).map(|_| number)).collect()
     }
@@ -63,22 +86,39 @@ impl Answering {
     fn without_answer(
         &self,
         questions: Vec<Question>,
+        user: &dyn Fn(Identity) -> u32,
         mut patience: Duration,
         less: Duration,
     ) -> Vec<usize> {
         let (known, mut rest): (Vec<_>, Vec<_>) =
             questions.into_iter().partition(|(_, identity, _)| self.is_silent(*identity));
         let mut silent: Vec<usize> = known.into_iter().map(|(index, ..)| index).collect();
-        while !rest.is_empty() {
+        loop {
+            let full = self.places.full_users();
+            if !full.is_empty() {
+                let is_full = |(_, identity, _): &mut Question| full.contains(&user(*identity));
+                silent.extend(rest.extract_if(.., is_full).map(|(index, ..)| index));
+            }
+            if rest.is_empty() {
+                break;
+            }
             let reads = rest.iter().map(|(.., read)| read.clone()).collect();
-            let stuck = if self.threads() < MOST { ask(reads, patience) } else { Some((0, None)) };
-            let Some((at, batch)) = stuck else { break };
-            let (index, identity, _) = rest[at];
-            self.lock().extend(batch.map(|batch| (identity, batch)));
-            silent.push(index);
-            // The next thread has those behind it.
-            rest.drain(..=at);
-            patience = less;
+            let asked = self.places.take().map(|place| ask(reads, patience, place, self.stack));
+            match asked.unwrap_or(Asked::Nobody) {
+                Asked::All => break,
+                Asked::Nobody => {
+                    silent.extend(rest.drain(..).map(|(index, ..)| index));
+                }
+                Asked::Stuck { at, thread, queue } => {
+                    let (index, identity, _) = rest[at];
+                    self.places.charge(thread, user(identity));
+                    self.lock().insert(identity, queue);
+                    silent.push(index);
+                    // The next thread has those behind it.
+                    rest.drain(..=at);
+                    patience = less;
+                }
+            }
         }
         silent.sort_unstable();
         silent
@@ -91,13 +131,9 @@ impl Answering {
         silent.contains_key(&identity)
     }
 
-    fn threads(&self) -> usize {
-        self.lock().len()
-    }
-
     /// A poisoned lock is used nevertheless: nothing panics while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Identity, Arc<ReadQueue>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,8 +147,19 @@ fn one(pagemap: &Pagemap) {
     let _ = pagemap.read(0, &mut [0; 8]);
 }
 
-/// Reads in a thread. If one takes longer than `patience`, gives back its index, and the thread that is still in it.
-fn ask(reads: Vec<EntryRead>, patience: Duration) -> Option<(usize, Option<Arc<ReadQueue>>)> {
+/// What came of asking a batch.
+enum Asked {
+    /// All have answered.
+    All,
+    /// There is no thread for it.
+    Nobody,
+    /// The one at this index does not answer; the number of the thread that is still in it.
+    Stuck { at: usize, thread: u64, queue: Arc<ReadQueue> },
+}
+
+/// Reads in a thread, which has this place until it ends. One that takes longer than `patience` is left.
+fn ask(reads: Vec<EntryRead>, patience: Duration, place: Place, stack: usize) -> Asked {
+    let number = place.number;
     let batch = Arc::new(ReadQueue {
         at: AtomicUsize::new(0),
         is_done: AtomicBool::new(false),
@@ -129,11 +176,13 @@ fn ask(reads: Vec<EntryRead>, patience: Duration) -> Option<(usize, Option<Arc<R
             }
         }
         theirs.is_done.store(true, Relaxed);
+        drop(place);
         drop(done);
     };
-    let thread = thread::Builder::new().name("page-map".to_owned()).stack_size(STACK);
-    // Without a thread nothing is found out, and nobody counts as silent.
-    thread.spawn(body).ok()?;
+    let thread = thread::Builder::new().name("page-map".to_owned()).stack_size(stack);
+    if thread.spawn(body).is_err() {
+        return Asked::Nobody;
+    }
     let (mut at, mut since) = (0, Instant::now());
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TURN.min(patience)) {
         let now = batch.at.load(Relaxed);
@@ -141,10 +190,10 @@ fn ask(reads: Vec<EntryRead>, patience: Duration) -> Option<(usize, Option<Arc<R
             (at, since) = (now, Instant::now());
         } else if since.elapsed() >= patience {
             batch.is_given_up.store(true, Relaxed);
-            return Some((at, Some(batch)));
+            return Asked::Stuck { at, thread: number, queue: batch };
         }
     }
-    None
+    Asked::All
 }
 
 #[cfg(test)]
@@ -177,47 +226,87 @@ mod tests {
         Identity { pid, start_time: 1 }
     }
 
+    /// One with a bound of its own, which other tests do not use up.
+    fn answering() -> Answering {
+        Answering { places: Arc::default(), ..Answering::default() }
+    }
+
+    fn counted(count: &Arc<AtomicUsize>) -> EntryRead {
+        let count = count.clone();
+        Arc::new(move || {
+            count.fetch_add(1, Relaxed);
+        })
+    }
+
     #[test]
     fn those_that_hang_are_found_and_the_others_are_asked_all_the_same() {
         let (answering, held, asked) =
-            (Answering::default(), Held::default(), Arc::new(AtomicUsize::new(0)));
+            (answering(), Held::default(), Arc::new(AtomicUsize::new(0)));
         let questions = || -> Vec<Question> {
-            let count = asked.clone();
-            let answers: EntryRead = Arc::new(move || {
-                count.fetch_add(1, Relaxed);
-            });
-            let reads = [held.read(), answers.clone(), held.read(), answers];
+            let reads = [held.read(), counted(&asked), held.read(), counted(&asked)];
             let numbered = reads.into_iter().enumerate();
             numbered.map(|(index, read)| (index, process(index as i32), read)).collect()
         };
-        let silent =
-            |patience| answering.without_answer(questions(), Duration::from_millis(patience), LESS);
+        let silent = |patience| {
+            let patience = Duration::from_millis(patience);
+            answering.without_answer(questions(), &|_| 0, patience, LESS)
+        };
+        let waiting = || answering.places.taken();
         assert_eq!(silent(300), [0, 2]);
-        assert_eq!((asked.load(Relaxed), answering.threads()), (2, 2));
+        assert_eq!((asked.load(Relaxed), waiting()), (2, 2));
         // Those that are known are not asked again.
         assert_eq!(silent(60_000), [0, 2]);
-        assert_eq!((asked.load(Relaxed), answering.threads()), (4, 2));
+        assert_eq!((asked.load(Relaxed), waiting()), (4, 2));
         held.release();
-        while answering.is_silent(process(0)) || answering.is_silent(process(2)) {
+        while waiting() > 0 {
             thread::yield_now();
         }
         assert!(silent(60_000).is_empty());
-        assert_eq!(answering.threads(), 0);
+        assert_eq!(waiting(), 0);
+    }
+
+    #[test]
+    fn processes_of_one_user_do_not_take_the_threads_of_others() {
+        let (answering, held, asked) =
+            (answering(), Held::default(), Arc::new(AtomicUsize::new(0)));
+        let evil = 2 * places::OF_ONE_USER;
+        let reads = (0..evil).map(|_| held.read()).chain([counted(&asked)]);
+        let questions: Vec<Question> =
+            reads.enumerate().map(|(index, read)| (index, process(index as i32), read)).collect();
+        let user = |identity: Identity| if identity.pid < evil as i32 { 7 } else { 8 };
+        let short = Duration::from_millis(20);
+        let silent = answering.without_answer(questions, &user, short, short);
+        assert_eq!(silent, (0..evil).collect::<Vec<_>>());
+        assert_eq!((answering.places.taken(), asked.load(Relaxed)), (places::OF_ONE_USER, 1));
+        held.release();
     }
 
     #[test]
     fn without_room_for_another_thread_nobody_is_asked() {
-        let (answering, held) = (Answering::default(), Held::default());
-        let batch = || ReadQueue {
-            at: AtomicUsize::new(0),
-            is_done: AtomicBool::new(false),
-            is_given_up: AtomicBool::new(true),
+        let (answering, asked) = (answering(), Arc::new(AtomicUsize::new(0)));
+        let silent = |answering: &Answering| {
+            let read = counted(&asked);
+            answering.without_answer(vec![(7, process(1), read)], &|_| 0, LESS, LESS)
         };
-        let threads = (0..MOST as i32).map(|pid| (process(pid), Arc::new(batch())));
-        answering.lock().extend(threads);
-        let next = MOST as i32;
-        let silent = answering.without_answer(vec![(7, process(next), held.read())], LESS, LESS);
-        assert_eq!(silent, [7]);
-        assert_eq!(answering.threads(), MOST);
+        let taken: Vec<Place> = std::iter::from_fn(|| answering.places.take()).collect();
+        assert_eq!((silent(&answering), taken.len()), (vec![7], PAGE_MAP_THREADS));
+        drop(taken);
+        assert_eq!((silent(&answering), asked.load(Relaxed)), (vec![], 1));
+    }
+
+    #[test]
+    fn where_no_thread_can_be_made_nobody_is_read_in_the_one_that_works() {
+        // No address space has room for this stack.
+        let (answering, asked) =
+            (Answering { stack: 1 << 60, ..answering() }, Arc::new(AtomicUsize::new(0)));
+        let questions = [3, 4].map(|index| (index, process(1), counted(&asked)));
+        assert_eq!(answering.without_answer(questions.into(), &|_| 0, LESS, LESS), [3, 4]);
+        assert_eq!((asked.load(Relaxed), answering.places.taken()), (0, 0));
+    }
+
+    #[test]
+    fn all_roots_of_this_process_have_one_bound() {
+        let [one, other] = [(); 2].map(|()| crate::Roots::default().answering);
+        assert!(Arc::ptr_eq(&one.places, &other.places));
     }
 }

@@ -10,7 +10,7 @@ use thread_for::ThreadsFor;
 use crate::{
     Error, Roots,
     files::{answering::AT_ONCE, open_files::KeptMap, pagemap::Pagemap, read::is_gone},
-    target::thread,
+    target::{owner::real_user, thread},
 };
 use nix::{
     libc::ESRCH,
@@ -66,6 +66,11 @@ fn settled<T>(is_there: impl Fn() -> bool, open: impl Fn() -> io::Result<T>) -> 
     open()
 }
 
+/// Which of these processes do not answer, in order: the numbers that they came with.
+pub(crate) fn silent<N>(roots: &Roots, processes: Vec<(N, Identity, Arc<Pagemap>)>) -> Vec<N> {
+    roots.answering.silent(&|identity| real_user(roots, identity), processes)
+}
+
 /// Checks that the memory of all of these can be read now.
 ///
 /// # Errors
@@ -76,8 +81,7 @@ pub(crate) fn check_answering(roots: &Roots, spaces: &[AddressSpace]) -> Result<
         let open = some.iter().filter_map(|space| {
             Some((&space.process, space.process.identity, space.pagemap().ok()?))
         });
-        if let Some(Process { identity, comm, .. }) = roots.answering.silent(open.collect()).first()
-        {
+        if let Some(Process { identity, comm, .. }) = silent(roots, open.collect()).first() {
             return Err(Error::Silent { pid: identity.pid, comm: comm.clone() });
         }
     }
@@ -91,15 +95,15 @@ pub(crate) fn open_answering(
 ) -> Vec<AddressSpace> {
     let opened = processes.into_iter().map(|process| AddressSpace::open(roots, process));
     let mut spaces: Vec<AddressSpace> = opened.filter_map(Result::ok).flatten().collect();
-    let mut silent = BTreeSet::new();
+    let mut left_out = BTreeSet::new();
     for some in spaces.chunks(AT_ONCE) {
         let open = some.iter().filter_map(|space| {
             let identity = space.process.identity;
             Some((identity, identity, space.pagemap().ok()?))
         });
-        silent.extend(roots.answering.silent(open.collect()));
+        left_out.extend(silent(roots, open.collect()));
     }
-    spaces.retain(|space| !silent.contains(&space.process.identity));
+    spaces.retain(|space| !left_out.contains(&space.process.identity));
     spaces
 }
 

@@ -19,6 +19,7 @@ use crate::{
         pagemap::Pagemap,
         read::{self, field, is_gone, numbered},
     },
+    survey::space,
     target::{
         owner::owner,
         process::{OpenProcess, own_pid},
@@ -155,7 +156,7 @@ pub(crate) fn silent(roots: &Roots, processes: &[(i32, PathBuf)]) -> BTreeSet<i3
         let pagemap = Pagemap::new(File::open(directory.join("pagemap")).ok()?);
         Some((*pid, identity, Arc::new(pagemap)))
     });
-    roots.answering.silent(open.collect()).into_iter().collect()
+    space::silent(roots, open.collect()).into_iter().collect()
 }
 
 struct FileSearch<'a> {

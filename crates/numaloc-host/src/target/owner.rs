@@ -45,6 +45,16 @@ pub fn owner(roots: &Roots, identity: Identity) -> Result<Option<Owner>, Error> 
     }
 }
 
+/// The real user of a process, by its status: the files of a process that is not dumpable are root's (fs/proc/base.c,
+/// `task_dump_owner`), whoever has started it. No lock of its memory is taken for the status (fs/proc/array.c, `proc_pid_status`). Of a
+/// process that has ended it is an id that no user has.
+pub(crate) fn real_user(roots: &Roots, identity: Identity) -> u32 {
+    let status = OpenProcess::new(roots, identity.pid).and_then(|process| process.text("status"));
+    let status = status.unwrap_or_default();
+    let real = field(&status, "Uid").and_then(|uids| uids.split_whitespace().next()?.parse().ok());
+    real.unwrap_or(u32::MAX)
+}
+
 fn read(roots: &Roots, identity: Identity) -> Result<Owner, Miss> {
     let process = OpenProcess::new(roots, identity.pid)?;
     if process.stat()?.starttime != identity.start_time {
@@ -90,6 +100,13 @@ mod tests {
         let v1 = of(&host("1\t2\t3\t4", "5:cpu,cpuacct:/pod\n1:name=systemd:/init\n0::/\n"));
         assert_eq!((v1.uids, v1.cgroups.len()), ([1, 2, 3, 4], 3));
         assert_eq!(v1.cgroups, ["/pod", "/init", "/"]);
+    }
+
+    #[test]
+    fn the_real_user_counts_and_not_the_owner_of_the_files() {
+        let fake = host("7\t0\t0\t0", "");
+        let of = |pid| real_user(&fake.roots(), Identity { pid, ..IDENTITY });
+        assert_eq!((of(100), of(101)), (7, u32::MAX));
     }
 
     #[test]
