@@ -5,6 +5,8 @@ use super::{
     gate::Gate,
     listen::{Listening, SocketFile},
     look::{Looks, refusal},
+    patient::Patient,
+    places::{Place, Places},
     report,
     route::{Change, PageFile, Refusal, Route, change, route},
 };
@@ -30,16 +32,16 @@ use tokio::{
     net::{TcpListener, UnixListener},
     runtime::Builder,
     sync::{Semaphore, oneshot, watch},
-    task::spawn_blocking,
+    task::{spawn_blocking, yield_now},
     time::{sleep, timeout},
 };
 
-/// Most connections at a time; a browser opens six for a page.
-const CONNECTIONS: usize = 64;
 /// Most looks at a time for advice, pictures and jobs.
 const LOOKS: usize = 2;
 /// Time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for an answer to be taken.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most bytes of it.
@@ -61,7 +63,7 @@ struct Server {
     looks: Arc<Looks>,
     orders: Sender<Order>,
     views: watch::Receiver<Published>,
-    connections: Arc<Semaphore>,
+    places: Arc<Places>,
     busy: Arc<Semaphore>,
 }
 
@@ -78,9 +80,8 @@ pub fn start(
 ) -> Result<Serving, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
     let (stop, stopped) = oneshot::channel::<()>();
-    let [connections, busy] = [CONNECTIONS, LOOKS].map(|most| Arc::new(Semaphore::new(most)));
-    let server =
-        Arc::new(Server { gate, looks: Arc::new(looks), orders, views, connections, busy });
+    let (places, busy) = (Arc::default(), Arc::new(Semaphore::new(LOOKS)));
+    let server = Arc::new(Server { gate, looks: Arc::new(looks), orders, views, places, busy });
     let (listener, file) = match listening {
         Listening::Tcp(listener) => (Ok(listener), None),
         Listening::Unix(listener, file) => (Err(listener), Some(file)),
@@ -125,29 +126,36 @@ impl Server {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         loop {
-            let Ok(place) = self.connections.clone().acquire_owned().await else { return };
             let Ok(stream) = accept().await else {
                 sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let server = self.clone();
-            tokio::spawn(async move {
-                let answer = service_fn(|request: Request<Incoming>| {
-                    let server = server.clone();
-                    async move { Ok::<_, Infallible>(server.answer(request).await) }
-                });
-                let mut http = http1::Builder::new();
-                http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-                // A browser that has gone is not an error.
-                let _ = http.serve_connection(TokioIo::new(stream), answer).await;
-                drop(place);
-            });
+            let (server, place) = (self.clone(), self.places.take());
+            let number = place.number();
+            let task = tokio::spawn(async move { server.converse(stream, place).await });
+            self.places.served_by(number, task.abort_handle());
+            // Who has come is heard before others may take the place.
+            yield_now().await;
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn converse<S>(&self, stream: S, place: Place)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let answer = service_fn(|request: Request<Incoming>| async {
+            Ok::<_, Infallible>(self.answer(request, &place).await)
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+        // A browser that has gone is not an error.
+        let stream = TokioIo::new(Patient::new(stream, ANSWER_TIMEOUT));
+        let _ = http.serve_connection(stream, answer).await;
+    }
+
+    async fn answer(&self, request: Request<Incoming>, place: &Place) -> Answer {
         let (parts, body) = request.into_parts();
-        let mut answer = match self.answered(&parts, body).await {
+        let mut answer = match self.answered(&parts, body, place).await {
             Ok(answer) => answer,
             Err(refused) => {
                 let document = serde_json::to_vec(&refused.document()).unwrap_or_default();
@@ -156,6 +164,10 @@ impl Server {
                 answer
             }
         };
+        if !place.is_owner() {
+            // One request each: what others send without reading the answers is not worked on.
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         for (name, value) in [
             (header::CONTENT_SECURITY_POLICY, POLICY),
             (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -170,7 +182,12 @@ impl Server {
         answer
     }
 
-    async fn answered(&self, parts: &Parts, body: Incoming) -> Result<Answer, Refusal> {
+    async fn answered(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        place: &Place,
+    ) -> Result<Answer, Refusal> {
         Gate::check_place(parts)?;
         let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
         let asked = route(&parts.method, path, query);
@@ -178,6 +195,7 @@ impl Server {
             return Ok(self::file(file));
         }
         self.gate.check_caller(&parts.headers)?;
+        place.has_token();
         match asked? {
             Route::File(file) => Ok(self::file(file)),
             Route::View(seen) => self.view(seen).await,

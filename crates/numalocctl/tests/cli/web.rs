@@ -13,6 +13,7 @@ use std::{
     net::TcpStream,
     os::unix::{fs::PermissionsExt, net::UnixStream},
     process::{Child, Command},
+    time::{Duration, Instant},
 };
 
 /// A program that serves the page.
@@ -168,6 +169,41 @@ fn nobody_else_is_answered() {
     let long = " ".repeat(20_000);
     let head = web.head("POST /api/plan") + "Content-Type: application/json\r\n";
     assert_eq!(web.send(&head, &long).0, 413);
+}
+
+/// Another user of this machine has no token, and needs none to connect.
+#[test]
+fn those_who_ask_and_do_not_read_keep_the_owner_out_of_nothing() {
+    let fake = Fake::start(script());
+    let web = Web::by(&fake);
+    let request = format!("GET /page.js HTTP/1.1\r\nHost: {}\r\n\r\n", web.address);
+    let flood = request.repeat(2000);
+    let held: Vec<TcpStream> = (0..64)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&web.address).unwrap();
+            // It is as much as the server takes before it waits for this client to read.
+            stream.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
+            let _ = stream.write_all(flood.as_bytes());
+            stream
+        })
+        .collect();
+    // Long before any time limit of the server ends.
+    let stream = TcpStream::connect(&web.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
+    let begin = Instant::now();
+    let (status, ..) = exchange(stream, &web.head("GET /api/job?name=jobs/42"), "");
+    println!("answered in {:?}", begin.elapsed());
+    assert_eq!(status, 200);
+    drop(held);
+    // One request of theirs is answered, however many they send.
+    let mut stream = TcpStream::connect(&web.address).unwrap();
+    stream.write_all(request.repeat(3).as_bytes()).unwrap();
+    let mut answers = Vec::new();
+    let _ = stream.read_to_end(&mut answers);
+    let answers = String::from_utf8_lossy(&answers);
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 1);
+    assert!(answers.to_ascii_lowercase().contains("connection: close"));
+    web.end();
 }
 
 #[test]
