@@ -27,6 +27,9 @@ pub struct WebArgs {
     /// Write what the page shows into FILE.html, which needs no server, and end.
     #[arg(long, value_name = "FILE.html", conflicts_with = "listen", value_parser = parse_report)]
     pub report: Option<PathBuf>,
+    /// Serve a page that moves and cancels nothing, whoever has it open.
+    #[arg(long, conflicts_with = "report")]
+    pub read_only: bool,
     /// Time between two scans, from 100ms to 1h.
     #[arg(short, long, value_name = "DURATION", default_value = "2s", value_parser = parse_delay, allow_hyphen_values = true)]
     pub delay: Duration,

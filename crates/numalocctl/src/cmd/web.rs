@@ -34,6 +34,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandRe
         version: env!("CARGO_PKG_VERSION"),
         has_pictures: is_own,
         has_jobs: daemon.is_some(),
+        is_read_only: args.read_only,
     };
     let records =
         daemon.clone().map(|(endpoint, connect)| Records::ask(endpoint, connect, args.delay));
@@ -54,8 +55,8 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandRe
 }
 
 fn serve(args: &WebArgs, desk: Desk, looks: Looks) -> Result<String, Failure> {
-    let (listening, gate) = (Listening::open(&args.listen)?, Gate::new()?);
-    let address = listening.address(&gate.token)?;
+    let (listening, gate) = (Listening::open(&args.listen)?, Gate::new(args.read_only)?);
+    let address = listening.address(gate.printed())?;
     let ((orders, ordered), (views, published)) =
         (mpsc::channel(), watch::channel(Default::default()));
     let _serving = web::start(listening, gate, looks, orders, published)?;

@@ -46,6 +46,14 @@ pub struct HostDoc {
     pub has_pictures: bool,
     /// Whether there is a daemon with jobs.
     pub has_jobs: bool,
+    /// Whether the page changes nothing.
+    pub is_read_only: bool,
+}
+
+/// What the page sends with its requests.
+#[derive(Serialize)]
+pub struct SessionDoc<'a> {
+    pub token: &'a str,
 }
 
 /// A process that is opened.

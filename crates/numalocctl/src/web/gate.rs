@@ -1,35 +1,100 @@
-//! Whether a request is answered: it has to come from this machine's own page, and to have the token. Pure, but for making a token.
+//! Whether a request is answered: it has to come from this machine's own page, and to have its token. Pure, but for making tokens.
 
 use super::route::Refusal;
 use crate::{endpoint::is_loopback, exit::Failure};
 use http::{HeaderMap, StatusCode, header, request::Parts, uri::Authority};
-use std::{fmt::Write, fs::File, hint::black_box, io::Read};
+use std::{
+    fmt::Write,
+    fs::File,
+    hint::black_box,
+    io::Read,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 /// Bytes of a token.
 const TOKEN: usize = 16;
 
 /// What requests are held against.
-#[derive(Clone)]
+#[derive(Debug)]
 pub struct Gate {
-    /// What the address that is printed has behind its `#token=`: browsers send that part to nobody. The page sends it in a header of
-    /// its own requests. A cookie would go to all ports of this machine, and so to servers of other users.
-    pub token: String,
+    /// What the address that is printed has behind its `#token=`: browsers send that part to nobody. It opens the page once: whoever
+    /// reads it later, in the scrollback of a terminal or in a browser's history, gets nothing.
+    printed: String,
+    is_used: AtomicBool,
+    /// What the page has got for it. It sends this in a header of its requests. A cookie would go to all ports of this machine, and so to
+    /// servers of other users.
+    session: String,
+    is_read_only: bool,
+}
+
+/// Bytes that nobody can guess.
+///
+/// # Errors
+/// The kernel gives no random bytes.
+pub fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| Failure::Usage(format!("cannot read /dev/urandom: {error}")))?;
+    Ok(bytes)
+}
+
+/// A token that nobody can guess.
+///
+/// # Errors
+/// As [`random`].
+pub fn secret() -> Result<String, Failure> {
+    let bytes = random::<TOKEN>()?;
+    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
 }
 
 impl Gate {
-    /// With a new token.
+    /// With new tokens. Those of a page that is read-only change nothing.
     ///
     /// # Errors
-    /// The kernel gives no random bytes.
-    pub fn new() -> Result<Self, Failure> {
-        let mut bytes = [0; TOKEN];
-        let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-        read.map_err(|error| Failure::Usage(format!("cannot read /dev/urandom: {error}")))?;
-        let token = bytes.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
-        Ok(Self { token })
+    /// As [`random`].
+    pub fn new(is_read_only: bool) -> Result<Self, Failure> {
+        let (printed, session) = (secret()?, secret()?);
+        Ok(Self { printed, session, is_used: AtomicBool::new(false), is_read_only })
+    }
+
+    /// The token for the address.
+    pub fn printed(&self) -> &str {
+        &self.printed
+    }
+
+    /// The token of the page, for the one that was printed; once.
+    ///
+    /// # Errors
+    /// The token that was printed is missing, wrong or used.
+    pub fn enter(&self, headers: &HeaderMap) -> Result<&str, Refusal> {
+        if !is_equal(bearer(headers)?.as_bytes(), self.printed.as_bytes()) {
+            return Err(wrong_token());
+        }
+        match self.is_used.swap(true, Relaxed) {
+            false => Ok(&self.session),
+            true => Err(Refusal::new(
+                StatusCode::UNAUTHORIZED,
+                "this address has been opened already, and opens the page once: use the tab in which it is open, or start numalocctl web \
+                 again for another address; if it was not you who opened it, end numalocctl web",
+            )),
+        }
+    }
+
+    /// Checks whether the page may change anything.
+    ///
+    /// # Errors
+    /// It is read-only.
+    pub fn check_change(&self) -> Result<(), Refusal> {
+        match self.is_read_only {
+            false => Ok(()),
+            true => Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "this page is read-only: it moves and cancels nothing; start numalocctl web without --read-only for that",
+            )),
+        }
     }
 
     /// Checks where a request comes from. A name that is not this machine's own is that of a page which has had its name resolved to
@@ -65,23 +130,32 @@ impl Gate {
     /// Checks who asks for what only the owner may see or do.
     ///
     /// # Errors
-    /// The token is missing or wrong, or another page asks.
+    /// The token of the page is missing or wrong, or another page asks.
     pub fn check_caller(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        // Browsers that know it say which page asks (Fetch Metadata).
-        let site = headers.get("sec-fetch-site").map(|value| value.as_bytes());
-        if site.is_some_and(|site| site != b"same-origin" && site != b"none") {
-            let message = "the request is one of another page";
-            return Err(Refusal::new(StatusCode::FORBIDDEN, message));
-        }
-        let given = only(headers, header::AUTHORIZATION);
-        match given.and_then(|value| value.strip_prefix("Bearer ")) {
-            Some(token) if is_equal(token.as_bytes(), self.token.as_bytes()) => Ok(()),
-            _ => Err(Refusal::new(
-                StatusCode::UNAUTHORIZED,
-                "the token is missing or wrong: open the address that numalocctl web has printed",
-            )),
+        match is_equal(bearer(headers)?.as_bytes(), self.session.as_bytes()) {
+            true => Ok(()),
+            false => Err(wrong_token()),
         }
     }
+}
+
+fn wrong_token() -> Refusal {
+    Refusal::new(
+        StatusCode::UNAUTHORIZED,
+        "the token is missing or wrong: open the address that numalocctl web has printed",
+    )
+}
+
+/// The token of a request; an empty one if it has none.
+fn bearer(headers: &HeaderMap) -> Result<&str, Refusal> {
+    // Browsers that know it say which page asks (Fetch Metadata).
+    let site = headers.get("sec-fetch-site").map(|value| value.as_bytes());
+    if site.is_some_and(|site| site != b"same-origin" && site != b"none") {
+        let message = "the request is one of another page";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, message));
+    }
+    let given = only(headers, header::AUTHORIZATION);
+    Ok(given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default())
 }
 
 /// The value of a header that is given once.
@@ -156,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_token_is_asked_for() {
-        let gate = Gate { token: "0123456789abcdef".into() };
+        let gate = Gate { session: "0123456789abcdef".into(), ..Gate::new(false).unwrap() };
         let caller = |headers: &[(&str, &str)]| {
             gate.check_caller(&parts("/", headers).headers)
                 .map_err(|refused| refused.status.as_u16())
@@ -180,8 +254,38 @@ mod tests {
     }
 
     #[test]
+    fn what_was_printed_opens_the_page_once_and_does_nothing_else() {
+        let gate = Gate::new(false).unwrap();
+        let with = |token: &str| {
+            let bearer = format!("Bearer {token}");
+            parts("/", &[("authorization", &bearer)]).headers
+        };
+        let printed = with(gate.printed());
+        assert!(gate.check_caller(&printed).is_err());
+        for wrong in [with("x"), with(""), parts("/", &[]).headers, with(&gate.session)] {
+            assert!(gate.enter(&wrong).is_err(), "and the right one can still be used");
+        }
+        let session = gate.enter(&printed).unwrap();
+        assert!(gate.check_caller(&with(session)).is_ok());
+        let again = gate.enter(&printed).unwrap_err();
+        assert_eq!(again.status, StatusCode::UNAUTHORIZED);
+        assert!(again.message.starts_with("this address has been opened already"), "{again:?}");
+        assert!(gate.check_caller(&printed).is_err());
+    }
+
+    #[test]
+    fn a_page_that_is_read_only_changes_nothing() {
+        assert!(Gate::new(false).unwrap().check_change().is_ok());
+        let refused = Gate::new(true).unwrap().check_change().unwrap_err();
+        assert_eq!(refused.status, StatusCode::FORBIDDEN);
+        assert!(refused.message.starts_with("this page is read-only"), "{refused:?}");
+    }
+
+    #[test]
     fn tokens_are_long_and_differ() {
-        let [one, other] = [(); 2].map(|()| Gate::new().unwrap().token);
-        assert!(one.len() == 2 * TOKEN && one != other, "{one} {other}");
+        let [one, other] = [(); 2].map(|()| Gate::new(false).unwrap());
+        let all = [&one.printed, &one.session, &other.printed, &other.session];
+        assert!(all.iter().all(|token| token.len() == 2 * TOKEN));
+        assert_eq!(std::collections::BTreeSet::from(all).len(), 4);
     }
 }

@@ -1,5 +1,6 @@
 //! Opens what the page is served over.
 
+use super::gate::random;
 use crate::{args::Listen, exit::Failure};
 use std::{
     fs::{self, DirBuilder},
@@ -53,7 +54,7 @@ impl Listening {
     /// What to open, with the token.
     ///
     /// # Errors
-    /// The kernel does not tell the port.
+    /// The kernel does not tell the port, or gives no random one.
     pub fn address(&self, token: &str) -> Result<String, Failure> {
         match self {
             Self::Tcp(listener) => {
@@ -66,7 +67,7 @@ impl Listening {
                 let path = file.path.display();
                 // By address and not as localhost, which is ::1 as well: another user of that machine may listen there and would get
                 // the token. The same happens where another program has the port and ssh continues without the forward.
-                let at = format!("127.0.0.1:{}", forwarded_port(token));
+                let at = format!("127.0.0.1:{}", forwarded_port()?);
                 Ok(format!(
                     "unix://{path}\non your machine: ssh -o ExitOnForwardFailure=yes -L {at}:{path} HOST, then open http://{at}/#token={token}\n"
                 ))
@@ -75,11 +76,10 @@ impl Listening {
     }
 }
 
-/// A port for a forward from another machine, between 20000 and 32767: below those that kernels give out by themselves, and not the same each
-/// time, so that nobody can wait for it.
-fn forwarded_port(token: &str) -> u16 {
-    let sum = token.bytes().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
-    20_000 + (sum % 12_768) as u16
+/// A port for a forward from another machine, between 20000 and 32767: below those that kernels give out by themselves, and by chance, so
+/// that nobody can wait for it.
+fn forwarded_port() -> Result<u16, Failure> {
+    Ok(20_000 + u16::from_ne_bytes(random()?) % 12_768)
 }
 
 /// The socket is made in a folder that nobody else can enter, and gets its name when its rights are set: nobody can have connected
@@ -114,7 +114,10 @@ impl Drop for SocketFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::{fs::FileTypeExt, net::UnixStream};
+    use std::{
+        collections::BTreeSet,
+        os::unix::{fs::FileTypeExt, net::UnixStream},
+    };
 
     #[test]
     fn a_socket_is_for_its_user_alone_and_goes_with_the_program() {
@@ -126,11 +129,20 @@ mod tests {
         assert!(metadata.file_type().is_socket());
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
         UnixStream::connect(&path).unwrap();
-        let address = listening.address("t").unwrap();
-        let at = format!("127.0.0.1:{}", forwarded_port("t"));
-        assert!(address.contains(&format!("-L {at}:")), "{address}");
-        assert!(address.contains(&format!("http://{at}/#token=t")), "{address}");
-        assert!((20_000..32_768).contains(&forwarded_port("0123456789abcdef")));
+        let ports: BTreeSet<u16> = (0..8)
+            .map(|_| {
+                let address = listening.address("t").unwrap();
+                let (_, rest) = address.split_once("-L 127.0.0.1:").expect(&address);
+                let (port, _) = rest.split_once(':').expect(&address);
+                assert!(
+                    address.contains(&format!("http://127.0.0.1:{port}/#token=t")),
+                    "{address}"
+                );
+                port.parse().unwrap()
+            })
+            .collect();
+        assert!(ports.iter().all(|port| (20_000..32_768).contains(port)), "{ports:?}");
+        assert!(ports.len() > 1, "it does not follow from the token: {ports:?}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
         drop(listening);
         assert!(!path.exists());

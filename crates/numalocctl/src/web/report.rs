@@ -1,6 +1,6 @@
 //! The page as it is served, and as one file that needs no server.
 
-use super::{desk::Desk, doc::ReportDoc, gate::Gate, look::Looks, records::Records};
+use super::{desk::Desk, doc::ReportDoc, gate, look::Looks, records::Records};
 use crate::{
     doc::{TopDoc, TopRowDoc},
     exit::Failure,
@@ -87,7 +87,7 @@ fn drawn(top: &TopDoc) -> Vec<(RowKey, String)> {
 /// One file. Its policy lets only its own script and style work, by a number that nobody can know beforehand; names in the data
 /// cannot end the element that they are in.
 fn page(document: &ReportDoc<'_>) -> Result<String, Failure> {
-    let nonce = Gate::new()?.token;
+    let nonce = gate::secret()?;
     let policy = format!(
         "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; base-uri 'none'; form-action 'none'"
     );

@@ -12,6 +12,8 @@ use serde::Deserialize;
 pub enum Route {
     /// A part of the page, which is not secret.
     File(PageFile),
+    /// The token of the page, for the one that was printed.
+    Session,
     /// The view after the one of this number.
     View(u64),
     Advice,
@@ -37,6 +39,13 @@ pub enum ChangeKind {
     Migrate,
     CancelMigration,
     CancelJob,
+}
+
+impl ChangeKind {
+    /// Whether it changes only what the page shows.
+    pub fn is_a_look(self) -> bool {
+        self == Self::Watch
+    }
 }
 
 /// An order to the desk, or to the daemon.
@@ -83,7 +92,8 @@ pub fn route(method: &Method, path: &str, query: &str) -> Result<Route, Refusal>
         "/" | "/page.css" | "/page.js" | "/api/view" | "/api/advice" | "/api/map" | "/api/job" => {
             true
         }
-        "/api/watch"
+        "/api/session"
+        | "/api/watch"
         | "/api/plan"
         | "/api/migrate"
         | "/api/migration/cancel"
@@ -114,6 +124,7 @@ pub fn route(method: &Method, path: &str, query: &str) -> Result<Route, Refusal>
             let named = value(query, "name").and_then(JobId::from_name);
             Route::Job(named.ok_or_else(|| bad("name a job: name=jobs/ID"))?)
         }
+        "/api/session" => Route::Session,
         "/api/watch" => Route::Change(ChangeKind::Watch),
         "/api/plan" => Route::Change(ChangeKind::Plan),
         "/api/migrate" => Route::Change(ChangeKind::Migrate),

@@ -2,6 +2,7 @@
 
 use super::{
     desk::{Order, Published},
+    doc::SessionDoc,
     gate::Gate,
     listen::{Listening, SocketFile},
     look::{Looks, refusal},
@@ -11,7 +12,9 @@ use super::{
     route::{Change, PageFile, Refusal, Route, change, route},
 };
 use crate::exit::Failure;
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header, request::Parts};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header, request::Parts,
+};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{
     body::{Bytes, Incoming},
@@ -194,15 +197,22 @@ impl Server {
         if let Ok(Route::File(file)) = asked {
             return Ok(self::file(file));
         }
+        if let Ok(Route::Session) = asked {
+            return self.enter(&parts.headers, place);
+        }
         self.gate.check_caller(&parts.headers)?;
         place.has_token();
         match asked? {
             Route::File(file) => Ok(self::file(file)),
+            Route::Session => self.enter(&parts.headers, place),
             Route::View(seen) => self.view(seen).await,
             Route::Advice => self.look(|looks| looks.advice()).await,
             Route::Map(row) => self.look(move |looks| looks.picture(&row)).await,
             Route::Job(id) => self.look(move |looks| looks.job(&id)).await,
             Route::Change(kind) => {
+                if !kind.is_a_look() {
+                    self.gate.check_change()?;
+                }
                 // A form of another page cannot send this type.
                 let kind_of_body = parts.headers.get(header::CONTENT_TYPE);
                 if kind_of_body.is_none_or(|value| value != "application/json") {
@@ -212,6 +222,14 @@ impl Server {
                 self.change(change(kind, &read(body).await?)?).await
             }
         }
+    }
+
+    /// Exchanges the token of the address for that of the page.
+    fn enter(&self, headers: &HeaderMap, place: &Place) -> Result<Answer, Refusal> {
+        let token = self.gate.enter(headers)?;
+        place.has_token();
+        let document = serde_json::to_vec(&SessionDoc { token }).unwrap_or_default();
+        Ok(whole("application/json", document.into()))
     }
 
     /// The view after the one that was seen, or the same again if there is no other for long.

@@ -19,19 +19,34 @@ use std::{
 /// A program that serves the page.
 pub struct Web {
     child: Option<Child>,
-    /// Host and port, and the token.
+    /// Host and port, and the token that the page sends.
     address: String,
     token: String,
 }
 
 impl Web {
-    fn start(mut command: Command) -> Self {
+    /// As a page that has been opened.
+    fn start(command: Command) -> Self {
+        let mut web = Self::unopened(command);
+        web.token = web.enter();
+        web
+    }
+
+    /// With the token that the program prints.
+    fn unopened(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let (address, token) = line.trim().split_once("/#token=").expect(&line);
         let address = address.strip_prefix("http://").unwrap().to_owned();
         Self { child: Some(child), address, token: token.to_owned() }
+    }
+
+    /// Exchanges the token that was printed for that of the page.
+    fn enter(&self) -> String {
+        let (status, document) = self.post("session", json!({}));
+        assert_eq!(status, 200, "{document}");
+        document["token"].as_str().expect("a token").to_owned()
     }
 
     pub fn by(fake: &Fake) -> Self {
@@ -171,6 +186,51 @@ fn nobody_else_is_answered() {
     assert_eq!(web.send(&head, &long).0, 413);
 }
 
+#[test]
+fn what_is_printed_opens_the_page_once() {
+    let fake = Fake::start(script());
+    let mut web = Web::unopened(fake.command("web --delay 100ms"));
+    assert_eq!(web.get("view").0, 401, "it shows nothing by itself");
+    assert_eq!(web.post("plan", json!({"cgroup": "/redis"})).0, 401);
+    let foreign = web.head("POST /api/session") + "Sec-Fetch-Site: cross-site\r\n";
+    assert_eq!(web.send(&foreign, "{}").0, 403, "and is not used up by another page");
+    let token = web.enter();
+    let (status, refused) = web.post("session", json!({}));
+    let why = refused["error"].as_str().expect("why");
+    assert!(status == 401 && why.starts_with("this address has been opened already"), "{why}");
+    assert!(why.contains("start numalocctl web again"), "{why}");
+    assert_eq!(web.get("view").0, 401);
+    web.token = token;
+    assert_eq!(web.get("view").0, 200);
+    assert_eq!(web.post("session", json!({})).0, 401, "the page's own opens nothing");
+    web.end();
+}
+
+#[test]
+fn a_page_that_is_read_only_moves_and_cancels_nothing() {
+    let fake = Fake::start(script());
+    let web = Web::start(fake.command("web --read-only --delay 100ms"));
+    let view = web.shows("the host", |view| view["jobs"].is_array());
+    assert_eq!(view["host"]["is_read_only"], true);
+    let changes = [
+        ("plan", json!({"cgroup": "/redis"})),
+        ("migrate", json!({"plan": 1, "confirmed": true})),
+        ("migration/cancel", json!({"confirmed": true})),
+        ("job/cancel", json!({"job": "jobs/42", "confirmed": true})),
+    ];
+    for (path, body) in changes {
+        let (status, refused) = web.post(path, body);
+        let why = refused["error"].as_str().expect("why");
+        assert!(status == 403 && why.starts_with("this page is read-only"), "{path}: {why}");
+    }
+    assert_eq!(web.post("watch", json!({"pid": 4711, "start": 90_000})).0, 200);
+    web.shows("a process closely", |view| view["detail"]["mappings"][0]["name"] == "[heap]");
+    for call in ["CreateJob", "CancelJob", "PlanMigration"] {
+        assert!(fake.seen(call).is_empty(), "{call}");
+    }
+    web.end();
+}
+
 /// Another user of this machine has no token, and needs none to connect.
 #[test]
 fn those_who_ask_and_do_not_read_keep_the_owner_out_of_nothing() {
@@ -269,6 +329,14 @@ fn a_socket_is_for_its_user_and_is_removed() {
         let stream = UnixStream::connect(&path).unwrap();
         exchange(stream, &format!("GET /api/view HTTP/1.1\r\n{headers}"), "").0
     };
+    let head = |line: &str, token: &str| {
+        format!("{line} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n")
+    };
+    let stream = UnixStream::connect(&path).unwrap();
+    let (status, _, page) = exchange(stream, &head("POST /api/session", token), "{}");
+    let page: Value = serde_json::from_str(&page).expect(&page);
+    let token = page["token"].as_str().expect("a token");
+    assert_eq!(status, 200);
     // As through ssh -L.
     assert_eq!(ask(&format!("Host: {host}\r\nAuthorization: Bearer {token}\r\n")), 200);
     assert_eq!(ask(&format!("Host: {host}\r\n")), 401);
@@ -284,6 +352,7 @@ fn what_cannot_be_is_refused_first() {
     fails("web -o json", 2, "one form of output");
     fails("web --report a.pdf", 2, "expected an HTML file");
     fails("web --report /no/such/a.html --standalone", 1, "cannot write /no/such/a.html");
+    fails("web --report a.html --read-only", 2, "cannot be used with");
     fails("web --report a.html --listen 127.0.0.1:0", 2, "cannot be used with");
 }
 
@@ -296,6 +365,7 @@ fn hostile() -> Script {
     view.processes[1].comm = "<!--<script>".into();
     let detail = view.detail.as_mut().unwrap();
     (detail.threads[0].comm, detail.mappings[0].name) = (EVIL.into(), EVIL.into());
+    view.jobs[0].progress.as_mut().unwrap().held_back = EVIL.into();
     let evil =
         v1::Job { creator: EVIL.into(), state_message: EVIL.into(), ..job(JobState::Running, 1) };
     Script { live: Some(view), jobs: vec![evil], ..Script::default() }
@@ -364,14 +434,19 @@ fn crowd() -> v1::LiveView {
 }
 
 /// For tests/web/check: a page of a host with a thousand workloads. Prints its address, and then obeys lines: `stop` and `start` the
-/// daemon, `report FILE`, `seen CALL`. Ends with its input.
+/// daemon, `report FILE`, `seen CALL`, `page read-only`. Ends with its input.
 #[test]
 #[ignore = "tests/web/check starts it"]
 fn for_a_browser() {
     let host = || Script { live: Some(crowd()), ..hostile() };
     let mut fake = Fake::start(host());
-    let web = Web::start(fake.command("web --delay 500ms"));
-    println!("page http://{}/#token={}", web.address, web.token);
+    let mut pages = Vec::new();
+    let mut page = |fake: &Fake, options: &str| {
+        let web = Web::unopened(fake.command(&format!("web --delay 500ms {options}")));
+        println!("page http://{}/#token={}", web.address, web.token);
+        pages.push(web);
+    };
+    page(&fake, "");
     for line in stdin().lines() {
         match line.unwrap().split_once(' ').unwrap() {
             ("daemon", "stop") => fake.stop(),
@@ -382,6 +457,7 @@ fn for_a_browser() {
             ("report", file) => {
                 text(&fake.run(&format!("web --delay 100ms --report {file}")), 0);
             }
+            ("page", _) => page(&fake, "--read-only"),
             (_, call) => println!("{} {call}", fake.seen(call).len()),
         }
         println!("done");

@@ -74,8 +74,8 @@ function where(row) {
 
 // Requests ------------------------------------------------------------------------------------------------------------------------
 
-async function ask(path, body) {
-  const headers = { Authorization: "Bearer " + token };
+async function ask(path, body, by = token) {
+  const headers = { Authorization: "Bearer " + by };
   const request = { headers, cache: "no-store" };
   if (body) {
     headers["Content-Type"] = "application/json";
@@ -104,13 +104,39 @@ async function follow() {
     } catch (error) {
       lost = error.status === 401 || error.status === 403
         ? error.message
-        : "Reconnecting: numalocctl web does not answer. It may have ended; start it again and open the address that it prints.";
+        : "Reconnecting: " + gone;
       banner();
       await pause(1000);
     }
   }
 }
 let lost = null;
+const gone = "numalocctl web does not answer. It may have ended; start it again and open the address that it prints.";
+
+/** The token in the address, behind the # that no browser sends, opens the page once. What it is exchanged for stays in this tab, also over
+    reloads, and is in no address. */
+async function enter() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  token = sessionStorage.getItem("token") || "";
+  while (given) {
+    try {
+      // The address may have been opened again in the tab that has the page.
+      const isKnown = token && await ask("view?seen=0").then(() => true, (error) => { if (!error.status) throw error; });
+      if (!isKnown) token = (await ask("session", {}, given)).token;
+      sessionStorage.setItem("token", token);
+      break;
+    } catch (error) {
+      lost = error.status ? error.message : gone;
+      banner();
+      if (error.status) return;
+      await pause(1000);
+    }
+  }
+  if (given) history.replaceState(null, "", location.pathname);
+  follow();
+}
+
+const canChange = () => !report && !view.host.is_read_only;
 
 function take(next) {
   view = next;
@@ -168,7 +194,7 @@ const jobColumns = [
   { id: "name", title: "Target", cell: targetOf, by: targetOf },
   { id: "progress", down: true, title: "Moved", number: true, cell: progressCell, by: (job) => -((progressOf(job) || [0])[0]) },
   { id: "created", down: true, title: "Created", cell: (job) => (job.create_time ? new Date(job.create_time).toLocaleString() : "-"), by: (job) => -Date.parse(job.create_time) || 0 },
-  { id: "act", title: "", cell: (job) => (report || !isOpen(job) ? "" : [button("Cancel", (event) => { event.stopPropagation(); cancelJob(job.name); }, { tabindex: -1 })]) },
+  { id: "act", title: "", cell: (job) => (!canChange() || !isOpen(job) ? "" : [button("Cancel", (event) => { event.stopPropagation(); cancelJob(job.name); }, { tabindex: -1 })]) },
 ];
 
 function tabs() {
@@ -282,8 +308,8 @@ function gridKey(event) {
   const steps = { ArrowDown: place + 1, ArrowUp: place < 0 ? 0 : place - 1, PageDown: place + page, PageUp: place - page, Home: 0, End: rows.length - 1 };
   if (event.key in steps) select(steps[event.key]);
   else if (event.key === "Enter" && place >= 0) open(selected, true);
-  else if (event.key === "m" && place >= 0 && tab !== "jobs" && !report) plan(rows[place]);
-  else if (event.key === "x" && place >= 0 && tab === "jobs" && !report && isOpen(rows[place])) cancelJob(rows[place].name);
+  else if (event.key === "m" && place >= 0 && tab !== "jobs" && canChange()) plan(rows[place]);
+  else if (event.key === "x" && place >= 0 && tab === "jobs" && canChange() && isOpen(rows[place])) cancelJob(rows[place].name);
   else if (event.key === "p" && place >= 0 && tab === "workloads") listWithin(rows[place].cgroup);
   else return;
   event.preventDefault();
@@ -331,10 +357,10 @@ function drawDetail() {
   if (isNew) {
     // Buttons stay what they are while the numbers beside them change: a rebuilt one would lose the focus.
     const actions = [];
-    if (row && row.state == null && !report) actions.push(button("Migrate…", () => plan(rowOf(opened) || row), { class: "main", "aria-keyshortcuts": "m" }));
+    if (row && row.state == null && canChange()) actions.push(button("Migrate…", () => plan(rowOf(opened) || row), { class: "main", "aria-keyshortcuts": "m" }));
     if (row && row.pid != null && (report ? pictures.has(row.pid) : view.host.has_pictures)) actions.push(button("Draw by address", () => picture(row)));
     if (row && row.pid == null && row.state == null) actions.push(button("Its processes", () => listWithin(row.cgroup)));
-    if (row && row.state != null && isOpen(row) && !report) actions.push(button("Cancel job…", () => cancelJob(row.name), { class: "main" }));
+    if (row && row.state != null && isOpen(row) && canChange()) actions.push(button("Cancel job…", () => cancelJob(row.name), { class: "main" }));
     actions.push(button("Close", close, { "aria-keyshortcuts": "Escape" }));
     fill(box, el("h2", {}), el("div", { class: "actions" }, ...actions), el("div", { class: "facts" }));
     detailKey = opened;
@@ -497,7 +523,7 @@ function cancelJob(name) {
 
 function help() {
   const keys = [["1 2 3 4", "workloads, processes, jobs, advice"], ["/", "filter"], ["↑ ↓ PageUp PageDown Home End", "select a row"], ["Enter", "open the row"],
-    ["p", "the processes of a workload"], ["m", "plan a migration, which asks before it moves anything"], ["x", "cancel a job, after asking"], ["Esc", "close, clear the filter, back"], ["?", "this help"]];
+    ["p", "the processes of a workload"], ["m", "plan a migration, which asks before it moves anything"], ["x", "cancel a job, after asking"], ["Esc", "close, clear the filter, back"], ["?", "this help"]].filter(([key]) => canChange() || !"mx".includes(key));
   dialog("Keys", [table(["Key", "What it does"], keys.map(([key, what]) => [el("kbd", {}, key), what])),
     el("p", { class: "quiet" }, "Solid: memory on a home node, which is a node of the CPUs that the process may run on. Hatched: remote memory, lighter where the node is near to home.")], [button("Close", dismiss, { autofocus: true })]);
 }
@@ -586,7 +612,7 @@ function draw(isOther) {
   $("host").textContent = view.host.name;
   document.title = `numaloc: ${view.host.name}`;
   const by = view.top.source === "daemon" ? "by the daemon" : "by this program";
-  $("state").textContent = report ? `report of ${view.top.time ? new Date(view.top.time).toLocaleString() : ""}, numalocctl ${view.host.version}` : `${clock(view.top.time)} ${by}, numalocctl ${view.host.version}`;
+  $("state").textContent = report ? `report of ${view.top.time ? new Date(view.top.time).toLocaleString() : ""}, numalocctl ${view.host.version}` : `${clock(view.top.time)} ${by}${view.host.is_read_only ? ", read-only" : ""}, numalocctl ${view.host.version}`;
   banner();
   drawNodes();
   drawTabs();
@@ -633,10 +659,6 @@ if (report) {
   advice = report.advice;
   take(report.view);
 } else {
-  // The token is behind the #, which no browser sends; the tab keeps it over reloads, and the address bar does not.
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) { sessionStorage.setItem("token", given); history.replaceState(null, "", location.pathname); }
-  token = sessionStorage.getItem("token") || "";
-  follow();
+  enter();
 }
 })();
