@@ -2,7 +2,7 @@
 
 use crate::run::{fails, json, numalocctl, program, refused, text};
 use serde_json::Value;
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 #[test]
 fn nonsense_is_refused() {
@@ -52,6 +52,8 @@ fn its_own_memory_is_drawn() {
     assert!(cells > 0 && cells + resident(&process["other"]) == resident(process), "{process}");
     let drawn = fs::read_to_string(&file).unwrap();
     assert!(drawn.starts_with("<svg ") && drawn.contains(&pid.to_string()), "{drawn}");
+    let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "it shows what /proc/PID/maps shows to nobody else");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left behind");
 }
 

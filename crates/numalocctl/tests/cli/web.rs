@@ -377,6 +377,8 @@ fn a_report_is_one_file_that_names_cannot_break() {
     let file = fake.folder().join("a.html");
     let output = fake.run(&format!("web --delay 100ms --report {}", file.display()));
     assert_eq!(text(&output, 0), format!("{}\n", file.display()));
+    let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "it shows what /proc/PID/maps shows to nobody else");
     let page = fs::read_to_string(file).unwrap();
     let (before, rest) = page.split_once("id=\"report\">").unwrap();
     let (data, after) = rest.split_once("</script>").unwrap();
