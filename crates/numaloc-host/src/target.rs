@@ -16,6 +16,7 @@ pub(crate) mod pressure;
 pub(crate) mod process;
 pub(crate) mod real_time;
 pub(crate) mod run_delay;
+pub(crate) mod runtime_files;
 pub(crate) mod runtimes;
 pub(crate) mod thread;
 pub(crate) mod unit;
@@ -164,7 +165,7 @@ impl FoundProcesses {
 pub fn resolve(roots: &Roots, targets: &[Target], topology: &Topology) -> Result<Resolved, Error> {
     let mut processes = BTreeMap::new();
     let (mut missing, mut places) = (Vec::new(), Vec::new());
-    for (target, found) in resolve_each(roots, targets, topology).enumerate() {
+    for (target, found) in resolve_each(roots, targets, topology, &|| false).enumerate() {
         match found {
             Ok(FoundProcesses { processes: found, unreadable, found: place }) => {
                 places.extend(place.map(|place| (target, place)));
@@ -192,12 +193,14 @@ impl LeftOut {
 }
 
 /// The processes of each target by itself, in the order of targets, or why it has none: see [`Error::is_of_target`].
+/// [`Error::Stopped`] of those whose names were not looked up any more when `stop` was true.
 pub fn resolve_each(
     roots: &Roots,
     targets: &[Target],
     topology: &Topology,
+    stop: &dyn Fn() -> bool,
 ) -> impl Iterator<Item = Result<FoundProcesses, Error>> {
-    let places = lookup::find(roots, targets).into_iter();
+    let places = lookup::find(roots, targets, stop).into_iter();
     targets.iter().zip(places).map(|(target, place)| match place {
         Whereabouts::Pid(pid) => Ok(FoundProcesses::one(read(roots, pid, topology)?)),
         Whereabouts::Process { identity, boot_id } => {

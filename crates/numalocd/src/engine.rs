@@ -403,7 +403,7 @@ impl Look<'_> {
     ) -> Result<PlannedMigration<Members>, Refusal> {
         let Self { roots, aim, options, authority } = *self;
         let find = |topology: &Topology| {
-            let members = Members::look(roots, aim, topology, &Authority::All)?;
+            let members = Members::look(roots, aim, topology, &Authority::All, stop)?;
             check(topology)?;
             if !options.maps.is_empty() {
                 authority::check(roots, members.processes(), authority)?;

@@ -68,7 +68,7 @@ impl Groups {
 
     fn find_paths(&self) -> Vec<(usize, String)> {
         let (indexes, targets): (Vec<usize>, Vec<Target>) = self.targets.iter().cloned().unzip();
-        let places = lookup::find(&self.roots, &targets);
+        let places = lookup::find(&self.roots, &targets, &|| false);
         let path = |(index, place)| match place {
             Whereabouts::Found(Ok(Found { at: Meant::Cgroup(path), .. })) => Some((index, path)),
             _ => None,

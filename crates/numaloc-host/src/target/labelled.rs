@@ -11,7 +11,8 @@ use crate::{
     files::read,
     target::{
         containers::{self, is_id},
-        runtimes::{containerd_tasks, docker_root, json, podman_drivers},
+        runtime_files::{OF_ONE, RuntimeFiles},
+        runtimes::{containerd_tasks, docker_root, podman_drivers},
     },
 };
 use serde::Deserialize;
@@ -44,20 +45,25 @@ pub type Labelled = BTreeMap<String, String>;
 /// [`Error::NotRunning`] if there are none. Reads the files of each container once, and the cgroups once.
 ///
 /// # Errors
-/// [`Error::ManyCgroups`].
+/// [`Error::ManyCgroups`]; [`Error::Stopped`] once `stop` is true.
 pub fn labelled<'a>(
     roots: &Roots,
     labels: &'a BTreeSet<String>,
+    stop: &dyn Fn() -> bool,
 ) -> Result<BTreeMap<&'a str, Result<Labelled, Error>>, Error> {
     let wanted: Vec<Wanted<'a>> = labels.iter().map(|label| Wanted::new(label)).collect();
     let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for (id, its) in docker(roots).chain(bundles(roots)) {
+    let files = &RuntimeFiles::new(roots, stop);
+    for (id, its) in docker(files).chain(bundles(files)) {
         let of_it = wanted.iter().filter(|wanted| wanted.is_in(&its)).map(|wanted| wanted.label);
         found.entry(id).or_default().extend(of_it);
     }
+    if files.is_stopped() {
+        return Err(Error::Stopped);
+    }
     found.retain(|_, labels| !labels.is_empty());
     let ids: BTreeSet<String> = found.keys().cloned().collect();
-    let cgroups = containers::containers(roots, &ids, roots.own_uid(), &|| false)?;
+    let cgroups = containers::containers(roots, &ids, roots.own_uid(), stop)?;
     let running: Labelled =
         cgroups.into_iter().filter_map(|(id, path)| Some((id, path.ok()?))).collect();
     let of = |label: &str| {
@@ -72,13 +78,14 @@ pub fn labelled<'a>(
             0 => "Docker lists no container with this label, and neither Podman nor containerd one with this annotation".to_owned(),
             stopped => format!("of {stopped} containers with this label none runs"),
         };
+        let reason = reason + &files.left_out();
         Err(Error::NotRunning { target: format!("container with label {label}"), reason })
     };
     Ok(labels.iter().map(|label| (label.as_str(), of(label))).collect())
 }
 
 /// The ids of containers and their labels, as Docker keeps them.
-fn docker(roots: &Roots) -> impl Iterator<Item = (String, BTreeMap<String, String>)> {
+fn docker(files: &RuntimeFiles<'_>) -> impl Iterator<Item = (String, BTreeMap<String, String>)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Container {
@@ -90,26 +97,27 @@ fn docker(roots: &Roots) -> impl Iterator<Item = (String, BTreeMap<String, Strin
         #[serde(default)]
         labels: Option<BTreeMap<String, String>>,
     }
-    let directories = read::entries(&docker_root(roots).join("containers"), known);
-    directories.into_iter().filter_map(|(id, path)| {
-        let container: Container = json(&path.join("config.v2.json"))?;
+    let directories = read::entries(&docker_root(files).join("containers"), known);
+    directories.into_iter().filter_map(move |(id, path)| {
+        let container: Container = files.json(&path.join("config.v2.json"), OF_ONE)?;
         Some((id, container.config.labels?))
     })
 }
 
 /// The ids of containers and the annotations in their bundles.
-fn bundles(roots: &Roots) -> impl Iterator<Item = (String, BTreeMap<String, String>)> {
+fn bundles(files: &RuntimeFiles<'_>) -> impl Iterator<Item = (String, BTreeMap<String, String>)> {
     #[derive(Deserialize)]
     struct Spec {
         #[serde(default)]
         annotations: BTreeMap<String, String>,
     }
-    let podman = podman_drivers(roots).map(|driver| (driver, "userdata/config.json"));
-    let tasks = containerd_tasks(roots).into_iter().map(|namespace| (namespace, "config.json"));
-    podman.chain(tasks).flat_map(|(directory, file)| {
+    let podman = podman_drivers(files.roots).map(|driver| (driver, "userdata/config.json"));
+    let tasks =
+        containerd_tasks(files.roots).into_iter().map(|namespace| (namespace, "config.json"));
+    podman.chain(tasks).flat_map(move |(directory, file)| {
         let containers = read::entries(&directory, known).into_iter();
         containers.filter_map(move |(id, path)| {
-            let spec: Spec = json(&path.join(file))?;
+            let spec: Spec = files.json(&path.join(file), OF_ONE)?;
             Some((id, spec.annotations))
         })
     })
@@ -160,7 +168,7 @@ mod tests {
         let roots = fake.roots();
         let one = |label: &str| -> Result<Labelled, Error> {
             let labels = [label.to_owned()].into();
-            labelled(&roots, &labels)?.remove(label).expect("it was asked for")
+            labelled(&roots, &labels, &|| false)?.remove(label).expect("it was asked for")
         };
         let found = |label: &str| {
             one(label).map(BTreeMap::into_keys).map(Vec::from_iter).unwrap_or_default()

@@ -21,8 +21,12 @@ pub(crate) enum Whereabouts<'t> {
     Found(Result<Found, Error>),
 }
 
-/// Where each target is, in their order. systemd is asked, and the cgroups are walked, once for all.
-pub(crate) fn find<'t>(roots: &Roots, targets: &'t [Target]) -> Vec<Whereabouts<'t>> {
+/// Where each target is, in their order. systemd is asked, and the cgroups are walked, once for all. Names are not looked up any further once `stop` is true.
+pub(crate) fn find<'t>(
+    roots: &Roots,
+    targets: &'t [Target],
+    stop: &dyn Fn() -> bool,
+) -> Vec<Whereabouts<'t>> {
     let mut places = Vec::with_capacity(targets.len());
     let (mut units, mut names) = (Vec::new(), Vec::new());
     for (index, target) in targets.iter().enumerate() {
@@ -44,7 +48,7 @@ pub(crate) fn find<'t>(roots: &Roots, targets: &'t [Target]) -> Vec<Whereabouts<
     let of_units = unit::control_groups(&units).into_iter().map(|path| path.map(by_systemd));
     places.extend(at.into_iter().zip(of_units.map(Whereabouts::Found)));
     let (at, names): (Vec<usize>, Vec<(NamedKind, &str)>) = names.into_iter().unzip();
-    let of_names = named::find(roots, &names).into_iter();
+    let of_names = named::find(roots, &names, stop).into_iter();
     places.extend(at.into_iter().zip(of_names.map(Whereabouts::Found)));
     places.sort_by_key(|(index, _)| *index);
     places.into_iter().map(|(_, place)| place).collect()

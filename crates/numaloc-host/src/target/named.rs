@@ -5,6 +5,7 @@ use crate::{
     target::{
         containers::{self, Name, Sought},
         machines,
+        runtime_files::RuntimeFiles,
         runtimes::{Listed, RuntimeLists},
         virtual_machines,
     },
@@ -73,17 +74,25 @@ impl fmt::Display for Found {
     }
 }
 
-/// Where each of these names is, in their order. The cgroups are walked once for all.
-pub(crate) fn find(roots: &Roots, names: &[(NamedKind, &str)]) -> Vec<Result<Found, Error>> {
-    let lists = RuntimeLists::new(roots);
+/// Where each of these names is, in their order. The files of runtimes are read, and the cgroups are walked, once for all.
+pub(crate) fn find(
+    roots: &Roots,
+    names: &[(NamedKind, &str)],
+    stop: &dyn Fn() -> bool,
+) -> Vec<Result<Found, Error>> {
+    let files = RuntimeFiles::new(roots, stop);
+    let lists = RuntimeLists::new(&files);
     let candidates: Vec<Vec<Candidate>> =
         names.iter().map(|&(kind, name)| candidates(&lists, kind, name)).collect();
+    if files.is_stopped() {
+        return names.iter().map(|_| Err(Error::Stopped)).collect();
+    }
     let mut sought = Sought::default();
     sought.extend(candidates.iter().flatten().map(Candidate::name));
     // The caller's own containers go before those of other users.
     let found = match candidates.iter().all(Vec::is_empty) {
         true => Ok(BTreeMap::new()),
-        false => containers::find(roots, &sought, roots.own_uid(), &|| false),
+        false => containers::find(roots, &sought, roots.own_uid(), stop),
     };
     let places = names.iter().zip(&candidates).map(|(&(kind, name), candidates)| {
         let target = || format!("{kind} {name}");
@@ -92,7 +101,7 @@ pub(crate) fn find(roots: &Roots, names: &[(NamedKind, &str)]) -> Vec<Result<Fou
         }
         match &found {
             Ok(found) => {
-                let chosen = choose(target(), kind, candidates, found);
+                let chosen = choose(target(), kind, candidates, found, &files.left_out());
                 match kind {
                     NamedKind::Container => {
                         with(target(), chosen, machines::containers(roots, name))
@@ -183,6 +192,7 @@ fn choose(
     kind: NamedKind,
     candidates: &[Candidate],
     found: &BTreeMap<Name<'_>, Vec<String>>,
+    left_out: &str,
 ) -> Result<Found, Error> {
     let mut places: BTreeMap<&str, &Candidate> = BTreeMap::new();
     for candidate in candidates {
@@ -211,7 +221,7 @@ fn choose(
                      and none has this id; give the name or at least 12 digits of the id, or name its cgroup"
                     .to_owned(),
             };
-            Err(Error::NotRunning { target, reason })
+            Err(Error::NotRunning { target, reason: reason + left_out })
         }
     }
 }

@@ -8,7 +8,11 @@
 //! | containerd | `io.containerd.runtime.v2.task/NAMESPACE/ID` in its state directory | containerd, core/runtime/v2/bundle.go |
 //! | Kubernetes | `/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log` | Kubernetes, pkg/kubelet/kuberuntime/legacy.go |
 
-use crate::{Roots, files::read};
+use crate::{
+    Roots,
+    files::read,
+    target::runtime_files::{OF_ALL, OF_ONE, RuntimeFiles},
+};
 use serde::Deserialize;
 use std::{
     cell::OnceCell,
@@ -26,9 +30,8 @@ pub(crate) struct Listed {
 
 /// What the runtimes list, read when it is first asked for and once for all names of a request. Files that cannot be read or parsed list
 /// nothing.
-#[derive(Debug)]
 pub(crate) struct RuntimeLists<'a> {
-    roots: &'a Roots,
+    files: &'a RuntimeFiles<'a>,
     /// Ids of Docker's and Podman's containers by their names.
     docker: OnceCell<BTreeMap<String, Vec<String>>>,
     podman: OnceCell<BTreeMap<String, Vec<String>>>,
@@ -43,9 +46,9 @@ pub(crate) struct RuntimeLists<'a> {
 }
 
 impl<'a> RuntimeLists<'a> {
-    pub(crate) fn new(roots: &'a Roots) -> Self {
+    pub(crate) fn new(files: &'a RuntimeFiles<'a>) -> Self {
         Self {
-            roots,
+            files,
             docker: OnceCell::new(),
             podman: OnceCell::new(),
             kubernetes: OnceCell::new(),
@@ -60,7 +63,7 @@ impl<'a> RuntimeLists<'a> {
         let list =
             |runtime, ids: Vec<String>| ids.into_iter().map(move |id| Listed { runtime, id });
         let of = |ids: &BTreeMap<String, Vec<String>>| ids.get(name).cloned().unwrap_or_default();
-        let roots = self.roots;
+        let (files, roots) = (self.files, self.files.roots);
         let kubernetes = self.kubernetes.get_or_init(|| kubernetes(roots));
         let kubernetes = list("Kubernetes", of(kubernetes));
         if !is_file_name(name) {
@@ -73,8 +76,8 @@ impl<'a> RuntimeLists<'a> {
         let tasks = self.containerd.get_or_init(|| containerd_tasks(roots));
         let is_task = tasks.iter().any(|namespace| namespace.join(name).is_dir());
         let task = is_task.then(|| name.to_owned()).into_iter().collect();
-        let others = list("Docker", of(self.docker.get_or_init(|| docker(roots))))
-            .chain(list("Podman", of(self.podman.get_or_init(|| podman(roots)))))
+        let others = list("Docker", of(self.docker.get_or_init(|| docker(files))))
+            .chain(list("Podman", of(self.podman.get_or_init(|| podman(files)))))
             .chain(list("nerdctl", named))
             .chain(list("containerd", task));
         others.chain(kubernetes).collect()
@@ -82,7 +85,7 @@ impl<'a> RuntimeLists<'a> {
 
     /// The uids of the pods of this name: `NAMESPACE/NAME`, or `NAME` in any namespace.
     pub(crate) fn pods(&self, name: &str) -> BTreeSet<String> {
-        let pods = self.pods.get_or_init(|| pods(self.roots));
+        let pods = self.pods.get_or_init(|| pods(self.files.roots));
         pods.get(name).into_iter().flatten().cloned().collect()
     }
 }
@@ -106,22 +109,22 @@ struct DockerContainer {
 }
 
 /// The data root of Docker.
-pub(crate) fn docker_root(roots: &Roots) -> PathBuf {
+pub(crate) fn docker_root(files: &RuntimeFiles<'_>) -> PathBuf {
     #[derive(Deserialize)]
     struct Daemon {
         #[serde(rename = "data-root")]
         data_root: Option<PathBuf>,
     }
-    let daemon: Option<Daemon> = json(&roots.etc.join("docker/daemon.json"));
+    let daemon: Option<Daemon> = files.json(&files.roots.etc.join("docker/daemon.json"), OF_ONE);
     let root = daemon.and_then(|daemon| daemon.data_root);
-    root.unwrap_or_else(|| roots.var.join("lib/docker"))
+    root.unwrap_or_else(|| files.roots.var.join("lib/docker"))
 }
 
-fn docker(roots: &Roots) -> BTreeMap<String, Vec<String>> {
-    let root = docker_root(roots).join("containers");
+fn docker(files: &RuntimeFiles<'_>) -> BTreeMap<String, Vec<String>> {
+    let root = docker_root(files).join("containers");
     let directories = read::entries(&root, |id| Some(id.to_owned()));
     by_key(directories.into_iter().filter_map(|(id, directory)| {
-        let container: DockerContainer = json(&directory.join("config.v2.json"))?;
+        let container: DockerContainer = files.json(&directory.join("config.v2.json"), OF_ONE)?;
         Some((container.name.trim_start_matches('/').to_owned(), id))
     }))
 }
@@ -143,12 +146,12 @@ pub(crate) fn podman_drivers(roots: &Roots) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-fn podman(roots: &Roots) -> BTreeMap<String, Vec<String>> {
+fn podman(files: &RuntimeFiles<'_>) -> BTreeMap<String, Vec<String>> {
     // Of containers that outlive a boot, and of others.
-    let lists = podman_drivers(roots).flat_map(|driver| {
+    let lists = podman_drivers(files.roots).flat_map(|driver| {
         ["containers.json", "volatile-containers.json"].map(|file| driver.join(file))
     });
-    let all = lists.filter_map(|list| json::<Vec<PodmanContainer>>(&list)).flatten();
+    let all = lists.filter_map(|list| files.json::<Vec<PodmanContainer>>(&list, OF_ALL)).flatten();
     by_key(all.flat_map(|PodmanContainer { id, names }| {
         names.into_iter().map(move |name| (name, id.clone()))
     }))
@@ -203,18 +206,14 @@ fn directories(directory: &Path) -> Vec<PathBuf> {
     read::entries(directory, |name| Some(name.to_owned())).into_values().collect()
 }
 
-/// The content of a file; `None` if it cannot be read or parsed.
-pub(crate) fn json<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fake::Fake;
 
     fn found(roots: &Roots, name: &str) -> Vec<(&'static str, String)> {
-        let listed = RuntimeLists::new(roots).containers(name).into_iter();
+        let files = RuntimeFiles::new(roots, &|| false);
+        let listed = RuntimeLists::new(&files).containers(name).into_iter();
         listed.map(|listed| (listed.runtime, listed.id)).collect()
     }
 
@@ -254,7 +253,8 @@ mod tests {
         assert_eq!(found(&roots, "alias"), [("Podman", "p1".to_owned())]);
         assert_eq!(found(&roots, "short"), [("Podman", "p3".to_owned())]);
         assert_eq!(found(&roots, "redis1"), [("containerd", "redis1".to_owned())]);
-        let lists = RuntimeLists::new(&roots);
+        let files = RuntimeFiles::new(&roots, &|| false);
+        let lists = RuntimeLists::new(&files);
         let ids = |name: &str| lists.containers(name).into_iter().map(|listed| listed.id);
         assert_eq!(ids("nginx").collect::<Vec<_>>(), ["k1", "k3"]);
         assert_eq!(ids("prod/web-0/log-proxy").collect::<Vec<_>>(), ["k2"]);
@@ -262,6 +262,23 @@ mod tests {
         for none in ["", ".", "..", "../db", "d1", "no", "prod/web-0"] {
             assert_eq!(found(&roots, none), [], "{none:?}");
         }
+    }
+
+    #[test]
+    fn files_that_are_too_large_are_left_out_and_named() {
+        let fake = Fake::new();
+        let config = |name: &str, more: usize| {
+            format!(r#"{{"Name":"/{name}","Config":{{"Labels":{{"x":"{}"}}}}}}"#, "y".repeat(more))
+        };
+        fake.write("var/lib/docker/containers/d1/config.v2.json", &config("web", 4 << 20));
+        fake.write("var/lib/docker/containers/d2/config.v2.json", &config("db", 4_000_000));
+        let (roots, path) = (fake.roots(), "var/lib/docker/containers/d1/config.v2.json");
+        let files = RuntimeFiles::new(&roots, &|| false);
+        let lists = RuntimeLists::new(&files);
+        assert!(lists.containers("web").is_empty());
+        let named = format!("; {} is too large to be read", fake.path(path).display());
+        assert_eq!(files.left_out(), named);
+        assert_eq!(lists.containers("db").len(), 1);
     }
 
     #[test]
@@ -295,7 +312,8 @@ mod tests {
             fake.write(&format!("var/log/pods/{directory}/nginx/0.log"), "");
         }
         let roots = fake.roots();
-        let lists = RuntimeLists::new(&roots);
+        let files = RuntimeFiles::new(&roots, &|| false);
+        let lists = RuntimeLists::new(&files);
         let found = |name| lists.pods(name).into_iter().collect::<Vec<_>>();
         assert_eq!(found("prod/web-0"), ["1ad5-77"]);
         assert_eq!(found("web-0"), ["1ad5-77", "1ad5-78"]);

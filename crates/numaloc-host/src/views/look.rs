@@ -122,7 +122,7 @@ impl Begun {
         wanted: &LookRequest,
     ) -> Result<Self, Error> {
         let mut looked = Looked::default();
-        let (groups, pids) = scope(roots, &topology, wanted, &mut looked)?;
+        let (groups, pids) = scope(stop, roots, &topology, wanted, &mut looked)?;
         let mut found = subjects::find(stop, roots, &topology, (groups, pids), wanted.min_bytes);
         looked.unreadable = found.unreadable.len();
         looked.ended = found.ended;
@@ -180,6 +180,7 @@ fn busy(cpu_use: &mut CpuUse, topology: &Topology) -> BTreeMap<NodeId, Duration>
 
 /// The cgroups and the processes that are to be looked at.
 fn scope(
+    stop: &(dyn Fn() -> bool + Sync),
     roots: &Roots,
     topology: &Topology,
     wanted: &LookRequest,
@@ -190,7 +191,7 @@ fn scope(
         return Ok((groups::below(roots, "/")?, pids));
     }
     let (mut groups, mut pids) = (Vec::new(), BTreeSet::new());
-    let places = lookup::find(roots, &wanted.targets).into_iter();
+    let places = lookup::find(roots, &wanted.targets, stop).into_iter();
     for (index, (target, place)) in wanted.targets.iter().zip(places).enumerate() {
         let found = match place {
             Whereabouts::Found(Ok(Found { at: Meant::Cgroup(path), .. })) => {

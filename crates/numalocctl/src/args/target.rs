@@ -131,7 +131,7 @@ impl TargetArgs {
             return Ok(());
         }
         let labels = self.container_label.drain(..).collect();
-        for containers in labelled(roots, &labels)?.into_values() {
+        for containers in labelled(roots, &labels, &|| false)?.into_values() {
             self.container.extend(containers?.into_keys());
         }
         Ok(())

@@ -34,7 +34,7 @@ pub fn begin(
     interval: Duration,
     min_bytes: u64,
 ) -> Result<BeforeAdvice, Refusal> {
-    let aim = aim.map(|aim| with_labelled(roots, &aim).map(Cow::into_owned)).transpose()?;
+    let aim = aim.map(|aim| with_labelled(roots, &aim, stop).map(Cow::into_owned)).transpose()?;
     let members = aim.as_ref().map_or(&[][..], |aim| &aim.members[..]);
     // A target without members must not mean everybody.
     if let Some(Aim { members, missing, .. }) = &aim

@@ -23,7 +23,7 @@ pub fn find(
     }
     let migration = Migration::without_memory(roots)?;
     let topology = migration.topology();
-    let members = Members::look(roots, aim, topology, authority)?;
+    let members = Members::look(roots, aim, topology, authority, stop)?;
     migration.check(options)?;
     let nodes = homes(topology, members.processes(), options)?;
     let (processes, members) = (Arc::new(identities(&members)), members.found(topology, options));

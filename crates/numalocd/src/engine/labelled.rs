@@ -12,12 +12,16 @@ use std::{borrow::Cow, mem};
 ///
 /// # Errors
 /// The host cannot be read.
-pub fn with_labelled<'a>(roots: &Roots, aim: &'a Aim) -> Result<Cow<'a, Aim>, Refusal> {
+pub fn with_labelled<'a>(
+    roots: &Roots,
+    aim: &'a Aim,
+    stop: &dyn Fn() -> bool,
+) -> Result<Cow<'a, Aim>, Refusal> {
     if aim.container_labels.is_empty() {
         return Ok(Cow::Borrowed(aim));
     }
     let mut aim = aim.clone();
-    for (label, found) in labelled(roots, &mem::take(&mut aim.container_labels))? {
+    for (label, found) in labelled(roots, &mem::take(&mut aim.container_labels), stop)? {
         match found {
             Ok(containers) => {
                 for (id, path) in containers {
@@ -69,14 +73,14 @@ mod tests {
             ..Aim::default()
         };
         let aim = aim(&["app", "tier=db", "tier=web"]);
-        let found = with_labelled(&roots, &aim).expect("readable").into_owned();
+        let found = with_labelled(&roots, &aim, &|| false).expect("readable").into_owned();
         let [member] = &found.members[..] else { panic!("{found:?}") };
         assert_eq!(member.target, HostTarget::Cgroup(format!("/docker-{id}.scope")));
         assert_eq!(member.name, Target::container(&id));
         let [missing] = &found.missing[..] else { panic!("{found:?}") };
         assert!(missing.reason.contains("tier=web"), "{missing:?}");
         assert!(missing.member.container_labels.contains("tier=web"));
-        let again = with_labelled(&roots, &found).expect("nothing to read");
+        let again = with_labelled(&roots, &found, &|| false).expect("nothing to read");
         assert!(matches!(again, Cow::Borrowed(_)));
     }
 }

@@ -84,14 +84,15 @@ impl Members {
     ///
     /// # Errors
     /// No member takes part: the error is that of the first member that is there, else that of the first member. Or the
-    /// host cannot be read.
+    /// host cannot be read, or `stop` is true.
     pub fn look(
         roots: &Roots,
         aim: &Aim,
         topology: &Topology,
         authority: &Authority,
+        stop: &dyn Fn() -> bool,
     ) -> Result<Self, Refusal> {
-        let aim = with_labelled(roots, aim)?;
+        let aim = with_labelled(roots, aim, stop)?;
         if let (true, Some(Missing { reason, .. })) = (aim.members.is_empty(), aim.missing.first())
         {
             return Err(Refusal::TargetNotFound { message: reason.clone() });
@@ -100,7 +101,8 @@ impl Members {
         let (mut judged, mut processes) = (Vec::new(), BTreeMap::new());
         // Names that are looked up mean what was found from then on.
         let mut found_targets = Vec::new();
-        for (member, found) in aim.members.iter().zip(resolve_each(roots, &targets, topology)) {
+        let each = resolve_each(roots, &targets, topology, stop);
+        for (member, found) in aim.members.iter().zip(each) {
             let (mut unreadable, mut at) = (None, None);
             let place = found.as_ref().ok().and_then(|found| found.found.as_ref());
             found_targets.push(place.map_or_else(|| member.target.clone(), Into::into));

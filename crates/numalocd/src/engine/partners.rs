@@ -19,7 +19,7 @@ pub fn take_in(
     stop: &(dyn Fn() -> bool + Sync),
 ) {
     if exchange::lacks_room(&planned.plan) {
-        let partners = find(&planned.roots, &planned.topology, offers, authority);
+        let partners = find(&planned.roots, &planned.topology, offers, authority, stop);
         planned.exchange(partners, stop);
     }
 }
@@ -31,12 +31,14 @@ fn find(
     topology: &Topology,
     Offers { workloads, limits }: Offers,
     authority: &Authority,
+    stop: &dyn Fn() -> bool,
 ) -> Partners<Members> {
     let mut partners = Partners { parties: Vec::new(), limits, refused };
     for Offer { member, by } in workloads {
         let name = member.name.clone();
         let aim = Aim::of(vec![member]);
-        let found = Members::look(roots, &aim, topology, authority).and_then(|members| {
+        let found = Members::look(roots, &aim, topology, authority, stop);
+        let found = found.and_then(|members| {
             authority::check(roots, members.processes(), &by).map(|()| members)
         });
         match found {
@@ -80,12 +82,13 @@ mod tests {
         let name = Target::default();
         let members = vec![Member { target: HostTarget::Pid(target.pid()), name }];
         let aim = Aim::of(members);
-        let find = |topology: &Topology| Members::look(&roots, &aim, topology, &Authority::All);
+        let find =
+            |topology: &Topology| Members::look(&roots, &aim, topology, &Authority::All, &|| false);
         let migration = Migration::on(&roots).expect("hwloc");
         let planned = migration.plan(&Options::default(), Policies::Leave, &|| false, find);
         let mut planned = planned.expect("it sleeps");
         let offers = Offers { workloads: offers, limits: RunLimits::default() };
-        let partners = super::find(&roots, &planned.topology, offers, authority);
+        let partners = super::find(&roots, &planned.topology, offers, authority, &|| false);
         planned.exchange(partners, &|| false);
         let partners = planned.partners();
         assert!(partners.iter().all(|partner| identities(partner).len() == 1));

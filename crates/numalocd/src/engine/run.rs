@@ -108,7 +108,7 @@ impl MemoryRun {
     fn plan(roots: &Roots, order: &JobOrder, offers: Offers) -> Result<(Self, Planned), Refusal> {
         let JobOrder { aim, options, authority, control, .. } = order;
         let cancelled = || control.cancel.load(Relaxed);
-        let find = |topology: &Topology| Members::look(roots, aim, topology, authority);
+        let find = |topology: &Topology| Members::look(roots, aim, topology, authority, &cancelled);
         let mut run = Migration::on(roots)?.plan(options, Policies::Ask, &cancelled, find)?;
         let PlannedMigration { topology, survey, .. } = &run;
         let returned =

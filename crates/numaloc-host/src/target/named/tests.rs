@@ -32,6 +32,24 @@ fn found(fake: &Fake, kind: NamedKind, name: &str) -> Result<(Vec<i32>, String),
 }
 
 #[test]
+fn no_further_file_is_read_for_who_has_gone() {
+    let fake = host(&["docker/x"]);
+    (0..20).for_each(|number| docker(&fake, &number.to_string(), &format!("web{number}")));
+    let (roots, asked) = (fake.roots(), std::cell::Cell::new(0));
+    let stop = || {
+        asked.set(asked.get() + 1);
+        asked.get() > 3
+    };
+    let names: Vec<String> = (0..20).map(|number| format!("web{number}")).collect();
+    let named: Vec<_> = names.iter().map(|name| (NamedKind::Container, name.as_str())).collect();
+    let found = find(&roots, &named, &stop);
+    assert_eq!(found.len(), 20);
+    assert!(found.iter().all(|found| matches!(found, Err(Error::Stopped))), "{found:?}");
+    let labels = ["tier".to_owned()].into();
+    assert!(matches!(crate::labelled(&roots, &labels, &|| true), Err(Error::Stopped)));
+}
+
+#[test]
 fn a_container_is_known_by_name_and_by_id() {
     let (a, b) = (id('a'), id('b'));
     let fake = host(&[&format!("docker/{a}"), &format!("docker/{b}")]);
