@@ -113,8 +113,8 @@ fn pod_of(plane: &ControlPlane, set: &str, name: &str) {
     container["image"] = image::IMAGE.into();
     // Neither a network of pods nor a proxy of services is here, and so no address but loopback.
     for probe in ["livenessProbe", "readinessProbe"] {
-        if let Some(probe) = container.get_mut(probe) {
-            probe["httpGet"]["host"] = "127.0.0.1".into();
+        if let Some(http) = container.get_mut(probe).and_then(|probe| probe.get_mut("httpGet")) {
+            http["host"] = "127.0.0.1".into();
         }
     }
     let address = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "6443")];

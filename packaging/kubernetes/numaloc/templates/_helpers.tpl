@@ -58,3 +58,10 @@ config_maps = [{{ range $at, $map := .Values.configMaps }}{{ if $at }}, {{ end }
 {{ . | trim }}
 {{- end }}
 {{- end }}
+
+{{/* Asks numalocd whether it answers. It has no port: the socket is in the container. */}}
+{{- define "numaloc.daemonProbe" -}}
+exec:
+  command: [/usr/bin/numalocctl, status, --request-timeout, 10s]
+timeoutSeconds: 15
+{{- end }}
