@@ -75,13 +75,25 @@ pub enum Undone {
     Changed(String),
 }
 
-/// What an action replaces; `None` for a migration.
+/// Checks that an action works on what is meant by it.
 ///
 /// # Errors
-/// [`Error::Read`], [`Error::UnitProperty`].
+/// [`Error::OtherUnit`], [`Error::UnitProperty`].
+pub fn check(action: &Action) -> Result<(), Error> {
+    match action {
+        Action::Property { unit, cgroup, .. } => unit::check_cgroup("systemctl", unit, cgroup),
+        Action::Write { .. } | Action::Pin { .. } | Action::Migrate(_) => Ok(()),
+    }
+}
+
+/// What an action replaces; `None` for a migration. Checks it as [`check`] does.
+///
+/// # Errors
+/// [`Error::Read`], and those of [`check`].
 pub fn replaced(roots: &Roots, action: &Action) -> Result<Option<Change>, Error> {
+    check(action)?;
     Ok(Some(match action {
-        Action::Property { unit, name, value } => Change::Property {
+        Action::Property { unit, name, value, .. } => Change::Property {
             unit: unit.clone(),
             name: (*name).to_owned(),
             before: property(unit, name)?,

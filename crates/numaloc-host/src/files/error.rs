@@ -123,6 +123,17 @@ pub enum Error {
         name: String,
         reason: String,
     },
+    /// The unit that has a cgroup's name is another one.
+    #[error(
+        "unit {unit} has {has}, and not the cgroup {cgroup} that is meant: it was left as it is; the manager of that cgroup has to set it"
+    )]
+    OtherUnit {
+        unit: String,
+        /// Its cgroup, or that it has none.
+        has: String,
+        /// The path of the cgroup that is meant, below the mount point.
+        cgroup: String,
+    },
     /// The CPUs of a thread could not be set.
     #[error("cannot set the CPUs of thread {tid}: {source}; run as its user or with CAP_SYS_NICE")]
     Affinity { tid: i32, source: io::Error },
@@ -308,6 +319,7 @@ impl Error {
             | Self::NoDamon { .. } => ErrorKind::Usage,
             Self::Systemd { .. }
             | Self::UnitProperty { .. }
+            | Self::OtherUnit { .. }
             | Self::Affinity { .. }
             | Self::AdviceTaken
             | Self::BalancingTaken { .. }

@@ -150,6 +150,23 @@ pub(crate) fn property(unit: &str, name: &str) -> Result<String, Error> {
     Ok(said.trim().to_owned())
 }
 
+/// Checks that a unit has this cgroup, by its path below the mount point. A unit is set by its name alone, and another one may have that.
+///
+/// # Errors
+/// [`Error::OtherUnit`]; [`Error::UnitProperty`] if systemd does not say.
+pub(crate) fn check_cgroup(systemctl: &str, unit: &str, cgroup: &str) -> Result<(), Error> {
+    const NAME: &str = "ControlGroup";
+    let words = ["show", "--no-pager", "-P", NAME, "--", unit];
+    let said =
+        run(systemctl, words, PATIENCE).map_err(|failure| failure.of_property(unit, NAME))?;
+    let has = match said.trim() {
+        path if path == cgroup => return Ok(()),
+        "" => "no cgroup now".to_owned(),
+        path => format!("the cgroup {path}"),
+    };
+    Err(Error::OtherUnit { unit: unit.into(), has, cgroup: cgroup.into() })
+}
+
 /// Runs a command line that sets a property of a unit; its first word is the program.
 pub(crate) fn set_property(words: &[String], unit: &str, name: &str) -> Result<(), Error> {
     let (program, rest) = words.split_first().expect("a command line has a first word");
@@ -348,6 +365,33 @@ mod tests {
         let failed = set_property(&["false".to_owned()], "a.service", "AllowedCPUs").unwrap_err();
         let message = failed.to_string();
         assert!(message.starts_with("cannot set AllowedCPUs of unit a.service: "), "{message}");
+    }
+
+    #[test]
+    fn a_unit_that_has_another_cgroup_is_another_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let lines = r#"case "$*" in
+            "show --no-pager -P ControlGroup -- redis.service") echo /system.slice/redis.service ;;
+            "show --no-pager -P ControlGroup -- off.service") echo ;;
+            *) exit 1 ;;
+        esac"#;
+        let systemctl = script(directory.path(), lines);
+        let check = |unit: &str, cgroup: &str| {
+            check_cgroup(&systemctl, unit, cgroup).map_err(|error| error.to_string())
+        };
+        assert_eq!(check("redis.service", "/system.slice/redis.service"), Ok(()));
+        let inside = "/lxc.payload.c1/system.slice/redis.service";
+        let refused = check("redis.service", inside).unwrap_err();
+        assert!(
+            refused.starts_with(&format!(
+                "unit redis.service has the cgroup /system.slice/redis.service, and not the cgroup {inside}"
+            )),
+            "{refused}"
+        );
+        let refused = check("off.service", "/system.slice/off.service").unwrap_err();
+        assert!(refused.starts_with("unit off.service has no cgroup now"), "{refused}");
+        let unknown = check("no.service", "/system.slice/no.service").unwrap_err();
+        assert!(unknown.starts_with("cannot set ControlGroup of unit no.service"), "{unknown}");
     }
 
     #[test]

@@ -6,8 +6,16 @@ use crate::machine::ids::CpuSet;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Sets a property of a systemd unit until the next boot (systemctl(1), set-property --runtime).
-    #[expect(missing_docs, reason = "the variant names all three")]
-    Property { unit: String, name: &'static str, value: String },
+    Property {
+        /// The unit's name, by which alone it can be set.
+        unit: String,
+        /// The path of the cgroup that is meant, below the mount point: that of the unit, or another one is set.
+        cgroup: String,
+        /// As in systemd.resource-control(5).
+        name: &'static str,
+        /// As there, too.
+        value: String,
+    },
     /// Writes a file of the kernel.
     #[expect(missing_docs, reason = "the variant names both")]
     Write { path: String, value: String },
@@ -33,7 +41,7 @@ impl Action {
     /// One line for a POSIX shell, to be run as root.
     pub fn shell(&self) -> String {
         match self {
-            Self::Property { unit, name, value } => line(&set_property(unit, name, value)),
+            Self::Property { unit, name, value, .. } => line(&set_property(unit, name, value)),
             Self::Write { path, value } => format!("echo {} > {}", quoted(value), quoted(path)),
             Self::Pin { whom: Pinned::Members(directory), cpus } => {
                 let procs = quoted(&format!("{directory}/cgroup.procs"));

@@ -22,7 +22,9 @@ pub fn smallest_first(findings: Vec<Finding>) -> Vec<Finding> {
     order.into_iter().filter_map(|at| findings[at].take()).collect()
 }
 
-fn relies(late: &Finding, early: &Finding) -> bool {
+/// Whether a finding relies on an earlier one: it enters a node that the other one leaves, is about the same subject, or is a setting of the
+/// whole host.
+pub fn relies(late: &Finding, early: &Finding) -> bool {
     let is_setting = |kind| matches!(kind, FindingKind::Balancing | FindingKind::Thp);
     is_setting(late.kind) || late.who == early.who || entered(late).intersects(&left(early))
 }

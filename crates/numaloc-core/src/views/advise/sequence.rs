@@ -4,7 +4,7 @@
 //! at once and as fast as it can. Only nodes are added before, which moves nothing (mm/mempolicy.c, `do_migrate_pages`).
 
 use super::{
-    look::{CpuControl, Subject},
+    look::{CpuControl, Subject, Who},
     step::{AdviceStep, How},
 };
 use crate::machine::ids::{CpuSet, NodeSet};
@@ -51,14 +51,16 @@ pub fn can_be_allowed(subject: &Subject, nodes: &NodeSet) -> bool {
 fn pin(subject: &Subject, cpus: &CpuSet) -> Option<AdviceStep> {
     let cpus = cpus.clone();
     Some(match (&subject.handle, &subject.who) {
-        (CpuControl::Unit(unit), _) => AdviceStep::UnitCpus { unit: unit.clone(), cpus },
+        (CpuControl::Unit(unit), Who::Cgroup(cgroup)) => {
+            AdviceStep::UnitCpus { unit: unit.clone(), cgroup: cgroup.clone(), cpus }
+        }
         (CpuControl::Cpuset(directory), _) => {
             AdviceStep::CgroupCpus { directory: directory.clone(), cpus }
         }
         (CpuControl::Members(directory), _) => {
             AdviceStep::MembersCpus { directory: directory.clone(), cpus }
         }
-        (CpuControl::Threads, super::look::Who::Process(identity)) => {
+        (CpuControl::Threads, Who::Process(identity)) => {
             AdviceStep::ProcessCpus { pid: identity.pid, cpus }
         }
         _ => return None,
@@ -67,10 +69,12 @@ fn pin(subject: &Subject, cpus: &CpuSet) -> Option<AdviceStep> {
 
 fn mems_step(subject: &Subject, nodes: &NodeSet) -> Option<AdviceStep> {
     let nodes = nodes.clone();
-    match (&subject.handle, &subject.mems_directory) {
-        (CpuControl::Foreign, _) => None,
-        (CpuControl::Unit(unit), _) => Some(AdviceStep::UnitMems { unit: unit.clone(), nodes }),
-        (_, Some(directory)) => {
+    match (&subject.handle, &subject.who, &subject.mems_directory) {
+        (CpuControl::Foreign, ..) => None,
+        (CpuControl::Unit(unit), Who::Cgroup(cgroup), _) => {
+            Some(AdviceStep::UnitMems { unit: unit.clone(), cgroup: cgroup.clone(), nodes })
+        }
+        (_, _, Some(directory)) => {
             Some(AdviceStep::CgroupMems { directory: directory.clone(), nodes })
         }
         _ => None,

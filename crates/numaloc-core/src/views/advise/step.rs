@@ -10,8 +10,8 @@ use crate::machine::ids::{CpuSet, NodeId, NodeSet};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant names what its fields set")]
 pub enum AdviceStep {
-    /// Sets the CPUs of a systemd unit.
-    UnitCpus { unit: String, cpus: CpuSet },
+    /// Sets the CPUs of a systemd unit, which has this cgroup.
+    UnitCpus { unit: String, cgroup: String, cpus: CpuSet },
     /// Sets the CPUs of a cgroup.
     CgroupCpus { directory: String, cpus: CpuSet },
     /// Sets the CPUs of all threads of all processes of a cgroup.
@@ -22,8 +22,8 @@ pub enum AdviceStep {
     ThreadCpus { tid: i32, cpus: CpuSet },
     /// Moves memory with `numalocctl migrate`.
     Migrate { who: Who, how: How },
-    /// Sets the nodes of a systemd unit.
-    UnitMems { unit: String, nodes: NodeSet },
+    /// Sets the nodes of a systemd unit, which has this cgroup.
+    UnitMems { unit: String, cgroup: String, nodes: NodeSet },
     /// Sets the nodes of a cgroup.
     CgroupMems { directory: String, nodes: NodeSet },
     /// Writes a setting of the kernel.
@@ -57,8 +57,9 @@ impl AdviceStep {
 
     /// What the line does.
     pub fn action(&self) -> Action {
-        let property = |unit: &String, name, value: String| Action::Property {
+        let property = |(unit, cgroup): (&String, &String), name, value: String| Action::Property {
             unit: unit.clone(),
+            cgroup: cgroup.clone(),
             name,
             value,
         };
@@ -68,9 +69,11 @@ impl AdviceStep {
         };
         let pin = |whom, cpus: &CpuSet| Action::Pin { whom, cpus: cpus.clone() };
         match self {
-            Self::UnitCpus { unit, cpus } => property(unit, "AllowedCPUs", cpus.to_string()),
-            Self::UnitMems { unit, nodes } => {
-                property(unit, "AllowedMemoryNodes", nodes.to_string())
+            Self::UnitCpus { unit, cgroup, cpus } => {
+                property((unit, cgroup), "AllowedCPUs", cpus.to_string())
+            }
+            Self::UnitMems { unit, cgroup, nodes } => {
+                property((unit, cgroup), "AllowedMemoryNodes", nodes.to_string())
             }
             Self::CgroupCpus { directory, cpus } => {
                 file(directory, "cpuset.cpus", cpus.to_string())
@@ -129,12 +132,21 @@ mod tests {
         let migrate = |who, how| AdviceStep::Migrate { who, how }.shell();
         for (line, expected) in [
             (
-                AdviceStep::UnitCpus { unit: "a.service".into(), cpus: cpus.clone() }.shell(),
+                AdviceStep::UnitCpus {
+                    unit: "a.service".into(),
+                    cgroup: "/a.service".into(),
+                    cpus: cpus.clone(),
+                }
+                .shell(),
                 "systemctl set-property --runtime a.service AllowedCPUs=0-3,8",
             ),
             (
-                AdviceStep::UnitMems { unit: r"a\x2db.service".into(), nodes: nodes.clone() }
-                    .shell(),
+                AdviceStep::UnitMems {
+                    unit: r"a\x2db.service".into(),
+                    cgroup: "/a".into(),
+                    nodes: nodes.clone(),
+                }
+                .shell(),
                 r"systemctl set-property --runtime 'a\x2db.service' AllowedMemoryNodes=1",
             ),
             (

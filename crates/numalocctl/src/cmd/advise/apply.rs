@@ -18,7 +18,7 @@ use crate::{
 use numaloc_api::v1;
 use numaloc_core::advise::{Action, Sight, Who, order::smallest_first};
 use numaloc_host::{
-    advised::{ChangeLog, replaced},
+    advised::{ChangeLog, check, replaced},
     sight,
 };
 use std::{
@@ -122,6 +122,10 @@ impl Hands for Host<'_> {
     fn sight(&mut self, who: Option<&Who>) -> Result<Option<Sight>, Failure> {
         let stop = || self.stop.load(Relaxed);
         Ok(sight(&stop, &self.around.roots, who, self.interval)?)
+    }
+
+    fn check(&mut self, action: &Action) -> Result<(), Failure> {
+        Ok(check(action)?)
     }
 
     fn step(

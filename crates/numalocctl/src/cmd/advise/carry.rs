@@ -4,12 +4,14 @@ use crate::{
     doc::{FindingEnd, UndoneChange},
     exit::{Code, Failure},
 };
-use numaloc_core::advise::{Action, Finding, Sight, Who, worse};
+use numaloc_core::advise::{Action, Finding, Sight, Who, order::relies, worse};
 
 /// What carrying advice out needs of the host.
 pub trait Hands {
     /// Looks at a subject, or at the host. `None`: it has ended.
     fn sight(&mut self, who: Option<&Who>) -> Result<Option<Sight>, Failure>;
+    /// Checks that an action works on what is meant by it.
+    fn check(&mut self, action: &Action) -> Result<(), Failure>;
     /// Does a step of a finding. `before`: where the subject's memory was before the first one.
     fn step(&mut self, who: Option<&Who>, action: &Action, before: &Sight)
     -> Result<Code, Failure>;
@@ -38,21 +40,28 @@ pub struct Carried {
     /// The percentage of its memory on its home to be, before and after.
     pub local: [Option<f64>; 2],
     pub undone: Vec<UndoneChange>,
+    /// Nothing of it was begun, because a step would not work on what is meant. Findings that do not rely on it may follow.
+    pub is_refused: bool,
 }
 
 impl Carried {
     /// A result of a finding of which nothing else is known.
     pub fn new(end: FindingEnd) -> Self {
-        Self { end, reason: String::new(), local: [None, None], undone: Vec::new() }
+        let (reason, undone) = (String::new(), Vec::new());
+        Self { end, reason, local: [None, None], undone, is_refused: false }
     }
 
-    /// Whether those after it may follow.
-    fn is_fine(&self) -> bool {
-        matches!(self.end, FindingEnd::Done | FindingEnd::Partly | FindingEnd::Gone)
+    /// Whether a finding after it may follow, which relies on it or not.
+    fn lets_follow(&self, relies: bool) -> bool {
+        match self.is_refused {
+            true => !relies,
+            false => matches!(self.end, FindingEnd::Done | FindingEnd::Partly | FindingEnd::Gone),
+        }
     }
 }
 
-/// Carries the findings out until one fails or gets worse, which is taken back at once. `say` gets the number of the finding, from 0, and what is
+/// Carries the findings out until one fails or gets worse, which is taken back at once. One that is refused ends only those that rely on
+/// it. `say` gets the number of the finding, from 0, and what is
 /// done next.
 pub fn carry_out(
     hands: &mut impl Hands,
@@ -61,10 +70,14 @@ pub fn carry_out(
 ) -> Vec<Carried> {
     let mut results: Vec<Carried> = Vec::new();
     for (at, finding) in findings.iter().enumerate() {
-        let goes_on = results.last().is_none_or(Carried::is_fine) && !hands.is_stopped();
-        results.push(match goes_on {
+        let before = || results.iter().zip(findings);
+        let may_follow =
+            before().all(|(result, earlier)| result.lets_follow(relies(finding, earlier)));
+        let is_refused =
+            before().any(|(result, earlier)| result.is_refused && relies(finding, earlier));
+        results.push(match may_follow && !hands.is_stopped() {
             true => one(hands, finding, |doing| say(at, doing)),
-            false => Carried::new(FindingEnd::NotDone),
+            false => Carried { is_refused, ..Carried::new(FindingEnd::NotDone) },
         });
     }
     results
@@ -96,6 +109,13 @@ fn followed(
         return Ok(None);
     };
     result.local[0] = before.percent_on(&finding.home);
+    // All of them, before anything is changed.
+    for step in &finding.steps {
+        if let Err(failure) = hands.check(&step.action()) {
+            result.is_refused = true;
+            return Err(failure);
+        }
+    }
     for step in &finding.steps {
         if hands.is_stopped() {
             return Err(Failure::Usage("interrupted".into()));

@@ -21,6 +21,8 @@ struct Fake {
     worse: BTreeSet<i32>,
     ends: BTreeSet<i32>,
     seen: BTreeSet<i32>,
+    /// What steps would not work on what is meant.
+    refused: BTreeSet<String>,
 }
 
 impl Hands for Fake {
@@ -35,6 +37,14 @@ impl Hands for Fake {
         let local = if again && self.worse.contains(pid) { 10 } else { 40 };
         let resident = [(NodeId(0), local), (NodeId(1), 100 - local)].into();
         Ok(Some(Sight { resident, ..Sight::default() }))
+    }
+
+    fn check(&mut self, action: &Action) -> Result<(), Failure> {
+        let Action::Write { path, .. } = action else { panic!("{action:?}") };
+        match self.refused.contains(path) {
+            true => Err(Failure::Usage("it is another one".into())),
+            false => Ok(()),
+        }
     }
 
     fn step(&mut self, _: Option<&Who>, action: &Action, _: &Sight) -> Result<Code, Failure> {
@@ -121,6 +131,27 @@ fn whichever_step_fails_its_finding_is_taken_back_and_the_rest_is_left() {
         assert_eq!(carried(&mut host), expected, "{fails_at}");
         assert_eq!(host.files.len(), 2 * whole, "{fails_at}: no half finding stays");
     }
+}
+
+#[test]
+fn what_is_another_one_is_left_and_findings_about_others_follow() {
+    use FindingEnd::{Done, Failed, NotDone};
+    let refused = ["/2/b/cpuset.mems".to_owned()].into();
+    let mut host = Fake { refused, ..Fake::default() };
+    let findings = [finding(1), finding(2), finding(2), finding(3)];
+    let results = carry_out(&mut host, &findings, |_, _| ());
+    let ends: Vec<FindingEnd> = results.iter().map(|result| result.end).collect();
+    assert_eq!(ends, [Done, Failed, NotDone, Done]);
+    assert_eq!(results[1].reason, "it is another one");
+    assert!(results[1].undone.is_empty(), "its first step was not done either");
+    assert!(host.files.keys().all(|path| !path.starts_with("/2/")), "{:?}", host.files);
+    assert_eq!(host.files.len(), 4);
+    // One that fails afterwards still ends the rest.
+    let mut host = Fake { fails_at: Some(3), ..host };
+    host.steps = 0;
+    let results = carry_out(&mut host, &findings, |_, _| ());
+    let ends: Vec<FindingEnd> = results.iter().map(|result| result.end).collect();
+    assert_eq!(ends, [Done, Failed, NotDone, Failed]);
 }
 
 #[test]
