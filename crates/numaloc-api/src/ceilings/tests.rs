@@ -176,7 +176,7 @@ fn set<M: prost::Message + Name>(message: &M) -> BTreeSet<String> {
 
 /// The fields that a message may have.
 fn fields<M: prost::Message + Name>() -> BTreeSet<String> {
-    let descriptor = crate::descriptor::<M>().expect("it is defined");
+    let descriptor = crate::described::descriptor::<M>().expect("it is defined");
     descriptor.fields().map(|field| field.name().to_owned()).collect()
 }
 
