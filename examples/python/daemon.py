@@ -16,7 +16,11 @@ def wait(channel, job):
     """Follows a job to its end: the stream ends with it."""
     jobs = migration_service_pb2_grpc.MigrationServiceStub(channel)
     for update in jobs.WatchJob(migration_service_pb2.WatchJobRequest(name=job.name)):
-        job = update.job
+        # While it moves, an update has little more than the progress.
+        if update.is_progress:
+            job.progress.CopyFrom(update.job.progress)
+        else:
+            job = update.job
         print(job.name, job_pb2.JobState.Name(job.state), job.progress.moved_bytes, "bytes moved")
     return job
 

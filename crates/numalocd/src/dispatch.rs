@@ -88,6 +88,7 @@ mod run;
 mod schedules;
 mod select;
 mod selected;
+mod shown;
 mod status;
 mod task;
 #[cfg(test)]
@@ -107,5 +108,6 @@ pub use measured::Measured;
 pub use page::Listed;
 pub use records::Records;
 pub use selected::Selected;
+pub use shown::JobNow;
 pub use status::{DaemonStatus, JobCount};
 pub use task::{Ears, Pulse, start};

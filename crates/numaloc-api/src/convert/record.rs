@@ -19,6 +19,19 @@ impl Job {
         v1::Job { more_members: 0, ..shown }
     }
 
+    /// What progress changes of the job, and what it is about.
+    pub fn advanced(&self, progress: JobProgress) -> v1::Job {
+        v1::Job {
+            name: self.id.to_string(),
+            number: int(self.id.number().unwrap_or(0)),
+            state: v1::JobState::from(self.state).into(),
+            wanted_state: self.wanted.map_or(v1::JobState::Unspecified, Into::into).into(),
+            state_message: self.state_message.clone(),
+            progress: Some(progress.into()),
+            ..v1::Job::default()
+        }
+    }
+
     fn shown(
         &self,
         plan: Option<v1::Plan>,

@@ -85,6 +85,16 @@ record_watch!(
     WatchWorkloadsResponse Workload workload
 );
 
+/// Takes over what an answer of a watch has of a job.
+fn take(job: &mut v1::Job, answer: v1::WatchJobResponse) {
+    let v1::WatchJobResponse { job: now, is_progress } = answer;
+    let now = now.unwrap_or_default();
+    match is_progress {
+        true => job.progress = now.progress,
+        false => *job = now,
+    }
+}
+
 impl Daemon {
     /// Follows a job to its end, and calls `seen` with each answer.
     pub fn watch_job(
@@ -131,6 +141,8 @@ impl Daemon {
         seen: &mut impl FnMut(&v1::Job) -> Result<(), Failure>,
     ) -> Result<v1::Job, Failure> {
         let mut patience = Backoff::new(self.reconnect_timeout);
+        // As of the last whole answer, with the progress of later ones.
+        let mut job = v1::Job::default();
         loop {
             let mut service =
                 super::client!(self, migration_service_client, MigrationServiceClient);
@@ -142,9 +154,9 @@ impl Daemon {
                     loop {
                         match next(&mut stream).await {
                             Err(status) => break status,
-                            Ok(v1::WatchJobResponse { job }) => {
+                            Ok(answer) => {
                                 patience.restore();
-                                let job = job.unwrap_or_default();
+                                take(&mut job, answer);
                                 seen(&job)?;
                                 if is_end(job.state()) {
                                     return Ok(job);

@@ -1,7 +1,9 @@
 //! The book: all records, as far as they are kept in memory. They change only by `Write`s, which are committed to the
 //! store.
 
-use super::{collection::Collection, labels::Labels, names::WorkloadNames, used::Used};
+use super::{
+    collection::Collection, labels::Labels, names::WorkloadNames, shown::JobNow, used::Used,
+};
 use crate::{
     accounts::{Accounts, Client, Cohort},
     config::Quota,
@@ -9,7 +11,7 @@ use crate::{
     store::{Contents, EventHead, Holds, Kept, Last, Weight, Write},
 };
 use numaloc_api::value::{
-    Event, EventType, Job, JobId, JobState, Schedule, ScheduleId, Workload, WorkloadId,
+    Event, EventType, Job, JobId, JobProgress, JobState, Schedule, ScheduleId, Workload, WorkloadId,
 };
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -32,7 +34,7 @@ pub struct Book {
     recent: Recent,
     last: Last,
     holds: Holds,
-    watchers: HashMap<u64, watch::Sender<Arc<Job>>>,
+    watchers: HashMap<u64, watch::Sender<JobNow>>,
     last_event: watch::Sender<u64>,
 }
 
@@ -91,7 +93,7 @@ impl Book {
                 self.jobs.publish();
                 let Some(number) = job.id.number() else { return };
                 if let Some(watchers) = self.watchers.get(&number) {
-                    watchers.send_replace(job.clone());
+                    watchers.send_modify(|now| now.replace(job.clone()));
                 }
                 if job.state.is_end() {
                     // Dropping the sender ends the watches, after they have shown the last state.
@@ -334,21 +336,30 @@ impl Book {
 
     /// Watches a job. The receiver has the record as it is now, and each later one. A job that has ended has no later
     /// record.
-    pub fn watch_job(&mut self, job: Arc<Job>) -> watch::Receiver<Arc<Job>> {
+    pub fn watch_job(&mut self, job: Arc<Job>) -> watch::Receiver<JobNow> {
         let Some(number) = job.id.number().filter(|_| !job.state.is_end()) else {
-            return watch::channel(job).1;
+            return watch::channel(JobNow::new(job)).1;
         };
-        self.watchers.entry(number).or_insert_with(|| watch::Sender::new(job)).subscribe()
+        self.watchers
+            .entry(number)
+            .or_insert_with(|| watch::Sender::new(JobNow::new(job)))
+            .subscribe()
     }
     /// Whether somebody watches the job.
     pub fn is_watched(&self, id: &JobId) -> bool {
         let watchers = id.number().and_then(|number| self.watchers.get(&number));
         watchers.is_some_and(|watchers| watchers.receiver_count() > 0)
     }
-    /// Shows watchers the progress of a job without storing it.
-    pub fn show(&self, job: Job) {
+    /// Shows watchers a job without storing it.
+    pub fn show(&self, job: Arc<Job>) {
         if let Some(watchers) = job.id.number().and_then(|number| self.watchers.get(&number)) {
-            watchers.send_replace(Arc::new(job));
+            watchers.send_modify(|now| now.replace(job));
+        }
+    }
+    /// Shows watchers the progress of a job without storing it.
+    pub fn show_progress(&self, number: u64, progress: JobProgress) {
+        if let Some(watchers) = self.watchers.get(&number) {
+            watchers.send_modify(|now| now.progress = Some(progress));
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
     page::Listed,
     rest::{AnyEvents, AnyJob, ReadTurns},
     selected::{Selected, plain},
+    shown::JobNow,
     status::DaemonStatus,
 };
 use crate::{
@@ -202,12 +203,12 @@ impl Handle {
     ///
     /// # Errors
     /// Not found.
-    pub async fn watch_job(&self, id: JobId) -> Result<watch::Receiver<Arc<Job>>, Refusal> {
+    pub async fn watch_job(&self, id: JobId) -> Result<watch::Receiver<JobNow>, Refusal> {
         let (changes, job) = self.ask(move |dispatcher| dispatcher.watch_job(&id)).await?;
         match job.1 {
             None => Ok(changes),
             // It has ended, so this is its only value.
-            Some(_) => Ok(watch::channel(self.whole(job).await?).1),
+            Some(_) => Ok(watch::channel(JobNow::new(self.whole(job).await?)).1),
         }
     }
 

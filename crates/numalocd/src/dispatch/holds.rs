@@ -39,7 +39,7 @@ impl Dispatcher {
         let watched =
             self.records.jobs_in(JobState::Queued).filter(|job| self.records.is_watched(&job.id));
         for job in watched {
-            self.records.show((*self.with_progress(job.clone())).clone());
+            self.records.show(self.with_progress(job.clone()));
         }
     }
 

@@ -29,6 +29,7 @@ use super::{
     ends::joined,
     owned::check_owner,
     rest::{AnyJob, StoredJob},
+    shown::JobNow,
 };
 use crate::{
     access::Caller,
@@ -172,7 +173,7 @@ impl Dispatcher {
     pub(super) fn watch_job(
         &mut self,
         id: &JobId,
-    ) -> Result<(watch::Receiver<Arc<Job>>, AnyJob), Refusal> {
+    ) -> Result<(watch::Receiver<JobNow>, AnyJob), Refusal> {
         let any = self.get_any_job(id)?;
         Ok((self.records.watch_job(any.0.clone()), any))
     }

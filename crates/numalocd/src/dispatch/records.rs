@@ -4,6 +4,7 @@
 use super::{
     book::{Book, Undo},
     measured::Measured,
+    shown::JobNow,
 };
 use crate::{
     accounts::Accounts,
@@ -204,7 +205,7 @@ impl Records {
         Ok(blocking(|| self.store.snapshot())?)
     }
 
-    pub(super) fn watch_job(&mut self, job: Arc<Job>) -> watch::Receiver<Arc<Job>> {
+    pub(super) fn watch_job(&mut self, job: Arc<Job>) -> watch::Receiver<JobNow> {
         self.book.watch_job(job)
     }
 

@@ -13,8 +13,8 @@ use crate::{
     refusal::Refusal,
     store::Kept,
 };
-use numaloc_api::value::{Job, JobId};
-use std::{sync::Arc, time::Duration};
+use numaloc_api::value::JobId;
+use std::time::Duration;
 use tokio::{
     sync::mpsc,
     task::yield_now,
@@ -179,14 +179,14 @@ impl Dispatcher {
             if !is_watched && !are_all_watched {
                 continue;
             }
-            let job = Arc::clone(job);
+            let id = job.id.clone();
             let progress = run.progress_now(wall);
             let state = (progress.settled_bytes, progress.held_back.clone());
             if are_all_watched && run.listed.take_news(&state, now, PROGRESS_OF_ALL) {
-                self.records.progressed(&job.id);
+                self.records.progressed(&id);
             }
             if is_watched && run.shown.take_news(&state, now, PROGRESS) {
-                self.records.show(Job { progress: Some(progress), ..(*job).clone() });
+                self.records.show_progress(*number, progress);
             }
         }
     }

@@ -186,7 +186,7 @@ impl Rig {
     pub async fn reaches(&self, id: &JobId, state: JobState) -> Arc<Job> {
         let mut watch = self.handle.watch_job(id.clone()).await.expect("the job is there");
         loop {
-            let job = watch.borrow_and_update().clone();
+            let job = watch.borrow_and_update().whole();
             if job.state == state {
                 return job;
             }

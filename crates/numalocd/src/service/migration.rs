@@ -166,7 +166,7 @@ impl MigrationService for MigrationCalls {
         let counted = self.0.accounts.watch(&caller.client())?;
         let watch = JobWatch::new(self.0.handle.watch_job(id).await?);
         let answers = stream(watch, self.0.stop.clone(), counted);
-        let answers = answers.map(|job| Ok(v1::WatchJobResponse { job: Some((&*job?).into()) }));
+        let answers = answers.map(|answer| Ok(answer?.into()));
         Ok(Response::new(Box::pin(answers)))
     }
 

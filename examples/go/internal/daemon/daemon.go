@@ -33,7 +33,12 @@ func Wait(ctx context.Context, conn *grpc.ClientConn, job *pb.Job) (*pb.Job, err
 		if err != nil {
 			return nil, err
 		}
-		job = update.Job
+		// While it moves, an update has little more than the progress.
+		if update.IsProgress {
+			job.Progress = update.Job.Progress
+		} else {
+			job = update.Job
+		}
 		fmt.Println(job.Name, job.State, job.GetProgress().GetMovedBytes(), "bytes moved")
 	}
 }

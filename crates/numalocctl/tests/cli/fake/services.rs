@@ -137,11 +137,19 @@ impl migration_service_server::MigrationService for Services {
             (jobs, last, script.cancelled.clone())
         };
         let (sender, response) = channel();
-        let state = self.0.clone();
+        let shared = self.0.clone();
         tokio::spawn(async move {
+            let mut state = JobState::Unspecified;
             for job in jobs {
                 let ends = job.end_time.is_some();
-                let _ = sender.send(Ok(WatchJobResponse { job: Some(job) })).await;
+                // As the daemon: progress comes without the rest.
+                let is_progress = !ends && state == job.state();
+                state = job.state();
+                let job = match is_progress {
+                    true => Job { spec: None, plan: None, create_time: None, ..job },
+                    false => job,
+                };
+                let _ = sender.send(Ok(WatchJobResponse { job: Some(job), is_progress })).await;
                 if ends {
                     return;
                 }
@@ -150,8 +158,9 @@ impl migration_service_server::MigrationService for Services {
                 let _ = sender.send(Err(broken())).await;
                 return;
             }
-            state.cancel.notified().await;
-            let _ = sender.send(Ok(WatchJobResponse { job: cancelled })).await;
+            shared.cancel.notified().await;
+            let is_progress = false;
+            let _ = sender.send(Ok(WatchJobResponse { job: cancelled, is_progress })).await;
         });
         Ok(response)
     }

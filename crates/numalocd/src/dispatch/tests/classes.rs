@@ -53,7 +53,7 @@ async fn best_effort_waits_from_the_planning_of_others_to_their_end() {
     assert!(control.yielding.load(Relaxed), "while the other is planned");
     assert!(!order.control.yielding.load(Relaxed));
     // Watchers are told, although no byte has been settled since.
-    let seen = watch.wait_for(|job| job.progress.as_ref().unwrap().held_back.contains("class"));
+    let seen = watch.wait_for(|now| held_back(now).contains("class"));
     tokio::time::timeout(Duration::from_secs(9), seen).await.expect("they are told").unwrap();
     let listed = rig.handle.get_job(best_effort.clone()).await.unwrap();
     assert!(!listed.progress.as_ref().unwrap().held_back.is_empty());
@@ -66,9 +66,14 @@ async fn best_effort_waits_from_the_planning_of_others_to_their_end() {
     rig.reaches(&other, JobState::Succeeded).await;
     settled(&rig).await;
     assert!(!control.yielding.load(Relaxed), "after its end");
-    let seen = watch.wait_for(|job| job.progress.as_ref().unwrap().held_back.is_empty());
+    let seen = watch.wait_for(|now| held_back(now).is_empty());
     tokio::time::timeout(Duration::from_secs(9), seen).await.expect("they are told").unwrap();
     rig.stop().await;
+}
+
+/// What holds a watched job back, by the progress that watchers are shown.
+fn held_back(now: &crate::dispatch::JobNow) -> String {
+    now.whole().progress.clone().expect("it moves").held_back
 }
 
 #[tokio::test(start_paused = true)]

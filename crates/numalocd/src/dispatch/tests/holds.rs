@@ -65,8 +65,8 @@ async fn paused_moves_go_on_with_the_rest_also_after_a_restart() {
     assert!(control.cancel.load(Relaxed), "it continues");
     rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
     let job =
-        watch.wait_for(|job| job.state == JobState::Queued).await.expect("it is held").clone();
-    assert_eq!(job.state_message, "waits: all moves are paused");
+        watch.wait_for(|now| now.job.state == JobState::Queued).await.expect("it is held").clone();
+    assert_eq!(job.job.state_message, "waits: all moves are paused");
     rig.assert_no_order().await;
     rig.stop().await;
 
@@ -122,7 +122,7 @@ async fn each_hold_is_by_itself_and_stays_as_it_is() {
     watch.mark_unchanged();
     set(&rig, Hold::Drain, true).await;
     set(&rig, Hold::Pause, false).await;
-    assert_eq!(watch.borrow_and_update().state_message, "waits: the daemon is drained");
+    assert_eq!(watch.borrow_and_update().job.state_message, "waits: the daemon is drained");
     rig.stop().await;
 }
 

@@ -387,17 +387,19 @@ async fn watchers_see_progress_and_the_end() {
     let (id, control) = rig.moving(&[1], "0").await;
     let mut watch = rig.handle.watch_job(id.clone()).await.unwrap();
     let idle = rig.handle.watch_job(id.clone()).await.unwrap();
-    watch.borrow_and_update();
+    let before = watch.borrow_and_update().clone();
     control.settled_bytes.store(4096, std::sync::atomic::Ordering::Relaxed);
     watch.changed().await.unwrap();
-    assert_eq!(watch.borrow_and_update().progress.as_ref().unwrap().settled_bytes, 4096);
+    let after = watch.borrow_and_update().clone();
+    assert_eq!(after.progress.as_ref().unwrap().settled_bytes, 4096);
+    assert!(Arc::ptr_eq(&before.job, &after.job) && before.serial == after.serial, "no copy");
     rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, None))));
     while watch.changed().await.is_ok() {
         watch.borrow_and_update();
     }
-    assert_eq!(watch.borrow().state, JobState::Succeeded);
+    assert_eq!(watch.borrow().job.state, JobState::Succeeded);
     // A watcher that never looked before sees the end all the same.
-    assert_eq!(idle.borrow().state, JobState::Succeeded);
+    assert_eq!(idle.borrow().job.state, JobState::Succeeded);
     rig.stop().await;
 }
 
@@ -465,7 +467,7 @@ async fn ended_jobs_and_old_events_are_read_beside_the_dispatcher() {
     let whole = get.await.expect("no panic").expect("it is there");
     assert!(whole.plan.is_some() && whole.outcome.is_some());
     let watched = watch.await.expect("no panic").expect("it is there");
-    assert_eq!(*watched.borrow(), whole);
+    assert_eq!(watched.borrow().job, whole);
     let (old, _) = old.await.expect("no panic").expect("they are there");
     assert_eq!(old[0].kind, EventType::Completed);
     rig.stop().await;

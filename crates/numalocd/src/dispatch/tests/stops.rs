@@ -24,7 +24,7 @@ async fn a_stop_waits_for_the_batches_in_hand() {
     assert!(!rig.task.is_finished());
     rig.report(EngineReport::Ended(id.clone(), Ok(outcome(4096, Some((Reason::Cancelled, 4096))))));
     while watch.changed().await.is_ok() {}
-    assert_eq!(watch.borrow().state, JobState::Interrupted);
+    assert_eq!(watch.borrow().job.state, JobState::Interrupted);
     rig.task.await.unwrap();
     let rig = Rig::at(&dir);
     let job = rig.handle.get_job(id).await.unwrap();

@@ -1,9 +1,9 @@
 //! The changes of a job until its end.
 
 use super::{Watch, stopping};
-use crate::{refusal::Refusal, store::Weight};
-use numaloc_api::value::{Job, JobState};
-use std::{sync::Arc, time::Duration};
+use crate::{dispatch::JobNow, refusal::Refusal, store::Weight};
+use numaloc_api::{v1, value::JobState};
+use std::time::Duration;
 use tokio::{
     sync::watch::Receiver,
     time::{Instant, sleep_until},
@@ -16,29 +16,56 @@ const PROGRESS: Duration = Duration::from_millis(100);
 /// after the last answer at the earliest. Changes that are followed by others before that are left out. Ends with the job.
 #[derive(Debug)]
 pub struct JobWatch {
-    job: Receiver<Arc<Job>>,
-    told: Option<(JobState, Instant)>,
+    job: Receiver<JobNow>,
+    told: Option<Told>,
+}
+
+/// The last answer.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    state: JobState,
+    serial: u64,
+    at: Instant,
+}
+
+/// An answer: a job, and whether its progress alone has changed.
+#[derive(Clone, Debug)]
+pub struct JobAnswer {
+    pub now: JobNow,
+    pub is_progress: bool,
+}
+
+impl From<JobAnswer> for v1::WatchJobResponse {
+    fn from(answer: JobAnswer) -> Self {
+        let JobAnswer { now, is_progress } = answer;
+        match now.progress.clone().filter(|_| is_progress) {
+            Some(progress) => Self { job: Some(now.job.advanced(progress)), is_progress },
+            None => Self { job: Some((&*now.whole()).into()), is_progress: false },
+        }
+    }
 }
 
 impl JobWatch {
     /// `job` is kept up to date by the dispatcher until the job's end.
-    pub fn new(mut job: Receiver<Arc<Job>>) -> Self {
+    pub fn new(mut job: Receiver<JobNow>) -> Self {
         job.mark_changed();
         Self { job, told: None }
     }
 
-    fn take(&mut self) -> Arc<Job> {
-        let job = Arc::clone(&self.job.borrow_and_update());
-        self.told = Some((job.state, Instant::now()));
-        job
+    fn take(&mut self) -> JobAnswer {
+        let now = self.job.borrow_and_update().clone();
+        let is_progress = self.told.is_some_and(|told| told.serial == now.serial);
+        let (state, serial) = (now.job.state, now.serial);
+        self.told = Some(Told { state, serial, at: Instant::now() });
+        JobAnswer { now, is_progress }
     }
 }
 
 impl Watch for JobWatch {
-    type Answer = Arc<Job>;
+    type Answer = JobAnswer;
 
-    async fn next(&mut self) -> Option<Result<Arc<Job>, Refusal>> {
-        let Some((state, time)) = self.told else { return Some(Ok(self.take())) };
+    async fn next(&mut self) -> Option<Result<JobAnswer, Refusal>> {
+        let Some(Told { state, at, .. }) = self.told else { return Some(Ok(self.take())) };
         if state.is_end() {
             return None;
         }
@@ -46,16 +73,16 @@ impl Watch for JobWatch {
         if self.job.changed().await.is_err() {
             return Some(Err(stopping()));
         }
-        let other = self.job.wait_for(|job| job.state != state);
+        let other = self.job.wait_for(|now| now.job.state != state);
         tokio::select! {
             biased;
             _ = other => {}
-            () = sleep_until(time + PROGRESS) => {}
+            () = sleep_until(at + PROGRESS) => {}
         }
         Some(Ok(self.take()))
     }
 
     fn kept(&self) -> usize {
-        self.job.borrow().weight()
+        self.job.borrow().job.weight()
     }
 }
