@@ -4,10 +4,10 @@
 use crate::{
     v1,
     value::{
-        Emit, Event, EventType, FailedProcess, FoundAt, Job, JobId, JobProgress, JobState, Limits,
-        MemberResult, MemberState, MigrationSpec, NamedOutcome, OnInterrupt, Outcome, Partner,
-        PlanSummary, Policy, QosClass, Schedule, ScheduleId, ScheduleSpec, ScheduleState, Selector,
-        Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
+        Emit, Event, EventType, FailedProcess, FoundAt, Job, JobId, JobJoin, JobProgress, JobState,
+        Limits, MemberResult, MemberState, MigrationSpec, NamedOutcome, OnInterrupt, Outcome,
+        Partner, PlanSummary, Policy, QosClass, Schedule, ScheduleId, ScheduleSpec, ScheduleState,
+        Selector, Target, TargetProcess, Workload, WorkloadId, WorkloadSpec,
     },
 };
 pub use numaloc_core::samples::{account, calls, locality, offload_use, options, process_outcome};
@@ -313,6 +313,11 @@ pub fn job() -> Job {
         creator_gid: Some(12_100),
         requester: Some("uid:1001".to_owned()),
         request_id: Some("r-1".to_owned()),
+        joined: vec![JobJoin {
+            client: "uid:1002".to_owned(),
+            request_id: "r-2".to_owned(),
+            digest: 0x0fed_cba9_8765_4321,
+        }],
         pins: [(4711, process(4711)), (4712, process(4711))].into(),
         members: vec![member()],
         more_members: 2,

@@ -24,7 +24,7 @@ pub(crate) use name::{TOKEN_MAX, is_token};
 pub use numaloc_core::{CallStats, ProcessOutcome};
 pub use outcome::{NamedOutcome, Outcome, nothing_to_move};
 pub use partner::Partner;
-pub use record::{Event, Job, PlanSummary, Schedule, Workload};
+pub use record::{Event, Job, JobJoin, PlanSummary, Schedule, Workload};
 pub use request::{
     CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, EventFilter, EventType, GetAdvice,
     GetLiveView, GetLocality, ListEvents, ListJobs, ListOf, ListSchedules, ListWorkloads,

@@ -8,7 +8,9 @@ use super::{
 };
 use crate::{
     v1,
-    value::{Event, Job, JobProgress, MemberResult, Schedule, ScheduleId, Target, Workload},
+    value::{
+        Event, Job, JobJoin, JobProgress, MemberResult, Schedule, ScheduleId, Target, Workload,
+    },
 };
 use numaloc_core::NodeSet;
 
@@ -16,7 +18,7 @@ impl Job {
     /// The job as lists show it: without its plan, its members, and the processes in its outcome.
     pub fn listed(&self) -> v1::Job {
         let shown = self.shown(None, self.outcome.as_deref().map(summed_up), &[]);
-        v1::Job { more_members: 0, ..shown }
+        v1::Job { more_members: 0, joins: Vec::new(), ..shown }
     }
 
     /// What progress changes of the job, and what it is about.
@@ -53,6 +55,7 @@ impl Job {
             members: members.iter().map(Into::into).collect(),
             labels: self.labels.clone(),
             request_id: self.request_id.clone().unwrap_or_default(),
+            joins: self.joined.iter().map(Into::into).collect(),
             more_members: int32(self.more_members),
             requester: self.requester.clone().unwrap_or_default(),
             create_time: Some(timestamp(self.created)),
@@ -61,6 +64,16 @@ impl Job {
             progress: self.progress.clone().map(Into::into),
             plan,
             outcome,
+        }
+    }
+}
+
+impl From<&JobJoin> for v1::JobJoin {
+    fn from(joined: &JobJoin) -> Self {
+        Self {
+            client: joined.client.clone(),
+            request_id: joined.request_id.clone(),
+            request_digest: joined.digest.cast_signed(),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
     spec::{identity, spec, target},
 };
 use crate::{
-    Violations, v1,
+    Fnv, Violations, v1,
     value::{
         CreateJob, DeleteJob, EventFilter, GetAdvice, GetLiveView, GetLocality, JobFilter, JobId,
         ListEvents, ListJobs, MigrationSpec, ScheduleId, WatchEvents, WatchJobs, WatchLocality,
@@ -21,7 +21,8 @@ use crate::{
     },
 };
 use numaloc_core::PAGE;
-use std::time::Duration;
+use prost::Message;
+use std::{hash::Hasher, time::Duration};
 
 /// Bounds of the time between two readings, and the time if the client does not give one.
 const WATCH_MIN: Duration = Duration::from_secs(1);
@@ -117,6 +118,24 @@ impl TryFrom<v1::PlanMigrationRequest> for MigrationSpec {
         let spec = spec("spec", from.spec, &mut bad);
         files::none("spec.target", &spec.target, &mut bad);
         bad.or(spec)
+    }
+}
+
+impl CreateJob {
+    /// A number that differs, as good as certainly, where what is asked for differs, except in the class, which may come from a
+    /// workload. Later versions give the same one: it is the 64 bit FNV-1a hash of a message, in which maps are ordered.
+    pub fn digest(&self) -> u64 {
+        let mut spec = self.spec.clone();
+        spec.policy.qos_class = None;
+        let asked = v1::CreateJobRequest {
+            spec: Some((&spec).into()),
+            labels: self.labels.clone(),
+            job_id: self.id.as_ref().map(|id| id.id().to_owned()).unwrap_or_default(),
+            ..v1::CreateJobRequest::default()
+        };
+        let mut hash = Fnv::default();
+        hash.write(&asked.encode_to_vec());
+        hash.finish()
     }
 }
 

@@ -14,7 +14,8 @@ use super::{
 use crate::{
     Violations, v1,
     value::{
-        Event, Job, JobId, JobProgress, Pins, PlanSummary, Schedule, ScheduleId, Target, Workload,
+        Event, Job, JobId, JobJoin, JobProgress, Pins, PlanSummary, Schedule, ScheduleId, Target,
+        Workload,
     },
 };
 use prost::Message;
@@ -113,6 +114,7 @@ impl TryFrom<v1::Job> for Job {
             members,
             more_members: usize::try_from(from.more_members).unwrap_or(0),
             labels,
+            joined: from.joins.into_iter().map(joined).collect(),
             requester: Some(from.requester).filter(|requester| !requester.is_empty()),
             request_id,
             created,
@@ -124,6 +126,11 @@ impl TryFrom<v1::Job> for Job {
         });
         bad.or_of(job)
     }
+}
+
+fn joined(from: v1::JobJoin) -> JobJoin {
+    let v1::JobJoin { client, request_id, request_digest } = from;
+    JobJoin { client, request_id, digest: request_digest.cast_unsigned() }
 }
 
 fn progress(from: v1::JobProgress, bad: &mut Violations) -> JobProgress {

@@ -33,6 +33,8 @@ pub struct Job {
     pub requester: Option<String>,
     /// The request_id that it was created with.
     pub request_id: Option<String>,
+    /// Requests that have joined it, the latest last; at most [`Self::JOINED`].
+    pub joined: Vec<JobJoin>,
     /// The processes that the pids of its target stand for.
     pub pins: Pins,
     /// The members of its target, and the result of each so far. Of those that take no part, only the first
@@ -56,9 +58,35 @@ pub struct Job {
     pub outcome: Option<Arc<Outcome>>,
 }
 
+/// A request that has joined a job instead of making one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobJoin {
+    /// The client, in the form of [`Job::creator`].
+    pub client: String,
+    /// The request_id, which is unique among those of the client.
+    pub request_id: String,
+    /// [`CreateJob::digest`](super::CreateJob::digest) of it.
+    pub digest: u64,
+}
+
 impl Job {
+    /// The job with one more request that has joined it.
+    #[must_use]
+    pub fn joined_by(mut self, request: JobJoin) -> Self {
+        let is_other = |known: &JobJoin| {
+            (&known.client, &known.request_id) != (&request.client, &request.request_id)
+        };
+        self.joined.retain(is_other);
+        let many = (self.joined.len() + 1).saturating_sub(Self::JOINED);
+        self.joined.drain(..many);
+        self.joined.push(request);
+        self
+    }
+
     /// Most members that are listed although they take no part. A target may name thousands that do not exist.
     pub const LEFT_OUT: usize = 64;
+    /// Most requests that have joined it and are known: the last ones.
+    pub const JOINED: usize = 64;
 
     /// A queued job of which only its request is known.
     pub fn new(id: JobId, spec: MigrationSpec, creator: String, created: SystemTime) -> Self {
@@ -73,6 +101,7 @@ impl Job {
             creator_gid: None,
             requester: None,
             request_id: None,
+            joined: Vec::new(),
             pins: Pins::new(),
             members: Vec::new(),
             more_members: 0,

@@ -35,8 +35,8 @@ pub trait Record: Weight + Sized + 'static {
     /// Whether this id is its own: an id that a client has chosen may be chosen again once the record is gone.
     fn has_id(&self, id: &Self::Id) -> bool;
     fn key(&self) -> Self::Key;
-    /// The request that made it, if that can be recognized.
-    fn request(&self) -> Option<RequestKey>;
+    /// The requests that made it or have joined it, as far as they can be recognized.
+    fn requests(&self) -> Vec<RequestKey>;
     /// What it counts as in the quota of its owner; `None`: it does not count.
     fn sort(&self) -> Option<CountedKind>;
 }
@@ -78,7 +78,10 @@ impl<R: Record> Collection<R> {
         let key = record.key();
         self.changes.put(record.id());
         self.keys.insert(record.id().clone(), key.clone());
-        if let Some(request) = record.request() {
+        // A record forgets the first ones that have joined it.
+        let before = self.kept.get(&key).map_or(Vec::new(), |kept| kept.as_ref().requests());
+        self.forget(before, &key);
+        for request in record.requests() {
             self.requests.insert(request, key.clone());
         }
         let counted = record.sort().map(|sort| {
@@ -100,8 +103,17 @@ impl<R: Record> Collection<R> {
         self.keys.remove(id);
         self.counted.remove(&key).iter().for_each(|before| used.take(before));
         let removed = self.kept.remove(&key)?;
-        removed.as_ref().request().and_then(|request| self.requests.remove(&request));
+        self.forget(removed.as_ref().requests(), &key);
         Some(removed)
+    }
+
+    /// Forgets requests of the record with this key.
+    fn forget(&mut self, requests: Vec<RequestKey>, key: &R::Key) {
+        for request in requests {
+            if self.requests.get(&request) == Some(key) {
+                self.requests.remove(&request);
+            }
+        }
     }
 
     /// The record with this id.
@@ -186,10 +198,12 @@ impl Record for Job {
 
     is_numbered!();
 
-    fn request(&self) -> Option<RequestKey> {
+    fn requests(&self) -> Vec<RequestKey> {
         // Its creator has asked for it, or the client that has had its schedule run.
         let client = self.requester.as_ref().unwrap_or(&self.creator);
-        Some((client.clone(), self.request_id.clone()?))
+        let own = self.request_id.iter().map(|id| (client.clone(), id.clone()));
+        let joined = self.joined.iter().map(|it| (it.client.clone(), it.request_id.clone()));
+        joined.chain(own).collect()
     }
     fn sort(&self) -> Option<CountedKind> {
         let sort = if self.schedule.is_some() { CountedKind::Run } else { CountedKind::OpenJob };
@@ -203,8 +217,8 @@ impl Record for Schedule {
 
     is_numbered!();
 
-    fn request(&self) -> Option<RequestKey> {
-        Some((self.creator.clone(), self.request_id.clone()?))
+    fn requests(&self) -> Vec<RequestKey> {
+        self.request_id.iter().map(|id| (self.creator.clone(), id.clone())).collect()
     }
     fn sort(&self) -> Option<CountedKind> {
         Some(CountedKind::Schedule)
@@ -226,8 +240,8 @@ impl Record for Workload {
         self.spec.id.clone()
     }
     /// A request is recognized by what is registered under its name.
-    fn request(&self) -> Option<RequestKey> {
-        None
+    fn requests(&self) -> Vec<RequestKey> {
+        Vec::new()
     }
     fn sort(&self) -> Option<CountedKind> {
         Some(CountedKind::Workload)

@@ -38,7 +38,7 @@ use crate::{
     store::{Kept, Write},
 };
 use numaloc_api::value::{
-    CreateJob, EventType, Job, JobId, JobState, MigrationSpec, OnConflict, Pins,
+    CreateJob, EventType, Job, JobId, JobJoin, JobState, MigrationSpec, OnConflict, Pins,
 };
 use std::sync::Arc;
 use tokio::{sync::watch, time::Instant};
@@ -70,7 +70,7 @@ impl Dispatcher {
     ) -> Result<Option<Arc<Job>>, Refusal> {
         let Some(request_id) = &request.request_id else { return Ok(None) };
         match self.records.jobs().of_request(&caller.name, request_id).map(|kept| &kept.job) {
-            Some(job) if is_same(job, request) => Ok(Some(job.clone())),
+            Some(job) if is_same(job, &caller.name, request) => Ok(Some(job.clone())),
             Some(job) => Err(Refusal::AlreadyExists {
                 request_id: request_id.clone(),
                 name: job.id.to_string(),
@@ -100,7 +100,7 @@ impl Dispatcher {
             // A job that is being cancelled or paused will not do what was asked for, so nobody can join it.
             let goes_on = in_the_way.iter().find(|job| job.wanted.is_none());
             return match (request.on_conflict, goes_on) {
-                (OnConflict::Join, Some(other)) => Ok((other.clone(), true)),
+                (OnConflict::Join, Some(other)) => self.join(caller, &request, other),
                 _ => Err(Refusal::Conflict { job: other.id.clone() }),
             };
         }
@@ -127,6 +127,23 @@ impl Dispatcher {
             self.open.learn(number, &found);
         }
         Ok((self.with_progress(job), false))
+    }
+
+    /// Notes with a job that a request has joined it: if the answer is lost, a repeat gets the same job, and makes none.
+    fn join(
+        &mut self,
+        caller: &Caller,
+        request: &CreateJob,
+        other: &Arc<Job>,
+    ) -> Result<Made, Refusal> {
+        let Some(request_id) = request.request_id.clone().filter(|_| !request.validate_only) else {
+            return Ok((self.with_progress(other.clone()), true));
+        };
+        let (client, digest) = (caller.name.clone(), request.digest());
+        let joined = JobJoin { client, request_id, digest };
+        let job = Arc::new((**other).clone().joined_by(joined));
+        self.commit(vec![Write::Job(job.clone())])?;
+        Ok((self.with_progress(job), true))
     }
 
     /// A new job with the next number, not stored yet.
@@ -316,7 +333,12 @@ impl Dispatcher {
 
 /// Whether a request for this job would create `stored`. If it asks for no class, the class of `stored` (a workload's) is
 /// the same.
-fn is_same(stored: &Job, request: &CreateJob) -> bool {
+fn is_same(stored: &Job, client: &str, request: &CreateJob) -> bool {
+    let is_its =
+        |it: &&JobJoin| it.client == client && Some(&it.request_id) == request.request_id.as_ref();
+    if let Some(joined) = stored.joined.iter().find(is_its) {
+        return joined.digest == request.digest();
+    }
     let mut asked = request.spec.clone();
     let class = asked.policy.qos_class.or(stored.spec.policy.qos_class);
     asked.policy.qos_class = class;

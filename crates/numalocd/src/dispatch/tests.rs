@@ -10,6 +10,7 @@ mod files;
 mod groups;
 mod holds;
 mod jobs;
+mod joined;
 mod limits;
 mod members;
 mod model;

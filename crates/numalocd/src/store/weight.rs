@@ -5,8 +5,8 @@ use super::{EventHead, Write};
 use numaloc_api::{
     encoded::ListedJob,
     value::{
-        Event, Job, MemberResult, MigrationSpec, Outcome, Partner, ProcessOutcome, Schedule,
-        Selector, Target, Workload, WorkloadSpec,
+        Event, Job, JobJoin, MemberResult, MigrationSpec, Outcome, Partner, ProcessOutcome,
+        Schedule, Selector, Target, Workload, WorkloadSpec,
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -108,7 +108,9 @@ impl Weight for Job {
         let words = self.spec.weight() + labels(&self.labels);
         let plan = self.plan.as_ref().map_or(0, |plan| plan.bytes());
         let outcome = self.outcome.as_ref().map_or(0, |it| outcome(it));
-        words + 64 * self.pins.len() + self.members.weight() + plan + outcome
+        let joined = |it: &JobJoin| 32 + it.client.len() + it.request_id.len();
+        let joined: usize = self.joined.iter().map(joined).sum();
+        words + joined + 64 * self.pins.len() + self.members.weight() + plan + outcome
     }
 }
 impl Weight for Schedule {

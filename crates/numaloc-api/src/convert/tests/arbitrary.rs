@@ -279,6 +279,7 @@ pub fn job() -> impl Strategy<Value = Job> {
                 labels,
                 requester,
                 request_id,
+                joined: Vec::new(),
                 created,
                 started,
                 ended,
