@@ -18,7 +18,7 @@ use places::{Place, Places};
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
         mpsc::{self, RecvTimeoutError},
     },
@@ -38,7 +38,8 @@ pub(crate) const AT_ONCE: usize = 64;
 /// The threads call read(2) and nothing else.
 const STACK: usize = 64 << 10;
 
-/// Processes whose memory cannot be read now. Clones share them.
+/// Processes whose memory cannot be read now. All of this program share them, and the bound on threads: the kernel's own bound is one for all
+/// of it, and a process that hangs costs one thread and not one for each that asks.
 #[derive(Clone, Debug)]
 pub struct Answering {
     silent: Arc<Mutex<BTreeMap<Identity, Arc<ReadQueue>>>>,
@@ -49,7 +50,8 @@ pub struct Answering {
 
 impl Default for Answering {
     fn default() -> Self {
-        Self { silent: Arc::default(), places: Places::of_this_process(), stack: STACK }
+        static ALL: LazyLock<Answering> = LazyLock::new(Answering::new);
+        ALL.clone()
     }
 }
 
@@ -63,6 +65,10 @@ struct ReadQueue {
 }
 
 impl Answering {
+    fn new() -> Self {
+        Self { silent: Arc::default(), places: Arc::default(), stack: STACK }
+    }
+
     /// Which of these processes do not answer, in order: the numbers that they came with. Returns within seconds. `user` says whose process
     /// one is.
     pub(crate) fn silent<N>(
@@ -226,11 +232,6 @@ mod tests {
         Identity { pid, start_time: 1 }
     }
 
-    /// One with a bound of its own, which other tests do not use up.
-    fn answering() -> Answering {
-        Answering { places: Arc::default(), ..Answering::default() }
-    }
-
     fn counted(count: &Arc<AtomicUsize>) -> EntryRead {
         let count = count.clone();
         Arc::new(move || {
@@ -241,7 +242,7 @@ mod tests {
     #[test]
     fn those_that_hang_are_found_and_the_others_are_asked_all_the_same() {
         let (answering, held, asked) =
-            (answering(), Held::default(), Arc::new(AtomicUsize::new(0)));
+            (Answering::new(), Held::default(), Arc::new(AtomicUsize::new(0)));
         let questions = || -> Vec<Question> {
             let reads = [held.read(), counted(&asked), held.read(), counted(&asked)];
             let numbered = reads.into_iter().enumerate();
@@ -268,7 +269,7 @@ mod tests {
     #[test]
     fn processes_of_one_user_do_not_take_the_threads_of_others() {
         let (answering, held, asked) =
-            (answering(), Held::default(), Arc::new(AtomicUsize::new(0)));
+            (Answering::new(), Held::default(), Arc::new(AtomicUsize::new(0)));
         let evil = 2 * places::OF_ONE_USER;
         let reads = (0..evil).map(|_| held.read()).chain([counted(&asked)]);
         let questions: Vec<Question> =
@@ -283,7 +284,7 @@ mod tests {
 
     #[test]
     fn without_room_for_another_thread_nobody_is_asked() {
-        let (answering, asked) = (answering(), Arc::new(AtomicUsize::new(0)));
+        let (answering, asked) = (Answering::new(), Arc::new(AtomicUsize::new(0)));
         let silent = |answering: &Answering| {
             let read = counted(&asked);
             answering.without_answer(vec![(7, process(1), read)], &|_| 0, LESS, LESS)
@@ -298,15 +299,15 @@ mod tests {
     fn where_no_thread_can_be_made_nobody_is_read_in_the_one_that_works() {
         // No address space has room for this stack.
         let (answering, asked) =
-            (Answering { stack: 1 << 60, ..answering() }, Arc::new(AtomicUsize::new(0)));
+            (Answering { stack: 1 << 60, ..Answering::new() }, Arc::new(AtomicUsize::new(0)));
         let questions = [3, 4].map(|index| (index, process(1), counted(&asked)));
         assert_eq!(answering.without_answer(questions.into(), &|_| 0, LESS, LESS), [3, 4]);
         assert_eq!((asked.load(Relaxed), answering.places.taken()), (0, 0));
     }
 
     #[test]
-    fn all_roots_of_this_process_have_one_bound() {
+    fn all_roots_of_this_program_have_one_bound_and_know_the_same() {
         let [one, other] = [(); 2].map(|()| crate::Roots::default().answering);
-        assert!(Arc::ptr_eq(&one.places, &other.places));
+        assert!(Arc::ptr_eq(&one.places, &other.places) && Arc::ptr_eq(&one.silent, &other.silent));
     }
 }

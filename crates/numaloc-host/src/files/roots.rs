@@ -24,7 +24,7 @@ pub struct Roots {
     pub state: Option<PathBuf>,
     /// The bound on open page maps. Clones share it.
     pub open_files: OpenFiles,
-    /// Processes whose memory cannot be read now. Clones share them.
+    /// Processes whose memory cannot be read now. All roots of this program share them.
     pub answering: Answering,
 }
 

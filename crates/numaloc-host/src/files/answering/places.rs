@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// Most threads of this process that read page maps, or wait for them, at a time.
@@ -30,12 +30,6 @@ pub(super) struct Place {
 }
 
 impl Places {
-    /// Those of this process: the kernel's bound on threads is one for all of it.
-    pub(super) fn of_this_process() -> Arc<Self> {
-        static ALL: LazyLock<Arc<Places>> = LazyLock::new(Arc::default);
-        ALL.clone()
-    }
-
     /// Room for one more thread, if there is any.
     pub(super) fn take(self: &Arc<Self>) -> Option<Place> {
         let mut taken = self.lock();
