@@ -1,5 +1,6 @@
 //! Tests of the whole program. Here: what it prints without serving anybody. `operators`: as operators use it. `accounts`: while
-//! the user database hangs. `flood`: under a thousand connections. `stores`: with stores of earlier versions.
+//! the user database hangs. `flood`: under a thousand connections. `stores`: with stores of earlier versions. `tenants`:
+//! beside clients that take all they can get.
 //!
 //! One binary, because each links the whole daemon.
 
@@ -7,6 +8,7 @@ mod accounts;
 mod flood;
 mod operators;
 mod stores;
+mod tenants;
 
 use std::{
     fs,

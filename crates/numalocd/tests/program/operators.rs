@@ -19,18 +19,20 @@ use tonic::transport::{Channel, Endpoint};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A daemon, which is killed when the test ends.
-struct ConfiguredDaemon {
+pub struct ConfiguredDaemon {
     child: Child,
-    socket: PathBuf,
+    pub socket: PathBuf,
 }
 
 impl ConfiguredDaemon {
     /// Starts the daemon with the configuration in a directory, and waits until it answers.
-    async fn start(dir: &Path) -> (Self, DaemonServiceClient<Channel>) {
+    pub async fn start(dir: &Path) -> (Self, DaemonServiceClient<Channel>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_numalocd"));
         command.arg("--config").arg(dir.join("numalocd.toml"));
         command.arg("--state-dir").arg(dir.join("state"));
         command.arg("--socket").arg(dir.join("n.sock")).env_remove("NOTIFY_SOCKET");
+        // As systemd/numalocd.service has it.
+        command.env("MALLOC_ARENA_MAX", "1");
         let child = command.stderr(Stdio::null()).spawn().expect("it starts");
         let daemon = Self { child, socket: dir.join("n.sock") };
         let endpoint = Endpoint::from_shared(format!("unix://{}", daemon.socket.display()));
@@ -43,6 +45,15 @@ impl ConfiguredDaemon {
             assert!(start.elapsed() < DEADLINE, "it does not listen");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// The memory of the process besides its program, in bytes.
+    pub fn anonymous_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.expect("it runs");
+        let value = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let value = value.map(|value| value.trim().trim_end_matches(" kB").parse::<u64>());
+        value.expect("a field").expect("a number") << 10
     }
 
     fn signal(&self, signal: Signal) {
