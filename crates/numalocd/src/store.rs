@@ -18,6 +18,7 @@ mod quiet;
 mod reader;
 mod spare;
 mod tables;
+mod under_way;
 mod weight;
 
 #[cfg(test)]
@@ -47,6 +48,7 @@ use std::{
     time::SystemTime,
 };
 use tables::TableFault;
+pub use under_way::{UnderWay, Work};
 pub use weight::Weight;
 
 /// One change. All changes of a commit take effect, or none.
@@ -292,6 +294,7 @@ pub struct Store {
     path: PathBuf,
     file: Arc<File>,
     spare: Spare,
+    under_way: UnderWay,
     opened: Option<Opened>,
     /// The number of commits so far.
     commits: u64,
@@ -309,14 +312,20 @@ impl Store {
     pub fn open(dir: &Path) -> Result<(Self, Contents), OpenError> {
         let StoreParts { path, lock, file, opened, contents } = opening::open(dir)?;
         let (commits, id) = (opened.commits, opened.id);
-        let spare = Spare::new(dir);
-        let store = Self { path, file, spare, opened: Some(opened), commits, id, _lock: lock };
+        let (spare, under_way) = (Spare::new(dir), UnderWay::open(dir));
+        let opened = Some(opened);
+        let store = Self { path, file, spare, under_way, opened, commits, id, _lock: lock };
         Ok((store, contents))
     }
 
     /// The id that distinguishes this store from all others.
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// What is under way, and what was when a daemon died.
+    pub fn under_way(&mut self) -> &mut UnderWay {
+        &mut self.under_way
     }
 
     /// The size of its file, in bytes.

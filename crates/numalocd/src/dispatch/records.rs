@@ -9,7 +9,9 @@ use super::{
 use crate::{
     accounts::Accounts,
     refusal::Refusal,
-    store::{Contents, Last, Store, StoreError, StoreReader, StoreSnapshot, Weight, Write},
+    store::{
+        Contents, Last, Store, StoreError, StoreReader, StoreSnapshot, UnderWay, Weight, Write,
+    },
 };
 use numaloc_api::value::{Event, Job, JobId};
 use std::{mem, ops::Deref, sync::Arc};
@@ -157,6 +159,11 @@ impl Records {
     /// Why the last commit failed, if it did.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
+    }
+
+    /// What is under way, and what was when a daemon died.
+    pub fn under_way(&mut self) -> &mut UnderWay {
+        self.store.under_way()
     }
 
     /// The id of the store.

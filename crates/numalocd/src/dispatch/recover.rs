@@ -1,8 +1,14 @@
 //! The start: jobs that the last daemon left under way, and what only memory had.
 
-use super::dispatcher::{Dispatcher, Lookup};
+use super::{
+    dispatcher::{Dispatcher, Lookup},
+    turn::work_of,
+};
 use crate::{order::FoundTarget, refusal::Refusal, store::Kept};
 use numaloc_api::value::{Job, JobId, JobState, OnInterrupt};
+
+/// A job with which the daemon has ended so many times in a row is not begun again.
+const ENDS: u32 = 3;
 
 impl Dispatcher {
     /// Handles the jobs that the last daemon left under way. If something cannot be stored, this is called again later.
@@ -26,6 +32,15 @@ impl Dispatcher {
                 (_, Some(_)) => {
                     let message = "paused; the daemon ended meanwhile".to_owned();
                     self.put_job(&job, JobState::Paused, message)?;
+                }
+                // It may be what ended the daemon.
+                (_, None) if self.records.under_way().ends(work_of(&job)) >= ENDS => {
+                    let message =
+                        format!("the daemon has ended {ENDS} times while it was under way");
+                    self.end_job(&job, JobState::Failed, message, None)?;
+                    if job.schedule.is_none() {
+                        self.records.under_way().end(work_of(&job));
+                    }
                 }
                 // Nothing has been moved yet.
                 (JobState::Planning, None) => {

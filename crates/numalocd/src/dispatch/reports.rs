@@ -82,7 +82,7 @@ impl Dispatcher {
             }
         }
         // Dropping the run tells the engine not to move.
-        self.runs.remove(&number);
+        self.drop_run(number);
         self.changed = true;
         Ok(())
     }
@@ -99,7 +99,7 @@ impl Dispatcher {
         if let Some(why) = changed.then(other).or_else(|| self.blocked(number)) {
             self.put_job(&job, JobState::Queued, format!("waits: {why}"))?;
             // Dropping the run tells the engine not to move.
-            self.runs.remove(&number);
+            self.drop_run(number);
             self.changed = true;
             return Ok(());
         }
@@ -173,7 +173,7 @@ impl Dispatcher {
                 self.moved_bytes += outcome.account().moved_bytes();
             }
         }
-        self.runs.remove(&number);
+        self.drop_run(number);
         self.changed = true;
         Ok(())
     }
@@ -188,7 +188,7 @@ impl Dispatcher {
                 tracing::warn!(job = %job.id, "a cancelled job does not end: it is not waited for");
                 self.stopped(&job, None)?;
             }
-            self.runs.remove(&number);
+            self.drop_run(number);
             self.changed = true;
         }
         Ok(())

@@ -84,6 +84,7 @@ impl Dispatcher {
                 retry = self.advance(&mut forget).err().map(|_| now + RETRY);
             }
             if self.has_stopped(now) {
+                self.records.under_way().stop();
                 return;
             }
             self.make_room();

@@ -20,6 +20,7 @@ mod queue;
 mod results;
 mod schedules;
 mod stops;
+mod suspects;
 mod tenants;
 mod working;
 mod workloads;

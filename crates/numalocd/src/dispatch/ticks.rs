@@ -6,9 +6,14 @@ use super::{
     dispatcher::{Dispatcher, Probe, ProbeAnswer},
     fight::Fight,
 };
-use crate::{order::FoundTarget, refusal::Refusal, store::Write};
+use crate::{
+    order::FoundTarget,
+    refusal::Refusal,
+    store::{Work, Write},
+};
 use numaloc_api::value::{EventType, Job, JobState, Schedule, ScheduleState};
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -25,6 +30,8 @@ const PROBES: usize = 16;
 /// First and longest wait before a failed probe of a schedule is repeated.
 const RETRY: Duration = Duration::from_secs(10);
 const RETRY_MAX: Duration = Duration::from_secs(600);
+/// Time between two schedules that are looked at again after daemons have ended meanwhile.
+const APART: Duration = Duration::from_secs(5);
 
 impl Dispatcher {
     /// Probes the target of one schedule that is due. Others follow in the dispatcher's next turns, so that clients are
@@ -48,6 +55,8 @@ impl Dispatcher {
     /// Handles the answer of the engine to a probe.
     pub(super) fn on_answered(&mut self, probed: ProbeAnswer) {
         self.probing = self.probing.saturating_sub(1);
+        let number = probed.schedule.number().unwrap_or_default();
+        self.records.under_way().end(Work::Schedule(number));
         self.on_probed(probed);
     }
 
@@ -66,6 +75,9 @@ impl Dispatcher {
             Ok((aim, creator)) => {
                 let options = migration.policy.options.clone();
                 self.probing += 1;
+                self.records
+                    .under_way()
+                    .begin(Work::Schedule(schedule.number().unwrap_or_default()));
                 // This fails only when the daemon ends.
                 let _ = self.edges.probes.send(Probe { schedule, etag, aim, options, creator });
             }
@@ -239,22 +251,49 @@ impl Dispatcher {
         Some((Arc::new(schedule), wait.map(|wait| Instant::now() + wait)))
     }
 
+    /// When those schedules may be looked at again with whose probes or runs daemons have ended more than once in a row. One after the
+    /// other, because only one of them may be the cause.
+    fn backed_off(&mut self, now: Instant) -> BTreeMap<u64, Instant> {
+        let suspects: Vec<_> = self.records.under_way().left().collect();
+        let schedules = suspects.into_iter().filter_map(|(work, ends)| match work {
+            Work::Schedule(number) if ends > 1 => Some((number, ends)),
+            Work::Schedule(_) | Work::Job(_) => None,
+        });
+        let mut due = BTreeMap::new();
+        for (before, (number, ends)) in (0_u32..).zip(schedules) {
+            let wait = RETRY.saturating_mul(1 << (ends - 2).min(6)).min(RETRY_MAX) + before * APART;
+            if let Some(schedule) = self.records.schedules().get(&number) {
+                tracing::warn!(
+                    schedule = %schedule.id,
+                    ends,
+                    wait_seconds = wait.as_secs(),
+                    "the daemon has ended again and again while it looked at the target of a schedule, or ran it: the schedule waits"
+                );
+                due.insert(number, now + wait);
+            }
+        }
+        due
+    }
+
     /// Sets when each stored schedule is due, at the start of the daemon. If the wall clock has jumped meanwhile, no
     /// schedule is delayed by more than its own interval and jitter.
     pub(super) fn set_all_due(&mut self) {
         let (now, wall) = (Instant::now(), self.wall());
+        let backed_off = self.backed_off(now);
         for (&number, schedule) in self.records.schedules().iter() {
             let spec = &schedule.spec;
             match schedule.state {
                 ScheduleState::Waiting => {
                     let left = schedule.next_run.map_or(Duration::ZERO, |next| until(wall, next));
                     let due = now + left.min(spec.interval + spec.jitter);
+                    let due = backed_off.get(&number).map_or(due, |&later| due.max(later));
                     self.agenda.set_due(number, Some(due));
                 }
                 ScheduleState::TargetGone => {
                     // Counted anew: while the daemon or the host was off, nobody has looked whether the target is back.
                     self.agenda.set_gone(number, now);
-                    self.agenda.set_due(number, Some(now));
+                    let due = backed_off.get(&number).copied().unwrap_or(now);
+                    self.agenda.set_due(number, Some(due));
                 }
                 // An active schedule continues when its job ends.
                 ScheduleState::Active | ScheduleState::Paused | ScheduleState::Completed => {}

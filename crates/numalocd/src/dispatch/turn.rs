@@ -14,7 +14,7 @@ use crate::{
     access::{Caller, Creators, Grants},
     order::JobOrder,
     refusal::Refusal,
-    store::Holds,
+    store::{Holds, Work},
 };
 use numaloc_api::value::{Job, JobState, Limits, MigrationSpec, QosClass};
 use numaloc_core::Options;
@@ -62,7 +62,7 @@ impl Dispatcher {
             if let Some(kept) = self.records.jobs().get(&number).cloned() {
                 self.stopped(&kept.job, None)?;
             }
-            self.runs.remove(&number);
+            self.drop_run(number);
             self.changed = true;
         }
         Ok(())
@@ -225,6 +225,7 @@ impl Dispatcher {
             listed: Shown::new(Instant::now()),
         };
         self.runs.insert(number, run);
+        self.records.under_way().begin(work_of(job));
         let own = owner.ceilings.bound(&job.spec, &self.config().limits);
         let own = Limits { timeout: own.timeout.map(|timeout| left_of(timeout, job)), ..own };
         let mut bounded = MigrationSpec { limits: own, ..job.spec.clone() };
@@ -255,6 +256,14 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// Forgets a run. The engine does not move for it any more.
+    pub(super) fn drop_run(&mut self, number: u64) {
+        self.runs.remove(&number);
+        if let Some(work) = self.records.jobs().get(&number).map(|kept| work_of(&kept.job)) {
+            self.records.under_way().end(work);
+        }
+    }
+
     /// The owner of a job, with its present rights: the job's creator, or the creator of its schedule.
     pub(super) fn owner_of(&self, job: &Job) -> Result<Caller, Refusal> {
         let Some(id) = &job.schedule else { return self.creator(&job.creator, job.creator_gid) };
@@ -263,6 +272,14 @@ impl Dispatcher {
             Refusal::NotPermitted { message }
         })?;
         self.creator(&schedule.creator, schedule.creator_gid)
+    }
+}
+
+/// What a run of a job is noted as while it is under way.
+pub(super) fn work_of(job: &Job) -> Work {
+    match job.schedule.as_ref().and_then(|schedule| schedule.number()) {
+        Some(schedule) => Work::Schedule(schedule),
+        None => Work::Job(job.id.number().unwrap_or_default()),
     }
 }
 

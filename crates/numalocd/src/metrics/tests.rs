@@ -56,6 +56,7 @@ fn outcome() -> Outcome {
 /// Metrics in which everything was counted once.
 fn filled() -> Metrics {
     let metrics = Metrics::default();
+    metrics.accounts(Accounts::default());
     metrics.job_ended(&job(JobState::Partial, 3, Some(outcome())));
     metrics.workload_local(&WorkloadId::numbered(1), 75.0);
     metrics.rpc("numaloc.v1.MigrationService/GetJob", tonic::Code::NotFound);
