@@ -18,7 +18,7 @@ pub use declared::Declared;
 pub use grant::{Ceilings, Grant, Grantee, NOBODY, Reserved, Role};
 pub use load::{DropIns, Loaded};
 pub use numaloc_config::{FileError, Problem};
-pub use reload::reload;
+pub use reload::{has_found_accounts, reload};
 
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
@@ -53,6 +53,8 @@ pub struct Config {
     pub offload: Dma,
     /// Who may do what. The first grant that matches decides. root and the daemon's own user are always admins.
     pub grants: Vec<Grant>,
+    /// Accounts that grants are to and that this host does not have now, for people. Those grants have no effect.
+    pub missing_accounts: Vec<String>,
     /// Names of jobs, schedules and workloads that are kept for those whom a grant names.
     pub reserved: Vec<Reserved>,
     /// Where metrics are served: by plain HTTP at a loopback address, with TLS at others. Not changed at run time.

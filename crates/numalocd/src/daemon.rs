@@ -13,7 +13,7 @@ use crate::{
     access::Access,
     accounts::Accounts,
     cli::Args,
-    config::{Config, Loaded},
+    config::{Config, Loaded, has_found_accounts},
     dispatch::{DaemonStatus, Handle},
     listen::{self, Listeners, Passed},
     log::{self, Logs},
@@ -37,6 +37,8 @@ use std::{
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::timeout};
 
+/// How often accounts that grants are to, and that this host does not have, are looked up again.
+const LOOK_AGAIN: Duration = Duration::from_secs(300);
 /// How long open calls may take to end once all jobs have been saved.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// How long storing the jobs and putting settings back may take.
@@ -120,12 +122,15 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     // Before jobs begin, which may use them. Dropping this takes them down, also if the start fails below.
     let (accelerators, failed) = Accelerators::begin(&Roots::default(), &config.dsa);
     let news = failed.into_iter().map(|line| (EventType::DsaQueueFailed, line)).collect();
+    // What was last read as a whole, because an administrator asked for it.
+    let mut asked_for = config.clone();
     let (config, in_force) = watch::channel(Arc::new(config));
     let (end, ending) = watch::channel(false);
     let (stop, stopping) = watch::channel(false);
     take_down_damon();
     tell_what_is_hidden();
     let metrics = Metrics::default();
+    metrics.missing_accounts(asked_for.missing_accounts.len());
     let accounts = Accounts::new(in_force.clone());
     let state_dir = args.state_directory();
     let opening = state_dir.clone();
@@ -161,19 +166,36 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     let mut dispatcher = dispatcher;
     let mut server = server;
     let mut reading = reading::Reading::default();
+    let mut is_asked = false;
+    let mut look_again = tokio::time::interval(LOOK_AGAIN);
     loop {
         tokio::select! {
             signal = signals.next() => match signal {
                 signals::Signal::Reload => {
                     notifier.reloading();
+                    is_asked = true;
                     reading.begin(&args);
                 }
                 signals::Signal::Stop => break,
             },
+            _ = look_again.tick(), if !asked_for.missing_accounts.is_empty() => reading.begin(&args),
             read = reading.done(&args) => {
-                let done = read.and_then(|new| reload(new, &config, &logs, keys.as_ref()));
+                let is_news = |new: &Loaded| is_asked || has_found_accounts(&asked_for, &new.config);
+                // What is wrong in files that nobody has asked to be read is not reported.
+                if !is_asked && !read.as_ref().is_ok_and(is_news) {
+                    continue;
+                }
+                let done = read.and_then(|new| {
+                    let read = new.config.clone();
+                    reload(new, &config, &logs, keys.as_ref()).map(|()| read)
+                });
+                if let Ok(read) = &done {
+                    metrics.missing_accounts(read.missing_accounts.len());
+                    asked_for.clone_from(read);
+                }
                 metrics.reloaded(done.is_ok(), SystemTime::now());
-                told(done, &notifier);
+                told(done.map(drop), &notifier);
+                is_asked = false;
             }
             ended = &mut dispatcher => {
                 return Err(anyhow::anyhow!("the dispatcher has ended: {ended:?}; the service manager starts it again"));

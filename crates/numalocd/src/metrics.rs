@@ -80,6 +80,7 @@ struct Series {
     fights: Gauge,
     oldest: Oldest,
     store_bytes: Gauge,
+    missing_accounts: Gauge,
     reload_done: Gauge,
     reload_time: Gauge<f64, AtomicU64>,
     calls: CallTimes,
@@ -207,6 +208,11 @@ impl Metrics {
     pub fn reloaded(&self, done: bool, now: SystemTime) {
         self.0.series.reload_done.set(done.into());
         self.0.series.reload_time.set(since_epoch(now));
+    }
+
+    /// How many grants are to accounts that this host does not have.
+    pub fn missing_accounts(&self, count: usize) {
+        set(&self.0.series.missing_accounts, count);
     }
 
     /// Whether the daemon is drained or paused.

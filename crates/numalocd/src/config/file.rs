@@ -40,6 +40,7 @@ impl From<File> for Config {
         let OffloadTable { enable, polling, channels_max } = file.offload;
         let DsaTable { manage_work_queue, devices } = file.dsa;
         let reserved = file.grants.iter().flat_map(GrantTable::reserved).collect();
+        let missing_accounts = file.grants.iter().filter_map(GrantTable::missing).collect();
         Self {
             listen: file.listen,
             queue: file.queue,
@@ -53,6 +54,7 @@ impl From<File> for Config {
                 false => Dma::Disabled,
             },
             grants: file.grants.into_iter().filter_map(GrantTable::grant).collect(),
+            missing_accounts,
             reserved,
             metrics: file.metrics.listen,
             host_metrics: file.metrics.host,

@@ -49,7 +49,7 @@ impl Loaded {
         let of_nobody = file.grants.iter().enumerate().filter_map(|(index, grant)| {
             let place = document.place_of(&format!("grants[{index}]"))?;
             Some(format!(
-                "{}: {}: the grant has no effect until the account exists and the configuration is reloaded",
+                "{}: {}: the grant has no effect until the account exists; it is looked up every 5 minutes",
                 at(place),
                 grant.missing()?
             ))

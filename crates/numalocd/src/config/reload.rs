@@ -1,6 +1,6 @@
 //! Which settings a reload changes.
 
-use super::{Config, Listen, Socket};
+use super::{Config, Grant, Listen, Socket};
 use numaloc_dma::WorkQueues;
 
 /// Returns the configuration that holds after `new` was read while `old` was in force, and a line for each setting that differs
@@ -15,6 +15,23 @@ pub fn reload(old: &Config, new: Config) -> (Config, Vec<String>) {
     let tls = old.listen.tls.as_ref().and(new.listen.tls.clone()).or(old.listen.tls.clone());
     let listen = Listen { tls, ..old.listen.clone() };
     (Config { listen, metrics: old.metrics, dsa: old.dsa.clone(), ..new }, later)
+}
+
+/// Whether a configuration that was read again differs from the last one in nothing but grants to accounts that were missing then. So looking
+/// for them takes over nothing that an administrator is still writing.
+pub fn has_found_accounts(last: &Config, again: &Config) -> bool {
+    let is_known = |grant: &Grant| last.grants.contains(grant);
+    let known = again.grants.iter().filter(|grant| is_known(grant));
+    let same_but = Config {
+        grants: again.grants.clone(),
+        reserved: again.reserved.clone(),
+        missing_accounts: again.missing_accounts.clone(),
+        ..last.clone()
+    };
+    again.missing_accounts.len() < last.missing_accounts.len()
+        && again.missing_accounts.iter().all(|missing| last.missing_accounts.contains(missing))
+        && known.eq(&last.grants)
+        && same_but == *again
 }
 
 /// The settings that hold until the daemon ends, each with its value for people to read.

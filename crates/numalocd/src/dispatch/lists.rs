@@ -375,8 +375,17 @@ impl Dispatcher {
             store_id: self.records.store_id(),
             holds: self.records.holds(),
             fights: self.agenda.fights(),
-            problems: self.records.problem().into_iter().map(str::to_owned).collect(),
+            problems: self.problems(),
         }
+    }
+
+    /// What cannot be done now.
+    fn problems(&self) -> Vec<String> {
+        let config = self.config();
+        let missing = config.missing_accounts.iter().map(|missing| {
+            format!("a grant has no effect: {missing}; create the account, or remove the grant")
+        });
+        self.records.problem().map(str::to_owned).into_iter().chain(missing).collect()
     }
 }
 

@@ -79,6 +79,41 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
     }
 }
 
+/// A directory answers later than the daemon starts, and meanwhile an administrator writes something else.
+#[test]
+fn only_accounts_that_were_missing_are_taken_over_by_themselves() {
+    let grant = |uid| Grant {
+        to: Grantee::Uid(uid),
+        role: Role::Viewer,
+        cgroups: Vec::new(),
+        files: Vec::new(),
+        ceilings: Ceilings::default(),
+    };
+    let missing = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let last = Config {
+        grants: vec![grant(1), grant(3)],
+        missing_accounts: missing(&["a", "b"]),
+        ..Config::default()
+    };
+    let found = Config {
+        grants: vec![grant(1), grant(2), grant(3)],
+        missing_accounts: missing(&["b"]),
+        ..Config::default()
+    };
+    assert!(has_found_accounts(&last, &found));
+    assert!(!has_found_accounts(&last, &last), "nothing was found");
+    assert!(!has_found_accounts(&found, &last), "one is gone");
+    let quota = Quota { watches: 9, ..Quota::default() };
+    for other in [
+        Config { quota, ..found.clone() },
+        Config { grants: vec![grant(1), grant(2)], ..found.clone() },
+        Config { grants: vec![grant(3), grant(2), grant(1)], ..found.clone() },
+        Config { missing_accounts: missing(&["c"]), ..found.clone() },
+    ] {
+        assert!(!has_found_accounts(&last, &other), "{other:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "(\\[{0,2}(listen|queue|grants|tls|limits)(\\.tls)?\\]{0,2}\n|[a-z_]{1,8} ?= ?[\"0-9a-z\\[\\]{}/:.]{0,12}\n|\\PC{0,10}\n){0,12}") {

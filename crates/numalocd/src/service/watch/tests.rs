@@ -74,6 +74,34 @@ async fn a_stream_that_ends_or_is_dropped_counts_no_more() {
     assert_eq!(around.accounts.held(Resource::Watches), 0);
 }
 
+/// Keeps more with each answer.
+struct Hoard(usize);
+
+impl Watch for Hoard {
+    type Answer = usize;
+
+    async fn next(&mut self) -> Option<Result<usize, Refusal>> {
+        self.0 += 1;
+        Some(Ok(self.0))
+    }
+
+    fn kept(&self) -> usize {
+        self.0 << 20
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_keeps_too_much_ends_and_gives_it_back() {
+    let around = Around::new();
+    let mut answers = around.stream(Hoard(0));
+    for expected in 1..=16 {
+        assert_eq!(answers.next().await.unwrap().unwrap(), expected);
+        assert_eq!(around.accounts.held(Resource::Kept), expected << 20);
+    }
+    assert_eq!(end(&mut answers).await, Code::ResourceExhausted);
+    assert_eq!(around.accounts.held(Resource::Kept), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_panic_ends_its_stream_with_internal() {
     let around = Around::new();
