@@ -5,7 +5,7 @@ use nix::{time::ClockId, unistd::Pid};
 use std::{
     collections::BTreeMap,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Daemon {
     child: Child,
+    command: Command,
     dir: TempDir,
 }
 
@@ -31,13 +32,33 @@ impl Daemon {
         let config = dir.path().join("numalocd.toml");
         // All clients count as one caller here, so the quota must be high. Without the log level each job would be logged among
         // the figures.
-        let always = "[log]\nlevel = \"warn\"\n[quota]\nrequests_per_second = 1000000\n";
+        let always = "[log]\nlevel = \"warn,audit=warn\"\n[quota]\nrequests_per_second = 1000000\n";
         fs::write(&config, format!("{always}{sections}"))?;
         let mut command = Command::new("numalocd");
         command.arg("--socket").arg(socket(&dir)).arg("--config").arg(config);
         command.arg("--state-dir").arg(dir.path().join("state"));
+        // As the unit has it.
+        command.env("MALLOC_ARENA_MAX", "1");
         let child = command.stdin(Stdio::null()).spawn().context("cannot start numalocd")?;
-        Ok(Self { child, dir })
+        Ok(Self { child, dir, command })
+    }
+
+    /// Kills it and starts it again, with the records that it has stored.
+    pub fn kill_and_restart(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        self.child = self.command.spawn().context("cannot start numalocd")?;
+        Ok(())
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The directory of its socket, configuration and state.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// The URI by which clients name it.

@@ -13,6 +13,7 @@ mod hold;
 mod little;
 mod looked;
 mod measured;
+mod mixed;
 mod movers;
 mod neighbour;
 mod planning;
@@ -84,6 +85,12 @@ enum Bench {
     Report(report::Args),
     /// What watching a job costs its executor. Needs root on a machine with two nodes, and numalocd on PATH.
     Watch(watching::Args),
+    /// Four tenants, watchers that do not read, pages and a refused caller at one daemon: what it takes over time, and what is lost when it is
+    /// killed again and again. Needs root, and numalocd on PATH.
+    Mixed(mixed::Args),
+    /// A client of `mixed`, as a user of its own.
+    #[command(hide = true)]
+    MixedClient(mixed::client::Args),
     /// Calls of a running daemon against its health check. Started by benches/api.
     #[command(hide = true)]
     Calls(calls::Args),
@@ -145,6 +152,8 @@ fn main() -> Result<()> {
         Bench::HalfWay(args) => half_way::run(&args),
         Bench::Report(args) => report::run(&args),
         Bench::Watch(args) => watching::run(&args),
+        Bench::Mixed(args) => mixed::run(&args),
+        Bench::MixedClient(args) => mixed::client::run(&args),
         Bench::Calls(args) => calls::run(&args),
         Bench::Writing(args) => writing::run(&args),
         Bench::One(one) => planning::one(&one),

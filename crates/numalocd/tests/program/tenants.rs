@@ -11,7 +11,7 @@ use numaloc_api::v1::{
 use std::{
     env, fs,
     io::{BufRead, BufReader, Read, Write},
-    os::unix::net::UnixStream,
+    os::unix::{fs::PermissionsExt, net::UnixStream},
     path::Path,
     process::{Child, ChildStdin, Command, Stdio},
     time::{Duration, Instant},
@@ -224,7 +224,7 @@ async fn toggle(socket: &Path) {
 /// The daemon with grants for the tenants, at a socket that everybody may connect to.
 async fn start() -> (tempfile::TempDir, ConfiguredDaemon, DaemonServiceClient<Channel>) {
     let dir = tempfile::tempdir().expect("a directory");
-    let open = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o755));
+    let open = PermissionsExt::from_mode(0o755);
     fs::set_permissions(dir.path(), open).expect("it is ours");
     let grant = |to: &str, role| format!("[[grants]]\n{to}\nrole = \"{role}\"\n");
     let text = [

@@ -195,6 +195,7 @@ fn every_key_is_read() {
                 ceilings: Ceilings::default(),
             },
         ],
+        missing_accounts: Vec::new(),
         reserved: ["agent-", "a.b_"]
             .map(|prefix| Reserved { prefix: prefix.into(), to: Grantee::Uid(daemon) })
             .into(),
