@@ -2,6 +2,7 @@
 //! --packages`. Each test begins with a system that never had them, and leaves one. Only those of `restart` continue where the one before
 //! has ended: `tests/vm/suite --packages --restart`.
 
+mod ages;
 mod guests;
 mod manager;
 mod prewarmed;

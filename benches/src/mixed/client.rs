@@ -11,7 +11,7 @@ use std::{
     io::Read,
     process::{Child, Command, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::time::sleep;
 use tonic::{
@@ -27,8 +27,8 @@ pub const STRANGER: u32 = 14_200;
 
 /// Schedules of each tenant.
 const SCHEDULES: usize = 50;
-/// Of so many of its last jobs a tenant looks whether they are there.
-const JOBS: usize = 100;
+/// Of the jobs of this time a tenant looks whether they are there. A schedule that runs each 5 s keeps 20 of them.
+const JOBS: Duration = Duration::from_secs(20);
 /// Time between two calls of a tenant, and between two of other clients.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -93,7 +93,7 @@ struct Tenant {
     child: Child,
     /// Its schedules, and whether each is paused; `None`: a call about it was lost.
     schedules: BTreeMap<String, Option<bool>>,
-    jobs: VecDeque<String>,
+    jobs: VecDeque<(Instant, String)>,
     made: u64,
     counts: Counts,
 }
@@ -200,10 +200,7 @@ impl Tenant {
             _ => {
                 let made = self.make_job(channel).await?;
                 self.counts.acknowledged += 1;
-                self.jobs.extend(made.map(|job| job.name));
-                while self.jobs.len() > JOBS {
-                    self.jobs.pop_front();
-                }
+                self.jobs.extend(made.map(|job| (Instant::now(), job.name)));
             }
         }
         Ok(())
@@ -276,14 +273,15 @@ impl Tenant {
             }
         }
         let mut client = MigrationServiceClient::new(channel.clone());
-        for name in self.jobs.clone() {
+        self.jobs.retain(|(made, _)| made.elapsed() < JOBS);
+        for (_, name) in self.jobs.clone() {
             self.counts.compared += 1;
             match client.get_job(v1::GetJobRequest { name: name.clone() }).await {
                 Ok(_) => {}
                 Err(status) if status.code() == Code::NotFound => {
                     self.counts.lost += 1;
                     println!("lost: {name} was made and is not there");
-                    self.jobs.retain(|job| *job != name);
+                    self.jobs.retain(|(_, job)| *job != name);
                 }
                 Err(status) => return Err(status),
             }

@@ -11,7 +11,7 @@ use crate::{
     refusal::Refusal,
     store::{Work, Write},
 };
-use numaloc_api::value::{EventType, Job, JobState, Schedule, ScheduleState};
+use numaloc_api::value::{EventType, Job, JobState, Schedule, ScheduleState, first_few};
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -259,18 +259,20 @@ impl Dispatcher {
             Work::Schedule(number) if ends > 1 => Some((number, ends)),
             Work::Schedule(_) | Work::Job(_) => None,
         });
-        let mut due = BTreeMap::new();
+        let (mut due, mut names) = (BTreeMap::new(), Vec::new());
         for (before, (number, ends)) in (0_u32..).zip(schedules) {
             let wait = RETRY.saturating_mul(1 << (ends - 2).min(6)).min(RETRY_MAX) + before * APART;
             if let Some(schedule) = self.records.schedules().get(&number) {
-                tracing::warn!(
-                    schedule = %schedule.id,
-                    ends,
-                    wait_seconds = wait.as_secs(),
-                    "the daemon has ended again and again while it looked at the target of a schedule, or ran it: the schedule waits"
-                );
+                tracing::debug!(schedule = %schedule.id, ends, wait_seconds = wait.as_secs(), "it waits");
+                names.push(&schedule.id);
                 due.insert(number, now + wait);
             }
+        }
+        if let Some(schedules) = first_few(names.into_iter()) {
+            tracing::warn!(
+                %schedules,
+                "the daemon has ended again and again while it looked at the targets of these schedules, or ran them: they wait"
+            );
         }
         due
     }
