@@ -81,6 +81,12 @@ pub struct Violations {
 }
 
 impl Violations {
+    /// The first value that this version does not know, with its field.
+    pub(crate) fn unknown(&self) -> Option<String> {
+        let is_unknown = |each: &&Violation| matches!(each.problem, Problem::UnknownValue { .. });
+        self.listed.iter().find(is_unknown).map(ToString::to_string)
+    }
+
     /// Begins a list for a stored record. Bounds of requests do not hold for it: it was made when other bounds may have held.
     pub(crate) fn of_record() -> Self {
         Self { of_record: true, ..Self::default() }

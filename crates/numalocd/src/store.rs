@@ -238,6 +238,12 @@ pub enum OpenError {
         /// The version that is known.
         known: u64,
     },
+    /// A record has what this version does not know.
+    #[error(
+        "{path} was written by {by}, and this one does not understand it: {reason}; nothing was changed. Install that \
+         version or a later one, or move it away to start with an empty store"
+    )]
+    Newer { path: PathBuf, reason: String, by: String },
     /// Any other error of the file system.
     #[error(
         "cannot open {path}: {source}; name another state directory if this one cannot be repaired"

@@ -35,6 +35,19 @@ pub enum Damaged {
     /// Fields have values that no record has.
     #[error("not a {record}: {violations}")]
     Fields { record: &'static str, violations: Violations },
+    /// The record has a field or a value that a later version has given it: to go on without it would be to do something else.
+    #[error("a {record} of a later version: {what}")]
+    Newer { record: &'static str, what: String },
+}
+
+impl Damaged {
+    /// Fields that are wrong; a later version's, if one has a value that this version does not know.
+    fn fields(record: &'static str, violations: Violations) -> Self {
+        match violations.unknown() {
+            Some(what) => Self::Newer { record, what },
+            None => Self::Fields { record, violations },
+        }
+    }
 }
 
 /// A record that can be stored. It is stored as the message that the API has for it, so its form changes only by the rules
@@ -64,8 +77,12 @@ macro_rules! stored {
             fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
                 let message = v1::$record::decode(bytes)
                     .map_err(|source| Damaged::Encoding { record: $name, source })?;
-                Self::try_from(message)
-                    .map_err(|violations| Damaged::Fields { record: $name, violations })
+                // Decoding drops fields that are not known, at any depth; all others are encoded as they were.
+                if message.encoded_len() < bytes.len() {
+                    let what = "it has a field that this version does not know".to_owned();
+                    return Err(Damaged::Newer { record: $name, what });
+                }
+                Self::try_from(message).map_err(|violations| Damaged::fields($name, violations))
             }
         }
     )+};

@@ -7,6 +7,7 @@ mod round_trips;
 mod samples;
 mod schedules;
 mod shapes;
+mod versions;
 
 use crate::v1;
 

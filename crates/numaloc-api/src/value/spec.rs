@@ -1,7 +1,7 @@
 //! Migrations as clients request them, and their targets.
 
 use super::{few::first_few, selector::Selector};
-use numaloc_core::{NumaBalancing, Offload, Options};
+use numaloc_core::{HomeRule, MapRule, NumaBalancing, Offload, Options, Placement};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -210,4 +210,20 @@ pub struct MigrationSpec {
     pub policy: Policy,
     /// How fast the job may be, and how long it may take.
     pub limits: Limits,
+}
+
+impl MigrationSpec {
+    /// Whether 0.1.0, which drops fields that it does not know, would do something else with it.
+    pub fn is_newer_than_0_1(&self) -> bool {
+        let Self { target, policy, limits: _ } = self;
+        let options = &policy.options;
+        let has_nodes = |rule: &MapRule| matches!(rule.placement, Placement::Nodes(_));
+        !target.container_labels.is_empty()
+            || !target.files.is_empty()
+            || options.include_network
+            || options.near_distance != Options::default().near_distance
+            || options.pool_reserve_percent != Options::default().pool_reserve_percent
+            || matches!(options.home, HomeRule::Devices | HomeRule::Near)
+            || options.maps.iter().any(has_nodes)
+    }
 }

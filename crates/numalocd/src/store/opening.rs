@@ -266,6 +266,11 @@ impl StoreFailure {
         match (self.fault, self.error) {
             (_, Some(error)) if !ended(&error) => OpenError::of(path, error),
             (TableFault::Version(found), _) => OpenError::Version { path, found, known: SCHEMA },
+            (TableFault::Newer(reason, writer), _) => {
+                let by =
+                    writer.map_or("a later numalocd".to_owned(), |it| format!("numalocd {it}"));
+                OpenError::Newer { path, reason, by }
+            }
             (fault @ TableFault::Foreign, _) => {
                 OpenError::Foreign { path, reason: fault.to_string() }
             }
@@ -296,7 +301,10 @@ fn verified(mut opened: Opened) -> Result<(Opened, Contents), StoreFailure> {
         if !db.check_integrity()? {
             return Err(corrupted("its pages do not match their checksums".to_owned()));
         }
-        tables::contents(db)
+        tables::contents(db).map_err(|fault| match fault {
+            TableFault::Newer(what, _) => TableFault::Newer(what, tables::writer(db)),
+            fault => fault,
+        })
     })?;
     Ok((opened, contents))
 }

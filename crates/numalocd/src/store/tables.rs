@@ -24,11 +24,15 @@ const CHECKSUM: usize = 4;
 /// Open jobs are whole in memory. Earlier versions had no bound for them: of what is beyond this weight, the rest is planned again.
 const OPEN: usize = 128 << 20;
 
-/// The version of this layout. A store of another version is refused.
-pub const SCHEMA: u64 = 1;
+/// The highest version of the layout that is known: 2 has migrations that 0.1.0 would carry out otherwise. A store has the lowest
+/// version that understands all of it, and one of a later version is refused.
+pub const SCHEMA: u64 = 2;
+const FIRST: u64 = 1;
 
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const VERSION: &str = "schema";
+/// The release of the latest numalocd that has written to it; see [`release`].
+const RELEASE: &str = "release";
 const COMMITS: &str = "commits";
 /// The id that distinguishes a store from all others.
 const ID: &str = "store_id";
@@ -48,6 +52,9 @@ pub enum TableFault {
     /// The file has another version of the layout.
     #[error("it has version {0}")]
     Version(u64),
+    /// A record has what this version does not know; with the release that wrote it, if that is known.
+    #[error("{0}")]
+    Newer(String, Option<String>),
     /// A record does not match its checksum.
     #[error("{0} does not match its checksum")]
     Checksum(String),
@@ -185,7 +192,10 @@ where
     if *sum != checksum(table.name(), key, record) {
         return Err(TableFault::Checksum(name()));
     }
-    let record = R::decode(record).map_err(|why| TableFault::Record(name(), why))?;
+    let record = R::decode(record).map_err(|why| match why {
+        Damaged::Newer { .. } => TableFault::Newer(format!("{} is {why}", name()), None),
+        why => TableFault::Record(name(), why),
+    })?;
     if record.key().is_none_or(|own| own.bytes() != key.bytes()) {
         return Err(TableFault::Misplaced(record.name(), name()));
     }
@@ -213,7 +223,8 @@ pub fn create(db: &Database, id: u64) -> Result<(), TableFault> {
     transaction.set_two_phase_commit(true);
     {
         let mut meta = transaction.open_table(META)?;
-        meta.insert(VERSION, SCHEMA)?;
+        meta.insert(VERSION, FIRST)?;
+        meta.insert(RELEASE, release())?;
         meta.insert(COMMITS, 0)?;
         meta.insert(ID, id)?;
         for name in LAST {
@@ -231,7 +242,7 @@ pub fn create(db: &Database, id: u64) -> Result<(), TableFault> {
 pub fn commits(db: &Database) -> Result<u64, TableFault> {
     let meta = db.begin_read()?.open_table(META)?;
     match meta.get(VERSION)?.ok_or(TableFault::Foreign)?.value() {
-        SCHEMA => Ok(meta.get(COMMITS)?.ok_or(TableFault::Foreign)?.value()),
+        FIRST..=SCHEMA => Ok(meta.get(COMMITS)?.ok_or(TableFault::Foreign)?.value()),
         other => Err(TableFault::Version(other)),
     }
 }
@@ -319,6 +330,44 @@ fn number(number: Option<u64>, name: &impl ToString) -> Result<u64, TableFault> 
     number.ok_or_else(|| TableFault::Unnumbered(name.to_string()))
 }
 
+/// The lowest version of the layout that understands a write. A field of a migration that is new, and that changes what is done, is
+/// named where this asks.
+fn layout(write: &Write) -> u64 {
+    let spec = match write {
+        Write::Job(job) => &job.spec,
+        Write::Schedule(schedule) => &schedule.spec.migration,
+        _ => return FIRST,
+    };
+    if spec.is_newer_than_0_1() { SCHEMA } else { FIRST }
+}
+
+/// This release, as a number that rises.
+fn release() -> u64 {
+    let parts = env!("CARGO_PKG_VERSION").split(['.', '-']).take(3);
+    parts.fold(0, |sum, part| sum * 1_000_000 + part.parse().unwrap_or(0))
+}
+
+/// Sets an entry, unless it is that high already.
+fn raise(
+    meta: &mut Table<'_, &'static str, u64>,
+    name: &'static str,
+    value: u64,
+) -> Result<(), TableFault> {
+    let before = meta.get(name)?.map_or(0, |before| before.value());
+    if value > before {
+        meta.insert(name, value)?;
+    }
+    Ok(())
+}
+
+/// The release of the latest numalocd that has written to the store, for people; `None`: it was written before stores had that.
+pub fn writer(db: &Database) -> Option<String> {
+    let meta = db.begin_read().ok()?.open_table(META).ok()?;
+    let release = meta.get(RELEASE).ok()??.value();
+    let part = |unit: u64| release / unit % 1_000_000;
+    Some(format!("{}.{}.{}", part(1_000_000_000_000), part(1_000_000), part(1)))
+}
+
 /// Carries out `writes` as the commit with the number `commits`, in the store with this id.
 pub fn commit(db: &Database, writes: &[Write], commits: u64, id: u64) -> Result<(), TableFault> {
     let mut transaction = db.begin_write()?;
@@ -351,6 +400,8 @@ pub fn commit(db: &Database, writes: &[Write], commits: u64, id: u64) -> Result<
         }
         meta.insert(COMMITS, commits)?;
         meta.insert(ID, id)?;
+        raise(&mut meta, VERSION, writes.iter().map(layout).max().unwrap_or(FIRST))?;
+        raise(&mut meta, RELEASE, release())?;
         for (name, number) in LAST.into_iter().zip(last) {
             let before = meta.get(name)?.ok_or(TableFault::Foreign)?.value();
             if number > before {

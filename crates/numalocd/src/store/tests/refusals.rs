@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::OpenError;
-use redb::{Database, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::{fs, os::unix::fs::PermissionsExt};
 
 const NAME: &str = "numalocd.redb";
@@ -60,11 +60,11 @@ fn a_later_version() {
     let db = Database::open(dir.path().join(NAME)).unwrap();
     let transaction = db.begin_write().unwrap();
     let meta = TableDefinition::<&str, u64>::new("meta");
-    transaction.open_table(meta).unwrap().insert("schema", 2).unwrap();
+    transaction.open_table(meta).unwrap().insert("schema", 3).unwrap();
     transaction.commit().unwrap();
     drop(db);
     let error = refused(dir.path());
-    assert!(matches!(error, OpenError::Version { found: 2, known: 1, .. }), "{error:?}");
+    assert!(matches!(error, OpenError::Version { found: 3, known: 2, .. }), "{error:?}");
 }
 
 #[test]
@@ -123,4 +123,66 @@ fn an_unfinished_store_is_made_anew() {
     store.commit(&[write_job(1)]).unwrap();
     drop(store);
     assert_eq!(stored_jobs(dir.path()), [1]);
+}
+
+/// Replaces the record of a schedule by one with these bytes behind its own, as a later version would have written it.
+fn append(dir: &Path, more: &[u8]) {
+    let db = Database::open(dir.join(NAME)).unwrap();
+    let transaction = db.begin_write().unwrap();
+    {
+        let table = TableDefinition::<u64, &[u8]>::new("schedules");
+        let mut schedules = transaction.open_table(table).unwrap();
+        let before = schedules.get(1).unwrap().unwrap().value()[4..].to_vec();
+        let record = [&before[..], more].concat();
+        let mut hasher = crc32fast::Hasher::new();
+        for part in [&b"schedules"[..], &1_u64.to_le_bytes(), &record] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        let sum = hasher.finalize().to_le_bytes();
+        schedules.insert(1, &[&sum[..], &record].concat()[..]).unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn records_of_a_later_version() {
+    // Field 4000, and a state that there is not.
+    for more in [&[0x80, 0xfa, 0x01, 0x07][..], &[0x38, 0x4d]] {
+        let dir = tempfile::tempdir().unwrap();
+        sample(dir.path());
+        append(dir.path(), &[]);
+        drop(Store::open(dir.path()).expect("the record is as it was"));
+        append(dir.path(), more);
+        let error = refused(dir.path());
+        let own = format!("numalocd {}", env!("CARGO_PKG_VERSION"));
+        assert!(matches!(&error, OpenError::Newer { by, .. } if *by == own), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("Install that version") && !text.contains("damaged"), "{text}");
+    }
+}
+
+/// 0.1.0 opens version 1 alone.
+#[test]
+fn the_version_rises_with_what_the_first_release_would_do_otherwise() {
+    let version = |dir: &Path| {
+        let db = Database::open(dir.join(NAME)).unwrap();
+        let meta = TableDefinition::<&str, u64>::new("meta");
+        let meta = db.begin_read().unwrap().open_table(meta).unwrap();
+        meta.get("schema").unwrap().unwrap().value()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    sample(dir.path());
+    assert_eq!(version(dir.path()), 1);
+    let mut newer = schedule(2);
+    newer.spec.migration.policy.options.include_network = true;
+    let (mut store, _) = Store::open(dir.path()).unwrap();
+    store.commit(&[Write::Schedule(Arc::new(newer))]).unwrap();
+    drop(store);
+    assert_eq!(version(dir.path()), 2);
+    let (mut store, contents) = Store::open(dir.path()).expect("it is known here");
+    assert_eq!(contents.schedules.len(), 2);
+    store.commit(&[write_job(3)]).unwrap();
+    drop(store);
+    assert_eq!(version(dir.path()), 2, "it never falls");
 }

@@ -1,0 +1,86 @@
+//! What stored records have that the last release does not know, and what that means for a store that goes back to it.
+
+use crate::{Damaged, Stored, v1, value::Schedule};
+use prost::Message;
+use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+use std::collections::BTreeSet;
+
+/// The definitions of the version that wrote the first layout of the store.
+const RELEASED: &[u8] = include_bytes!("../../../../../proto/released/0.1.0.binpb");
+
+/// The fields and values of a message and of all that it holds, as `Message.field` and `Enum.VALUE`.
+fn members(message: &MessageDescriptor, found: &mut BTreeSet<String>) {
+    for field in message.fields() {
+        if !found.insert(format!("{}.{}", message.name(), field.name())) {
+            continue;
+        }
+        match field.kind() {
+            Kind::Message(inner) => members(&inner, found),
+            Kind::Enum(values) => {
+                found.extend(
+                    values.values().map(|value| format!("{}.{}", values.name(), value.name())),
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+fn of(pool: &DescriptorPool, names: &[&str]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for name in names {
+        let name = format!("numaloc.v1.{name}");
+        members(&pool.get_message_by_name(&name).expect("it is defined"), &mut found);
+    }
+    found
+}
+
+/// What is new in records that a daemon acts on, and what 0.1.0, which drops it, would do otherwise. `MigrationSpec::is_newer_than_0_1`
+/// asks for each, and keeps a store that has it from 0.1.0.
+const ACTS: [&str; 8] = [
+    // Unspecified for it: it brings memory to the nodes of the CPUs.
+    "HomeRule.HOME_RULE_DEVICES",
+    "HomeRule.HOME_RULE_NEAR",
+    // No placement for it: all memory stays.
+    "MapRule.nodes",
+    // It moves what can keep a call from returning.
+    "Policy.include_network",
+    "Policy.near_distance",
+    "Policy.pool_reserve_percent",
+    // A target without members for it.
+    "Target.container_labels",
+    "Target.files",
+];
+
+/// A field that is new fails here: name it, and ask for it where stores get their version.
+#[test]
+fn each_field_that_the_last_release_does_not_know_is_decided() {
+    let released = DescriptorPool::decode(RELEASED).expect("definitions");
+    let now = DescriptorPool::decode(crate::FILE_DESCRIPTOR_SET).expect("definitions");
+    let acts = ["Schedule", "Workload"];
+    let new: Vec<_> = of(&now, &acts).difference(&of(&released, &acts)).cloned().collect();
+    assert_eq!(new, ACTS);
+}
+
+/// As a later version would have written it.
+#[test]
+fn what_a_later_version_has_written_is_no_damage() {
+    let schedule = crate::samples::schedule();
+    // Field 4000, a number.
+    let unknown = [&schedule.encode()[..], &[0x80, 0xfa, 0x01, 0x07]].concat();
+    let error = Schedule::decode(&unknown).expect_err("it is not understood");
+    assert!(matches!(error, Damaged::Newer { record: "schedule", .. }), "{error}");
+    // The same in the target, far within.
+    let mut message = v1::Schedule::from(&schedule);
+    let spec = message.spec.take().expect("it has one");
+    let inner = [&spec.encode_to_vec()[..], &[0x80, 0xfa, 0x01, 0x07]].concat();
+    let length = u8::try_from(inner.len() & 0x7f).expect("seven bits") | 0x80;
+    let more = u8::try_from(inner.len() >> 7).expect("short");
+    let nested = [&message.encode_to_vec()[..], &[0x12, length, more], &inner].concat();
+    let error = Schedule::decode(&nested).expect_err("it is not understood");
+    assert!(matches!(error, Damaged::Newer { .. }), "{error}");
+    // A value of an enumeration.
+    let message = v1::Schedule { state: 77, ..v1::Schedule::from(&schedule) };
+    let error = Schedule::decode(&message.encode_to_vec()).expect_err("it is not understood");
+    assert!(matches!(&error, Damaged::Newer { what, .. } if what.contains("77")), "{error}");
+}
