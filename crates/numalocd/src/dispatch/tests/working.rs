@@ -32,7 +32,7 @@ async fn a_job_is_on_the_processes_that_its_target_stands_for() {
         Target { virtual_machines: names("vm1"), ..Target::default() },
         Target { container_labels: names("app=db"), ..Target::default() },
         Target { cgroups: names("/kubepods.slice/*"), ..Target::default() },
-        Target { units: names("db*"), ..Target::default() },
+        Target { units: names("db.service"), ..Target::default() },
     ] {
         let found = found(&[7, 8], "0");
         let made = rig.handle.create_job(admin(), by(target.clone()), pins(&[]), found).await;
