@@ -41,6 +41,7 @@ mod whole;
 pub(crate) mod tests;
 
 pub use caller::{Authority, Caller};
+pub use denials::Denials;
 pub use grants::{Creators, Grants};
 pub use hangup::{Hangup, Via};
 pub use layer::{Access, Guarded};
@@ -54,6 +55,11 @@ use tonic::{Request, Status};
 /// such call.
 pub fn method_of(path: &str) -> Option<&'static str> {
     rules::find(path).map(|rule| rule.path)
+}
+
+/// What was refused lately at the server that a request came to.
+pub fn denials<T>(request: &Request<T>) -> Denials {
+    Denials::of(request.extensions())
 }
 
 /// Who makes a call that has passed [`Access`].

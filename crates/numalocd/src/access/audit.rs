@@ -1,15 +1,38 @@
 //! The audit log: who changed what. Each change, done or denied, is one log line with the target `audit`.
 
-use super::Caller;
+use super::{
+    Caller,
+    denials::{AuditRate, Denials},
+};
 use crate::refusal::{Refusal, status};
+use std::time::Instant;
 
 /// Most bytes of a name in a line, before characters that are not printable are escaped.
 const NAME_MAX: usize = 256;
 
 /// Logs that `caller` called `method` (such as `CreateJob`) on `subject`, and the result. `subject` is a resource name or a short
-/// form of a target.
-pub fn change<T>(caller: &Caller, method: &str, subject: &str, result: &Result<T, Refusal>) {
-    line(&caller.name, method, subject, result.as_ref().err());
+/// form of a target. A caller whose calls are refused again and again has a bounded number of lines ([`super::denials`]).
+pub fn change<T>(
+    caller: &Caller,
+    method: &'static str,
+    subject: &str,
+    result: &Result<T, Refusal>,
+    denials: &Denials,
+) {
+    match result {
+        Ok(_) => line(&caller.name, method, subject, None),
+        Err(refusal) => {
+            let calls = denials.count(&caller.name, method, AuditRate::Many, Instant::now());
+            match calls {
+                None => {}
+                Some(1) => line(&caller.name, method, subject, Some(refusal)),
+                Some(calls) => {
+                    let subject = format!("{subject}, and {} calls before", calls - 1);
+                    line(&caller.name, method, &subject, Some(refusal));
+                }
+            }
+        }
+    }
 }
 
 /// Logs that a registration of `creator` was removed because its lease was not renewed.

@@ -1,48 +1,84 @@
-//! Bounds the audit lines about calls that callers may not make: of one caller and method one line at once, then one a minute with the
-//! number of those between.
+//! Bounds the audit lines about calls that are refused: of one caller and method some lines a minute, and then one a minute with the number
+//! of those between.
 
+use http::Extensions;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Shortest time between two lines of one caller and method.
-const BETWEEN: Duration = Duration::from_secs(60);
+/// The time in which the lines of one caller and method are counted.
+const MINUTE: Duration = Duration::from_secs(60);
 /// Most callers and methods that are remembered. Beyond these nothing is logged until some are forgotten: who may use a range of user ids
 /// is a caller with each of them.
 const MOST: usize = 1024;
 
-/// What was denied lately. Clones share it.
+/// How many lines a caller has in a minute for each method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AuditRate {
+    /// A caller without the role for the call: which record it names says nothing.
+    One,
+    /// A caller with the role: a line for each record, unless it is a program that tries again and again.
+    Many,
+}
+
+impl AuditRate {
+    fn most(self) -> u64 {
+        match self {
+            Self::One => 1,
+            Self::Many => 60,
+        }
+    }
+}
+
+/// What was refused lately. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Denials(Arc<Mutex<HashMap<(String, &'static str), Denied>>>);
+pub struct Denials(Arc<Mutex<HashMap<(String, &'static str), Denied>>>);
 
 #[derive(Debug)]
 struct Denied {
-    logged: Instant,
-    since: u64,
+    begin: Instant,
+    lines: u64,
+    silent: u64,
 }
 
 impl Denials {
-    /// Counts a call of `method` that `caller` may not make. Returns the number of calls that a line has to be logged for now: this one, and
+    /// Those of the server that a request came to; others for a request that did not come by it.
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Counts a call of `method` by `caller` that is refused. Returns the number of calls that a line has to be logged for now: this one, and
     /// those since the last line.
-    pub(super) fn count(&self, caller: &str, method: &'static str, now: Instant) -> Option<u64> {
+    pub(super) fn count(
+        &self,
+        caller: &str,
+        method: &'static str,
+        rate: AuditRate,
+        now: Instant,
+    ) -> Option<u64> {
         let mut denied = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = denied.get_mut(&(caller.to_owned(), method)) {
-            known.since += 1;
-            if now.saturating_duration_since(known.logged) < BETWEEN {
-                return None;
+            if now.saturating_duration_since(known.begin) >= MINUTE {
+                let silent = known.silent;
+                *known = Denied { begin: now, lines: 1, silent: 0 };
+                return Some(silent + 1);
             }
-            known.logged = now;
-            return Some(std::mem::take(&mut known.since));
+            if known.lines < rate.most() {
+                known.lines += 1;
+                return Some(1);
+            }
+            known.silent += 1;
+            return None;
         }
         if denied.len() >= MOST {
-            denied.retain(|_, known| now.saturating_duration_since(known.logged) < BETWEEN);
+            denied.retain(|_, known| now.saturating_duration_since(known.begin) < MINUTE);
         }
         if denied.len() >= MOST {
             return None;
         }
-        denied.insert((caller.to_owned(), method), Denied { logged: now, since: 0 });
+        denied.insert((caller.to_owned(), method), Denied { begin: now, lines: 1, silent: 0 });
         Some(1)
     }
 }
@@ -55,13 +91,27 @@ mod tests {
     fn one_caller_has_a_line_a_minute_for_each_method() {
         let (denials, begin) = (Denials::default(), Instant::now());
         let at = |millis: u64| begin + Duration::from_millis(millis);
-        assert_eq!(denials.count("uid:7", "CancelJob", at(0)), Some(1));
-        let lines = (1..10_000).filter_map(|call| denials.count("uid:7", "CancelJob", at(call)));
+        assert_eq!(denials.count("uid:7", "CancelJob", AuditRate::One, at(0)), Some(1));
+        let lines = (1..10_000)
+            .filter_map(|call| denials.count("uid:7", "CancelJob", AuditRate::One, at(call)));
         assert_eq!(lines.count(), 0);
-        assert_eq!(denials.count("uid:7", "CreateJob", at(5_000)), Some(1));
-        assert_eq!(denials.count("uid:8", "CancelJob", at(5_000)), Some(1));
-        assert_eq!(denials.count("uid:7", "CancelJob", at(60_000)), Some(10_000));
-        assert_eq!(denials.count("uid:7", "CancelJob", at(60_001)), None);
+        assert_eq!(denials.count("uid:7", "CreateJob", AuditRate::One, at(5_000)), Some(1));
+        assert_eq!(denials.count("uid:8", "CancelJob", AuditRate::One, at(5_000)), Some(1));
+        assert_eq!(denials.count("uid:7", "CancelJob", AuditRate::One, at(60_000)), Some(10_000));
+        assert_eq!(denials.count("uid:7", "CancelJob", AuditRate::One, at(60_001)), None);
+    }
+
+    /// An operator that cancels what is not its own has a line for each of some dozens, and no more.
+    #[test]
+    fn a_caller_with_the_role_has_more_lines() {
+        let (denials, begin) = (Denials::default(), Instant::now());
+        let count = |millis: u64| {
+            let at = begin + Duration::from_millis(millis);
+            denials.count("uid:7", "CancelJob", AuditRate::Many, at)
+        };
+        assert_eq!((0..10_000).filter_map(count).collect::<Vec<_>>(), [1; 60]);
+        assert_eq!(count(60_000), Some(9_941));
+        assert_eq!(count(60_001), Some(1));
     }
 
     #[test]
@@ -69,10 +119,12 @@ mod tests {
         let (denials, begin) = (Denials::default(), Instant::now());
         let lines = |at: Instant| {
             (0..5_000)
-                .filter_map(|uid| denials.count(&format!("uid:{uid}"), "CancelJob", at))
+                .filter_map(|uid| {
+                    denials.count(&format!("uid:{uid}"), "CancelJob", AuditRate::One, at)
+                })
                 .count()
         };
         assert_eq!(lines(begin), MOST);
-        assert_eq!(lines(begin + BETWEEN), MOST, "the same ones, again");
+        assert_eq!(lines(begin + MINUTE), MOST, "the same ones, again");
     }
 }

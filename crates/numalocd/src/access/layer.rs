@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Grants, Peer, UnixPeer, audit, connection,
-    denials::Denials,
+    denials::{self, Denials},
     held::{SendTimeout, held},
     lines::Lines,
     rules::{self, Asks, Rule},
@@ -86,7 +86,12 @@ impl Access {
         let Some(rule) = rules::find(path) else { return Err(unknown(path, caller.as_ref())) };
         let permitted = permit(rule, &client.name, caller.as_ref());
         if let (true, Err(refusal)) = (rule.is_change(), &permitted)
-            && let Some(calls) = self.denials.count(&client.name, rule.method(), Instant::now())
+            && let Some(calls) = self.denials.count(
+                &client.name,
+                rule.method(),
+                denials::AuditRate::One,
+                Instant::now(),
+            )
         {
             audit::denied(&client.name, rule.method(), refusal, calls);
         }
@@ -168,6 +173,7 @@ impl Access {
         let Permitted { rule, client, caller, standing } = permitted;
         let (mut head, body) = request.into_parts();
         caller.map(|caller| head.extensions.insert(caller));
+        head.extensions.insert(self.denials.clone());
         let calls = self.config.borrow().calls;
         let patience = connection::hangup(&head.extensions).map(|hangup| SendTimeout {
             limit: calls.take_timeout,

@@ -1,7 +1,7 @@
 //! Calls that change something: each leaves a line in the audit log, also when it is refused.
 
 use crate::{
-    access::{Caller, audit, caller},
+    access::{Caller, Denials, audit, caller, denials},
     refusal::Refusal,
     service::caught::caught,
 };
@@ -22,6 +22,7 @@ pub struct ChangeRequest {
     pub caller: Caller,
     method: &'static str,
     subject: String,
+    denials: Denials,
 }
 
 impl ChangeRequest {
@@ -33,10 +34,10 @@ impl ChangeRequest {
     where
         V: TryFrom<Q, Error = Violations> + LoggedSubject,
     {
-        let caller = caller(&request)?;
+        let (caller, denials) = (caller(&request)?, denials(&request));
         let read = V::try_from(request.into_inner()).map_err(Refusal::from);
         let subject = read.as_ref().map_or_else(|_| "-".to_owned(), LoggedSubject::subject);
-        let change = Self { caller, method, subject };
+        let change = Self { caller, method, subject, denials };
         change.refused(read).map(|value| (change, value))
     }
 
@@ -45,7 +46,8 @@ impl ChangeRequest {
     /// # Errors
     /// The call has no caller: a bug.
     pub fn of_daemon<Q>(method: &'static str, request: &Request<Q>) -> Result<Self, Status> {
-        Ok(Self { caller: caller(request)?, method, subject: "daemon".to_owned() })
+        let (caller, denials) = (caller(request)?, denials(request));
+        Ok(Self { caller, method, subject: "daemon".to_owned(), denials })
     }
 
     /// A change whose request comes in parts. What it is about is not known yet.
@@ -53,7 +55,8 @@ impl ChangeRequest {
     /// # Errors
     /// The call has no caller: a bug.
     pub fn begin<T>(method: &'static str, request: &Request<T>) -> Result<Self, Status> {
-        Ok(Self { caller: caller(request)?, method, subject: "-".to_owned() })
+        let (caller, denials) = (caller(request)?, denials(request));
+        Ok(Self { caller, method, subject: "-".to_owned(), denials })
     }
 
     /// Sets what the change is about, once that is known.
@@ -75,7 +78,7 @@ impl ChangeRequest {
 
     fn refused<T>(&self, result: Result<T, Refusal>) -> Result<T, Status> {
         if result.is_err() {
-            audit::change(&self.caller, self.method, &self.subject, &result);
+            audit::change(&self.caller, self.method, &self.subject, &result, &self.denials);
         }
         result.map_err(Status::from)
     }
@@ -117,11 +120,11 @@ impl ChangeRequest {
     ) -> Result<T, Status> {
         let made = tokio::spawn(async move {
             let result = caught(make).await.and_then(|result| result);
-            let Self { caller, method, mut subject } = self;
+            let Self { caller, method, mut subject, denials } = self;
             if let Some(name) = result.as_ref().ok().and_then(name) {
                 subject = format!("{name} ({subject})");
             }
-            audit::change(&caller, method, &subject, &result);
+            audit::change(&caller, method, &subject, &result, &denials);
             result
         });
         let stopped = |_| Err(super::watch::stopping());

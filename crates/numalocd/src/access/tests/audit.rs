@@ -1,5 +1,5 @@
 use crate::{
-    access::{Authority, Caller, audit},
+    access::{Authority, Caller, Denials, audit},
     config::Role,
     refusal::Refusal,
 };
@@ -82,9 +82,9 @@ fn what_another_thread_logs_first_is_not_lost() {
 #[test]
 fn a_change_is_one_line() {
     let (log, _guard) = Log::start();
-    audit::change(&caller(), "CreateJob", "jobs/3", &Ok(()));
+    audit::change(&caller(), "CreateJob", "jobs/3", &Ok(()), &Denials::default());
     let refusal = Refusal::NotFound { name: "jobs/4".to_owned() };
-    audit::change(&caller(), "CancelJob", "jobs/4", &Err::<(), _>(refusal));
+    audit::change(&caller(), "CancelJob", "jobs/4", &Err::<(), _>(refusal), &Denials::default());
     assert_eq!(
         log.lines(),
         [
@@ -98,9 +98,9 @@ fn a_change_is_one_line() {
 fn what_clients_choose_can_neither_end_a_line_nor_fill_the_log() {
     let (log, _guard) = Log::start();
     let forged = "/a\n INFO audit: change caller=uid:0\r\u{1b}[2J\u{202e}\u{2028}\0";
-    audit::change(&caller(), "CreateJob", forged, &Ok(()));
-    audit::change(&caller(), "CreateJob", &"\n".repeat(100_000), &Ok(()));
-    audit::change(&caller(), "CreateJob", &"\u{e9}".repeat(100_000), &Ok(()));
+    audit::change(&caller(), "CreateJob", forged, &Ok(()), &Denials::default());
+    audit::change(&caller(), "CreateJob", &"\n".repeat(100_000), &Ok(()), &Denials::default());
+    audit::change(&caller(), "CreateJob", &"\u{e9}".repeat(100_000), &Ok(()), &Denials::default());
     let lines = log.lines();
     assert_eq!(lines.len(), 3, "{lines:?}");
     for line in &lines {
