@@ -109,11 +109,11 @@ fn schedules(system: &System) -> Vec<v1::Schedule> {
 /// The number of the last event: how many there were.
 fn events(system: &System) -> u64 {
     let client = system.client();
-    let request = v1::ListEventsRequest { page_size: 1, ..Default::default() };
+    let request = v1::ListEventsRequest { page_size: 1000, ..Default::default() };
     let listed = client.runtime.block_on(client.events().list_events(request));
-    let last = listed.expect("a list").into_inner().events.pop();
-    let number = last.and_then(|event| event.name.strip_prefix("events/")?.parse().ok());
-    number.unwrap_or(0)
+    let events = listed.expect("a list").into_inner().events;
+    let number = |event: &v1::Event| event.name.strip_prefix("events/")?.parse().ok();
+    events.iter().filter_map(number).max().unwrap_or(0)
 }
 
 #[test]
@@ -134,6 +134,7 @@ fn a_disk_that_is_full_or_read_only_at_the_start_comes_back() {
     start();
     until("it runs on a full disk, or is tried again", || is_active() || restarts() > 2);
     println!("on a full disk: active {}, {} restarts", is_active(), restarts());
+    drop(file);
     fs::remove_file(&ballast).expect("ours");
     until("it runs once there is room", is_active);
     assert_eq!(schedules(&system).len(), 1);
