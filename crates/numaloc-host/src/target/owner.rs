@@ -45,8 +45,8 @@ pub fn owner(roots: &Roots, identity: Identity) -> Result<Option<Owner>, Error> 
     }
 }
 
-/// The real user of a process, by its status: the files of a process that is not dumpable are root's (fs/proc/base.c,
-/// `task_dump_owner`), whoever has started it. No lock of its memory is taken for the status (fs/proc/array.c, `proc_pid_status`). Of a
+/// The real user of a process, by its status: the files of a process that is not dumpable belong to root
+/// (fs/proc/base.c, `task_dump_owner`), and not to the user who has started it. No lock of its memory is taken for the status (fs/proc/array.c, `proc_pid_status`). Of a
 /// process that has ended it is an id that no user has.
 pub(crate) fn real_user(roots: &Roots, identity: Identity) -> u32 {
     let status = OpenProcess::new(roots, identity.pid).and_then(|process| process.text("status"));

@@ -27,7 +27,7 @@ pub struct WebArgs {
     /// Write what the page shows into FILE.html, which needs no server, and end.
     #[arg(long, value_name = "FILE.html", conflicts_with = "listen", value_parser = parse_report)]
     pub report: Option<PathBuf>,
-    /// Serve a page that moves and cancels nothing, whoever has it open.
+    /// Serve a page that cannot move or cancel anything.
     #[arg(long, conflicts_with = "report")]
     pub read_only: bool,
     /// Time between two scans, from 100ms to 1h.

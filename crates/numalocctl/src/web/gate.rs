@@ -17,7 +17,7 @@ const TOKEN: usize = 16;
 /// What requests are held against.
 #[derive(Debug)]
 pub struct Gate {
-    /// What the address that is printed has behind its `#token=`: browsers send that part to nobody. It opens the page once: whoever
+    /// What the address that is printed has behind its `#token=`: browsers do not send that part. It opens the page once: a person who
     /// reads it later, in the scrollback of a terminal or in a browser's history, gets nothing.
     printed: String,
     is_used: AtomicBool,

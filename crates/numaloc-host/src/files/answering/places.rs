@@ -7,7 +7,7 @@ use std::{
 
 /// Most threads of this process that read page maps, or wait for them, at a time.
 pub const MOST: usize = 64;
-/// Most of them that processes of one user have wait. Whoever may start processes can have some that do not answer.
+/// Most of them that processes of one user have wait. A user who may start processes can have some that do not answer.
 pub(super) const OF_ONE_USER: usize = 8;
 
 /// Which of the threads there are.

@@ -189,7 +189,7 @@ async fn a_store_that_was_large_gives_back_its_room() {
     rig.handle.status().await.expect("an answer");
     assert!(size() < 8 << 20, "{}", size());
     let config = (**rig.config.borrow()).clone();
-    make(&rig, operator(), large(9)).await.expect("it goes on");
+    make(&rig, operator(), large(9)).await.expect("it continues");
     rig.kill().await;
     let rig = Rig::with(&dir, config);
     assert_eq!(rig.handle.status().await.expect("an answer").schedules, 1);
