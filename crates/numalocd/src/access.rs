@@ -57,9 +57,9 @@ pub fn method_of(path: &str) -> Option<&'static str> {
     rules::find(path).map(|rule| rule.path)
 }
 
-/// What was refused lately at the server that a request came to.
+/// What was refused lately at the server that a request came to; nothing of one that did not pass [`Access`].
 pub fn denials<T>(request: &Request<T>) -> Denials {
-    Denials::of(request.extensions())
+    request.extensions().get::<Denials>().cloned().unwrap_or_default()
 }
 
 /// Who makes a call that has passed [`Access`].

@@ -107,10 +107,7 @@ impl Accounts {
         before: usize,
         after: usize,
     ) -> Result<(), Refusal> {
-        let part = self.part(resource);
-        let mut state = self.lock();
-        let refused = state.ledgers[resource as usize].check(client, before, after, &part);
-        refused.map_err(|refused| state.refuse(client, resource, refused))
+        self.allowing(client, resource, [before, after], self.part(resource)).map(drop)
     }
 
     /// As [`Self::check`], for what is not refused because of what all clients have together.
@@ -125,9 +122,22 @@ impl Accounts {
         after: usize,
     ) -> Result<(), Refusal> {
         let part = Part { all: usize::MAX, ..self.part(resource) };
+        self.allowing(client, resource, [before, after], part).map(drop)
+    }
+
+    /// The accounts, if they allow a client `after` instead of `before`.
+    fn allowing(
+        &self,
+        client: &Client,
+        resource: Resource,
+        [before, after]: [usize; 2],
+        part: Part,
+    ) -> Result<MutexGuard<'_, State>, Refusal> {
         let mut state = self.lock();
-        let refused = state.ledgers[resource as usize].check(client, before, after, &part);
-        refused.map_err(|refused| state.refuse(client, resource, refused))
+        match state.ledgers[resource as usize].check(client, before, after, &part) {
+            Ok(()) => Ok(state),
+            Err(refused) => Err(state.refuse(client, resource, refused)),
+        }
     }
 
     /// Charges `amount` to `client`, which [`Self::check`] has allowed.
@@ -185,14 +195,17 @@ impl Accounts {
 
     /// What all clients together have used up in the last minutes, for people: one line for each resource.
     pub fn problems(&self, now: Instant) -> Vec<String> {
-        self.lock().refusals.problems(now)
+        let state = self.lock();
+        let full = Resource::ALL.into_iter().filter(|&of| state.refusals.is_full(of, now));
+        full.map(|of| state.used_up(of, self.limit(of))).collect()
     }
 
     /// The client or cohort that has most of a resource whose bound of all clients has refused in the last minutes.
     pub fn largest(&self, resource: Resource, now: Instant) -> Option<(String, usize)> {
         let state = self.lock();
-        let (holder, amount) = state.ledgers[resource as usize].largest()?;
-        state.refusals.is_full(resource, now).then(|| (holder.to_string(), amount))
+        let (holder, has) =
+            state.refusals.is_full(resource, now).then(|| state.largest(resource))??;
+        Some((holder.to_string(), has))
     }
 
     /// What a client gets of a resource.
@@ -224,20 +237,40 @@ impl Accounts {
 impl State {
     fn refuse(&mut self, client: &Client, resource: Resource, refused: Refused) -> Refusal {
         let Refused { bound, limit } = refused;
-        let largest = self.ledgers[resource as usize].largest();
-        self.refusals.note(resource, bound, limit, largest, Instant::now());
+        self.note(resource, bound, limit);
         Refusal::Quota { what: resource.words(bound), limit, caller: client.name.clone() }
     }
 
     fn too_fast(&mut self, client: &Client, resource: Resource, late: rates::Late) -> Refusal {
         let rates::Late { bound, limit, retry_after } = late;
-        let largest = match resource {
-            Resource::Written => self.written.largest(),
-            _ => None,
-        };
-        let most = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.refusals.note(resource, bound, most, largest, Instant::now());
+        self.note(resource, bound, usize::try_from(limit).unwrap_or(usize::MAX));
         let what = resource.words(bound);
         Refusal::TooFast { what, limit, caller: client.name.clone(), retry_after }
+    }
+
+    fn note(&mut self, resource: Resource, bound: Bound, limit: usize) {
+        if self.refusals.note(resource, bound, Instant::now()) {
+            tracing::warn!("{}", self.used_up(resource, limit));
+        }
+    }
+
+    /// That all clients together have used up what there is of a resource, for people.
+    fn used_up(&self, resource: Resource, limit: usize) -> String {
+        let most =
+            self.largest(resource).map(|(holder, has)| format!(", {has} of them by {holder}"));
+        format!(
+            "all clients together have used up their {limit} {}{}: {}; root, declared schedules and runs of schedules have room beside that",
+            resource.words(Bound::Client),
+            most.unwrap_or_default(),
+            resource.advice(),
+        )
+    }
+
+    /// Who has most of a resource, or has used most of it of late.
+    fn largest(&self, resource: Resource) -> Option<(Holder, usize)> {
+        match resource {
+            Resource::Written => self.written.largest(),
+            _ => self.ledgers[resource as usize].largest(),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The caller of a request, and what the caller may do.
 
 use crate::{
-    accounts::{Client, Cohort},
+    accounts::Client,
     config::{Ceilings, Role},
 };
 use numaloc_api::value::Workload;
@@ -58,7 +58,7 @@ pub struct Caller {
 impl Caller {
     /// Whom its calls count for.
     pub fn client(&self) -> Client {
-        Client { name: self.name.clone(), cohort: self.gid.map(Cohort::Group) }
+        Client::new(&self.name, self.gid)
     }
 
     /// Whether the caller may change a record of `creator`. An admin may change all records, others only their own.

@@ -1,7 +1,6 @@
 //! Bounds the audit lines about calls that are refused: of one caller and method some lines a minute, and then one a minute with the number
 //! of those between.
 
-use http::Extensions;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -44,11 +43,6 @@ struct Denied {
 }
 
 impl Denials {
-    /// Those of the server that a request came to; others for a request that did not come by it.
-    pub(super) fn of(extensions: &Extensions) -> Self {
-        extensions.get::<Self>().cloned().unwrap_or_default()
-    }
-
     /// Counts a call of `method` by `caller` that is refused. Returns the number of calls that a line has to be logged for now: this one, and
     /// those since the last line.
     pub(super) fn count(

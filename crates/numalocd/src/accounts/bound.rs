@@ -1,5 +1,7 @@
 //! Whose bound it is that refuses.
 
+use super::Holder;
+
 /// Whose bound has refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
@@ -14,6 +16,15 @@ pub enum Bound {
 impl Bound {
     /// All of them, in the order of their discriminants.
     pub const ALL: [Self; 3] = [Self::Client, Self::Cohort, Self::All];
+
+    /// The bound for this holder.
+    pub(super) fn of(holder: &Holder) -> Self {
+        match holder {
+            Holder::Client(_) => Self::Client,
+            Holder::Cohort(_) => Self::Cohort,
+            Holder::All => Self::All,
+        }
+    }
 
     /// Its name in metrics.
     pub fn name(self) -> &'static str {

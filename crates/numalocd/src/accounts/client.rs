@@ -26,6 +26,11 @@ pub struct Client {
 }
 
 impl Client {
+    /// The client with this name, to which a grant may be by its group.
+    pub fn new(name: &str, gid: Option<u32>) -> Self {
+        Self { name: name.to_owned(), cohort: gid.map(Cohort::Group) }
+    }
+
     /// Whether it is root or the daemon's own user, which have their part beside all others.
     pub fn is_host(&self) -> bool {
         is_host_name(&self.name)

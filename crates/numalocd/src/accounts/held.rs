@@ -23,15 +23,10 @@ impl HeldShare {
     /// As [`Accounts::take`]. Then nothing has changed.
     pub fn grow(&mut self, more: usize) -> Result<(), Refusal> {
         let part = self.accounts.part(self.resource);
-        let mut state = self.accounts.lock();
-        match state.ledgers[self.resource as usize].check(&self.client, 0, more, &part) {
-            Ok(()) => {
-                state.ledgers[self.resource as usize].add(&self.client, more);
-                self.amount += more;
-                Ok(())
-            }
-            Err(refused) => Err(state.refuse(&self.client, self.resource, refused)),
-        }
+        let mut state = self.accounts.allowing(&self.client, self.resource, [0, more], part)?;
+        state.ledgers[self.resource as usize].add(&self.client, more);
+        self.amount += more;
+        Ok(())
     }
 
     /// Gives back so much of it.

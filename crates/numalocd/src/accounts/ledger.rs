@@ -6,7 +6,9 @@ use std::collections::HashMap;
 /// What clients have of one resource, by client and cohort.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// What all clients but root have.
+    /// What root and the daemon's own user have.
+    host: usize,
+    /// What all others have.
     others: usize,
     by: HashMap<Holder, usize>,
 }
@@ -33,12 +35,8 @@ impl Ledger {
         let fits = |has: usize, limit| has.saturating_add(after).saturating_sub(before) <= limit;
         for (holder, parts) in client.holders() {
             let limit = part.each.saturating_mul(parts);
-            let bound = match holder {
-                Holder::Cohort(_) => Bound::Cohort,
-                Holder::Client(_) | Holder::All => Bound::Client,
-            };
             if !fits(self.of(&holder), limit) {
-                return Err(Refused { bound, limit });
+                return Err(Refused { bound: Bound::of(&holder), limit });
             }
         }
         match client.is_host() || fits(self.others, part.all) {
@@ -51,9 +49,7 @@ impl Ledger {
         if amount == 0 {
             return;
         }
-        if !client.is_host() {
-            self.others += amount;
-        }
+        *self.side(client) += amount;
         for (holder, _) in client.holders() {
             *self.by.entry(holder).or_default() += amount;
         }
@@ -61,9 +57,7 @@ impl Ledger {
 
     /// Subtracts what was added.
     pub fn subtract(&mut self, client: &Client, amount: usize) {
-        if !client.is_host() {
-            self.others -= amount;
-        }
+        *self.side(client) -= amount;
         for (holder, _) in client.holders() {
             if let Some(has) = self.by.get_mut(&holder) {
                 *has -= amount;
@@ -76,11 +70,7 @@ impl Ledger {
 
     /// What all clients have, root included.
     pub fn total(&self) -> usize {
-        let host = |(holder, has): (&Holder, &usize)| match holder {
-            Holder::Client(name) if super::is_host_name(name) => *has,
-            _ => 0,
-        };
-        self.others + self.by.iter().map(host).sum::<usize>()
+        self.host + self.others
     }
 
     /// Who has most; of a cohort and its only member, the cohort. `None`: no client but root has any.
@@ -91,6 +81,10 @@ impl Ledger {
         });
         let largest = has.max_by_key(|(holder, has)| (**has, (*holder).clone()));
         largest.map(|(holder, &has)| (holder.clone(), has))
+    }
+
+    fn side(&mut self, client: &Client) -> &mut usize {
+        if client.is_host() { &mut self.host } else { &mut self.others }
     }
 
     fn of(&self, holder: &Holder) -> usize {

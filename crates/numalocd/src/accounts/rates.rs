@@ -50,7 +50,7 @@ impl Rates {
     /// Takes one token of each of those whom `client` counts for.
     pub fn take(&mut self, client: &Client, rate: Rate, now: Instant) -> Result<(), Late> {
         for (holder, parts) in client.holders() {
-            let bound = bound(&holder);
+            let bound = Bound::of(&holder);
             let limit = rate.each.saturating_mul(parts as u64);
             let bucket = self.of(holder, limit, rate.per, now);
             if let Some(retry_after) = bucket.take(now) {
@@ -63,7 +63,7 @@ impl Rates {
     /// Whether `client`, its cohort and all clients have not used more than they had. Always so of root.
     pub fn check(&mut self, client: &Client, rate: Rate, now: Instant) -> Result<(), Late> {
         for (holder, limit) in charged(client, rate) {
-            let bound = bound(&holder);
+            let bound = Bound::of(&holder);
             let bucket = self.of(holder, limit, rate.per, now);
             if let Some(retry_after) = bucket.debt(now) {
                 return Err(Late { bound, limit, retry_after });
@@ -123,14 +123,6 @@ fn charged(client: &Client, rate: Rate) -> impl Iterator<Item = (Holder, u64)> {
         .map(move |(holder, parts)| (holder, rate.each.saturating_mul(parts as u64)));
     let is_host = client.is_host();
     own.chain([(Holder::All, rate.all)]).filter(move |_| !is_host)
-}
-
-fn bound(holder: &Holder) -> Bound {
-    match holder {
-        Holder::Client(_) => Bound::Client,
-        Holder::Cohort(_) => Bound::Cohort,
-        Holder::All => Bound::All,
-    }
 }
 
 impl Bucket {

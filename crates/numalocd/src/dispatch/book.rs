@@ -5,7 +5,7 @@ use super::{
     collection::Collection, labels::Labels, names::WorkloadNames, shown::JobNow, used::Used,
 };
 use crate::{
-    accounts::{Accounts, Client, Cohort},
+    accounts::{Accounts, Client},
     config::Quota,
     refusal::Refusal,
     store::{Contents, EventHead, Holds, Kept, Last, Weight, Write},
@@ -175,7 +175,7 @@ impl Book {
 
     fn put_schedule(&mut self, schedule: Arc<Schedule>) {
         self.last.schedule = self.last.schedule.max(schedule.id.number().unwrap_or_default());
-        let owner = client(&schedule.creator, schedule.creator_gid);
+        let owner = Client::new(&schedule.creator, schedule.creator_gid);
         self.schedules.put(schedule, owner, &mut self.used);
     }
 
@@ -185,7 +185,7 @@ impl Book {
         }
         self.names.add(&workload);
         self.labels.put(&workload);
-        let owner = client(&workload.creator, workload.creator_gid);
+        let owner = Client::new(&workload.creator, workload.creator_gid);
         self.workloads.put(workload, owner, &mut self.used);
     }
 
@@ -221,7 +221,7 @@ impl Book {
     /// Whom a job counts for.
     pub fn client(&self, job: &Job) -> Client {
         let (name, gid) = self.owner(job);
-        client(name, gid)
+        Client::new(name, gid)
     }
 
     /// Checks whether the quota of its owner allows a job that is new or has changed. No quota bounds the runs of what files of the
@@ -244,7 +244,7 @@ impl Book {
         match schedule.declared_in {
             Some(_) => Ok(()),
             None => {
-                let owner = client(&schedule.creator, schedule.creator_gid);
+                let owner = Client::new(&schedule.creator, schedule.creator_gid);
                 self.schedules.check(schedule, &owner, &self.used, quota)
             }
         }
@@ -254,7 +254,7 @@ impl Book {
     /// # Errors
     /// As [`Self::check_job`].
     pub fn check_workload(&self, workload: &Workload, quota: &Quota) -> Result<(), Refusal> {
-        let owner = client(&workload.creator, workload.creator_gid);
+        let owner = Client::new(&workload.creator, workload.creator_gid);
         self.workloads.check(workload, &owner, &self.used, quota)
     }
 
@@ -362,11 +362,6 @@ impl Book {
             watchers.send_modify(|now| now.progress = Some(progress));
         }
     }
-}
-
-/// Whom a record counts for: its owner, and the group that the owner's grant named.
-fn client(name: &str, gid: Option<u32>) -> Client {
-    Client { name: name.to_owned(), cohort: gid.map(Cohort::Group) }
 }
 
 /// The last events, at most [`Recent::MOST`] and about [`Recent::BYTES`].

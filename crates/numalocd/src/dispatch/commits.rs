@@ -82,12 +82,11 @@ impl Dispatcher {
         client: &Client,
         change: impl FnOnce(&mut Self) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        let accounts = self.records.used().accounts().clone();
-        accounts.check_written(client, Instant::now())?;
+        self.records.used().accounts().check_written(client, Instant::now())?;
         let before = self.records.drafted_bytes();
         let done = change(self);
         let bytes = self.records.drafted_bytes().saturating_sub(before);
-        accounts.charge_written(client, bytes, Instant::now());
+        self.records.used().accounts().charge_written(client, bytes, Instant::now());
         done
     }
 

@@ -51,11 +51,13 @@ impl Dispatcher {
     /// Has the store give back room once its file is much larger than its records, and than what was left of it the last time.
     fn shrink(&mut self) -> Result<(), Refusal> {
         let file = self.records.store_bytes();
+        if file <= SMALL_FILE.max(2 * self.shrunk_to) {
+            return Ok(());
+        }
         let ended: usize = self.records.jobs().values().map(|kept| kept.bytes).sum();
         let events: usize = self.records.events().iter().map(|head| head.bytes).sum();
         let open = self.records.used().accounts().held(Resource::Records);
-        let records = (ended + events + open) as u64;
-        if file <= SMALL_FILE.max(UNUSED * records).max(2 * self.shrunk_to) {
+        if file <= UNUSED * (ended + events + open) as u64 {
             return Ok(());
         }
         let begin = Instant::now();

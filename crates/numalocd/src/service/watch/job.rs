@@ -18,6 +18,8 @@ const PROGRESS: Duration = Duration::from_millis(100);
 pub struct JobWatch {
     job: Receiver<JobNow>,
     told: Option<Told>,
+    /// The weight of the record that was last shown as a whole: progress does not change it.
+    kept: usize,
 }
 
 /// The last answer.
@@ -49,12 +51,15 @@ impl JobWatch {
     /// `job` is kept up to date by the dispatcher until the job's end.
     pub fn new(mut job: Receiver<JobNow>) -> Self {
         job.mark_changed();
-        Self { job, told: None }
+        Self { job, told: None, kept: 0 }
     }
 
     fn take(&mut self) -> JobAnswer {
         let now = self.job.borrow_and_update().clone();
         let is_progress = self.told.is_some_and(|told| told.serial == now.serial);
+        if !is_progress {
+            self.kept = now.job.weight();
+        }
         let (state, serial) = (now.job.state, now.serial);
         self.told = Some(Told { state, serial, at: Instant::now() });
         JobAnswer { now, is_progress }
@@ -83,6 +88,6 @@ impl Watch for JobWatch {
     }
 
     fn kept(&self) -> usize {
-        self.job.borrow().job.weight()
+        self.kept
     }
 }
