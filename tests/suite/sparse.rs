@@ -73,6 +73,18 @@ fn a_plan_reads_no_holes_of_a_reservation() {
     scene.finish();
 }
 
+/// A heap is at the beginning of what it has reserved.
+#[test]
+fn a_move_ends_where_the_heap_of_a_reservation_does() {
+    let scene = Scene::remote(&["heap:16384G:touch=64M"]);
+    let (read, _) = cost(&scene);
+    scene.assert_on("heap", 0, 64 * MIB);
+    println!("16 TiB with a heap of 64 MiB: {read} bytes read");
+    // The page map of one window of 1 GiB, and what is left of it.
+    assert!(read <= 32 * MIB, "{read} bytes read");
+    scene.finish();
+}
+
 #[test]
 fn a_move_reads_nothing_of_what_is_at_home() {
     const BYTES: u64 = 256 * MIB;

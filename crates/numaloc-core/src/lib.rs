@@ -135,7 +135,7 @@ pub use memory::{
     held::HeldFile,
     locality::{self, Locality, Share},
     mempolicy::{self, Mempolicy},
-    phase,
+    phase, reservation,
     stripe::{self, Indexing, Origin, Stripe},
 };
 pub use plan::{

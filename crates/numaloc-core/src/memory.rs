@@ -11,4 +11,5 @@ pub mod held;
 pub mod locality;
 pub mod mempolicy;
 pub mod phase;
+pub mod reservation;
 pub mod stripe;

@@ -32,6 +32,7 @@ use crate::{
         fixed::FixedMemory,
         held::HeldFile,
         locality::{Locality, Share},
+        reservation::search_seconds,
         stripe::Stripe,
     },
     plan::{
@@ -371,10 +372,13 @@ impl Plan {
         remote.min(self.limit_bytes.unwrap_or(u64::MAX))
     }
 
-    /// A guess at the time that the move takes on bare metal at its pace, in seconds: copying, and what room for it takes beyond that.
+    /// A guess at the time that the move takes on bare metal at its pace, in seconds: copying, what room for it takes beyond that, and
+    /// reading through the holes of reservations.
     pub fn paced_seconds(&self) -> f64 {
         let share = f64::from(self.options.pacing.pace().duty_percent) / 100.0;
-        self.expected_seconds / share + self.room_seconds(share)
+        let search = |each: &Move| search_seconds(each.away.bytes(), each.remote_bytes());
+        let searching: f64 = self.moves.iter().map(search).sum();
+        self.expected_seconds / share + self.room_seconds(share) + searching
     }
 
     /// How long the pace lets room by page cache take, in seconds, beyond the copying of what comes in its place, for which there is

@@ -4,6 +4,7 @@ pub(crate) mod ledger;
 pub(crate) mod report;
 pub(crate) mod rest;
 pub(crate) mod sample;
+pub(crate) mod searches;
 pub(crate) mod windows;
 
 use crate::{
@@ -15,6 +16,7 @@ use crate::{
     pages::{move_index::MoveIndex, row::Row},
     work::{
         rest::Paced,
+        searches::Searches,
         windows::{Window, Windows},
     },
 };
@@ -56,6 +58,8 @@ pub struct Work<'a> {
     pub roots: &'a Roots,
     /// Whether this kernel may use folios larger than a base page and smaller than a huge page for anonymous memory (mTHP).
     pub small_folios: bool,
+    /// What is left to find in reservations.
+    pub searches: Searches,
     windows: Mutex<Windows<'a>>,
     claimed_bytes: AtomicU64,
     deadline: Option<Instant>,
@@ -118,6 +122,7 @@ impl<'a> Work<'a> {
             rooms,
             roots,
             small_folios: probe::small_folios(roots),
+            searches: Searches::new(&plan.moves, survey.page_access.can_scan),
             claimed_bytes: AtomicU64::new(0),
             deadline: limits.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         }
@@ -141,7 +146,7 @@ impl<'a> Work<'a> {
 
     /// The next window to visit.
     pub fn next(&self) -> Option<Window> {
-        lock(&self.windows).next()
+        lock(&self.windows).find(|window| !self.searches.is_over(window.move_index))
     }
 
     /// For each of the plan's moves: whether a part of it was not visited. Takes all remaining windows, so none is visited after

@@ -47,10 +47,12 @@ impl<'a> Worker<'a> {
         }
         for (account, bytes) in strangers {
             self.mover.ledger.found(move_index, account, bytes.end - bytes.start);
+            self.work.searches.found(move_index, bytes.end - bytes.start);
             self.mover.leave_shared((move_index, account), bytes, 0, is_growing);
         }
         for row in &rows {
             self.mover.ledger.found(move_index, row.first.account, row.bytes());
+            self.work.searches.found(move_index, row.bytes());
         }
         self.mover.put(&rows);
         self.mover.ledger.publish();

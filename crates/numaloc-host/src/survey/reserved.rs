@@ -1,7 +1,6 @@
 //! What large reservations have in memory, where their holes cannot be passed over.
 //!
-//! Before Linux 6.7, which has PAGEMAP_SCAN, a hole costs as much to read as memory does: 32 GiB of page map for the 16 TiB that an
-//! address sanitizer or a garbage collector reserves. numa_maps says how many pages of each node a mapping has, at the price of its page
+//! numa_maps says how many pages of each node a mapping has, at the price of its page
 //! tables (mm/pagewalk.c passes over those that are missing). That is all that a survey has to know of a mapping that is nearly all hole
 //! and whose pages nobody else maps: which pages they are, only a run needs to find out.
 
@@ -14,14 +13,11 @@ use crate::{
     },
     survey::space::AddressSpace,
 };
-use numaloc_core::{Chunks, Claims, Extent, NodeId, NodeResidency, PAGE, Pages, Residency};
+use numaloc_core::{
+    Chunks, Claims, Extent, NodeId, NodeResidency, PAGE, Pages, Residency,
+    reservation::{LARGE, is_reservation},
+};
 use std::collections::BTreeMap;
-
-/// The smallest mapping that counts as a reservation, in bytes: a tenth of a second to read through a hole of this size.
-const LARGE: u64 = 64 << 30;
-/// How many times what a process has in memory its reservations are at least. For each line of numa_maps the kernel walks all pages of a
-/// mapping under the lock that threads need which map memory: 7 ms for each GiB of base pages.
-const MOSTLY_HOLES: u64 = 256;
 
 /// The reservations of some processes.
 #[derive(Debug, Default)]
@@ -43,19 +39,19 @@ impl Reserved {
         stop: &dyn Fn() -> bool,
     ) -> Result<(), Error> {
         let bytes = |vma: &Vma| vma.end - vma.start;
-        let is_reservation = |vma: &&Vma| bytes(vma) >= LARGE && vma.object == Object::Anonymous;
-        let reserved: u64 = vmas.iter().filter(is_reservation).map(bytes).sum();
+        let is_large = |vma: &&Vma| bytes(vma) >= LARGE && vma.object == Object::Anonymous;
+        let reserved: u64 = vmas.iter().filter(is_large).map(bytes).sum();
         if reserved == 0 {
             return Ok(());
         }
         let statm = space.read("statm", read::text)?.unwrap_or_default();
         let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-        if pages.is_none_or(|pages| pages.saturating_mul(PAGE * MOSTLY_HOLES) > reserved) {
+        if !pages.is_some_and(|pages| is_reservation(reserved, pages.saturating_mul(PAGE))) {
             return Ok(());
         }
         let counts = space.read(numa_maps::FILE, |path| numa_maps::counts(path, stop))?;
         let counts = counts.unwrap_or_default();
-        for vma in vmas.iter().filter(is_reservation) {
+        for vma in vmas.iter().filter(is_large) {
             // Of what several processes map it takes the page map to tell whose it is.
             if let Some(Counts { nodes, is_shared: false }) = counts.get(&vma.start) {
                 let nodes = nodes.iter().map(|(&node, pages)| (node, pages * PAGE));

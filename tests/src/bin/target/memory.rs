@@ -130,7 +130,7 @@ impl Slot {
             (_, Kind::Hugetlb) => Backing::Hugetlb(2 << 20),
             (_, Kind::Gigantic) => Backing::Hugetlb(1 << 30),
             (_, Kind::Shm) => Backing::Shared,
-            (_, Kind::Sparse) => Backing::Reserved,
+            (_, Kind::Sparse | Kind::Heap) => Backing::Reserved,
             _ => Backing::Private,
         };
         let region = Region::map(spec.bytes, backing, spec.at)?;
@@ -165,7 +165,7 @@ impl Slot {
 
     fn filled(spec: Spec, region: Region) -> Self {
         let all = 0..match spec.kind {
-            Kind::File => region.pages().min(spec.touched_bytes / 4096),
+            Kind::File | Kind::Heap => region.pages().min(spec.touched_bytes / 4096),
             _ => region.pages(),
         };
         let pages: Vec<u32> = match spec.access {

@@ -35,6 +35,8 @@ pub enum Kind {
     ProtNone,
     /// A large reservation of which only `touch=SIZE` is touched, spread over all of it.
     Sparse,
+    /// The same, but it is the beginning that is touched, as a heap's is.
+    Heap,
     /// Anonymous memory whose first half stays shared with a forked child.
     Cow,
     /// Anonymous memory, registered as an io_uring buffer.
@@ -168,6 +170,7 @@ fn kind(word: &str) -> Result<Kind> {
         "bound" => Kind::Bound,
         "prot-none" => Kind::ProtNone,
         "sparse" => Kind::Sparse,
+        "heap" => Kind::Heap,
         "cow" => Kind::Cow,
         "io-uring" => Kind::IoUring,
         "direct" => Kind::Direct,
