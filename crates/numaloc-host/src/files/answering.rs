@@ -5,12 +5,13 @@
 //! thread that waits to map. All who come later wait as well. So one entry of each page map is read first, in a thread that is
 //! given up if it does not return. `pagemap_read` (fs/proc/task_mmu.c) takes the lock killably: such threads end with the process.
 //!
-//! So each such process costs a thread, and any user can start some. There are few of these threads (`places`), and of those few for one
-//! user. Where there is no room for one more, a process counts as not answering without a look: it is never read in the thread that works.
+//! So each such process costs a thread, and any user can start some. There are few of these threads (`places`), of those few for one user,
+//! and some for processes of the host alone. Where there is no room for one more, a process counts as not answering without a look: it is never read in the thread that works.
 
 mod places;
 
 pub use places::MOST as PAGE_MAP_THREADS;
+pub(crate) use places::ProcessOwner;
 
 use crate::files::pagemap::Pagemap;
 use numaloc_core::Identity;
@@ -69,11 +70,11 @@ impl Answering {
         Self { silent: Arc::default(), places: Arc::default(), stack: STACK }
     }
 
-    /// Which of these processes do not answer, in order: the numbers that they came with. Returns within seconds. `user` says whose process
-    /// one is.
+    /// Which of these processes do not answer, in order: the numbers that they came with. Returns within seconds. `owner` says whose
+    /// process one is.
     pub(crate) fn silent<N>(
         &self,
-        user: &dyn Fn(Identity) -> u32,
+        owner: &dyn Fn(Identity) -> ProcessOwner,
         processes: Vec<(N, Identity, Arc<Pagemap>)>,
     ) -> Vec<N> {
         let (numbers, questions): (Vec<N>, Vec<Question>) = processes
@@ -83,7 +84,7 @@ impl Answering {
                 (number, (index, identity, Arc::new(move || one(&pagemap))))
             })
             .unzip();
-        let silent = self.without_answer(questions, user, PATIENCE, LESS);
+        let silent = self.without_answer(questions, owner, PATIENCE, LESS);
         let mut silent = silent.into_iter().peekable();
         let numbered = numbers.into_iter().enumerate();
         numbered.filter_map(|(index, number)| silent.next_if_eq(&index).map(|_| number)).collect()
@@ -92,7 +93,7 @@ impl Answering {
     fn without_answer(
         &self,
         questions: Vec<Question>,
-        user: &dyn Fn(Identity) -> u32,
+        owner: &dyn Fn(Identity) -> ProcessOwner,
         mut patience: Duration,
         less: Duration,
     ) -> Vec<usize> {
@@ -100,16 +101,18 @@ impl Answering {
             questions.into_iter().partition(|(_, identity, _)| self.is_silent(*identity));
         let mut silent: Vec<usize> = known.into_iter().map(|(index, ..)| index).collect();
         loop {
-            let full = self.places.full_users();
-            if !full.is_empty() {
-                let is_full = |(_, identity, _): &mut Question| full.contains(&user(*identity));
+            let full = self.places.full();
+            if full.is_any() {
+                let is_full = |(_, identity, _): &mut Question| full.has(owner(*identity));
                 silent.extend(rest.extract_if(.., is_full).map(|(index, ..)| index));
             }
             if rest.is_empty() {
                 break;
             }
             let reads = rest.iter().map(|(.., read)| read.clone()).collect();
-            let asked = self.places.take().map(|place| ask(reads, patience, place, self.stack));
+            // Where there is no thread for users any more, those that are left are the host's.
+            let place = self.places.take(full.users);
+            let asked = place.map(|place| ask(reads, patience, place, self.stack));
             match asked.unwrap_or(Asked::Nobody) {
                 Asked::All => break,
                 Asked::Nobody => {
@@ -117,7 +120,7 @@ impl Answering {
                 }
                 Asked::Stuck { at, thread, queue } => {
                     let (index, identity, _) = rest[at];
-                    self.places.charge(thread, user(identity));
+                    self.places.charge(thread, owner(identity));
                     self.lock().insert(identity, queue);
                     silent.push(index);
                     // The next thread has those behind it.
@@ -250,7 +253,7 @@ mod tests {
         };
         let silent = |patience| {
             let patience = Duration::from_millis(patience);
-            answering.without_answer(questions(), &|_| 0, patience, LESS)
+            answering.without_answer(questions(), &|_| ProcessOwner::Host, patience, LESS)
         };
         let waiting = || answering.places.taken();
         assert_eq!(silent(300), [0, 2]);
@@ -266,32 +269,55 @@ mod tests {
         assert_eq!(waiting(), 0);
     }
 
-    #[test]
-    fn processes_of_one_user_do_not_take_the_threads_of_others() {
-        let (answering, held, asked) =
-            (Answering::new(), Held::default(), Arc::new(AtomicUsize::new(0)));
-        let evil = 2 * places::OF_ONE_USER;
-        let reads = (0..evil).map(|_| held.read()).chain([counted(&asked)]);
+    /// Asks about processes that hang, as many as all threads, of users with these ids in turns, and then about one of each of these
+    /// owners that answer. Returns which of these are asked.
+    fn beside_hanging(users: std::ops::Range<u32>, others: &[ProcessOwner]) -> Vec<bool> {
+        let (answering, held) = (Answering::new(), Held::default());
+        let many = PAGE_MAP_THREADS as i32;
+        let asked: Vec<_> = others.iter().map(|_| Arc::new(AtomicUsize::new(0))).collect();
+        let reads = (0..many).map(|_| held.read()).chain(asked.iter().map(counted));
         let questions: Vec<Question> =
             reads.enumerate().map(|(index, read)| (index, process(index as i32), read)).collect();
-        let user = |identity: Identity| if identity.pid < evil as i32 { 7 } else { 8 };
-        let short = Duration::from_millis(20);
-        let silent = answering.without_answer(questions, &user, short, short);
-        assert_eq!(silent, (0..evil).collect::<Vec<_>>());
-        assert_eq!((answering.places.taken(), asked.load(Relaxed)), (places::OF_ONE_USER, 1));
+        let user = |pid: i32| users.start + pid as u32 % users.len() as u32;
+        let owner = |Identity { pid, .. }| match usize::try_from(pid - many) {
+            Ok(other) => others[other],
+            Err(_) => ProcessOwner::User(user(pid)),
+        };
+        let short = Duration::from_millis(10);
+        let silent = answering.without_answer(questions, &owner, short, short);
+        let is_asked: Vec<bool> = asked.iter().map(|asked| asked.load(Relaxed) == 1).collect();
+        let is_silent = |at: usize| silent.contains(&(many as usize + at));
+        assert!((0..others.len()).all(|at| is_asked[at] != is_silent(at)), "{silent:?}");
+        assert!((0..many as usize).all(|at| silent.contains(&at)), "{silent:?}");
         held.release();
+        is_asked
+    }
+
+    #[test]
+    fn processes_of_one_user_do_not_take_the_threads_of_others() {
+        let others = [ProcessOwner::User(7), ProcessOwner::User(8), ProcessOwner::Host];
+        assert_eq!(beside_hanging(7..8, &others), [false, true, true]);
+    }
+
+    #[test]
+    fn processes_of_eight_users_leave_threads_for_a_ninth_and_those_of_many_for_the_host() {
+        let others = [ProcessOwner::User(7), ProcessOwner::Host];
+        assert_eq!(beside_hanging(10..18, &others), [true; 2]);
+        assert_eq!(beside_hanging(10..60, &others), [false, true]);
     }
 
     #[test]
     fn without_room_for_another_thread_nobody_is_asked() {
         let (answering, asked) = (Answering::new(), Arc::new(AtomicUsize::new(0)));
         let silent = |answering: &Answering| {
-            let read = counted(&asked);
-            answering.without_answer(vec![(7, process(1), read)], &|_| 0, LESS, LESS)
+            let questions = vec![(7, process(1), counted(&asked))];
+            answering.without_answer(questions, &|_| ProcessOwner::Host, LESS, LESS)
         };
-        let taken: Vec<Place> = std::iter::from_fn(|| answering.places.take()).collect();
-        assert_eq!((silent(&answering), taken.len()), (vec![7], PAGE_MAP_THREADS));
-        drop(taken);
+        let take = |is_host_alone| answering.places.take(is_host_alone);
+        let users: Vec<Place> = std::iter::from_fn(|| take(false)).collect();
+        let host: Vec<Place> = std::iter::from_fn(|| take(true)).collect();
+        assert_eq!((silent(&answering), users.len() + host.len()), (vec![7], PAGE_MAP_THREADS));
+        drop(host);
         assert_eq!((silent(&answering), asked.load(Relaxed)), (vec![], 1));
     }
 
@@ -301,7 +327,9 @@ mod tests {
         let (answering, asked) =
             (Answering { stack: 1 << 60, ..Answering::new() }, Arc::new(AtomicUsize::new(0)));
         let questions = [3, 4].map(|index| (index, process(1), counted(&asked)));
-        assert_eq!(answering.without_answer(questions.into(), &|_| 0, LESS, LESS), [3, 4]);
+        let silent =
+            answering.without_answer(questions.into(), &|_| ProcessOwner::Host, LESS, LESS);
+        assert_eq!(silent, [3, 4]);
         assert_eq!((asked.load(Relaxed), answering.places.taken()), (0, 0));
     }
 

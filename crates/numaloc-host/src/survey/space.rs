@@ -10,7 +10,7 @@ use thread_for::ThreadsFor;
 use crate::{
     Error, Roots,
     files::{answering::AT_ONCE, open_files::KeptMap, pagemap::Pagemap, read::is_gone},
-    target::{owner::real_user, thread},
+    target::{owner::process_owner, thread},
 };
 use nix::{
     libc::ESRCH,
@@ -68,7 +68,7 @@ fn settled<T>(is_there: impl Fn() -> bool, open: impl Fn() -> io::Result<T>) -> 
 
 /// Which of these processes do not answer, in order: the numbers that they came with.
 pub(crate) fn silent<N>(roots: &Roots, processes: Vec<(N, Identity, Arc<Pagemap>)>) -> Vec<N> {
-    roots.answering.silent(&|identity| real_user(roots, identity), processes)
+    roots.answering.silent(&|identity| process_owner(roots, identity), processes)
 }
 
 /// Checks that the memory of all of these can be read now.

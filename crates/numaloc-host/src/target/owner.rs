@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Roots,
-    files::read::field,
+    files::{answering::ProcessOwner, read::field},
     target::process::{Miss, OpenProcess},
 };
 use numaloc_core::Identity;
@@ -45,14 +45,20 @@ pub fn owner(roots: &Roots, identity: Identity) -> Result<Option<Owner>, Error> 
     }
 }
 
-/// The real user of a process, by its status: the files of a process that is not dumpable belong to root
-/// (fs/proc/base.c, `task_dump_owner`), and not to the user who has started it. No lock of its memory is taken for the status (fs/proc/array.c, `proc_pid_status`). Of a
-/// process that has ended it is an id that no user has.
-pub(crate) fn real_user(roots: &Roots, identity: Identity) -> u32 {
+/// Whose process one is, by its status. The real user counts: files of a process that is not dumpable belong to root (fs/proc/base.c,
+/// `task_dump_owner`), and not to the user who has started it. One that has a pid in more pid namespaces than that of /proc is in a container.
+/// No lock of its memory is taken for the status (fs/proc/array.c, `proc_pid_status`). A process that has ended belongs to an id that no user
+/// has.
+pub(crate) fn process_owner(roots: &Roots, identity: Identity) -> ProcessOwner {
     let status = OpenProcess::new(roots, identity.pid).and_then(|process| process.text("status"));
     let status = status.unwrap_or_default();
     let real = field(&status, "Uid").and_then(|uids| uids.split_whitespace().next()?.parse().ok());
-    real.unwrap_or(u32::MAX)
+    let is_contained =
+        field(&status, "NSpid").is_some_and(|pids| pids.split_whitespace().nth(1).is_some());
+    match real.unwrap_or(u32::MAX) {
+        0 if !is_contained => ProcessOwner::Host,
+        user => ProcessOwner::User(user),
+    }
 }
 
 fn read(roots: &Roots, identity: Identity) -> Result<Owner, Miss> {
@@ -105,8 +111,21 @@ mod tests {
     #[test]
     fn the_real_user_counts_and_not_the_owner_of_the_files() {
         let fake = host("7\t0\t0\t0", "");
-        let of = |pid| real_user(&fake.roots(), Identity { pid, ..IDENTITY });
-        assert_eq!((of(100), of(101)), (7, u32::MAX));
+        let of = |pid| process_owner(&fake.roots(), Identity { pid, ..IDENTITY });
+        assert_eq!([of(100), of(101)], [7, u32::MAX].map(ProcessOwner::User));
+    }
+
+    #[test]
+    fn root_of_a_container_is_not_the_hosts() {
+        let fake = host("0\t7\t7\t7", "");
+        let status = std::fs::read_to_string(fake.path("proc/100/status")).expect("a file");
+        let of = |pids: &str| {
+            fake.write("proc/100/status", &format!("{status}{pids}"));
+            process_owner(&fake.roots(), IDENTITY)
+        };
+        // Kernels without pid namespaces have no such line.
+        assert_eq!(["", "NSpid:\t100\n"].map(of), [ProcessOwner::Host; 2]);
+        assert_eq!(of("NSpid:\t100\t1\n"), ProcessOwner::User(0));
     }
 
     #[test]

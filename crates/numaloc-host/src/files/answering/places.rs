@@ -1,14 +1,28 @@
-//! The bound on threads that read page maps.
+//! The bound on threads that read page maps, and whose processes they may wait for.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// Most threads of this process that read page maps, or wait for them, at a time.
-pub const MOST: usize = 64;
-/// Most of them that processes of one user have wait. A user who may start processes can have some that do not answer.
-pub(super) const OF_ONE_USER: usize = 8;
+pub const MOST: usize = OF_USERS + OF_HOST;
+/// Those of them that ask, or wait for processes that any user could have started.
+pub(super) const OF_USERS: usize = 48;
+/// Those beside these that wait for processes of the host.
+pub(super) const OF_HOST: usize = 16;
+/// A user's processes have at most this part of the threads that those of others leave wait, and always one: a user that comes later finds
+/// some, and it takes more than twenty to fill all.
+const PART: usize = 8;
+
+/// Whose process one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProcessOwner {
+    /// Root, outside of containers: what no other user and no container can start.
+    Host,
+    /// The user with this real id, or root in a container.
+    User(u32),
+}
 
 /// Which of the threads there are.
 #[derive(Debug, Default)]
@@ -19,7 +33,7 @@ struct TakenPlaces {
     /// The number that was given last.
     last: u64,
     /// By their numbers whose process the thread waits for; `None`: it is not known to wait.
-    users: BTreeMap<u64, Option<u32>>,
+    owners: BTreeMap<u64, Option<ProcessOwner>>,
 }
 
 /// Room for a thread, until this is dropped.
@@ -29,37 +43,81 @@ pub(super) struct Place {
     pub(super) number: u64,
 }
 
+/// Which owners' processes have as many threads wait as they may.
+#[derive(Debug)]
+pub(super) struct FullOwners {
+    host: bool,
+    /// All users together.
+    pub users: bool,
+    each: Vec<u32>,
+}
+
+impl FullOwners {
+    /// Whether it is anybody.
+    pub fn is_any(&self) -> bool {
+        self.host || self.users || !self.each.is_empty()
+    }
+
+    pub fn has(&self, owner: ProcessOwner) -> bool {
+        match owner {
+            ProcessOwner::Host => self.host,
+            ProcessOwner::User(user) => self.users || self.each.contains(&user),
+        }
+    }
+}
+
+impl TakenPlaces {
+    /// The number of threads of the host, and of all others.
+    fn sides(&self) -> [usize; 2] {
+        let is_host = |owner: &&Option<ProcessOwner>| **owner == Some(ProcessOwner::Host);
+        let host = self.owners.values().filter(is_host).count();
+        [host, self.owners.len() - host]
+    }
+
+    fn full(&self) -> FullOwners {
+        let [host, users] = self.sides();
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        for owner in self.owners.values().flatten() {
+            if let ProcessOwner::User(user) = owner {
+                *counts.entry(*user).or_default() += 1;
+            }
+        }
+        let wait: usize = counts.values().sum();
+        let part = |has: usize| ((OF_USERS + has).saturating_sub(wait) / PART).max(1);
+        let each = counts.into_iter().filter(|&(_, has)| has >= part(has));
+        FullOwners {
+            host: host >= OF_HOST,
+            users: users >= OF_USERS,
+            each: each.map(|(user, _)| user).collect(),
+        }
+    }
+}
+
 impl Places {
-    /// Room for one more thread, if there is any.
-    pub(super) fn take(self: &Arc<Self>) -> Option<Place> {
+    /// Room for one more thread, if there is any: to ask processes of the host alone, or of everybody.
+    pub fn take(self: &Arc<Self>, is_host_alone: bool) -> Option<Place> {
         let mut taken = self.lock();
-        if taken.users.len() >= MOST {
+        let full = taken.full();
+        let is_full = if is_host_alone { full.host } else { full.users };
+        if is_full || taken.owners.len() >= MOST {
             return None;
         }
         taken.last += 1;
         let number = taken.last;
-        taken.users.insert(number, None);
+        taken.owners.insert(number, is_host_alone.then_some(ProcessOwner::Host));
         Some(Place { places: self.clone(), number })
     }
 
-    /// Notes that the thread with this number waits for a process of this user. It may have ended just now.
-    pub(super) fn charge(&self, number: u64, user: u32) {
-        if let Some(charged) = self.lock().users.get_mut(&number) {
-            *charged = Some(user);
+    /// Notes that the thread with this number waits for a process of this owner. It may have ended just now.
+    pub fn charge(&self, number: u64, owner: ProcessOwner) {
+        if let Some(charged) = self.lock().owners.get_mut(&number) {
+            *charged = Some(owner);
         }
     }
 
-    /// Users whose processes have as many threads wait as they may.
-    pub(super) fn full_users(&self) -> BTreeSet<u32> {
-        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
-        for user in self.lock().users.values().flatten() {
-            *counts.entry(*user).or_default() += 1;
-        }
-        counts
-            .into_iter()
-            .filter(|(_, count)| *count >= OF_ONE_USER)
-            .map(|(user, _)| user)
-            .collect()
+    /// Owners whose processes have as many threads wait as they may.
+    pub fn full(&self) -> FullOwners {
+        self.lock().full()
     }
 
     /// A poisoned lock is used nevertheless: nothing panics while it holds the lock.
@@ -72,34 +130,62 @@ impl Places {
 impl Places {
     /// How many are taken.
     pub(super) fn taken(&self) -> usize {
-        self.lock().users.len()
+        self.lock().owners.len()
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.lock().users.remove(&self.number);
+        self.places.lock().owners.remove(&self.number);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{ProcessOwner::*, *};
+
+    /// Threads that wait for processes of this owner, until there is room for no more.
+    fn fill(places: &Arc<Places>, owner: ProcessOwner) -> Vec<Place> {
+        let take = || {
+            let full = places.full();
+            let place = places.take(full.users).filter(|_| !full.has(owner))?;
+            places.charge(place.number, owner);
+            Some(place)
+        };
+        std::iter::from_fn(take).collect()
+    }
 
     #[test]
-    fn there_is_room_for_so_many_and_for_so_many_of_one_user() {
+    fn each_further_user_gets_a_smaller_part_and_there_is_one_for_many() {
         let places = Arc::new(Places::default());
-        let mut taken: Vec<Place> = std::iter::from_fn(|| places.take()).collect();
-        assert_eq!((taken.len(), places.taken()), (MOST, MOST));
-        taken.iter().take(OF_ONE_USER - 1).for_each(|place| places.charge(place.number, 7));
-        assert!(places.full_users().is_empty());
-        places.charge(taken[MOST - 1].number, 7);
-        assert_eq!(places.full_users(), BTreeSet::from([7]));
-        let (ended, number) = (taken.remove(0), places.lock().last);
+        let filled: Vec<_> = (1..100).map(|user| fill(&places, User(user))).collect();
+        let parts: Vec<usize> = filled.iter().map(Vec::len).filter(|&part| part > 0).collect();
+        assert_eq!(parts[..12], [6, 5, 4, 4, 3, 3, 2, 2, 2, 2, 1, 1]);
+        assert_eq!((parts.len(), parts.iter().sum()), (25, OF_USERS));
+    }
+
+    #[test]
+    fn no_users_fill_what_is_the_hosts_nor_the_host_what_is_theirs() {
+        let places = Arc::new(Places::default());
+        let users: Vec<_> = (1..100).map(|user| fill(&places, User(user))).collect();
+        let host = fill(&places, Host);
+        assert_eq!((host.len(), places.taken()), (OF_HOST, MOST));
+        drop(users);
+        assert!(places.full().has(Host) && fill(&places, Host).is_empty());
+        assert_eq!(fill(&places, User(7)).len(), OF_USERS / PART);
+    }
+
+    #[test]
+    fn threads_that_ask_are_charged_to_nobody_and_counted() {
+        let places = Arc::new(Places::default());
+        let mut asking: Vec<Place> = std::iter::from_fn(|| places.take(false)).collect();
+        assert_eq!(asking.len(), OF_USERS);
+        assert!(places.full().has(User(7)) && !places.full().has(Host));
+        let (ended, number) = (asking.remove(0), places.lock().last);
         drop(ended);
-        assert!(places.full_users().is_empty());
-        assert_eq!(places.take().map(|place| place.number), Some(number + 1));
-        drop(taken);
+        assert!(!places.full().is_any());
+        assert_eq!(places.take(false).map(|place| place.number), Some(number + 1));
+        drop(asking);
         assert_eq!(places.taken(), 0);
     }
 }
