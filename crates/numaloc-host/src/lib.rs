@@ -7,7 +7,7 @@
 //! | room | what happens there |
 //! |---|---|
 //! | `files` | one kernel file each, read and parsed, below roots that are passed in; how many page maps are open, and whether they can be read now |
-//! | `limits` | what this host allows: capabilities, PAGEMAP_SCAN, the size of pages |
+//! | `limits` | what this host allows: capabilities, PAGEMAP_SCAN, the size of pages, the number of tasks |
 //! | `nodes` | NUMA nodes: CPUs, distances, tiers, which devices are attached to them, what firmware, kernel and `numalocctl bench` say of their speed, free memory, and cache that cgroups protect |
 //! | `target` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
 //! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, file systems of mappings, merged and remapped pages, who joins meanwhile |
@@ -82,7 +82,11 @@ pub use files::{
     vmstat::{Migrations, Reclaimed, migrations, reclaimed},
     wait::wait,
 };
-pub use limits::{page_size::check_page_size, probe};
+pub use limits::{
+    page_size::check_page_size,
+    probe,
+    tasks::{TaskLimit, task_limit},
+};
 pub use nodes::{devices::Device, hmat, measured, node_memory::NodeMemoryReader, topology};
 pub use survey::{
     Survey, Surveyor,

@@ -1,5 +1,6 @@
-//! What this host allows: capabilities, ways to read page maps, the size of pages.
+//! What this host allows: capabilities, ways to read page maps, the size of pages, the number of tasks.
 
 pub(crate) mod capabilities;
 pub(crate) mod page_size;
 pub mod probe;
+pub(crate) mod tasks;

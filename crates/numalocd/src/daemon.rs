@@ -139,7 +139,7 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     let ends = (&ending, &stopping);
     let (parts, dispatcher) =
         wire::dispatcher(opened?, &in_force, &metrics, &notifier, &accounts, ends, news);
-    parts.engine.obstacles().iter().for_each(|obstacle| tracing::warn!("{obstacle}"));
+    (parts.obstacles)().iter().for_each(|obstacle| tracing::warn!("{obstacle}"));
     let handle = parts.handle.clone();
     let admission = keys.clone().filter(|_| !is_loopback);
     let admission = admission.map(|keys| Admission { keys, config: in_force.clone() });
@@ -260,6 +260,7 @@ fn reload(
     }
     later.iter().chain(&notes).for_each(|line| tracing::warn!("{line}"));
     logs.set(new.log.clone());
+    threads::shortage(&Roots::default(), &new).iter().for_each(|line| tracing::warn!("{line}"));
     config.send_replace(Arc::new(new));
     Ok(())
 }

@@ -46,6 +46,8 @@ pub struct Parts {
     pub accounts: Accounts,
     /// The metrics as OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// What of the host keeps the daemon from its work now, with what to do about it.
+    pub obstacles: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
     /// Becomes true when the daemon takes no changes any more: then health says NOT_SERVING, and reads are still answered.
     pub ending: Receiver<bool>,
     /// Becomes true when the daemon stops: then all watches end.

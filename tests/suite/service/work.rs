@@ -210,3 +210,27 @@ fn metrics_and_the_group_of_the_socket_are_as_configured() {
     stream.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("# EOF"), "{answer}");
 }
+
+#[test]
+fn fewer_tasks_than_the_configuration_needs_are_a_problem_until_there_are_enough() {
+    let installed = Installed::with("");
+    installed.run();
+    let client = installed.client();
+    let problem = || {
+        let mut problems = status(&client).problems.into_iter();
+        problems.find(|problem| problem.contains("numalocd.service/pids.max allows 512"))
+    };
+    assert_eq!(problem(), None);
+    installed.configure("[queue]\nmoves = 16\n");
+    systemctl(&["reload", SERVICE]);
+    until("it is reported", || problem().is_some());
+    let text = problem().expect("a problem");
+    let log = installed.log();
+    assert!(text.contains("16 moves") && log.contains(&text), "{text}\n{log}");
+    systemctl(&["set-property", "--runtime", SERVICE, "TasksMax=4096"]);
+    assert_eq!(problem(), None);
+    systemctl(&["set-property", "--runtime", SERVICE, "TasksMax=512"]);
+    systemctl(&["restart", SERVICE]);
+    let restarted = installed.log().matches(&text).count();
+    assert_eq!(restarted, 2, "at each start, too: {}", installed.log());
+}

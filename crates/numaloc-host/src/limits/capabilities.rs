@@ -14,6 +14,8 @@ pub struct Capabilities {
     pub sys_nice: bool,
     /// CAP_SYS_ADMIN: page frame numbers in /proc/PID/pagemap.
     pub sys_admin: bool,
+    /// CAP_SYS_RESOURCE: more processes than RLIMIT_NPROC.
+    pub sys_resource: bool,
     /// CAP_DAC_READ_SEARCH: open /proc/kpage* as a user other than root.
     pub dac_read_search: bool,
     /// CAP_FOWNER: see which pages of others' files are in memory (mm/mincore.c, `can_do_mincore`), and so move their page cache.
@@ -33,5 +35,6 @@ pub(crate) fn read(roots: &Roots) -> Capabilities {
         sys_ptrace: has(19),
         sys_admin: has(21),
         sys_nice: has(23),
+        sys_resource: has(24),
     }
 }

@@ -243,6 +243,7 @@ mod tests {
             sys_admin: false,
             dac_read_search: true,
             fowner: false,
+            sys_resource: false,
         };
         assert_eq!(facts.capabilities, capabilities);
         let values: Vec<_> =

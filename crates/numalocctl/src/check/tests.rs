@@ -21,6 +21,7 @@ pub fn good() -> Findings {
         sys_admin: true,
         dac_read_search: true,
         fowner: true,
+        sys_resource: true,
     };
     let facts = HostFacts {
         kernel_release: Some("6.12.107+deb13-amd64".into()),

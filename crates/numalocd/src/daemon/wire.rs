@@ -1,6 +1,6 @@
 //! Connects the dispatcher with its store, its engine and the services that ask it.
 
-use super::{cpusets, line, writing::Writing};
+use super::{cpusets, line, threads, writing::Writing};
 use crate::{
     accounts::Accounts,
     balancing::Balancing,
@@ -71,15 +71,28 @@ pub fn dispatcher(
     tokio::spawn(cpusets::watch(handle.clone(), engine.clone()));
     metrics.accounts(accounts.clone());
     let text = metrics.clone();
+    let obstacles = obstacles(engine.clone(), config.clone());
     let parts = Parts {
         handle,
         engine,
         accounts: accounts.clone(),
         metrics: Arc::new(move || text.text()),
+        obstacles,
         ending: ending.clone(),
         stop: stop.clone(),
     };
     (parts, tokio::spawn(task))
+}
+
+/// What of the host keeps the daemon from its work, by the configuration that is in force.
+fn obstacles(
+    engine: Engine,
+    config: watch::Receiver<Arc<Config>>,
+) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
+    Arc::new(move || {
+        let shortage = threads::shortage(&Roots::default(), &config.borrow());
+        engine.obstacles().into_iter().chain(shortage).collect()
+    })
 }
 
 /// Puts back what a dead daemon has left changed, before any job begins.

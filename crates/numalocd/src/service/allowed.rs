@@ -183,6 +183,7 @@ mod tests {
             engine,
             accounts: Accounts::default(),
             metrics: Arc::new(String::new),
+            obstacles: Arc::new(Vec::new),
             ending: watch::channel(false).1,
             stop: watch::channel(false).1,
         }

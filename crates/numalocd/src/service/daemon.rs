@@ -87,7 +87,7 @@ impl DaemonService for DaemonCalls {
         let boot_id = self.parts.engine.boot_id()?.to_owned();
         let mut problems = status.problems;
         problems.extend(self.parts.accounts.problems(Instant::now()));
-        problems.extend(self.parts.engine.obstacles());
+        problems.extend((self.parts.obstacles)());
         problems.extend(self.parts.engine.hidden().map(str::to_owned));
         let jobs = status.jobs.into_iter().map(|(state, count)| v1::JobStateCount {
             state: v1::JobState::from(state).into(),

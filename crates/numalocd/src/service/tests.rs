@@ -37,6 +37,7 @@ fn parts(ending: watch::Receiver<bool>) -> Parts {
         engine: engine(),
         accounts: Accounts::new(config),
         metrics: Arc::new(|| panic!("this panic belongs to the test")),
+        obstacles: Arc::new(Vec::new),
         ending,
         stop,
     }

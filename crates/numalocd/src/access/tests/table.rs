@@ -368,6 +368,7 @@ async fn each_caller_may_what_the_table_says() {
         engine,
         accounts: accounts.clone(),
         metrics: Arc::new(String::new),
+        obstacles: Arc::new(Vec::new),
         ending: running.clone(),
         stop: running,
     };
