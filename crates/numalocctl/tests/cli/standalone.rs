@@ -1,11 +1,12 @@
 //! Commands that need no daemon, on this host.
 
-use crate::run::{fails, json, numalocctl, program, refused, text};
+use crate::run::{fails, interrupt, json, numalocctl, program, refused, text, until};
+use signal_hook::consts::SIGINT;
 use std::{
-    fs,
+    fs::{self, OpenOptions},
     os::unix::{
-        fs::{MetadataExt, PermissionsExt},
-        process::CommandExt,
+        fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
+        process::{CommandExt, ExitStatusExt},
     },
     process::{Command, Stdio},
 };
@@ -335,4 +336,35 @@ fn top_shows_the_page_cache_of_files_as_often_as_asked() {
     }
     fails(&format!("top --file {file} -b --processes"), 2, "--processes has no meaning for files");
     fails("top --file /none -b -n 1", 3, "no file /none");
+}
+
+/// O_NONBLOCK of open(2): opening a pipe that nobody reads is an error.
+const NO_WAIT: i32 = 0o4000;
+
+/// The list of containers is a pipe, so that reading it takes forever. Signals have their default effect until something is moved or changed.
+#[test]
+fn ctrl_c_ends_a_search_for_names_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let storage = home.path().join(".local/share/containers/storage/overlay-containers");
+    fs::create_dir_all(&storage).unwrap();
+    let list = storage.join("containers.json");
+    assert!(Command::new("mkfifo").arg(&list).status().unwrap().success());
+    for command in ["locality", "plan", "migrate", "advise"] {
+        let mut child = program();
+        child.env("HOME", home.path()).args([command, "--standalone", "--container", "x"]);
+        let mut child = child.spawn().unwrap();
+        let open = || OpenOptions::new().write(true).custom_flags(NO_WAIT).open(&list);
+        let mut writer = None;
+        until("it reads the list", || {
+            writer = open().ok();
+            writer.is_some()
+        });
+        interrupt(&child);
+        let mut ended = None;
+        until("it ends", || {
+            ended = child.try_wait().unwrap();
+            ended.is_some()
+        });
+        assert_eq!(ended.and_then(|status| status.signal()), Some(SIGINT), "{command}");
+    }
 }
