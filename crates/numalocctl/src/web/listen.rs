@@ -5,7 +5,7 @@ use crate::{args::Listen, exit::Failure};
 use std::{
     fs::{self, DirBuilder},
     io::{self, ErrorKind},
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     os::unix::{
         fs::{DirBuilderExt, MetadataExt, PermissionsExt},
         net::UnixListener,
@@ -13,6 +13,11 @@ use std::{
     path::{Path, PathBuf},
     process,
 };
+use tokio::{net::TcpSocket, runtime::Builder};
+
+/// Connections that wait to be accepted, at most as many as net.core.somaxconn. The 128 of the standard library are full of those of
+/// somebody who opens one after the other, and then the kernel has all others try again after a second.
+const WAITING: u32 = 4096;
 
 /// Something that listens.
 #[derive(Debug)]
@@ -36,7 +41,7 @@ impl Listening {
     /// The address is taken, or the file exists.
     pub fn open(listen: &Listen) -> Result<Self, Failure> {
         let opened = match listen {
-            Listen::Tcp(address) => TcpListener::bind(address).map(Self::Tcp),
+            Listen::Tcp(address) => bind(*address).map(Self::Tcp),
             Listen::Unix(path) => {
                 return open(path).map_err(|source| match source.kind() {
                     ErrorKind::AlreadyExists => Failure::Usage(format!(
@@ -74,6 +79,16 @@ impl Listening {
             }
         }
     }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    let _in_runtime = runtime.enter();
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // The port of a page that has just ended is free, as with the standard library.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(WAITING)?.into_std()
 }
 
 /// A port for a forward from another machine, between 20000 and 32767: below those that kernels give out by themselves, and by chance, so

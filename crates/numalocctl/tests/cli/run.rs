@@ -60,8 +60,12 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 pub fn interrupt(child: &Child) {
-    let pid = child.id().to_string();
-    let status = Command::new("sh").args(["-c", "kill -INT \"$0\"", &pid]).status().unwrap();
+    signal(child, "INT");
+}
+
+pub fn signal(child: &Child, name: &str) {
+    let (pid, kill) = (child.id().to_string(), format!("kill -{name} \"$0\""));
+    let status = Command::new("sh").args(["-c", &kill, &pid]).status().unwrap();
     assert!(status.success());
 }
 

@@ -3,16 +3,19 @@
 use crate::{
     answers::{job, live},
     fake::{Fake, Script},
-    run::{fails, finish, interrupt, program, refused, text, until},
+    run::{fails, finish, interrupt, program, refused, signal, text, until},
 };
 use numaloc_api::v1::{self, JobState};
 use serde_json::{Value, json};
 use std::{
+    collections::VecDeque,
     fs,
     io::{BufRead, BufReader, Read, Write, stdin},
     net::TcpStream,
     os::unix::{fs::PermissionsExt, net::UnixStream},
     process::{Child, Command},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -263,6 +266,69 @@ fn those_who_ask_and_do_not_read_keep_the_owner_out_of_nothing() {
     let answers = String::from_utf8_lossy(&answers);
     assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 1);
     assert!(answers.to_ascii_lowercase().contains("connection: close"));
+    web.end();
+}
+
+/// Opens connections one after the other, sends a request on each, and reads nothing, until `stop`. The last 64 stay open.
+fn connect_again_and_again(address: &str, stop: &AtomicBool, opened: &AtomicUsize) {
+    let request = format!("GET /page.js HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let mut held = VecDeque::new();
+    while !stop.load(Relaxed) {
+        // It may be closed already, and then another one follows.
+        if let Ok(mut stream) = TcpStream::connect(address) {
+            let _ = stream.write_all(request.as_bytes());
+            held.push_back(stream);
+            opened.fetch_add(1, Relaxed);
+        }
+        if held.len() > 64 {
+            held.pop_front();
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Those of another user take the places of one another, and the owner's next one is among them until it has shown the token.
+#[test]
+fn those_who_connect_again_and_again_keep_the_owner_out_of_nothing() {
+    let fake = Fake::start(script());
+    let web = Web::by(&fake);
+    let (stop, opened) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (mut longest, mut statuses) = (Duration::ZERO, Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| connect_again_and_again(&web.address, &stop, &opened));
+        }
+        until("they come", || opened.load(Relaxed) > 500);
+        for _ in 0..50 {
+            let begin = Instant::now();
+            statuses.push(web.get("job?name=jobs/42").0);
+            longest = longest.max(begin.elapsed());
+        }
+        stop.store(true, Relaxed);
+    });
+    println!("answered in {longest:?} at most, beside {} connections", opened.load(Relaxed));
+    assert_eq!(statuses, [200; 50]);
+    web.end();
+}
+
+/// What the kernel has no room for it drops, and the client tries again after a second.
+#[test]
+fn many_connections_wait_to_be_accepted_and_the_owners_among_them() {
+    let fake = Fake::start(script());
+    let web = Web::by(&fake);
+    let child = web.child.as_ref().unwrap();
+    signal(child, "STOP");
+    let address = web.address.parse().unwrap();
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(900));
+    let held: Vec<_> = (0..500).map(|_| connect().expect("it waits to be accepted")).collect();
+    let mut owner = connect().unwrap();
+    let head = web.head("GET /api/job?name=jobs/42");
+    owner.write_all(format!("{head}Content-Length: 0\r\n\r\n").as_bytes()).unwrap();
+    signal(child, "CONT");
+    let mut answer = [0; 15];
+    owner.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, *b"HTTP/1.1 200 OK");
+    drop(held);
     web.end();
 }
 
