@@ -12,6 +12,7 @@ mod killed;
 mod live;
 mod neighbours;
 mod offload;
+mod probe;
 mod schedules;
 mod silent;
 mod stuck;
