@@ -2,11 +2,15 @@
 //! log is lines on stderr.
 
 mod levels;
+mod rate;
 mod sink;
 #[cfg(test)]
 mod tests;
 
 pub use levels::{Levels, LevelsError};
+pub(crate) use rate::LineRate;
+#[cfg(test)]
+pub(crate) use rate::MINUTE;
 pub use sink::Sink;
 
 use numaloc_api::value::JobId;

@@ -1,14 +1,13 @@
 //! Bounds the audit lines about calls that are refused: of one caller and method some lines a minute, and then one a minute with the number
 //! of those between.
 
+use crate::log::LineRate;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-/// The time in which the lines of one caller and method are counted.
-const MINUTE: Duration = Duration::from_secs(60);
 /// Most callers and methods that are remembered. Beyond these nothing is logged until some are forgotten: who may use a range of user ids
 /// is a caller with each of them.
 const MOST: usize = 1024;
@@ -33,14 +32,7 @@ impl AuditRate {
 
 /// What was refused lately. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Denials(Arc<Mutex<HashMap<(String, &'static str), Denied>>>);
-
-#[derive(Debug)]
-struct Denied {
-    begin: Instant,
-    lines: u64,
-    silent: u64,
-}
+pub struct Denials(Arc<Mutex<HashMap<(String, &'static str), LineRate>>>);
 
 impl Denials {
     /// Counts a call of `method` by `caller` that is refused. Returns the number of calls that a line has to be logged for now: this one, and
@@ -53,33 +45,22 @@ impl Denials {
         now: Instant,
     ) -> Option<u64> {
         let mut denied = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = denied.get_mut(&(caller.to_owned(), method)) {
-            if now.saturating_duration_since(known.begin) >= MINUTE {
-                let silent = known.silent;
-                *known = Denied { begin: now, lines: 1, silent: 0 };
-                return Some(silent + 1);
+        let of = (caller.to_owned(), method);
+        if denied.len() >= MOST && !denied.contains_key(&of) {
+            denied.retain(|_, lines| !lines.is_over(now));
+            if denied.len() >= MOST {
+                return None;
             }
-            if known.lines < rate.most() {
-                known.lines += 1;
-                return Some(1);
-            }
-            known.silent += 1;
-            return None;
         }
-        if denied.len() >= MOST {
-            denied.retain(|_, known| now.saturating_duration_since(known.begin) < MINUTE);
-        }
-        if denied.len() >= MOST {
-            return None;
-        }
-        denied.insert((caller.to_owned(), method), Denied { begin: now, lines: 1, silent: 0 });
-        Some(1)
+        denied.entry(of).or_default().count(rate.most(), now)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::MINUTE;
+    use std::time::Duration;
 
     #[test]
     fn one_caller_has_a_line_a_minute_for_each_method() {

@@ -4,26 +4,24 @@ use super::{connection::Connection, unix};
 use crate::{
     access::UnixPeer,
     accounts::{Accounts, Client, Resource},
+    log::LineRate,
 };
 use std::{
     io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::{
     net::{TcpListener, TcpStream, UnixStream},
-    time::{Instant, Sleep, sleep},
+    time::{Sleep, sleep},
 };
 use tokio_stream::Stream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
 /// How long to wait if accepting fails, such as when there are no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(200);
-
-/// Shortest time between two log lines about refused connections.
-const WARNING: Duration = Duration::from_secs(60);
 
 /// A socket that connections are accepted from.
 pub(super) trait Accept: Unpin {
@@ -79,13 +77,13 @@ pub(super) struct Charged<P> {
 pub(super) struct Incoming<L: Accept> {
     listeners: Vec<L>,
     charged: Charged<L::Peer>,
-    warned: Option<Instant>,
+    warnings: LineRate,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl<L: Accept> Incoming<L> {
     pub(super) fn new(listeners: Vec<L>, charged: Charged<L::Peer>) -> Self {
-        Self { listeners, charged, warned: None, pause: None }
+        Self { listeners, charged, warnings: LineRate::default(), pause: None }
     }
 
     /// A connection beyond the bound is closed, so that its client learns of it.
@@ -95,9 +93,8 @@ impl<L: Accept> Incoming<L> {
         match accounts.take(&client_of(&peer), *as_a, 1) {
             Ok(place) => Some(Connection::new(io, peer, place)),
             Err(refusal) => {
-                if self.warned.is_none_or(|warned| warned.elapsed() > WARNING) {
-                    self.warned = Some(Instant::now());
-                    tracing::warn!(%refusal, "a connection is closed, and more of this client until some end");
+                if let Some(connections) = self.warnings.count(1, Instant::now()) {
+                    tracing::warn!(%refusal, connections, "a connection is closed, and more of this client until some end");
                 }
                 None
             }
