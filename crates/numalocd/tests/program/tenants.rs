@@ -4,21 +4,29 @@
 
 use super::operators::ConfiguredDaemon;
 use nix::unistd::Uid;
-use numaloc_api::v1::{
-    self, daemon_service_client::DaemonServiceClient,
-    locality_service_client::LocalityServiceClient, schedule_service_client::ScheduleServiceClient,
+use numaloc_api::{
+    v1::{
+        self, daemon_service_client::DaemonServiceClient, event_service_client::EventServiceClient,
+        locality_service_client::LocalityServiceClient,
+        migration_service_client::MigrationServiceClient,
+        schedule_service_client::ScheduleServiceClient,
+        workload_service_client::WorkloadServiceClient,
+    },
+    value::{Event, EventType, Job, JobId, JobState, MigrationSpec, Target},
 };
+use numalocd::store::{self, Store};
 use std::{
     env, fs,
     io::{BufRead, BufReader, Read, Write},
     os::unix::{fs::PermissionsExt, net::UnixStream},
     path::Path,
     process::{Child, ChildStdin, Command, Stdio},
-    time::{Duration, Instant},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
 };
 use tokio::task::JoinSet;
 use tonic::{
-    Code,
+    Code, Response, Status, Streaming,
     transport::{Channel, Endpoint},
 };
 
@@ -31,6 +39,8 @@ const VIEWER: u32 = 13_001;
 const OPERATOR: u32 = 13_002;
 const GROUP: u32 = 13_100;
 const STRANGERS: u32 = 13_200;
+/// A job of the store that the tests begin with.
+const LARGE_JOB: &str = "jobs/1";
 
 /// The longest that others wait for an answer.
 const SOON: Duration = Duration::from_secs(1);
@@ -103,6 +113,15 @@ async fn as_a_tenant() {
     match does.as_str() {
         "watch" => watch(socket, None, 300).await,
         "watch unread" => watch(socket, Some(1), 100).await,
+        "watch records" => {
+            let mut records = Unread::new(connect(socket, Some(1)).await);
+            for _ in 0..100 {
+                records.watch_events().await;
+                records.watch_job().await;
+                records.watch_workloads().await;
+            }
+            done(records.count());
+        }
         "connect" => hold_connections(socket),
         "fill" => fill(socket).await,
         "toggle" => toggle(socket).await,
@@ -139,6 +158,80 @@ async fn watch(socket: &Path, window: Option<u32>, tries: usize) {
         }
     }
     done(watches.len());
+}
+
+/// Watches of records whose answers are not taken.
+struct Unread {
+    channel: Channel,
+    events: Vec<Streaming<v1::WatchEventsResponse>>,
+    jobs: Vec<Streaming<v1::WatchJobResponse>>,
+    workloads: Vec<Streaming<v1::WatchWorkloadsResponse>>,
+}
+
+impl Unread {
+    fn new(channel: Channel) -> Self {
+        Self { channel, events: Vec::new(), jobs: Vec::new(), workloads: Vec::new() }
+    }
+
+    async fn watch_events(&mut self) {
+        let mut client = EventServiceClient::new(self.channel.clone());
+        let after = "events/0".to_owned();
+        let request = v1::WatchEventsRequest { after, ..Default::default() };
+        self.events.extend(kept(client.watch_events(request).await));
+    }
+
+    async fn watch_job(&mut self) {
+        let mut client = MigrationServiceClient::new(self.channel.clone());
+        let request = v1::WatchJobRequest { name: LARGE_JOB.to_owned() };
+        self.jobs.extend(kept(client.watch_job(request).await));
+    }
+
+    async fn watch_workloads(&mut self) {
+        let mut client = WorkloadServiceClient::new(self.channel.clone());
+        let filter = v1::WorkloadFilter { selector: Some(selector(480)), ..Default::default() };
+        let request = v1::WatchWorkloadsRequest { filter: Some(filter), ..Default::default() };
+        self.workloads.extend(kept(client.watch_workloads(request).await));
+    }
+
+    fn count(&self) -> usize {
+        self.events.len() + self.jobs.len() + self.workloads.len()
+    }
+}
+
+/// The watch, unless its client keeps too much.
+fn kept<T>(watch: Result<Response<Streaming<T>>, Status>) -> Option<Streaming<T>> {
+    match watch {
+        Ok(watch) => Some(watch.into_inner()),
+        Err(status) => {
+            assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+            None
+        }
+    }
+}
+
+/// A store with many events of some KiB and a job of almost a MiB, all of root.
+fn seed(state: &Path) {
+    let now = SystemTime::now();
+    let target = |cgroups| {
+        let path = |number| format!("/{number:0>250}").repeat(15);
+        Target { cgroups: (0..cgroups).map(path).collect(), ..Target::default() }
+    };
+    let event = |number| Event {
+        creator: "uid:0".to_owned(),
+        target: target(1),
+        ..Event::new(number, EventType::Skipped, now, "skipped".to_owned())
+    };
+    let mut writes: Vec<_> =
+        (1..=400).map(|number| store::Write::Event(Arc::new(event(number)))).collect();
+    let spec = MigrationSpec { target: target(250), ..MigrationSpec::default() };
+    writes.push(store::Write::Job(Arc::new(Job {
+        state: JobState::Skipped,
+        ended: Some(now),
+        ..Job::new(JobId::numbered(1), spec, "uid:0".to_owned(), now)
+    })));
+    fs::create_dir(state).expect("a directory");
+    let (mut store, _) = Store::open(state).expect("a new store");
+    store.commit(&writes).expect("there is room");
 }
 
 /// Keeps as many idle connections as it gets.
@@ -223,6 +316,13 @@ async fn toggle(socket: &Path) {
 
 /// The daemon with grants for the tenants, at a socket that everybody may connect to.
 async fn start() -> (tempfile::TempDir, ConfiguredDaemon, DaemonServiceClient<Channel>) {
+    start_on(|_| ()).await
+}
+
+/// The same, on a state directory that is made before.
+async fn start_on(
+    make: fn(&Path),
+) -> (tempfile::TempDir, ConfiguredDaemon, DaemonServiceClient<Channel>) {
     let dir = tempfile::tempdir().expect("a directory");
     let open = PermissionsExt::from_mode(0o755);
     fs::set_permissions(dir.path(), open).expect("it is ours");
@@ -234,6 +334,7 @@ async fn start() -> (tempfile::TempDir, ConfiguredDaemon, DaemonServiceClient<Ch
         grant(&format!("group = {GROUP}"), "operator"),
     ];
     fs::write(dir.path().join("numalocd.toml"), text.concat()).expect("room");
+    make(&dir.path().join("state"));
     let (daemon, client) = ConfiguredDaemon::start(dir.path()).await;
     (dir, daemon, client)
 }
@@ -265,8 +366,8 @@ async fn watches_of_one_take_little_memory() {
     if !is_root() {
         return;
     }
-    let (_dir, daemon, _client) = start().await;
-    for does in ["watch", "watch unread"] {
+    for does in ["watch", "watch unread", "watch records"] {
+        let (_dir, daemon, _client) = start_on(seed).await;
         let before = daemon.anonymous_bytes();
         let (tenant, watches) = Tenant::start(VIEWER, VIEWER, &daemon.socket, does);
         let (took, kept) = (answered(&daemon.socket).await, daemon.anonymous_bytes());
