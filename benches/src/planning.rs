@@ -126,6 +126,7 @@ fn plan(extents: u64) {
         mems_allowed: topology.with_memory(),
         device_nodes: Default::default(),
         swap_bytes: 0,
+        guest: None,
     };
     let scene =
         Scene { topology: &topology, processes: &[process], caller_mems: &topology.with_memory() };

@@ -195,6 +195,12 @@ pub fn plan() -> PlanSummary {
         cpu_time: Some(prost_types::Duration { seconds: 3, nanos: 7 }),
         cpu_percent: 1.5,
     };
+    let cell = v1::GuestCell {
+        cell: 1,
+        memory_names: vec!["ram-node1".to_owned()],
+        home_node_ids: vec![2],
+        nodes: vec![v1::NodeBytes { node_id: 8, bytes: 6 }],
+    };
     let process = v1::ProcessLocality {
         process: Some(v1::ProcessId { pid: 4711, start_time_ticks: 94_711 }),
         comm: "redis-server".to_owned(),
@@ -206,6 +212,7 @@ pub fn plan() -> PlanSummary {
         wide_thread_count: 14,
         swap_bytes: 42,
         away_node_ids: vec![2],
+        guest_cells: vec![cell],
     };
     let (kind, reason) = (v1::MemoryKind::Heap.into(), v1::LeftReason::Pinned.into());
     let moves =

@@ -1,9 +1,12 @@
 //! Where a process's memory belongs: on the nodes of its CPUs, of which all threads count or only the busy ones, or on those of its devices.
 
 mod allowed;
+mod cells;
 pub mod claim;
 
 pub use allowed::allowed;
+pub(crate) use cells::alone;
+pub use cells::{by_cells, cells, of_cell};
 
 use crate::{
     ask::{

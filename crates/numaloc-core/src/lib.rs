@@ -58,6 +58,7 @@
 //!     mems_allowed: "0-1".parse().unwrap(),
 //!     device_nodes: Default::default(),
 //!     swap_bytes: 0,
+//!     guest: None,
 //! };
 //! // Its heap of 64 MiB: 48 MiB of it are on node 1.
 //! let on = |bytes| NodeResidency { owned_bytes: bytes, ..NodeResidency::default() };
@@ -114,8 +115,9 @@ pub use ask::{
         weighted::Weights,
     },
 };
-pub use home::claim::{self, Belonging, Claim, Claims};
+pub use home::claim::{self, Belonging, CellHome, Claim, Claims};
 pub use machine::{
+    guest::{self, Backing, Guest, GuestCell, GuestMemory},
     ids::{self, CpuId, CpuSet, IdSet, NodeId, NodeSet},
     process::{self, Identity, Process, Thread, Threads},
     protection::{self, Protection},
@@ -125,6 +127,7 @@ pub use machine::{
     topology::{self, DaxMemory, HugePool, Node, NodeMemory, Topology},
 };
 pub use memory::{
+    cell_memory::{self, MappedRange},
     chunks::{self, Chunks},
     claim_set::{self, ClaimSet},
     cycle::{self, Cycle},
@@ -136,11 +139,12 @@ pub use memory::{
     locality::{self, Locality, Share},
     mempolicy::{self, Mempolicy},
     phase, reservation,
+    rule::Rule,
     stripe::{self, Indexing, Origin, Stripe},
 };
 pub use plan::{
-    CommonStay, Move, NamedMemory, OneSided, OpenDevices, Plan, PlannedProcess, Sharer, Sharers,
-    Skip, Skipped, StaysShared, WideThread,
+    CommonStay, Move, NamedMemory, OneSided, OpenDevices, Plan, PlannedCell, PlannedProcess,
+    Sharer, Sharers, Skip, Skipped, StaysShared, WideThread,
     benefit::{self, Benefit, Waits},
     cache_move, exchange,
     file_plan::{self, BadGoal, CacheGoal, FilePlan},

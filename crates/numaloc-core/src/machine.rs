@@ -1,5 +1,6 @@
 //! What a host has: nodes and their memory, CPUs, processes with their threads.
 
+pub mod guest;
 pub mod ids;
 pub mod local;
 pub mod process;
@@ -7,4 +8,5 @@ pub mod protection;
 pub mod room;
 pub mod speeds;
 pub mod supply;
+pub mod threads;
 pub mod topology;

@@ -1,5 +1,6 @@
 //! Memory of processes: extents, whose they are, and where they reside.
 
+pub mod cell_memory;
 pub mod chunks;
 pub mod claim_set;
 pub mod cycle;
@@ -12,4 +13,5 @@ pub mod locality;
 pub mod mempolicy;
 pub mod phase;
 pub mod reservation;
+pub mod rule;
 pub mod stripe;

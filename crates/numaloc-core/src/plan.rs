@@ -7,12 +7,14 @@ pub mod cache_move;
 pub mod exchange;
 pub mod file_plan;
 pub mod offload;
+mod planned_cell;
 pub mod planner;
 pub mod route;
 mod sharers;
 pub mod surplus;
 
 pub use aside::Aside;
+pub use planned_cell::PlannedCell;
 pub use sharers::{Sharer, Sharers, StaysShared};
 
 use crate::{
@@ -33,6 +35,7 @@ use crate::{
         held::HeldFile,
         locality::{Locality, Share},
         reservation::search_seconds,
+        rule::Rule,
         stripe::Stripe,
     },
     plan::{
@@ -92,6 +95,8 @@ pub struct PlannedProcess {
     pub counted: Locality,
     /// Bytes of the counted memory that are not at home, by the node they are on.
     pub remote: BTreeMap<NodeId, u64>,
+    /// The cells of the guest that it runs, if their memory belongs on the nodes of their vCPUs.
+    pub cells: Vec<PlannedCell>,
 }
 
 /// How many wide threads are shown by name, at most.
@@ -173,8 +178,8 @@ pub struct Move {
     pub pages: Pages,
     /// Which of these pages, if they belong on several nodes in turn.
     pub stripe: Option<Stripe>,
-    /// The rule of the request that names it, by its number in [`Options::maps`].
-    pub rule: Option<usize>,
+    /// What says where it belongs, as [`Extent::rule`](crate::Extent).
+    pub rule: Option<Rule>,
     /// Length of its range in bytes, resident or not.
     pub bytes: u64,
     /// What backs its pages; see [`Kind`].

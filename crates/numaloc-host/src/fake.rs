@@ -1,7 +1,7 @@
 //! A fake host in a temporary directory, for tests and benchmarks.
 
 mod crowd;
-mod two_nodes;
+pub(crate) mod two_nodes;
 mod vast;
 
 pub use crowd::{Crowd, REMOTE, open_page_maps};
@@ -93,8 +93,16 @@ impl Fake {
         let identity = Identity { pid, start_time: 1000 + pid as u64 };
         let (comm, mems_allowed) = ("app".into(), Default::default());
         let (cpus, threads, device_nodes) = (CpuSet::new(), Vec::new(), Default::default());
-        let process =
-            Process { identity, comm, cpus, threads, mems_allowed, device_nodes, swap_bytes: 0 };
+        let process = Process {
+            identity,
+            comm,
+            cpus,
+            threads,
+            mems_allowed,
+            device_nodes,
+            swap_bytes: 0,
+            guest: None,
+        };
         let space = AddressSpace::open(&Arc::new(self.roots()), process);
         space.expect("it can be opened").expect("it is there")
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod arrivals;
 pub(crate) mod attached;
+mod cells;
 pub(crate) mod crew;
 #[cfg(test)]
 pub(crate) mod crowd_tests;
@@ -181,6 +182,7 @@ fn look(
         (users, _) => users?,
     };
     wide::check(topology, page_access.source, options, &processes, &users)?;
+    cells::name(options, &processes, &mut all);
     let claims = planner::claims(topology, &processes, options);
     // Only the fastest run is worth it that threads which map memory wait for it.
     let is_fastest = options.pacing.profile == Profile::Fast

@@ -8,7 +8,9 @@ use numaloc_api::{
     LocalityView, v1,
     value::{FoundAt, FoundMember, Missing, Policy},
 };
-use numaloc_core::{NodeSet, Offload, OffloadUse, Options, Plan, Topology, live::CountedMemory};
+use numaloc_core::{
+    NodeSet, Offload, OffloadUse, Options, Plan, PlannedCell, Topology, live::CountedMemory,
+};
 use numaloc_dma::kernel;
 use numaloc_executor::{Control, Migration, Outcome, PlannedMigration, RunLimits};
 use numaloc_host::{
@@ -83,8 +85,12 @@ impl Inspection {
         self.missing.iter().map(Into::into).collect()
     }
 
-    /// The home of all processes if they have the same one.
+    /// The home of all processes if they have the same one, and no memory with another one.
     fn common_home(&self) -> Option<&NodeSet> {
+        let has_own = |cell: &PlannedCell| !cell.home.is_empty();
+        if self.plan.processes.iter().flat_map(|process| &process.cells).any(has_own) {
+            return None;
+        }
         let mut homes = self.plan.processes.iter().map(|process| &process.home);
         let first = homes.next()?;
         homes.all(|home| home == first).then_some(first)

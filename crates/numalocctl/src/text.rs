@@ -14,6 +14,7 @@ mod explain;
 mod fields;
 mod files;
 mod first_lines;
+mod guest_cells;
 mod held;
 mod holds;
 mod homes;

@@ -1,6 +1,8 @@
 //! Guests of Debian's libvirt and QEMU, pinned by libvirt alone: their memory comes home while the guest counts, and what libvirt has bound to a
 //! node stays. The guest is a boot sector that adds one to a word of each page, over and over.
 
+mod cells;
+
 use super::*;
 use crate::{
     cpus::cpus_of,
@@ -60,9 +62,14 @@ struct Guest {
 impl Guest {
     /// Starts a guest on the CPUs of node 1. `backing` and `tuning` are parts of its definition.
     fn start(name: &'static str, backing: &str, tuning: &str) -> Self {
+        Self::start_with(name, backing, tuning, 1)
+    }
+
+    /// As [`Self::start`], with this number of vCPUs.
+    fn start_with(name: &'static str, backing: &str, tuning: &str, vcpus: u32) -> Self {
         let definition = format!(
             "<domain type='qemu'><name>{name}</name><memory unit='MiB'>64</memory>{backing}
-            <vcpu placement='static' cpuset='{}'>1</vcpu>{tuning}
+            <vcpu placement='static' cpuset='{}'>{vcpus}</vcpu>{tuning}
             <os><type arch='x86_64' machine='pc'>hvm</type><boot dev='fd'/></os>
             <devices><emulator>/usr/bin/qemu-system-x86_64</emulator>
             <disk type='file' device='floppy'><driver name='qemu' type='raw'/><source file='{DISK}'/>

@@ -7,7 +7,7 @@ use super::{
 use crate::v1;
 use numaloc_core::{
     Fixed, FixedKind, Flows, HeldFile, Identity, Locality, NodeId, NodeSet, OneSided, Plan,
-    PlannedProcess, Share, WideThread, live::CountedMemory,
+    PlannedCell, PlannedProcess, Share, WideThread, live::CountedMemory,
 };
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -66,6 +66,18 @@ impl From<&PlannedProcess> for v1::ProcessLocality {
             wide_threads: planned.wide_threads_by_name().into_iter().map(Into::into).collect(),
             wide_thread_count: int32(planned.wide_thread_count()),
             swap_bytes: int(planned.process.swap_bytes),
+            guest_cells: planned.cells.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&PlannedCell> for v1::GuestCell {
+    fn from(planned: &PlannedCell) -> Self {
+        Self {
+            cell: index(planned.id),
+            memory_names: planned.memory.clone(),
+            home_node_ids: node_ids(&planned.home).collect(),
+            nodes: node_bytes(&planned.resident),
         }
     }
 }

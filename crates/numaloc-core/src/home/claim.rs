@@ -10,6 +10,7 @@ use crate::{
         claim_set::ClaimSet,
         cycle::Cycle,
         extent::{Extent, Mapping, Pages},
+        rule::Rule,
     },
 };
 use std::collections::{BTreeMap, HashMap};
@@ -44,13 +45,14 @@ pub struct Belonging {
 }
 
 impl Claim {
-    /// The claim on memory that this rule names, or none.
-    fn by(&self, rule: Option<usize>) -> Self {
+    /// The claim on memory that this rule of the request names, or none.
+    fn by(&self, rule: Option<Rule>) -> Self {
         let Self { home, allowed, in_tiers, cycle, portions, named } = self;
-        let (home, cycle, portions) = match rule.and_then(|rule| named.get(rule)) {
-            Some(Belonging { home, cycle, portions }) => (home, cycle, portions),
-            None => (home, cycle, portions),
-        };
+        let (home, cycle, portions) =
+            match rule.and_then(Rule::request).and_then(|rule| named.get(rule)) {
+                Some(Belonging { home, cycle, portions }) => (home, cycle, portions),
+                None => (home, cycle, portions),
+            };
         let (home, allowed, cycle) = (home.clone(), allowed.clone(), cycle.clone());
         let (in_tiers, portions) = (in_tiers.clone(), portions.clone());
         Self { home, allowed, in_tiers, cycle, portions, named: Vec::new() }
@@ -62,6 +64,16 @@ impl Claim {
 pub struct Claims {
     different: Vec<Claim>,
     by_process: Vec<usize>,
+    cells: Vec<Option<CellHome>>,
+}
+
+/// Where the memory of a guest's cell belongs, whatever else maps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CellHome {
+    /// Nodes where it is local.
+    pub home: NodeSet,
+    /// Where its pages go that are on nodes of other memory tiers ([`crate::home::in_tiers`]).
+    pub in_tiers: BTreeMap<NodeId, NodeSet>,
 }
 
 impl FromIterator<Claim> for Claims {
@@ -75,11 +87,18 @@ impl FromIterator<Claim> for Claims {
             })
         };
         let by_process = claims.into_iter().map(number).collect();
-        Self { different, by_process }
+        Self { different, by_process, cells: Vec::new() }
     }
 }
 
 impl Claims {
+    /// The same, with the homes of the cells of all processes ([`Rule::Cell`]). `None`: a cell's memory belongs where the other memory of its
+    /// process does.
+    #[must_use]
+    pub fn with_cells(self, cells: impl IntoIterator<Item = Option<CellHome>>) -> Self {
+        Self { cells: cells.into_iter().collect(), ..self }
+    }
+
     /// The number of a process's claim.
     pub fn number(&self, process: usize) -> usize {
         self.by_process[process]
@@ -117,8 +136,8 @@ impl Claims {
         }
     }
 
-    /// The joined claim of the processes that share the pages of an extent, which this rule of the request names, or none.
-    pub fn on(&self, mappings: &[Mapping], pages: &Pages, rule: Option<usize>) -> Claim {
+    /// The joined claim of the processes that share the pages of an extent, which this rule names, or none.
+    pub fn on(&self, mappings: &[Mapping], pages: &Pages, rule: Option<Rule>) -> Claim {
         match pages {
             Pages::Common(sharers) => self.join(sharers, rule),
             Pages::All | Pages::Own | Pages::Unmapped => {
@@ -127,9 +146,10 @@ impl Claims {
         }
     }
 
-    /// Joins a set of claims on memory that this rule of the request names, or none, to one. A page is at home where it is at home for at least one of the claims, and may go
+    /// Joins a set of claims on memory that this rule names, or none, to one. A page is at home where it is at home for at least one of the claims, and may go
     /// only to nodes that all claims allow. Pages that a process of which nothing is moved maps take no turns, also if other processes share them.
-    pub fn join(&self, set: &ClaimSet, rule: Option<usize>) -> Claim {
+    /// Memory of a guest's cell is at home there alone: what else maps it serves the guest.
+    pub fn join(&self, set: &ClaimSet, rule: Option<Rule>) -> Claim {
         let claims = set.numbers().map(|number| self.different[number].by(rule));
         let joined = claims.reduce(|joined, claim| Claim {
             home: joined.home.or(&claim.home),
@@ -139,7 +159,13 @@ impl Claims {
             portions: joined.portions.zip(claim.portions).and_then(|(one, other)| one.join(&other)),
             named: Vec::new(),
         });
-        joined.unwrap_or_default()
+        let joined = joined.unwrap_or_default();
+        match rule.and_then(Rule::cell).and_then(|cell| self.cells.get(cell)?.clone()) {
+            Some(CellHome { home, in_tiers }) => {
+                Claim { home, in_tiers, allowed: joined.allowed, ..Claim::default() }
+            }
+            None => joined,
+        }
     }
 }
 
@@ -202,9 +228,9 @@ mod tests {
         .into_iter()
         .collect();
         let both = all.of([0, 1]);
-        assert_eq!(all.join(&both, Some(0)), claim("0-1", "0-3"));
+        assert_eq!(all.join(&both, Some(Rule::Request(0))), claim("0-1", "0-3"));
         let wide = Claim { cycle: Some(cycle("0-2")), ..claim("0-2", "0-3") };
-        assert_eq!(all.join(&both, Some(1)), wide);
+        assert_eq!(all.join(&both, Some(Rule::Request(1))), wide);
         assert_eq!(all.join(&both, None), claim("0-3", "0-3"), "what no rule names");
         assert_ne!(all.number(0), all.number(1));
     }

@@ -1,7 +1,12 @@
 //! Processes: one per address space, however many threads.
 
-use crate::machine::ids::{CpuSet, NodeSet};
-use std::time::Duration;
+pub use crate::machine::threads::{Thread, Threads};
+
+use crate::machine::{
+    guest::Guest,
+    ids::{CpuSet, NodeSet},
+};
+use std::sync::Arc;
 
 /// Identifies a process, also against a later one with the same pid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,30 +38,7 @@ pub struct Process {
     /// Its anonymous memory that is in swap, in bytes (VmSwap in /proc/PID/status, which shared memory is not part of). It is on no node, and
     /// comes in on that of the thread that touches it (mm/swap_state.c, `swapin_readahead`).
     pub swap_bytes: u64,
-}
-
-/// Threads of a process that may run on the same CPUs and allocate on the same nodes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Threads {
-    /// Their CPUs, offline ones left out.
-    pub cpus: CpuSet,
-    /// Nodes that their cpuset allows, if the threads of the process differ in that; `None`: those of the process.
-    pub mems_allowed: Option<NodeSet>,
-    /// How many of its threads have exactly these CPUs and nodes.
-    pub count: usize,
-    /// CPU time that they have used together since they started.
-    pub cpu_time: Duration,
-    /// The busiest of them, busiest first.
-    pub busiest: Vec<Thread>,
-}
-
-/// One of the busiest threads of its group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// Its id in the reader's pid namespace.
-    pub tid: i32,
-    /// Its name as in /proc/PID/task/TID/comm.
-    pub comm: String,
-    /// CPU time that it has used since it started.
-    pub cpu_time: Duration,
+    /// The guest that it runs, if that has NUMA nodes of its own. Only of processes that have [`Self::threads`]: otherwise all vCPUs have
+    /// the same nodes.
+    pub guest: Option<Arc<Guest>>,
 }

@@ -6,7 +6,8 @@
 use crate::{
     machine::ids::NodeId,
     memory::{
-        chunks::Chunks, claim_set::ClaimSet, grains::Grains, mempolicy::Mempolicy, stripe::Stripe,
+        chunks::Chunks, claim_set::ClaimSet, grains::Grains, mempolicy::Mempolicy, rule::Rule,
+        stripe::Stripe,
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -132,8 +133,8 @@ pub struct Extent {
     pub bytes: u64,
     /// Which of these pages, if they belong on several nodes in turn. Each stripe is an extent of its own.
     pub stripe: Option<Stripe>,
-    /// The rule of the request that names it, by its number in [`crate::Options::maps`].
-    pub rule: Option<usize>,
+    /// What says where it belongs: a rule of the request, or a cell of a guest.
+    pub rule: Option<Rule>,
     /// What backs its pages; the same for all mappings.
     pub kind: Kind,
     /// The application's memory policy. If several mappings have policies, the first one found that is not the default.

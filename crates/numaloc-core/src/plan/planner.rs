@@ -17,14 +17,19 @@ use crate::{
         fixed::FixedMemory,
         locality::{Locality, Share},
         mempolicy::Mempolicy,
+        rule::Rule,
     },
-    plan::{CommonStay, Move, NamedMemory, Plan, PlannedProcess, Skipped, benefit, route::Routes},
+    plan::{
+        CommonStay, Move, NamedMemory, Plan, PlannedCell, PlannedProcess, Skipped, benefit,
+        route::Routes,
+    },
     result::account::Reason,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
 mod belonging;
 mod expected;
+mod guest_cells;
 mod neighbours;
 mod one_sided;
 mod portioned;
@@ -108,6 +113,8 @@ struct Planner<'a> {
     memory: BTreeMap<NodeId, NodeMemory>,
     neighbours: KnownNeighbours,
     sides: Sides,
+    /// Where the cells of guests are in the plan, by their numbers.
+    cells: Vec<(usize, usize)>,
     /// Small extents that are balanced together, by their claims.
     small: Vec<(Claim, Vec<Extent>)>,
 }
@@ -162,7 +169,8 @@ impl<'a> Planner<'a> {
         let claims = claims(scene.topology, scene.processes, options);
         let sources = options.sources(scene.topology);
         let (neighbours, sides, small) = Default::default();
-        Self { scene, claims, sources, plan, memory, neighbours, sides, small }
+        let cells = guest_cells::places(&plan.processes);
+        Self { scene, claims, sources, plan, memory, neighbours, sides, cells, small }
     }
 
     fn extent(&mut self, extent: Extent) {
@@ -195,6 +203,7 @@ impl<'a> Planner<'a> {
         let movable = extent.residency.nodes.keys().copied().filter(may_move).collect();
         self.count(&extent, &home, &movable);
         self.count_sides(&extent, &home);
+        self.count_cell(&extent);
         let options = &self.plan.options;
         let (mut remote, mut shared_bytes, mut refused) =
             (BTreeMap::new(), 0, BTreeMap::<Reason, u64>::new());
@@ -224,7 +233,8 @@ impl<'a> Planner<'a> {
         }
         let owned_bytes: u64 = remote.values().sum();
         let is_move = owned_bytes > 0;
-        if let Some(named) = extent.rule.and_then(|rule| self.plan.named.get_mut(rule)) {
+        let asked = extent.rule.and_then(Rule::request);
+        if let Some(named) = asked.and_then(|rule| self.plan.named.get_mut(rule)) {
             named.count(&extent.residency, owned_bytes);
         }
         if !is_move && matches!(extent.pages, Pages::Common(_)) {
@@ -456,8 +466,20 @@ fn planned(topology: &Topology, process: &Process, options: &Options) -> Planned
     let skip = skip(topology, process, options);
     let (resident, locality, counted, remote) = Default::default();
     let wide_threads = wide_threads(topology, process);
+    let cells = PlannedCell::of(topology, process, options);
     let process = process.clone();
-    PlannedProcess { process, home, away, wide_threads, skip, resident, locality, counted, remote }
+    PlannedProcess {
+        process,
+        home,
+        away,
+        wide_threads,
+        skip,
+        resident,
+        locality,
+        counted,
+        remote,
+        cells,
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::{
         targets,
     },
 };
-use numaloc_core::{CpuSet, Flows, Heat, Order, Plan, Reason, Topology};
+use numaloc_core::{CpuSet, Flows, Heat, Order, Plan, Reason, Rule, Topology};
 use numaloc_host::{AddressSpace, Error, Roots, Survey, exclusive_cpus, heat};
 use std::{sync::atomic::Ordering, time::Instant};
 
@@ -44,7 +44,8 @@ pub fn execute(run: Assignment<'_>, exchange: Option<&Exchange>) -> Result<Outco
     let Report { calls, sample, .. } = report;
     let mut named_bytes = vec![0; plan.options.maps.len()];
     for (planned_move, bytes) in plan.moves.iter().zip(moved) {
-        let named = planned_move.rule.and_then(|rule| named_bytes.get_mut(rule));
+        let named = planned_move.rule.and_then(Rule::request);
+        let named = named.and_then(|rule| named_bytes.get_mut(rule));
         named.into_iter().for_each(|named| *named += bytes);
     }
     let mut flows = Flows::new();

@@ -4,7 +4,7 @@
 //! container can map a file of such a name.
 
 use crate::files::fixed;
-use numaloc_core::{FixedKind, Kind, Mappers};
+use numaloc_core::{FixedKind, Kind, Mappers, Rule};
 use std::{collections::HashSet, sync::Arc};
 
 /// The object behind a VMA. VMAs with the same object may share pages.
@@ -93,8 +93,8 @@ pub struct Vma {
     pub mappers: Mappers,
     /// Path or name; empty for plain anonymous memory.
     pub name: Arc<str>,
-    /// The rule of the request that names it ([`numaloc_core::Options::maps`]); none until the rules are asked.
-    pub rule: Option<usize>,
+    /// What says where it belongs: a rule of the request, or a cell of a guest; none until both are asked.
+    pub rule: Option<Rule>,
 }
 
 /// Names of VMAs, each stored once: the VMAs of many processes have mostly the same few names.

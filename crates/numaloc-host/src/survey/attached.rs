@@ -21,6 +21,7 @@ use crate::{
 };
 use numaloc_core::{
     Chunks, Extent, FileCache, Kind, Mapping, Mempolicy, NodeResidency, PAGE, Pages, Residency,
+    Rule,
 };
 use std::{
     cmp::Reverse,
@@ -68,7 +69,7 @@ struct SharedObject {
     /// Bounds of the first mapping.
     first: (u64, u64),
     name: Arc<str>,
-    rule: Option<usize>,
+    rule: Option<Rule>,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     hugetlb_bytes: Option<u64>,
     /// What of it was seen in page maps, in bytes.

@@ -88,8 +88,16 @@ mod tests {
         let (comm, mems_allowed) = ("app".into(), NodeSet::default());
         let (cpus, threads) = (Default::default(), Vec::new());
         let device_nodes = NodeSet::new();
-        let process =
-            Process { identity, comm, cpus, threads, mems_allowed, device_nodes, swap_bytes: 0 };
+        let process = Process {
+            identity,
+            comm,
+            cpus,
+            threads,
+            mems_allowed,
+            device_nodes,
+            swap_bytes: 0,
+            guest: None,
+        };
         let spaces = [AddressSpace::open(&Arc::new(fake.roots()), process).unwrap().unwrap()];
         let read = |end: u64, threads| {
             let mapping = parse_line(&format!("1000-{end:x} rw-p 00000000 00:00 0 "));

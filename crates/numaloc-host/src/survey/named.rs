@@ -1,7 +1,7 @@
 //! Which mappings the rules of a request name.
 
 use crate::{Error, files::maps::Vma};
-use numaloc_core::MapRule;
+use numaloc_core::{MapRule, Rule};
 use std::collections::BTreeSet;
 
 /// Notes for each VMA the first rule that matches it. `vmas` has one list for each process, by the process's index. The result has,
@@ -28,7 +28,7 @@ pub(super) fn name(
                 }
                 matches[number] = true;
                 if vma.rule.is_none() {
-                    vma.rule = Some(number);
+                    vma.rule = Some(Rule::Request(number));
                     users[number].insert(process);
                 }
             }
@@ -66,7 +66,8 @@ mod tests {
             rules(&["anon>1M=interleave", "anon=home", "sysv:42=home", "*.gguf=interleave"]);
         let users = name(&rules, &mut all).expect("each matches one");
         let named = all.each_ref().map(|vmas| vmas.iter().map(|vma| vma.rule).collect::<Vec<_>>());
-        assert_eq!(named, [vec![None, Some(0), Some(2)], vec![Some(0), Some(3)]]);
+        let [first, third, last] = [0, 2, 3].map(|number| Some(Rule::Request(number)));
+        assert_eq!(named, [vec![None, first, third], vec![first, last]]);
         let sets = [vec![0, 1], vec![], vec![0], vec![1]];
         assert_eq!(users, sets.map(BTreeSet::from_iter));
     }

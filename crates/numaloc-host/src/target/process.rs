@@ -13,8 +13,10 @@ use std::{
     collections::BTreeSet,
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
+mod guest;
 mod threads;
 
 /// Flags of field 9 of /proc/PID/stat (include/linux/sched.h).
@@ -83,18 +85,19 @@ fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Mi
     let cpus = living.cpus.and(&online);
     // For other processes the CPU time of single threads would decide nothing.
     let differ_in_cpus = living.lists > 1 && topology.local_nodes(&cpus).len() > 1;
-    let threads = match differ_in_cpus || living.differ_in_mems {
+    let read = match differ_in_cpus || living.differ_in_mems {
         true => threads::read(&process, &online, living.differ_in_mems)?,
-        false => Vec::new(),
+        false => threads::Read::default(),
     };
     Ok(Process {
         identity: Identity { pid: tgid, start_time: stat.starttime },
         comm: comm(),
         cpus,
-        threads,
+        threads: read.groups,
         mems_allowed: living.mems_allowed.unwrap_or_else(|| topology.ids()),
         device_nodes: NodeSet::new(),
         swap_bytes: living.swap_bytes,
+        guest: guest::read(&process, read.vcpus).map(Arc::new),
     })
 }
 

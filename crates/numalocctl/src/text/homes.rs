@@ -1,6 +1,6 @@
 //! Explains why the home of a process has so many nodes.
 
-use super::{cells::process as named, table::list};
+use super::{cells::process as named, guest_cells::guest_cells, table::list};
 use crate::{clean::clean, output::View, units::percent};
 use numaloc_api::v1;
 use std::fmt::Write;
@@ -22,10 +22,13 @@ pub fn homes(processes: &[v1::ProcessLocality], view: View) -> String {
     if wide.len() > most {
         let _ = writeln!(text, "... and {} more homes (-o wide shows all)", wide.len() - most);
     }
-    if wide.iter().any(|process| process.home_node_ids.len() > 1) {
+    let is_wide = |process: &&&v1::ProcessLocality| {
+        process.home_node_ids.len() > 1 && process.guest_cells.is_empty()
+    };
+    if wide.iter().any(|process| is_wide(&process)) {
         text += "--home busy takes the nodes of the threads that work\n";
     }
-    text
+    text + &guest_cells(processes, view)
 }
 
 /// `its busiest threads have fewer nodes than thread 7 (helper) on CPUs 0-3 with 0.1 % of the CPU time`.

@@ -42,6 +42,7 @@ pub fn process(pid: i32) -> v1::ProcessLocality {
         wide_thread_count: 0,
         swap_bytes: 0,
         away_node_ids: Vec::new(),
+        guest_cells: Vec::new(),
         memory: Some(v1::ResidentMemory {
             nodes: vec![
                 v1::NodeBytes { node_id: 0, bytes: 400 * MIB },

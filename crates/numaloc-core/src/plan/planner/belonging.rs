@@ -3,24 +3,32 @@
 use crate::{
     ask::{options::Options, placement::Placement},
     home::{
-        allowed,
-        claim::{Belonging, Claim, Claims},
-        home, in_tiers, placed,
+        allowed, alone, cells,
+        claim::{Belonging, CellHome, Claim, Claims},
+        home, in_tiers, of_cell, placed,
     },
     machine::{ids::NodeSet, process::Process, topology::Topology},
     memory::{extent::Extent, mempolicy::Mempolicy},
     plan::Skip,
 };
 
-/// The nodes where pages of a process stay: those where its memory belongs, and those that pages may not leave.
+/// The nodes where pages of a process stay: those where its memory belongs, and those that pages may not leave. Of a guest whose cells belong
+/// on different nodes, these are the nodes where pages of all its cells stay.
 pub fn stay(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
     let left = in_tiers(topology, process, options).into_keys().collect();
     let sources = options.sources(topology).or(&left);
-    home(topology, process, options).or(&topology.ids().minus(&sources))
+    let of_cells = cells(process, options).iter();
+    let of_cells = of_cells.filter_map(|cell| of_cell(topology, process, cell, options));
+    let home = of_cells.fold(home(topology, process, options), |home, cell| home.and(&cell));
+    home.or(&topology.ids().minus(&sources))
 }
 
-/// Why nothing of a process can be moved; `None` if something can: of placements of single mappings, one is enough.
+/// Why nothing of a process can be moved; `None` if something can: of placements of single mappings, and of cells of a guest, one is enough.
 pub fn skip(topology: &Topology, process: &Process, options: &Options) -> Option<Skip> {
+    let has_home = |cell| of_cell(topology, process, cell, options).is_some();
+    if cells(process, options).iter().any(has_home) {
+        return None;
+    }
     let skip = |placement| skip_placed(topology, process, options, placement);
     let skips: Option<Vec<Skip>> = options.placements().map(skip).collect();
     skips?.first().copied()
@@ -44,7 +52,8 @@ pub fn skip_placed(
 }
 
 /// The claims of processes on the pages that they map; a [`crate::Pages::Common`] extent refers to them. A process of
-/// which nothing is moved has all nodes as its home. So has memory that no rule names, if there are rules.
+/// which nothing is moved has all nodes as its home. So has memory that no rule names, if there are rules. Memory of a guest's cell belongs on the
+/// nodes of the cell.
 pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> Claims {
     let stays = || Belonging { home: topology.ids(), ..Belonging::default() };
     let belonging = |process: &Process, placement: &Placement| match skip_placed(
@@ -67,7 +76,14 @@ pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> 
         let in_tiers = in_tiers(topology, process, options);
         Claim { home, allowed, in_tiers, cycle, portions, named }
     };
-    processes.iter().map(claim).collect()
+    let cell_homes = processes.iter().flat_map(|process| {
+        cells(process, options).iter().map(move |cell| {
+            let home = of_cell(topology, process, cell, options)?;
+            let in_tiers = in_tiers(topology, &alone(process, cell), options);
+            Some(CellHome { home, in_tiers })
+        })
+    });
+    processes.iter().map(claim).collect::<Claims>().with_cells(cell_homes)
 }
 
 /// Whether the kernel's NUMA balancing can move this memory. It leaves hugetlb memory and what has a policy, that of the process

@@ -10,6 +10,7 @@ use crate::{
         extent::{Extent, Mapping, Pages},
         locality::{Locality, Share},
         mempolicy::Mempolicy,
+        rule::Rule,
     },
     plan::{
         CommonStay, Move, Skipped,
@@ -130,7 +131,8 @@ impl Planner<'_> {
         if extent.policy == Mempolicy::Unasked {
             self.plan.unasked_bytes += all;
         }
-        if let Some(named) = extent.rule.and_then(|rule| self.plan.named.get_mut(rule)) {
+        let asked = extent.rule.and_then(Rule::request);
+        if let Some(named) = asked.and_then(|rule| self.plan.named.get_mut(rule)) {
             named.bytes_to_move += all;
         }
         for (node, bytes) in &part.remote {
@@ -170,7 +172,8 @@ impl Planner<'_> {
                 locality.movable.add(share(bytes));
             }
         }
-        if let Some(named) = extent.rule.and_then(|rule| self.plan.named.get_mut(rule)) {
+        let asked = extent.rule.and_then(Rule::request);
+        if let Some(named) = asked.and_then(|rule| self.plan.named.get_mut(rule)) {
             named.count(&extent.residency, 0);
         }
         self.add(extent, locality, |node, _| remote_of(node));

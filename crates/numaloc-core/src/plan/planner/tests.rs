@@ -1,3 +1,4 @@
+mod cells;
 mod named;
 mod near;
 mod one_sided;
@@ -71,6 +72,7 @@ fn process(cpus: &str, mems: &str) -> Process {
         mems_allowed,
         device_nodes,
         swap_bytes: 0,
+        guest: None,
     }
 }
 

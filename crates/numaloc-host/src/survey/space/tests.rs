@@ -23,6 +23,7 @@ fn process(fake: &Fake, pid: i32) -> Process {
         mems_allowed,
         device_nodes,
         swap_bytes: 0,
+        guest: None,
     }
 }
 
@@ -122,8 +123,16 @@ fn a_process_is_opened_while_it_begins_another_program() {
         let (threads, mems_allowed) = (Vec::new(), NodeSet::new());
         let identity = Identity { pid, start_time };
         let (comm, device_nodes) = ("sleep".into(), NodeSet::new());
-        let process =
-            Process { identity, comm, cpus, threads, mems_allowed, device_nodes, swap_bytes: 0 };
+        let process = Process {
+            identity,
+            comm,
+            cpus,
+            threads,
+            mems_allowed,
+            device_nodes,
+            swap_bytes: 0,
+            guest: None,
+        };
         let opened = AddressSpace::open(&roots, process);
         child.kill().and_then(|()| child.wait()).expect("a child");
         assert!(opened.expect("readable").is_some(), "attempt {attempt}");

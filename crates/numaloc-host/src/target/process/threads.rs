@@ -8,15 +8,25 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 /// How many threads of a group are kept by name, at most: enough to recognize them.
 const NAMED: usize = 8;
 
+/// The threads of a process.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    /// All of them, by what they may use.
+    pub(super) groups: Vec<Threads>,
+    /// Those that run the vCPUs of a guest, by the numbers of these.
+    pub(super) vcpus: BTreeMap<u32, Threads>,
+}
+
 /// Reads the threads, grouped by their CPUs and, if they `differ_in_mems`, by the nodes that their cpusets allow. CPU time is what a living thread has used since it started (utime and
 /// stime in /proc/PID/task/TID/stat). The time of threads that have ended does not count.
 pub(super) fn read(
     process: &OpenProcess,
     online: &CpuSet,
     differ_in_mems: bool,
-) -> Result<Vec<Threads>, Miss> {
+) -> Result<Read, Miss> {
     let ticks_per_second = procfs::ticks_per_second();
     let mut groups: BTreeMap<(String, String), Threads> = BTreeMap::new();
+    let mut vcpus: BTreeMap<u32, Threads> = BTreeMap::new();
     let tasks = process.entry.tasks().map_err(|error| process.miss(error, "task"))?;
     for task in tasks.flatten() {
         let name = format!("task/{}/status", task.tid);
@@ -44,16 +54,33 @@ pub(super) fn read(
         let ticks = stat.utime.saturating_add(stat.stime);
         let cpu_time = Duration::from_millis(ticks.saturating_mul(1000) / ticks_per_second.max(1));
         let group = groups.get_mut(&key).expect("it is there by now");
-        group.count += 1;
-        group.cpu_time += cpu_time;
-        group.busiest.push(Thread { tid: task.tid, comm: stat.comm, cpu_time });
+        let thread = Thread { tid: task.tid, comm: stat.comm, cpu_time };
+        if let Some(number) = vcpu(&thread.comm) {
+            let (cpus, mems_allowed) = (group.cpus.clone(), group.mems_allowed.clone());
+            let one = Threads { cpus, mems_allowed, ..Threads::default() };
+            add(vcpus.entry(number).or_insert(one), thread.clone());
+        }
+        add(group, thread);
         if group.busiest.len() > NAMED * 2 {
             shorten(&mut group.busiest);
         }
     }
     let mut groups: Vec<Threads> = groups.into_values().collect();
     groups.iter_mut().for_each(|group| shorten(&mut group.busiest));
-    Ok(groups)
+    Ok(Read { groups, vcpus })
+}
+
+fn add(group: &mut Threads, thread: Thread) {
+    group.count += 1;
+    group.cpu_time += thread.cpu_time;
+    group.busiest.push(thread);
+}
+
+/// The number of the vCPU that a thread of this name runs. QEMU names its threads if it is started with `-name ...,debug-threads=on`, as
+/// libvirt and Proxmox do (accel/kvm/kvm-accel-ops.c, `kvm_start_vcpu_thread`; accel/tcg/tcg-accel-ops-mttcg.c).
+fn vcpu(comm: &str) -> Option<u32> {
+    let (number, accelerator) = comm.strip_prefix("CPU ")?.split_once('/')?;
+    number.parse().ok().filter(|_| matches!(accelerator, "KVM" | "TCG"))
 }
 
 /// Keeps the busiest, in the order of their CPU time.

@@ -8,7 +8,7 @@ fn rules(rules: &[&str]) -> Options {
 }
 
 /// Extents of a process, each named by a rule or none, divided into stripes where the rule has several nodes.
-fn named(claims: &Claims, rule: Option<usize>, start: u64, mib: &[(u32, u64)]) -> Vec<Extent> {
+fn named(claims: &Claims, rule: Option<Rule>, start: u64, mib: &[(u32, u64)]) -> Vec<Extent> {
     let resident: Vec<_> = mib.iter().map(|&(node, mib)| (node, mib * MIB)).collect();
     let whole = Extent { rule, ..extent(start, &resident) };
     let Some(cycle) = claims.on(&whole.mappings, &whole.pages, rule).cycle else {
@@ -38,8 +38,8 @@ fn cycle_nodes(claims: &Claims, extent: &Extent) -> Vec<NodeId> {
 fn one_mapping_is_spread_one_comes_home_and_the_rest_stays() {
     let options = rules(&["buffers=interleave:0,2", "heap=home"]);
     let extents = |claims: &Claims| {
-        let mut all = named(claims, Some(0), 0, &[(2, 8)]);
-        all.extend(named(claims, Some(1), 1 << 32, &[(0, 1), (1, 3)]));
+        let mut all = named(claims, Some(Rule::Request(0)), 0, &[(2, 8)]);
+        all.extend(named(claims, Some(Rule::Request(1)), 1 << 32, &[(0, 1), (1, 3)]));
         all.extend(named(claims, None, 1 << 33, &[(0, 16), (1, 16), (2, 16)]));
         all
     };
@@ -73,8 +73,8 @@ fn mappings_are_brought_to_a_node_each() {
     let options = rules(&["cell0=home:0", "cell1=home:1"]);
     let machine = machine(&[0, 1], &[]);
     let extents = |claims: &Claims| {
-        let mut all = named(claims, Some(0), 0, &[(0, 1), (1, 8)]);
-        all.extend(named(claims, Some(1), 1 << 32, &[(0, 4), (1, 4)]));
+        let mut all = named(claims, Some(Rule::Request(0)), 0, &[(0, 1), (1, 8)]);
+        all.extend(named(claims, Some(Rule::Request(1)), 1 << 32, &[(0, 4), (1, 4)]));
         all.extend(named(claims, None, 1 << 33, &[(0, 16), (1, 16)]));
         all
     };
@@ -98,8 +98,8 @@ fn a_process_is_skipped_if_no_rule_can_move_anything() {
     assert_eq!(skip("0-3", &["a=home", "b=interleave"]), None);
     // What the one rule cannot move stays, although the other one can.
     let extents = |claims: &Claims| {
-        let mut all = named(claims, Some(0), 0, &[(0, 4), (1, 4)]);
-        all.extend(named(claims, Some(1), 1 << 32, &[(1, 2)]));
+        let mut all = named(claims, Some(Rule::Request(0)), 0, &[(0, 4), (1, 4)]);
+        all.extend(named(claims, Some(Rule::Request(1)), 1 << 32, &[(1, 2)]));
         all
     };
     let options = rules(&["a=interleave", "b=home"]);
@@ -126,7 +126,7 @@ proptest! {
         cpus in prop_oneof![Just("0"), Just("0-3"), Just("0-5")],
     ) {
         let options = rules(&["a=interleave:0,2", "b=home"]);
-        let rule = |number: usize| (number < 2).then_some(number);
+        let rule = |number: usize| (number < 2).then_some(Rule::Request(number));
         let extents = |claims: &Claims| {
             let each = all.iter().enumerate().flat_map(|(index, (number, mib))| {
                 let mib = [(0, mib[0] * 6), (1, mib[1] * 6), (2, mib[2] * 6)];
@@ -143,7 +143,7 @@ proptest! {
             let mine = all.iter().filter(|(rule, _)| *rule == number);
             let resident: u64 = mine.flat_map(|(_, mib)| mib).map(|mib| mib * 6 * MIB).sum();
             prop_assert_eq!(named.resident.values().sum::<u64>(), resident);
-            let moves = plan.moves.iter().filter(|planned| planned.rule == Some(number));
+            let moves = plan.moves.iter().filter(|planned| planned.rule == rule(number));
             let bytes: u64 = moves.map(Move::remote_bytes).sum();
             prop_assert_eq!(named.bytes_to_move, bytes);
         }
