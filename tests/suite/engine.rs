@@ -3,7 +3,7 @@
 use numaloc_core::{Options, Plan, Topology};
 use numaloc_executor::{Control, Migration, Outcome, Partners, PlannedMigration, RunLimits};
 use numaloc_host::{Error, Policies, Resolved, Roots, Target, resolve};
-use std::sync::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 
 /// A planned migration. Several threads may refer to it; one of them runs it.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub fn inspect_briefly(targets: &[Target], options: &Options) -> Inspection {
 
 impl Inspection {
     fn planned(&self) -> MutexGuard<'_, PlannedMigration<Resolved>> {
-        self.planned.lock().expect("no panic")
+        self.planned.lock()
     }
 
     /// The plan of a look after a move, which uses the policies that are known.

@@ -8,11 +8,12 @@ use numaloc_sys::{
     fixture::{Advice, Backing, Region},
     set_nice,
 };
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::{
     io::{self, BufRead, Write},
     mem,
-    sync::{Mutex, PoisonError, atomic::Ordering::Relaxed},
+    sync::atomic::Ordering::Relaxed,
     thread,
     time::{Duration, Instant},
 };
@@ -100,13 +101,13 @@ fn times() -> Result<Histogram<u64>> {
 
 fn taken(times_of: &Times) -> Result<Latencies> {
     let empty = times()?; // allocated before the lock is taken, so that the other thread does not wait for it
-    let times = mem::replace(&mut *times_of.lock().unwrap_or_else(PoisonError::into_inner), empty);
+    let times = mem::replace(&mut *times_of.lock(), empty);
     let ms = PERCENTILES.map(|(_, share)| times.value_at_quantile(share) as f64 / 1e6);
     Ok(Latencies { operations: times.len(), ms })
 }
 
 fn note(times: &Times, took: Duration) {
-    let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut times = times.lock();
     times.saturating_record(took.as_nanos() as u64);
 }
 

@@ -11,14 +11,9 @@ use crate::{
         events_server::{Events, EventsServer},
     },
 };
+use parking_lot::Mutex;
 use prost::Message;
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::Path,
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard},
-};
+use std::{collections::BTreeMap, fs, path::Path, pin::Pin, sync::Arc};
 use tokio::{net::UnixListener, sync::broadcast, task::JoinHandle};
 use tokio_stream::{
     Stream, StreamExt,
@@ -65,10 +60,6 @@ impl Default for Containerd {
 }
 
 impl Containerd {
-    fn world(&self) -> MutexGuard<'_, World> {
-        self.0.lock().expect("nothing has panicked")
-    }
-
     /// Listens there, in tasks of the runtime that calls this.
     ///
     /// # Panics
@@ -81,52 +72,52 @@ impl Containerd {
             .add_service(EventsServer::new(self.clone()))
             .add_service(RuntimeServiceServer::new(self.clone()))
             .serve_with_incoming(UnixListenerStream::new(listener));
-        self.world().server = Some(tokio::spawn(async move { server.await.expect("it serves") }));
+        self.0.lock().server = Some(tokio::spawn(async move { server.await.expect("it serves") }));
     }
 
     /// Goes: the streams of events end, and nobody new is let in. Containers stay.
     pub fn stop(&self) {
-        let mut world = self.world();
+        let mut world = self.0.lock();
         world.events = broadcast::channel(1 << 12).0;
         world.server.take().iter().for_each(JoinHandle::abort);
     }
 
     /// How often somebody has subscribed to events.
     pub fn subscriptions(&self) -> usize {
-        self.world().subscriptions
+        self.0.lock().subscriptions
     }
 
     /// How many listen to events now.
     pub fn subscribers(&self) -> usize {
-        self.world().events.receiver_count()
+        self.0.lock().events.receiver_count()
     }
 
     /// How often containers were listed.
     pub fn lists(&self) -> usize {
-        self.world().lists
+        self.0.lock().lists
     }
 
     /// Questions about this container fail; the empty id is none.
     pub fn damage(&self, id: &str) {
-        id.clone_into(&mut self.world().damaged);
+        id.clone_into(&mut self.0.lock().damaged);
     }
 
     /// Adds a pod, or replaces the one with its id.
     pub fn pod(&self, pod: v1::PodSandbox) {
-        self.world().pods.insert(pod.id.clone(), pod);
+        self.0.lock().pods.insert(pod.id.clone(), pod);
     }
 
     /// A container runs, and no event reports it.
     pub fn has(&self, id: &str, sandbox: &str, cpus: &str, pid: u32) {
         let (sandbox, cpus) = (sandbox.to_owned(), cpus.to_owned());
         let state = v1::ContainerState::ContainerRunning;
-        self.world().containers.insert(id.to_owned(), Container { sandbox, cpus, pid, state });
+        self.0.lock().containers.insert(id.to_owned(), Container { sandbox, cpus, pid, state });
     }
 
     /// A container has started. The event comes before the CRI knows, as it may with containerd.
     pub fn start(&self, id: &str, sandbox: &str, cpus: &str, pid: u32) {
         self.has(id, sandbox, cpus, 0);
-        if let Some(container) = self.world().containers.get_mut(id) {
+        if let Some(container) = self.0.lock().containers.get_mut(id) {
             container.state = v1::ContainerState::ContainerCreated;
         }
         self.tell("/tasks/start", &TaskStart { container_id: id.to_owned(), pid });
@@ -134,14 +125,14 @@ impl Containerd {
 
     /// The CRI knows by now that a container has started.
     pub fn is_up(&self, id: &str, pid: u32) {
-        if let Some(container) = self.world().containers.get_mut(id) {
+        if let Some(container) = self.0.lock().containers.get_mut(id) {
             (container.state, container.pid) = (v1::ContainerState::ContainerRunning, pid);
         }
     }
 
     /// A container has got other CPUs, and no event reports it.
     pub fn pin(&self, id: &str, cpus: &str) {
-        if let Some(container) = self.world().containers.get_mut(id) {
+        if let Some(container) = self.0.lock().containers.get_mut(id) {
             cpus.clone_into(&mut container.cpus);
         }
     }
@@ -154,7 +145,7 @@ impl Containerd {
 
     /// A container is no longer there, and no event reports it.
     pub fn lose(&self, id: &str) {
-        self.world().containers.remove(id);
+        self.0.lock().containers.remove(id);
     }
 
     /// The first process of a container has ended. The CRI does not know yet, as it may be with containerd: the container is still
@@ -179,7 +170,7 @@ impl Containerd {
         let event = Some(prost_types::Any { type_url: String::new(), value });
         let (namespace, topic) = ("k8s.io".to_owned(), topic.to_owned());
         // Nobody may have.
-        self.world().events.send(Envelope { namespace, topic, event }).ok();
+        self.0.lock().events.send(Envelope { namespace, topic, event }).ok();
     }
 }
 
@@ -191,7 +182,7 @@ impl Events for Containerd {
         &self,
         _: Request<SubscribeRequest>,
     ) -> Result<Response<Self::SubscribeStream>, Status> {
-        let mut world = self.world();
+        let mut world = self.0.lock();
         world.subscriptions += 1;
         let events = BroadcastStream::new(world.events.subscribe());
         let events = events.map(|event| event.map_err(|error| Status::internal(error.to_string())));
@@ -230,7 +221,7 @@ serve! {
             request: Request<v1::ListPodSandboxRequest>,
         ) -> Result<Response<v1::ListPodSandboxResponse>, Status> {
             let id = request.into_inner().filter.unwrap_or_default().id;
-            let world = self.world();
+            let world = self.0.lock();
             let pods = world.pods.values().filter(|pod| id.is_empty() || pod.id == id);
             Ok(Response::new(v1::ListPodSandboxResponse { items: pods.cloned().collect() }))
         }
@@ -240,7 +231,7 @@ serve! {
             request: Request<v1::ListContainersRequest>,
         ) -> Result<Response<v1::ListContainersResponse>, Status> {
             let state = request.into_inner().filter.and_then(|filter| filter.state);
-            let mut world = self.world();
+            let mut world = self.0.lock();
             world.lists += 1;
             let all = world.containers.iter().filter(|(_, one)| {
                 state.as_ref().is_none_or(|wanted| wanted.state() == one.state)
@@ -259,7 +250,7 @@ serve! {
             request: Request<v1::ContainerStatusRequest>,
         ) -> Result<Response<v1::ContainerStatusResponse>, Status> {
             let id = request.into_inner().container_id;
-            let world = self.world();
+            let world = self.0.lock();
             if world.damaged == id {
                 return Err(Status::unknown("failed to get container spec"));
             }

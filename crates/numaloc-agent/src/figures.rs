@@ -4,17 +4,14 @@ use crate::{
     facts::Facts,
     reading::{OTHERS, Places, Reading},
 };
+use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, text::encode_registry},
     metrics::MetricType,
     registry::{Registry, Unit},
 };
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -53,13 +50,13 @@ impl State {
 impl Figures {
     /// Whether the cluster has a NodeMemoryLocality of this node, which is made of them.
     pub fn define(&self, is_defined: bool) {
-        self.state().is_defined = is_defined;
+        self.state.lock().is_defined = is_defined;
         self.asked.notify_one();
     }
 
     /// Somebody scrapes the agent's metrics. Gives back the figures, if there are any.
     pub fn scrape(&self) -> Option<Arc<str>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.scraped = Some(Instant::now());
         self.asked.notify_one();
         let (text, read) = state.text.as_ref()?;
@@ -69,18 +66,14 @@ impl Figures {
     /// Waits until this time, and then until somebody wants them.
     pub async fn wanted(&self, from: Instant) {
         sleep_until(from).await;
-        while !self.state().is_wanted() {
+        while !self.state.lock().is_wanted() {
             self.asked.notified().await;
         }
     }
 
     /// They were read, or cannot be.
     pub fn put(&self, text: Option<String>) {
-        self.state().text = text.map(|text| (text.into(), Instant::now()));
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().text = text.map(|text| (text.into(), Instant::now()));
     }
 }
 

@@ -9,9 +9,10 @@ use crate::{
     facts::Facts,
 };
 use numaloc_policy::{BadPolicy, DSA_CONFIG_KEY, PolicyKind, PolicyResource, QOS_CONFIG_KEY};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tokio::sync::Notify;
 
@@ -118,7 +119,7 @@ impl Known {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // What is in it is whole between any two statements of these functions that can panic: there are none.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {

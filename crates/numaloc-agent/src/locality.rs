@@ -6,11 +6,8 @@ use crate::{
     reading::{Places, Reading},
 };
 use numaloc_policy::{Condition, NodeLocality, NumaNodeLocality, RemoteContainer};
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-    time::SystemTime,
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, time::SystemTime};
 use tokio::sync::Notify;
 
 /// The condition that says whether numalocd answers.
@@ -124,14 +121,14 @@ pub struct Slot {
 impl Slot {
     /// Puts one in place of an older one, for the node with this uid.
     pub fn put(&self, locality: NodeLocality, node_uid: String) {
-        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some((locality, node_uid));
+        *self.newest.lock() = Some((locality, node_uid));
         self.filled.notify_one();
     }
 
     /// Waits for one, and takes it.
     pub async fn take(&self) -> (NodeLocality, String) {
         loop {
-            let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let newest = self.newest.lock().take();
             if let Some(newest) = newest {
                 return newest;
             }

@@ -1,11 +1,11 @@
 //! Figures of the agent, as OpenMetrics text: whether it does its work. Those of the memory are the daemon's ([`crate::figures`]).
 
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::text::{encode_eof, encode_registry},
     metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
     registry::Registry,
 };
-use std::sync::{Mutex, PoisonError};
 
 type Labelled<const N: usize> = Family<[(&'static str, &'static str); N], Counter>;
 
@@ -92,7 +92,7 @@ impl Default for Metrics {
         ] {
             registry.register(name, help, gauge.clone());
         }
-        *metrics.registry() = registry;
+        *metrics.registry.lock() = registry;
         metrics
     }
 }
@@ -102,10 +102,6 @@ fn gauge(count: usize) -> i64 {
 }
 
 impl Metrics {
-    fn registry(&self) -> std::sync::MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// All figures as OpenMetrics 1.0 text, with those of numalocd.
     pub fn text(
         &self,
@@ -118,7 +114,7 @@ impl Metrics {
         self.figures.set(of_daemon.is_some().into());
         let mut text = String::new();
         // A text takes whatever is written.
-        let _ = encode_registry(&mut text, &self.registry());
+        let _ = encode_registry(&mut text, &self.registry.lock());
         text += of_daemon.unwrap_or_default();
         let _ = encode_eof(&mut text);
         text

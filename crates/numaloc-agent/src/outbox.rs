@@ -3,9 +3,10 @@
 
 use crate::facts::Facts;
 use numaloc_policy::PodEvent;
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::SystemTime,
 };
 use tokio::sync::Notify;
@@ -112,7 +113,7 @@ impl Outbox {
     /// Adds what is to be said about a pod.
     pub fn push(&self, subject: Subject, report: Report) {
         let subject = Arc::new(subject);
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let Report { posts, mut patch } = report;
         let last = posts.len().checked_sub(1);
         for (at, post) in posts.into_iter().enumerate() {
@@ -145,7 +146,7 @@ impl Outbox {
 
     /// What is to be done first: events, and if `may_patch`, statuses. It stays until it is done.
     pub fn next(&self, may_patch: bool) -> Option<Work> {
-        let queue = self.queue();
+        let queue = self.queue.lock();
         if let Some((subject, post, _)) = queue.posts.front() {
             return Some(Work::Post(Arc::clone(subject), post.clone()));
         }
@@ -156,7 +157,7 @@ impl Outbox {
 
     /// This has been done, or will never be.
     pub fn done(&self, work: &Work) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         match work {
             Work::Post(_, done) => {
                 // Meanwhile it may have been lost.
@@ -185,7 +186,7 @@ impl Outbox {
 
     /// A pod is gone: its status is of no use any more, and would use up the budget of those that are there. Its events are.
     pub fn gone(&self, api_uid: &str) {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.patches.remove(api_uid);
         queue.order.retain(|waiting| waiting != api_uid);
         let posts = queue.posts.iter_mut().filter(|(subject, ..)| subject.api_uid == api_uid);
@@ -194,22 +195,18 @@ impl Outbox {
 
     /// The API server refuses these writes now, for this reason; `None`: it takes all.
     pub fn refused(&self, problem: Option<String>) {
-        self.queue().refused = problem;
+        self.queue.lock().refused = problem;
     }
 
     /// What the API server refuses.
     pub fn problem(&self) -> Option<String> {
-        self.queue().refused.clone()
+        self.queue.lock().refused.clone()
     }
 
     /// How many events and statuses wait, and how many events were lost.
     pub fn counts(&self) -> (usize, usize, u64) {
-        let queue = self.queue();
+        let queue = self.queue.lock();
         (queue.posts.len(), queue.patches.len(), queue.lost)
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -15,15 +15,7 @@ pub(crate) mod rooms;
 use crate::limits::{rate::SharedRate, rooms::SharedRooms};
 use numaloc_core::Pacing;
 use numaloc_host::Whose;
-use std::{
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
-};
-
-/// Locks what the threads of runs share. None of them panics while it holds the lock.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("no thread panics while it holds this")
-}
+use std::{sync::Arc, time::Duration};
 
 /// How fast a run may be, how long it may take, and what it shares with other runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

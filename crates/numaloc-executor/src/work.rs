@@ -10,7 +10,7 @@ pub(crate) mod windows;
 use crate::{
     Control, RunLimits,
     limits::{
-        allowance::Allowance, assignment::Assignment, bounded::CallBounds, lock, rooms::SharedRooms,
+        allowance::Allowance, assignment::Assignment, bounded::CallBounds, rooms::SharedRooms,
     },
     pace::pacer::Pacer,
     pages::{move_index::MoveIndex, row::Row},
@@ -22,9 +22,10 @@ use crate::{
 };
 use numaloc_core::{CpuSet, Heat, Mappers, Move, Node, NodeId, NodeSet, Plan, Reason, Topology};
 use numaloc_host::{NodeMemoryReader, Roots, probe};
+use parking_lot::Mutex;
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
@@ -130,13 +131,13 @@ impl<'a> Work<'a> {
 
     /// Begins again at the plan's first window, in the order of `heat`: the most used memory first.
     pub fn hottest_first(&self, heat: &Heat) {
-        *lock(&self.windows) =
+        *self.windows.lock() =
             Windows::hottest_first(&self.plan.moves, self.pacer.most_bytes, heat);
     }
 
     /// Cuts further windows for this many workers.
     pub fn share_among(&self, workers: usize) {
-        lock(&self.windows).share_among(workers);
+        self.windows.lock().share_among(workers);
     }
 
     /// Whether processes may share the page tables that show these folios.
@@ -146,14 +147,14 @@ impl<'a> Work<'a> {
 
     /// The next window to visit.
     pub fn next(&self) -> Option<Window> {
-        lock(&self.windows).find(|window| !self.searches.is_over(window.move_index))
+        self.windows.lock().find(|window| !self.searches.is_over(window.move_index))
     }
 
     /// For each of the plan's moves: whether a part of it was not visited. Takes all remaining windows, so none is visited after
     /// this.
     pub fn take_unvisited(&self) -> Vec<bool> {
         let mut unvisited = vec![false; self.plan.moves.len()];
-        lock(&self.windows).by_ref().for_each(|window| unvisited[window.move_index] = true);
+        self.windows.lock().by_ref().for_each(|window| unvisited[window.move_index] = true);
         unvisited
     }
 

@@ -5,10 +5,11 @@ use crate::{
     mark::{Mark, STATE},
 };
 use numaloc_api::v1;
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     future::pending,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 use tokio::sync::broadcast;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -64,34 +65,30 @@ impl Fake {
         Self { world: Arc::default(), mark }
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().expect("nothing has panicked")
-    }
-
     /// Whether calls are left without an answer.
     pub fn hang(&self, hangs: bool) {
-        self.world().hangs = hangs;
+        self.world.lock().hangs = hangs;
     }
 
     /// So many calls of a hundred fail, before or after they have done something.
     pub fn fail(&self, failures: u8, seed: u64) {
-        let mut world = self.world();
+        let mut world = self.world.lock();
         (world.failures, world.random) = (failures, fastrand::Rng::with_seed(seed));
     }
 
     /// It refuses workloads whose names end like this; the empty text refuses none.
     pub fn refuse(&self, name: &str) {
-        name.clone_into(&mut self.world().refused);
+        name.clone_into(&mut self.world.lock().refused);
     }
 
     /// Containers whose names end like this have no cgroup; the empty text: all have one.
     pub fn take_cgroup(&self, name: &str) {
-        name.clone_into(&mut self.world().without_cgroup);
+        name.clone_into(&mut self.world.lock().without_cgroup);
     }
 
     /// Something happens to a schedule.
     pub fn happens(&self, event: v1::Event) {
-        let mut world = self.world();
+        let mut world = self.world.lock();
         world.events.push(event.clone());
         // Nobody may watch.
         drop(world.told.0.send(event));
@@ -99,7 +96,7 @@ impl Fake {
 
     /// The only run of a schedule has ended, and its event is not stored any more; without a job that is not either.
     pub fn ended_long_ago(&self, schedule: &str, name: &str, job: Option<v1::Job>) {
-        let mut world = self.world();
+        let mut world = self.world.lock();
         let stored = world.schedules.get_mut(schedule).expect("it is there");
         name.clone_into(&mut stored.last_job);
         stored.last_run_time = Some(prost_types::Timestamp { seconds: 50, nanos: 0 });
@@ -109,42 +106,42 @@ impl Fake {
 
     /// Another source has these records.
     pub fn set_others(&self, others: Others) {
-        self.world().others = others;
+        self.world.lock().others = others;
     }
 
     /// The schedules, by name.
     pub fn schedules(&self) -> BTreeMap<String, v1::Schedule> {
-        self.world().schedules.clone()
+        self.world.lock().schedules.clone()
     }
 
     /// How often all workloads were declared.
     pub fn declared(&self) -> usize {
-        self.world().declared
+        self.world.lock().declared
     }
 
     /// How often a workload was registered by itself.
     pub fn registrations(&self) -> usize {
-        self.world().registrations
+        self.world.lock().registrations
     }
 
     /// How often its metrics were read.
     pub fn readings(&self) -> usize {
-        self.world().readings
+        self.world.lock().readings
     }
 
     /// Whether it refuses to tell its metrics.
     pub fn refuse_metrics(&self, refuses: bool) {
-        self.world().refuses_metrics = refuses;
+        self.world.lock().refuses_metrics = refuses;
     }
 
     /// Removes a workload as if its lease had ended.
     pub fn lose(&self, id: &str) {
-        self.world().workloads.remove(&format!("workloads/{id}"));
+        self.world.lock().workloads.remove(&format!("workloads/{id}"));
     }
 
     /// The containers that are registered, and those that have a schedule.
     pub fn names(&self) -> (Vec<String>, Vec<String>) {
-        let world = self.world();
+        let world = self.world.lock();
         let short =
             |name: &String, before: &str| name.strip_prefix(before).expect("it is ours").to_owned();
         let before = |kind: &str| format!("{kind}/{}-", self.mark.source);
@@ -161,7 +158,7 @@ impl Fake {
 
     /// The labels of a container's workload.
     pub fn labels(&self, container: &str) -> BTreeMap<String, String> {
-        let world = self.world();
+        let world = self.world.lock();
         let workload = world.workloads.get(&format!("workloads/{}-{container}", self.mark.source));
         workload.map(|workload| workload.labels.clone()).unwrap_or_default()
     }
@@ -170,19 +167,19 @@ impl Fake {
     pub fn states(&self) -> BTreeMap<String, String> {
         let label =
             |schedule: &v1::Schedule, key| schedule.labels.get(key).cloned().unwrap_or_default();
-        let world = self.world();
+        let world = self.world.lock();
         let states = world.schedules.values();
         states.map(|schedule| (label(schedule, self.mark.key), label(schedule, STATE))).collect()
     }
 
     /// How many runs were asked for.
     pub fn runs(&self) -> usize {
-        self.world().runs
+        self.world.lock().runs
     }
 
     /// The containers whose jobs were cancelled.
     pub fn cancelled(&self) -> Vec<String> {
-        self.world().cancelled.clone()
+        self.world.lock().cancelled.clone()
     }
 
     /// Does something, or fails before or after it.
@@ -190,7 +187,7 @@ impl Fake {
         &self,
         act: impl FnOnce(&mut World) -> Result<T, Status>,
     ) -> Result<T, Status> {
-        if self.world().hangs {
+        if self.world.lock().hangs {
             // As the calls of the real client do after their time.
             tokio::time::timeout(std::time::Duration::from_secs(30), pending::<()>())
                 .await
@@ -198,7 +195,7 @@ impl Fake {
             return Err(Status::deadline_exceeded("no answer"));
         }
         tokio::task::yield_now().await;
-        let mut world = self.world();
+        let mut world = self.world.lock();
         let lost = || Err(Status::unavailable("it has gone"));
         let percent = world.random.u8(..100);
         let (before, after) = (world.failures / 2, world.failures);

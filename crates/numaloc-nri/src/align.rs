@@ -1,7 +1,8 @@
 //! Memory nodes for new containers that are pinned to CPUs.
 
 use numaloc_core::{CpuSet, NodeId, NodeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// The machine's nodes that have memory, with their CPUs, once numalocd has told them. A container that is created before that
 /// stays as it is: nobody waits for numalocd.
@@ -10,24 +11,24 @@ pub struct MachineNodes(Arc<Mutex<Vec<(NodeId, CpuSet)>>>);
 
 impl MachineNodes {
     pub fn set(&self, nodes: Vec<(NodeId, CpuSet)>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
+        *self.0.lock() = nodes;
     }
 
     /// All of them, as a list.
     pub fn all(&self) -> String {
-        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = self.0.lock();
         nodes.iter().map(|(id, _)| *id).collect::<NodeSet>().to_string()
     }
 
     /// Those that have CPUs.
     pub fn with_cpus(&self) -> NodeSet {
-        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let nodes = self.0.lock();
         nodes.iter().filter(|(_, cpus)| !cpus.is_empty()).map(|(id, _)| *id).collect()
     }
 
     /// The nodes of a container with these `cpuset.cpus`; `None` if they are not on some of the nodes alone.
     pub fn of(&self, cpus: &str) -> Option<NodeSet> {
-        local(cpus, &self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        local(cpus, &self.0.lock())
     }
 
     /// `cpuset.mems` for a container with these `cpuset.cpus`; `None` if it is not to be bound.

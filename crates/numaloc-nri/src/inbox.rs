@@ -5,10 +5,8 @@ use crate::{
     facts::Facts,
     queue::{ChangeQueue, ContainerChange, PendingChanges},
 };
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::BTreeMap;
 use tokio::sync::Notify;
 
 #[derive(Debug)]
@@ -68,6 +66,6 @@ impl Inbox {
 
     fn queue(&self) -> MutexGuard<'_, ChangeQueue> {
         // What is in it is whole between any two statements of its functions that can panic: there are none.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }

@@ -31,11 +31,12 @@ use crate::{
     refusal::Refusal,
 };
 use ledger::{Ledger, Refused};
+use parking_lot::{Mutex, MutexGuard};
 use rates::{Rate, Rates};
 use refusals::Refusals;
 use resource::Part;
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
@@ -221,10 +222,8 @@ impl Accounts {
         let Part { each, all } = self.part(resource);
         Rate { each: each as u64, all: all as u64, per }
     }
-
-    /// Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     #[cfg(test)]

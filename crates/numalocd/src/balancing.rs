@@ -10,7 +10,8 @@ mod tests;
 use crate::refusal::Refusal;
 use numaloc_core::NumaBalancing;
 use numaloc_host::{Error, Roots, journal, numa_balancing};
-use std::sync::{Arc, Mutex, MutexGuard};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// The name of the journal, which has the previous value.
 const NAME: &str = "numa_balancing";
@@ -110,7 +111,7 @@ impl Balancing {
             return Ok(None);
         }
         let shared = &self.0;
-        let mut session = shared.session();
+        let mut session = shared.session.lock();
         if session.jobs == 0
             && let Err(error) = shared.pause(&mut session)
         {
@@ -127,7 +128,7 @@ impl Balancing {
     /// # Errors
     /// The setting cannot be changed, or the note cannot be read. The note is kept for another try.
     pub fn put_back(&self) -> Result<Option<u32>, BalancingError> {
-        let mut session = self.0.session();
+        let mut session = self.0.session.lock();
         if session.journal.is_some() {
             return self.0.put_back(&mut session);
         }
@@ -145,7 +146,7 @@ impl Balancing {
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        let mut session = self.0.session();
+        let mut session = self.0.session.lock();
         session.jobs -= 1;
         if session.jobs == 0 {
             self.0.end(&mut session);
@@ -154,10 +155,6 @@ impl Drop for Paused {
 }
 
 impl Shared {
-    fn session(&self) -> MutexGuard<'_, PauseSession> {
-        self.session.lock().expect("nobody panics while holding this")
-    }
-
     fn pause(&self, session: &mut PauseSession) -> Result<(), BalancingError> {
         let taken = BalancingJournal::take(&self.roots, NAME).map_err(BalancingError::Journal)?;
         let journal = session.journal.insert(taken.ok_or(BalancingError::InUse)?);

@@ -30,6 +30,7 @@ use label::{code_name, state_name};
 use numaloc_api::value::{Job, JobState, Outcome, QosClass, WorkloadId};
 use numaloc_host::host_memory::HostMemory;
 use oldest::Oldest;
+use parking_lot::Mutex;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
@@ -38,7 +39,7 @@ use quotas::QuotaCollector;
 use ratios::Ratios;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -103,7 +104,7 @@ impl Default for Metrics {
 impl Metrics {
     /// All metrics as OpenMetrics 1.0 text.
     pub fn text(&self) -> String {
-        *self.0.read.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.0.read.lock() = Some(Instant::now());
         if let Some(accounts) = self.0.series.quotas.accounts() {
             set(&self.0.series.watches, accounts.held(Resource::Watches));
         }
@@ -161,7 +162,7 @@ impl Metrics {
 
     /// How long ago somebody read the metrics last; `None` if nobody has.
     pub fn last_read(&self) -> Option<Duration> {
-        self.0.read.lock().unwrap_or_else(PoisonError::into_inner).map(|read| read.elapsed())
+        self.0.read.lock().map(|read| read.elapsed())
     }
 
     /// Sets what is known of the memory of the host's processes. With `None` its metrics are left out.

@@ -1,9 +1,10 @@
 //! TLS with client certificates. The files can be read again without interrupting open connections.
 
+use parking_lot::RwLock;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
@@ -106,7 +107,7 @@ impl Keys {
     /// Those of [`Self::read`]. On error the keys stay as they were.
     pub fn read_again(&self, tls: &Tls) -> Result<(), TlsError> {
         let loaded = Loaded::read(tls)?;
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+        *self.0.write() = loaded;
         Ok(())
     }
 
@@ -119,7 +120,7 @@ impl Keys {
         T: AsyncRead + AsyncWrite + Unpin,
     {
         let acceptor = {
-            let loaded = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            let loaded = self.0.read();
             TlsAcceptor::from(match protocol {
                 Protocol::Grpc => loaded.grpc.clone(),
                 Protocol::Http => loaded.http.clone(),

@@ -6,10 +6,11 @@ use crate::{
     app::{App, Layout},
     settings::Setting,
 };
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Write as _},
-    sync::{Mutex, atomic::AtomicBool},
+    sync::atomic::AtomicBool,
     thread,
 };
 
@@ -64,7 +65,7 @@ fn workload(
     seen: &Mutex<Acknowledged>,
 ) -> Result<(), Status> {
     let name = format!("workloads/c{own}-{}", step % WORKLOADS);
-    let before = seen.lock().unwrap().workloads.remove(&name);
+    let before = seen.lock().workloads.remove(&name);
     let mut workloads = client.workloads();
     let after = match before {
         Some(Some(_)) if step.is_multiple_of(5) => {
@@ -86,7 +87,7 @@ fn workload(
             Some(label.to_owned())
         }
     };
-    let mut seen = seen.lock().unwrap();
+    let mut seen = seen.lock();
     seen.workloads.insert(name, after);
     seen.writers.insert(own);
     Ok(())
@@ -96,17 +97,17 @@ fn workload(
 fn schedule(client: &Client, own: u32, seen: &Mutex<Acknowledged>) -> Result<(), Status> {
     let cgroup = format!("/killed/{own}");
     let known = {
-        let seen = seen.lock().unwrap();
+        let seen = seen.lock();
         seen.schedules
             .iter()
             .find(|(_, known)| **known == (own, true))
             .map(|(name, _)| name.clone())
     };
     if let Some(name) = known {
-        seen.lock().unwrap().schedules.remove(&name);
+        seen.lock().schedules.remove(&name);
         let request = v1::DeleteScheduleRequest { name: name.clone(), ..Default::default() };
         client.runtime.block_on(client.schedules().delete_schedule(request))?;
-        seen.lock().unwrap().schedules.insert(name, (own, false));
+        seen.lock().schedules.insert(name, (own, false));
         return Ok(());
     }
     let target = v1::Target { cgroups: vec![cgroup], ..v1::Target::default() };
@@ -115,7 +116,7 @@ fn schedule(client: &Client, own: u32, seen: &Mutex<Acknowledged>) -> Result<(),
     let request = v1::CreateScheduleRequest { schedule: Some(schedule), ..Default::default() };
     let made = client.runtime.block_on(client.schedules().create_schedule(request))?;
     let name = made.into_inner().schedule.expect("a schedule").name;
-    seen.lock().unwrap().schedules.insert(name, (own, true));
+    seen.lock().schedules.insert(name, (own, true));
     Ok(())
 }
 
@@ -134,10 +135,10 @@ fn work(endpoint: &str, pids: &[i32], round: u32, seen: &Mutex<Acknowledged>, en
         }
         match client.try_create(request) {
             Ok(job) => {
-                seen.lock().unwrap().jobs.entry(job.name.clone()).or_default();
+                seen.lock().jobs.entry(job.name.clone()).or_default();
                 // Without this the queue would grow without end.
                 if client.cancel(&job.name).is_ok() {
-                    seen.lock().unwrap().jobs.insert(job.name, true);
+                    seen.lock().jobs.insert(job.name, true);
                 }
             }
             Err(status) if status.code() == Code::Aborted => {}
@@ -248,7 +249,7 @@ fn at_random_moments() {
         });
         daemon.spawn();
         let client = daemon.client();
-        check(&client, &mut seen.lock().unwrap());
+        check(&client, &mut seen.lock());
         assert_alone(&client);
         if round % 10 == 9 {
             // A sign of life for people who wait for all rounds. It goes to stderr itself, which the test harness does not
@@ -256,7 +257,7 @@ fn at_random_moments() {
             writeln!(io::stderr(), "killed {} times", round + 1).expect("stderr is there");
         }
     }
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock();
     // The test was effective: each client has written something. On a slow machine some have nothing at its end, because a workload
     // whose change was not answered is forgotten.
     assert_eq!(seen.writers, (1..CLIENTS).collect());

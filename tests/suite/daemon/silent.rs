@@ -12,10 +12,11 @@ use nix::{
     mount::{MntFlags, umount2},
 };
 use numaloc_api::v1::locality_service_client::LocalityServiceClient;
+use parking_lot::{Condvar, Mutex};
 use std::{
     io,
     os::unix::fs::FileExt,
-    sync::{Arc, Condvar, Mutex, mpsc},
+    sync::{Arc, mpsc},
     thread,
 };
 
@@ -25,9 +26,9 @@ struct Silent(Arc<(Mutex<bool>, Condvar)>);
 
 impl Silent {
     fn read(&self) -> io::Result<String> {
-        let mut released = self.0.0.lock().expect("no panic");
+        let mut released = self.0.0.lock();
         while !*released {
-            released = self.0.1.wait(released).expect("no panic");
+            self.0.1.wait(&mut released);
         }
         Err(io::Error::from_raw_os_error(EIO))
     }
@@ -50,7 +51,7 @@ impl Mounted {
     }
 
     fn release(&self) {
-        *self.files.0.0.lock().expect("no panic") = true;
+        *self.files.0.0.lock() = true;
         self.files.0.1.notify_all();
     }
 }

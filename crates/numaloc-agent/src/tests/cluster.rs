@@ -5,12 +5,13 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Bytes, Frame};
 use numaloc_policy::PolicyKind;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     future::pending,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream};
@@ -81,7 +82,7 @@ impl Cluster {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().expect("nothing has panicked")
+        self.0.state.lock()
     }
 
     /// Creates or replaces an object.

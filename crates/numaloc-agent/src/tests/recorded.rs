@@ -10,12 +10,13 @@ use crate::{
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Bytes, Frame};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 use tokio::sync::watch;
@@ -144,7 +145,7 @@ impl Player {
 
     fn list(&self, path: &str, query: &BTreeMap<String, String>) -> Response<Body> {
         let wanted = selected(path, query);
-        *self.lists.lock().expect("no panic").entry(wanted.clone()).or_default() += 1;
+        *self.lists.lock().entry(wanted.clone()).or_default() += 1;
         let found = self.entries.iter().find_map(|entry| match entry {
             Entry::Call { name: None, method, path, query: of, status, answer, .. }
                 if method == "GET" && !of.contains_key("watch") && selected(path, of) == wanted =>
@@ -161,7 +162,7 @@ impl Player {
     fn watch(&self, path: &str, query: &BTreeMap<String, String>) -> Response<Body> {
         let wanted = selected(path, query);
         let (mut after, mut lines) = (0, Vec::new());
-        let is_first = self.lists.lock().expect("no panic").get(&wanted) == Some(&1);
+        let is_first = self.lists.lock().get(&wanted) == Some(&1);
         for entry in &self.entries {
             match entry {
                 Entry::Call { name: None, method, path, .. }
@@ -205,7 +206,7 @@ impl Player {
             return response(200, None, &Value::Null);
         }
         let next = {
-            let mut writes = self.writes.lock().expect("no panic");
+            let mut writes = self.writes.lock();
             assert!(!writes.is_empty(), "{method} {path} was not recorded: {sent}");
             writes.remove(0)
         };
@@ -244,9 +245,9 @@ async fn a_pods_life_is_as_it_was_recorded() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     fake.happens(end(&schedule, 1, 1, false, (100, 0)));
     // Its event, its status, and then its end.
-    until(async || player.writes.lock().expect("no panic").is_empty()).await;
+    until(async || player.writes.lock().is_empty()).await;
     until(async || fake.names().1.is_empty()).await;
-    let lists = player.lists.lock().expect("no panic").clone();
+    let lists = player.lists.lock().clone();
     assert_eq!(lists.len(), 6, "{lists:?}");
     assert!(lists.values().all(|&lists| lists == 2), "each was forgotten once: {lists:?}");
 }

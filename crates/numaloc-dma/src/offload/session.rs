@@ -3,11 +3,8 @@
 use super::{HostAccess, OffloadError, changes::ChangedSettings};
 use crate::kernel::{Counters, EngineStates, Interface, Settings, condition};
 use numaloc_host::{Roots, journal};
-use std::{
-    io,
-    sync::{Arc, Condvar, Mutex, MutexGuard},
-    thread,
-};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::{io, sync::Arc, thread};
 
 /// The name of the journal.
 pub(super) const NAME: &str = "offload";
@@ -101,7 +98,7 @@ impl SharedOffload {
     }
 
     pub(super) fn session(&self) -> MutexGuard<'_, OffloadSession> {
-        self.session.lock().expect("nobody panics while holding this")
+        self.session.lock()
     }
 
     /// Lets a job use it. The first one switches it on.
@@ -148,8 +145,7 @@ impl SharedOffload {
         let watch = move || {
             let mut session = shared.session();
             while session.on.as_ref().is_some_and(|on| on.first == first) {
-                let waited = shared.left.wait_timeout(session, shared.host.look);
-                session = waited.expect("nobody panics while holding this").0;
+                shared.left.wait_for(&mut session, shared.host.look);
                 if session.on.as_ref().is_some_and(|on| on.first == first) {
                     shared.look(&mut session);
                 }
@@ -201,7 +197,7 @@ impl SharedOffload {
     }
 
     fn journal(&self) -> MutexGuard<'_, Option<OffloadJournal>> {
-        self.journal.lock().expect("nobody panics while holding this")
+        self.journal.lock()
     }
 
     /// The journal; `None` while another process has it.

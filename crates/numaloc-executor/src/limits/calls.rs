@@ -5,12 +5,12 @@
 //! Whether it concerns all calls shows a probe: a call that moves no page, and only has the lists of all CPUs emptied as each call has
 //! (mm/migrate.c, `do_pages_move`; mm/swap.c, `lru_cache_disable`).
 
-use crate::limits::{lock, real_time::RealTimeLooks};
+use crate::limits::real_time::RealTimeLooks;
 use numaloc_core::{Identity, NodeId};
 use numaloc_sys::{Companion, LeftCall, MoveFlag, Request};
+use parking_lot::Mutex;
 use std::{
     path::PathBuf,
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -60,13 +60,13 @@ struct Probe {
 impl SharedCalls {
     /// Notes a call that is left behind, and why it counts as overdue.
     pub fn leave(&self, companion: Companion, subject: Subject, why: String) {
-        lock(&self.left).push(Left { call: companion.leave(), subject, why });
+        self.left.lock().push(Left { call: companion.leave(), subject, why });
     }
 
     /// Why no call for `subject` may be made now; `None`: it may. Takes up to two seconds if a call is left behind.
     pub fn refuse(&self, subject: &Subject) -> Option<String> {
         let refusal = {
-            let mut left = lock(&self.left);
+            let mut left = self.left.lock();
             left.retain(|left| !left.call.has_returned());
             let first = left.first()?;
             let same = left.iter().find(|left| left.subject == *subject);
@@ -76,7 +76,7 @@ impl SharedCalls {
                 (None, false) => first.why.clone(),
             }
         };
-        (!lock(&self.probe).passes()).then_some(refusal)
+        (!self.probe.lock().passes()).then_some(refusal)
     }
 }
 
@@ -172,7 +172,7 @@ pub(crate) mod tests {
         calls.leave(companion, Subject::Node(NodeId(1)), "it hangs".into());
         let mut probe = Companion::start().expect("a thread");
         probe.ask(probed.request());
-        *lock(&calls.probe) = Probe { companion: Some(probe), is_asked: true, passed: None };
+        *calls.probe.lock() = Probe { companion: Some(probe), is_asked: true, passed: None };
         let other = Subject::Node(NodeId(0));
         assert_eq!(calls.refuse(&other).as_deref(), Some("it hangs"));
         let reader = probed.release();

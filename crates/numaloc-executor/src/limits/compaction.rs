@@ -1,12 +1,11 @@
 //! Free blocks for huge pages on the targets, by compaction of their memory.
 
-use crate::limits::lock;
 use numaloc_core::NodeId;
 use numaloc_host::{Roots, node_room};
 use numaloc_sys::Companion;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -100,7 +99,7 @@ impl Compaction {
     /// Has a node compacted if it is short of free blocks for `wanted` bytes, and if this process may. `free` gives what is free
     /// above the high watermark, in bytes.
     pub fn begin(&self, roots: &Roots, node: NodeId, wanted: u64, free: impl Fn() -> u64) -> Next {
-        let (mut nodes, now) = (lock(&self.0), Instant::now());
+        let (mut nodes, now) = (self.0.lock(), Instant::now());
         let of_node = nodes.entry(node).or_default();
         if of_node.is_running() {
             let waits = of_node.begun.is_some_and(|begun| begun.elapsed() < LONGEST);
@@ -127,7 +126,7 @@ impl Compaction {
 
     /// Whether a node is being compacted.
     pub fn is_running(&self, node: NodeId) -> bool {
-        lock(&self.0).get_mut(&node).is_some_and(NodeCompactions::is_running)
+        self.0.lock().get_mut(&node).is_some_and(NodeCompactions::is_running)
     }
 }
 

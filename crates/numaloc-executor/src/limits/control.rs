@@ -1,10 +1,8 @@
 //! What a run shares with those who watch it.
 
-use crate::limits::{allowance::Allowance, lock};
-use std::sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-};
+use crate::limits::allowance::Allowance;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// Shared with those who watch a run.
 #[derive(Debug, Default)]
@@ -41,11 +39,11 @@ impl Control {
         if self.yielding.load(Relaxed) {
             return "work of a higher class goes first".into();
         }
-        let waiting = lock(&self.waiting).clone();
+        let waiting = self.waiting.lock().clone();
         if !waiting.is_empty() {
             return waiting;
         }
-        let pressure = lock(&self.pressure).clone();
+        let pressure = self.pressure.lock().clone();
         if pressure.is_empty() && self.limited.load(Relaxed) > 0 {
             return "bandwidth limit".into();
         }
@@ -57,22 +55,22 @@ impl Control {
 
     /// Sets why pressure holds the run back; empty: it does not.
     pub(crate) fn set_pressure(&self, why: String) {
-        *lock(&self.pressure) = why;
+        *self.pressure.lock() = why;
     }
 
     /// Sets what a call waits for that has not returned for long; empty: it has.
     pub(crate) fn set_waiting(&self, why: String) {
-        *lock(&self.waiting) = why;
+        *self.waiting.lock() = why;
     }
 
     /// Ends the run because a call has not returned. The first reason stays.
     pub(crate) fn end_with(&self, why: String) {
-        lock(&self.end).get_or_insert(why);
+        self.end.lock().get_or_insert(why);
     }
 
     /// Why the run has ended before its time, if a call has not returned.
     pub fn ended_with(&self) -> Option<String> {
-        lock(&self.end).clone()
+        self.end.lock().clone()
     }
 
     /// Begins a wait for bandwidth. It ends when the returned value is dropped.

@@ -1,11 +1,10 @@
 //! What all runs of one process have had dropped of a node's page cache, and whether it is read again.
 
-use crate::limits::lock;
 use numaloc_core::{CacheStop, NodeId, PAGE};
 use numaloc_host::Reclaimed;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -34,7 +33,7 @@ pub struct Lately {
 impl Drops {
     /// What a run has to count with that drops cache on a node from now on, when the node's counters are `reclaimed`.
     pub fn begin(&self, node: NodeId, reclaimed: Option<Reclaimed>, now: Instant) -> Lately {
-        let mut nodes = lock(&self.0);
+        let mut nodes = self.0.lock();
         let new = Lately { before: reclaimed, since: now, bytes: 0 };
         let lately = nodes.entry(node).or_insert(new);
         if now.saturating_duration_since(lately.since) >= TOGETHER {
@@ -45,7 +44,7 @@ impl Drops {
 
     /// So many bytes more have come to a node in place of cache.
     pub fn add(&self, node: NodeId, bytes: u64) {
-        lock(&self.0).entry(node).and_modify(|lately| lately.bytes += bytes);
+        self.0.lock().entry(node).and_modify(|lately| lately.bytes += bytes);
     }
 }
 

@@ -1,11 +1,8 @@
 //! Limits on bytes per second. [`Rate`] is pure: the time is passed in, as the time since some fixed moment.
 
-use crate::limits::lock;
 use numaloc_core::PAGE;
-use std::{
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
 
 /// How long the largest batch may take at the rate. A caller that comes late may still use as much of the time before, so that
 /// the time of its last call, and the time to wake up, are not lost.
@@ -68,7 +65,7 @@ impl SharedRate {
     /// Uses up the time that `bytes` need, for a call or to hold back the runs that share the rate. Returns how long to wait before
     /// they may move.
     pub fn take(&self, bytes: u64) -> Duration {
-        let mut rate = lock(&self.rate);
+        let mut rate = self.rate.lock();
         let now = self.begin.elapsed();
         rate.take(now, bytes).saturating_sub(now)
     }

@@ -1,9 +1,9 @@
 //! Looks for real-time threads that use a whole CPU: calls may have to wait for them. Beside a run's first call, and when one is slow.
 
-use crate::limits::lock;
 use numaloc_host::{RealTimeHog, Roots, real_time_hogs};
+use parking_lot::Mutex;
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -31,12 +31,12 @@ struct Seen {
 impl RealTimeLooks {
     /// Real-time threads that use a whole CPU now, or did so a moment ago. `afresh`: that there were none a moment ago does not count.
     pub fn hogs(&self, roots: &Roots, afresh: bool) -> Vec<RealTimeHog> {
-        lock(&self.seen).look(roots, afresh)
+        self.seen.lock().look(roots, afresh)
     }
 
     /// Looks in a thread of its own, and logs what it finds: a run that begins does not wait for the look, which takes 200 to 600 ms.
     pub fn look_ahead(&self, roots: &Roots) {
-        let mut ahead = lock(&self.ahead);
+        let mut ahead = self.ahead.lock();
         if ahead.is_some_and(|at| at.elapsed() < HOLDS_AHEAD) {
             return;
         }
@@ -45,7 +45,7 @@ impl RealTimeLooks {
         let span = tracing::Span::current();
         let look = move || {
             let _span = span.enter();
-            for hog in lock(&seen).look(&roots, true) {
+            for hog in seen.lock().look(&roots, true) {
                 let how_long = match hog.is_limited {
                     true => "take up to a second",
                     false => "may not return until it sleeps",
@@ -87,7 +87,7 @@ mod tests {
         let looks = RealTimeLooks::default();
         looks.look_ahead(&roots);
         let seen_at = || loop {
-            if let Some(at) = lock(&looks.seen).at {
+            if let Some(at) = looks.seen.lock().at {
                 return at;
             }
             thread::yield_now();

@@ -1,8 +1,9 @@
 //! Room on the targets, shared out among the workers of a run, and among runs of one process into the same nodes.
 
-use crate::limits::{calls::SharedCalls, compaction::Compaction, drops::Drops, lock};
+use crate::limits::{calls::SharedCalls, compaction::Compaction, drops::Drops};
 use numaloc_core::NodeId;
-use std::{collections::BTreeMap, sync::Mutex};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 
 /// What pages on a target are taken from: the node's free memory (`None`), or its pool of hugetlb pages of this size in bytes.
 pub type Pool = (NodeId, Option<u64>);
@@ -48,7 +49,7 @@ impl SharedRooms {
         waits: bool,
         room: impl FnOnce() -> u64,
     ) -> Room<'_> {
-        let mut in_flight = lock(&self.in_flight);
+        let mut in_flight = self.in_flight.lock();
         // Read under the lock: a page that has landed is missing from the room already, and any other page still counts as in
         // flight.
         let room = room();
@@ -76,7 +77,7 @@ pub struct Reservation<'a> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        *lock(&self.rooms.in_flight).entry(self.pool).or_default() -= self.bytes;
+        *self.rooms.in_flight.lock().entry(self.pool).or_default() -= self.bytes;
     }
 }
 

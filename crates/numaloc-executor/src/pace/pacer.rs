@@ -2,7 +2,6 @@
 
 use crate::{
     Control, RunLimits, SharedRate,
-    limits::lock,
     pace::{
         brake::LEAST,
         splits::Splits,
@@ -13,9 +12,10 @@ use crate::{
 };
 use numaloc_core::{CallStats, CpuSet, NodeId, Pace};
 use numaloc_host::{Migrations, Roots, migrations};
+use parking_lot::Mutex;
 use std::{
     sync::{
-        Arc, Mutex, TryLockError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -106,7 +106,7 @@ impl<'a> Pacer<'a> {
 
     /// How many bytes of folios of a class the next call may hold; a single folio may be larger.
     pub fn batch_bytes(&self, class: Class) -> u64 {
-        let bytes = lock(&self.stall).bytes(class);
+        let bytes = self.stall.lock().bytes(class);
         if self.factor() > LEAST { bytes } else { bytes.min(stall::LEAST) }
     }
 
@@ -115,14 +115,14 @@ impl<'a> Pacer<'a> {
     pub fn splits_before(&self, class: Class) -> Option<u64> {
         let is_due = |splits: &Splits| splits.is_due(self.begin.elapsed());
         let is_wanted =
-            class == Class::Huge && lock(&self.brakes).splits.as_ref().is_some_and(is_due);
+            class == Class::Huge && self.brakes.lock().splits.as_ref().is_some_and(is_due);
         is_wanted.then(|| migrations(self.roots)).flatten().map(|now| now.split_huge_pages)
     }
 
     /// Learns from a call to which `passed` huge pages were passed. `before` is the result of [`Self::splits_before`].
     pub fn learn_splits(&self, before: u64, passed: u64) {
         let Some(now) = migrations(self.roots) else { return };
-        let mut brakes = lock(&self.brakes);
+        let mut brakes = self.brakes.lock();
         if let Some(splits) = &mut brakes.splits {
             let split = now.split_huge_pages.saturating_sub(before);
             splits.take(self.begin.elapsed(), split, passed);
@@ -132,23 +132,19 @@ impl<'a> Pacer<'a> {
 
     /// Learns from a call. Returns whether it took too long.
     pub fn learn(&self, class: Class, bytes: u64, took: Duration) -> bool {
-        let mut stall = lock(&self.stall);
+        let mut stall = self.stall.lock();
         stall.learn(class, bytes, took);
         took > stall.longest()
     }
 
     /// The longest time that a call is to take.
     pub fn longest_call(&self) -> Duration {
-        lock(&self.stall).longest()
+        self.stall.lock().longest()
     }
 
     /// Looks for pressure, if it is time and no other worker does so. To be called by a worker between two rests.
     pub fn check_pressure(&self) {
-        let mut brakes = match self.brakes.try_lock() {
-            Ok(brakes) => brakes,
-            Err(TryLockError::WouldBlock) => return,
-            Err(TryLockError::Poisoned(_)) => panic!("no worker panics while it holds this"),
-        };
+        let Some(mut brakes) = self.brakes.try_lock() else { return };
         let Some(watch) = &mut brakes.watch else { return };
         // The worker that looks counts as at work, though it is not.
         let is_idle = self.at_work.load(Relaxed) <= 1;
@@ -209,7 +205,7 @@ impl<'a> Pacer<'a> {
         calls.split_huge_pages += now.split_huge_pages.saturating_sub(self.before.split_huge_pages);
         calls.failed_pages += now.failed_pages.saturating_sub(self.before.failed_pages);
         calls.huge_page_wait +=
-            lock(&self.brakes).splits.as_ref().map_or(Duration::ZERO, Splits::waited);
+            self.brakes.lock().splits.as_ref().map_or(Duration::ZERO, Splits::waited);
     }
 
     fn factor(&self) -> f64 {

@@ -13,7 +13,6 @@
 use crate::{
     limits::{
         drops::{Drops, Lately},
-        lock,
         rooms::SharedRooms,
     },
     room::{
@@ -24,9 +23,10 @@ use crate::{
 };
 use numaloc_core::{CacheStop, CallStats, NodeId, PAGE, Pacing, Supply};
 use numaloc_host::{Roots, reclaimed};
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -84,7 +84,7 @@ impl RoomMaker for DroppedCache<'_> {
 
     /// A node that is asked for room makes it while calls are under way. What a kswapd makes free goes to them first.
     fn waits_for_calls(&self, node: NodeId) -> bool {
-        lock(&self.nodes).get(&node).is_none_or(|of_node| of_node.reclaim != Reclaim::Ask)
+        self.nodes.lock().get(&node).is_none_or(|of_node| of_node.reclaim != Reclaim::Ask)
     }
 
     /// Asks the node to drop cache, or waits a moment while its kswapd does.
@@ -125,13 +125,13 @@ impl RoomMaker for DroppedCache<'_> {
     }
 
     fn refused(&self, node: NodeId) {
-        lock(&self.nodes).entry(node).and_modify(|of_node| of_node.in_calls = false);
+        self.nodes.lock().entry(node).and_modify(|of_node| of_node.in_calls = false);
     }
 
     fn came(&self, node: NodeId, bytes: u64, calls: &mut CallStats) {
         calls.cache_bytes += bytes;
         self.rooms.drops.add(node, bytes);
-        lock(&self.nodes).entry(node).and_modify(|of_node| {
+        self.nodes.lock().entry(node).and_modify(|of_node| {
             of_node.lately.bytes += bytes;
             of_node.stuck = if bytes > 0 { 0 } else { of_node.stuck };
         });
@@ -149,7 +149,7 @@ impl<'a> DroppedCache<'a> {
     /// How cache on a node is dropped at the moment and whether calls do it, or why no more is to be dropped. The counters are read the
     /// first time and then now and then.
     fn look(&self, node: NodeId) -> Result<(Reclaim, bool), CacheStop> {
-        let mut nodes = lock(&self.nodes);
+        let mut nodes = self.nodes.lock();
         let now = Instant::now();
         let new = || NodeDrops::new(self.roots, node, now, &self.rooms.drops, self.calls_reclaim);
         let of_node = nodes.entry(node).or_insert_with(new);
@@ -162,14 +162,14 @@ impl<'a> DroppedCache<'a> {
 
     /// A worker has waited in vain on a node. Leaves it to kswapd from now on; false if that was so already.
     fn fall_back(&self, node: NodeId) -> bool {
-        let mut nodes = lock(&self.nodes);
+        let mut nodes = self.nodes.lock();
         let of_node = nodes.get_mut(&node).filter(|of_node| of_node.reclaim == Reclaim::Ask);
         of_node.map(|of_node| of_node.reclaim = Reclaim::Kswapd).is_some()
     }
 
     /// A worker has waited in vain for room on a node. Each batch would wait again; so after some nobody does any more.
     fn stuck(&self, node: NodeId) {
-        lock(&self.nodes).entry(node).and_modify(|of_node| {
+        self.nodes.lock().entry(node).and_modify(|of_node| {
             of_node.stuck += 1;
             if of_node.stuck >= STUCK_MOST {
                 of_node.stop.get_or_insert(CacheStop::Stuck);

@@ -14,9 +14,10 @@ use numaloc_core::{
     CallStats, NodeId, NodeMemory, NodeSet, Supply,
     exchange::{Balance, Step},
 };
+use parking_lot::{Condvar, Mutex};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
 };
 
 /// What the run and those who make room for it share.
@@ -114,7 +115,7 @@ impl RoomMaker for Exchange {
 
     /// Counts what came in place of others' memory. The rest came into memory that became free meanwhile.
     fn came(&self, node: NodeId, bytes: u64, calls: &mut CallStats) {
-        calls.exchanged_bytes += self.state().balance(node).come(bytes);
+        calls.exchanged_bytes += self.state.lock().balance(node).come(bytes);
     }
 }
 
@@ -132,7 +133,7 @@ impl Exchange {
     /// Asks for room on `node` for `waiting_bytes`. `room` says how many bytes a node that they come from can take.
     fn ask(&self, node: NodeId, waiting_bytes: u64, room: impl Fn(NodeId) -> u64) -> Answer {
         let Some(to) = self.sides.get(&node) else { return Answer::No };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.closed || state.given_up.contains(&node) {
             return Answer::No;
         }
@@ -155,7 +156,7 @@ impl Exchange {
 
     /// No more is asked for on this node.
     fn give_up(&self, node: NodeId) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.given_up.insert(node);
         if state.node == Some(node) {
             state.allowance().into_iter().for_each(Allowance::close);
@@ -164,19 +165,19 @@ impl Exchange {
 
     /// Nobody is left who could make room on this node.
     pub fn nobody_more(&self, node: NodeId) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.given_up.insert(node);
         state.node = None;
     }
 
     /// Bytes that a node, with this memory, can take for what has left it.
     fn vacated(&self, node: NodeId, memory: &NodeMemory) -> u64 {
-        self.state().balance(node).room(memory)
+        self.state.lock().balance(node).room(memory)
     }
 
     /// Waits until room is asked for that nobody makes yet; `None`: the run has ended.
     pub fn wanted(&self) -> Option<NodeId> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         loop {
             if state.closed {
                 return None;
@@ -189,13 +190,13 @@ impl Exchange {
                 // What comes next may be asked for on another node.
                 state.node = None;
             }
-            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.news.wait(&mut state);
         }
     }
 
     /// Begins a partner's run; `None`: the run that it is for has ended.
     pub fn begin(&self, node: NodeId) -> Option<Arc<Control>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Balance { asked_bytes, out_bytes, .. } = *state.balance(node);
         let control =
             Arc::new(Control::allowed(Allowance::of(asked_bytes.saturating_sub(out_bytes))));
@@ -205,7 +206,7 @@ impl Exchange {
 
     /// A partner's run has ended. Returns whether it has only made way for another node: then it may continue later.
     pub fn end(&self, node: NodeId) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.balance(node);
         state.run = None;
         let yields = std::mem::take(&mut state.yields);
@@ -217,14 +218,10 @@ impl Exchange {
 
     /// The run has ended, or those who make room: no more is asked for, or made.
     pub fn close(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.closed = true;
         state.allowance().into_iter().for_each(Allowance::close);
         self.news.notify_all();
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

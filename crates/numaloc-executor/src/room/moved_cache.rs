@@ -7,7 +7,6 @@
 mod walk;
 
 use crate::{
-    limits::lock,
     room::{
         Making, Need, PAUSE, RoomMaker, TargetMemory,
         moved_cache::walk::{PieceEnd, Walk},
@@ -19,10 +18,8 @@ use numaloc_core::{
     cache_move::{AHEAD, others},
     exchange::Balance,
 };
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, TryLockError},
-};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 
 /// As long as less than this has become free and more can, calls wait for more: each has a price.
 const ENOUGH: u64 = 16 << 20;
@@ -67,13 +64,9 @@ impl RoomMaker for MovedCache {
             rests.pause(PAUSE);
             return Ok(());
         }
-        let mut walks = match self.walks.try_lock() {
-            Ok(walks) => walks,
-            Err(TryLockError::WouldBlock) => {
-                rests.pause(PAUSE);
-                return Ok(());
-            }
-            Err(TryLockError::Poisoned(_)) => panic!("no worker panics while it holds this"),
+        let Some(mut walks) = self.walks.try_lock() else {
+            rests.pause(PAUSE);
+            return Ok(());
         };
         match walks.entry(node).or_default().step(node, &self.others, need.work, rests) {
             PieceEnd::Moved(to, bytes) => {
@@ -92,7 +85,7 @@ impl RoomMaker for MovedCache {
     }
 
     fn came(&self, node: NodeId, bytes: u64, _: &mut CallStats) {
-        lock(&self.numbers).entry(node).or_default().balance.in_bytes += bytes;
+        self.numbers.lock().entry(node).or_default().balance.in_bytes += bytes;
     }
 }
 
@@ -112,17 +105,17 @@ impl MovedCache {
 
     /// So many bytes of cache have left a node.
     fn left(&self, node: NodeId, bytes: u64) {
-        lock(&self.numbers).entry(node).or_default().balance.out_bytes += bytes;
+        self.numbers.lock().entry(node).or_default().balance.out_bytes += bytes;
     }
 
     /// No more is available on a node.
     fn end(&self, node: NodeId, stop: CacheStop) {
-        lock(&self.numbers).entry(node).or_default().stop.get_or_insert(stop);
+        self.numbers.lock().entry(node).or_default().stop.get_or_insert(stop);
     }
 
     /// What has left a node, and what has come there.
     fn of(&self, node: NodeId) -> Numbers {
-        lock(&self.numbers).get(&node).copied().unwrap_or_default()
+        self.numbers.lock().get(&node).copied().unwrap_or_default()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The workers of a run: starts them, and starts more where these add to the rate.
 
 use crate::{
-    limits::lock,
     pace::scaling::{Scaling, ScalingStep},
     room::RoomMakers,
     run::worker::Worker,
@@ -10,11 +9,9 @@ use crate::{
 };
 use numaloc_core::CpuSet;
 use numaloc_host::Survey;
+use parking_lot::Mutex;
 use std::{
-    sync::{
-        Mutex, TryLockError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     thread::{self, Scope},
     time::Instant,
 };
@@ -72,7 +69,7 @@ impl<'a> WorkerPool<'a> {
             let workers: Vec<_> = (0..self.work.workers).map(|_| self.worker()).collect();
             workers.into_iter().for_each(|worker| self.start(scope, worker));
         });
-        let mut report = self.report.into_inner().expect("no worker panics while it holds this");
+        let mut report = self.report.into_inner();
         report.calls.workers = self.most.into_inner();
         report
     }
@@ -87,7 +84,7 @@ impl<'a> WorkerPool<'a> {
                 placement::enter(self.work.limits.scheduling, self.cpus.as_ref());
                 let report =
                     self.work.pacer.while_at_work(|| worker.run(&mut || self.continues(scope)));
-                lock(&self.report).add(report);
+                self.report.lock().add(report);
             });
         });
     }
@@ -95,11 +92,7 @@ impl<'a> WorkerPool<'a> {
     /// Whether the calling worker takes a further window. Starts one more worker if that adds to the rate.
     fn continues<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> bool {
         let Some(growth) = &self.growth else { return true };
-        let mut growth = match growth.try_lock() {
-            Ok(growth) => growth,
-            Err(TryLockError::WouldBlock) => return true,
-            Err(TryLockError::Poisoned(_)) => panic!("no worker panics while it holds this"),
-        };
+        let Some(mut growth) = growth.try_lock() else { return true };
         let step = growth.step(self.work);
         let workers = growth.scaling.workers();
         drop(growth);

@@ -15,11 +15,12 @@ pub(crate) use places::ProcessOwner;
 
 use crate::files::pagemap::Pagemap;
 use numaloc_core::Identity;
+use parking_lot::{Mutex, MutexGuard};
 use places::{Place, Places};
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
+        Arc, LazyLock,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
         mpsc::{self, RecvTimeoutError},
     },
@@ -139,10 +140,8 @@ impl Answering {
         silent.retain(|_, batch| !batch.is_done.load(Relaxed));
         silent.contains_key(&identity)
     }
-
-    /// A poisoned lock is used nevertheless: nothing panics while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Identity, Arc<ReadQueue>>> {
-        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.silent.lock()
     }
 }
 
@@ -208,7 +207,7 @@ fn ask(reads: Vec<EntryRead>, patience: Duration, place: Place, stack: usize) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Condvar;
+    use parking_lot::Condvar;
 
     /// A page map that does not return until it is released.
     #[derive(Clone, Default)]
@@ -218,15 +217,15 @@ mod tests {
         fn read(&self) -> EntryRead {
             let held = self.0.clone();
             Arc::new(move || {
-                let mut released = held.0.lock().expect("no panic");
+                let mut released = held.0.lock();
                 while !*released {
-                    released = held.1.wait(released).expect("no panic");
+                    held.1.wait(&mut released);
                 }
             })
         }
 
         fn release(&self) {
-            *self.0.0.lock().expect("no panic") = true;
+            *self.0.0.lock() = true;
             self.0.1.notify_all();
         }
     }

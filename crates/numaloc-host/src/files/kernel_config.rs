@@ -1,18 +1,15 @@
 //! How the kernel was configured, by the file that distributions install beside it.
 
 use super::{read, roots::Roots};
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, path::PathBuf};
 
 /// Whether /proc/kpagecount shows for each page of a large folio the average of them all, at least 1, as kernels do that keep no count
 /// of a page (CONFIG_NO_PAGE_MAPCOUNT, Linux 6.15; fs/proc/internal.h, `folio_average_page_mapcount`). To find it out by trying takes a
 /// folio that several processes map in part. Read once.
 pub(crate) fn counts_whole_folios(roots: &Roots) -> bool {
     static KNOWN: Mutex<BTreeMap<PathBuf, bool>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock();
     *known.entry(roots.proc.clone()).or_insert_with(|| has(roots, "CONFIG_NO_PAGE_MAPCOUNT=y"))
 }
 

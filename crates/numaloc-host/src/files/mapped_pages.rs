@@ -7,11 +7,8 @@ use crate::{
     files::{kpage::FrameFile, pagemap::Pagemap},
 };
 use numaloc_core::{NodeId, PAGE};
-use std::{
-    collections::BTreeMap,
-    fs::File,
-    sync::{Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, fs::File};
 
 /// Held by a thread that looks for pages that nobody else maps: two threads of this process would take each other for one that maps them.
 static LOOKING: Mutex<()> = Mutex::new(());
@@ -51,7 +48,7 @@ impl MappedPages {
 
     /// The pages of a piece of a file that nobody else has mapped; `None` if they cannot be looked at.
     pub fn unmapped_piece(&mut self, file: &CachedFile, number: u64) -> Option<CachedPiece> {
-        let _looking = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _looking = LOOKING.lock();
         let mut piece = file.piece(number).ok()?;
         self.retain_unmapped(&mut piece)?;
         Some(piece)
@@ -59,7 +56,7 @@ impl MappedPages {
 
     /// How much of a piece of a file nobody else has mapped; `None` if it cannot be looked at.
     pub fn unmapped_nodes(&mut self, file: &CachedFile, number: u64) -> Option<PieceNodes> {
-        let _looking = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _looking = LOOKING.lock();
         // Its mapping has ended before the next look begins.
         let mut piece = file.piece(number).ok()?;
         let resident_bytes = piece.nodes().values().sum();

@@ -9,11 +9,12 @@ use nix::{
     libc::{EMFILE, ENFILE},
     sys::resource::{Resource, getrlimit},
 };
+use parking_lot::Mutex;
 use std::{
     collections::VecDeque,
     io,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
@@ -75,14 +76,14 @@ impl OpenFiles {
 
     /// Closes half of the open page maps, at least one. Returns whether there was any.
     fn close_half(&self) -> bool {
-        let mut open = lock(&self.0.open);
+        let mut open = self.0.open.lock();
         let wanted = open.len().div_ceil(2);
         (0..wanted).filter(|_| close_one(&mut open)).count() > 0
     }
 
     /// Makes room for a page map that has been opened, and adds it to the list.
     fn admit(&self, kept: &Arc<KeptMap>) {
-        let mut open = lock(&self.0.open);
+        let mut open = self.0.open.lock();
         while open.len() >= self.0.most && close_one(&mut open) {}
         open.push_back(Arc::downgrade(kept));
     }
@@ -96,7 +97,7 @@ fn close_one(open: &mut VecDeque<Weak<KeptMap>>) -> bool {
         let Some(kept) = first.upgrade() else { return true };
         // A locked one is being opened or read.
         match kept.file.try_lock() {
-            Ok(mut file) if !kept.used.swap(false, Relaxed) => {
+            Some(mut file) if !kept.used.swap(false, Relaxed) => {
                 *file = None;
                 return true;
             }
@@ -117,7 +118,7 @@ impl KeptMap {
     /// The page map, if it is open; that does not count as reading.
     pub(crate) fn if_open(&self) -> Option<Arc<Pagemap>> {
         // One that is just being opened is not open yet.
-        self.file.try_lock().ok()?.clone()
+        self.file.try_lock()?.clone()
     }
 
     /// The page map; `open` opens it if it is closed.
@@ -126,7 +127,7 @@ impl KeptMap {
         files: &OpenFiles,
         open: impl FnMut() -> io::Result<Pagemap>,
     ) -> io::Result<Arc<Pagemap>> {
-        let mut file = lock(&self.file);
+        let mut file = self.file.lock();
         // Only what is read again after it was opened gets another turn: most are read once and never again.
         self.used.store(file.is_some(), Relaxed);
         if let Some(file) = &*file {
@@ -136,10 +137,6 @@ impl KeptMap {
         files.admit(self);
         Ok(file.insert(opened).clone())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -152,7 +149,7 @@ mod tests {
     }
 
     fn is_open(kept: &Arc<KeptMap>) -> bool {
-        lock(&kept.file).is_some()
+        kept.file.lock().is_some()
     }
 
     #[test]
@@ -193,7 +190,7 @@ mod tests {
             Arc::<KeptMap>::default().get(&files, open).unwrap();
             last.get(&files, open).unwrap();
         }
-        assert!(lock(&files.0.open).len() <= 2 && is_open(&last));
+        assert!(files.0.open.lock().len() <= 2 && is_open(&last));
     }
 
     #[test]

@@ -14,10 +14,11 @@ use crate::{
     target::devices::with_device_nodes,
 };
 use numaloc_core::{ClaimSet, Claims, Kind, Mapping, Options, Pages, Process, Topology, planner};
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 /// Most processes that one look takes in. A target that gets more between two looks keeps what those map.
@@ -185,7 +186,7 @@ impl Crew {
 
     /// What processes of the survey map shared, as far as their maps were read.
     pub(super) fn shared_objects(&self) -> BTreeSet<Object> {
-        let layouts = lock(&self.layouts);
+        let layouts = self.layouts.lock();
         let vmas = layouts.values().flatten().flat_map(|vmas| vmas.iter());
         let is_shared = |vma: &&Vma| vma.shared && vma.object.is_proved();
         let objects = vmas.filter(is_shared).map(|vma| vma.object);
@@ -205,7 +206,7 @@ impl Crew {
 
     /// The VMAs of a process of the survey.
     fn layout(&self, process: usize) -> Option<Arc<Vec<Vma>>> {
-        let mut layouts = lock(&self.layouts);
+        let mut layouts = self.layouts.lock();
         let read = || {
             let vmas = vmas::read(&self.spaces[process], &mut vmas::Common::default()).ok()?;
             Some(vmas).filter(|vmas| !vmas.is_empty()).map(Arc::new)
@@ -290,8 +291,4 @@ fn bytes(vma: &Vma) -> Range<u64> {
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
     let both = a.start.max(b.start)..a.end.min(b.end);
     (!both.is_empty()).then_some(both)
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,8 +6,9 @@ use crate::{
     resolve,
 };
 use numaloc_core::Options;
+use parking_lot::Mutex;
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
@@ -18,7 +19,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
 fn a_hundred_thousand_processes_are_planned_with_few_descriptors() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ALONE.lock();
     let crowd = Crowd::new(PROCESSES);
     let (roots, topology) = (crowd.roots(OPEN), Crowd::topology());
     let processes = resolve(&roots, &[Crowd::target()], &topology).unwrap().processes;
@@ -42,7 +43,7 @@ fn a_hundred_thousand_processes_are_planned_with_few_descriptors() {
 
 #[test]
 fn ten_thousand_processes_that_come_and_go_take_the_places_of_those_alive_at_a_time() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ALONE.lock();
     const AT_A_TIME: usize = 100;
     let crowd = Crowd::new(1);
     let (roots, topology, options) = (crowd.roots(OPEN), Crowd::topology(), Options::default());

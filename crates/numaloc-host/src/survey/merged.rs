@@ -9,10 +9,8 @@ use crate::{
         read,
     },
 };
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc};
 
 /// A pid and an address.
 pub(super) type Mapped = (i32, u64);
@@ -55,7 +53,7 @@ impl Merged {
 
     /// Whether a merged page is assigned to this address of a process. The first address that asks for a page gets it.
     pub(crate) fn assign(&self, entry: Entry, mapped: Mapped) -> bool {
-        let mut assigned = self.assigned.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut assigned = self.assigned.0.lock();
         *assigned.entry(entry.pfn()).or_insert(mapped) == mapped
     }
 }

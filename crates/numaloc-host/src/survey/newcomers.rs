@@ -3,16 +3,14 @@
 use crate::{
     Arrivals,
     survey::{
-        crew::{Crew, Growth, lock},
+        crew::{Crew, Growth},
         outsiders::{Outsiders, RuledOut},
         space::AddressSpace,
     },
 };
 use numaloc_core::{Claims, Mapping, Process};
-use std::{
-    ops::Range,
-    sync::{Arc, Mutex},
-};
+use parking_lot::Mutex;
+use std::{ops::Range, sync::Arc};
 
 /// The processes that a target gets after its survey. By default it gets none.
 #[derive(Debug, Default)]
@@ -39,14 +37,14 @@ impl Newcomers {
 
     /// The processes at the last look; `None`: those of the survey, and the target gets no others.
     pub fn crew(&self) -> Option<Arc<Crew>> {
-        self.0.as_ref().map(|growing| lock(&growing.crew).clone())
+        self.0.as_ref().map(|growing| growing.crew.lock().clone())
     }
 
     /// The processes now. `seen` is the result of an earlier look: if another thread has looked since, its result is
     /// given; if nobody has come or ended, `seen` itself.
     pub fn look(&self, seen: &Arc<Crew>) -> Arc<Crew> {
         let Some(Growing { growth, crew, .. }) = &self.0 else { return seen.clone() };
-        let mut crew = lock(crew);
+        let mut crew = crew.lock();
         if Arc::ptr_eq(&crew, seen)
             && let Some(grown) = crew.grown(growth)
         {
@@ -66,7 +64,7 @@ impl Newcomers {
     ) -> RuledOut {
         let Some(Growing { growth, outsiders, .. }) = &self.0 else { return RuledOut::default() };
         let objects = crew.objects(mappings, range);
-        let rule_out = |objects| lock(outsiders).rule_out(objects, growth, crew, stop);
+        let rule_out = |objects| outsiders.lock().rule_out(objects, growth, crew, stop);
         objects.map(rule_out).unwrap_or_default()
     }
 

@@ -6,10 +6,8 @@
 //! survey looks again. The home and the memory policy of such a page are those of that address alone.
 
 use super::merged::Mapped;
-use std::{
-    collections::HashMap,
-    sync::{Mutex, OnceLock, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::OnceLock};
 
 /// Most frames that are noted: 1 GiB of base pages, which take about 16 MiB. Pages beyond that count as shared with strangers.
 const FRAMES_MAX: usize = 1 << 18;
@@ -62,7 +60,7 @@ impl Remapped {
     }
 
     fn note(&self, frame: u64, (counted, ours): (u64, u64), mapped: Mapped) {
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.noted.lock();
         if noted.len() >= FRAMES_MAX && !noted.contains_key(&frame) {
             return;
         }
@@ -74,8 +72,7 @@ impl Remapped {
     /// Assigns the frames of which all mappings have been seen. Returns whether there are any, so that a second look has another
     /// result. Nothing is noted any more.
     pub(crate) fn assign(&self) -> bool {
-        let mut noted =
-            std::mem::take(&mut *self.noted.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut noted = std::mem::take(&mut *self.noted.lock());
         noted.retain(|_, seen| seen.mappings >= seen.counted);
         noted.shrink_to_fit();
         !self.assigned.get_or_init(|| noted).is_empty()

@@ -20,12 +20,8 @@ use numaloc_core::{
     Chunks, Claim, ClaimSet, Claims, Extent, HUGE, NodeId, NodeResidency, Origin, PAGE, Pages,
     Residency, grains::grain_bytes, phase::Phases,
 };
-use std::{
-    collections::BTreeMap,
-    ops::Range,
-    sync::{Mutex, PoisonError},
-    thread,
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, ops::Range, thread};
 
 /// Bytes that are scanned at a time: some milliseconds of base pages.
 const PIECE: u64 = 128 << 20;
@@ -108,7 +104,7 @@ pub(crate) fn find(
         .collect();
     let threads = threads.min(full_pieces(parts));
     let todo = Mutex::new(pieces(parts).filter(|(index, _)| !known[*index]));
-    let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let next = || todo.lock().next();
     let work = || {
         let mut looker = looker();
         let mut found: BTreeMap<usize, ExtentPages> = BTreeMap::new();

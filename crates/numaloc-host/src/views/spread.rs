@@ -12,11 +12,12 @@ use nix::sys::{
 };
 use numaloc_core::{CpuSet, NodeId, PAGE, layout::Layout};
 use numaloc_sys::Scratch;
+use parking_lot::Mutex;
 use std::{
     hint::black_box,
     io,
     sync::{
-        Barrier, Mutex, PoisonError,
+        Barrier,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
@@ -145,13 +146,13 @@ fn write(words: &mut [u64], how: &HowSpread) -> io::Result<Written> {
         for pass in 1.. {
             loop {
                 // In a statement of its own, so that the lock is not held while the block is written.
-                let Some(block) = locked(part).left.pop() else { break };
+                let Some(block) = part.lock().left.pop() else { break };
                 block.fill(black_box(pass));
-                locked(part).written.push(block);
+                part.lock().written.push(block);
             }
             if barrier.wait().is_leader() {
                 for part in &parts {
-                    let mut part = locked(part);
+                    let mut part = part.lock();
                     let Part { left, written } = &mut *part;
                     std::mem::swap(left, written);
                 }
@@ -180,10 +181,6 @@ fn write(words: &mut [u64], how: &HowSpread) -> io::Result<Written> {
     let [user, system] = [(before.0, after.0), (before.1, after.1)]
         .map(|(before, after)| after.saturating_sub(before));
     Ok(Written { passes: passes.into_inner(), elapsed, user, system })
-}
-
-fn locked<'guard, 'a>(part: &'guard Mutex<Part<'a>>) -> std::sync::MutexGuard<'guard, Part<'a>> {
-    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// CPU time of this process outside of the kernel and in it.

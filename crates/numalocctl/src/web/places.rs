@@ -1,10 +1,8 @@
 //! Connections that the page has at a time, and who makes room. Any user of this machine can connect to a TCP port of it: those who have
 //! not shown the token take the places of one another, and never one of those who have.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::task::AbortHandle;
 
 /// Most connections of clients that have not shown the token, in this connection. A browser opens six for a page.
@@ -39,7 +37,7 @@ pub struct Place {
 impl Places {
     /// A place for a new connection. The oldest one of a client that has not shown the token makes room for it.
     pub fn take(self: &Arc<Self>) -> Place {
-        let mut all = self.lock();
+        let mut all = self.0.lock();
         all.last += 1;
         let number = all.last;
         all.open.insert(number, OpenConnection { task: None, has_token: false });
@@ -49,16 +47,11 @@ impl Places {
 
     /// Notes what serves the connection with this number. It is ended if it has to make room.
     pub fn served_by(&self, number: u64, task: AbortHandle) {
-        match self.lock().open.get_mut(&number) {
+        match self.0.lock().open.get_mut(&number) {
             Some(connection) => connection.task = Some(task),
             // It has ended already.
             None => task.abort(),
         }
-    }
-
-    /// A poisoned lock is used nevertheless: nothing panics while it holds the lock.
-    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -70,7 +63,7 @@ impl Place {
 
     /// Notes that the client has shown the token.
     pub fn has_token(&self) {
-        let mut all = self.places.lock();
+        let mut all = self.places.0.lock();
         if let Some(connection) = all.open.get_mut(&self.number).filter(|one| !one.has_token) {
             connection.has_token = true;
             all.make_room(true, OWNERS);
@@ -79,7 +72,7 @@ impl Place {
 
     /// Whether the client has shown the token.
     pub fn is_owner(&self) -> bool {
-        self.places.lock().open.get(&self.number).is_some_and(|one| one.has_token)
+        self.places.0.lock().open.get(&self.number).is_some_and(|one| one.has_token)
     }
 }
 
@@ -98,7 +91,7 @@ impl OpenConnections {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.lock().open.remove(&self.number);
+        self.places.0.lock().open.remove(&self.number);
     }
 }
 
@@ -165,6 +158,6 @@ mod tests {
     async fn what_has_ended_leaves_its_place() {
         let places: Arc<Places> = Arc::default();
         drop(places.take());
-        assert!(places.lock().open.is_empty());
+        assert!(places.0.lock().open.is_empty());
     }
 }

@@ -11,12 +11,13 @@ use numaloc_api::{
         workload_service_server::WorkloadServiceServer,
     },
 };
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     fmt::Debug,
     path::PathBuf,
     process::{Command, Output},
-    sync::{Arc, Mutex},
+    sync::Arc,
     thread::{self, JoinHandle},
 };
 use tokio::{
@@ -123,7 +124,7 @@ impl Fake {
     /// Starts it again at its socket, with another script, after [`Self::stop`].
     pub fn start_again(&mut self, script: Script) {
         let _ = std::fs::remove_file(self.folder.path().join(SOCKET));
-        *self.state.script.lock().unwrap() = script;
+        *self.state.script.lock() = script;
         let services = Services(self.state.clone());
         let (_, stop, thread) = listen(services, self.folder.path(), None);
         (self.stop, self.thread) = (Some(stop), Some(thread));
@@ -148,7 +149,7 @@ impl Fake {
 
     /// The requests of this call, in Rust's debug format.
     pub fn seen(&self, call: &str) -> Vec<String> {
-        let seen = self.state.seen.lock().unwrap();
+        let seen = self.state.seen.lock();
         seen.iter().filter(|(name, _)| name == call).map(|(_, request)| request.clone()).collect()
     }
 
@@ -226,10 +227,10 @@ impl Services {
         &self,
         call: &str,
         request: Request<Q>,
-    ) -> Result<(Q, std::sync::MutexGuard<'_, Script>), Status> {
+    ) -> Result<(Q, parking_lot::MutexGuard<'_, Script>), Status> {
         let request = request.into_inner();
-        self.0.seen.lock().unwrap().push((call.to_owned(), format!("{request:?}")));
-        let script = self.0.script.lock().unwrap();
+        self.0.seen.lock().push((call.to_owned(), format!("{request:?}")));
+        let script = self.0.script.lock();
         match &script.refuse {
             Some(status) => Err(status.clone()),
             None => Ok((request, script)),

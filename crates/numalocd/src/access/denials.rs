@@ -2,11 +2,8 @@
 //! of those between.
 
 use crate::log::LineRate;
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
 /// Most callers and methods that are remembered. Beyond these nothing is logged until some are forgotten: who may use a range of user ids
 /// is a caller with each of them.
@@ -44,7 +41,7 @@ impl Denials {
         rate: AuditRate,
         now: Instant,
     ) -> Option<u64> {
-        let mut denied = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut denied = self.0.lock();
         let of = (caller.to_owned(), method);
         if denied.len() >= MOST && !denied.contains_key(&of) {
             denied.retain(|_, lines| !lines.is_over(now));

@@ -1,6 +1,7 @@
 //! Ends connections from where their calls are answered.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Ends a connection. Clones end the same one.
@@ -25,8 +26,7 @@ impl Hangup {
 
     /// Ends it, with all calls that are under way in it.
     pub fn now(&self) {
-        // Nothing panics while it holds the lock, so that what a poisoned one guards is whole.
-        let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sender = self.0.lock().take();
         if let Some(sender) = sender {
             // It may have ended on its own.
             let _ = sender.send(());

@@ -7,10 +7,11 @@ use crate::{
     config::Calls,
     refusal::Refusal,
 };
+use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -200,8 +201,7 @@ impl Lines {
 
     /// The line of a caller or cohort. It is a new one if none of its calls is under way.
     fn line(&self, holder: Holder, kind: CallKind, parts: usize) -> Arc<CallLine> {
-        // Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.remembered.lock();
         if remembered.lines.len() >= LINES.max(2 * remembered.busy) {
             remembered.lines.retain(|_, line| line.strong_count() > 0);
             remembered.busy = remembered.lines.len();
@@ -220,7 +220,7 @@ impl Lines {
 
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner).lines.len()
+        self.remembered.lock().lines.len()
     }
 }
 

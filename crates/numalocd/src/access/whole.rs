@@ -8,10 +8,8 @@ use crate::{
 use http::HeaderMap;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tonic::{Status, body::Body};
 
@@ -56,17 +54,12 @@ impl Charge {
     /// # Errors
     /// [`Refusal::Quota`]. Then nothing has changed.
     pub fn grow(&self, more: usize) -> Result<(), Refusal> {
-        self.lock().grow(more)
+        self.0.lock().grow(more)
     }
 
     /// Gives back so much of it.
     pub fn shrink(&self, less: usize) {
-        self.lock().shrink(less);
-    }
-
-    /// Nothing panics while holding the lock, so the contents of a poisoned lock are consistent.
-    fn lock(&self) -> MutexGuard<'_, HeldShare> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().shrink(less);
     }
 }
 

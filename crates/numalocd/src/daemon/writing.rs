@@ -2,10 +2,8 @@
 //! longer than the watchdog waits would end the daemon, and interrupt its jobs, because a disk is slow.
 
 use crate::{dispatch::Measured, notify::Watchdog};
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, interval};
 
 /// How long one commit may take. After that the daemon counts as stuck.
@@ -26,12 +24,12 @@ impl Writing {
     }
 
     fn set(&self, since: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+        *self.0.lock() = since;
     }
 
     /// Whether a commit is under way that may still end.
     fn is_under_way(&self, now: Instant) -> bool {
-        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *self.0.lock();
         since.is_some_and(|since| now.saturating_duration_since(since) < COMMIT)
     }
 

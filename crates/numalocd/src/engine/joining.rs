@@ -4,10 +4,8 @@ use super::authority;
 use crate::access::Authority;
 use numaloc_core::{Identity, Process, Topology};
 use numaloc_host::{Arrivals, Groups, Roots, Target};
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Processes of the members that are cgroups or units, as far as the authority of a job extends to them.
 #[derive(Debug)]
@@ -34,22 +32,18 @@ impl Joining {
 
     /// Those of `identities` that were found, with the index of their member.
     pub fn among(&self, identities: impl IntoIterator<Item = Identity>) -> Vec<(usize, Process)> {
-        let found = self.found();
+        let found = self.found.lock();
         identities.into_iter().filter_map(|identity| found.get(&identity).cloned()).collect()
     }
 
     fn includes(&self, process: &Process) -> bool {
         authority::includes(&self.roots, process.identity, &self.authority)
     }
-
-    fn found(&self) -> MutexGuard<'_, BTreeMap<Identity, (usize, Process)>> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Arrivals for Joining {
     fn arrived(&self, is_known: &dyn Fn(i32) -> bool) -> Vec<Process> {
-        let mut found = self.found();
+        let mut found = self.found.lock();
         // Of those that were found before, the ones that are known are alive.
         found.retain(|identity, _| is_known(identity.pid));
         let mut arrived = BTreeMap::new();

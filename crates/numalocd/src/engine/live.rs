@@ -8,9 +8,10 @@ use super::turns::caught;
 use crate::refusal::Refusal;
 use numaloc_core::{Identity, live::Snapshot};
 use numaloc_host::{Roots, live::Live, topology};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -177,9 +178,8 @@ impl Sampler {
 }
 
 impl SharedFeed {
-    /// Locks the viewers. A poisoned lock is used nevertheless: nothing panics while it holds the lock.
     fn viewers(&self) -> MutexGuard<'_, Viewers> {
-        self.viewers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.viewers.lock()
     }
 
     /// The thread. A failure is reported to all that wait, and the next request tries again.

@@ -2,12 +2,13 @@
 //! the single request of another caller is next.
 
 use crate::refusal::Refusal;
+use parking_lot::Mutex;
 use std::{
     any::Any,
     collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
@@ -42,7 +43,7 @@ struct EngineTurn {
 impl Drop for EngineTurn {
     fn drop(&mut self) {
         let Some(line) = self.line.take() else { return };
-        lock(&line).give_back(&self.of);
+        line.lock().give_back(&self.of);
         hand_out(&line);
     }
 }
@@ -84,7 +85,7 @@ impl EngineLine {
 
 /// Gives free turns to requests that wait.
 fn hand_out(line: &Arc<Mutex<EngineLine>>) {
-    let mut locked = lock(line);
+    let mut locked = line.lock();
     while let Some((of, give)) = locked.next() {
         let turn = EngineTurn { of, line: Some(line.clone()) };
         // If the caller does not wait any more, its turn is given back here. Dropping it must not lock the line: it is
@@ -94,11 +95,6 @@ fn hand_out(line: &Arc<Mutex<EngineLine>>) {
             locked.give_back(&turn.of);
         }
     }
-}
-
-/// Locks the line. A poisoned lock is used nevertheless: nothing panics while it holds the lock.
-fn lock(line: &Mutex<EngineLine>) -> MutexGuard<'_, EngineLine> {
-    line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// When it is dropped, the work is notified that no caller waits for it any more.
@@ -111,7 +107,7 @@ impl Drop for Interest {
     fn drop(&mut self) {
         self.gone.store(true, Relaxed);
         let turn = self.turn.clone();
-        let has_ended = turn.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        let has_ended = turn.lock().is_none();
         // Without a runtime the daemon is ending.
         if let (false, Ok(runtime)) = (has_ended, Handle::try_current()) {
             runtime.spawn(async move {
@@ -123,7 +119,7 @@ impl Drop for Interest {
 }
 
 fn end(turn: &Mutex<Option<EngineTurn>>) {
-    drop(turn.lock().unwrap_or_else(PoisonError::into_inner).take());
+    drop(turn.lock().take());
 }
 
 impl Turns {
@@ -161,19 +157,19 @@ impl Turns {
 
     async fn turn(&self, of: &str) -> Result<EngineTurn, oneshot::error::RecvError> {
         let (give, given) = oneshot::channel();
-        lock(&self.0).ask(of, give);
+        self.0.lock().ask(of, give);
         hand_out(&self.0);
         given.await
     }
 
     #[cfg(test)]
     fn free(&self) -> usize {
-        lock(&self.0).free
+        self.0.lock().free
     }
 
     #[cfg(test)]
     fn waiting(&self) -> usize {
-        lock(&self.0).waiting.iter().map(|(_, asked)| asked.len()).sum()
+        self.0.lock().waiting.iter().map(|(_, asked)| asked.len()).sum()
     }
 }
 
@@ -306,7 +302,7 @@ mod tests {
             let (turns, order) = (turns.clone(), order.clone());
             asked.push(tokio::spawn(async move {
                 let done = move |_: &(dyn Fn() -> bool + Sync)| {
-                    order.lock().expect("no panic").push(of);
+                    order.lock().push(of);
                     Ok(())
                 };
                 turns.take(of, done).await
@@ -319,9 +315,9 @@ mod tests {
         for asked in asked {
             timeout(DEADLINE, asked).await.expect("in time").expect("no panic").expect("its turn");
         }
-        let order = order.lock().expect("no panic");
+        let order = order.lock();
         assert_eq!(order[..4], ["a", "b", "c", "a"]);
-        assert_eq!((turns.free(), lock(&turns.0).held.len()), (1, 0));
+        assert_eq!((turns.free(), turns.0.lock().held.len()), (1, 0));
     }
 
     #[tokio::test]

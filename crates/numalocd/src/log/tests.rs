@@ -1,10 +1,6 @@
 use super::*;
-use std::{
-    ffi::OsStr,
-    fs::File,
-    os::unix::fs::MetadataExt,
-    sync::{Arc, Mutex},
-};
+use parking_lot::Mutex;
+use std::{ffi::OsStr, fs::File, os::unix::fs::MetadataExt, sync::Arc};
 use tracing::{debug, debug_span, error, info, subscriber::with_default, trace, warn};
 
 /// The text that was logged.
@@ -13,7 +9,7 @@ struct Paper(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Paper {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -24,7 +20,7 @@ impl io::Write for Paper {
 
 impl Paper {
     fn lines(&self) -> Vec<String> {
-        let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
+        let text = String::from_utf8(std::mem::take(&mut *self.0.lock())).unwrap();
         text.lines().map(str::to_owned).collect()
     }
 }

@@ -1,14 +1,12 @@
 //! How long move_pages calls took. A job's counts are added all at once, which the library's histogram does not support.
 
 use numaloc_core::{CALL_BOUNDS_US, CallStats};
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::{EncodeMetric, MetricEncoder, NoLabelSet},
     metrics::MetricType,
 };
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
 /// A call that takes longer than this is a stall: the process may have waited as long for a page.
 const STALL_US: u64 = 10_000;
@@ -20,13 +18,13 @@ pub(super) struct CallTimes(Arc<Mutex<CallStats>>);
 impl CallTimes {
     /// Adds the calls of a job.
     pub(super) fn add(&self, calls: &CallStats) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).add(calls);
+        self.0.lock().add(calls);
     }
 }
 
 impl EncodeMetric for CallTimes {
     fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
-        let sum = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = *self.0.lock();
         let bounds = CALL_BOUNDS_US.map(|us| us as f64 / 1e6).into_iter().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(sum.times).collect();
         let count = sum.times.iter().sum();

@@ -4,17 +4,14 @@
 //! encoder escapes them.
 
 use numaloc_host::host_memory::{HostMemory, Nearness, PinnedBytes};
+use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Unit,
 };
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// What is shown; nothing before the first round. Clones share the same values.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +19,7 @@ pub(super) struct ShownHostMemory(Arc<Mutex<Option<HostMemory>>>);
 
 impl ShownHostMemory {
     pub(super) fn set(&self, memory: Option<HostMemory>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = memory;
+        *self.0.lock() = memory;
     }
 }
 
@@ -36,7 +33,7 @@ fn place(place: Nearness) -> &'static str {
 
 impl Collector for ShownHostMemory {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = self.0.lock();
         let Some(memory) = shown.as_ref() else { return Ok(()) };
         let help = "Memory of processes by the node that it is on and by place";
         let mut family = gauge(&mut encoder, "host_memory", help, Some(&Unit::Bytes))?;

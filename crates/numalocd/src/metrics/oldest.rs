@@ -1,16 +1,12 @@
 //! How long the oldest queued job of each class has waited at the time the metrics are read.
 
 use numaloc_api::value::QosClass;
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::{EncodeMetric, MetricEncoder},
     metrics::MetricType,
 };
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::SystemTime};
 
 const CLASSES: [(QosClass, &str); 3] =
     [(QosClass::Lsr, "lsr"), (QosClass::Ls, "ls"), (QosClass::Be, "be")];
@@ -22,13 +18,13 @@ pub(super) struct Oldest(Arc<Mutex<BTreeMap<QosClass, SystemTime>>>);
 impl Oldest {
     /// Sets the times of all classes.
     pub(super) fn set(&self, oldest: &BTreeMap<QosClass, SystemTime>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(oldest);
+        self.0.lock().clone_from(oldest);
     }
 }
 
 impl EncodeMetric for Oldest {
     fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
-        let oldest = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let oldest = self.0.lock().clone();
         for (class, name) in CLASSES {
             // If the clock was set back meanwhile, the wait counts as zero.
             let waited = oldest.get(&class).and_then(|made| made.elapsed().ok());

@@ -2,15 +2,12 @@
 
 use super::MAX_WORKLOADS;
 use numaloc_api::value::WorkloadId;
+use parking_lot::Mutex;
 use prometheus_client::{
     encoding::{EncodeMetric, MetricEncoder},
     metrics::MetricType,
 };
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// Local shares from 0 to 1 by workload. Clones share the same values.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +16,7 @@ pub(super) struct Ratios(Arc<Mutex<BTreeMap<WorkloadId, f64>>>);
 impl Ratios {
     /// Sets the ratio of a workload, unless the workload is new and there is no room.
     pub(super) fn set(&self, id: &WorkloadId, ratio: f64) {
-        let mut shown = self.lock();
+        let mut shown = self.0.lock();
         if let Some(before) = shown.get_mut(id) {
             *before = ratio;
         } else if shown.len() < MAX_WORKLOADS {
@@ -28,17 +25,13 @@ impl Ratios {
     }
 
     pub(super) fn remove(&self, id: &WorkloadId) {
-        self.lock().remove(id);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<WorkloadId, f64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(id);
     }
 }
 
 impl EncodeMetric for Ratios {
     fn encode(&self, mut encoder: MetricEncoder) -> fmt::Result {
-        for (id, ratio) in self.lock().iter() {
+        for (id, ratio) in self.0.lock().iter() {
             encoder.encode_family(&[("workload", id.id())])?.encode_gauge(ratio)?;
         }
         Ok(())

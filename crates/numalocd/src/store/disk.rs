@@ -2,15 +2,9 @@
 //! it finds, and must not touch a file that turns out to be damaged. [`Disk::release`] then carries out all these writes, in
 //! order.
 
+use parking_lot::Mutex;
 use redb::StorageBackend;
-use std::{
-    borrow::Cow,
-    collections::BTreeMap,
-    fs::File,
-    io,
-    os::unix::fs::FileExt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{borrow::Cow, collections::BTreeMap, fs::File, io, os::unix::fs::FileExt, sync::Arc};
 
 const PAGE: usize = 4096;
 /// Offset of the byte in redb's header that selects one of the two commit slots, and the bit in it.
@@ -122,7 +116,7 @@ impl Disk {
 
     /// Carries out the writes that were held back. From now on everything is written at once.
     pub fn release(&self) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !matches!(state.stage, DiskStage::Held(_)) {
             return Ok(());
         }
@@ -136,27 +130,23 @@ impl Disk {
 
     /// Makes all further writes fail.
     pub fn cut(&self) {
-        self.state().stage = DiskStage::Cut;
+        self.state.lock().stage = DiskStage::Cut;
     }
 
     /// Why the first operation failed that did.
     pub fn error(&self) -> Option<io::Error> {
-        let state = self.state();
+        let state = self.state.lock();
         let error = state.error.as_ref()?;
         Some(error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error))
     }
 
     #[cfg(test)]
     pub fn fail(&self, fault: InjectedFault) {
-        self.state().fault = Some(fault);
-    }
-
-    fn state(&self) -> MutexGuard<'_, DiskState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().fault = Some(fault);
     }
 
     fn apply(&self, operation: Operation<'_>) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match &mut state.stage {
             DiskStage::Held(held) => {
                 held.apply(&self.file, &operation)?;
@@ -292,14 +282,14 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, std::ops::Range
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        match &self.state().stage {
+        match &self.state.lock().stage {
             DiskStage::Held(held) => Ok(held.len),
             _ => Ok(self.file.metadata()?.len()),
         }
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let result = match &state.stage {
             DiskStage::Held(held) => held.read(&self.file, offset, out),
             _ => self.file.read_exact_at(out, offset),

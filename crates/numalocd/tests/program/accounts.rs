@@ -19,6 +19,7 @@ use numaloc_api::{
     value::{Job, JobId, JobState, MigrationSpec, Target},
 };
 use numalocd::store::{Store, Write};
+use parking_lot::Mutex;
 use std::{
     env,
     fs::{self, OpenOptions, Permissions},
@@ -29,7 +30,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex},
+    sync::Arc,
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -71,7 +72,7 @@ impl Notifications {
             let mut message = [0; 4096];
             while let Ok(length) = socket.recv(&mut message) {
                 let text = String::from_utf8_lossy(&message[..length]).into_owned();
-                heard.0.lock().expect("no panic").push((Instant::now(), text));
+                heard.0.lock().push((Instant::now(), text));
             }
         });
         told
@@ -79,7 +80,7 @@ impl Notifications {
 
     /// When it logged this, from `since` on.
     fn times(&self, word: &str, since: Instant) -> Vec<Instant> {
-        let told = self.0.lock().expect("no panic");
+        let told = self.0.lock();
         let fitting =
             told.iter().filter(|(at, text)| *at >= since && text.lines().any(|line| line == word));
         fitting.map(|(at, _)| *at).collect()

@@ -27,13 +27,14 @@ use numaloc_sys::{
     FilePages, Scratch,
     fixture::{Region, Then, fork_elsewhere, fork_paused, fork_reader, share_memory, tell_sharer},
 };
+use parking_lot::MutexGuard;
 use std::{
     env,
     fs::File,
     io::{self, BufRead, Write},
     os::unix::{fs::FileExt, process::CommandExt},
     process::Command,
-    sync::{Arc, MutexGuard, atomic::Ordering::Relaxed, mpsc},
+    sync::{Arc, atomic::Ordering::Relaxed, mpsc},
     thread,
     time::Duration,
 };

@@ -1,9 +1,7 @@
 //! The bound on threads that read page maps, and whose processes they may wait for.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Most threads of this process that read page maps, or wait for them, at a time.
 pub const MOST: usize = OF_USERS + OF_HOST;
@@ -119,10 +117,8 @@ impl Places {
     pub fn full(&self) -> FullOwners {
         self.lock().full()
     }
-
-    /// A poisoned lock is used nevertheless: nothing panics while it holds the lock.
     fn lock(&self) -> MutexGuard<'_, TakenPlaces> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,11 +3,11 @@
 use super::AddressSpace;
 use crate::files::read;
 use numaloc_core::{NodeId, NodeSet};
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
 /// Threads of one address space, by the node that they may have memory on.
@@ -22,7 +22,7 @@ impl AddressSpace {
         if self.process.threads.iter().all(|group| group.mems_allowed.is_none()) {
             return self.tid();
         }
-        let mut found = self.threads_for.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.threads_for.0.lock();
         let known = found.get(&node).copied().filter(|&tid| self.allows(tid, node));
         let tid = known.or_else(|| self.find(node));
         match tid {

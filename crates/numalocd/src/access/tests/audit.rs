@@ -3,9 +3,10 @@ use crate::{
     config::Role,
     refusal::Refusal,
 };
+use parking_lot::Mutex;
 use std::{
     io,
-    sync::{Arc, LazyLock, Mutex},
+    sync::{Arc, LazyLock},
     thread,
 };
 use tracing::{Dispatch, info};
@@ -31,7 +32,7 @@ impl Log {
     }
 
     pub fn text(&self) -> String {
-        let bytes = self.0.lock().expect("no writer panics");
+        let bytes = self.0.lock();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -43,7 +44,7 @@ impl Log {
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("no writer panics").extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {

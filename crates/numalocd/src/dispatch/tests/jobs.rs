@@ -440,10 +440,10 @@ async fn ended_jobs_and_old_events_are_read_beside_the_dispatcher() {
     rig.stop().await;
     let rig = Rig::at(&dir);
     let (release, held) = std::sync::mpsc::channel::<()>();
-    let held = Arc::new(std::sync::Mutex::new(held));
+    let held = Arc::new(parking_lot::Mutex::new(held));
     let turns = [(); 2].map(|()| {
         let (handle, held) = (rig.handle.clone(), held.clone());
-        let wait = move || Ok(held.lock().expect("no panic").recv().is_err());
+        let wait = move || Ok(held.lock().recv().is_err());
         tokio::spawn(async move { handle.reading().take(wait).await })
     });
     while rig.handle.reading().free() > 0 {

@@ -1,6 +1,7 @@
 use super::*;
 use numaloc_api::value::{Event, EventType, JobId};
-use std::{sync::Mutex, time::SystemTime};
+use parking_lot::Mutex;
+use std::time::SystemTime;
 
 fn event(number: u64) -> Arc<Event> {
     let (kind, time) = (EventType::Completed, SystemTime::UNIX_EPOCH);
@@ -23,7 +24,7 @@ impl Stored {
     fn watch(&self, after: Option<u64>) -> impl Watch<Answer = Arc<Event>> + use<> {
         let (asked, last) = (Arc::clone(&self.asked), self.last.subscribe());
         EventWatch::new(self.last.subscribe(), after, move |seen| {
-            asked.lock().unwrap().push(seen);
+            asked.lock().push(seen);
             let looked = (seen + 10).min(*last.borrow());
             let events = (seen + 1..=looked).filter(|number| number % 2 == 0).map(event);
             let events = events.collect();
@@ -48,7 +49,7 @@ async fn from_now_on() {
     stored.last.send_replace(24);
     assert_eq!(numbers(&mut answers, 2).await, [22, 24]);
     assert!(is_silent(&mut answers).await);
-    assert_eq!(*stored.asked.lock().unwrap(), [20]);
+    assert_eq!(*stored.asked.lock(), [20]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,7 +77,7 @@ async fn a_slow_client_misses_nothing_and_has_nothing_queued() {
     }
     assert_eq!(numbers(&mut answers, 5).await, [2, 4, 6, 8, 10]);
     // The client has taken events of one reading, and there has been no other.
-    assert_eq!(*stored.asked.lock().unwrap(), [0]);
+    assert_eq!(*stored.asked.lock(), [0]);
     let rest = numbers(&mut answers, 495).await;
     assert_eq!((rest[0], rest[494]), (12, 1000));
     assert!(rest.is_sorted());
@@ -99,10 +100,10 @@ async fn a_store_that_gets_no_further_is_not_asked_over_and_over() {
     let asked = Arc::new(Mutex::new(0));
     let count = Arc::clone(&asked);
     let read = move |seen| {
-        *count.lock().unwrap() += 1;
+        *count.lock() += 1;
         async move { Ok((Vec::new(), seen)) }
     };
     let mut answers = around.stream(EventWatch::new(stored.subscribe(), Some(0), read));
     assert!(is_silent(&mut answers).await);
-    assert_eq!(*asked.lock().unwrap(), 1);
+    assert_eq!(*asked.lock(), 1);
 }

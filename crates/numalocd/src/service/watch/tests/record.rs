@@ -1,7 +1,8 @@
 use super::*;
 use crate::dispatch::{Begin, RecordChange, RecordChanges};
 use numaloc_api::value::{Workload, WorkloadId, WorkloadSpec};
-use std::{sync::Mutex, time::SystemTime};
+use parking_lot::Mutex;
+use std::time::SystemTime;
 
 type WorkloadChange = RecordChange<Arc<Workload>, WorkloadId>;
 
@@ -28,7 +29,7 @@ impl Known {
     }
 
     fn add(&self, number: u64, change: WorkloadChange) {
-        self.changes.lock().unwrap().push((number, change));
+        self.changes.lock().push((number, change));
         self.last.send_replace(number);
     }
 
@@ -36,7 +37,7 @@ impl Known {
         let (known, last) = (Arc::clone(&self.changes), self.last.subscribe());
         let begin = Begin { last: self.last.subscribe(), after };
         RecordWatch::new(begin, move |seen| {
-            let known = known.lock().unwrap();
+            let known = known.lock();
             let rest = known.iter().filter(|(number, _)| *number > seen).take(2);
             let told = |(number, change): &(u64, WorkloadChange)| {
                 (*number, change.clone(), format!("r.{number}"))
