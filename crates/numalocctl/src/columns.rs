@@ -1,6 +1,13 @@
-//! The columns of `top`: their names, and how they are chosen and sorted by.
+//! The columns of `top`: what each is, and how they are chosen and sorted by.
 
+mod node;
+mod value;
+
+use crate::doc::TopRowDoc;
+pub use node::{NODE_COLUMNS, NodeColumn};
+use numaloc_core::PAGE;
 use std::str::FromStr;
+pub use value::Value;
 
 /// A column. It is also known by the name that esxtop has for it, where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +41,121 @@ pub enum Column {
     Job,
 }
 
+/// What is known of a column. All that shows, prints, sorts or names columns takes it from here.
+#[derive(Debug)]
+pub struct Description {
+    column: Column,
+    /// As it is written on the command line and above the column. `NODE` stands for NODE0, NODE1 and so on.
+    pub name: &'static str,
+    /// esxtop's name for it, which the command line takes as well.
+    of_esxtop: Option<&'static str>,
+    /// Its meaning, for the help: at most 28 characters.
+    pub meaning: &'static str,
+    /// Its least width on a screen, in cells. That of [`Column::Nodes`] follows from the nodes.
+    pub width: usize,
+    /// Columns with a lower rank are left on narrower screens; those with the same rank appear and disappear together.
+    pub rank: usize,
+    /// Whether it leaves its room to others while no row has anything in it.
+    pub is_optional: bool,
+    /// Whether it has words, which begin at the left and are cut at the end, and not numbers.
+    pub has_words: bool,
+    /// What a row has in it.
+    pub value: for<'a> fn(&'a TopRowDoc) -> Value<'a>,
+}
+
+const fn described(
+    column: Column,
+    [name, meaning]: [&'static str; 2],
+    (rank, width): (usize, usize),
+    value: for<'a> fn(&'a TopRowDoc) -> Value<'a>,
+) -> Description {
+    let (of_esxtop, is_optional, has_words) = (None, false, false);
+    Description { column, name, of_esxtop, meaning, width, rank, is_optional, has_words, value }
+}
+
+impl Description {
+    const fn in_esxtop(self, name: &'static str) -> Self {
+        Self { of_esxtop: Some(name), ..self }
+    }
+
+    const fn optional(self) -> Self {
+        Self { is_optional: true, ..self }
+    }
+
+    const fn words(self) -> Self {
+        Self { has_words: true, ..self }
+    }
+}
+
+/// All columns, in the order in which they are shown: that of [`Column`].
+static DESCRIPTIONS: [Description; Column::ALL.len()] = [
+    described(Column::Pid, ["PID", "process id"], (4, 7), |row| Value::Pid(row.pid)),
+    described(Column::Name, ["NAME", "cgroup, or process"], (0, 14), |row| Value::Name(row.name()))
+        .words(),
+    described(Column::Home, ["HOME", "the nodes of its CPUs"], (5, 5), |row| {
+        Value::Nodes(&row.home_nodes)
+    })
+    .in_esxtop("NHN"),
+    described(Column::Memory, ["MEM", "resident memory"], (2, 5), |row| {
+        Value::Bytes(row.resident_bytes)
+    }),
+    described(Column::Cache, ["CACHE", "page cache, not mapped"], (11, 5), |row| {
+        Value::Bytes(row.cache_bytes)
+    })
+    .optional(),
+    described(Column::Remote, ["REMOTE", "memory not on a home node"], (3, 6), |row| {
+        Value::Bytes(row.remote_bytes)
+    })
+    .in_esxtop("NRMEM"),
+    described(Column::Near, ["NEAR", "of this, near to home"], (10, 5), |row| {
+        Value::Bytes(row.near_bytes)
+    })
+    .optional(),
+    described(Column::Local, ["LOCAL", "memory on home nodes"], (8, 5), |row| {
+        Value::Bytes(row.local_bytes)
+    })
+    .in_esxtop("NLMEM"),
+    described(Column::Share, ["LOCAL%", "local memory, in percent"], (1, 6), |row| {
+        Value::Share(row.local_percent)
+    })
+    .in_esxtop("N%L"),
+    // A share is never without its age.
+    described(Column::Age, ["AGE", "time since that was read"], (1, 4), |row| {
+        Value::Age(row.age_seconds, row.is_hidden)
+    }),
+    described(Column::Nodes, ["NODE", "memory by node: NODE0, ..."], (7, 0), |row| Value::ByNode {
+        nodes: &row.by_node,
+        is_read: row.age_seconds.is_some(),
+    })
+    .in_esxtop("ND"),
+    described(Column::Moved, ["MOVED", "moved by numaloc"], (9, 5), |row| {
+        Value::Bytes(Some(row.moved_bytes))
+    })
+    .in_esxtop("NMIG")
+    .optional(),
+    described(Column::Balanced, ["KERNEL", "moved by NUMA balancing"], (12, 6), |row| {
+        Value::Bytes(row.kernel_migrated_pages.map(|pages| pages.saturating_mul(PAGE)))
+    })
+    .optional(),
+    described(Column::Cpu, ["CPU%", "CPU time, percent of one CPU"], (6, 5), |row| {
+        Value::Percent(row.cpu_percent)
+    }),
+    described(Column::Job, ["JOB", "migration, what throttles it"], (13, 12), |row| {
+        Value::Job(row.job.as_deref(), row.held_back.as_deref())
+    })
+    .optional()
+    .words(),
+];
+
+// Each description is at the place of its column.
+const _: () = {
+    let mut at = 0;
+    while at < Column::ALL.len() {
+        assert!(DESCRIPTIONS[at].column as usize == at && Column::ALL[at] as usize == at);
+        at += 1;
+    }
+};
+
 impl Column {
     /// All, in the order in which they are shown.
     pub const ALL: [Self; 15] = [
@@ -54,67 +176,18 @@ impl Column {
         Self::Job,
     ];
 
-    /// As it is written on the command line and above the column. `NODE` stands for NODE0, NODE1 and so on.
+    pub fn description(self) -> &'static Description {
+        &DESCRIPTIONS[self as usize]
+    }
+
+    /// As it is written on the command line and above the column.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Pid => "PID",
-            Self::Name => "NAME",
-            Self::Home => "HOME",
-            Self::Memory => "MEM",
-            Self::Cache => "CACHE",
-            Self::Remote => "REMOTE",
-            Self::Near => "NEAR",
-            Self::Local => "LOCAL",
-            Self::Share => "LOCAL%",
-            Self::Age => "AGE",
-            Self::Nodes => "NODE",
-            Self::Moved => "MOVED",
-            Self::Balanced => "KERNEL",
-            Self::Cpu => "CPU%",
-            Self::Job => "JOB",
-        }
+        self.description().name
     }
 
-    /// esxtop's name for it, which the command line takes as well.
-    fn of_esxtop(self) -> Option<&'static str> {
-        match self {
-            Self::Home => Some("NHN"),
-            Self::Remote => Some("NRMEM"),
-            Self::Local => Some("NLMEM"),
-            Self::Share => Some("N%L"),
-            Self::Nodes => Some("ND"),
-            Self::Moved => Some("NMIG"),
-            Self::Pid
-            | Self::Name
-            | Self::Memory
-            | Self::Cache
-            | Self::Near
-            | Self::Age
-            | Self::Balanced
-            | Self::Cpu
-            | Self::Job => None,
-        }
-    }
-
-    /// What it says, for the help: at most 28 characters.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Self::Pid => "process id",
-            Self::Name => "cgroup, or process",
-            Self::Home => "the nodes of its CPUs",
-            Self::Memory => "resident memory",
-            Self::Cache => "page cache, not mapped",
-            Self::Remote => "memory not on a home node",
-            Self::Near => "of this, near to home",
-            Self::Local => "memory on home nodes",
-            Self::Share => "local memory, in percent",
-            Self::Age => "time since that was read",
-            Self::Nodes => "memory by node: NODE0, ...",
-            Self::Moved => "moved by numaloc",
-            Self::Balanced => "moved by NUMA balancing",
-            Self::Cpu => "CPU time, percent of one CPU",
-            Self::Job => "migration, what throttles it",
-        }
+    /// What a row has in it.
+    pub fn value(self, row: &TopRowDoc) -> Value<'_> {
+        (self.description().value)(row)
     }
 }
 
@@ -123,8 +196,9 @@ impl FromStr for Column {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let is_named = |name: &str| name.eq_ignore_ascii_case(text.trim());
-        let same =
-            |column: &Self| is_named(column.name()) || column.of_esxtop().is_some_and(is_named);
+        let same = |column: &Self| {
+            is_named(column.name()) || column.description().of_esxtop.is_some_and(is_named)
+        };
         Self::ALL.into_iter().find(same).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
             format!("'{}' is not a valid column: there are {names}", text.trim())
@@ -199,6 +273,27 @@ impl ShownColumn {
             Self::Node(node) => format!("NODE{node}"),
         }
     }
+
+    /// The column that it is one of.
+    pub fn column(self) -> Column {
+        match self {
+            Self::One(column) => column,
+            Self::Node(_) => Column::Nodes,
+        }
+    }
+
+    /// What a row has in it.
+    pub fn value(self, row: &TopRowDoc) -> Value<'_> {
+        match self {
+            Self::One(column) => column.value(row),
+            Self::Node(node) => Column::Nodes.value(row).on(node),
+        }
+    }
+
+    /// Whether it has words, not numbers.
+    pub fn has_words(self) -> bool {
+        self.column().description().has_words
+    }
 }
 
 /// The columns as they are shown on a host with these nodes.
@@ -232,41 +327,18 @@ mod tests {
         assert!(Column::ALL.iter().all(|column| refused.contains(column.name())), "{refused}");
     }
 
-    /// A column that is new does not compile here: it belongs into [`Column::ALL`], too, at the place that this gives.
-    fn place(column: Column) -> usize {
-        match column {
-            Column::Pid => 0,
-            Column::Name => 1,
-            Column::Home => 2,
-            Column::Memory => 3,
-            Column::Cache => 4,
-            Column::Remote => 5,
-            Column::Near => 6,
-            Column::Local => 7,
-            Column::Share => 8,
-            Column::Age => 9,
-            Column::Nodes => 10,
-            Column::Moved => 11,
-            Column::Balanced => 12,
-            Column::Cpu => 13,
-            Column::Job => 14,
-        }
-    }
-
     #[test]
-    fn each_column_has_a_name_a_meaning_and_a_place() {
-        for (at, column) in Column::ALL.into_iter().enumerate() {
-            assert_eq!(place(column), at, "{column:?}");
+    fn each_column_has_a_name_and_a_meaning() {
+        for column in Column::ALL {
             assert_eq!(column.name().parse(), Ok(column));
-            assert!(!column.meaning().is_empty(), "{column:?}");
+            assert!(!column.description().meaning.is_empty(), "{column:?}");
         }
-        assert_eq!(place(Column::Job) + 1, Column::ALL.len(), "the last one is the last");
     }
 
     #[test]
     fn meanings_fit_into_the_help_on_80_columns() {
         for column in Column::ALL {
-            assert!(column.meaning().len() <= 28, "{column:?}");
+            assert!(column.description().meaning.len() <= 28, "{column:?}");
         }
     }
 

@@ -63,6 +63,6 @@ pub use plan::plan;
 pub use schedules::{applied, schedule, schedule_line, schedule_states, schedules};
 pub use status::status;
 pub use target::target;
-pub use top::{cell, csv, missing, node_cells, question, top};
+pub use top::{csv, missing, question, top};
 pub use topology::topology;
 pub use workloads::{removed, renewed, replaced, workload, workload_line, workloads};

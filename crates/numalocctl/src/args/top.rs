@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn the_help_explains_all_columns() {
         for column in Column::ALL {
-            let words = format!("{:<7} {}", column.name(), column.meaning());
+            let words = format!("{:<7} {}", column.name(), column.description().meaning);
             assert!(EXAMPLES.contains(&words), "{words}");
         }
     }

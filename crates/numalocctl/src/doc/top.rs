@@ -126,6 +126,13 @@ pub struct TopRowDoc {
     pub held_back: Option<String>,
 }
 
+impl TopRowDoc {
+    /// The name of a process, or the path of a cgroup.
+    pub fn name(&self) -> &str {
+        self.comm.as_deref().or(self.cgroup.as_deref()).unwrap_or_default()
+    }
+}
+
 /// What jobs of the daemon do on a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowJob {

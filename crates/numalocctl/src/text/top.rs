@@ -1,77 +1,18 @@
-//! `top`: single cells, and what it prints with `--batch`.
+//! `top`: what it prints with `--batch`, and the question before a migration.
 
 use super::{
     cells::why,
     table::{Table, csv_line},
 };
 use crate::{
-    clean::clean,
-    columns::{Column, ShownColumn, slots},
-    doc::{TopDoc, TopNodeDoc, TopRowDoc},
+    columns::{Column, NODE_COLUMNS, slots},
+    doc::{TopDoc, TopRowDoc},
     fields,
     output::View,
-    units::{age, percent, short, size},
+    units::{percent, size},
 };
 use numaloc_api::v1;
-use numaloc_core::{NodeId, NodeSet, PAGE};
 use std::fmt::Write;
-
-/// What a row says in a column, without control characters. A dash stands for what is not known.
-pub fn cell(row: &TopRowDoc, slot: ShownColumn) -> String {
-    let bytes = |bytes: Option<u64>| bytes.map_or("-".to_owned(), short);
-    let ShownColumn::One(column) = slot else {
-        let ShownColumn::Node(node) = slot else { return String::new() };
-        let on = row.by_node.iter().find(|each| each.node == node);
-        return bytes(on.map(|each| each.bytes).or(row.age_seconds.map(|_| 0)));
-    };
-    match column {
-        Column::Pid => row.pid.map_or_else(String::new, |pid| pid.to_string()),
-        Column::Name => clean(name(row)),
-        Column::Home => home(row),
-        Column::Memory => bytes(row.resident_bytes),
-        Column::Cache => bytes(row.cache_bytes),
-        Column::Remote => bytes(row.remote_bytes),
-        Column::Near => bytes(row.near_bytes),
-        Column::Local => bytes(row.local_bytes),
-        Column::Share => row.local_percent.map_or("-".to_owned(), whole_percent),
-        Column::Age => match row.age_seconds {
-            Some(seconds) => age(seconds),
-            // The page map may not be read.
-            None if row.is_hidden => "hid".to_owned(),
-            None => "-".to_owned(),
-        },
-        Column::Nodes => String::new(),
-        Column::Moved => short(row.moved_bytes),
-        Column::Balanced => bytes(balanced(row)),
-        Column::Cpu => row.cpu_percent.map_or("-".to_owned(), |percent| format!("{percent:.0}")),
-        Column::Job => {
-            let job = row.job.as_deref().unwrap_or_default();
-            let held = row.held_back.as_deref().map(|why| format!(": {why}"));
-            clean(&format!("{job}{}", held.unwrap_or_default()))
-        }
-    }
-}
-
-/// The kernel's list of the home nodes: `0-3,8`.
-fn home(row: &TopRowDoc) -> String {
-    let nodes: NodeSet = row.home_nodes.iter().map(|&node| NodeId(node)).collect();
-    if nodes.is_empty() { "-".to_owned() } else { nodes.to_string() }
-}
-
-/// The name of a process, or the path of a cgroup.
-pub fn name(row: &TopRowDoc) -> &str {
-    row.comm.as_deref().or(row.cgroup.as_deref()).unwrap_or_default()
-}
-
-/// Less than all is shown as 99 at most.
-fn whole_percent(percent: f64) -> String {
-    format!("{:.0}", if percent < 100.0 { percent.min(99.0) } else { percent })
-}
-
-/// Bytes that the kernel's balancing has moved.
-fn balanced(row: &TopRowDoc) -> Option<u64> {
-    row.kernel_migrated_pages.map(|pages| pages.saturating_mul(PAGE))
-}
 
 /// What a plan would do, in a few lines, before the question whether to do it; the time is that of each profile.
 pub fn question(plan: &v1::Plan) -> String {
@@ -104,18 +45,22 @@ fn node_ids(document: &TopDoc) -> Vec<u32> {
 /// The nodes and rows as tables.
 pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: View) -> String {
     let mut nodes = Table::new();
-    for header in ["NODE", "TIER", "TOTAL", "FREE", "CACHE", "CPU%", "SPILL/S", "IN", "OUT"] {
-        nodes = nodes.numbers(header);
+    for column in &NODE_COLUMNS {
+        nodes = nodes.numbers(column.name);
     }
-    document.nodes.iter().for_each(|node| nodes.row(node_cells(node)));
+    for node in &document.nodes {
+        nodes.row(NODE_COLUMNS.iter().map(|column| (column.cell)(node)).collect());
+    }
     let slots = slots(columns, &node_ids(document));
     let mut table = Table::new();
     for slot in &slots {
-        let words = matches!(slot, ShownColumn::One(Column::Name | Column::Job));
-        table = if words { table.words(slot.header()) } else { table.numbers(slot.header()) };
+        table = match slot.has_words() {
+            true => table.words(slot.header()),
+            false => table.numbers(slot.header()),
+        };
     }
     for row in rows {
-        table.row(slots.iter().map(|&slot| cell(row, slot)).collect());
+        table.row(slots.iter().map(|slot| slot.value(row).text()).collect());
     }
     let rows = table.render(view);
     if view.rows_alone() {
@@ -124,21 +69,6 @@ pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: Vie
     let time = document.time.map(|time| format!("{}\n", fields::short(time))).unwrap_or_default();
     let none = if rows.is_empty() { "no rows\n" } else { "" };
     format!("{time}{}\n{rows}{none}{}\n", nodes.render(view), missing(document))
-}
-
-pub fn node_cells(node: &TopNodeDoc) -> Vec<String> {
-    let rate = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
-    vec![
-        node.node.to_string(),
-        node.tier.map_or("-".to_owned(), |tier| tier.to_string()),
-        short(node.total_bytes),
-        short(node.free_bytes),
-        short(node.reclaimable_bytes),
-        rate(node.cpu_percent),
-        rate(node.foreign_per_second),
-        short(node.moved_in_bytes),
-        short(node.moved_out_bytes),
-    ]
 }
 
 /// What is not known, and why; empty if all is.
@@ -169,37 +99,9 @@ pub fn csv(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], headers: 
         text += &csv_line(&names);
     }
     for row in rows {
-        let cells = slots.iter().map(|&slot| raw(row, slot));
+        let cells = slots.iter().map(|slot| slot.value(row).raw());
         let cells: Vec<String> = std::iter::once(time.clone()).chain(cells).collect();
         text += &csv_line(&cells);
     }
     text
-}
-
-/// A value as programs read it.
-fn raw(row: &TopRowDoc, slot: ShownColumn) -> String {
-    fn known<T: ToString>(value: Option<T>) -> String {
-        value.map_or_else(String::new, |value| value.to_string())
-    }
-    let rounded = |value: Option<f64>| known(value.map(|value| format!("{value:.2}")));
-    match slot {
-        ShownColumn::Node(node) => {
-            let on = row.by_node.iter().find(|each| each.node == node);
-            known(on.map(|each| each.bytes).or(row.age_seconds.map(|_| 0)))
-        }
-        ShownColumn::One(Column::Memory) => known(row.resident_bytes),
-        ShownColumn::One(Column::Cache) => known(row.cache_bytes),
-        ShownColumn::One(Column::Remote) => known(row.remote_bytes),
-        ShownColumn::One(Column::Near) => known(row.near_bytes),
-        ShownColumn::One(Column::Local) => known(row.local_bytes),
-        ShownColumn::One(Column::Share) => rounded(row.local_percent),
-        ShownColumn::One(Column::Age) => rounded(row.age_seconds),
-        ShownColumn::One(Column::Cpu) => rounded(row.cpu_percent),
-        ShownColumn::One(Column::Moved) => row.moved_bytes.to_string(),
-        ShownColumn::One(Column::Balanced) => known(balanced(row)),
-        ShownColumn::One(Column::Home) if row.home_nodes.is_empty() => String::new(),
-        ShownColumn::One(
-            Column::Pid | Column::Name | Column::Home | Column::Job | Column::Nodes,
-        ) => cell(row, slot),
-    }
 }

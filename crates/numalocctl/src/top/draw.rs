@@ -7,7 +7,7 @@ mod popup;
 use super::state::{Popup, Spots, TopState};
 use crate::{
     clean::clean,
-    columns::{Column, ShownColumn},
+    columns::{Column, NODE_COLUMNS, NodeColumn, ShownColumn},
     doc::{TopDoc, TopNodeDoc, TopRowDoc},
     fields::short,
     text,
@@ -94,19 +94,6 @@ fn title(state: &TopState, document: &TopDoc, width: usize) -> String {
     fitting(parts.into_iter().filter(|part| !part.is_empty()), width)
 }
 
-/// The columns of nodes: name, width, and the place in [`text::node_cells`]. Where there is no room for all, the last ones go.
-const NODES: [(&str, usize, usize); 9] = [
-    ("NODE", 4, 0),
-    ("TOTAL", 5, 2),
-    ("FREE", 5, 3),
-    ("CACHE", 5, 4),
-    ("CPU%", 4, 5),
-    ("SPILL/S", 7, 6),
-    ("IN", 5, 7),
-    ("OUT", 5, 8),
-    ("TIER", 4, 1),
-];
-
 /// From this width on, nodes have bars.
 const WIDE: u16 = 120;
 
@@ -126,21 +113,22 @@ fn node_bar(node: &TopNodeDoc, room: usize) -> String {
 /// A line for each node, on a third of the screen at most. Returns the line after them.
 fn nodes(buffer: &mut Buffer, area: Rect, y: u16, document: &TopDoc) -> u16 {
     let mut left = usize::from(area.width).saturating_sub(1);
-    let shown = NODES.into_iter().take_while(|(_, width, _)| {
-        let fits = left > *width;
-        left = left.saturating_sub(width + 1);
+    let (last, first): (Vec<_>, Vec<_>) = NODE_COLUMNS.iter().partition(|column| column.is_last);
+    let shown = first.into_iter().chain(last).take_while(|column| {
+        let fits = left > column.width;
+        left = left.saturating_sub(column.width + 1);
         fits
     });
-    let shown: Vec<_> = shown.collect();
-    let line = |cell: &dyn Fn(&str, usize) -> String| {
+    let shown: Vec<&NodeColumn> = shown.collect();
+    let line = |cell: &dyn Fn(&NodeColumn) -> String| {
         let cells =
-            shown.iter().map(|&(name, width, index)| format!("{:>width$}", cell(name, index)));
+            shown.iter().map(|column| format!("{:>width$}", cell(column), width = column.width));
         format!(" {}", cells.collect::<Vec<_>>().join(" "))
     };
     // The rest of a wide line shows the same sizes as a bar.
     let room = left.saturating_sub(2).min(100);
     let has_bars = area.width >= WIDE;
-    let header = line(&|name, _| name.to_owned());
+    let header = line(&|column| column.name.to_owned());
     let legend = if has_bars { "  # used  = cache  . free" } else { "" };
     bar(buffer, area, y, &format!("{header}{legend}"));
     let most = usize::from((area.height / 3).max(2));
@@ -148,8 +136,7 @@ fn nodes(buffer: &mut Buffer, area: Rect, y: u16, document: &TopDoc) -> u16 {
     let count = if is_cut { most - 1 } else { document.nodes.len() };
     let mut y = y + 1;
     for node in document.nodes.iter().take(count) {
-        let cells = text::node_cells(node);
-        let line = line(&|_, index| cells[index].clone());
+        let line = line(&|column| (column.cell)(node));
         let bar = if has_bars { format!("  {}", node_bar(node, room)) } else { String::new() };
         write(buffer, area, y, &format!("{line}{bar}"), Style::new());
         y += 1;
@@ -183,10 +170,7 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
     let columns = fit(state, &nodes, usize::from(area.width).saturating_sub(1), &content(rows));
     bar(buffer, area, header, "");
     let style = Style::new().add_modifier(Modifier::REVERSED);
-    let sorted = |slot: ShownColumn| match slot {
-        ShownColumn::One(column) => column == state.sort.column,
-        ShownColumn::Node(_) => state.sort.column == Column::Nodes,
-    };
+    let sorted = |slot: ShownColumn| slot.column() == state.sort.column;
     for &(slot, x, width) in &columns {
         let style = if sorted(slot) { style.add_modifier(Modifier::BOLD) } else { style };
         cell(buffer, (area.x + x, header), width, slot, &slot.header(), style);
@@ -210,7 +194,7 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
         }
         for &(slot, x, width) in &columns {
             let style = style.patch(colour(state, row, slot));
-            cell(buffer, (area.x + x, y), width, slot, &text::cell(row, slot), style);
+            cell(buffer, (area.x + x, y), width, slot, &slot.value(row).text(), style);
         }
         if has_bars {
             row_bar(buffer, state, row, (area.x + end, y), usize::from(room));
@@ -257,19 +241,14 @@ fn row_bar(buffer: &mut Buffer, state: &TopState, row: &TopRowDoc, at: (u16, u16
 /// What the rows need room for.
 fn content(rows: &[&TopRowDoc]) -> Content {
     let longest = |column: Column| {
-        let lengths =
-            rows.iter().map(|row| text::cell(row, ShownColumn::One(column)).chars().count());
+        let lengths = rows.iter().map(|row| column.value(row).text().chars().count());
         lengths.max().unwrap_or(0)
     };
-    let says = |column: Column| match column {
-        Column::Cache => rows.iter().any(|row| row.cache_bytes > Some(0)),
-        Column::Near => rows.iter().any(|row| row.near_bytes > Some(0)),
-        Column::Moved => rows.iter().any(|row| row.moved_bytes > 0),
-        Column::Balanced => rows.iter().any(|row| row.kernel_migrated_pages > Some(0)),
-        Column::Job => rows.iter().any(|row| row.job.is_some()),
-        _ => true,
+    let is_empty = |column: &Column| {
+        let has_something = |row: &&TopRowDoc| column.value(row).is_something();
+        column.description().is_optional && !rows.iter().any(has_something)
     };
-    let empty = Column::ALL.into_iter().filter(|&column| !says(column)).collect();
+    let empty = Column::ALL.into_iter().filter(is_empty).collect();
     Content { longest: longest(Column::Name), job: longest(Column::Job), empty }
 }
 
@@ -303,12 +282,11 @@ fn cell(
         return;
     }
     let (width, length) = (usize::from(width), text.chars().count());
-    let is_words = matches!(slot, ShownColumn::One(Column::Name | Column::Job));
     let shown = match slot {
         ShownColumn::One(Column::Name) if length > width && text.starts_with('/') => {
             fit::path(text, width)
         }
-        _ if is_words => text.to_owned(),
+        _ if slot.has_words() => text.to_owned(),
         // A number that is cut must not look like another one.
         _ if length > width => text.chars().take(width.saturating_sub(1)).chain(['+']).collect(),
         _ => format!("{text:>width$}"),

@@ -5,7 +5,7 @@ use super::{
     state::{BegunMigration, Popup, Progress, Stage, TopState},
 };
 use crate::{
-    columns::{Column, ShownColumn, Sort, with_age},
+    columns::{Column, Sort, with_age},
     doc::TopRowDoc,
 };
 use numaloc_core::{Identity, Profile};
@@ -224,10 +224,7 @@ fn choose(state: &mut TopState, code: KeyCode, at: usize) {
         // Those that fit.
         KeyCode::Char('d') => state.columns = None,
         KeyCode::Char(' ') => {
-            let shown = state.spots.slots.iter().map(|(slot, ..)| match slot {
-                ShownColumn::One(column) => *column,
-                ShownColumn::Node(_) => Column::Nodes,
-            });
+            let shown = state.spots.slots.iter().map(|(slot, ..)| slot.column());
             let mut columns = state.columns.clone().unwrap_or_else(|| shown.collect());
             columns.dedup();
             let column = Column::ALL[at];
@@ -303,10 +300,7 @@ fn click(state: &mut TopState, x: u16, y: u16, rows: &[&TopRowDoc]) {
     } else if y == state.spots.header {
         let hit = state.spots.slots.iter().find(|(_, from, to)| (*from..*to).contains(&x));
         if let Some((slot, ..)) = hit {
-            let column = match slot {
-                ShownColumn::One(column) => *column,
-                ShownColumn::Node(_) => Column::Nodes,
-            };
+            let column = slot.column();
             let reverse = state.sort.column == column && !state.sort.reverse;
             state.sort = Sort { column, reverse };
         }
@@ -316,6 +310,7 @@ fn click(state: &mut TopState, x: u16, y: u16, rows: &[&TopRowDoc]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns::ShownColumn;
     use crate::{doc::TopDoc, top::state::Question};
 
     fn document() -> TopDoc {

@@ -4,7 +4,6 @@ use crate::{
     columns::{Column, Sort},
     doc::{TopDoc, TopRowDoc},
 };
-use std::cmp::Ordering;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum List {
@@ -44,10 +43,11 @@ pub fn rows<'a>(document: &'a TopDoc, list: &List, filter: &str, sort: Sort) -> 
     let mut rows: Vec<&TopRowDoc> =
         all.iter().filter(is_within).filter(|row| passes(row, &wanted)).collect();
     rows.sort_by(|left, right| {
-        let order = compare(left, right, sort.column);
+        let compare = |column: Column| column.value(left).compare(&column.value(right));
+        let order = compare(sort.column);
         let order = if sort.reverse { order.reverse() } else { order };
         // Of rows with equal figures (a host without remote memory), the largest comes first.
-        let by_size = || compare(left, right, Column::Memory);
+        let by_size = || compare(Column::Memory);
         let by_key = || (left.pid, &left.cgroup).cmp(&(right.pid, &right.cgroup));
         order.then_with(by_size).then_with(by_key)
     });
@@ -64,43 +64,10 @@ fn passes(row: &TopRowDoc, wanted: &str) -> bool {
         || row.pid.is_some_and(|pid| pid.to_string().contains(wanted))
 }
 
-/// The order of two rows by a column: the usual one, in which most memory comes first and the least local one. What is not known
-/// comes last.
-fn compare(left: &TopRowDoc, right: &TopRowDoc, column: Column) -> Ordering {
-    let most = |value: fn(&TopRowDoc) -> Option<f64>| match (value(left), value(right)) {
-        (Some(left), Some(right)) => right.total_cmp(&left),
-        (left, right) => right.is_some().cmp(&left.is_some()),
-    };
-    match column {
-        Column::Pid => left.pid.cmp(&right.pid),
-        Column::Name => name(left).cmp(name(right)),
-        Column::Home => left.home_nodes.cmp(&right.home_nodes),
-        Column::Memory => most(|row| row.resident_bytes.map(|bytes| bytes as f64)),
-        Column::Remote => most(|row| row.remote_bytes.map(|bytes| bytes as f64)),
-        Column::Cache => most(|row| row.cache_bytes.map(|bytes| bytes as f64)),
-        Column::Near => most(|row| row.near_bytes.map(|bytes| bytes as f64)),
-        Column::Local => most(|row| row.local_bytes.map(|bytes| bytes as f64)),
-        Column::Share => most(|row| row.local_percent.map(|percent| -percent)),
-        Column::Age => most(|row| row.age_seconds),
-        Column::Nodes => {
-            most(|row| row.by_node.iter().map(|node| node.bytes as f64).reduce(f64::max))
-        }
-        Column::Moved => most(|row| Some(row.moved_bytes as f64)),
-        Column::Balanced => most(|row| row.kernel_migrated_pages.map(|pages| pages as f64)),
-        Column::Cpu => most(|row| row.cpu_percent),
-        Column::Job => {
-            right.job.is_some().cmp(&left.job.is_some()).then_with(|| left.job.cmp(&right.job))
-        }
-    }
-}
-
-fn name(row: &TopRowDoc) -> &str {
-    row.comm.as_deref().or(row.cgroup.as_deref()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cmp::Ordering;
 
     fn process(pid: i32, comm: &str, cgroup: &str, remote_mib: Option<u64>) -> TopRowDoc {
         TopRowDoc {
@@ -189,10 +156,11 @@ mod tests {
     fn each_column_has_an_order_and_a_cell() {
         let (less, more) = (full(1), full(2));
         for column in Column::ALL {
-            assert_ne!(compare(&less, &more, column), Ordering::Equal, "{column:?}");
-            assert_eq!(compare(&less, &less, column), Ordering::Equal, "{column:?}");
+            let [less_value, more_value] = [&less, &more].map(|row| column.value(row));
+            assert_ne!(less_value.compare(&more_value), Ordering::Equal, "{column:?}");
+            assert_eq!(less_value.compare(&less_value), Ordering::Equal, "{column:?}");
             for slot in crate::columns::slots(&[column], &[0]) {
-                let cells = [&less, &more].map(|row| crate::text::cell(row, slot));
+                let cells = [&less, &more].map(|row| slot.value(row).text());
                 assert!(
                     !cells[0].trim().is_empty() && cells[0] != cells[1],
                     "{column:?}: {cells:?}"

@@ -5,47 +5,12 @@ use crate::{
     top::{rows::List, state::TopState},
 };
 
-/// Columns that appear and disappear together, the most important ones first. A share is never without its age.
-const BY_WORTH: [&[Column]; 14] = [
-    &[Column::Name],
-    &[Column::Share, Column::Age],
-    &[Column::Memory],
-    &[Column::Remote],
-    &[Column::Pid],
-    &[Column::Home],
-    &[Column::Cpu],
-    &[Column::Nodes],
-    &[Column::Local],
-    &[Column::Moved],
-    &[Column::Near],
-    &[Column::Cache],
-    &[Column::Balanced],
-    &[Column::Job],
-];
-
-/// The least width of a name, and what it gets before there are less important columns.
-const NAME: usize = 14;
+/// What a name gets before there are less important columns.
 const LONG_NAME: usize = 24;
-/// The least width of a job.
-const JOB: usize = 12;
 
 fn width(slot: ShownColumn) -> usize {
     match slot {
-        ShownColumn::One(Column::Name) => NAME,
-        ShownColumn::One(Column::Job) => JOB,
-        ShownColumn::One(Column::Pid) => 7,
-        ShownColumn::One(
-            Column::Home
-            | Column::Memory
-            | Column::Cache
-            | Column::Near
-            | Column::Local
-            | Column::Moved,
-        ) => 5,
-        ShownColumn::One(Column::Cpu) => 5,
-        ShownColumn::One(Column::Remote | Column::Share | Column::Balanced) => 6,
-        ShownColumn::One(Column::Age) => 4,
-        ShownColumn::One(Column::Nodes) => 0,
+        ShownColumn::One(column) => column.description().width,
         ShownColumn::Node(_) => slot.header().len().max(5),
     }
 }
@@ -87,8 +52,12 @@ pub fn fit(
         false if wide >= 119 => wide / 2,
         false => wide,
     };
-    let name = if has(Column::Name) { grown(NAME, content.longest.min(most)) } else { 0 };
-    let job = if has(Column::Job) { grown(JOB, content.job) } else { 0 };
+    let mut grow = |column: Column, wanted| match has(column) {
+        true => grown(column.description().width, wanted),
+        false => 0,
+    };
+    let name = grow(Column::Name, content.longest.min(most));
+    let job = grow(Column::Job, content.job);
     let (mut x, mut fitted) = (1, Vec::new());
     for slot in slots {
         let width = match slot {
@@ -110,9 +79,12 @@ pub fn fit(
 
 fn worth(state: &TopState, nodes: &[u32], wide: usize, content: &Content) -> Vec<Column> {
     let has_pids = state.list != List::Workloads;
-    let long = content.longest.clamp(NAME, LONG_NAME) - NAME;
+    let least = Column::Name.description().width;
+    let long = content.longest.clamp(least, LONG_NAME) - least;
     let (mut used, mut columns) = (0, Vec::new());
-    for group in BY_WORTH {
+    let mut by_rank = Column::ALL;
+    by_rank.sort_by_key(|column| column.description().rank);
+    for group in by_rank.chunk_by(|a, b| a.description().rank == b.description().rank) {
         let mut needed: usize = slots(group, nodes).iter().map(|&slot| width(slot) + 1).sum();
         let is_wanted = has_pids || !group.contains(&Column::Pid);
         let is_empty = group.iter().all(|column| content.empty.contains(column));
@@ -226,7 +198,7 @@ mod tests {
         let full = name(&[]);
         assert!(
             name(&[Column::Job, Column::Moved, Column::Near, Column::Cache, Column::Balanced])
-                > full + JOB as u16
+                > full + Column::Job.description().width as u16
         );
     }
 

@@ -2,7 +2,7 @@
 
 use super::{bold, write};
 use crate::{
-    columns::{Column, ShownColumn},
+    columns::Column,
     top::state::{Question, Spots, Stage, TopState},
     units::{seconds, size},
     wrap::wrapped,
@@ -93,7 +93,7 @@ pub fn help(buffer: &mut Buffer, area: Rect, state: &TopState) -> usize {
         false => format!("{name:<8} {meaning}"),
     };
     let left: Vec<String> = KEYS.into_iter().chain(WORDS).map(entry).collect();
-    let columns = Column::ALL.iter().map(|each| (each.name(), each.meaning()));
+    let columns = Column::ALL.iter().map(|each| (each.name(), each.description().meaning));
     let right: Vec<String> = columns.map(entry).collect();
     let lines = match usize::from(area.width) >= 2 * WIDE + 4 {
         true => {
@@ -111,19 +111,14 @@ pub fn help(buffer: &mut Buffer, area: Rect, state: &TopState) -> usize {
 
 /// The columns to choose from.
 pub fn columns(buffer: &mut Buffer, area: Rect, spots: &Spots, at: usize) {
-    let is_shown = |column: Column| {
-        spots.slots.iter().any(|(slot, ..)| match slot {
-            ShownColumn::One(shown) => *shown == column,
-            ShownColumn::Node(_) => column == Column::Nodes,
-        })
-    };
+    let is_shown = |column: Column| spots.slots.iter().any(|(slot, ..)| slot.column() == column);
     let lines: Vec<String> = Column::ALL
         .into_iter()
         .enumerate()
         .map(|(index, column)| {
             let (cursor, mark) =
                 (if index == at { '>' } else { ' ' }, if is_shown(column) { 'x' } else { ' ' });
-            format!("{cursor}[{mark}] {:<6}  {}", column.name(), column.meaning())
+            format!("{cursor}[{mark}] {:<6}  {}", column.name(), column.description().meaning)
         })
         .collect();
     show(buffer, area, "columns: Space, d for those that fit, Enter", &lines, at.saturating_sub(5));
