@@ -27,7 +27,8 @@ const IO: [&[&str]; 13] = [
 const API: &str = "numaloc-api";
 /// numalocctl answers with the API's messages, with and without the daemon.
 const WHOLE: [&str; 4] = [API, "numalocctl", "tests", "benches"];
-const SPEAKERS: [(&str, &str); 11] = [
+const SPEAKERS: [(&str, &str); 12] = [
+    ("numaloc-engine", "answers"),
     ("numalocd", "service"),
     ("numalocd", "refusal::status"),
     ("numaloc-policy", "own"),

@@ -6,10 +6,10 @@ use crate::figure::{Figure, NATIVE};
 use anyhow::{Result, ensure};
 use fastrand::Rng;
 use numaloc_api::value::QosClass;
+use numaloc_engine::FoundTarget;
 use numalocd::{
     config::Queue,
     dispatch::queue::{Active, JobStage, Waiting, next},
-    order::FoundTarget,
 };
 use std::{
     collections::BTreeMap,

@@ -61,7 +61,7 @@ pub enum OffloadError {
 }
 
 /// An engine is required and cannot be used. The text names the reason and what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(pub String);
 

@@ -40,7 +40,7 @@ mod whole;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use caller::{Authority, Caller};
+pub use caller::Caller;
 pub use denials::Denials;
 pub use grants::{Creators, Grants};
 pub use hangup::{Hangup, Via};

@@ -1,51 +1,27 @@
 //! Looks at targets and moves their memory, in threads that may block.
 //!
-//! **A target is what its owner means by it.** Names of workloads stand for those that the owner has registered or may have moved; pids for
-//! the processes that had them when the record was made (`Pins`). Members that do not exist are data, by the name that the client gave
-//! them (`order/aim.rs`): a target is gone only when all of it is.
-//!
-//! **An order is for processes or for files** (`files`), whose page cache is planned and moved by path, with the same reports.
-//!
-//! **Each member is judged on its own** (`members`). One that is gone, owned by another user or not readable takes no part, and the others
-//! continue. What the planner counts and the executor settles by process is summed up by the processes of each member.
-//!
-//! **The right to a process is checked before and after it is held,** also of processes that join during a run (`joining`) and of
-//! partners, whose registrar has to have it as well (`partners`).
+//! What is looked at and moved is decided by [`numaloc_engine`]. This lets clients take turns, and gives each job a thread.
 
-mod advice;
-mod authority;
-mod files;
-mod find;
-#[cfg(test)]
-pub(crate) mod fixture;
-mod joining;
-mod labelled;
 mod live;
-mod members;
-mod partners;
-mod planned;
-mod returned;
 mod run;
 mod turns;
 
 use crate::{
-    access::{Authority, Caller},
-    balancing::{Balancing, BalancingError},
-    order::{Aim, EngineReport, FoundTarget, JobOrder, Offers},
+    access::Caller,
+    order::{EngineReport, JobOrder},
     refusal::Refusal,
 };
-pub use advice::Advised;
 pub use live::HostNow;
 use live::Sampler;
-pub use members::LookedAt;
-use members::Members;
-use numaloc_api::value::{Pins, Target, TargetProcess};
+use numaloc_api::value::{Pins, Target};
 use numaloc_core::{Identity, NumaBalancing, Options, Topology};
 use numaloc_dma::{OffloadError, Offloading};
-use numaloc_executor::{Migration, Party, PlannedMigration};
-use numaloc_host::{
-    Error, Policies, Roots, Source, boot_id, containers, cpusets, identify, obstacles, topology,
+use numaloc_engine::{
+    Advised, Aim, Authority, FoundTarget, Local, Look, LookedAt, Offers, OffloadAccess, authority,
+    balancing::{Balancing, BalancingError},
+    pin,
 };
+use numaloc_host::{Error, Policies, Roots, Source, boot_id, containers, cpusets, obstacles};
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
@@ -70,8 +46,7 @@ const ITSELF: &str = "daemon";
 /// Looks at targets and moves their memory. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    roots: Roots,
-    balancing: Balancing,
+    local: Local,
     offloading: Offloading,
     finds: Turns,
     probes: Turns,
@@ -88,12 +63,19 @@ impl Engine {
         let [finds, probes, looks, advice] = [(); TURNS].map(|()| Turns::new(AT_ONCE));
         let boot_id = boot_id(&roots).map(Arc::from).map_err(Refusal::from);
         let live = Sampler::new(roots.clone());
-        Self { roots, balancing, offloading, finds, probes, looks, advice, live, boot_id }
+        let local = Local {
+            roots,
+            balancing,
+            offload: OffloadAccess::Switched(offloading.clone()),
+            words: |error| Refusal::from(error.clone()).to_string(),
+            makes_no_room: |partner, why| tracing::info!(partner, why, "makes no room"),
+        };
+        Self { local, offloading, finds, probes, looks, advice, live, boot_id }
     }
 
     /// What hides a part of the host from the daemon, with what to do about it.
     pub fn obstacles(&self) -> Vec<String> {
-        let found = obstacles(&self.roots).into_iter();
+        let found = obstacles(&self.local.roots).into_iter();
         found.map(|obstacle| format!("{obstacle}: {}", obstacle.remedy())).collect()
     }
 
@@ -106,7 +88,7 @@ impl Engine {
         if asked != NumaBalancing::Pause {
             return Ok(());
         }
-        let balancing = self.balancing.clone();
+        let balancing = self.local.balancing.clone();
         self.finds.take(of, move |_| Ok(balancing.check(asked)?)).await
     }
 
@@ -115,7 +97,7 @@ impl Engine {
     /// # Errors
     /// It cannot be put back now.
     pub fn put_back(&self) -> Result<(), BalancingError> {
-        self.balancing.put_back().map(drop)
+        self.local.balancing.put_back().map(drop)
     }
 
     /// Restores the kernel's settings of offload after jobs that will not come to their end. Blocks for a moment.
@@ -131,8 +113,8 @@ impl Engine {
     /// # Errors
     /// It cannot be read.
     pub async fn topology(&self, of: &str) -> Result<Topology, Refusal> {
-        let roots = self.roots.clone();
-        self.finds.take(of, move |_| Ok(topology::topology(&roots)?)).await
+        let local = self.local.clone();
+        self.finds.take(of, move |_| Ok(local.topology()?)).await
     }
 
     /// The id of the present boot of the host.
@@ -146,7 +128,7 @@ impl Engine {
     /// What cannot be seen of memory because page frames are hidden from this process, and what to do about it; `None`: they are not.
     pub fn hidden(&self) -> Option<&'static str> {
         const HIDDEN: &str = "page frames are hidden, so memory that several processes map stays where it is: enable the drop-in frames (dpkg-reconfigure numaloc), see Rights in /usr/share/doc/numaloc/daemon.md";
-        (Source::probe(&self.roots) == Source::Query).then_some(HIDDEN)
+        (Source::probe(&self.local.roots) == Source::Query).then_some(HIDDEN)
     }
 
     /// The processes that the pids of `target` name now. The caller `of` asks.
@@ -157,9 +139,9 @@ impl Engine {
         if target.pids.is_empty() {
             return Ok(Pins::new());
         }
-        let (roots, pids) = (self.roots.clone(), target.pids.clone());
+        let (roots, pids) = (self.local.roots.clone(), target.pids.clone());
         let boot_id = self.boot_id.clone()?;
-        self.finds.take(of, move |_| pin(&roots, &boot_id, pids)).await
+        self.finds.take(of, move |_| Ok(pin(&roots, &boot_id, pids)?)).await
     }
 
     /// Finds the cgroups of containers by their full ids, whatever cgroup driver and runtime have made them. For each id:
@@ -172,7 +154,7 @@ impl Engine {
         caller: &Caller,
         ids: BTreeSet<String>,
     ) -> Result<BTreeMap<String, Result<String, Refusal>>, Refusal> {
-        let roots = self.roots.clone();
+        let roots = self.local.roots.clone();
         let own = match caller.authority {
             Authority::Of { uid, .. } => uid,
             Authority::All => None,
@@ -188,7 +170,7 @@ impl Engine {
     /// # Errors
     /// Internal: a bug.
     pub async fn cpusets(&self, cgroups: Vec<String>) -> Result<Vec<Option<String>>, Refusal> {
-        let roots = self.roots.clone();
+        let roots = self.local.roots.clone();
         let read = move |_: &(dyn Fn() -> bool + Sync)| {
             Ok(cpusets(&roots, cgroups.iter().map(String::as_str)))
         };
@@ -208,14 +190,14 @@ impl Engine {
         options: Options,
         asked: NumaBalancing,
     ) -> Result<(Pins, Result<FoundTarget, Refusal>), Refusal> {
-        let (roots, balancing) = (self.roots.clone(), self.balancing.clone());
-        let (boot_id, authority) = (self.boot_id.clone()?, caller.authority.clone());
+        let (local, authority) = (self.local.clone(), caller.authority.clone());
+        let boot_id = self.boot_id.clone()?;
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
-            let pins = pin(&roots, &boot_id, aim.pids())?;
+            let pins = pin(&local.roots, &boot_id, aim.pids())?;
             let aim = aim.pinned(&pins, |pid| Error::NoProcess { pid }.to_string());
-            let found = find::find(&roots, &aim, &options, &authority, stop);
-            let found = found.and_then(|found| Ok(balancing.check(asked).map(|()| found)?));
-            Ok((pins, found))
+            let found = local.find(&aim, &options, &authority, stop);
+            let found = found.and_then(|found| Ok(local.balancing.check(asked).map(|()| found)?));
+            Ok((pins, found.map_err(Refusal::from)))
         };
         self.finds.take(&caller.name, look).await
     }
@@ -254,9 +236,9 @@ impl Engine {
         aim: Aim,
         options: Options,
     ) -> Result<FoundTarget, Refusal> {
-        let (roots, authority) = (self.roots.clone(), caller.authority.clone());
+        let (local, authority) = (self.local.clone(), caller.authority.clone());
         let find = move |stop: &(dyn Fn() -> bool + Sync)| {
-            find::find(&roots, &aim, &options, &authority, stop)
+            Ok(local.find(&aim, &options, &authority, stop)?)
         };
         turns.take(&caller.name, find).await
     }
@@ -274,13 +256,10 @@ impl Engine {
         options: Options,
         policies: Policies<'static>,
     ) -> Result<LookedAt, Refusal> {
-        let (roots, authority) = (self.roots.clone(), caller.authority.clone());
+        let (local, authority) = (self.local.clone(), caller.authority.clone());
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
-            let check = |_: &Topology| Ok(());
-            let look = Look { roots: &roots, aim: &aim, options: &options, authority: &authority };
-            let mut seen = look.plan(stop, policies, check)?;
-            seen.leave_out_names(|process| look.may_see(process));
-            Ok(seen.into())
+            let (aim, options, authority) = (&aim, &options, &authority);
+            Ok(Look { local: &local, aim, options, authority, policies }.locality(stop)?)
         };
         self.looks.take(&caller.name, look).await
     }
@@ -297,14 +276,14 @@ impl Engine {
         interval: Duration,
         min_bytes: u64,
     ) -> Result<Advised, Refusal> {
-        let roots = self.roots.clone();
+        let local = self.local.clone();
         let begin = move |stop: &(dyn Fn() -> bool + Sync)| {
-            advice::begin(stop, &roots, aim, interval, min_bytes)
+            Ok(local.begin_advice(aim, interval, min_bytes, stop)?)
         };
         let begun = self.advice.take(of, begin).await?;
         sleep(interval).await;
-        let roots = self.roots.clone();
-        let end = move |stop: &(dyn Fn() -> bool + Sync)| begun.end(stop, &roots);
+        let roots = self.local.roots.clone();
+        let end = move |stop: &(dyn Fn() -> bool + Sync)| Ok(begun.end(stop, &roots)?);
         self.advice.take(of, end).await
     }
 
@@ -320,7 +299,7 @@ impl Engine {
     ) -> Result<(Arc<HostNow>, bool), Refusal> {
         let now = self.live.ask(&caller.name, process).await?;
         let Some(process) = process else { return Ok((now, false)) };
-        let (roots, authority) = (self.roots.clone(), caller.authority.clone());
+        let (roots, authority) = (self.local.roots.clone(), caller.authority.clone());
         let includes = move |_: &(dyn Fn() -> bool + Sync)| {
             Ok(authority::includes(&roots, process, &authority))
         };
@@ -339,14 +318,10 @@ impl Engine {
         policies: Policies<'static>,
         offers: Offers,
     ) -> Result<LookedAt, Refusal> {
-        let (roots, authority) = (self.roots.clone(), caller.authority.clone());
+        let (local, authority) = (self.local.clone(), caller.authority.clone());
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
-            let look = Look { roots: &roots, aim: &aim, options: &options, authority: &authority };
-            let mut planned = look.plan(stop, policies, topology::check_several)?;
-            partners::take_in(&mut planned, offers, &authority, stop);
-            planned.find_sharers(stop, |process| look.may_see(process))?;
-            planned.leave_out_names(|process| look.may_see(process));
-            Ok(planned.into())
+            let (aim, options, authority) = (&aim, &options, &authority);
+            Ok(Look { local: &local, aim, options, authority, policies }.plan(offers, stop)?)
         };
         self.looks.take(&caller.name, look).await
     }
@@ -362,12 +337,11 @@ impl Engine {
         // have ended.
         let (running, mut ended) = mpsc::channel::<Infallible>(1);
         while let Some(order) = orders.recv().await {
-            let (roots, balancing) = (self.roots.clone(), self.balancing.clone());
-            let offloading = self.offloading.clone();
+            let local = self.local.clone();
             let (to, running) = (reports.clone(), running.clone());
             let job = order.job.clone();
             let body = move || {
-                run::carry_out(&roots, (&balancing, &offloading), order, &to);
+                run::carry_out(&local, order, &to);
                 drop(running);
             };
             let thread = thread::Builder::new().name(format!("job-{}", job.id())).spawn(body);
@@ -382,49 +356,6 @@ impl Engine {
         drop(running);
         ended.recv().await;
     }
-}
-
-/// A look at the memory of a target on behalf of a caller.
-struct Look<'a> {
-    roots: &'a Roots,
-    aim: &'a Aim,
-    options: &'a Options,
-    authority: &'a Authority,
-}
-
-impl Look<'_> {
-    /// Plans for members of any owner: a plan moves nothing. Once they are found, `check` says whether the host is fit for it. What names
-    /// files is about processes that the caller may have moved alone: it may not read the maps of others.
-    fn plan(
-        &self,
-        stop: &(dyn Fn() -> bool + Sync),
-        policies: Policies<'_>,
-        check: impl FnOnce(&Topology) -> Result<(), Error>,
-    ) -> Result<PlannedMigration<Members>, Refusal> {
-        let Self { roots, aim, options, authority } = *self;
-        let find = |topology: &Topology| {
-            let members = Members::look(roots, aim, topology, &Authority::All, stop)?;
-            check(topology)?;
-            if !options.maps.is_empty() {
-                authority::check(roots, members.processes(), authority)?;
-            }
-            Ok::<_, Refusal>(members)
-        };
-        let mut planned = Migration::on(roots)?.plan(options, policies, stop, find)?;
-        planned.find_held(stop)?;
-        Ok(planned)
-    }
-
-    fn may_see(&self, process: Identity) -> bool {
-        authority::includes(self.roots, process, self.authority)
-    }
-}
-
-fn pin(roots: &Roots, boot_id: &str, pids: impl IntoIterator<Item = i32>) -> Result<Pins, Refusal> {
-    let pin = |(named, Identity { pid, start_time })| {
-        (named, TargetProcess { pid, start_time, boot_id: boot_id.to_owned() })
-    };
-    Ok(identify(roots, pids)?.into_iter().map(pin).collect())
 }
 
 #[cfg(test)]

@@ -11,8 +11,7 @@
 //! | [`service`] | one file for each service of the API: converts, asks, converts back; `watch` has the streams |
 //! | [`dispatch`], [`refusal`], [`order`] | the one task that owns all records; its states of a job are in `dispatch/jobs.rs` |
 //! | [`store`] | keeps the records on the disk |
-//! | [`engine`] | looks at targets, plans and moves, in threads |
-//! | [`balancing`] | pauses the kernel's own NUMA balancing for a job, and restores it |
+//! | [`engine`] | has [`numaloc_engine`] look at targets, plan and move, in turns and in threads |
 //! | [`config`], [`cli`] | the configuration file, and the arguments of the program |
 //! | [`daemon`] | wires all of this together |
 //! | [`log`], [`metrics`], [`notify`] | what the outside sees: the journal, Prometheus, the service manager |
@@ -20,7 +19,6 @@
 
 pub mod access;
 pub mod accounts;
-pub mod balancing;
 pub mod cli;
 pub mod config;
 pub mod daemon;

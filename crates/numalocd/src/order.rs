@@ -1,17 +1,8 @@
 //! What the dispatcher and the engine tell each other: plain values, known to both.
 
-mod aim;
-mod offers;
-
-pub use aim::{Aim, Member, exactly};
-pub use offers::{Offer, Offers};
-
-use crate::{access::Authority, refusal::Refusal};
-use numaloc_api::value::{JobId, JobState, MemberResult, Outcome, PlanSummary};
-use numaloc_core::{Identity, Moved, NodeSet, NumaBalancing, Options};
-use numaloc_dma::Asked;
-use numaloc_executor::{Control, RunLimits};
-use std::{collections::BTreeSet, sync::Arc};
+use crate::refusal::Refusal;
+use numaloc_api::value::JobId;
+use numaloc_engine::{Ended, Planned, RunOrder};
 use tokio::sync::oneshot;
 
 /// A job to be planned and, once the dispatcher requests it, moved.
@@ -19,123 +10,12 @@ use tokio::sync::oneshot;
 pub struct JobOrder {
     /// The job, which is committed as PLANNING.
     pub job: JobId,
-    /// What the engine has to look for.
-    pub aim: Aim,
-    /// What the planner may move, and where to.
-    pub options: Options,
-    /// The bounds of the job, the configuration and the job's class, joined.
-    pub limits: RunLimits,
-    /// The right of the job's creator: whose memory it allows to have moved.
-    pub authority: Authority,
-    /// Who may make room for it.
-    pub offers: Offers,
-    /// What is done about the kernel's NUMA balancing.
-    pub numa_balancing: NumaBalancing,
-    /// Whether a DMA engine copies.
-    pub offload: Asked,
-    /// What the last run of the same schedule has moved, to see how much of it stayed.
-    pub trail: Option<Arc<Trail>>,
-    /// The dispatcher reads the run's progress from it. It also sets it to end the run after the current batches, or to end
-    /// planning.
-    pub control: Arc<Control>,
+    /// What it does. The dispatcher keeps the run's control, too.
+    pub run: RunOrder,
     /// The dispatcher sends here, after [`EngineReport::Planned`], to have the memory moved. If it drops the sender, nothing is
     /// moved and nothing more is reported. It may also send if there is nothing to move: the outcome then accounts for what
     /// stays and why.
     pub go: oneshot::Receiver<()>,
-}
-
-/// What was found of a target. It tells whether jobs are in each other's way.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FoundTarget {
-    /// The processes that the run would move.
-    pub processes: Arc<BTreeSet<Identity>>,
-    /// The files of the target, by the paths that it names.
-    pub files: BTreeSet<String>,
-    /// Nodes that memory would be brought to.
-    pub nodes: NodeSet,
-    /// The members of the target, including those that take no part.
-    pub members: Vec<MemberResult>,
-}
-
-impl FoundTarget {
-    /// Processes, files and nodes, without the members.
-    pub fn bare(&self) -> Self {
-        let Self { processes, files, nodes, .. } = self;
-        let (processes, files, nodes) = (processes.clone(), files.clone(), nodes.clone());
-        Self { processes, files, nodes, members: Vec::new() }
-    }
-
-    /// Whether another one has some of its processes or files.
-    pub fn meets(&self, other: &Self) -> bool {
-        !self.processes.is_disjoint(&other.processes) || !self.files.is_disjoint(&other.files)
-    }
-}
-
-/// A plan has been made.
-#[derive(Clone, Debug)]
-pub struct Planned {
-    /// The summary of the plan, which the job shows.
-    pub summary: Arc<PlanSummary>,
-    /// What the plan would work on; other jobs may be in the way.
-    pub found: FoundTarget,
-    /// Bytes that the plan is to move.
-    pub planned_bytes: u64,
-    /// The local share of the memory that may be moved, in percent, before the move.
-    pub local_percent: f64,
-    /// How the job ends without a move, and why, for people: no target node, or nothing is remote, the ratio is reached, or all that is
-    /// remote stays.
-    pub nothing: Option<(JobState, String)>,
-    /// A note for users, also if the job goes well.
-    pub note: Option<String>,
-    /// How much of the order's trail was remote again.
-    pub returned: Option<Returned>,
-}
-
-/// What a run has moved.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trail {
-    /// Bytes that the run has moved.
-    pub moved_bytes: u64,
-    /// A sample of the moved pages.
-    pub sample: Vec<Moved>,
-}
-
-/// How much of a trail was remote again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Returned {
-    /// Bytes that were remote again, estimated from the sample.
-    pub bytes: u64,
-    /// Bytes that the earlier run had moved.
-    pub moved_bytes: u64,
-    /// Who may have moved it, in words. Looked for only if it is much.
-    pub by: Vec<String>,
-}
-
-impl Returned {
-    /// From this share on, in percent, the work counts as undone. Less is normal: processes free and allocate memory all
-    /// the time, and new memory is remote if the home node is full. The error of the sample is too small to take 10% for
-    /// this much, or 40% for less.
-    const MUCH: u64 = 25;
-
-    /// The share that was remote again, in percent.
-    pub fn percent(&self) -> u64 {
-        self.bytes.saturating_mul(100) / self.moved_bytes.max(1)
-    }
-    /// Whether much of what the earlier run had done was undone.
-    pub fn is_much(&self) -> bool {
-        self.percent() >= Self::MUCH
-    }
-}
-
-/// A run has come to its end, or was cancelled.
-#[derive(Clone, Debug)]
-pub struct Ended {
-    /// The outcome. If the run was cancelled, its account has bytes left as cancelled.
-    pub outcome: Arc<Outcome>,
-    /// What became of each member of the target.
-    pub members: Vec<MemberResult>,
-    /// What the run has moved; `None`: nothing.
-    pub trail: Option<Arc<Trail>>,
 }
 
 /// What the engine reports of an order: first `Planned`, then, if it was to move, `Ended`.

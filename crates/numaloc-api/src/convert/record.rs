@@ -85,7 +85,7 @@ fn number(schedule: Option<&ScheduleId>) -> i64 {
 
 impl From<&Job> for v1::Job {
     fn from(job: &Job) -> Self {
-        let plan = job.plan.as_ref().map(|plan| plan.0.clone());
+        let plan = job.plan.as_deref().map(Into::into);
         job.shown(plan, job.outcome.as_deref().map(Into::into), &job.members)
     }
 }

@@ -155,6 +155,12 @@ impl Job {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanSummary(pub(crate) v1::Plan);
 
+impl From<&PlanSummary> for v1::Plan {
+    fn from(summary: &PlanSummary) -> Self {
+        summary.0.clone()
+    }
+}
+
 impl From<&Plan> for PlanSummary {
     fn from(plan: &Plan) -> Self {
         Self(plan.into())

@@ -5,39 +5,7 @@ use crate::{
     config::{Ceilings, Role},
 };
 use numaloc_api::value::Workload;
-
-/// Whose memory may be moved on behalf of a caller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Authority {
-    /// The memory of every process of the host.
-    All,
-    /// That of processes of one user, and of processes in some cgroups.
-    Of {
-        /// Processes whose real, effective and saved user id are this one.
-        uid: Option<u32>,
-        /// Processes in these cgroups and their children: absolute paths as in /proc/PID/cgroup.
-        cgroups: Vec<String>,
-        /// The page cache of files of that user, and of these files and what is below these directories: absolute paths.
-        files: Vec<String>,
-    },
-}
-
-impl Authority {
-    /// Nobody's memory.
-    pub const NONE: Self = Self::Of { uid: None, cgroups: Vec::new(), files: Vec::new() };
-
-    /// Whether `cgroup` is one of the authority's cgroups, or below one of them.
-    pub fn is_over(&self, cgroup: &str) -> bool {
-        let below = |top: &String| {
-            let rest = cgroup.strip_prefix(top.trim_end_matches('/'));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        match self {
-            Self::All => true,
-            Self::Of { cgroups, .. } => cgroups.iter().any(below),
-        }
-    }
-}
+use numaloc_engine::Authority;
 
 /// A client that has been let in.
 #[derive(Clone, Debug, PartialEq, Eq)]

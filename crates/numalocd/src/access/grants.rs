@@ -1,8 +1,9 @@
 //! What peers may do by the configuration. The first grant that matches a peer decides.
 
-use super::{Authority, Caller, Peer};
+use super::{Caller, Peer};
 use crate::accounts::is_host;
 use crate::config::{Ceilings, Config, Grant, Grantee, NOBODY, Role, Socket};
+use numaloc_engine::Authority;
 use std::{collections::HashMap, path::Path};
 
 /// Separates the name of a caller from the path of the additional socket that lowers its role. User names of the form `uid:N` do

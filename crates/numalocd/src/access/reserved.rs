@@ -39,10 +39,8 @@ fn is_for(to: &Grantee, caller: &Caller) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        access::Authority,
-        config::{Ceilings, Reserved},
-    };
+    use crate::config::{Ceilings, Reserved};
+    use numaloc_engine::Authority;
 
     fn caller(name: &str, gid: Option<u32>, role: Role) -> Caller {
         let authority = Authority::NONE;

@@ -14,9 +14,9 @@ mod whole;
 
 pub(crate) use audit::Log;
 
-use super::Authority;
 use crate::accounts::Client;
 use crate::config::{Ceilings, Config, Grant, Grantee, Role};
+use numaloc_engine::Authority;
 use std::sync::Arc;
 
 /// A grant that is bounded to no cgroups.

@@ -1,7 +1,7 @@
 //! `--restore-settings`: puts back what a daemon that was killed has changed on the host.
 
-use crate::balancing::Balancing;
 use numaloc_dma::{Offloading, dsa};
+use numaloc_engine::balancing::Balancing;
 use numaloc_host::Roots;
 use std::{
     io::{self, Write},

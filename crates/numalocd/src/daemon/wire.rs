@@ -3,18 +3,17 @@
 use super::{cpusets, line, threads, writing::Writing};
 use crate::{
     accounts::Accounts,
-    balancing::Balancing,
     config::Config,
     dispatch::{DaemonStatus, Dispatcher, Ears, Edges, Lookup, Probe, ProbeAnswer, Records, start},
     engine::Engine,
     metrics::Metrics,
     notify::Notifier,
-    order::FoundTarget,
     service::Parts,
     store::{Contents, Store},
 };
 use numaloc_api::value::{EventType, JobId};
 use numaloc_dma::Offloading;
+use numaloc_engine::{FoundTarget, balancing::Balancing};
 use numaloc_host::Roots;
 use std::{
     sync::Arc,

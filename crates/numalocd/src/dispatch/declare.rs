@@ -6,11 +6,12 @@ use super::{
     dispatcher::Dispatcher,
 };
 use crate::{
-    access::{Authority, Caller},
+    access::Caller,
     config::{Ceilings, Config, Declared, Role},
     refusal::Refusal,
 };
 use numaloc_api::value::{CreateSchedule, Pins, Schedule, ScheduleId};
+use numaloc_engine::Authority;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::oneshot;
 

@@ -15,11 +15,12 @@ use super::{
 use crate::{
     access::{Caller, Grants},
     config::Config,
-    order::{Aim, EngineReport, FoundTarget, JobOrder},
+    order::{EngineReport, JobOrder},
     refusal::Refusal,
 };
 use numaloc_api::value::{EventType, JobId, ScheduleId};
 use numaloc_core::Options;
+use numaloc_engine::{Aim, FoundTarget};
 use numaloc_executor::SharedRooms;
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -3,7 +3,7 @@
 //!
 //! Kept in memory only, 8 KiB for each schedule that has moved something. A restart begins again. No IO.
 
-use crate::order::{Returned, Trail};
+use numaloc_engine::{Returned, Trail};
 use std::sync::Arc;
 
 /// A fight is on after this many runs in a row that found much of the earlier work undone. One such run may have a cause in

@@ -4,8 +4,8 @@ use super::{
     dispatcher::Dispatcher,
     fight::{Fight, STAYS},
 };
-use crate::order::Trail;
 use numaloc_api::value::{Event, EventType, Job, ScheduleId};
+use numaloc_engine::Trail;
 use std::sync::Arc;
 
 impl Dispatcher {

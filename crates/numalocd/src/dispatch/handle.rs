@@ -16,7 +16,6 @@ use super::{
 use crate::{
     access::Caller,
     accounts::Client,
-    order::{FoundTarget, Offers},
     refusal::Refusal,
     store::{Holds, StoreSnapshot, Weight},
 };
@@ -30,6 +29,7 @@ use numaloc_api::{
     },
 };
 use numaloc_core::MakeRoom;
+use numaloc_engine::{FoundTarget, Offers};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot, watch};
 

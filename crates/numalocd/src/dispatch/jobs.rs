@@ -33,13 +33,13 @@ use super::{
 };
 use crate::{
     access::Caller,
-    order::FoundTarget,
     refusal::Refusal,
     store::{Kept, Write},
 };
 use numaloc_api::value::{
     CreateJob, EventType, Job, JobId, JobJoin, JobState, MigrationSpec, OnConflict, Pins,
 };
+use numaloc_engine::FoundTarget;
 use std::sync::Arc;
 use tokio::{sync::watch, time::Instant};
 

@@ -1,7 +1,7 @@
 //! What memory knows of open jobs beyond their records, by number. No IO.
 
-use crate::order::FoundTarget;
 use numaloc_api::WorkingJob;
+use numaloc_engine::FoundTarget;
 use std::collections::{HashMap, VecDeque};
 use tokio::time::Instant;
 

@@ -5,12 +5,10 @@ use super::{
     limits::limits,
     select::{is_named_if, name_of},
 };
-use crate::{
-    access::{Caller, Creators, Grants},
-    order::{Member, Offer, Offers},
-};
+use crate::access::{Caller, Creators, Grants};
 use numaloc_api::value::{Limits, MigrationSpec, QosClass, Target, Workload};
 use numaloc_core::{Glob, MakeRoom, covers_cgroup};
+use numaloc_engine::{Member, Offer, Offers};
 use numaloc_executor::RunLimits;
 use numaloc_host::Target as HostTarget;
 use std::{

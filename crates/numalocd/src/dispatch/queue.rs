@@ -1,8 +1,9 @@
 //! Which jobs come next. No IO, no clock.
 
-use crate::{config::Queue, order::FoundTarget};
+use crate::config::Queue;
 use numaloc_api::value::QosClass;
 use numaloc_core::{Identity, NodeId};
+use numaloc_engine::FoundTarget;
 use std::{
     borrow::Cow,
     cmp::{Ordering, Reverse},

@@ -4,8 +4,9 @@ use super::{
     dispatcher::{Dispatcher, Lookup},
     turn::work_of,
 };
-use crate::{order::FoundTarget, refusal::Refusal, store::Kept};
+use crate::{refusal::Refusal, store::Kept};
 use numaloc_api::value::{Job, JobId, JobState, OnInterrupt};
+use numaloc_engine::FoundTarget;
 
 /// A job with which the daemon has ended so many times in a row is not begun again.
 const ENDS: u32 = 3;

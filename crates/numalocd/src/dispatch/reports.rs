@@ -1,12 +1,9 @@
 //! What the engine reports, and what follows from it.
 
 use super::{dispatcher::Dispatcher, ends::joined, queue::TakenByJobs, recover::resumes, run::Run};
-use crate::{
-    order::{Ended, EngineReport, Planned},
-    refusal::Refusal,
-    store::Write,
-};
+use crate::{order::EngineReport, refusal::Refusal, store::Write};
 use numaloc_api::value::{Job, JobState, MemberResult, Outcome, first_few};
+use numaloc_engine::{Ended, Planned};
 use std::sync::Arc;
 use tokio::time::Instant;
 

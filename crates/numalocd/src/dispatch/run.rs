@@ -1,11 +1,9 @@
 //! Jobs that the engine is working on.
 
 use super::queue::JobStage;
-use crate::{
-    access::Caller,
-    order::{FoundTarget, Returned, Trail},
-};
+use crate::access::Caller;
 use numaloc_api::value::{JobProgress, QosClass};
+use numaloc_engine::{FoundTarget, Returned, Trail};
 use numaloc_executor::Control;
 use std::{
     sync::{Arc, atomic::Ordering},

@@ -3,16 +3,16 @@
 use super::{
     dispatcher::Dispatcher,
     names::DeclaredClass,
-    selected::{Selected, files, on_host, processes, units},
+    selected::{Selected, files},
 };
 use crate::{
     access::{Caller, Creators, Grants},
-    order::{Aim, Member},
     refusal::Refusal,
 };
 use numaloc_api::value::{
     Missing, Pins, QosClass, Target, Workload, WorkloadId, WorkloadSpec, first_few,
 };
+use numaloc_engine::{Aim, Member};
 use numaloc_host::{NamedKind, Target as HostTarget};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -56,14 +56,14 @@ impl Dispatcher {
         // The job's class is no better than its creator may ask for, whatever class others have given the workload.
         let qos_class =
             qos_class.map(|class| of.map_or(class, |of| of.ceilings.bound_class(class)));
-        let mut members = processes(target);
+        let mut members: Vec<Member> = Member::processes(target).collect();
         members.extend(
             cgroups
                 .into_iter()
                 .map(|(path, name)| Member { target: HostTarget::Cgroup(path.to_owned()), name }),
         );
         members.extend(named);
-        members.extend(units(target));
+        members.extend(Member::units(target));
         let container_labels = target.container_labels.clone();
         let aim = Aim { container_labels, missing, ..Aim::of(members) };
         let aim = match pins {
@@ -96,7 +96,7 @@ impl Dispatcher {
             }
             match kind.filter(|_| target.workload_creators.is_empty()) {
                 _ if any => {}
-                Some((kind, name)) => looked_up.push(on_host(kind, name, named)),
+                Some((kind, name)) => looked_up.push(Member::on_host(kind, name, named)),
                 None => {
                     let reason = not_registered(&named, &target.workload_creators, of);
                     missing.push(Missing { reason, member: named, processes: 0 });

@@ -8,12 +8,9 @@ use super::{
     measured::Measured,
     run::Run,
 };
-use crate::{
-    order::{EngineReport, FoundTarget},
-    refusal::Refusal,
-    store::Kept,
-};
+use crate::{order::EngineReport, refusal::Refusal, store::Kept};
 use numaloc_api::value::JobId;
+use numaloc_engine::FoundTarget;
 use std::time::Duration;
 use tokio::{
     sync::mpsc,

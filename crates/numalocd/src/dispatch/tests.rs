@@ -29,10 +29,10 @@ use super::{
     Dispatcher, Ears, Edges, Handle, Listed, Lookup, Measured, Probe, ProbeAnswer, Records, start,
 };
 use crate::{
-    access::{Authority, Caller},
+    access::Caller,
     accounts::Accounts,
     config::{Ceilings, Config, Grant, Grantee, Role},
-    order::{Ended, EngineReport, FoundTarget, JobOrder, Planned, Returned, Trail},
+    order::{EngineReport, JobOrder},
     refusal::Refusal,
     store::{DiskFault, Store},
 };
@@ -45,6 +45,7 @@ use numaloc_api::{
     },
 };
 use numaloc_core::{Account, Identity, Locality, NodeId, NodeSet, Options, Reason, Share, planner};
+use numaloc_engine::{Authority, Ended, FoundTarget, Planned, Returned, Trail};
 use numaloc_executor::Control;
 use prost::Message;
 use std::{
@@ -227,7 +228,7 @@ impl Rig {
 /// Waits until an order is ordered to move. Gives back the control that can cancel it.
 pub async fn told(order: JobOrder) -> Arc<Control> {
     order.go.await.expect("it is ordered to move");
-    order.control
+    order.run.control
 }
 
 /// The operators in these tests may have everything moved, except uid 9, which has no grant.

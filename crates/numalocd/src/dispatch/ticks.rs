@@ -7,11 +7,11 @@ use super::{
     fight::Fight,
 };
 use crate::{
-    order::FoundTarget,
     refusal::Refusal,
     store::{Work, Write},
 };
 use numaloc_api::value::{EventType, Job, JobState, Schedule, ScheduleState, first_few};
+use numaloc_engine::FoundTarget;
 use std::{
     collections::BTreeMap,
     sync::Arc,

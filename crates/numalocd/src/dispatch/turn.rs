@@ -19,6 +19,7 @@ use crate::{
 use numaloc_api::value::{Job, JobState, Limits, MigrationSpec, QosClass};
 use numaloc_core::Options;
 use numaloc_dma::Asked;
+use numaloc_engine::RunOrder;
 use numaloc_executor::Control;
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -234,8 +235,7 @@ impl Dispatcher {
         let pacing = pacing(&bounded, &self.config());
         let limits = limits(&bounded, &self.config(), shared);
         let offers = self.offers(&bounded, &owner);
-        let order = JobOrder {
-            job: job.id.clone(),
+        let run = RunOrder {
             aim,
             options: Options { pacing, ..job.spec.policy.options.clone() },
             limits: numaloc_executor::RunLimits { rooms: Some(self.rooms.clone()), ..limits },
@@ -249,8 +249,8 @@ impl Dispatcher {
             numa_balancing: job.spec.policy.numa_balancing,
             trail: self.trail(job),
             control,
-            go: told,
         };
+        let order = JobOrder { job: job.id.clone(), run, go: told };
         // This fails only when the daemon ends.
         let _ = self.edges.orders.send(order);
         Ok(())

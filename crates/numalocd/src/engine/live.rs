@@ -239,8 +239,8 @@ impl SharedFeed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fixture::Asleep;
     use numaloc_core::live::Seen;
+    use numaloc_engine::fixture::Asleep;
     use numaloc_host::identify;
 
     const DEADLINE: Duration = Duration::from_secs(60);

@@ -1,10 +1,8 @@
 //! Orders on real processes, on a machine with any number of nodes.
 
-use super::{fixture::Asleep, *};
+use super::*;
 use crate::{
-    access::Authority,
     config::{Ceilings, Role},
-    order::{Ended, Member, Planned},
     refusal::Unfit,
 };
 use nix::{
@@ -17,8 +15,9 @@ use nix::{
 use numaloc_api::value::{self, JobId, JobState, MemberState, Missing};
 use numaloc_core::Offload;
 use numaloc_dma::Asked;
+use numaloc_engine::{Ended, Member, Planned, RunOrder, fixture::Asleep};
 use numaloc_executor::{Control, RunLimits};
-use numaloc_host::Target;
+use numaloc_host::{Target, identify};
 use std::{
     fs::File,
     os::unix::fs::FileExt as _,
@@ -47,10 +46,9 @@ fn caller(authority: Authority) -> Caller {
     Caller { name, gid: None, role, authority, ceilings: Ceilings::NONE }
 }
 
-impl Asleep {
-    fn aim(&self) -> Aim {
-        aim(Target::Pid(self.pid()))
-    }
+/// A target that is this process.
+fn aim_at(asleep: &Asleep) -> Aim {
+    aim(Target::Pid(asleep.pid()))
 }
 
 #[tokio::test]
@@ -81,7 +79,7 @@ async fn advice_does_not_keep_others_from_looking() {
         (release, tokio::spawn(work))
     });
     let caller = caller(Authority::All);
-    let look = engine.look(&caller, asleep.aim(), Options::default(), Policies::Leave);
+    let look = engine.look(&caller, aim_at(&asleep), Options::default(), Policies::Leave);
     timeout(DEADLINE, look).await.expect("its turn comes").expect("the process is there");
     for (release, held) in held {
         drop(release);
@@ -108,8 +106,7 @@ impl Desk {
         let (go, word) = oneshot::channel();
         let control = Control::default();
         control.cancel.store(cancel, Relaxed);
-        let order = JobOrder {
-            job: JobId::numbered(1),
+        let run = RunOrder {
             aim,
             options: Options::default(),
             limits: RunLimits::default(),
@@ -119,8 +116,8 @@ impl Desk {
             offload: Asked { policy: Offload::Off, rules: Default::default(), is_granted: false },
             trail: None,
             control: Arc::new(control),
-            go: word,
         };
+        let order = JobOrder { job: JobId::numbered(1), run, go: word };
         self.orders.send(order).expect("it is served");
         go
     }
@@ -224,7 +221,7 @@ async fn what_is_not_there_is_told_first() {
         (cgroup("/numaloc-no-such"), "TargetNotFound"),
         (cgroup("../../etc"), "TargetNotFound"),
         (aim(Target::Unit("a b".into())), "TargetNotFound"),
-        (ended.aim(), "TargetEmpty"),
+        (aim_at(&ended), "TargetEmpty"),
     ] {
         let (all, options) = (caller(Authority::All), Options::default());
         let offers = Offers::default();
@@ -253,7 +250,7 @@ async fn where_nothing_can_move_there_is_no_target_node() {
     let missing = Options { to: "1023".parse().ok(), ..Options::default() };
     for options in [all, missing] {
         let refusal =
-            engine.find(&caller(Authority::All), asleep.aim(), options).await.expect_err("no");
+            engine.find(&caller(Authority::All), aim_at(&asleep), options).await.expect_err("no");
         assert!(matches!(refusal, Refusal::NoTargetNode { .. }), "{refusal:?}");
     }
 }
@@ -266,10 +263,10 @@ async fn a_look_and_a_plan_refuse_nodes_that_do_not_exist() {
     let from = Options { from: nodes(), ..Options::default() };
     for options in [to, from] {
         let all = caller(Authority::All);
-        let looked = engine.look(&all, asleep.aim(), options.clone(), Policies::Ask).await;
+        let looked = engine.look(&all, aim_at(&asleep), options.clone(), Policies::Ask).await;
         let (policies, offers) = (Policies::AskBriefly, Offers::default());
-        let planned = engine.plan(&all, asleep.aim(), options.clone(), policies, offers).await;
-        let found = engine.find(&all, asleep.aim(), options).await.map(drop);
+        let planned = engine.plan(&all, aim_at(&asleep), options.clone(), policies, offers).await;
+        let found = engine.find(&all, aim_at(&asleep), options).await.map(drop);
         for refused in [looked.map(drop), planned.map(drop), found] {
             let named = Some(Unfit::Named(1023));
             let Err(Refusal::NoTargetNode { node, .. }) = refused else { panic!("{refused:?}") };
@@ -282,7 +279,7 @@ async fn a_look_and_a_plan_refuse_nodes_that_do_not_exist() {
 async fn a_look_needs_no_target_node_and_moves_nothing() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
     let all = caller(Authority::All);
-    let looked = engine.look(&all, asleep.aim(), Options::default(), Policies::Ask).await;
+    let looked = engine.look(&all, aim_at(&asleep), Options::default(), Policies::Ask).await;
     let LookedAt { plan, .. } = looked.expect("a plan");
     assert_eq!(plan.processes.len(), 1);
     assert!(plan.locality.overall.local_bytes > 0);
@@ -306,7 +303,7 @@ async fn only_whose_it_is_may_have_it_moved() {
         (of(None, &[]), false),
         (of(Some(own + 1), &["/numaloc-no-such"]), false),
     ] {
-        let found = engine.find(&caller(authority.clone()), asleep.aim(), options.clone()).await;
+        let found = engine.find(&caller(authority.clone()), aim_at(&asleep), options.clone()).await;
         match found {
             Err(Refusal::NotPermitted { message }) => {
                 assert!(!allowed, "{authority:?}: {message}");
@@ -326,7 +323,7 @@ async fn only_whose_it_is_may_have_it_moved() {
 #[tokio::test]
 async fn an_order_is_planned_and_carried_out() {
     let (mut desk, asleep) = (Desk::new(), Asleep::new());
-    let go = desk.order(asleep.aim(), Authority::All, false);
+    let go = desk.order(aim_at(&asleep), Authority::All, false);
     let planned = desk.planned().await.expect("a plan");
     assert_eq!(planned.found.processes.len(), 1);
     let [member] = &planned.found.members[..] else { panic!("{planned:?}") };
@@ -351,7 +348,7 @@ async fn an_order_is_planned_and_carried_out() {
 #[tokio::test]
 async fn what_is_left_of_a_process_that_ends_meanwhile_is_an_outcome() {
     let (mut desk, asleep) = (Desk::new(), Asleep::new());
-    let go = desk.order(asleep.aim(), Authority::All, false);
+    let go = desk.order(aim_at(&asleep), Authority::All, false);
     desk.planned().await.expect("a plan");
     drop(asleep);
     go.send(()).expect("it waits");
@@ -364,7 +361,7 @@ async fn what_is_left_of_a_process_that_ends_meanwhile_is_an_outcome() {
 #[tokio::test]
 async fn an_order_that_is_dropped_ends_without_a_word() {
     let (mut desk, asleep) = (Desk::new(), Asleep::new());
-    drop(desk.order(asleep.aim(), Authority::All, false));
+    drop(desk.order(aim_at(&asleep), Authority::All, false));
     desk.planned().await.expect("a plan");
     let rest = desk.close().await;
     assert!(rest.is_empty(), "{rest:?}");
@@ -376,8 +373,8 @@ async fn orders_that_cannot_be_planned_say_so_and_nothing_more() {
     let nobody = Authority::NONE;
     for (aim, authority, cancel, expected) in [
         (aim(Target::Pid(i32::MAX)), Authority::All, false, "TargetNotFound"),
-        (asleep.aim(), nobody, false, "NotPermitted"),
-        (asleep.aim(), Authority::All, true, "Unavailable"),
+        (aim_at(&asleep), nobody, false, "NotPermitted"),
+        (aim_at(&asleep), Authority::All, true, "Unavailable"),
     ] {
         let mut desk = Desk::new();
         let _go = desk.order(aim, authority, cancel);
@@ -390,7 +387,7 @@ async fn orders_that_cannot_be_planned_say_so_and_nothing_more() {
 #[tokio::test]
 async fn what_is_gone_is_named_and_the_rest_is_found() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
-    let mut whole = asleep.aim();
+    let mut whole = aim_at(&asleep);
     whole.members.extend(aim(Target::Cgroup("/numaloc-no-such".into())).members);
     // This can never be a target. That concerns only this member.
     whole.members.extend(aim(Target::Cgroup("../../etc".into())).members);
@@ -438,7 +435,7 @@ async fn a_pinned_process_is_no_other_with_its_pid() {
 async fn what_a_record_is_to_be_about_is_found_in_one_turn() {
     let (engine, asleep) = (engine(Roots::default()), Asleep::new());
     let pid = asleep.pid();
-    let mut whole = asleep.aim();
+    let mut whole = aim_at(&asleep);
     whole.members.extend(aim(Target::Pid(i32::MAX)).members);
     let look = async |aim| {
         let (all, options) = (caller(Authority::All), Options::default());

@@ -1,10 +1,17 @@
-//! Turns errors of numaloc-host and numaloc-dma into refusals.
+//! Turns errors of the engine, numaloc-host and numaloc-dma into refusals.
 
 use super::{Refusal, Unfit};
+use numaloc_engine::balancing::BalancingError;
 use numaloc_host::{Error, ErrorKind};
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&Error> for Refusal {
+    fn from(error: &Error) -> Self {
         let message = error.to_string();
         match error {
             Error::NoProcess { .. }
@@ -31,7 +38,7 @@ impl From<Error> for Refusal {
             | Error::BadDevice { .. }
             | Error::PageSize { .. } => Self::HostCannot { message },
             Error::BadNode { node, .. } => {
-                Self::NoTargetNode { message, node: Some(Unfit::Named(node)) }
+                Self::NoTargetNode { message, node: Some(Unfit::Named(*node)) }
             }
             Error::OneNode { .. } => Self::NoTargetNode { message, node: Some(Unfit::Only) },
             Error::FileRights { path } => Self::DaemonLacksRights {
@@ -51,6 +58,45 @@ impl From<Error> for Refusal {
 impl From<numaloc_dma::Refused> for Refusal {
     fn from(refused: numaloc_dma::Refused) -> Self {
         Self::HostCannot { message: refused.0 }
+    }
+}
+
+impl From<numaloc_engine::Error> for Refusal {
+    fn from(error: numaloc_engine::Error) -> Self {
+        use numaloc_engine::Error;
+        match error {
+            Error::Host(error) => Self::from(&*error),
+            Error::Balancing(error) => Self::from(&*error),
+            Error::Offload(refused) => refused.into(),
+            Error::NotFound { message } => Self::TargetNotFound { message },
+            Error::NoTargetNode { message } => Self::NoTargetNode { message, node: None },
+            Error::NotPermitted { message } => Self::NotPermitted { message },
+            Error::Late { message } => Self::HostCannot { message },
+        }
+    }
+}
+
+impl From<BalancingError> for Refusal {
+    fn from(error: BalancingError) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&BalancingError> for Refusal {
+    fn from(error: &BalancingError) -> Self {
+        match error {
+            BalancingError::Host(error) => match Self::from(error) {
+                Self::DaemonLacksRights { message } => Self::DaemonLacksRights {
+                    message: format!(
+                        "{message}; for numa_balancing: pause see \"NUMA balancing\" in /usr/share/doc/numaloc/daemon.md"
+                    ),
+                },
+                refusal => refusal,
+            },
+            error @ (BalancingError::Journal(_) | BalancingError::InUse) => {
+                Self::Unavailable { message: error.to_string() }
+            }
+        }
     }
 }
 
@@ -135,6 +181,21 @@ mod tests {
             assert!(format!("{refusal:?}").starts_with(expected), "{refusal:?}");
             assert!(refusal.to_string().ends_with(&words), "{refusal}");
         }
+    }
+
+    #[test]
+    fn a_pause_without_rights_is_refused_with_what_to_do() {
+        let source = io::ErrorKind::PermissionDenied.into();
+        let error = BalancingError::Host(Error::Setting { path: "/f".into(), source });
+        let refusal = Refusal::from(numaloc_engine::Error::from(error));
+        assert!(matches!(refusal, Refusal::DaemonLacksRights { .. }), "{refusal:?}");
+        assert!(refusal.to_string().contains("/usr/share/doc/numaloc/daemon.md"), "{refusal}");
+        let kept = BalancingError::Journal(Error::Setting {
+            path: "/f".into(),
+            source: io::ErrorKind::Other.into(),
+        });
+        assert!(matches!(Refusal::from(kept), Refusal::Unavailable { .. }));
+        assert!(matches!(Refusal::from(BalancingError::InUse), Refusal::Unavailable { .. }));
     }
 
     #[test]

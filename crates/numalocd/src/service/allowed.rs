@@ -2,13 +2,10 @@
 //! checked again before each move.
 
 use super::Parts;
-use crate::{
-    access::{Authority, Caller},
-    order::{Aim, Member},
-    refusal::Refusal,
-};
+use crate::{access::Caller, refusal::Refusal};
 use numaloc_api::value::{Pins, Target, Workload, WorkloadId, WorkloadSpec};
 use numaloc_core::{NumaBalancing, Options};
+use numaloc_engine::{Aim, Authority, Member};
 use std::collections::BTreeSet;
 
 /// Refuses a schedule for what exists and is another user's. Gives back the processes that the pids of its target mean
@@ -164,12 +161,12 @@ mod tests {
     use super::*;
     use crate::{
         accounts::Accounts,
-        balancing::Balancing,
         dispatch::tests::{Rig, dir, operator},
         engine::Engine,
     };
     use numaloc_api::value::RegisterWorkload;
     use numaloc_dma::Offloading;
+    use numaloc_engine::balancing::Balancing;
     use numaloc_host::Roots;
     use std::{fs, path::Path, sync::Arc};
     use tokio::sync::watch;

@@ -10,13 +10,12 @@ use crate::{
     refusal::Refusal,
 };
 use numaloc_api::{
-    AdviceView, LocalityView, SnapshotView,
+    SnapshotView,
     v1::{self, locality_service_server::LocalityService},
     value::{GetAdvice, GetLiveView, GetLocality, Target, WatchLocality},
 };
 use numaloc_core::Options;
 use numaloc_host::Policies;
-use std::time::SystemTime;
 use tokio::task::{JoinError, spawn_blocking};
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
@@ -32,11 +31,7 @@ async fn read(
 ) -> Result<v1::GetLocalityResponse, Refusal> {
     let aim = parts.handle.select(target).await?.aim;
     let looked = parts.engine.look(caller, aim, options, Policies::Leave).await?;
-    Ok(v1::GetLocalityResponse {
-        locality: Some(LocalityView { plan: &looked.plan, time: SystemTime::now() }.into()),
-        missing: looked.missing.iter().map(Into::into).collect(),
-        found: looked.found.iter().map(Into::into).collect(),
-    })
+    Ok(looked.locality())
 }
 
 #[tonic::async_trait]
@@ -69,16 +64,7 @@ impl LocalityService for LocalityCalls {
             None => None,
         };
         let advised = self.0.engine.advise(&of, aim, interval, min_bytes).await?;
-        let view = AdviceView {
-            look: &advised.looked.look,
-            findings: &advised.findings,
-            unreadable: advised.looked.unreadable,
-            left_out: advised.looked.left_out,
-            ended: advised.looked.ended,
-            time: SystemTime::now(),
-        };
-        let missing = advised.missing.iter().map(Into::into).collect();
-        Ok(Response::new(v1::GetAdviceResponse { advice: Some(view.into()), missing }))
+        Ok(Response::new(advised.answer(&advised.findings)))
     }
 
     async fn get_live_view(

@@ -9,7 +9,6 @@ use crate::{
     access::{Caller, caller},
     config::Role,
     dispatch::{Handle, Made},
-    order::{FoundTarget, Offers},
     refusal::Refusal,
 };
 use numaloc_api::{
@@ -18,6 +17,7 @@ use numaloc_api::{
     v1,
     value::{CreateJob, DeleteJob, Job, JobId, MigrationSpec, Pins},
 };
+use numaloc_engine::{FoundTarget, Offers};
 use numaloc_host::Policies;
 use std::{future::ready, sync::Arc};
 use tokio_stream::StreamExt;
@@ -96,7 +96,7 @@ impl MigrationService for MigrationCalls {
         };
         let options = spec.policy.options.clone();
         spec.policy.qos_class = spec.policy.qos_class.or(selected.qos_class);
-        let policy = Some((&spec.policy).into());
+        let policy = spec.policy.clone();
         let (aim, policies) = (selected.aim, Policies::AskBriefly);
         let engine = &self.0.engine;
         let offers = match caller.role {
@@ -104,12 +104,7 @@ impl MigrationService for MigrationCalls {
             Role::Operator | Role::Admin => handle.offers(caller.clone(), spec).await?,
         };
         let looked = engine.plan(&caller, aim, options, policies, offers).await?;
-        Ok(Response::new(v1::PlanMigrationResponse {
-            plan: Some((&looked.plan).into()),
-            missing: looked.missing.iter().map(Into::into).collect(),
-            policy,
-            found: looked.found.iter().map(Into::into).collect(),
-        }))
+        Ok(Response::new(looked.planned(&policy)))
     }
 
     async fn create_job(

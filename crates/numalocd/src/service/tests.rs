@@ -2,9 +2,8 @@
 
 use super::*;
 use crate::{
-    access::{Authority, Caller},
+    access::Caller,
     accounts::Accounts,
-    balancing::Balancing,
     config::{Config, Role},
 };
 use hyper_util::rt::TokioIo;
@@ -14,6 +13,7 @@ use numaloc_api::v1::{
     workload_service_client::WorkloadServiceClient,
 };
 use numaloc_dma::Offloading;
+use numaloc_engine::{Authority, balancing::Balancing};
 use std::{collections::BTreeSet, io};
 use tokio::{io::DuplexStream, sync::watch};
 use tokio_stream::{Stream, StreamExt};

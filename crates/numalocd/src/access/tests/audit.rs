@@ -1,8 +1,9 @@
 use crate::{
-    access::{Authority, Caller, Denials, audit},
+    access::{Caller, Denials, audit},
     config::Role,
     refusal::Refusal,
 };
+use numaloc_engine::Authority;
 use parking_lot::Mutex;
 use std::{
     io,

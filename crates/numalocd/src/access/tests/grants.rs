@@ -1,8 +1,9 @@
 use super::{certificate, grant};
 use crate::{
-    access::{Authority, Caller, Grants, Peer},
+    access::{Caller, Grants, Peer},
     config::{Ceilings, Config, Grant, Grantee, Listen, Role, Socket},
 };
+use numaloc_engine::Authority;
 use proptest::prelude::*;
 
 const NOTHING: Authority = Authority::NONE;

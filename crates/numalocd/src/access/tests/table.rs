@@ -9,13 +9,12 @@ use crate::{
         rules::{self, RULES},
     },
     accounts::Accounts,
-    balancing::Balancing,
     config::{Ceilings, Config, Grant, Grantee, Role},
     dispatch::{
         Probe, ProbeAnswer,
         tests::{Rig, dir, found, pins, request},
     },
-    engine::{Engine, fixture::Asleep},
+    engine::Engine,
     refusal::Refusal,
     service::{Parts, routes, tests::in_memory},
 };
@@ -27,6 +26,7 @@ use numaloc_api::{
     },
 };
 use numaloc_dma::Offloading;
+use numaloc_engine::{balancing::Balancing, fixture::Asleep};
 use numaloc_host::Roots;
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{mpsc, watch};

@@ -51,7 +51,7 @@ async fn best_effort_waits_from_the_planning_of_others_to_their_end() {
     let order = rig.order().await;
     settled(&rig).await;
     assert!(control.yielding.load(Relaxed), "while the other is planned");
-    assert!(!order.control.yielding.load(Relaxed));
+    assert!(!order.run.control.yielding.load(Relaxed));
     // Watchers are told, although no byte has been settled since.
     let seen = watch.wait_for(|now| held_back(now).contains("class"));
     tokio::time::timeout(Duration::from_secs(9), seen).await.expect("they are told").unwrap();
@@ -107,24 +107,24 @@ async fn jobs_share_the_rate_that_holds_when_they_begin() {
         orders.push(rig.order().await);
     }
     let [first, second] = &orders[..] else { panic!("two orders") };
-    assert!(first.limits.shared_rate.is_some());
-    assert_eq!(first.limits.shared_rate, second.limits.shared_rate, "one for both");
-    assert!(first.limits.rooms.is_some());
-    assert_eq!(first.limits.rooms, second.limits.rooms, "one for all");
-    assert_eq!(first.limits.rate_bytes_per_second, None, "no bound of its own");
+    assert!(first.run.limits.shared_rate.is_some());
+    assert_eq!(first.run.limits.shared_rate, second.run.limits.shared_rate, "one for both");
+    assert!(first.run.limits.rooms.is_some());
+    assert_eq!(first.run.limits.rooms, second.run.limits.rooms, "one for all");
+    assert_eq!(first.run.limits.rate_bytes_per_second, None, "no bound of its own");
 
     config.queue.rate_bytes_per_second = Some(1 << 20);
     rig.config.send_replace(Arc::new(config.clone()));
     create(&rig, 3, Be).await;
     let third = rig.order().await;
-    assert!(third.limits.shared_rate.is_some());
-    assert_ne!(third.limits.shared_rate, first.limits.shared_rate, "another rate");
-    assert_eq!(third.limits.rate_bytes_per_second, Some(1 << 19), "best effort has half of it");
+    assert!(third.run.limits.shared_rate.is_some());
+    assert_ne!(third.run.limits.shared_rate, first.run.limits.shared_rate, "another rate");
+    assert_eq!(third.run.limits.rate_bytes_per_second, Some(1 << 19), "best effort has half of it");
 
     config.queue.rate_bytes_per_second = None;
     rig.config.send_replace(Arc::new(config));
     create(&rig, 4, Ls).await;
-    assert_eq!(rig.order().await.limits.shared_rate, None);
+    assert_eq!(rig.order().await.run.limits.shared_rate, None);
     rig.kill().await;
 }
 
@@ -302,7 +302,7 @@ async fn a_timeout_counts_all_legs() {
     let id = made.expect("it is taken").0.id.clone();
     for (left, elapsed) in [(60_000, 45), (15_000, 30), (1, 0)] {
         let order = rig.order().await;
-        assert_eq!(order.limits.timeout, Some(Duration::from_millis(left)));
+        assert_eq!(order.run.limits.timeout, Some(Duration::from_millis(left)));
         rig.planned(&order, &[1], "1");
         told(order).await;
         rig.handle.pause_job(admin(), id.clone()).await.expect("it is under way");

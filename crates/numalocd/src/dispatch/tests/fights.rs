@@ -98,7 +98,7 @@ async fn a_run_that_goes_on_does_not_look_at_its_own_work() {
     let probe = rig.probe().await;
     rig.answer(&probe, Ok(found(&[1], "0")));
     let order = rig.order().await;
-    assert!(order.trail.is_some());
+    assert!(order.run.trail.is_some());
     rig.planned(&order, &[1], "0");
     order.go.await.expect("it is ordered to move");
     rig.handle.pause_job(admin(), order.job.clone()).await.expect("it is paused");
@@ -106,6 +106,6 @@ async fn a_run_that_goes_on_does_not_look_at_its_own_work() {
     rig.report(EngineReport::Ended(order.job.clone(), Ok(outcome(4096, left))));
     rig.reaches(&order.job, JobState::Paused).await;
     rig.handle.resume_job(admin(), order.job).await.expect("it continues");
-    assert_eq!(rig.order().await.trail, None);
+    assert_eq!(rig.order().await.run.trail, None);
     rig.kill().await;
 }

@@ -120,7 +120,7 @@ async fn a_running_job_is_held_and_goes_on() {
     assert_eq!(paused.outcome.as_ref().unwrap().account().moved_bytes(), 4096);
     rig.handle.resume_job(admin(), id.clone()).await.unwrap();
     let order = rig.order().await;
-    assert!(!order.control.cancel.load(std::sync::atomic::Ordering::Relaxed));
+    assert!(!order.run.control.cancel.load(std::sync::atomic::Ordering::Relaxed));
     rig.planned(&order, &[1], "0");
     order.go.await.unwrap();
     rig.report(EngineReport::Ended(id.clone(), Ok(outcome(8192, None))));
@@ -350,7 +350,7 @@ async fn lists_show_jobs_as_they_are() {
     let order = rig.order().await;
     rig.planned(&order, &[1], "0");
     rig.reaches(&id, JobState::Running).await;
-    order.control.moved_bytes.store(1024, std::sync::atomic::Ordering::Relaxed);
+    order.run.control.moved_bytes.store(1024, std::sync::atomic::Ordering::Relaxed);
     let shown = rig.only_listed().await;
     assert_eq!((shown.state, shown.progress.unwrap().moved_bytes), (JobState::Running, 1024));
     rig.handle.stop().await;

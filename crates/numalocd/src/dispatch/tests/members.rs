@@ -107,7 +107,7 @@ async fn a_pid_means_the_process_that_had_it() {
     let made = rig.handle.create_job(admin(), request, pins.clone(), found(&[7], "0")).await;
     let job = made.expect("it is taken").0.id.clone();
     let expected = [process(7, 1), process(7, 2), process(7, 3)];
-    let aim = rig.order().await.aim;
+    let aim = rig.order().await.run.aim;
     let targets: Vec<_> = aim.members.iter().map(|member| &member.target).collect();
     assert_eq!(targets, expected.each_ref());
     let missing: Vec<_> = aim.missing.iter().map(|missing| missing.member.to_string()).collect();
@@ -115,7 +115,7 @@ async fn a_pid_means_the_process_that_had_it() {
     // Also after a restart: the record has the processes, not only the pids.
     rig.kill().await;
     let mut rig = Rig::at(&dir);
-    assert_eq!(rig.order().await.aim, aim);
+    assert_eq!(rig.order().await.run.aim, aim);
     assert_eq!(rig.handle.get_job(job).await.expect("it is known").pins, pins);
     rig.kill().await;
 }

@@ -100,7 +100,7 @@ impl World {
         }
         let others = self.active.iter().any(|active| active.qos_class != QosClass::Be);
         for active in &self.active {
-            let yields = active.order.control.yielding.load(Relaxed);
+            let yields = active.order.run.control.yielding.load(Relaxed);
             assert_eq!(yields, others && active.qos_class == QosClass::Be, "who makes room");
         }
         let moving: Vec<&ActiveRun> = self.active.iter().filter(|active| active.moving).collect();
@@ -179,7 +179,7 @@ async fn play(steps: Vec<Step>) {
                     (0..world.active.len()).filter(|&index| world.active[index].moving).collect();
                 let Some(&index) = moving.get(order % moving.len().max(1)) else { continue };
                 let active = world.active.swap_remove(index);
-                let told = active.order.control.cancel.load(Relaxed);
+                let told = active.order.run.control.cancel.load(Relaxed);
                 let reason = if told { Reason::Cancelled } else { Reason::Busy };
                 let left = (left || told).then_some((reason, 4096));
                 rig.report(EngineReport::Ended(active.order.job.clone(), Ok(outcome(4096, left))));

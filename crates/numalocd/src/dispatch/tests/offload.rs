@@ -38,8 +38,12 @@ async fn an_order_says_what_is_asked_for_and_allowed() {
         let owner = caller(name, Role::Operator);
         let id = create(&rig, &owner, pid, offload).await;
         let order = rig.order().await;
-        assert_eq!((&order.job, order.offload.policy), (&id, offload));
-        assert_eq!((order.offload.rules, order.offload.is_granted), (rules, is_granted), "{name}");
+        assert_eq!((&order.job, order.run.offload.policy), (&id, offload));
+        assert_eq!(
+            (order.run.offload.rules, order.run.offload.is_granted),
+            (rules, is_granted),
+            "{name}"
+        );
         rig.report(EngineReport::Planned(
             id.clone(),
             Err(Refusal::TargetNotFound { message: "x".into() }),

@@ -124,10 +124,10 @@ async fn an_order_has_the_offers_and_their_pace() {
     let asked = CreateJob { spec, ..CreateJob::default() };
     rig.handle.create_job(admin(), asked, pins(&[1]), found(&[1], "0")).await.expect("it is taken");
     let order = rig.order().await;
-    assert_eq!(order.offers.workloads.len(), 1);
-    assert_eq!(order.limits.rate_bytes_per_second, Some(1 << 20));
-    assert_eq!(order.offers.limits.rate_bytes_per_second, Some(1 << 19), "half of it");
-    let own = [&order.offers.limits, &order.limits].map(|limits| limits.timeout.is_some());
+    assert_eq!(order.run.offers.workloads.len(), 1);
+    assert_eq!(order.run.limits.rate_bytes_per_second, Some(1 << 20));
+    assert_eq!(order.run.offers.limits.rate_bytes_per_second, Some(1 << 19), "half of it");
+    let own = [&order.run.offers.limits, &order.run.limits].map(|limits| limits.timeout.is_some());
     assert_eq!(own, [false, true], "it ends with the job");
     rig.kill().await;
 }

@@ -42,7 +42,7 @@ impl Rig {
     pub(super) async fn run_as(&mut self, planned: Planned, outcome: Ended) -> Ordered {
         let probe = self.probe().await;
         self.answer(&probe, Ok(found(&[1], "0")));
-        let JobOrder { job, go, trail, .. } = self.order().await;
+        let JobOrder { job, go, run: numaloc_engine::RunOrder { trail, .. } } = self.order().await;
         let moves = planned.nothing.is_none();
         self.report(EngineReport::Planned(job.clone(), Ok(planned)));
         if moves {

@@ -205,7 +205,7 @@ async fn a_schedule_runs_on_its_owners_workloads_and_waits_for_no_others() {
     let found = Ok(found(&[1], "0"));
     rig.probed.send(ProbeAnswer { schedule, etag, found }).expect("the dispatcher is there");
     let order = rig.order().await;
-    assert_eq!(targets(&order.aim), cgroups(&["/pods/redis"]));
+    assert_eq!(targets(&order.run.aim), cgroups(&["/pods/redis"]));
     let job = rig.handle.get_job(order.job.clone()).await.expect("it is known");
     assert_eq!(job.spec.policy.qos_class, Some(QosClass::Be));
     rig.planned(&order, &[1], "0");
@@ -240,7 +240,7 @@ async fn who_was_let_in_by_its_group_is_the_same_at_the_run() {
         rig.handle.create_job(caller.clone(), request(&[1]), pins(&[1]), found(&[1], "0")).await;
     let job = made.expect("it is taken").0.id.clone();
     let order = rig.order().await;
-    assert_eq!((&order.job, &order.authority), (&job, &caller.authority));
+    assert_eq!((&order.job, &order.run.authority), (&job, &caller.authority));
     let migration = MigrationSpec { target: target(&[2]), ..MigrationSpec::default() };
     let spec = ScheduleSpec { migration, ..ScheduleSpec::default() };
     let request = CreateSchedule { spec, ..CreateSchedule::default() };
@@ -256,7 +256,7 @@ async fn who_was_let_in_by_its_group_is_the_same_at_the_run() {
         ceilings: Ceilings::NONE,
     }];
     let mut rig = Rig::with(&dir, Config { grants, ..Config::default() });
-    assert_eq!(rig.order().await.authority, Authority::All);
+    assert_eq!(rig.order().await.run.authority, Authority::All);
     rig.kill().await;
 }
 
@@ -273,7 +273,7 @@ async fn ceilings_hold_at_each_run() {
     let made = rig.handle.create_job(agent(4), asked.clone(), pins(&[1]), found(&[1], "0")).await;
     let first = made.expect("it is taken").0.id.clone();
     let order = rig.order().await;
-    assert_eq!(order.options.pacing.workers, Some(4));
+    assert_eq!(order.run.options.pacing.workers, Some(4));
     rig.planned(&order, &[1], "0");
     order.go.await.expect("it is ordered to move");
     let migration = MigrationSpec { limits: workers(4), ..request(&[2]).spec };
@@ -375,7 +375,7 @@ async fn a_class_is_bounded_wherever_it_comes_from() {
     let made = rig.handle.create_job(agent(), asked, pins(&[1]), found(&[1], "0")).await;
     let paused = made.expect("it is taken").0.id.clone();
     let order = rig.order().await;
-    assert_eq!(order.limits.duty_percent, None);
+    assert_eq!(order.run.limits.duty_percent, None);
     rig.handle.pause_job(agent(), paused.clone()).await.expect("it is its own");
     rig.planned(&order, &[1], "0");
     rig.reaches(&paused, JobState::Paused).await;
@@ -396,7 +396,11 @@ async fn a_class_is_bounded_wherever_it_comes_from() {
     // A best-effort job gets half of the time.
     rig.handle.resume_job(agent(), paused.clone()).await.expect("it is its own");
     let order = rig.order().await;
-    assert!(order.job == paused && order.limits.duty_percent.is_some(), "{:?}", order.limits);
+    assert!(
+        order.job == paused && order.run.limits.duty_percent.is_some(),
+        "{:?}",
+        order.run.limits
+    );
     // A creator that may not have memory moved any more has no say.
     rig.config.send_replace(Arc::new(Config::default()));
     let selected = rig.handle.select(labels).await.expect("it is registered");

@@ -6,15 +6,13 @@ mod lists;
 mod sets;
 
 use super::*;
-use crate::{
-    dispatch::{RecordChange, Registering, Replaced},
-    order::Aim,
-};
+use crate::dispatch::{RecordChange, Registering, Replaced};
 use numaloc_api::value::{
     CreateSchedule, ListWorkloads, Page, QosClass, RegisterWorkload, RenewWorkloads, ScheduleSpec,
     Selector, UnregisterWorkload, Workload, WorkloadField, WorkloadFilter, WorkloadId, WorkloadSet,
     WorkloadSpec,
 };
+use numaloc_engine::Aim;
 use numaloc_host::{NamedKind, Target as HostTarget};
 use std::collections::BTreeMap;
 

@@ -1,10 +1,8 @@
 use super::*;
-use crate::{
-    access::{Authority, tests::Log},
-    config::Role,
-};
+use crate::{access::tests::Log, config::Role};
 use numaloc_api::value::Target;
 use numaloc_api::{v1, value::MigrationSpec};
+use numaloc_engine::Authority;
 use std::{future::pending, time::Duration};
 use tokio::{sync::oneshot, time::timeout};
 use tonic::Code;

@@ -185,7 +185,7 @@ fn a_service_learns_who_calls() {
         name: "uid:7".to_owned(),
         gid: None,
         role: Role::Viewer,
-        authority: crate::access::Authority::All,
+        authority: numaloc_engine::Authority::All,
         ceilings: crate::config::Ceilings::NONE,
     };
     let mut request = tonic::Request::new(());

@@ -1,11 +1,44 @@
-//! Whether a caller may have the memory of processes moved.
+//! Whose memory a caller may have moved.
 
-use crate::{access::Authority, refusal::Refusal};
+use crate::Error;
 use numaloc_core::{Identity, Process};
 use numaloc_host::{
-    CachedFile, Error, FileOwner, Owner, Roots, Whose, file_owner, named_paths, owner,
+    CachedFile, Error as HostError, FileOwner, Owner, Roots, Whose, file_owner, named_paths, owner,
 };
 use std::path::{Path, PathBuf};
+
+/// Whose memory may be moved on behalf of a caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authority {
+    /// The memory of every process of the host.
+    All,
+    /// That of processes of one user, and of processes in some cgroups.
+    Of {
+        /// Processes whose real, effective and saved user id are this one.
+        uid: Option<u32>,
+        /// Processes in these cgroups and their children: absolute paths as in /proc/PID/cgroup.
+        cgroups: Vec<String>,
+        /// The page cache of files of that user, and of these files and what is below these directories: absolute paths.
+        files: Vec<String>,
+    },
+}
+
+impl Authority {
+    /// Nobody's memory.
+    pub const NONE: Self = Self::Of { uid: None, cgroups: Vec::new(), files: Vec::new() };
+
+    /// Whether `cgroup` is one of the authority's cgroups, or below one of them.
+    pub fn is_over(&self, cgroup: &str) -> bool {
+        let below = |top: &String| {
+            let rest = cgroup.strip_prefix(top.trim_end_matches('/'));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        match self {
+            Self::All => true,
+            Self::Of { cgroups, .. } => cgroups.iter().any(below),
+        }
+    }
+}
 
 /// Checks that `authority` extends to each of `processes`. Processes that have ended meanwhile do not matter.
 ///
@@ -15,7 +48,7 @@ pub fn check<'a>(
     roots: &Roots,
     processes: impl IntoIterator<Item = &'a Process>,
     authority: &Authority,
-) -> Result<(), Refusal> {
+) -> Result<(), Error> {
     if *authority == Authority::All {
         return Ok(());
     }
@@ -55,11 +88,11 @@ pub fn includes_file(authority: &Authority, file: &FileOwner) -> bool {
 /// Checks that `authority` extends to a file.
 ///
 /// # Errors
-/// [`Error::NoFile`]: the same as if it was not there.
-pub fn check_file(authority: &Authority, file: &CachedFile) -> Result<(), Error> {
+/// [`HostError::NoFile`]: the same as if it was not there.
+pub fn check_file(authority: &Authority, file: &CachedFile) -> Result<(), HostError> {
     match includes_file(authority, file.owner()) {
         true => Ok(()),
-        false => Err(Error::NoFile { path: file.path().into() }),
+        false => Err(HostError::NoFile { path: file.path().into() }),
     }
 }
 
@@ -67,14 +100,14 @@ pub fn check_file(authority: &Authority, file: &CachedFile) -> Result<(), Error>
 /// sees files that the caller may not.
 ///
 /// # Errors
-/// Not found; [`Refusal::HostCannot`] for a pattern that matches too much or is in procfs or sysfs; [`Refusal::Unavailable`] if `stop` returns
-/// true.
+/// Not found; [`HostError::FileRefused`] for a pattern that matches too much or is in procfs or sysfs; [`HostError::Stopped`] if `stop`
+/// returns true.
 pub fn check_path(
     roots: &Roots,
     path: &Path,
     authority: &Authority,
     stop: &dyn Fn() -> bool,
-) -> Result<(), Refusal> {
+) -> Result<(), Error> {
     let named = named_paths(path, stop);
     if *authority == Authority::All {
         return Ok(named.map(drop)?);
@@ -85,8 +118,8 @@ pub fn check_path(
     match named {
         Ok(named) if named.iter().any(is_included) => Ok(()),
         // A pattern that is refused whatever there is, or a search that has been given up.
-        Err(error @ (Error::FileRefused { .. } | Error::Stopped)) => Err(error.into()),
-        Ok(_) | Err(_) => Err(Refusal::TargetNotFound {
+        Err(error @ (HostError::FileRefused { .. } | HostError::Stopped)) => Err(error.into()),
+        Ok(_) | Err(_) => Err(Error::NotFound {
             message: format!(
                 "no file {} that is yours: check the path, or have it added to the files of your grant in the daemon's \
                  configuration",
@@ -100,14 +133,14 @@ fn extends_to(authority: &Authority, owner: &Owner) -> bool {
     whose(authority).includes(owner)
 }
 
-fn refuse(process: &Process, owner: &Owner) -> Refusal {
+fn refuse(process: &Process, owner: &Owner) -> Error {
     let (pid, comm, uid) = (process.identity.pid, &process.comm, owner.uids[0]);
     let cgroup = owner.cgroups.first().map_or("/", String::as_str);
     let message = format!(
         "process {pid} ({comm}) of user {uid} is neither yours nor in a cgroup that was given to you: \
          ask for its cgroup {cgroup}, or for the role of an admin, in the daemon's configuration"
     );
-    Refusal::NotPermitted { message }
+    Error::NotPermitted { message }
 }
 
 #[cfg(test)]

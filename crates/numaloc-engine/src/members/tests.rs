@@ -1,7 +1,7 @@
 //! Members of targets that are there, and what became of them.
 
 use super::*;
-use crate::engine::fixture::{self, MIB, process, topology};
+use crate::fixture::{self, MIB, process, topology};
 use numaloc_core::{Account, Extent, NodeId, NodeResidency, ProcessOutcome, Reason};
 
 /// Memory with so many MiB on node 0 and node 1. `process` is the index of its process.
@@ -15,8 +15,8 @@ fn plan(members: &Members, extents: Vec<Extent>) -> Plan {
     fixture::plan(&processes, extents, &Options::default())
 }
 
-fn refused() -> Refusal {
-    Refusal::NotPermitted { message: "not yours".to_owned() }
+fn refused() -> Error {
+    Error::NotPermitted { message: "not yours".to_owned() }
 }
 
 /// Process 7 runs on node 0 and process 8 on all CPUs. Process 9 is another user's.
@@ -56,9 +56,10 @@ fn one_that_takes_no_part_holds_up_no_other() {
     let told: Vec<_> = members.missing().iter().map(|missing| missing.member.to_string()).collect();
     assert_eq!(told, ["cgroup /x", "process 9"]);
     // If no member takes part, the error is that of the one that is there.
-    let gone = Refusal::TargetEmpty { message: "gone".to_owned() };
+    let gone = Error::NotFound { message: "gone".to_owned() };
     assert!(members.leave_out(7, &gone) && members.leave_out(8, &gone));
-    assert_eq!(members.check(), Err(refused()));
+    let first = members.check().expect_err("none takes part");
+    assert_eq!(first.to_string(), refused().to_string());
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Registered workloads that may make room for a job.
 
-use super::Member;
-use crate::access::Authority;
+use crate::{Authority, Member};
 use numaloc_executor::RunLimits;
 
 /// A workload that may make room.

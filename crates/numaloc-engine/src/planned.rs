@@ -1,7 +1,6 @@
 //! What the engine reports of a plan.
 
-use super::members::Members;
-use crate::order::{FoundTarget, Planned};
+use crate::{FoundTarget, Planned, members::Members};
 use numaloc_api::value::{PlanSummary, nothing_to_move};
 use numaloc_core::{NodeSet, Plan};
 use numaloc_executor::identities;
@@ -34,7 +33,7 @@ impl Planned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fixture::{MIB, extent, plan, process};
+    use crate::fixture::{MIB, extent, plan, process};
     use numaloc_api::value::JobState;
     use numaloc_core::{NodeResidency, Options, Reason};
 

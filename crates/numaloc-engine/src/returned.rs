@@ -1,6 +1,6 @@
 //! Finds out how much of what an earlier run had moved is remote again.
 
-use crate::order::{Returned, Trail};
+use crate::{Returned, Trail};
 use numaloc_core::{Identity, Moved, NodeSet, Options, Topology, planner};
 use numaloc_host::{AddressSpace, PageLocation, Precision, Roots, Scanner, Survey, movers};
 use std::collections::BTreeMap;

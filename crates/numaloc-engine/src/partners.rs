@@ -1,25 +1,25 @@
 //! Registered workloads that may make room for a job.
 
-use super::{authority, members::Members};
 use crate::{
-    access::Authority,
-    order::{Aim, Offer, Offers},
+    Aim, Local, Offer, Offers,
+    authority::{self, Authority},
+    members::Members,
 };
 use numaloc_api::value::Partner;
 use numaloc_core::{Topology, exchange};
 use numaloc_executor::{Outcome, Partners, Party, PlannedMigration, identities};
-use numaloc_host::Roots;
 
 /// Has those who are offered make room for a plan that lacks room. Other plans do without: while a job has partners, no other job
 /// gets them.
 pub fn take_in(
+    local: &Local,
     planned: &mut PlannedMigration<Members>,
     offers: Offers,
     authority: &Authority,
     stop: &(dyn Fn() -> bool + Sync),
 ) {
     if exchange::lacks_room(&planned.plan) {
-        let partners = find(&planned.roots, &planned.topology, offers, authority, stop);
+        let partners = find(local, &planned.topology, offers, authority, stop);
         planned.exchange(partners, stop);
     }
 }
@@ -27,30 +27,27 @@ pub fn take_in(
 /// Finds those who are offered. Leaves out those of which `authority`, the right of the job's owner, or the right of their registrar
 /// does not extend to each process.
 fn find(
-    roots: &Roots,
+    local: &Local,
     topology: &Topology,
     Offers { workloads, limits }: Offers,
     authority: &Authority,
     stop: &dyn Fn() -> bool,
 ) -> Partners<Members> {
+    let refused = local.makes_no_room;
     let mut partners = Partners { parties: Vec::new(), limits, refused };
     for Offer { member, by } in workloads {
         let name = member.name.clone();
         let aim = Aim::of(vec![member]);
-        let found = Members::look(roots, &aim, topology, authority, stop);
+        let found = Members::look(local, &aim, topology, authority, stop);
         let found = found.and_then(|members| {
-            authority::check(roots, members.processes(), &by).map(|()| members)
+            authority::check(&local.roots, members.processes(), &by).map(|()| members)
         });
         match found {
             Ok(members) => partners.parties.push(members),
-            Err(refusal) => refused(&name.to_string(), &refusal.to_string()),
+            Err(error) => refused(&name.to_string(), &(local.words)(&error)),
         }
     }
     partners
-}
-
-fn refused(partner: &str, why: &str) {
-    tracing::info!(partner, why, "makes no room");
 }
 
 /// What was moved of the partners in these runs.
@@ -62,11 +59,11 @@ pub fn moved(planned: &PlannedMigration<Members>, runs: &[Outcome]) -> Vec<Partn
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{engine::fixture::Asleep, order::Member};
+    use crate::{Member, fixture::Asleep};
     use numaloc_api::value::Target;
     use numaloc_core::Options;
     use numaloc_executor::{Migration, RunLimits};
-    use numaloc_host::{Policies, Target as HostTarget};
+    use numaloc_host::{Policies, Roots, Target as HostTarget};
 
     fn offer(of: &Asleep, name: &str, by: Authority) -> Offer {
         let member = Member { target: HostTarget::Pid(of.pid()), name: Target::cgroup(name) };
@@ -78,17 +75,17 @@ mod tests {
     }
 
     fn found(offers: Vec<Offer>, authority: &Authority, target: &Asleep) -> Vec<String> {
-        let roots = Roots::default();
+        let local = Local::for_tests(Roots::default());
         let name = Target::default();
         let members = vec![Member { target: HostTarget::Pid(target.pid()), name }];
         let aim = Aim::of(members);
         let find =
-            |topology: &Topology| Members::look(&roots, &aim, topology, &Authority::All, &|| false);
-        let migration = Migration::on(&roots).expect("hwloc");
+            |topology: &Topology| Members::look(&local, &aim, topology, &Authority::All, &|| false);
+        let migration = Migration::on(&local.roots).expect("hwloc");
         let planned = migration.plan(&Options::default(), Policies::Leave, &|| false, find);
         let mut planned = planned.expect("it sleeps");
         let offers = Offers { workloads: offers, limits: RunLimits::default() };
-        let partners = super::find(&roots, &planned.topology, offers, authority, &|| false);
+        let partners = super::find(&local, &planned.topology, offers, authority, &|| false);
         planned.exchange(partners, &|| false);
         let partners = planned.partners();
         assert!(partners.iter().all(|partner| identities(partner).len() == 1));

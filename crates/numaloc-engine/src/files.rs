@@ -1,10 +1,9 @@
 //! Orders for files, whose page cache is planned and moved instead of the memory of processes.
 
-use super::{authority, members};
 use crate::{
-    access::Authority,
-    order::{Aim, Ended, FoundTarget, JobOrder, Planned},
-    refusal::Refusal,
+    Aim, Ended, Error, FoundTarget, Local, Planned, RunOrder,
+    authority::{self, Authority},
+    members,
 };
 use numaloc_api::value::{JobState, MemberResult, Outcome, PlanSummary, Target};
 use numaloc_core::{CacheGoal, Locality, NodeSet, Options, Share, Topology};
@@ -27,7 +26,7 @@ const LONGEST_LOOK: Duration = Duration::from_secs(600);
 /// Planned files, which are not kept open.
 #[derive(Debug)]
 pub struct PlannedFiles {
-    roots: Roots,
+    local: Local,
     topology: Topology,
     options: Options,
     goal: CacheGoal,
@@ -38,7 +37,7 @@ pub struct PlannedFiles {
 #[derive(Debug)]
 struct PlannedPath {
     name: String,
-    found: Result<Vec<PlannedFile>, Refusal>,
+    found: Result<Vec<PlannedFile>, Error>,
 }
 
 /// Checks whether anything can be done for files, without looking at their cache.
@@ -46,12 +45,13 @@ struct PlannedPath {
 /// # Errors
 /// The host has no such nodes, or only one; none of the files can be moved by `authority`.
 pub fn find(
-    roots: &Roots,
+    local: &Local,
     aim: &Aim,
     options: &Options,
     authority: &Authority,
     stop: &dyn Fn() -> bool,
-) -> Result<FoundTarget, Refusal> {
+) -> Result<FoundTarget, Error> {
+    let roots = &local.roots;
     let goal = cache_goal(roots, &topology::topology(roots)?, options)?.1;
     let paths = aim.files.iter().map(|name| {
         let path = Path::new(name);
@@ -66,15 +66,16 @@ pub fn find(
     let paths: Vec<PlannedPath> = paths.collect();
     check(&paths)?;
     let nodes = goal.nodes();
-    Ok(found_target(&paths, &nodes, |name, _| waiting_member(name, &nodes)))
+    Ok(found_target(&paths, &nodes, local.words, |name, _| waiting_member(name, &nodes)))
 }
 
 impl PlannedFiles {
     /// Looks at the files and plans their move.
     ///
     /// # Errors
-    /// As [`find`]; [`Refusal::Unavailable`] if it was cancelled, [`Refusal::HostCannot`] if the look takes too long.
-    pub fn plan(roots: &Roots, order: &JobOrder) -> Result<(Self, Planned), Refusal> {
+    /// As [`find`]; stopped if it was cancelled, [`Error::Late`] if the look takes too long.
+    pub fn plan(local: &Local, order: &RunOrder) -> Result<(Self, Planned), Error> {
+        let roots = &local.roots;
         check_page_size(roots)?;
         let topology = topology::topology(roots)?;
         let (options, goal) = cache_goal(roots, &topology, &order.options)?;
@@ -82,7 +83,7 @@ impl PlannedFiles {
             look(roots, &order.aim.files, &goal, &order.authority, stop)
         })?;
         check(&paths)?;
-        let run = Self { roots: roots.clone(), topology, options, goal, paths };
+        let run = Self { local: local.clone(), topology, options, goal, paths };
         let planned = run.planned();
         tracing::info!(
             files = files_of(&run.paths).count(),
@@ -98,7 +99,7 @@ impl PlannedFiles {
         let before = locality(files_of(&self.paths));
         let planned_bytes = before.movable.remote_bytes;
         let nothing = nothing_to_move(before);
-        let mut found = planned_target(&self.paths, &self.goal);
+        let mut found = planned_target(&self.paths, &self.goal, self.local.words);
         if nothing.is_some() {
             let settled = |member: MemberResult| {
                 MemberResult { after: member.before, ..member }.settled(self.options.target_ratio)
@@ -125,8 +126,9 @@ impl PlannedFiles {
         limits: &RunLimits,
         control: &Control,
         authority: &Authority,
-    ) -> Result<Ended, Refusal> {
-        let Self { roots, topology, options, goal, paths } = self;
+    ) -> Result<Ended, Error> {
+        let Local { roots, words, .. } = &self.local;
+        let Self { topology, options, goal, paths, .. } = self;
         let memory = &NodeMemoryReader::new(roots)?;
         let admits = |file: &CachedFile| authority::includes_file(authority, file.owner());
         let run = FileRun {
@@ -147,11 +149,12 @@ impl PlannedFiles {
         let names = paths.iter().map(|path| path.name.clone()).collect();
         let after =
             look_within(LONGEST_LOOK, control, |stop| look(roots, &names, goal, authority, stop));
-        let after = after.inspect_err(|refusal| tracing::debug!(%refusal, "not looked at again"));
+        let after = after.inspect_err(|error| tracing::debug!(%error, "not looked at again"));
         let after = after.ok();
         let mut all = FileOutcome::default();
         outcomes.iter().for_each(|outcome| all.add(outcome));
-        let members = planned_target(paths, goal).members.into_iter().zip(&outcomes).enumerate();
+        let members =
+            planned_target(paths, goal, *words).members.into_iter().zip(&outcomes).enumerate();
         let members = members.map(|(index, (member, outcome))| {
             let after = after.as_ref().and_then(|paths| paths[index].found.as_ref().ok());
             let (account, flows) = (outcome.account.clone(), outcome.flows.clone());
@@ -185,12 +188,12 @@ impl PlannedFiles {
 /// Carries out a look that ends after some time at the latest, or when the job is cancelled.
 ///
 /// # Errors
-/// Those of the look; [`Refusal::HostCannot`] if it took longer than `longest`.
+/// Those of the look; [`Error::Late`] if it took longer than `longest`.
 fn look_within<T>(
     longest: Duration,
     control: &Control,
-    look: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Refusal>,
-) -> Result<T, Refusal> {
+    look: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Error>,
+) -> Result<T, Error> {
     let begin = Instant::now();
     let is_cancelled = || control.cancel.load(Relaxed);
     let is_late = Cell::new(false);
@@ -198,16 +201,16 @@ fn look_within<T>(
         is_late.set(begin.elapsed() >= longest);
         is_late.get() || is_cancelled()
     };
-    look(&stop).map_err(|refusal| match refusal {
-        Refusal::Unavailable { .. } if is_late.get() && !is_cancelled() => {
+    look(&stop).map_err(|error| match error {
+        error if error.is_stopped() && is_late.get() && !is_cancelled() => {
             let message = format!(
                 "the look at what is cached of the files has taken {} s: name fewer or smaller files; from Linux 6.5 on a look takes \
                  only as long as what is cached",
                 longest.as_secs()
             );
-            Refusal::HostCannot { message }
+            Error::Late { message }
         }
-        refusal => refusal,
+        error => error,
     })
 }
 
@@ -218,7 +221,7 @@ fn look(
     goal: &CacheGoal,
     authority: &Authority,
     stop: &dyn Fn() -> bool,
-) -> Result<Vec<PlannedPath>, Refusal> {
+) -> Result<Vec<PlannedPath>, Error> {
     let mut paths = Vec::new();
     let admits = |file: &CachedFile| authority::check_file(authority, file);
     let mut look = FileLook::new(roots, &admits, stop);
@@ -233,7 +236,7 @@ fn look(
             Ok(looked.files.into_iter().map(|file| PlannedFile::new(goal, file)).collect())
         });
         match found {
-            Err(stopped @ Refusal::Unavailable { .. }) => return Err(stopped),
+            Err(error) if error.is_stopped() => return Err(error),
             found => paths.push(PlannedPath { name: name.clone(), found }),
         }
     }
@@ -246,30 +249,35 @@ fn files_of(paths: &[PlannedPath]) -> impl Iterator<Item = &PlannedFile> {
 }
 
 /// Fails if no path takes part.
-fn check(paths: &[PlannedPath]) -> Result<(), Refusal> {
+fn check(paths: &[PlannedPath]) -> Result<(), Error> {
     let mut refused = paths.iter().map(|path| path.found.as_ref().err());
-    match refused.clone().all(|refusal| refusal.is_some()) {
-        true => refused.next().flatten().map_or(Ok(()), |refusal| Err(refusal.clone())),
+    match refused.clone().all(|error| error.is_some()) {
+        true => refused.next().flatten().map_or(Ok(()), |error| Err(error.clone())),
         false => Ok(()),
     }
 }
 
 /// What was found and planned, with each path as a member.
-fn planned_target(paths: &[PlannedPath], goal: &CacheGoal) -> FoundTarget {
+fn planned_target(
+    paths: &[PlannedPath],
+    goal: &CacheGoal,
+    words: fn(&Error) -> String,
+) -> FoundTarget {
     let nodes = goal.nodes();
-    found_target(paths, &nodes, |name, files| planned_member(name, files, &nodes))
+    found_target(paths, &nodes, words, |name, files| planned_member(name, files, &nodes))
 }
 
 /// What was found, with each path as a member: those that take part by `of`.
 fn found_target(
     paths: &[PlannedPath],
     nodes: &NodeSet,
+    words: fn(&Error) -> String,
     of: impl Fn(&str, &[PlannedFile]) -> MemberResult,
 ) -> FoundTarget {
     let member = |PlannedPath { name, found }: &PlannedPath| match found {
         Ok(files) => of(name, files),
-        Err(refusal) => {
-            MemberResult::left_out(Target::file(name), members::state(refusal), refusal.to_string())
+        Err(error) => {
+            MemberResult::left_out(Target::file(name), members::state(error), words(error))
         }
     };
     let taking = paths.iter().filter(|path| path.found.is_ok());
@@ -353,11 +361,11 @@ mod tests {
         let theirs = written(directory.path(), "theirs");
         let none = directory.path().join("none");
         let messages = [&theirs, &none].map(|path| {
-            let [PlannedPath { found: Err(refusal), name }] = &looked(&[path], &NOBODY)[..] else {
+            let [PlannedPath { found: Err(error), name }] = &looked(&[path], &NOBODY)[..] else {
                 panic!("{path:?} takes part");
             };
-            assert!(matches!(refusal, Refusal::TargetNotFound { .. }), "{refusal:?}");
-            refusal.to_string().replace(name, "")
+            assert!(error.is_missing(), "{error:?}");
+            error.to_string().replace(name, "")
         });
         assert_eq!(messages[0], messages[1]);
     }
@@ -389,7 +397,8 @@ mod tests {
         let (path, none) = (written(directory.path(), "a"), directory.path().join("none"));
         let paths = looked(&[&path, &none], &Authority::All);
         check(&paths).expect("one is there");
-        let found = planned_target(&paths, &CacheGoal::On("63".parse().expect("a node")));
+        let found =
+            planned_target(&paths, &CacheGoal::On("63".parse().expect("a node")), Error::to_string);
         let [member, missing] = &found.members[..] else { panic!("{found:?}") };
         assert_eq!(member.remote.values().sum::<u64>(), 4 * PAGE);
         assert_eq!((member.home.to_string(), found.nodes.to_string()), ("63".into(), "63".into()));
@@ -399,7 +408,7 @@ mod tests {
         assert_eq!(found.files, [path.display().to_string()].into());
         // Nothing is there at all.
         let paths = looked(&[&none], &Authority::All);
-        assert!(matches!(check(&paths), Err(Refusal::TargetNotFound { .. })));
+        assert!(check(&paths).expect_err("nothing is there").is_missing());
     }
 
     #[test]
@@ -415,11 +424,11 @@ mod tests {
         let control = Control::default();
         within(LONGEST_LOOK, &control).expect("in time");
         let late = within(Duration::ZERO, &control).expect_err("late");
-        assert!(matches!(late, Refusal::HostCannot { .. }), "{late:?}");
+        assert!(matches!(late, Error::Late { .. }), "{late:?}");
         control.cancel.store(true, Relaxed);
         for longest in [LONGEST_LOOK, Duration::ZERO] {
             let cancelled = within(longest, &control).expect_err("cancelled");
-            assert!(matches!(cancelled, Refusal::Unavailable { .. }), "{cancelled:?}");
+            assert!(cancelled.is_stopped(), "{cancelled:?}");
         }
     }
 
@@ -428,9 +437,10 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let files = [written(directory.path(), "a").display().to_string()].into();
         let aim = Aim { files, ..Aim::default() };
-        let refusal =
-            find(&Roots::default(), &aim, &Options::default(), &Authority::All, &|| false)
-                .expect_err("one node");
-        assert!(matches!(refusal, Refusal::NoTargetNode { .. }), "{refusal:?}");
+        let local = Local::for_tests(Roots::default());
+        let error = find(&local, &aim, &Options::default(), &Authority::All, &|| false)
+            .expect_err("one node");
+        let is_one_node = matches!(error.of_host(), Some(numaloc_host::Error::OneNode { .. }));
+        assert!(is_one_node, "{error:?}");
     }
 }

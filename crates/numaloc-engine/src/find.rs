@@ -1,33 +1,34 @@
 //! Checks whether anything can be done for a target, without looking at its memory.
 
-use super::{files, members::Members};
-use crate::{
-    access::Authority,
-    order::{Aim, FoundTarget},
-    refusal::Refusal,
-};
+use crate::{Aim, Authority, Error, FoundTarget, Local, files, members::Members};
 use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
 use numaloc_executor::{Migration, Party, identities};
-use numaloc_host::Roots;
 use std::sync::Arc;
 
-pub fn find(
-    roots: &Roots,
-    aim: &Aim,
-    options: &Options,
-    authority: &Authority,
-    stop: &dyn Fn() -> bool,
-) -> Result<FoundTarget, Refusal> {
-    if !aim.files.is_empty() {
-        return files::find(roots, aim, options, authority, stop);
+impl Local {
+    /// The processes of a target: whether they exist, `authority` extends to them, and they have a node to go to. Does not look at memory.
+    ///
+    /// # Errors
+    /// Target not found, empty, without target node; not permitted; rights are missing.
+    pub fn find(
+        &self,
+        aim: &Aim,
+        options: &Options,
+        authority: &Authority,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<FoundTarget, Error> {
+        if !aim.files.is_empty() {
+            return files::find(self, aim, options, authority, stop);
+        }
+        let migration = Migration::without_memory(&self.roots)?;
+        let topology = migration.topology();
+        let members = Members::look(self, aim, topology, authority, stop)?;
+        migration.check(options)?;
+        let nodes = homes(topology, members.processes(), options)?;
+        let (processes, members) =
+            (Arc::new(identities(&members)), members.found(topology, options));
+        Ok(FoundTarget { processes, nodes, members, ..FoundTarget::default() })
     }
-    let migration = Migration::without_memory(roots)?;
-    let topology = migration.topology();
-    let members = Members::look(roots, aim, topology, authority, stop)?;
-    migration.check(options)?;
-    let nodes = homes(topology, members.processes(), options)?;
-    let (processes, members) = (Arc::new(identities(&members)), members.found(topology, options));
-    Ok(FoundTarget { processes, nodes, members, ..FoundTarget::default() })
 }
 
 /// The nodes that the memory of `processes` may be brought to.
@@ -35,7 +36,7 @@ fn homes<'a>(
     topology: &Topology,
     processes: impl IntoIterator<Item = &'a Process>,
     options: &Options,
-) -> Result<NodeSet, Refusal> {
+) -> Result<NodeSet, Error> {
     let (mut nodes, mut skipped) = (NodeSet::new(), None);
     for process in processes {
         match planner::skip(topology, process, options) {
@@ -44,9 +45,7 @@ fn homes<'a>(
         }
     }
     match skipped.filter(|_| nodes.is_empty()) {
-        Some((process, skip)) => {
-            Err(Refusal::NoTargetNode { message: explain(process, skip), node: None })
-        }
+        Some((process, skip)) => Err(Error::NoTargetNode { message: explain(process, skip) }),
         None => Ok(nodes),
     }
 }
@@ -68,12 +67,12 @@ fn explain(process: &Process, skip: Skip) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fixture::{process as on, topology};
+    use crate::fixture::{process as on, topology};
 
     fn nodes(processes: &[Process], options: &Options) -> Result<String, String> {
         let homes = homes(&topology(), processes, options);
         homes.map(|nodes| nodes.to_string()).map_err(|refusal| {
-            assert!(matches!(refusal, Refusal::NoTargetNode { .. }), "{refusal:?}");
+            assert!(matches!(refusal, Error::NoTargetNode { .. }), "{refusal:?}");
             refusal.to_string()
         })
     }

@@ -1,7 +1,11 @@
 //! The members of a target, each judged on its own: which processes it has, why it takes no part, and its result.
 
-use super::{authority, joining::Joining, labelled::with_labelled};
-use crate::{access::Authority, order::Aim, refusal::Refusal};
+use crate::{
+    Aim, Error, Local,
+    authority::{self, Authority},
+    joining::Joining,
+    labelled::with_labelled,
+};
 use numaloc_api::value::{
     FailedProcess, FoundAt, FoundMember, MemberResult, MemberState, Missing, Target,
 };
@@ -9,8 +13,8 @@ use numaloc_core::{
     Identity, Locality, NodeSet, Options, Outcome, Plan, PlannedProcess, Process, Skip, Topology,
     planner::{self, Surveyed},
 };
-use numaloc_executor::{Party, PlannedMigration};
-use numaloc_host::{Arrivals, Error, Found, Roots, Survey, Surveyor, resolve_each};
+use numaloc_executor::Party;
+use numaloc_host::{Arrivals, Error as HostError, Found, Roots, Survey, Surveyor, resolve_each};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -23,6 +27,8 @@ pub struct Members {
     target: String,
     /// Extends to all processes that take part.
     authority: Authority,
+    /// See [`Local::words`].
+    words: fn(&Error) -> String,
     judged: Vec<Judged>,
     /// Members known to be missing before the host was looked at.
     missing: Vec<Missing>,
@@ -35,33 +41,11 @@ pub struct Members {
 #[derive(Clone, Debug)]
 struct Judged {
     name: Target,
-    found: Result<BTreeSet<Identity>, Refusal>,
+    found: Result<BTreeSet<Identity>, Error>,
     /// Number of its further processes, which may not be read, and why the first of them may not.
     unreadable: Option<(usize, String)>,
     /// Where it was found, if it had to be looked up.
     at: Option<FoundAt>,
-}
-
-/// A target that was looked at.
-#[derive(Debug)]
-pub struct LookedAt {
-    /// What would be moved.
-    pub plan: Plan,
-    /// Members that take no part, or not with all of their processes.
-    pub missing: Vec<Missing>,
-    /// Where members were found that had to be looked up.
-    pub found: Vec<FoundMember>,
-}
-
-impl From<PlannedMigration<Members>> for LookedAt {
-    fn from(PlannedMigration { plan, party, .. }: PlannedMigration<Members>) -> Self {
-        let at = |judged: &Judged| {
-            let (member, at) = (judged.name.clone(), judged.at.clone()?);
-            Some(FoundMember { member, at })
-        };
-        let found = party.judged.iter().filter_map(at).collect();
-        Self { plan, missing: party.missing(), found }
-    }
 }
 
 impl Members {
@@ -77,7 +61,15 @@ impl Members {
         let judged = judged.collect();
         let processes = processes.into_iter().map(|process| (process.identity.pid, process));
         let (target, missing, processes) = (String::new(), Vec::new(), processes.collect());
-        Self { target, authority: Authority::All, judged, missing, processes, joining: None }
+        Self {
+            target,
+            authority: Authority::All,
+            words: Error::to_string,
+            judged,
+            missing,
+            processes,
+            joining: None,
+        }
     }
 
     /// Finds the processes of the members, and checks that `authority` extends to them.
@@ -86,16 +78,17 @@ impl Members {
     /// No member takes part: the error is that of the first member that is there, else that of the first member. Or the
     /// host cannot be read, or `stop` is true.
     pub fn look(
-        roots: &Roots,
+        local: &Local,
         aim: &Aim,
         topology: &Topology,
         authority: &Authority,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, Error> {
+        let Local { roots, words, .. } = local;
         let aim = with_labelled(roots, aim, stop)?;
         if let (true, Some(Missing { reason, .. })) = (aim.members.is_empty(), aim.missing.first())
         {
-            return Err(Refusal::TargetNotFound { message: reason.clone() });
+            return Err(Error::NotFound { message: reason.clone() });
         }
         let targets: Vec<_> = aim.members.iter().map(|member| member.target.clone()).collect();
         let (mut judged, mut processes) = (Vec::new(), BTreeMap::new());
@@ -126,7 +119,8 @@ impl Members {
         let joining = Joining::of(roots, topology, &found_targets, authority);
         let (target, authority) = (numaloc_host::Target::several(&targets), authority.clone());
         let missing = aim.missing.clone();
-        let members = Self { target, authority, judged, missing, processes, joining };
+        let words = *words;
+        let members = Self { target, authority, words, judged, missing, processes, joining };
         members.check()?;
         Ok(members)
     }
@@ -146,7 +140,7 @@ impl Members {
     }
 
     /// Leaves out members that the authority does not extend to by now. Gives back whether there are any.
-    fn leave_to_others(&mut self, roots: &Roots, survey: &Survey) -> Result<bool, Refusal> {
+    fn leave_to_others(&mut self, roots: &Roots, survey: &Survey) -> Result<bool, Error> {
         let mut any = false;
         for process in survey.processes() {
             if let Err(refusal) = own(authority::check(roots, [&process], &self.authority))? {
@@ -160,7 +154,7 @@ impl Members {
     }
 
     /// Leaves out the members that have this process. Gives back whether there are any.
-    fn leave_out(&mut self, pid: i32, why: &Refusal) -> bool {
+    fn leave_out(&mut self, pid: i32, why: &Error) -> bool {
         let mut any = false;
         for judged in &mut self.judged {
             let found = judged.found.as_ref();
@@ -173,13 +167,22 @@ impl Members {
     }
 
     /// Fails if no member takes part.
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), Error> {
         let refusals = || self.judged.iter().filter_map(|judged| judged.found.as_ref().err());
         if refusals().count() < self.judged.len() {
             return Ok(());
         }
-        let first = refusals().find(|refusal| state(refusal) == MemberState::Refused);
-        first.or(refusals().next()).map_or(Ok(()), |refusal| Err(refusal.clone()))
+        let first = refusals().find(|error| state(error) == MemberState::Refused);
+        first.or(refusals().next()).map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Where the members were found that had to be looked up.
+    pub fn found_at(&self) -> Vec<FoundMember> {
+        let at = |judged: &Judged| {
+            let (member, at) = (judged.name.clone(), judged.at.clone()?);
+            Some(FoundMember { member, at })
+        };
+        self.judged.iter().filter_map(at).collect()
     }
 
     /// The members that take no part, or not with all of their processes.
@@ -187,7 +190,7 @@ impl Members {
         let left_out = self.judged.iter().filter_map(|judged| {
             let (processes, reason) = match &judged.found {
                 Ok(_) => judged.unreadable.clone()?,
-                Err(refusal) => (0, refusal.to_string()),
+                Err(error) => (0, (self.words)(error)),
             };
             Some(Missing { member: judged.name.clone(), reason, processes })
         });
@@ -273,16 +276,14 @@ impl Members {
                 let found = at.clone().map(Box::new);
                 MemberResult { member, processes, unreadable, found, ..of(identities) }
             }
-            Err(refusal) => {
-                MemberResult::left_out(name.clone(), state(refusal), refusal.to_string())
-            }
+            Err(error) => MemberResult::left_out(name.clone(), state(error), (self.words)(error)),
         });
         missing.chain(judged).collect()
     }
 }
 
 impl Party for Members {
-    type Error = Refusal;
+    type Error = Error;
 
     fn name(&self) -> String {
         self.target.clone()
@@ -301,7 +302,7 @@ impl Party for Members {
     ///
     /// # Errors
     /// As [`Self::look`], if no member is left. As [`Surveyor::survey`], if the error is not that of one member.
-    fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Surveyed), Refusal> {
+    fn survey(&mut self, surveyor: Surveyor<'_>) -> Result<(Survey, Surveyed), Error> {
         let joining = self.joining.clone();
         let arrivals = joining.map(|joining| -> Arc<dyn Arrivals> { joining });
         loop {
@@ -312,13 +313,13 @@ impl Party for Members {
                 Ok((survey, _)) if self.leave_to_others(surveyor.roots, &survey)? => {}
                 Ok(surveyed) => return Ok(surveyed),
                 Err(
-                    error @ (Error::NoRights { pid, .. }
-                    | Error::Silent { pid, .. }
-                    | Error::Overlaps { pid, .. }),
+                    error @ (HostError::NoRights { pid, .. }
+                    | HostError::Silent { pid, .. }
+                    | HostError::Overlaps { pid, .. }),
                 ) => {
-                    let refusal = Refusal::from(error);
-                    if !self.leave_out(pid, &refusal) {
-                        return Err(refusal);
+                    let error = Error::from(error);
+                    if !self.leave_out(pid, &error) {
+                        return Err(error);
                     }
                 }
                 Err(error) => return Err(error.into()),
@@ -393,18 +394,15 @@ fn reason(skip: Skip) -> String {
 }
 
 /// The state of a member that takes no part for this reason.
-pub(super) fn state(refusal: &Refusal) -> MemberState {
-    match refusal {
-        Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. } => MemberState::Missing,
-        _ => MemberState::Refused,
-    }
+pub fn state(error: &Error) -> MemberState {
+    if error.is_missing() { MemberState::Missing } else { MemberState::Refused }
 }
 
-/// Tells apart two kinds of refusal. `NotPermitted` concerns only the member that was looked at (inner result). Any other
+/// Tells apart two kinds of errors. `NotPermitted` concerns only the member that was looked at (inner result). Any other
 /// one concerns all members (outer result).
-fn own(checked: Result<(), Refusal>) -> Result<Result<(), Refusal>, Refusal> {
+fn own(checked: Result<(), Error>) -> Result<Result<(), Error>, Error> {
     match checked {
-        Err(refusal) if !matches!(refusal, Refusal::NotPermitted { .. }) => Err(refusal),
+        Err(error) if !matches!(error, Error::NotPermitted { .. }) => Err(error),
         checked => Ok(checked),
     }
 }

@@ -1,7 +1,6 @@
 //! Processes that members of a target get while a job looks at them and moves their memory.
 
-use super::authority;
-use crate::access::Authority;
+use crate::authority::{self, Authority};
 use numaloc_core::{Identity, Process, Topology};
 use numaloc_host::{Arrivals, Groups, Roots, Target};
 use parking_lot::Mutex;

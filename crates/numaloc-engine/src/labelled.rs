@@ -1,9 +1,6 @@
 //! Containers that a target means by their own labels.
 
-use crate::{
-    order::{Aim, Member},
-    refusal::Refusal,
-};
+use crate::{Aim, Error, Member};
 use numaloc_api::value::{Missing, Target};
 use numaloc_host::{Roots, Target as HostTarget, labelled};
 use std::{borrow::Cow, mem};
@@ -16,7 +13,7 @@ pub fn with_labelled<'a>(
     roots: &Roots,
     aim: &'a Aim,
     stop: &dyn Fn() -> bool,
-) -> Result<Cow<'a, Aim>, Refusal> {
+) -> Result<Cow<'a, Aim>, Error> {
     if aim.container_labels.is_empty() {
         return Ok(Cow::Borrowed(aim));
     }

@@ -1,7 +1,6 @@
 //! A look at everybody on the host, or at some, and what would help them.
 
-use super::labelled::with_labelled;
-use crate::{order::Aim, refusal::Refusal};
+use crate::{Aim, Error, Local, labelled::with_labelled};
 use numaloc_api::value::Missing;
 use numaloc_core::advise::{Finding, advise};
 use numaloc_host::{Begun, LookRequest, Looked, Roots};
@@ -26,31 +25,39 @@ pub struct BeforeAdvice {
     min_bytes: u64,
 }
 
-/// Begins a look at those whom `aim` means, or at everybody. See [`super::Engine::advise`].
-pub fn begin(
-    stop: &(dyn Fn() -> bool + Sync),
-    roots: &Roots,
-    aim: Option<Aim>,
-    interval: Duration,
-    min_bytes: u64,
-) -> Result<BeforeAdvice, Refusal> {
-    let aim = aim.map(|aim| with_labelled(roots, &aim, stop).map(Cow::into_owned)).transpose()?;
-    let members = aim.as_ref().map_or(&[][..], |aim| &aim.members[..]);
-    // A target without members must not mean everybody.
-    if let Some(Aim { members, missing, .. }) = &aim
-        && members.is_empty()
-    {
-        let message = missing.first().map_or(String::new(), |missing| missing.reason.clone());
-        return Err(Refusal::TargetNotFound { message });
+impl Local {
+    /// Looks at the processes that `aim` means, or at all of the host; [`BeforeAdvice::end`] looks again `interval` later, and
+    /// decides what would help.
+    ///
+    /// # Errors
+    /// Target not found or empty; the host cannot be read.
+    pub fn begin_advice(
+        &self,
+        aim: Option<Aim>,
+        interval: Duration,
+        min_bytes: u64,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<BeforeAdvice, Error> {
+        let roots = &self.roots;
+        let aim =
+            aim.map(|aim| with_labelled(roots, &aim, stop).map(Cow::into_owned)).transpose()?;
+        let members = aim.as_ref().map_or(&[][..], |aim| &aim.members[..]);
+        // A target without members must not mean all processes.
+        if let Some(Aim { members, missing, .. }) = &aim
+            && members.is_empty()
+        {
+            let message = missing.first().map_or(String::new(), |missing| missing.reason.clone());
+            return Err(Error::NotFound { message });
+        }
+        let targets = members.iter().map(|member| member.target.clone()).collect();
+        let begun = Begun::new(stop, roots, &LookRequest { targets, min_bytes, interval })?;
+        Ok(BeforeAdvice { begun, aim, min_bytes })
     }
-    let targets = members.iter().map(|member| member.target.clone()).collect();
-    let begun = Begun::new(stop, roots, &LookRequest { targets, min_bytes, interval })?;
-    Ok(BeforeAdvice { begun, aim, min_bytes })
 }
 
 impl BeforeAdvice {
     /// Ends the look, and decides.
-    pub fn end(self, stop: &(dyn Fn() -> bool + Sync), roots: &Roots) -> Result<Advised, Refusal> {
+    pub fn end(self, stop: &(dyn Fn() -> bool + Sync), roots: &Roots) -> Result<Advised, Error> {
         let (members, mut missing) =
             self.aim.map_or_else(Default::default, |aim| (aim.members, aim.missing));
         let mut looked = self.begun.end(stop, roots)?;
@@ -75,8 +82,9 @@ mod tests {
         let member = Target { containers: ["a".to_owned()].into(), ..Target::default() };
         let missing = vec![Missing { member, reason: reason.clone(), processes: 0 }];
         let aim = Aim { missing, ..Aim::default() };
-        let roots = Roots::default();
-        let refused = begin(&|| false, &roots, Some(aim), Duration::ZERO, 4096);
-        assert_eq!(refused.err(), Some(Refusal::TargetNotFound { message: reason }));
+        let local = Local::for_tests(Roots::default());
+        let refused = local.begin_advice(Some(aim), Duration::ZERO, 4096, &|| false);
+        let message = refused.map(drop).expect_err("refused").to_string();
+        assert_eq!(message, reason);
     }
 }

@@ -7,7 +7,6 @@
 #[cfg(test)]
 mod tests;
 
-use crate::refusal::Refusal;
 use numaloc_core::NumaBalancing;
 use numaloc_host::{Error, Roots, journal, numa_balancing};
 use parking_lot::Mutex;
@@ -17,6 +16,15 @@ use std::sync::Arc;
 const NAME: &str = "numa_balancing";
 
 type BalancingJournal = journal::Journal<u32>;
+
+/// Bit 0 of the setting: pages follow the CPUs that use them. Bit 1 alone promotes hot pages from slower memory
+/// (kernel/sched/fair.c, `should_numa_migrate_memory`).
+const FOLLOWS_CPUS: u32 = 1;
+
+/// Whether pages follow the CPUs that use them, by the value of kernel.numa_balancing.
+pub fn follows_cpus(value: u32) -> bool {
+    value & FOLLOWS_CPUS != 0
+}
 
 /// Why balancing could not be paused or put back.
 #[derive(Debug, thiserror::Error)]
@@ -30,24 +38,6 @@ pub enum BalancingError {
     /// Another process has the journal.
     #[error("another numalocd has paused kernel.numa_balancing")]
     InUse,
-}
-
-impl From<BalancingError> for Refusal {
-    fn from(error: BalancingError) -> Self {
-        match error {
-            BalancingError::Host(error) => match Self::from(error) {
-                Self::DaemonLacksRights { message } => Self::DaemonLacksRights {
-                    message: format!(
-                        "{message}; for numa_balancing: pause see \"NUMA balancing\" in /usr/share/doc/numaloc/daemon.md"
-                    ),
-                },
-                refusal => refusal,
-            },
-            error @ (BalancingError::Journal(_) | BalancingError::InUse) => {
-                Self::Unavailable { message: error.to_string() }
-            }
-        }
-    }
 }
 
 /// Pauses balancing for jobs. Cheap to clone.
@@ -95,7 +85,7 @@ impl Balancing {
     /// The warning to show before memory is moved, if balancing is on and a warning was asked for.
     pub fn warning(&self, asked: NumaBalancing) -> Option<String> {
         let value = numa_balancing::read(&self.0.roots).ok().flatten();
-        let value = value.filter(|&value| value != 0 && asked == NumaBalancing::Warn)?;
+        let value = value.filter(|&value| follows_cpus(value) && asked == NumaBalancing::Warn)?;
         Some(format!(
             "kernel.numa_balancing is {value}, so the kernel may move pages away again: pin the CPUs of the target, or ask \
              for a pause"

@@ -1,0 +1,38 @@
+//! The host that this process looks at and moves memory on.
+
+use crate::{Error, OffloadAccess, balancing::Balancing};
+use numaloc_core::Topology;
+use numaloc_host::{Roots, topology};
+
+/// This host, and the settings of it that runs may change. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Local {
+    /// The roots of its files.
+    pub roots: Roots,
+    /// The kernel's NUMA balancing. It has the same roots.
+    pub balancing: Balancing,
+    /// The DMA engines. They have the same roots.
+    pub offload: OffloadAccess,
+    /// What people read of an error: a daemon and a command line advise different things where rights are missing.
+    pub words: fn(&Error) -> String,
+    /// Gets the name of a partner that makes no room, and why.
+    pub makes_no_room: fn(&str, &str),
+}
+
+impl Local {
+    /// A host whose settings stay as they are.
+    #[cfg(test)]
+    pub(crate) fn for_tests(roots: Roots) -> Self {
+        let balancing = Balancing::new(roots.clone());
+        let (words, makes_no_room) = (|error: &Error| error.to_string(), |_: &str, _: &str| {});
+        Self { roots, balancing, offload: OffloadAccess::Observed, words, makes_no_room }
+    }
+
+    /// The machine as it is now.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn topology(&self) -> Result<Topology, Error> {
+        Ok(topology::topology(&self.roots)?)
+    }
+}
