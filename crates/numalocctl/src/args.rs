@@ -52,7 +52,7 @@ pub use schedules::{
     ApplyArgs, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
     UpdateScheduleArgs, WhenArgs,
 };
-pub use target::{TargetArgs, cgroup_path, joined, name_of};
+pub use target::{TargetArgs, cgroup_path, joined};
 pub use top::TopArgs;
 pub use values::ValueKind;
 pub use web::{Listen, WebArgs};

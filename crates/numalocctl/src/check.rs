@@ -12,7 +12,7 @@ mod tests;
 
 pub use containers::ContainersState;
 pub use daemon::DaemonState;
-pub use kernel::{BALANCING_ADVICE, is_balancing};
+pub use kernel::BALANCING_ADVICE;
 
 use crate::doc::Check;
 use numaloc_core::Topology;

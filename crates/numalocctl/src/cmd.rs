@@ -34,14 +34,15 @@ mod workloads;
 use crate::{
     args::{Cli, Command, Format},
     doc::RemovedDoc,
+    engine::{self, Engine},
     exit::{Code, Failure},
     output::{CommandResult, View, complain, render},
-    place::{self, Environment, Place},
+    place::{self, Environment},
     remote::Daemon,
     text,
 };
 use numaloc_api::v1;
-use numaloc_host::{Roots, check_page_size};
+use numaloc_host::Roots;
 use serde::Serialize;
 
 /// Message for a request that was only checked.
@@ -118,13 +119,9 @@ fn carry_out(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure>
     }
 }
 
-/// The daemon, for commands that also work without it; `None` if the command is to be carried out here. In that case the
-/// kernel's page size is checked.
-fn daemon(cli: &Cli, around: &Surroundings) -> Result<Option<Daemon>, Failure> {
-    match place::choose(&cli.connect, &around.environment)? {
-        Place::Here => Ok(check_page_size(&around.roots).map(|()| None)?),
-        Place::Daemon(endpoint) => Daemon::connect(endpoint, &cli.connect).map(Some),
-    }
+/// The engine, for commands that work with and without a daemon.
+fn engine(cli: &Cli, around: &Surroundings) -> Result<Box<dyn Engine>, Failure> {
+    engine::choose(&cli.connect, &around.environment, &around.roots)
 }
 
 /// The daemon, for commands that need it.

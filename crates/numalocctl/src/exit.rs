@@ -1,6 +1,7 @@
 //! How a run ends: errors and exit codes.
 
 use numaloc_api::v1::MissingMember;
+use numaloc_engine::Error as EngineError;
 use numaloc_host::{Error, ErrorKind};
 use std::{io, path::PathBuf, process::ExitCode};
 
@@ -50,7 +51,7 @@ impl From<Code> for ExitCode {
 pub enum Failure {
     /// The host could not be read, or the target does not exist.
     #[error(transparent)]
-    Host(#[from] Error),
+    Engine(#[from] EngineError),
     /// Options that can be parsed, but are wrong on this machine.
     #[error("{0}")]
     Usage(String),
@@ -117,11 +118,19 @@ pub enum Failure {
 impl From<&Failure> for Code {
     fn from(failure: &Failure) -> Self {
         match failure {
-            Failure::Host(error) => match error.kind() {
-                ErrorKind::Usage => Self::Usage,
-                ErrorKind::NotFound => Self::NotFound,
-                ErrorKind::Permission => Self::Permission,
-                ErrorKind::Failure => Self::Failure,
+            Failure::Engine(error) => match error {
+                EngineError::Host(error) => match error.kind() {
+                    ErrorKind::Usage => Self::Usage,
+                    ErrorKind::NotFound => Self::NotFound,
+                    ErrorKind::Permission => Self::Permission,
+                    ErrorKind::Failure => Self::Failure,
+                },
+                EngineError::NotFound { .. } => Self::NotFound,
+                EngineError::NotPermitted { .. } => Self::Permission,
+                EngineError::NoTargetNode { .. }
+                | EngineError::Late { .. }
+                | EngineError::Balancing(_)
+                | EngineError::Offload(_) => Self::Failure,
             },
             Failure::Usage(_) | Failure::NeedsDaemon { .. } => Self::Usage,
             Failure::NeedsStandalone { .. } | Failure::Config { .. } | Failure::Settings(_) => {
@@ -137,6 +146,12 @@ impl From<&Failure> for Code {
             }
             Failure::NoTargetNode(_) | Failure::Write { .. } | Failure::Runtime(_) => Self::Failure,
         }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Engine(error.into())
     }
 }
 

@@ -2,19 +2,18 @@
 
 pub mod pictures;
 
-use crate::inspect::Inspection;
 use numaloc_api::{
     samples,
     value::{self, FoundAt, FoundMember, Missing, Target},
 };
 use numaloc_core::{
     CpuSet, Extent, HugePool, Identity, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory,
-    NodeResidency, NodeSet, Options, Pages, Process, Residency, Thread, Threads, Topology, planner,
-    planner::Scene,
+    NodeResidency, NodeSet, Options, Pages, Plan, Process, Residency, Thread, Threads, Topology,
+    planner, planner::Scene,
 };
 use numaloc_dma::dsa;
+use numaloc_engine::LookedAt;
 use numaloc_executor::Outcome;
-use numaloc_host::Source;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -130,7 +129,7 @@ fn threads() -> Vec<Threads> {
 }
 
 /// Three processes: one at home on node 0, one on two nodes, one whose node has no memory.
-pub fn inspection(options: Options) -> Inspection {
+pub fn inspection(options: Options) -> LookedAt {
     let topology = topology();
     let processes = vec![
         process(4711, "redis-server", "0-3"),
@@ -140,7 +139,7 @@ pub fn inspection(options: Options) -> Inspection {
     let caller_mems: NodeSet = topology.with_memory();
     let scene = Scene { topology: &topology, processes: &processes, caller_mems: &caller_mems };
     let plan = planner::plan(scene, extents(), &options);
-    Inspection { plan, topology, source: Source::Pagemap, missing: missing(), found: found() }
+    LookedAt { plan, topology, missing: missing(), found: found(), cgroups: Vec::new() }
 }
 
 /// A container that was looked up.
@@ -159,15 +158,15 @@ pub fn missing() -> Vec<Missing> {
 }
 
 /// A target of one process with many extents.
-pub fn many_extents() -> Inspection {
+pub fn many_extents() -> LookedAt {
     let topology = topology();
     let processes = vec![process(4711, "redis-server", "0-3")];
     let caller_mems: NodeSet = topology.with_memory();
     let scene = Scene { topology: &topology, processes: &processes, caller_mems: &caller_mems };
     let extents = (1..=25).map(|i| extent(&[(0, i << 32)], Kind::Anonymous, "", &[(2, i, 0)]));
     let options = Options::default();
-    let plan = planner::plan(scene, extents, &options);
-    Inspection { plan, topology, source: Source::Query, missing: Vec::new(), found: Vec::new() }
+    let plan = Plan { frames_hidden: true, ..planner::plan(scene, extents, &options) };
+    LookedAt { plan, topology, missing: Vec::new(), found: Vec::new(), cgroups: Vec::new() }
 }
 
 /// A possible outcome for [`inspection`].

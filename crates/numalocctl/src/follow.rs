@@ -1,12 +1,14 @@
-//! Shows on standard error how a job of the daemon continues.
+//! Follows a job of the daemon to its end, and shows on standard error how it continues.
 
 use crate::{
+    exit::{Code, Failure},
     fields::amount,
     job::{is_end, state},
     output::complain,
     progress::{ProgressDisplay, Wish},
+    remote::{Daemon, OnCtrlC, Watched},
 };
-use numaloc_api::v1;
+use numaloc_api::{v1, value::JobId};
 
 /// Shows each change of state, and progress while memory is moved.
 #[derive(Debug)]
@@ -46,4 +48,40 @@ impl Follow {
     pub fn finish(&self) {
         self.progress.finish();
     }
+}
+
+/// Follows a job to its end. `seen` gets each of its states.
+pub fn follow(
+    daemon: &Daemon,
+    id: &JobId,
+    on_interrupt: OnCtrlC<'_>,
+    wish: Wish,
+    mut seen: impl FnMut(&v1::Job) -> Result<(), Failure>,
+) -> Result<v1::Job, Failure> {
+    let mut follow = Follow::new(wish);
+    let watched = daemon.watch_job(id, on_interrupt, |job| {
+        follow.update(job);
+        seen(job)
+    });
+    follow.finish();
+    match watched? {
+        Watched::Ended(job) => Ok(*job),
+        Watched::Left { cancelled: true } => Err(Failure::Left(format!(
+            "{id} was cancelled and is ending: `numalocctl jobs watch {id}` follows it"
+        ))),
+        Watched::Left { cancelled: false } => Err(Failure::Left(format!(
+            "{id} was there before and continues: `numalocctl jobs cancel {id}` ends it"
+        ))),
+    }
+}
+
+/// The id in a job's name.
+pub fn job_id(job: &v1::Job) -> Result<JobId, Failure> {
+    JobId::from_name(&job.name).ok_or_else(|| {
+        let name = &job.name;
+        let message = format!(
+            "numalocd's answer about {name:.100} makes no sense: are the versions the same?"
+        );
+        Failure::Refused { code: Code::Failure, message }
+    })
 }

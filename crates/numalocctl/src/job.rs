@@ -3,14 +3,8 @@
 use crate::{
     exit::Code,
     fields::{amount, word},
-    inspect::Inspection,
 };
-use numaloc_api::{
-    Known, v1,
-    value::{self, JobState, MigrationSpec, NamedOutcome, Partner, nothing_to_move},
-};
-use numaloc_core::{OffloadUse, Plan};
-use numaloc_executor::Outcome;
+use numaloc_api::{Known, v1, value::JobState};
 use v1::LeftReason::OutOfTime;
 
 /// Whether a job in this state has ended.
@@ -106,63 +100,4 @@ pub fn left_out(job: &v1::Job) -> Vec<v1::MissingMember> {
         (whole || process_count > 0).then_some(v1::MissingMember { member, reason, process_count })
     };
     job.members.iter().filter_map(one).collect()
-}
-
-/// A migration that this program has carried out itself.
-pub struct Here<'a> {
-    pub spec: &'a MigrationSpec,
-    /// The plan, and what of the target is left out.
-    pub inspected: &'a Inspection,
-    /// The outcome of the run.
-    pub outcome: Outcome,
-    /// Those who made room for it.
-    pub partners: Vec<Partner>,
-    pub offload: OffloadUse,
-    /// What the look afterwards has found; `None` if there was nothing to look at.
-    pub after: Result<Option<Plan>, numaloc_host::Error>,
-}
-
-impl From<Here<'_>> for v1::Job {
-    fn from(here: Here<'_>) -> Self {
-        let Here { spec, inspected, outcome: run, partners, offload, after } = here;
-        let plan = &inspected.plan;
-        let (after, look_error) = match after {
-            Ok(after) => (after, String::new()),
-            Err(error) => (None, error.to_string()),
-        };
-        let named = NamedOutcome::all(plan, &run.named_bytes, after.as_ref());
-        let after = after.map(|after| after.locality);
-        let outcome = value::Outcome {
-            partners,
-            offload: Some(offload),
-            named,
-            look_error,
-            ..value::Outcome::new(run, plan.locality, after)
-        };
-        let (state, state_message) =
-            nothing_to_move(plan).unwrap_or_else(|| outcome.end(plan.options.target_ratio));
-        Self {
-            spec: Some(spec.into()),
-            state: v1::JobState::from(state).into(),
-            state_message,
-            plan: Some(plan.into()),
-            outcome: Some((&outcome).into()),
-            members: inspected.missing.iter().map(member_left_out).collect(),
-            ..Self::default()
-        }
-    }
-}
-
-/// A member that is left out, or some of whose processes are. Without the daemon, members that take part have no result of their own.
-fn member_left_out(missing: &value::Missing) -> v1::MemberResult {
-    let is_whole = missing.processes == 0;
-    let state = if is_whole { v1::MemberState::Missing } else { v1::MemberState::Partial };
-    let missing = v1::MissingMember::from(missing);
-    v1::MemberResult {
-        member: missing.member,
-        state: state.into(),
-        reason: missing.reason,
-        unreadable_process_count: missing.process_count,
-        ..v1::MemberResult::default()
-    }
 }

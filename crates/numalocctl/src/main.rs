@@ -31,16 +31,16 @@ mod columns;
 mod container_runtime;
 mod doc;
 mod endpoint;
+mod engine;
 mod exit;
 mod fields;
 #[cfg(test)]
 mod fixture;
 mod follow;
-mod inspect;
 mod job;
 mod man;
 mod output;
-mod partners;
+mod picture;
 mod place;
 mod progress;
 mod remote;

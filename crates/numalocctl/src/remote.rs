@@ -16,7 +16,6 @@ mod standing;
 mod status;
 mod watch;
 
-pub use jobs::nowhere;
 pub use live::HostView;
 pub use schedules::ScheduleChanges;
 pub use standing::Reconnecting;
@@ -101,12 +100,6 @@ impl Daemon {
         Ok(Self { runtime, channel, endpoint, request_timeout, reconnect_timeout })
     }
 
-    /// With so much more time for each answer, for calls that wait before they answer.
-    #[must_use]
-    pub fn patient(self, more: Duration) -> Self {
-        Self { request_timeout: self.request_timeout + more, ..self }
-    }
-
     pub fn endpoint(&self) -> &str {
         &self.endpoint.uri
     }
@@ -119,6 +112,19 @@ impl Daemon {
         self.runtime.block_on(self.answer(message, call))
     }
 
+    /// The same for a call that waits for some time before it answers.
+    fn call_within<Q, A, F>(
+        &self,
+        within: Duration,
+        message: Q,
+        call: impl FnOnce(Request<Q>) -> F,
+    ) -> Result<A, Failure>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        self.runtime.block_on(self.answer_within(within, message, call))
+    }
+
     async fn answer<Q, A, F>(
         &self,
         message: Q,
@@ -127,9 +133,21 @@ impl Daemon {
     where
         F: Future<Output = Result<Response<A>, Status>>,
     {
+        self.answer_within(self.request_timeout, message, call).await
+    }
+
+    async fn answer_within<Q, A, F>(
+        &self,
+        within: Duration,
+        message: Q,
+        call: impl FnOnce(Request<Q>) -> F,
+    ) -> Result<A, Failure>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
         // No deadline is sent with the request: dropping the call ends it at the daemon, too. With a deadline on both
         // sides, chance would decide which one ends the call, and so which message the user sees.
-        match timeout(self.request_timeout, call(Request::new(message))).await {
+        match timeout(within, call(Request::new(message))).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(self.refused(&status)),
             Err(_) => Err(self.silent()),

@@ -53,7 +53,7 @@ pub use explain::explain;
 pub use files::{files, files_moved};
 pub use holds::holds;
 pub use jobs::{job, job_line, job_to_be, jobs};
-pub use left_out::{found_members, left_out};
+pub use left_out::left_out;
 pub use locality::locality;
 pub use map::{Canvas, map};
 pub use migration::migration;

@@ -21,7 +21,7 @@ pub use files::run as files;
 pub use flows::Flows;
 pub use host::{Host, ScanPace};
 pub use live::run as live;
-pub use moving::{By, MigrationThread, check, moving, target};
+pub use moving::{By, MigrationThread, moving, requested};
 pub use rows::RowKey;
 pub use state::Stage;
 pub use views::Views;

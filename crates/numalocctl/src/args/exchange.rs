@@ -3,8 +3,8 @@
 use super::target::cgroup_path;
 use crate::exit::Failure;
 use clap::Args;
+use numaloc_api::value::Target;
 use numaloc_core::MakeRoom;
-use numaloc_host::Target;
 
 /// Whose memory makes room without the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -19,9 +19,11 @@ pub struct ExchangeArgs {
 /// Reads a pid, a path that begins with a slash, or a unit.
 fn parse(text: &str) -> Result<Target, String> {
     match text.parse() {
-        Ok(pid) if pid > 0 => Ok(Target::Pid(pid)),
-        _ if text.starts_with('/') => Ok(Target::Cgroup(cgroup_path(text))),
-        Err(_) if !text.is_empty() && !text.starts_with('-') => Ok(Target::Unit(text.to_owned())),
+        Ok(pid) if pid > 0 => Ok(Target { pids: [pid].into(), ..Target::default() }),
+        _ if text.starts_with('/') => Ok(Target::cgroup(&cgroup_path(text))),
+        Err(_) if !text.is_empty() && !text.starts_with('-') => {
+            Ok(Target { units: [text.to_owned()].into(), ..Target::default() })
+        }
         _ => {
             Err(format!("'{text}' is not a pid, the path of a cgroup (/batch), or a systemd unit"))
         }
@@ -65,9 +67,11 @@ mod tests {
     #[test]
     fn a_partner_is_a_process_a_cgroup_or_a_unit() {
         let read = |text| parse(text).ok();
-        assert_eq!(read("4711"), Some(Target::Pid(4711)));
-        assert_eq!(read("/batch/"), Some(Target::Cgroup("/batch".into())));
-        assert_eq!(read("batch.service"), Some(Target::Unit("batch.service".into())));
+        let pid = |pid| Target { pids: [pid].into(), ..Target::default() };
+        assert_eq!(read("4711"), Some(pid(4711)));
+        assert_eq!(read("/batch/"), Some(Target::cgroup("/batch")));
+        let unit = Target { units: ["batch.service".to_owned()].into(), ..Target::default() };
+        assert_eq!(read("batch.service"), Some(unit));
         for text in ["", "0", "-1", "-x"] {
             assert_eq!(read(text), None, "{text:?} was taken");
         }
@@ -75,7 +79,7 @@ mod tests {
 
     #[test]
     fn without_the_daemon_partners_are_named_and_with_it_they_are_not() {
-        let named = ExchangeArgs { exchange_with: vec![Target::Pid(1)] };
+        let named = ExchangeArgs { exchange_with: vec![Target::cgroup("/batch")] };
         let none = ExchangeArgs::default();
         assert!(named.check_here(Some(MakeRoom::Exchange)).is_ok());
         assert!(none.check_here(Some(MakeRoom::Exchange)).is_err());

@@ -4,8 +4,7 @@ use super::process::{Pids, Processes, parse_pids, parse_processes};
 use crate::exit::Failure;
 use clap::Args;
 use numaloc_api::value::{self, Selector};
-use numaloc_core::Identity;
-use numaloc_host::{NamedKind, Roots, Target, labelled};
+use numaloc_host::Roots;
 use std::fmt;
 
 /// What names a target. Whether one is required is decided where the command is carried out, because a message of ours names
@@ -77,28 +76,6 @@ pub fn cgroup_path(path: &str) -> String {
     }
 }
 
-/// The name that the API has for a target of the host crate.
-pub fn name_of(target: &Target) -> value::Target {
-    match target {
-        Target::Pid(pid) | Target::Process { identity: Identity { pid, .. }, .. } => {
-            value::Target { pids: [*pid].into(), ..value::Target::default() }
-        }
-        Target::Cgroup(path) => value::Target::cgroup(&cgroup_path(path)),
-        Target::Unit(unit) => {
-            value::Target { units: [unit.clone()].into(), ..value::Target::default() }
-        }
-        Target::Named { kind, name } => {
-            let (mut target, name) = (value::Target::default(), [name.clone()].into());
-            match kind {
-                NamedKind::Container => target.containers = name,
-                NamedKind::Pod => target.pods = name,
-                NamedKind::VirtualMachine => target.virtual_machines = name,
-            }
-            target
-        }
-    }
-}
-
 impl TargetArgs {
     /// One process.
     pub fn pid(pid: i32) -> Self {
@@ -122,50 +99,8 @@ impl TargetArgs {
         }
         Ok(())
     }
-    /// Replaces labels of containers by the ids of the containers that have them.
-    ///
-    /// # Errors
-    /// No container that runs has a label.
-    pub fn find_labelled(&mut self, roots: &Roots) -> Result<(), Failure> {
-        if self.container_label.is_empty() {
-            return Ok(());
-        }
-        let labels = self.container_label.drain(..).collect();
-        for containers in labelled(roots, &labels, &|| false)?.into_values() {
-            self.container.extend(containers?.into_keys());
-        }
-        Ok(())
-    }
     fn pids(&self) -> impl Iterator<Item = i32> {
         self.pid.iter().flat_map(|Pids(pids)| pids.iter().copied())
-    }
-    /// The targets as values of the host crate.
-    ///
-    /// # Errors
-    /// A member is named that only the daemon knows.
-    pub fn targets(&self) -> Result<Vec<Target>, Failure> {
-        let registered = [
-            ("--selector", self.selector.is_empty()),
-            ("--namespace", self.namespace.is_none()),
-            ("--workloads-of", self.workloads_of.is_empty()),
-            // Here they have been replaced by the containers.
-            ("--container-label", self.container_label.is_empty()),
-        ];
-        if let Some((option, _)) = registered.into_iter().find(|(_, empty)| !empty) {
-            return Err(Failure::NeedsDaemon { option });
-        }
-        let pids = self.pids().map(Target::Pid);
-        let cgroups = self.cgroup.iter().cloned().map(Target::Cgroup);
-        let units = self.unit.iter().cloned().map(Target::Unit);
-        let named = |kind, names: &[String]| -> Vec<Target> {
-            names.iter().map(|name| Target::Named { kind, name: name.clone() }).collect()
-        };
-        let named = [
-            named(NamedKind::Container, &self.container),
-            named(NamedKind::Pod, &self.pod),
-            named(NamedKind::VirtualMachine, &self.vm),
-        ];
-        Ok(pids.chain(cgroups).chain(units).chain(named.into_iter().flatten()).collect())
     }
     /// The target as a value of the API.
     pub fn request(&self) -> value::Target {
@@ -186,9 +121,7 @@ impl TargetArgs {
 
 impl fmt::Display for TargetArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let targets = self.targets().unwrap_or_default();
-        let targets = targets.into_iter().map(|target| target.to_string());
-        f.write_str(&targets.collect::<Vec<_>>().join(", "))
+        self.request().fmt(f)
     }
 }
 

@@ -3,12 +3,11 @@
 use super::Findings;
 use crate::{doc::Check, units::size};
 use numaloc_core::PAGE;
+use numaloc_engine::balancing::follows_cpus;
 use numaloc_host::Error;
 
 /// The oldest kernel on which numaloc is tested.
 const OLDEST: (u32, u32) = (6, 1);
-/// Bit of kernel.numa_balancing: pages are marked and follow the CPU that faults on them.
-const BALANCING: u32 = 1;
 /// Bit of kernel.numa_balancing: hot pages are promoted from slower memory.
 const TIERING: u32 = 2;
 
@@ -23,11 +22,6 @@ pub fn version(release: &str) -> Option<(u32, u32)> {
 
 fn known_version(found: &Findings) -> Option<(u32, u32)> {
     version(found.facts.kernel_release.as_deref()?)
-}
-
-/// Whether pages follow the CPUs that use them, by the value of kernel.numa_balancing.
-pub fn is_balancing(bits: Option<u32>) -> bool {
-    bits.is_some_and(|bits| bits & BALANCING != 0)
 }
 
 const HIDDEN: &str = "unknown: /proc is mounted with subset=pid, which hides all but processes";
@@ -53,7 +47,8 @@ pub fn release(found: &Findings) -> Check {
         // In 6.1 to 6.4, move_pages(2) misses pages with NUMA hints (mm/migrate.c, `add_page_for_migration` lost
         // FOLL_NUMA).
         Some(version)
-            if ((6, 1)..(6, 5)).contains(&version) && is_balancing(found.facts.numa_balancing) =>
+            if ((6, 1)..(6, 5)).contains(&version)
+                && found.facts.numa_balancing.is_some_and(follows_cpus) =>
         {
             Check::warning(
                 NAME,
@@ -88,7 +83,7 @@ pub fn numa_balancing(found: &Findings) -> Check {
     match found.facts.numa_balancing {
         None => Check::ok(NAME, "not in this kernel"),
         Some(0) => Check::ok(NAME, "off"),
-        Some(bits) if bits & BALANCING != 0 => Check::warning(NAME, "on", BALANCING_ADVICE),
+        Some(bits) if follows_cpus(bits) => Check::warning(NAME, "on", BALANCING_ADVICE),
         Some(TIERING) => Check::ok(NAME, "memory tiering only"),
         Some(bits) => Check::warning(NAME, bits.to_string(), BALANCING_ADVICE),
     }

@@ -1,4 +1,4 @@
-//! Carries out `numalocctl advise`, by the daemon or this program itself. What it advises is carried out by this program: it changes
+//! Carries out `numalocctl advise`. What it advises is carried out by this program: it changes
 //! its own host.
 
 mod apply;
@@ -7,18 +7,14 @@ mod memory;
 mod own_host;
 mod undo;
 
-use super::{Surroundings, daemon, shown};
+use super::{Surroundings, engine, shown};
 use crate::{
     args::{AdviseArgs, CarryArgs, Cli},
     exit::{Code, Failure},
-    inspect::missing_of,
     output::CommandResult,
     text,
 };
-use numaloc_api::{AdviceView, v1};
-use numaloc_core::advise::{Finding, advise};
-use numaloc_host::{LookRequest, Roots, Target, look};
-use std::time::SystemTime;
+use numaloc_api::{v1, value::Target};
 
 /// Looks at the host once and says what would help. Findings are no failure.
 pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<CommandResult, Failure> {
@@ -36,55 +32,16 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Comman
     Ok(CommandResult { code, ..shown(cli, &answer, text::advice)? })
 }
 
-/// Looks, by the daemon where there is one.
+/// Looks once.
 pub(super) fn answer(
     cli: &Cli,
     around: &Surroundings,
     args: &AdviseArgs,
 ) -> Result<v1::GetAdviceResponse, Failure> {
-    let (target, interval) = (&args.target, args.seconds);
-    match daemon(cli, around)? {
-        Some(daemon) => {
-            let target = (!target.is_empty()).then(|| target.request());
-            daemon.patient(interval).advice(target.as_ref(), interval, args.min_bytes)
-        }
-        None => here(&around.roots, args),
-    }
+    engine(cli, around)?.advice(request(args).as_ref(), args.seconds, args.min_bytes)
 }
 
-fn here(roots: &Roots, args: &AdviseArgs) -> Result<v1::GetAdviceResponse, Failure> {
-    let looked = Looked::here(roots, args)?;
-    Ok(looked.answer(&looked.findings))
-}
-
-/// What this program has seen of its host.
-struct Looked {
-    targets: Vec<Target>,
-    seen: numaloc_host::Looked,
-    findings: Vec<Finding>,
-}
-
-impl Looked {
-    fn here(roots: &Roots, args: &AdviseArgs) -> Result<Self, Failure> {
-        let (targets, interval, min_bytes) = (args.target.targets()?, args.seconds, args.min_bytes);
-        let request = LookRequest { targets: targets.clone(), min_bytes, interval };
-        let seen = look(&|| false, roots, &request)?;
-        let findings = advise(&seen.look, min_bytes);
-        Ok(Self { targets, seen, findings })
-    }
-
-    /// The answer with these findings.
-    fn answer(&self, findings: &[Finding]) -> v1::GetAdviceResponse {
-        let view = AdviceView {
-            look: &self.seen.look,
-            findings,
-            unreadable: self.seen.unreadable,
-            left_out: self.seen.left_out,
-            ended: self.seen.ended,
-            time: SystemTime::now(),
-        };
-        let missing = missing_of(&self.targets, &self.seen.missing);
-        let missing = missing.iter().map(Into::into).collect();
-        v1::GetAdviceResponse { advice: Some(view.into()), missing }
-    }
+/// The target; `None`: all processes of the host.
+fn request(args: &AdviseArgs) -> Option<Target> {
+    (!args.target.is_empty()).then(|| args.target.request())
 }

@@ -5,14 +5,14 @@ use super::{Surroundings, shown};
 use crate::{
     args::{Cli, MigrateArgs, PlanArgs, TopArgs, refuse_for_files},
     doc::{FileDoc, FilesDoc, FilesMovedDoc, FlowDoc, LeftBytesDoc, LeftOutFileDoc, node_bytes},
+    engine::watched,
     exit::{Code, Failure},
-    inspect,
     output::{CommandResult, complain},
     progress::{ProgressDisplay, Wish},
     signals, text, top,
 };
 use numaloc_core::{Account, CacheGoal, FileCache, FilePlan, NodeId, Options, Reason, Topology};
-use numaloc_executor::{FileOutcome, FileRun, PlannedFile};
+use numaloc_executor::{Control, FileOutcome, FileRun, PlannedFile};
 use numaloc_host::{
     CachedFile, Error, FileLook, LookedFile, NodeMemoryReader, Roots, cache_goal, check_page_size,
     topology,
@@ -79,15 +79,16 @@ pub fn migrate(
     let all = files.iter().map(|file| file.plan.bytes_to_move).sum();
     let mut progress = ProgressDisplay::new(Wish::from(args.plan.progress), all);
     let begin = Instant::now();
-    let (outcome, ended_with) = inspect::watched(
+    let control = &Control::default();
+    let (outcome, ended_with) = watched(
         TICK,
-        |control| {
+        || {
             if interrupted.load(Relaxed) {
                 control.cancel.store(true, Relaxed);
             }
             progress.update(control.settled_bytes.load(Relaxed), &control.held_back());
         },
-        |control| {
+        || {
             let (topology, memory, options, limits) = (&topology, &memory, &options, &limits);
             let admits = &|_: &CachedFile| true;
             let run = FileRun {
@@ -107,7 +108,7 @@ pub fn migrate(
     let elapsed = begin.elapsed();
     // Also after Ctrl-C: what has moved by then is reported.
     let after = match look(roots, paths, &signals::from_now_on(&interrupted)) {
-        Err(Failure::Host(Error::Stopped)) => {
+        Err(Failure::Engine(error)) if error.is_stopped() => {
             complain("interrupted: where the files are now is not known");
             None
         }

@@ -6,7 +6,7 @@ use crate::{
     clean::clean,
     doc::RemovedDoc,
     exit::Failure,
-    job,
+    follow, job,
     output::{CommandResult, View, emit, json_line},
     progress::Wish,
     remote::{Daemon, OnCtrlC},
@@ -93,7 +93,7 @@ fn watch(
 ) -> Result<CommandResult, Failure> {
     let json = cli.output == Format::Json;
     let seen = |job: &v1::Job| if json { emit(&json_line(job)?) } else { Ok(()) };
-    let ended = wait::follow(daemon, id, OnCtrlC::Default, Wish::from(progress), seen)?;
+    let ended = follow::follow(daemon, id, OnCtrlC::Default, Wish::from(progress), seen)?;
     match json {
         true => Ok(CommandResult { text: String::new(), code: job::code(&ended) }),
         false => wait::report(cli, &ended),

@@ -1,15 +1,12 @@
-//! Carries out `numalocctl locality`, by the daemon or this program itself.
+//! Carries out `numalocctl locality`.
 
-use super::{Surroundings, daemon, files, map, name_left_out, shown};
+use super::{Surroundings, engine, files, map, name_left_out, shown};
 use crate::{
-    args::{Cli, LocalityArgs, TargetArgs},
+    args::{Cli, LocalityArgs},
     exit::{Code, Failure},
-    inspect,
     output::CommandResult,
     text,
 };
-use numaloc_api::v1;
-use numaloc_host::{Roots, numa_stat};
 
 /// Shows where the memory of a target is.
 pub fn run(
@@ -23,24 +20,10 @@ pub fn run(
     if let Some(file) = &picture.draw {
         return map::run(cli, around, target, file.as_deref(), picture);
     }
-    let (answer, topology) = match daemon(cli, around)? {
-        Some(daemon) => {
-            let answer = daemon.locality(&target.request())?;
-            (answer, daemon.topology()?.topology.unwrap_or_default())
-        }
-        None => here(&around.roots, target)?,
-    };
+    let engine = engine(cli, around)?;
+    let answer = engine.locality(&target.request())?;
+    let topology = engine.topology()?.topology.unwrap_or_default();
     let shown = shown(cli, &answer, |answer, view| text::locality(answer, &topology, view))?;
     name_left_out(cli, &answer.missing);
     Ok(CommandResult { code: Code::left_out(&answer.missing), ..shown })
-}
-
-fn here(
-    roots: &Roots,
-    target: &TargetArgs,
-) -> Result<(v1::GetLocalityResponse, v1::Topology), Failure> {
-    let inspected = inspect::to_see(roots, target)?;
-    let stat = |path: &String| Some((path.clone(), numa_stat(roots, path)?));
-    let cgroups: Vec<_> = target.cgroup.iter().filter_map(stat).collect();
-    Ok((inspected.locality(&cgroups), (&inspected.topology).into()))
 }

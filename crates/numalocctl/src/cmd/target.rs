@@ -33,10 +33,5 @@ pub fn prepare(cli: &mut Cli, around: &Surroundings) -> Result<(), Failure> {
             "a name means processes of this host, and the daemon at {uri} may be on another one: name pids, a unit or a cgroup of its host"
         )));
     }
-    if !target.container_label.is_empty()
-        && place::choose(&connect, &around.environment)? == Place::Here
-    {
-        target.find_labelled(&around.roots)?;
-    }
     target.find_processes(&around.roots, &complain)
 }

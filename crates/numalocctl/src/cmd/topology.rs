@@ -1,6 +1,6 @@
-//! Carries out `numalocctl topology`, by the daemon or this program itself.
+//! Carries out `numalocctl topology`.
 
-use super::{Surroundings, bench, daemon, shown};
+use super::{Surroundings, bench, engine, shown};
 use crate::{
     args::{Cli, TopologyArgs},
     exit::{Code, Failure},
@@ -8,17 +8,9 @@ use crate::{
     place::{self, Place},
     text,
 };
-use numaloc_api::v1;
-use numaloc_host::topology;
 
 pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<CommandResult, Failure> {
-    let answer = match daemon(cli, around)? {
-        Some(daemon) => daemon.topology()?,
-        None => {
-            let topology = Some((&topology::by_hwloc(&around.roots)?).into());
-            v1::GetTopologyResponse { topology }
-        }
-    };
+    let answer = engine(cli, around)?.topology()?;
     let topology = answer.topology.clone().unwrap_or_default();
     match args.numactl {
         true => Ok(CommandResult { text: text::numactl(&topology), code: Code::Done }),

@@ -49,7 +49,13 @@ impl Daemon {
             interval: prost_types::Duration::try_from(interval).ok(),
             min_bytes: i64::try_from(min_bytes).ok(),
         };
-        ask!(self, locality_service_client::LocalityServiceClient.get_advice, message)
+        let mut service = client!(self, locality_service_client, LocalityServiceClient);
+        let within = self.request_timeout + interval;
+        self.call_within(
+            within,
+            message,
+            |request| async move { service.get_advice(request).await },
+        )
     }
 }
 

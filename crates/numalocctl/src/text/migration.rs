@@ -37,8 +37,7 @@ pub fn migration(job: &v1::Job, view: View) -> String {
         .iter()
         .filter_map(|member| Some(found_member(member.member.as_ref(), member.found.as_ref()?)));
     text.extend(found);
-    // Without the daemon there are no results of members, only what is left out.
-    let members = if job.name.is_empty() { String::new() } else { members(&job.members, view) };
+    let members = members(&job.members, view);
     match members.is_empty() {
         true => text += &left_out(&job::left_out(job)),
         // The table has them.

@@ -8,17 +8,22 @@ use crate::{
     doc::*,
     exit::Code,
     fixture,
-    job::{End, Here},
+    job::End,
     output::{View, render},
 };
 use numaloc_api::{
     samples, v1,
-    value::{MigrationSpec, Partner, Target},
+    value::{
+        self, MemberResult, MemberState, MigrationSpec, Missing, Partner, Policy, Target,
+        nothing_to_move,
+    },
 };
-use numaloc_core::{CacheStop, Locality, MakeRoom, OffloadUse, Options, Plan, Reason, Share};
+use numaloc_core::{CacheStop, Locality, MakeRoom, OffloadUse, Options, Reason, Share};
 use numaloc_dma::kernel::Probed;
+use numaloc_engine::{Ended, FoundTarget, LookedAt, Planned};
 use numaloc_executor::Outcome;
 use serde::Serialize;
+use std::sync::Arc;
 
 pub const NARROW: View = View::TABLE;
 /// The same with all columns.
@@ -47,28 +52,51 @@ fn machine() -> v1::Topology {
 }
 
 fn migrated(outcome: &Outcome, options: Options) -> v1::Job {
-    let inspected = fixture::inspection(options);
+    let LookedAt { plan, missing, .. } = fixture::inspection(options);
     let share = Share { local_bytes: 1_100 << 20, remote_bytes: 20 << 20, ..Share::default() };
+    let after = Locality { movable: share, overall: share };
     let exchanged = outcome.calls.exchanged_bytes > 0;
     let partner = Partner { error: None, ..samples::partner() };
     let reason = "unavailable: this kernel cannot".to_owned();
-    let target = Target { pids: [4711, 4712, 4900].into(), ..Target::default() };
-    Here {
-        spec: &MigrationSpec { target, ..MigrationSpec::default() },
-        inspected: &inspected,
-        outcome: outcome.clone(),
+    let offload = OffloadUse { reason, cpu_folios: Some(70_000), ..OffloadUse::default() };
+    let outcome = value::Outcome {
         partners: if exchanged { vec![partner] } else { Vec::new() },
-        offload: OffloadUse { reason, cpu_folios: Some(70_000), ..OffloadUse::default() },
-        after: Ok(Some(Plan {
-            locality: Locality { movable: share, overall: share },
-            ..fixture::inspection(Options::default()).plan
-        })),
-    }
-    .into()
+        offload: Some(offload),
+        ..value::Outcome::new(outcome.clone(), plan.locality, Some(after))
+    };
+    let member = |Missing { member, reason, processes }: Missing| match processes {
+        0 => MemberResult::left_out(member, MemberState::Missing, reason),
+        unreadable => MemberResult {
+            unreadable,
+            ..MemberResult::left_out(member, MemberState::Partial, reason)
+        },
+    };
+    let members: Vec<_> = missing.into_iter().map(member).collect();
+    let planned = Planned {
+        summary: Arc::new((&plan).into()),
+        found: FoundTarget { members: members.clone(), ..FoundTarget::default() },
+        planned_bytes: plan.planned_bytes(),
+        local_percent: plan.locality.movable.percent(),
+        nothing: nothing_to_move(&plan),
+        note: None,
+        returned: None,
+    };
+    let target = Target { pids: [4711, 4712, 4900].into(), ..Target::default() };
+    let policy = Policy { options: plan.options, ..Policy::default() };
+    let spec = MigrationSpec { target, policy, ..MigrationSpec::default() };
+    let ended = Ended { outcome: Arc::new(outcome), members, trail: None };
+    planned.job(&spec, Some(&ended))
+}
+
+/// The answer with all extents, as without the daemon.
+fn with_extents(looked: &LookedAt) -> v1::PlanMigrationResponse {
+    let policy = Policy { options: looked.plan.options.clone(), ..Policy::default() };
+    let plan = Some(v1::Plan::with_extents(&looked.plan));
+    v1::PlanMigrationResponse { plan, ..looked.planned(&policy) }
 }
 
 fn planned(options: Options) -> v1::PlanMigrationResponse {
-    fixture::inspection(options).plan()
+    with_extents(&fixture::inspection(options))
 }
 
 #[test]
@@ -107,27 +135,27 @@ fn topology_as_numactl() {
 
 #[test]
 fn locality_in_all_forms() {
-    let inspected = fixture::inspection(Options::default());
+    let mut looked = fixture::inspection(Options::default());
     let counted = numaloc_core::live::CountedMemory {
-        nodes: inspected.plan.processes[0].resident.clone(),
+        nodes: looked.plan.processes[0].resident.clone(),
         cache: [(numaloc_core::NodeId(2), 90 << 20)].into(),
         ..Default::default()
     };
-    let cgroup = ("/redis".to_owned(), counted);
-    let answer = inspected.locality(&[cgroup]);
+    looked.cgroups = vec![("/redis".to_owned(), counted)];
+    let answer = looked.locality();
     insta::assert_snapshot!(tables(|view| locality(&answer, &machine(), view)));
 }
 
 #[test]
 fn locality_of_a_cgroup_with_one_home() {
-    let inspected = fixture::many_extents();
+    let mut looked = fixture::many_extents();
     let counted = numaloc_core::live::CountedMemory {
-        nodes: inspected.plan.processes[0].resident.clone(),
+        nodes: looked.plan.processes[0].resident.clone(),
         cache: [(numaloc_core::NodeId(2), 90 << 20)].into(),
         ..Default::default()
     };
-    let cgroup = ("/redis".to_owned(), counted);
-    insta::assert_snapshot!(locality(&inspected.locality(&[cgroup]), &machine(), NARROW));
+    looked.cgroups = vec![("/redis".to_owned(), counted)];
+    insta::assert_snapshot!(locality(&looked.locality(), &machine(), NARROW));
 }
 
 #[test]
@@ -178,7 +206,12 @@ fn page_cache_that_did_not_move_is_told_from_what_was_not_dropped() {
 #[test]
 fn plan_with_many_extents_is_cut() {
     let view = View { headers: false, ..View::TABLE };
-    insta::assert_snapshot!(plan(&fixture::many_extents().plan(), &machine(), &NO_LIMITS, view));
+    insta::assert_snapshot!(plan(
+        &with_extents(&fixture::many_extents()),
+        &machine(),
+        &NO_LIMITS,
+        view
+    ));
 }
 
 #[test]

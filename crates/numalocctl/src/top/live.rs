@@ -91,7 +91,7 @@ pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(
     drop(screen);
     // A run of this program's own ends after its batches in hand; one of the daemon continues.
     if let Some((mover, _)) = view.mover.take()
-        && matches!(view.by, By::Here(_))
+        && view.by.is_here()
     {
         mover.end();
     }
@@ -178,7 +178,7 @@ impl LiveLoop {
             Act::Begin(profile) => {
                 if let Some((mover, key)) = &self.mover {
                     mover.begin(*profile);
-                    if matches!(self.by, By::Here(_)) {
+                    if self.by.is_here() {
                         self.host.begins(moving(key));
                     }
                 }

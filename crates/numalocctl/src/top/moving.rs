@@ -9,21 +9,21 @@ use crate::{
     args::{ConnectArgs, LimitArgs, OptionArgs, PaceArgs, QueueArgs, TargetArgs, spec},
     doc::{MovedFlows, Moving},
     endpoint::Endpoint,
+    engine::{Engine, LocalEngine},
     exit::Failure,
     fields::{self, amount},
-    inspect::{self, Inspection},
-    job::{Here, is_end, state},
+    follow,
+    job::{is_end, state},
     output::View,
     remote::Daemon,
     text,
 };
 use numaloc_api::{
     v1,
-    value::{CreateJob, JobId, Target, TargetProcess},
+    value::{CreateJob, MigrationSpec, Target, TargetProcess},
 };
-use numaloc_core::{Identity, NodeSet, Offload, Profile};
-use numaloc_executor::RunLimits;
-use numaloc_host::{Error, Policies, Roots};
+use numaloc_core::{NodeSet, Profile};
+use numaloc_host::{Roots, boot_id};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -55,6 +55,12 @@ pub enum ThreadReport {
 pub enum By {
     Here(Roots),
     Daemon(Endpoint, Box<ConnectArgs>),
+}
+
+impl By {
+    pub fn is_here(&self) -> bool {
+        matches!(self, Self::Here(_))
+    }
 }
 
 /// The thread of a migration. It ends when this value is dropped before the yes; a run that is under way is ordered to end.
@@ -125,22 +131,9 @@ impl MigrationThread {
     }
 }
 
-/// Checks that a key stands for the process that has its pid now, and not for an earlier one.
-///
-/// # Errors
-/// [`Error::OtherProcess`].
-pub fn check(key: &RowKey, identity: Option<Identity>) -> Result<(), Failure> {
-    match (key, identity) {
-        (&RowKey::Process(pid, start_time), Some(now)) if now.start_time != start_time => {
-            Err(Error::OtherProcess { pid }.into())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The target that a key stands for, as the daemon knows it: a process by its start time, too, so that a later one with its pid is not
-/// meant, however long somebody has looked at the plan.
-fn requested(
+/// The target that a key stands for: a process by its start time, too, so that a later one with its pid is not meant, however long
+/// the plan has been shown.
+pub fn requested(
     key: &RowKey,
     boot_id: impl FnOnce() -> Result<String, Failure>,
 ) -> Result<Target, Failure> {
@@ -189,6 +182,33 @@ fn ask(
     Some(OptionArgs { pace, ..OptionArgs::default() })
 }
 
+/// What the view has got for an answer.
+enum Planned {
+    Nothing,
+    Refused,
+    Agreed(Box<MigrationSpec>),
+}
+
+/// Plans, shows the plan, and waits for an answer.
+fn plan(
+    engine: &dyn Engine,
+    target: Target,
+    tell: &Sender<ThreadReport>,
+    yes: &Receiver<Profile>,
+) -> Result<Planned, Failure> {
+    let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
+    let spec_with =
+        |options: &OptionArgs| spec(target.clone(), options, &queue, &limits, &NodeSet::new());
+    let plan = engine.plan(&spec_with(&OptionArgs::default())?, &[])?.plan.unwrap_or_default();
+    if plan.moves.is_empty() {
+        return Ok(Planned::Nothing);
+    }
+    match ask(&plan, tell, yes) {
+        Some(options) => Ok(Planned::Agreed(Box::new(spec_with(&options)?))),
+        None => Ok(Planned::Refused),
+    }
+}
+
 fn here(
     roots: &Roots,
     key: &RowKey,
@@ -196,22 +216,17 @@ fn here(
     yes: &Receiver<Profile>,
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
-    let (options, target) = (OptionArgs::default(), &target(key));
-    let look = |options: &OptionArgs, policies| {
-        let planned = inspect::to_move(roots, target, (options, None), policies)?;
-        check(key, planned.plan.processes.first().map(|planned| planned.process.identity))?;
-        Ok::<_, Failure>(planned)
+    let engine = LocalEngine::new(roots.clone());
+    let target = requested(key, || Ok(boot_id(roots)?))?;
+    let spec = match plan(&engine, target, tell, yes)? {
+        Planned::Nothing => return Ok(Some(NOTHING.to_owned())),
+        Planned::Refused => return Ok(None),
+        Planned::Agreed(spec) => spec,
     };
-    let asked = look(&options, Policies::AskBriefly)?;
-    let plan = Inspection::from(asked).plan().plan.unwrap_or_default();
-    if plan.moves.is_empty() {
-        return Ok(Some(NOTHING.to_owned()));
-    }
-    let Some(options) = ask(&plan, tell, yes) else { return Ok(None) };
     // The plan may have waited for long, and it did not look up all policies.
-    let mut planned = look(&options, Policies::Ask)?;
-    let planned_bytes = planned.plan.planned_bytes();
-    let (outcome, _) = inspect::carry_out(&mut planned, &RunLimits::default(), TICK, |control| {
+    let mut started = engine.start(&spec, &[])?;
+    let planned_bytes = started.planned.planned_bytes;
+    let ended = started.execute(TICK, |control| {
         let is_cancelled = cancelled.load(Relaxed);
         control.cancel.store(is_cancelled, Relaxed);
         let progress = Progress {
@@ -224,21 +239,12 @@ fn here(
         let _ = tell.send(ThreadReport::Stage(Stage::Running(progress)));
         let _ = tell.send(ThreadReport::Moved(control.moved_bytes.load(Relaxed)));
     })?;
-    let _ = tell.send(ThreadReport::Moved(outcome.account().moved_bytes()));
-    let flows = outcome.flows.iter().map(|((from, to), bytes)| ((from.0, to.0), *bytes));
-    let _ = tell.send(ThreadReport::Flows(flows.collect()));
-    let after = planned.look_again(&|| false);
-    let offload = inspect::by_cpu(roots, Offload::Auto, &outcome);
-    let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
-    let here = Here {
-        spec: &spec(target.request(), &options, &queue, &limits, &NodeSet::new())?,
-        inspected: &planned.into(),
-        outcome,
-        partners: Vec::new(),
-        offload,
-        after,
-    };
-    Ok(Some(text::migration(&here.into(), VIEW)))
+    if let Some(ended) = &ended {
+        let _ = tell.send(ThreadReport::Moved(ended.outcome.account().moved_bytes()));
+        let flows = ended.outcome.flows.iter().map(|((from, to), bytes)| ((from.0, to.0), *bytes));
+        let _ = tell.send(ThreadReport::Flows(flows.collect()));
+    }
+    Ok(Some(text::migration(&started.planned.job(&spec, ended.as_ref()), VIEW)))
 }
 
 fn by_daemon(
@@ -250,20 +256,15 @@ fn by_daemon(
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
     let daemon = Daemon::connect(endpoint.clone(), connect)?;
-    let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
     let target = requested(key, || Ok(daemon.status()?.boot_id))?;
-    let to_plan = spec(target.clone(), &OptionArgs::default(), &queue, &limits, &NodeSet::new())?;
-    let plan = daemon.plan(&to_plan)?.plan.unwrap_or_default();
-    if plan.moves.is_empty() {
-        return Ok(Some(NOTHING.to_owned()));
-    }
-    let Some(options) = ask(&plan, tell, yes) else { return Ok(None) };
-    let spec = spec(target, &options, &queue, &limits, &NodeSet::new())?;
+    let spec = match plan(&daemon, target, tell, yes)? {
+        Planned::Nothing => return Ok(Some(NOTHING.to_owned())),
+        Planned::Refused => return Ok(None),
+        Planned::Agreed(spec) => *spec,
+    };
     let request = CreateJob { spec, ..CreateJob::default() };
     let (job, _) = daemon.create_job(&request, &mut daemon.interrupts()?)?;
-    let id = JobId::from_name(&job.name).ok_or_else(|| {
-        Failure::Usage(format!("numalocd's answer about {:.100} makes no sense", job.name))
-    })?;
+    let id = follow::job_id(&job)?;
     let mut is_told = false;
     loop {
         let job = daemon.get_job(&id)?;
@@ -304,10 +305,6 @@ mod tests {
     #[test]
     fn a_later_process_with_the_same_pid_is_not_meant() {
         let key = RowKey::Process(4711, 1000);
-        let of = |start_time| Some(Identity { pid: 4711, start_time });
-        check(&key, of(1000)).expect("the one of the row");
-        let later = check(&key, of(2000)).expect_err("another one");
-        assert!(matches!(later, Failure::Host(Error::OtherProcess { pid: 4711 })), "{later}");
         let asked = requested(&key, || Ok("boot".to_owned())).expect("the daemon answers");
         let process = TargetProcess { pid: 4711, start_time: 1000, boot_id: "boot".to_owned() };
         assert_eq!(asked, Target { processes: [process].into(), ..Target::default() });

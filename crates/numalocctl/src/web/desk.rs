@@ -170,7 +170,7 @@ impl Work {
                 };
                 mover.begin(profile);
                 migration.stage = "running";
-                if matches!(self.desk.by, By::Here(_)) {
+                if self.desk.by.is_here() {
                     self.desk.host.begins(moving(row));
                 }
             }
@@ -201,7 +201,9 @@ impl Work {
 
     /// A run of this program's own ends after its batches in hand; one of the daemon continues.
     fn end(self) {
-        if let (Some((mover, _)), By::Here(_)) = (self.mover, &self.desk.by) {
+        if let Some((mover, _)) = self.mover
+            && self.desk.by.is_here()
+        {
             mover.end();
         }
     }

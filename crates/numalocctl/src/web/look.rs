@@ -9,16 +9,17 @@ use crate::{
     captions::Origin,
     doc::MapDoc,
     endpoint::Endpoint,
+    engine::LocalEngine,
     exit::{Code, Failure},
-    fields, inspect,
+    fields,
     output::View,
     remote::Daemon,
     svg, text,
-    top::{RowKey, check, target},
+    top::{RowKey, requested},
 };
 use http::StatusCode;
 use numaloc_api::{timestamp, v1, value::JobId};
-use numaloc_host::{Error, Roots, identify};
+use numaloc_host::{Error, Roots, boot_id};
 use std::time::SystemTime;
 
 const VIEW: View = View { wide: true, ..View::TABLE };
@@ -51,11 +52,9 @@ impl Looks {
         let Some(roots) = &self.roots else {
             return Err(Failure::NeedsStandalone { option: "a picture" });
         };
-        let target = target(row);
-        let (viewer, missing) = inspect::to_draw(roots, &target, svg::CELLS, false)?;
-        if let RowKey::Process(pid, _) = row {
-            check(row, identify(roots, [*pid])?.get(pid).copied())?;
-        }
+        let target = requested(row, || Ok(boot_id(roots)?))?;
+        let engine = LocalEngine::new(roots.clone());
+        let (viewer, missing) = engine.viewer(&target, svg::CELLS, false)?;
         let picture = viewer.look()?;
         let Some(panel) = picture.panels.first() else {
             return Err(Error::Empty { target: target.to_string() }.into());
@@ -103,6 +102,7 @@ pub fn refusal(failure: &Failure) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use numaloc_host::identify;
 
     #[test]
     fn the_picture_of_a_process_is_not_that_of_a_later_one_with_its_pid() {
@@ -116,6 +116,7 @@ mod tests {
         let start = identify(&Roots::default(), [pid]).expect("it is there")[&pid].start_time;
         assert_eq!(looks.picture(&RowKey::Process(pid, start)).expect("it is ours").pid, pid);
         let later = looks.picture(&RowKey::Process(pid, start + 1)).map(drop).expect_err("another");
-        assert!(matches!(later, Failure::Host(Error::OtherProcess { .. })), "{later}");
+        let Failure::Engine(error) = &later else { panic!("{later}") };
+        assert!(matches!(error.of_host(), Some(Error::OtherProcess { .. })), "{later}");
     }
 }

@@ -1,15 +1,15 @@
 //! Carries out `numalocctl advise --apply`.
 
 use super::{
-    Looked,
     carry::{Carried, Doing, Hands, carry_out},
-    memory, own_host, undo,
+    memory, own_host, request, undo,
 };
 use crate::{
     args::{AdviseArgs, Cli},
     clean::clean,
     cmd::{Surroundings, shown},
     doc::{AdviceAppliedDoc, AppliedFinding, FindingEnd, UndoneChange},
+    engine::LocalEngine,
     exit::{Code, Failure},
     output::{CommandResult, View, complain},
     signals, text,
@@ -38,7 +38,8 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Comman
         return Err(Failure::Usage(message.into()));
     }
     own_host::check(cli, around, "--apply")?;
-    let looked = Looked::here(&around.roots, args)?;
+    let engine = LocalEngine::new(around.roots.clone());
+    let looked = engine.advise(request(args).as_ref(), args.seconds, args.min_bytes)?;
     let findings = smallest_first(looked.findings.clone());
     let answer = looked.answer(&findings);
     text::left_out(&answer.missing).lines().for_each(complain);

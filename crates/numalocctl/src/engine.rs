@@ -1,0 +1,90 @@
+//! The engine of a command: this process, for its own host, or a daemon. Commands and views know this interface alone, in words of
+//! the API.
+
+mod local;
+mod remote;
+mod watched;
+
+pub use local::LocalEngine;
+pub use watched::watched;
+
+use crate::{
+    args::{ConnectArgs, MigrateArgs, OptionArgs, PlanArgs},
+    exit::Failure,
+    place::{self, Environment, Place},
+    remote::Daemon,
+};
+use numaloc_api::{
+    v1,
+    value::{MigrationSpec, Target},
+};
+use numaloc_core::NodeSet;
+use numaloc_host::{Roots, check_page_size};
+use std::time::Duration;
+
+/// What a request for a migration has led to.
+pub enum Migrated {
+    /// It has ended.
+    Ended(Box<v1::Job>),
+    /// The daemon has a job, which is not waited for.
+    Created(Box<v1::Job>),
+    /// The daemon would take the job.
+    Checked(Box<v1::Job>),
+}
+
+/// Looks at targets and moves their memory. Calls block.
+pub trait Engine {
+    /// The machine.
+    fn topology(&self) -> Result<v1::GetTopologyResponse, Failure>;
+
+    /// The nodes with memory, if the options cannot be read without them; else none.
+    ///
+    /// # Errors
+    /// Nodes are named by a device of this host, and the engine may be on another one.
+    fn with_memory_for(&self, options: &OptionArgs) -> Result<NodeSet, Failure>;
+
+    /// Refuses what this engine does not carry out.
+    ///
+    /// # Errors
+    /// The first of such options, with what has it.
+    fn check(&self, args: &PlanArgs) -> Result<(), Failure>;
+
+    /// Where the memory of a target is.
+    fn locality(&self, target: &Target) -> Result<v1::GetLocalityResponse, Failure>;
+
+    /// What a migration would do. `exchange_with` may make room for it.
+    fn plan(
+        &self,
+        spec: &MigrationSpec,
+        exchange_with: &[Target],
+    ) -> Result<v1::PlanMigrationResponse, Failure>;
+
+    /// What would help a target, or all processes of the host; CPU times are read twice, `interval` apart.
+    fn advice(
+        &self,
+        target: Option<&Target>,
+        interval: Duration,
+        min_bytes: u64,
+    ) -> Result<v1::GetAdviceResponse, Failure>;
+
+    /// Carries a migration out, with progress on standard error. Ctrl-C cancels it.
+    fn migrate(&self, args: &MigrateArgs) -> Result<Migrated, Failure>;
+}
+
+/// The engine for commands that work with and without a daemon.
+///
+/// # Errors
+/// As [`place::choose`]; the daemon cannot be reached; this kernel has pages of another size.
+pub fn choose(
+    connect: &ConnectArgs,
+    environment: &Environment,
+    roots: &Roots,
+) -> Result<Box<dyn Engine>, Failure> {
+    match place::choose(connect, environment)? {
+        Place::Daemon(endpoint) => Ok(Box::new(Daemon::connect(endpoint, connect)?)),
+        Place::Here => {
+            check_page_size(roots)?;
+            Ok(Box::new(LocalEngine::new(roots.clone())))
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! This process as the engine, for its own host.
+
+use super::{Engine, Migrated, watched};
+use crate::{
+    args::{MigrateArgs, OptionArgs, PlanArgs},
+    check::BALANCING_ADVICE,
+    exit::Failure,
+    output::complain,
+    picture::{self, MoveMap},
+    progress::{ProgressDisplay, Wish},
+    signals,
+};
+use numaloc_api::{
+    v1,
+    value::{MigrationSpec, Missing, Target},
+};
+use numaloc_core::{NodeSet, Options, Pacing};
+use numaloc_dma::{Asked, Dma};
+use numaloc_engine::{
+    Advised, Aim, Authority, Ended, Error, Local, Look, LookedAt, Members, Offer, Offers,
+    OffloadAccess, Planned, PlannedRun, RunOrder, balancing::Balancing,
+};
+use numaloc_executor::{Control, Party, RunLimits};
+use numaloc_host::{Policies, Roots, Viewer, topology};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+/// Time between two looks at a run.
+const TICK: Duration = Duration::from_millis(100);
+
+/// This process, for its own host. It changes no settings of the host: nothing would put them back if it were killed.
+#[derive(Clone, Debug)]
+pub struct LocalEngine(Local);
+
+/// A planned migration.
+pub struct Started {
+    run: PlannedRun,
+    /// What was planned.
+    pub planned: Planned,
+    order: RunOrder,
+}
+
+impl LocalEngine {
+    /// An engine for the host with these roots.
+    pub fn new(roots: Roots) -> Self {
+        Self(Local {
+            balancing: Balancing::new(roots.clone()),
+            roots,
+            offload: OffloadAccess::Observed,
+            words: Error::to_string,
+            makes_no_room: |partner, why| complain(&format!("makes no room: {partner}: {why}")),
+        })
+    }
+
+    /// Looks at a target, or at all processes of the host, and decides what would help.
+    ///
+    /// # Errors
+    /// The target is not found, or names what only the daemon knows; the host cannot be read.
+    pub fn advise(
+        &self,
+        target: Option<&Target>,
+        interval: Duration,
+        min_bytes: u64,
+    ) -> Result<Advised, Failure> {
+        let aim = target.map(aim).transpose()?;
+        let begun = self.0.begin_advice(aim, interval, min_bytes, &|| false)?;
+        thread::sleep(interval);
+        Ok(begun.end(&|| false, &self.0.roots)?)
+    }
+
+    /// Plans a migration, and holds its processes open.
+    ///
+    /// # Errors
+    /// The target is not found or may not be read, or nothing can move on this host.
+    pub fn start(
+        &self,
+        spec: &MigrationSpec,
+        exchange_with: &[Target],
+    ) -> Result<Started, Failure> {
+        let options = options(spec);
+        let mut order = RunOrder {
+            aim: aim(&spec.target)?,
+            limits: limits(spec),
+            authority: Authority::All,
+            offers: offers(spec, exchange_with, &options.pacing),
+            numa_balancing: spec.policy.numa_balancing,
+            offload: Asked {
+                policy: spec.policy.offload,
+                rules: Dma::default(),
+                is_granted: false,
+            },
+            trail: None,
+            control: Arc::new(Control::default()),
+            options,
+        };
+        let (run, planned) = self.0.plan(&mut order)?;
+        if let Some(memory) = run.memory() {
+            topology::check_several(&memory.topology)?;
+        }
+        Ok(Started { run, planned, order })
+    }
+
+    /// Opens the processes of a target for a picture with that many cells in a row. The picture looks at them by itself, so
+    /// there is no plan. Also returns what of the target is left out.
+    ///
+    /// # Errors
+    /// The target is not found or may not be read.
+    pub fn viewer(
+        &self,
+        target: &Target,
+        cells: u64,
+        exact: bool,
+    ) -> Result<(Viewer<'_>, Vec<Missing>), Failure> {
+        let (topology, aim, roots) = (self.0.topology()?, aim(target)?, &self.0.roots);
+        let members = Members::look(&self.0, &aim, &topology, &Authority::All, &|| false)?;
+        let (processes, options) = (members.processes().cloned().collect(), Options::default());
+        let viewer = Viewer::open(roots, &topology, processes, &options, cells, exact)?;
+        Ok((viewer, members.missing()))
+    }
+
+    fn look<T>(
+        &self,
+        target: &Target,
+        options: &Options,
+        policies: Policies<'_>,
+        look: impl FnOnce(Look<'_>) -> Result<T, Error>,
+    ) -> Result<T, Failure> {
+        let (aim, authority) = (aim(target)?, &Authority::All);
+        Ok(look(Look { local: &self.0, aim: &aim, options, authority, policies })?)
+    }
+}
+
+impl Started {
+    /// Moves, in a thread, and looks again. `look` is called every `tick` until that has ended. `None`: no process can be moved.
+    ///
+    /// # Errors
+    /// The host cannot be read.
+    pub fn execute(
+        &mut self,
+        tick: Duration,
+        mut look: impl FnMut(&Control),
+    ) -> Result<Option<Ended>, Failure> {
+        if self.run.memory().is_some_and(|memory| memory.plan.is_skipped()) {
+            return Ok(None);
+        }
+        let Self { run, order, .. } = self;
+        let order = &*order;
+        let ended = watched(tick, || look(&order.control), move || run.execute(order));
+        Ok(Some(ended?))
+    }
+}
+
+impl Engine for LocalEngine {
+    fn topology(&self) -> Result<v1::GetTopologyResponse, Failure> {
+        let topology = Some((&topology::by_hwloc(&self.0.roots)?).into());
+        Ok(v1::GetTopologyResponse { topology })
+    }
+
+    fn with_memory_for(&self, options: &OptionArgs) -> Result<NodeSet, Failure> {
+        match options.needs_topology() {
+            true => Ok(self.0.topology()?.with_memory()),
+            false => Ok(NodeSet::new()),
+        }
+    }
+
+    fn check(&self, args: &PlanArgs) -> Result<(), Failure> {
+        args.check_here()
+    }
+
+    fn locality(&self, target: &Target) -> Result<v1::GetLocalityResponse, Failure> {
+        let (options, policies) = (Options::default(), Policies::Leave);
+        let looked = self.look(target, &options, policies, |look| look.locality(&|| false))?;
+        Ok(looked.locality())
+    }
+
+    fn plan(
+        &self,
+        spec: &MigrationSpec,
+        exchange_with: &[Target],
+    ) -> Result<v1::PlanMigrationResponse, Failure> {
+        let (options, policies) = (options(spec), Policies::AskBriefly);
+        let offers = offers(spec, exchange_with, &options.pacing);
+        let looked: LookedAt =
+            self.look(&spec.target, &options, policies, |look| look.plan(offers, &|| false))?;
+        let plan = Some(v1::Plan::with_extents(&looked.plan));
+        Ok(v1::PlanMigrationResponse { plan, ..looked.planned(&spec.policy) })
+    }
+
+    fn advice(
+        &self,
+        target: Option<&Target>,
+        interval: Duration,
+        min_bytes: u64,
+    ) -> Result<v1::GetAdviceResponse, Failure> {
+        let advised = self.advise(target, interval, min_bytes)?;
+        Ok(advised.answer(&advised.findings))
+    }
+
+    fn migrate(&self, args: &MigrateArgs) -> Result<Migrated, Failure> {
+        args.plan.check_here()?;
+        if args.validate_only {
+            return Err(Failure::NeedsDaemon { option: "--validate-only" });
+        }
+        let file = picture::file(args.draw.draw.as_deref())?;
+        // Before the host is looked through: members that only the daemon knows are found on no machine.
+        aim(&args.plan.files.target(&args.plan.target)?)?;
+        let spec = args.plan.spec(&self.with_memory_for(&args.plan.options)?)?;
+        let mut started = self.start(&spec, &args.plan.exchange.exchange_with)?;
+        if started.planned.note.is_some() {
+            complain(&format!(
+                "warning: kernel.numa_balancing is on: {BALANCING_ADVICE} (--numa-balancing ignore keeps quiet about it)"
+            ));
+        }
+        let memory = started.run.memory();
+        let look = |(file, memory)| MoveMap::before(&self.0.roots, memory, file, &args.draw);
+        let picture = file.zip(memory).map(look).transpose()?;
+        let interrupted = signals::interrupted()?;
+        let mut progress =
+            ProgressDisplay::new(Wish::from(args.plan.progress), started.planned.planned_bytes);
+        let ended = started.execute(TICK, |control| {
+            if interrupted.load(Relaxed) {
+                control.cancel.store(true, Relaxed);
+            }
+            progress.update(control.settled_bytes.load(Relaxed), &control.held_back());
+        });
+        progress.finish();
+        let ended = ended?;
+        if let Some(picture) = picture {
+            picture.after();
+        }
+        Ok(Migrated::Ended(Box::new(started.planned.job(&spec, ended.as_ref()))))
+    }
+}
+
+/// What a target means without registered workloads.
+///
+/// # Errors
+/// It names what only the daemon knows.
+fn aim(target: &Target) -> Result<Aim, Failure> {
+    let registered = [
+        ("--selector", target.labels.requirements.is_empty()),
+        ("--namespace", target.labels.namespace.is_none()),
+        ("--workloads-of", target.workload_creators.is_empty()),
+    ];
+    match registered.into_iter().find(|(_, is_empty)| !is_empty) {
+        Some((option, _)) => Err(Failure::NeedsDaemon { option }),
+        None => Ok(Aim::unregistered(target)),
+    }
+}
+
+fn options(spec: &MigrationSpec) -> Options {
+    let options = spec.policy.options.clone();
+    Options { pacing: Pacing { workers: spec.limits.workers, ..options.pacing }, ..options }
+}
+
+fn limits(spec: &MigrationSpec) -> RunLimits {
+    RunLimits {
+        batch_bytes: spec.limits.batch_bytes,
+        timeout: spec.limits.timeout,
+        rate_bytes_per_second: spec.limits.rate_bytes_per_second,
+        ..RunLimits::default()
+    }
+}
+
+/// The members of `exchange_with`, which may make room.
+fn offers(spec: &MigrationSpec, exchange_with: &[Target], pacing: &Pacing) -> Offers {
+    let members = exchange_with.iter().flat_map(|target| Aim::unregistered(target).members);
+    let workloads = members.map(|member| Offer { member, by: Authority::All }).collect();
+    Offers { workloads, limits: limits(spec).best_effort(pacing) }
+}

@@ -1,0 +1,94 @@
+//! A daemon as the engine.
+
+use super::{Engine, Migrated};
+use crate::{
+    args::{MigrateArgs, OptionArgs, PlanArgs},
+    exit::Failure,
+    follow,
+    progress::Wish,
+    remote::{Daemon, OnCtrlC},
+};
+use numaloc_api::{
+    v1,
+    value::{CreateJob, MigrationSpec, OnConflict, Target},
+};
+use numaloc_core::NodeSet;
+use std::time::Duration;
+
+/// The result of a migration for which there is no job, because no process of its target has a node to go to. Without the
+/// daemon such a migration is skipped as well.
+pub fn nowhere(why: String) -> v1::Job {
+    v1::Job { state: v1::JobState::Skipped.into(), state_message: why, ..v1::Job::default() }
+}
+
+impl Engine for Daemon {
+    fn topology(&self) -> Result<v1::GetTopologyResponse, Failure> {
+        self.topology()
+    }
+
+    fn with_memory_for(&self, options: &OptionArgs) -> Result<NodeSet, Failure> {
+        self.with_memory_for(options)
+    }
+
+    fn check(&self, args: &PlanArgs) -> Result<(), Failure> {
+        args.exchange.check_daemon()
+    }
+
+    fn locality(&self, target: &Target) -> Result<v1::GetLocalityResponse, Failure> {
+        self.locality(target)
+    }
+
+    fn plan(
+        &self,
+        spec: &MigrationSpec,
+        _exchange_with: &[Target],
+    ) -> Result<v1::PlanMigrationResponse, Failure> {
+        self.plan(spec)
+    }
+
+    fn advice(
+        &self,
+        target: Option<&Target>,
+        interval: Duration,
+        min_bytes: u64,
+    ) -> Result<v1::GetAdviceResponse, Failure> {
+        self.advice(target, interval, min_bytes)
+    }
+
+    fn migrate(&self, args: &MigrateArgs) -> Result<Migrated, Failure> {
+        self.check(&args.plan)?;
+        let job = &args.plan.job;
+        let request = CreateJob {
+            spec: args.plan.spec(&self.with_memory_for(&args.plan.options)?)?,
+            request_id: job.request_id.clone(),
+            on_conflict: if job.join { OnConflict::Join } else { OnConflict::Refuse },
+            id: job.id.clone(),
+            labels: job.label.iter().cloned().collect(),
+            validate_only: args.validate_only,
+        };
+        let is_followed = !job.detach && !args.validate_only;
+        let mut interrupts = self.interrupts()?;
+        let (job, existing) = match self.create_job(&request, &mut interrupts) {
+            // There is nothing to follow. What only asks for a job still fails.
+            Err(Failure::NoTargetNode(why)) if is_followed => {
+                return Ok(Migrated::Ended(Box::new(nowhere(why))));
+            }
+            made => made?,
+        };
+        if !is_followed {
+            let job = Box::new(job);
+            return Ok(if args.validate_only {
+                Migrated::Checked(job)
+            } else {
+                Migrated::Created(job)
+            });
+        }
+        let on_interrupt = match existing {
+            true => OnCtrlC::Leave(&mut interrupts),
+            false => OnCtrlC::Cancel(&mut interrupts),
+        };
+        let wish = Wish::from(args.plan.progress);
+        let ended = follow::follow(self, &follow::job_id(&job)?, on_interrupt, wish, |_| Ok(()))?;
+        Ok(Migrated::Ended(Box::new(ended)))
+    }
+}
