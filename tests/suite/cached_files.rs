@@ -38,6 +38,15 @@ fn moved(path: &Path, arguments: &[&str]) -> Value {
     json(&migrate(path, arguments))
 }
 
+/// What a run says of the memory that it found, in the outcome of its job.
+fn account<'a>(document: &'a Value, field: &str) -> &'a Value {
+    &document["outcome"]["account"][field]
+}
+
+fn bytes(document: &Value, field: &str) -> u64 {
+    account(document, field).as_u64().unwrap_or_else(|| panic!("{field} in {document}"))
+}
+
 fn number(document: &Value, field: &str) -> u64 {
     document[field].as_u64().unwrap_or_else(|| panic!("{field} in {document}"))
 }
@@ -78,7 +87,7 @@ fn goes_is_spread_and_comes_back(file: &OnDisk) {
 
     let document = moved(file.path(), &["--to", &away().to_string()]);
     assert_eq!(file.cached(), Nodes::from([(away(), all)]), "{document}");
-    assert_eq!(number(&document, "moved_bytes"), cached[&home()], "{document}");
+    assert_eq!(bytes(&document, "moved_bytes"), cached[&home()], "{document}");
     let [first, second] = both();
     let nodes = format!("{first},{second}");
     moved(file.path(), &["--place", "interleave", "--nodes", &nodes]);
@@ -89,7 +98,7 @@ fn goes_is_spread_and_comes_back(file: &OnDisk) {
     moved(file.path(), &in_halves);
     assert_pieces(file.path(), |piece| both()[piece as usize / 16]);
     let again = moved(file.path(), &in_halves);
-    assert_eq!(number(&again, "found_bytes"), 0, "{again}");
+    assert_eq!(bytes(&again, "found_bytes"), 0, "{again}");
     moved(file.path(), &["--to", &home().to_string()]);
     assert_eq!(file.cached(), Nodes::from([(home(), all)]));
 
@@ -122,7 +131,8 @@ fn mapped_cache_goes_while_it_is_used_and_files_in_memory_too() {
     beside.read(home());
     let paths = ["--file", "/mnt/disk/used", "--file", "/mnt/disk/beside"];
     let looked = json(&numalocctl(&[&["locality", "-o", "json"], &paths[..]].concat()));
-    let mapped: Vec<_> = [0, 1].iter().map(|file| &looked["files"][file]["mapped_bytes"]).collect();
+    let files = &looked["locality"]["files"]["files"];
+    let mapped: Vec<_> = [0, 1].iter().map(|file| &files[file]["mapped_bytes"]).collect();
     assert_eq!(mapped, [32 * MIB, 0], "{looked}");
     moved(Path::new("/mnt/disk/used"), &["--to", &home().to_string()]);
     let on = |region: &str| Truth::of(app.pid()).region(app.range(region));
@@ -150,10 +160,10 @@ fn a_full_node_takes_what_it_has_room_for() {
     let output = migrate(file.path(), &["--to", &home().to_string(), "--reserve", "8M"]);
     assert_eq!(code(&output), Some(6), "{output:?}");
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let (found, moved) = (number(&document, "found_bytes"), number(&document, "moved_bytes"));
-    let left = document["left"].as_array().expect("a list");
+    let (found, moved) = (bytes(&document, "found_bytes"), bytes(&document, "moved_bytes"));
+    let left = account(&document, "left").as_array().expect("a list");
     assert_eq!(left.len(), 1, "{document}");
-    assert_eq!(left[0]["reason"], "no_memory", "{document}");
+    assert_eq!(left[0]["reason"], "LEFT_REASON_NO_MEMORY", "{document}");
     assert_eq!(found - moved, number(&left[0], "bytes"));
     let cached = file.cached();
     assert_eq!(truth::on(&cached, away()), found - moved, "{cached:?} {document}");
@@ -169,18 +179,20 @@ fn directories_are_shown_file_by_file_and_others_are_refused() {
     fs::hard_link(one.path(), directory.join("again")).expect("ext4 has them");
     one.read(away());
     let document = json(&numalocctl(&["locality", "--file", "/mnt/disk/directory", "-o", "json"]));
-    assert_eq!(number(&document, "file_count"), 2, "{document}");
-    let files = document["files"].as_array().expect("a list");
+    let looked = &document["locality"]["files"];
+    assert_eq!(number(looked, "file_count"), 2, "{document}");
+    let files = looked["files"].as_array().expect("a list");
     assert_eq!(files.len(), 1, "nothing of the other is in memory: {document}");
     assert_eq!(files[0]["path"], "/mnt/disk/directory/again", "one of its names counts");
-    assert_eq!(files[0]["cached"][0]["node"], away(), "{document}");
+    assert_eq!(files[0]["nodes"][0]["node_id"], away(), "{document}");
     assert_eq!(two.cached(), Nodes::new(), "to look has read nothing");
 
     for (arguments, expected, thing) in [
         (&["--file", "/none"][..], 3, "no file /none"),
         (&["--file", "/proc/version"], 2, "it is on proc"),
         (&["--file", "/mnt/disk/directory/fifo"], 2, "no regular file"),
-        (&["--file", "/mnt/disk/directory/one", "--endpoint", "unix:///x"], 2, "--endpoint"),
+        // The daemon is asked where one is named.
+        (&["--file", "/mnt/disk/directory/one", "--endpoint", "unix:///x"], 5, "unix:///x"),
     ] {
         assert_refused(&[&["locality"], arguments].concat(), expected, thing);
     }

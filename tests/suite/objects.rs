@@ -151,7 +151,8 @@ fn files_of_a_tmpfs_that_is_interleaved_stay_where_its_policy_puts_them() {
     };
     let path = paths[0].to_string_lossy();
     let looked = json(&numalocctl(&["locality", "--file", &path, "-o", "json"]));
-    assert_eq!(looked["files"][0]["mount_policy"], "interleave:0-1", "{looked}");
+    let file = &looked["locality"]["files"]["files"][0];
+    assert_eq!(file["mount_policy"], "interleave:0-1", "{looked}");
     for app in &apps {
         let plan = inspect(&[Target::Pid(app.pid())], &placed).plan;
         assert_eq!(planned(&plan, app), 0, "{inodes:?}: {:#?}", plan.moves);

@@ -9,14 +9,16 @@ use crate::{
 use numaloc_api::value::{self, JobId, Outcome};
 use numaloc_core::{NumaBalancing, Offload, Options, Reason};
 use numaloc_dma::{Asked, Offloading};
+use numaloc_engine::{
+    Aim, Authority, Ended, Member, Offers, Planned, RunOrder, balancing::Balancing,
+};
 use numaloc_executor::{Control, RunLimits};
 use numaloc_host::{Roots, Target};
 use numalocd::{
-    access::{Authority, Caller},
-    balancing::Balancing,
+    access::Caller,
     config::{Ceilings, Role},
     engine::Engine,
-    order::{Aim, Ended, EngineReport, JobOrder, Member, Offers, Planned},
+    order::{EngineReport, JobOrder},
     refusal::Refusal,
 };
 use std::{
@@ -73,8 +75,7 @@ impl Desk {
     fn order(&self, target: Target, limits: RunLimits, authority: Authority) -> Job {
         let (go, word) = oneshot::channel();
         let control = Arc::new(Control::default());
-        let order = JobOrder {
-            job: JobId::numbered(42),
+        let run = RunOrder {
             aim: aim(target),
             options: Options::default(),
             limits,
@@ -84,8 +85,8 @@ impl Desk {
             offload: Asked { policy: Offload::Off, rules: Default::default(), is_granted: false },
             trail: None,
             control: control.clone(),
-            go: word,
         };
+        let order = JobOrder { job: JobId::numbered(42), run, go: word };
         self.orders.send(order).expect("it is served");
         Job { control, go }
     }

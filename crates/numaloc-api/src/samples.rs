@@ -269,6 +269,23 @@ pub fn plan() -> PlanSummary {
             total_bytes: 44,
             process_count: 45,
         }],
+        files: Some(v1::CachedFiles {
+            files: vec![v1::CachedFile {
+                path: "/srv/model".to_owned(),
+                length_bytes: 65_536,
+                nodes: vec![v1::NodeBytes { node_id: 1, bytes: 32_768 }],
+                mapped_bytes: Some(16_384),
+                move_bytes: Some(8_192),
+                mount_policy: "interleave:0-1".to_owned(),
+            }],
+            file_count: 2,
+            cached_count: 1,
+            nodes: vec![v1::NodeBytes { node_id: 1, bytes: 32_768 }],
+            left_out: vec![v1::LeftOutFile {
+                path: "/srv/fifo".to_owned(),
+                reason: "no regular file".to_owned(),
+            }],
+        }),
         held_files: vec![v1::HeldFile {
             process: Some(v1::ProcessId { pid: 50, start_time_ticks: 51 }),
             path: "/proc/50/fd/7".to_owned(),

@@ -3,6 +3,7 @@
 mod abridged;
 mod failed;
 mod few;
+mod files;
 mod job;
 mod member;
 mod name;
@@ -17,6 +18,7 @@ mod workload;
 
 pub use failed::FailedProcess;
 pub use few::first_few;
+pub use files::{CachedFile, CachedFiles};
 pub use job::{JobFilter, JobProgress, JobState};
 pub use member::{MemberResult, MemberState, state_and_reason};
 pub use name::{JobId, PATH_MAX, ScheduleId, WorkloadId, is_path};

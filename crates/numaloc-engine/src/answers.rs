@@ -16,8 +16,9 @@ impl LookedAt {
             v1::CgroupMemory::new(path, nodes, common_home(&self.plan))
         };
         let cgroups = self.cgroups.iter().map(cgroup).collect();
+        let files = self.files.as_ref().map(Into::into);
         v1::GetLocalityResponse {
-            locality: Some(v1::Locality { cgroups, ..view.into() }),
+            locality: Some(v1::Locality { cgroups, files, ..view.into() }),
             missing: self.missing.iter().map(Into::into).collect(),
             found: self.found.iter().map(Into::into).collect(),
         }
@@ -26,7 +27,10 @@ impl LookedAt {
     /// What a migration with this policy would do.
     pub fn planned(&self, policy: &Policy) -> v1::PlanMigrationResponse {
         v1::PlanMigrationResponse {
-            plan: Some((&self.plan).into()),
+            plan: Some(v1::Plan {
+                files: self.files.as_ref().map(Into::into),
+                ..(&self.plan).into()
+            }),
             missing: self.missing.iter().map(Into::into).collect(),
             policy: Some(policy.into()),
             found: self.found.iter().map(Into::into).collect(),

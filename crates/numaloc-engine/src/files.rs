@@ -5,16 +5,20 @@ use crate::{
     authority::{self, Authority},
     members,
 };
-use numaloc_api::value::{JobState, MemberResult, Outcome, PlanSummary, Target};
-use numaloc_core::{CacheGoal, Locality, NodeSet, Options, Share, Topology};
+use numaloc_api::value::{
+    self, CachedFiles, JobState, MemberResult, Missing, Outcome, PlanSummary, Target, first_few,
+};
+use numaloc_core::{CacheGoal, FilePlan, Locality, NodeSet, Options, Share, Topology};
 use numaloc_executor::{Control, FileOutcome, FileRun, PlannedFile, RunLimits};
 use numaloc_host::{
-    CachedFile, FileLook, NodeMemoryReader, Roots, cache_goal, check_page_size, topology,
+    CachedFile, Error as HostError, FileLook, LookedFile, LookedFiles, NodeMemoryReader, Roots,
+    cache_goal, check_page_size, topology,
 };
 use std::{
     cell::Cell,
+    cmp::Reverse,
     collections::BTreeSet,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -38,6 +42,8 @@ pub struct PlannedFiles {
 struct PlannedPath {
     name: String,
     found: Result<Vec<PlannedFile>, Error>,
+    /// What below it takes no part, for people.
+    left_out: Option<String>,
 }
 
 /// Checks whether anything can be done for files, without looking at their cache.
@@ -61,7 +67,7 @@ pub fn find(
             // Of a directory and of a pattern, what cannot be moved is left out.
             false => Ok(Vec::new()),
         });
-        PlannedPath { name: name.clone(), found }
+        PlannedPath { name: name.clone(), found, left_out: None }
     });
     let paths: Vec<PlannedPath> = paths.collect();
     check(&paths)?;
@@ -106,13 +112,15 @@ impl PlannedFiles {
             };
             found.members = found.members.into_iter().map(settled).collect();
         }
+        let left_out = self.paths.iter().filter_map(|path| path.left_out.as_ref());
+        let left_out: Vec<&String> = left_out.collect();
         Planned {
             summary: Arc::new(PlanSummary::of_files(before)),
             found,
             planned_bytes,
             local_percent: before.movable.percent(),
             nothing: nothing.map(|why| (JobState::Skipped, why.to_owned())),
-            note: None,
+            note: first_few(left_out.into_iter()),
             returned: None,
         }
     }
@@ -224,23 +232,90 @@ fn look(
 ) -> Result<Vec<PlannedPath>, Error> {
     let mut paths = Vec::new();
     let admits = |file: &CachedFile| authority::check_file(authority, file);
-    let mut look = FileLook::new(roots, &admits, stop);
+    let look = FileLook::new(roots, &admits, stop);
+    visit((roots, authority), look, names, stop, |name, found| {
+        let left_out = found.as_ref().ok().and_then(|found| left_out_below(name, &found.left_out));
+        let planned = |file| PlannedFile::new(goal, file);
+        let found = found.map(|found| found.files.into_iter().map(planned).collect());
+        paths.push(PlannedPath { name: name.to_owned(), found, left_out });
+    })?;
+    Ok(paths)
+}
+
+/// Looks at files for a client, with how much of their cache processes have mapped, and what would move of it to where `goal` says. Also gives
+/// back the names that name none.
+///
+/// # Errors
+/// None of the names is that of a file; `stop` is true.
+pub fn seen(
+    local: &Local,
+    names: &BTreeSet<String>,
+    goal: Option<&CacheGoal>,
+    authority: &Authority,
+    stop: &dyn Fn() -> bool,
+) -> Result<(CachedFiles, Vec<Missing>), Error> {
+    let Local { roots, words, .. } = local;
+    let (mut seen, mut missing, mut first) = (CachedFiles::default(), Vec::new(), None);
+    let admits = |file: &CachedFile| authority::check_file(authority, file);
+    let look = FileLook::new(roots, &admits, stop).counting_mapped();
+    visit((roots, authority), look, names, stop, |name, found| match found {
+        Ok(LookedFiles { files, count, left_out }) => {
+            let cached = |file: LookedFile| value::CachedFile {
+                path: file.path.display().to_string(),
+                bytes: file.bytes,
+                nodes: file.cache.nodes(),
+                mapped_bytes: file.mapped_bytes,
+                move_bytes: goal.map(|goal| FilePlan::new(goal, &file.cache).bytes_to_move),
+                mount_policy: file.mount_policy,
+            };
+            let reason =
+                |(path, why): (PathBuf, HostError)| (path.display().to_string(), why.to_string());
+            seen.files.extend(files.into_iter().map(cached));
+            seen.left_out.extend(left_out.into_iter().map(reason));
+            seen.count += count;
+        }
+        Err(error) => {
+            let reason = words(&error);
+            missing.push(Missing { member: Target::file(name), reason, processes: 0 });
+            first.get_or_insert(error);
+        }
+    })?;
+    if let (true, Some(first)) = (missing.len() == names.len(), first) {
+        return Err(first);
+    }
+    seen.files.sort_by_key(|file| Reverse(file.nodes.values().sum::<u64>()));
+    Ok((seen, missing))
+}
+
+/// Looks at what each name means, for `each`. Files that `authority` does not extend to are as if they did not exist.
+///
+/// # Errors
+/// `stop` is true.
+fn visit(
+    (roots, authority): (&Roots, &Authority),
+    mut look: FileLook<'_>,
+    names: &BTreeSet<String>,
+    stop: &dyn Fn() -> bool,
+    mut each: impl FnMut(&str, Result<LookedFiles, Error>),
+) -> Result<(), Error> {
     for name in names {
         let path = Path::new(name);
-        let found = authority::check_path(roots, path, authority, stop).and_then(|()| {
-            let looked = look.at(path)?;
-            if let Some((path, why)) = looked.left_out.first() {
-                let (count, path) = (looked.left_out.len(), path.display());
-                tracing::info!(count, first = %path, %why, "files left out below {name}");
-            }
-            Ok(looked.files.into_iter().map(|file| PlannedFile::new(goal, file)).collect())
-        });
-        match found {
+        let found = authority::check_path(roots, path, authority, stop);
+        match found.and_then(|()| Ok(look.at(path)?)) {
             Err(error) if error.is_stopped() => return Err(error),
-            found => paths.push(PlannedPath { name: name.clone(), found }),
+            found => each(name, found),
         }
     }
-    Ok(paths)
+    Ok(())
+}
+
+fn left_out_below(name: &str, left_out: &[(PathBuf, HostError)]) -> Option<String> {
+    let (path, why) = left_out.first()?;
+    let others = match left_out.len() - 1 {
+        0 => String::new(),
+        others => format!(", and {others} others"),
+    };
+    Some(format!("left out below {name}: {}: {why}{others}", path.display()))
 }
 
 /// The files of the paths that take part.
@@ -274,7 +349,7 @@ fn found_target(
     words: fn(&Error) -> String,
     of: impl Fn(&str, &[PlannedFile]) -> MemberResult,
 ) -> FoundTarget {
-    let member = |PlannedPath { name, found }: &PlannedPath| match found {
+    let member = |PlannedPath { name, found, .. }: &PlannedPath| match found {
         Ok(files) => of(name, files),
         Err(error) => {
             MemberResult::left_out(Target::file(name), members::state(error), words(error))
@@ -337,7 +412,7 @@ mod tests {
     use super::*;
     use numaloc_api::value::MemberState;
     use numaloc_core::PAGE;
-    use std::{fs, path::PathBuf};
+    use std::fs;
 
     const NOBODY: Authority =
         Authority::Of { uid: Some(65_533), cgroups: Vec::new(), files: Vec::new() };
@@ -361,13 +436,33 @@ mod tests {
         let theirs = written(directory.path(), "theirs");
         let none = directory.path().join("none");
         let messages = [&theirs, &none].map(|path| {
-            let [PlannedPath { found: Err(error), name }] = &looked(&[path], &NOBODY)[..] else {
+            let [PlannedPath { found: Err(error), name, .. }] = &looked(&[path], &NOBODY)[..]
+            else {
                 panic!("{path:?} takes part");
             };
             assert!(error.is_missing(), "{error:?}");
             error.to_string().replace(name, "")
         });
         assert_eq!(messages[0], messages[1]);
+    }
+
+    #[test]
+    fn a_client_sees_the_cache_of_files_that_it_may_have_moved() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let path = written(directory.path(), "theirs").display().to_string();
+        let names: BTreeSet<String> = [path.clone(), "/none".to_owned()].into();
+        let goal = CacheGoal::On("63".parse().expect("a node"));
+        let local = Local::for_tests(Roots::default());
+        let seen = |authority: &Authority, goal| seen(&local, &names, goal, authority, &|| false);
+        let (files, missing) = seen(&Authority::All, Some(&goal)).expect("one is there");
+        let [file] = &files.files[..] else { panic!("{files:?}") };
+        assert_eq!((&*file.path, file.bytes, files.count), (&*path, 4 * PAGE, 1));
+        assert_eq!(file.nodes.values().sum::<u64>(), 4 * PAGE);
+        assert_eq!(file.move_bytes, Some(4 * PAGE));
+        assert_eq!(missing[0].member, Target::file("/none"));
+        let (files, _) = seen(&Authority::All, None).expect("one is there");
+        assert_eq!(files.files[0].move_bytes, None, "no plan was asked for");
+        assert!(seen(&NOBODY, None).map(drop).expect_err("neither is theirs").is_missing());
     }
 
     #[test]
@@ -412,6 +507,24 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_no_part_below_a_directory_is_named() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        written(directory.path(), "a");
+        let theirs = Authority::Of {
+            uid: None,
+            cgroups: Vec::new(),
+            files: vec![directory.path().display().to_string()],
+        };
+        let [path] = &looked(&[directory.path()], &theirs)[..] else { panic!("one path") };
+        assert_eq!(path.left_out, None);
+        let why = |name: &str| (PathBuf::from(name), HostError::NoFile { path: name.into() });
+        let left_out = left_out_below("/x", &[why("/x/a"), why("/x/b"), why("/x/c")]);
+        let left_out = left_out.expect("three");
+        assert!(left_out.starts_with("left out below /x: /x/a: "), "{left_out}");
+        assert!(left_out.ends_with(", and 2 others"), "{left_out}");
+    }
+
+    #[test]
     fn a_look_ends_after_some_time_and_when_it_is_cancelled() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let names = [written(directory.path(), "a").display().to_string()].into();
@@ -440,7 +553,7 @@ mod tests {
         let local = Local::for_tests(Roots::default());
         let error = find(&local, &aim, &Options::default(), &Authority::All, &|| false)
             .expect_err("one node");
-        let is_one_node = matches!(error.of_host(), Some(numaloc_host::Error::OneNode { .. }));
+        let is_one_node = matches!(error.of_host(), Some(HostError::OneNode { .. }));
         assert!(is_one_node, "{error:?}");
     }
 }

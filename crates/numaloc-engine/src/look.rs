@@ -1,10 +1,14 @@
 //! Looks at the memory of a target, and plans for it, without moving anything.
 
-use crate::{Aim, Authority, Error, Local, Members, Offers, authority, partners};
-use numaloc_api::value::{FoundMember, Missing};
-use numaloc_core::{Identity, Options, Plan, Topology, live::CountedMemory};
+use crate::{Aim, Authority, Error, Local, Members, Offers, authority, files, partners};
+use numaloc_api::value::{CachedFiles, FoundMember, Missing};
+use numaloc_core::{
+    CacheGoal, Identity, Options, Plan, Topology,
+    live::CountedMemory,
+    planner::{self, Scene},
+};
 use numaloc_executor::{Migration, Party, PlannedMigration};
-use numaloc_host::{Error as HostError, Policies, Target, numa_stat, topology};
+use numaloc_host::{Error as HostError, Policies, Target, cache_goal, numa_stat, topology};
 
 /// A look at the memory of a target on behalf of a caller.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +38,8 @@ pub struct LookedAt {
     pub found: Vec<FoundMember>,
     /// What the kernel counts for the cgroups that the target names, by path.
     pub cgroups: Vec<(String, CountedMemory)>,
+    /// The page cache of the files that the target names. The plan is for no process then.
+    pub files: Option<CachedFiles>,
 }
 
 impl Look<'_> {
@@ -42,6 +48,9 @@ impl Look<'_> {
     /// # Errors
     /// As [`Members::look`]; the host cannot be read, or `stop` is true.
     pub fn locality(&self, stop: &(dyn Fn() -> bool + Sync)) -> Result<LookedAt, Error> {
+        if !self.aim.files.is_empty() {
+            return self.files(None, stop);
+        }
         let cgroup = |target: &Target| match target {
             Target::Cgroup(path) => Some((path.clone(), numa_stat(&self.local.roots, path)?)),
             _ => None,
@@ -61,11 +70,31 @@ impl Look<'_> {
         offers: Offers,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<LookedAt, Error> {
+        if !self.aim.files.is_empty() {
+            let (_, goal) = cache_goal(&self.local.roots, &self.local.topology()?, self.options)?;
+            return self.files(Some(&goal), stop);
+        }
         let mut planned = self.survey(stop, topology::check_several)?;
         partners::take_in(self.local, &mut planned, offers, self.authority, stop);
         planned.find_sharers(stop, |process| self.may_see(process))?;
         planned.leave_out_names(|process| self.may_see(process));
         Ok(planned.into())
+    }
+
+    /// Looks at files, whose cache belongs where `goal` says. Files of others are as if they did not exist.
+    fn files(
+        &self,
+        goal: Option<&CacheGoal>,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<LookedAt, Error> {
+        let Self { local, aim, options, authority, .. } = *self;
+        let topology = local.topology()?;
+        let (seen, missing) = files::seen(local, &aim.files, goal, authority, stop)?;
+        let (processes, nodes) = (&[], topology.with_memory());
+        let scene = Scene { topology: &topology, processes, caller_mems: &nodes };
+        let plan = planner::plan(scene, Vec::new(), options);
+        let files = Some(seen);
+        Ok(LookedAt { topology, plan, missing, found: Vec::new(), cgroups: Vec::new(), files })
     }
 
     /// Plans for members of any owner: a plan moves nothing. Once they are found, `check` says whether the host is fit for it. What names
@@ -97,6 +126,6 @@ impl Look<'_> {
 impl From<PlannedMigration<Members>> for LookedAt {
     fn from(PlannedMigration { topology, plan, party, .. }: PlannedMigration<Members>) -> Self {
         let (missing, found) = (party.missing(), party.found_at());
-        Self { topology, plan, missing, found, cgroups: Vec::new() }
+        Self { topology, plan, missing, found, cgroups: Vec::new(), files: None }
     }
 }

@@ -12,7 +12,6 @@ mod documents;
 mod dsa;
 mod events;
 mod explain;
-mod files;
 mod generate;
 mod holds;
 mod jobs;

@@ -6,7 +6,6 @@ mod bench;
 mod check;
 mod dsa;
 mod explain;
-mod files;
 mod map;
 mod parts;
 mod top;
@@ -18,7 +17,6 @@ pub use bench::{BenchDoc, LeftOutDoc, PairDoc, PlacementBenchDoc, PlacementRunDo
 pub use check::{Check, DoctorDoc};
 pub use dsa::{DsaDeviceDoc, DsaDoc, WorkQueueDoc};
 pub use explain::{ExplainDoc, ExplainedSchedule, Sought};
-pub use files::{FileDoc, FilesDoc, FilesMovedDoc, FlowDoc, LeftBytesDoc, LeftOutFileDoc};
 pub use map::MapDoc;
 pub use parts::{NodeBytes, ids, node_bytes};
 pub use top::{MovedFlows, Moving, RowJob, RowJobs, TopDoc, TopNodeDoc, TopRowDoc, TopSource};

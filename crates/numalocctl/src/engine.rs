@@ -3,10 +3,8 @@
 
 mod local;
 mod remote;
-mod watched;
 
 pub use local::LocalEngine;
-pub use watched::watched;
 
 use crate::{
     args::{ConnectArgs, MigrateArgs, OptionArgs, PlanArgs},
@@ -49,8 +47,12 @@ pub trait Engine {
     /// The first of such options, with what has it.
     fn check(&self, args: &PlanArgs) -> Result<(), Failure>;
 
-    /// Where the memory of a target is.
-    fn locality(&self, target: &Target) -> Result<v1::GetLocalityResponse, Failure>;
+    /// Where the memory of a target is. This process ends its look early if `stop` returns true.
+    fn locality(
+        &self,
+        target: &Target,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<v1::GetLocalityResponse, Failure>;
 
     /// What a migration would do. `exchange_with` may make room for it.
     fn plan(
@@ -69,7 +71,28 @@ pub trait Engine {
 
     /// Carries a migration out, with progress on standard error. Ctrl-C cancels it.
     fn migrate(&self, args: &MigrateArgs) -> Result<Migrated, Failure>;
+
+    /// Carries a migration out for a view. `look` gets the job as it is, again and again, and decides about the rest. `None`: it
+    /// continues without the view.
+    fn run(
+        &self,
+        spec: &MigrationSpec,
+        look: &mut dyn FnMut(&v1::Job) -> Next,
+    ) -> Result<Option<v1::Job>, Failure>;
 }
+
+/// How a migration continues that a view looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    Continue,
+    /// It ends after the batches in hand.
+    Cancel,
+    /// The view has gone. A job of the daemon continues; this process cancels its own.
+    Leave,
+}
+
+/// Time between two looks of a view at a migration.
+const VIEW_TICK: Duration = Duration::from_millis(200);
 
 /// The engine for commands that work with and without a daemon.
 ///

@@ -1,6 +1,7 @@
 //! How a run ends: errors and exit codes.
 
 use numaloc_api::v1::MissingMember;
+use numaloc_core::BadGoal;
 use numaloc_engine::Error as EngineError;
 use numaloc_host::{Error, ErrorKind};
 use std::{io, path::PathBuf, process::ExitCode};
@@ -156,6 +157,11 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
+    /// A request about files that does not say where their cache belongs.
+    pub fn no_goal(bad: &BadGoal) -> Self {
+        Self::Usage(format!("{bad}, on the command line with --to, or --place and --nodes"))
+    }
+
     /// Whether the failure is not reported.
     pub fn is_silent(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)

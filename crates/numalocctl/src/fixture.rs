@@ -139,7 +139,14 @@ pub fn inspection(options: Options) -> LookedAt {
     let caller_mems: NodeSet = topology.with_memory();
     let scene = Scene { topology: &topology, processes: &processes, caller_mems: &caller_mems };
     let plan = planner::plan(scene, extents(), &options);
-    LookedAt { plan, topology, missing: missing(), found: found(), cgroups: Vec::new() }
+    LookedAt {
+        plan,
+        topology,
+        missing: missing(),
+        found: found(),
+        cgroups: Vec::new(),
+        files: None,
+    }
 }
 
 /// A container that was looked up.
@@ -166,7 +173,14 @@ pub fn many_extents() -> LookedAt {
     let extents = (1..=25).map(|i| extent(&[(0, i << 32)], Kind::Anonymous, "", &[(2, i, 0)]));
     let options = Options::default();
     let plan = Plan { frames_hidden: true, ..planner::plan(scene, extents, &options) };
-    LookedAt { plan, topology, missing: Vec::new(), found: Vec::new(), cgroups: Vec::new() }
+    LookedAt {
+        plan,
+        topology,
+        missing: Vec::new(),
+        found: Vec::new(),
+        cgroups: Vec::new(),
+        files: None,
+    }
 }
 
 /// A possible outcome for [`inspection`].

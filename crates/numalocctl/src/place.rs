@@ -58,6 +58,21 @@ pub enum Place {
     Daemon(Endpoint),
 }
 
+impl Place {
+    /// Whether what is done there is done to this host.
+    pub fn is_this_host(&self) -> bool {
+        self.daemon().is_none_or(Endpoint::is_this_host)
+    }
+
+    /// The daemon, if it is one.
+    pub fn daemon(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Here => None,
+            Self::Daemon(endpoint) => Some(endpoint),
+        }
+    }
+}
+
 /// The place for commands that also work without a daemon.
 ///
 /// # Errors

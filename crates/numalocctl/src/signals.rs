@@ -2,10 +2,7 @@
 
 use crate::exit::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 /// A flag that the first SIGINT or SIGTERM sets. The second one has its default effect: it ends the program.
 pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
@@ -20,31 +17,9 @@ pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
     Ok(flag)
 }
 
-/// Whether a flag has been set since this call. One that was set before has stopped something else: the look after a run that was
-/// interrupted still takes place.
-pub fn from_now_on(flag: &AtomicBool) -> impl Fn() -> bool {
-    let before = flag.load(Relaxed);
-    move || !before && flag.load(Relaxed)
-}
-
 /// A flag that SIGHUP sets: the terminal has gone.
 pub fn hung_up() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, flag.clone()).map_err(Failure::Signals)?;
     Ok(flag)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_stopped_the_run_does_not_stop_the_look_after_it() {
-        let flag = AtomicBool::new(false);
-        let during_look = from_now_on(&flag);
-        assert!(!during_look());
-        flag.store(true, Relaxed);
-        assert!(during_look());
-        assert!(!from_now_on(&flag)());
-    }
 }

@@ -50,7 +50,7 @@ pub use doctor::doctor;
 pub use dsa::dsa;
 pub use events::{event_header, event_line, events};
 pub use explain::explain;
-pub use files::{files, files_moved};
+pub use files::files_of;
 pub use holds::holds;
 pub use jobs::{job, job_line, job_to_be, jobs};
 pub use left_out::left_out;

@@ -7,7 +7,7 @@ use crate::{
     settings::Setting,
     truth::Nodes,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::os::unix::fs::chown;
 
 const USER: u32 = 60_001;
@@ -68,7 +68,27 @@ fn a_job_spreads_cache_and_says_what_it_moved_of_each_file() {
     let member = &to_be["jobs"][0]["members"][0];
     assert!(member["state"] == "MEMBER_STATE_WAITING" && member["reason"] == "", "{to_be}");
     assert_eq!(member["movable_before"], Value::Null, "{to_be}");
+    // Daemon and command line see the same of it.
     let absent = ["--file", "/mnt/disk/absent"];
+    let seen = |command: &str, place: &[&str]| {
+        let named = [command, "--file", path(&file), "--file", absent[1], "-o", "json"];
+        let endpoint = daemon.endpoint();
+        let by_daemon = [&["--endpoint", &endpoint], &named[..], place].concat();
+        let by_itself = [&["--standalone"], &named[..], place].concat();
+        [by_daemon, by_itself].map(|arguments| {
+            let output = numalocctl(&arguments);
+            assert_eq!(code(&output), Some(1), "one is missing: {output:?}");
+            serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+        })
+    };
+    let files = seen("locality", &[]).map(|looked| looked["locality"]["files"].clone());
+    assert_eq!(files[0], files[1]);
+    assert_eq!(files[0]["files"][0]["nodes"], json!([{"node_id": 0, "bytes": all}]));
+    let planned = seen("plan", &["--place", "interleave"]);
+    let planned = planned.map(|looked| looked["plan"]["files"].clone());
+    assert_eq!(planned[0], planned[1]);
+    let move_bytes = planned[0]["files"][0]["move_bytes"].as_u64().expect("a plan");
+    assert!(move_bytes.abs_diff(all / 2) <= 2 * MIB, "{move_bytes} of {all}");
     let job = migrate(&[&["--place", "interleave"], &absent[..]].concat());
     let job: Value = serde_json::from_slice(&job.stdout).expect("a job");
     let half = file.cached()[&1];
@@ -122,6 +142,9 @@ fn an_operator_moves_the_cache_of_its_own_files_and_of_those_in_its_grant() {
         assert_eq!(file.cached(), Nodes::from([(1, all)]), "{output:?}");
     }
     let all = cached(&foreign);
+    let looked = daemon.ctl_as(USER, &["locality", "--file", path(&foreign)]).output();
+    let looked = looked.expect("it starts");
+    assert_eq!(code(&looked), Some(3), "as if it did not exist: {looked:?}");
     let output = migrate(&foreign);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("no file /mnt/disk/foreign that is yours"), "{output:?}");

@@ -1,10 +1,49 @@
 //! What a request may say beside files, whose page cache is meant instead of the memory of processes.
 
+use super::{locality::node_bytes, names::int};
 use crate::{
-    Problem, Violations,
-    value::{MigrationSpec, Policy, Target},
+    Problem, Violations, v1,
+    value::{CachedFile, CachedFiles, MigrationSpec, Policy, Target},
 };
-use numaloc_core::{Options, Placement};
+use numaloc_core::{NodeId, Options, Placement};
+use std::collections::BTreeMap;
+
+/// Most files of an answer, and most that were left out.
+const FILES_MAX: usize = 10_000;
+const LEFT_OUT_MAX: usize = 1_000;
+
+impl From<&CachedFiles> for v1::CachedFiles {
+    fn from(CachedFiles { files, count, left_out }: &CachedFiles) -> Self {
+        let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for (&node, bytes) in files.iter().flat_map(|file| &file.nodes) {
+            *nodes.entry(node).or_default() += bytes;
+        }
+        let left_out_file = |(path, reason): &(String, String)| v1::LeftOutFile {
+            path: path.clone(),
+            reason: reason.clone(),
+        };
+        Self {
+            files: files.iter().take(FILES_MAX).map(Into::into).collect(),
+            file_count: int(*count),
+            cached_count: int(files.len() as u64),
+            nodes: node_bytes(&nodes),
+            left_out: left_out.iter().take(LEFT_OUT_MAX).map(left_out_file).collect(),
+        }
+    }
+}
+
+impl From<&CachedFile> for v1::CachedFile {
+    fn from(file: &CachedFile) -> Self {
+        Self {
+            path: file.path.clone(),
+            length_bytes: int(file.bytes),
+            nodes: node_bytes(&file.nodes),
+            mapped_bytes: file.mapped_bytes.map(int),
+            move_bytes: file.move_bytes.map(int),
+            mount_policy: file.mount_policy.clone().unwrap_or_default(),
+        }
+    }
+}
 
 /// Refuses files where only processes are looked at.
 pub fn none(field: &str, target: &Target, bad: &mut Violations) {

@@ -65,7 +65,6 @@ impl TryFrom<v1::GetLocalityRequest> for GetLocality {
     fn try_from(from: v1::GetLocalityRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let target = target("target", from.target, &mut bad);
-        files::none("target", &target, &mut bad);
         let policy = policy("policy", from.policy, &mut bad);
         bad.or(Self { target, policy })
     }
@@ -116,7 +115,6 @@ impl TryFrom<v1::PlanMigrationRequest> for MigrationSpec {
     fn try_from(from: v1::PlanMigrationRequest) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let spec = spec("spec", from.spec, &mut bad);
-        files::none("spec.target", &spec.target, &mut bad);
         bad.or(spec)
     }
 }

@@ -105,13 +105,6 @@ impl OptionArgs {
         })
     }
 
-    /// The options of the planner, on a machine with memory on these nodes. The nodes are not checked against it yet.
-    ///
-    /// # Errors
-    /// No node is left to move to.
-    pub fn options(&self, with_memory: &NodeSet) -> Result<Options, Failure> {
-        self.change_options(Options::default(), with_memory)
-    }
     /// `policy` changed by the options that are given, for the daemon.
     ///
     /// # Errors
@@ -174,7 +167,8 @@ mod tests {
 
     fn to(text: &str) -> Option<String> {
         let args = OptionArgs { to: Some(parse_targets(text).ok()?), ..OptionArgs::default() };
-        let options = args.options(&fixture::topology().with_memory()).ok()?;
+        let nodes = fixture::topology().with_memory();
+        let options = args.change(Policy::default(), &nodes).ok()?.options;
         options.to.map(|nodes| nodes.to_string())
     }
 
@@ -190,7 +184,8 @@ mod tests {
         assert_eq!(parse_sources("default"), Ok(Nodes::Default));
         let from = OptionArgs { from: parse_sources("!0").ok(), ..OptionArgs::default() };
         assert!(from.needs_topology());
-        let options = from.options(&fixture::topology().with_memory()).unwrap();
+        let nodes = fixture::topology().with_memory();
+        let options = from.change(Policy::default(), &nodes).unwrap().options;
         assert_eq!((options.from, options.to), (Some("2,8".parse().unwrap()), None));
     }
 }

@@ -8,7 +8,6 @@ use crate::{
 use clap::{Args, ValueEnum};
 use numaloc_api::value::{self, OnInterrupt};
 use numaloc_core::NodeSet;
-use numaloc_executor::RunLimits;
 use std::time::Duration;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
@@ -32,15 +31,6 @@ impl LimitArgs {
     /// Whether no option is given.
     pub fn is_empty(&self) -> bool {
         self == &Self::default()
-    }
-    /// The limits of a run without the daemon. [`Pacing`](numaloc_core::Pacing) has the number of workers.
-    pub fn limits(&self) -> RunLimits {
-        RunLimits {
-            batch_bytes: self.batch_bytes,
-            timeout: self.timeout,
-            rate_bytes_per_second: self.rate,
-            ..RunLimits::default()
-        }
     }
     /// `limits` changed by the options that are given, for the daemon.
     pub fn change(&self, limits: value::Limits) -> value::Limits {

@@ -6,7 +6,7 @@ use crate::{
     columns::Column,
     exit::Code,
     output::CommandResult,
-    place::{self, Place},
+    place,
     remote::Daemon,
 };
 use numaloc_api::value::{JobFilter, ScheduleFilter, WorkloadFilter};
@@ -69,10 +69,8 @@ fn sorted(values: impl Iterator<Item = String>) -> Vec<String> {
 /// What the daemon has records of; `None` for any error.
 fn of_daemon(cli: &Cli, around: &Surroundings, kind: ValueKind) -> Option<Vec<String>> {
     let args = ConnectArgs { request_timeout: PATIENCE, ..cli.connect.clone() };
-    let Place::Daemon(endpoint) = place::choose(&args, &around.environment).ok()? else {
-        return None;
-    };
-    let daemon = Daemon::connect_within(endpoint, &args, PATIENCE).ok()?;
+    let place = place::choose(&args, &around.environment).ok()?;
+    let daemon = Daemon::connect_within(place.daemon()?.clone(), &args, PATIENCE).ok()?;
     let id = |name: &String| name.split_once('/').map(|(_, id)| id.to_owned());
     Some(match kind {
         ValueKind::Jobs => {

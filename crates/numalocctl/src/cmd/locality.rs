@@ -1,27 +1,27 @@
 //! Carries out `numalocctl locality`.
 
-use super::{Surroundings, engine, files, map, name_left_out, shown};
+use super::{Surroundings, engine, map, name_left_out, shown};
 use crate::{
-    args::{Cli, LocalityArgs},
+    args::{Cli, LocalityArgs, refuse_for_files},
     exit::{Code, Failure},
     output::CommandResult,
     text,
 };
 
-/// Shows where the memory of a target is.
+/// Shows where the memory of a target is, or the page cache of files.
 pub fn run(
     cli: &Cli,
     around: &Surroundings,
     LocalityArgs { target, files, draw: picture }: &LocalityArgs,
 ) -> Result<CommandResult, Failure> {
     if files.is_given() {
-        return files::locality(cli, around, &files.files, picture.draw.is_some());
+        refuse_for_files(&[("--draw", picture.draw.is_some())])?;
     }
     if let Some(file) = &picture.draw {
         return map::run(cli, around, target, file.as_deref(), picture);
     }
     let engine = engine(cli, around)?;
-    let answer = engine.locality(&target.request())?;
+    let answer = engine.locality(&files.target(target)?, &|| false)?;
     let topology = engine.topology()?.topology.unwrap_or_default();
     let shown = shown(cli, &answer, |answer, view| text::locality(answer, &topology, view))?;
     name_left_out(cli, &answer.missing);

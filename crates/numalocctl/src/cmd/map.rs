@@ -8,9 +8,7 @@ use crate::{
     engine::LocalEngine,
     exit::{Code, Failure},
     output::CommandResult,
-    picture,
-    place::{self, Place},
-    svg, text,
+    picture, place, svg, text,
 };
 use numaloc_host::{Error, check_page_size};
 use ratatui::crossterm::terminal;
@@ -58,9 +56,9 @@ pub fn run(
 /// # Errors
 /// A daemon is configured or running.
 pub fn check_place(cli: &Cli, around: &Surroundings) -> Result<(), Failure> {
-    match place::choose(&cli.connect, &around.environment)? {
-        Place::Daemon(_) => Err(Failure::NeedsStandalone { option: "--draw" }),
-        Place::Here => Ok(()),
+    match place::choose(&cli.connect, &around.environment)?.daemon() {
+        Some(_) => Err(Failure::NeedsStandalone { option: "--draw" }),
+        None => Ok(()),
     }
 }
 

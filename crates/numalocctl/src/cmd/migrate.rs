@@ -2,7 +2,7 @@
 
 mod traffic;
 
-use super::{Surroundings, engine, files, map, plan, shown, wait};
+use super::{Surroundings, engine, map, plan, shown, wait};
 use crate::{
     args::{Cli, MigrateArgs},
     engine::Migrated,
@@ -16,12 +16,6 @@ use numaloc_api::v1;
 pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<CommandResult, Failure> {
     if args.dry_run {
         return plan::run(cli, around, &args.plan);
-    }
-    let asks_for_job = matches!(args.plan.check_here(), Err(Failure::NeedsDaemon { .. }))
-        || args.validate_only
-        || cli.connect.endpoint.is_some();
-    if args.plan.files.is_given() && !asks_for_job {
-        return files::migrate(cli, around, args);
     }
     if args.draw.draw.is_some() {
         map::check_place(cli, around)?;

@@ -1,6 +1,6 @@
 //! Carries out `numalocctl plan` and `numalocctl migrate --dry-run`.
 
-use super::{Surroundings, engine, files, name_left_out, shown};
+use super::{Surroundings, engine, name_left_out, shown};
 use crate::{
     args::{Cli, PlanArgs},
     exit::{Code, Failure},
@@ -12,7 +12,7 @@ use numaloc_api::value::Limits;
 /// Shows what a migration would do.
 pub fn run(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandResult, Failure> {
     if args.files.is_given() {
-        return files::plan(cli, around, args);
+        args.check_files()?;
     }
     let engine = engine(cli, around)?;
     engine.check(args)?;

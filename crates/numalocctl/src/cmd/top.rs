@@ -1,8 +1,8 @@
 //! Carries out `numalocctl top`, fed by the daemon or this program itself.
 
-use super::{Surroundings, files};
+use super::{Surroundings, engine};
 use crate::{
-    args::{Cli, Format, TopArgs},
+    args::{Cli, FileArgs, Format, TargetArgs, TopArgs, refuse_for_files},
     exit::{Code, Failure},
     output::{CommandResult, complain},
     place::{self, Place},
@@ -19,7 +19,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandRe
         return Err(Failure::Usage(message.into()));
     }
     if !args.files.is_empty() {
-        return files::top(cli, around, args);
+        return files(cli, around, args);
     }
     let pace = ScanPace { delay: args.delay, cpu_budget: args.cpu_budget };
     let (by, host, note) = feed(cli, around, pace)?;
@@ -30,6 +30,19 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandRe
         }
         false => top::live(args, by, host, note)?,
     }
+    Ok(CommandResult { text: String::new(), code: Code::Done })
+}
+
+/// Shows the page cache of files again and again.
+fn files(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandResult, Failure> {
+    refuse_for_files(&[
+        ("--columns", args.columns.is_some()),
+        ("--filter", args.filter.is_some()),
+        ("--processes", args.processes),
+    ])?;
+    let files = FileArgs { files: args.files.clone() };
+    let target = files.target(&TargetArgs::default())?;
+    top::files(cli, args, &|stop| engine(cli, around)?.locality(&target, stop))?;
     Ok(CommandResult { text: String::new(), code: Code::Done })
 }
 

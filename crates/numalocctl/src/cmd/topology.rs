@@ -5,8 +5,7 @@ use crate::{
     args::{Cli, TopologyArgs},
     exit::{Code, Failure},
     output::CommandResult,
-    place::{self, Place},
-    text,
+    place, text,
 };
 
 pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<CommandResult, Failure> {
@@ -15,7 +14,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<Comma
     match args.numactl {
         true => Ok(CommandResult { text: text::numactl(&topology), code: Code::Done }),
         false => {
-            let is_this_host = is_this_host(cli, around)?;
+            let is_this_host = place::choose(&cli.connect, &around.environment)?.is_this_host();
             shown(cli, &answer, |_, view| {
                 let is_kept_shown = is_this_host && !view.rows_alone();
                 let kept = is_kept_shown.then(|| bench::kept(&around.roots)).flatten();
@@ -24,11 +23,4 @@ pub fn run(cli: &Cli, around: &Surroundings, args: TopologyArgs) -> Result<Comma
             })
         }
     }
-}
-
-fn is_this_host(cli: &Cli, around: &Surroundings) -> Result<bool, Failure> {
-    Ok(match place::choose(&cli.connect, &around.environment)? {
-        Place::Here => true,
-        Place::Daemon(endpoint) => endpoint.is_this_host(),
-    })
 }

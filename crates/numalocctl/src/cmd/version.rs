@@ -6,7 +6,7 @@ use crate::{
     clean::clean,
     exit::Failure,
     output::CommandResult,
-    place::{self, Place},
+    place,
     remote::Daemon,
 };
 use serde::Serialize;
@@ -37,11 +37,7 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
 /// The daemon's version; `None` for any error, because this command never fails because of the daemon.
 fn daemon_version(cli: &Cli, around: &Surroundings) -> Option<String> {
     let args = ConnectArgs { request_timeout: PATIENCE, ..cli.connect.clone() };
-    match place::choose(&args, &around.environment).ok()? {
-        Place::Here => None,
-        Place::Daemon(endpoint) => {
-            let daemon = Daemon::connect_within(endpoint, &args, PATIENCE).ok()?;
-            Some(daemon.status().ok()?.version)
-        }
-    }
+    let place = place::choose(&args, &around.environment).ok()?;
+    let daemon = Daemon::connect_within(place.daemon()?.clone(), &args, PATIENCE).ok()?;
+    Some(daemon.status().ok()?.version)
 }

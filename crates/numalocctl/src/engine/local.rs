@@ -1,6 +1,6 @@
 //! This process as the engine, for its own host.
 
-use super::{Engine, Migrated, watched};
+use super::{Engine, Migrated, Next, VIEW_TICK};
 use crate::{
     args::{MigrateArgs, OptionArgs, PlanArgs},
     check::BALANCING_ADVICE,
@@ -12,7 +12,7 @@ use crate::{
 };
 use numaloc_api::{
     v1,
-    value::{MigrationSpec, Missing, Target},
+    value::{JobProgress, MigrationSpec, Missing, Target},
 };
 use numaloc_core::{NodeSet, Options, Pacing};
 use numaloc_dma::{Asked, Dma};
@@ -21,11 +21,15 @@ use numaloc_engine::{
     OffloadAccess, Planned, PlannedRun, RunOrder, balancing::Balancing,
 };
 use numaloc_executor::{Control, Party, RunLimits};
-use numaloc_host::{Policies, Roots, Viewer, topology};
+use numaloc_host::{Error as HostError, Policies, Roots, Viewer, topology};
 use std::{
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::Ordering::Relaxed,
+        mpsc::{self, RecvTimeoutError},
+    },
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// Time between two looks at a run.
@@ -36,10 +40,9 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct LocalEngine(Local);
 
 /// A planned migration.
-pub struct Started {
+struct Started {
     run: PlannedRun,
-    /// What was planned.
-    pub planned: Planned,
+    planned: Planned,
     order: RunOrder,
 }
 
@@ -75,11 +78,7 @@ impl LocalEngine {
     ///
     /// # Errors
     /// The target is not found or may not be read, or nothing can move on this host.
-    pub fn start(
-        &self,
-        spec: &MigrationSpec,
-        exchange_with: &[Target],
-    ) -> Result<Started, Failure> {
+    fn start(&self, spec: &MigrationSpec, exchange_with: &[Target]) -> Result<Started, Failure> {
         let options = options(spec);
         let mut order = RunOrder {
             aim: aim(&spec.target)?,
@@ -96,7 +95,7 @@ impl LocalEngine {
             control: Arc::new(Control::default()),
             options,
         };
-        let (run, planned) = self.0.plan(&mut order)?;
+        let (run, planned) = self.0.plan(&mut order).map_err(failed)?;
         if let Some(memory) = run.memory() {
             topology::check_several(&memory.topology)?;
         }
@@ -129,7 +128,7 @@ impl LocalEngine {
         look: impl FnOnce(Look<'_>) -> Result<T, Error>,
     ) -> Result<T, Failure> {
         let (aim, authority) = (aim(target)?, &Authority::All);
-        Ok(look(Look { local: &self.0, aim: &aim, options, authority, policies })?)
+        look(Look { local: &self.0, aim: &aim, options, authority, policies }).map_err(failed)
     }
 }
 
@@ -138,7 +137,7 @@ impl Started {
     ///
     /// # Errors
     /// The host cannot be read.
-    pub fn execute(
+    fn execute(
         &mut self,
         tick: Duration,
         mut look: impl FnMut(&Control),
@@ -170,9 +169,13 @@ impl Engine for LocalEngine {
         args.check_here()
     }
 
-    fn locality(&self, target: &Target) -> Result<v1::GetLocalityResponse, Failure> {
+    fn locality(
+        &self,
+        target: &Target,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<v1::GetLocalityResponse, Failure> {
         let (options, policies) = (Options::default(), Policies::Leave);
-        let looked = self.look(target, &options, policies, |look| look.locality(&|| false))?;
+        let looked = self.look(target, &options, policies, |look| look.locality(stop))?;
         Ok(looked.locality())
     }
 
@@ -204,15 +207,21 @@ impl Engine for LocalEngine {
         if args.validate_only {
             return Err(Failure::NeedsDaemon { option: "--validate-only" });
         }
+        let is_of_files = args.plan.files.is_given();
+        if is_of_files {
+            args.check_files()?;
+        }
         let file = picture::file(args.draw.draw.as_deref())?;
         // Before the host is looked through: members that only the daemon knows are found on no machine.
         aim(&args.plan.files.target(&args.plan.target)?)?;
         let spec = args.plan.spec(&self.with_memory_for(&args.plan.options)?)?;
         let mut started = self.start(&spec, &args.plan.exchange.exchange_with)?;
-        if started.planned.note.is_some() {
-            complain(&format!(
+        match &started.planned.note {
+            None => {}
+            Some(note) if is_of_files => complain(note),
+            Some(_) => complain(&format!(
                 "warning: kernel.numa_balancing is on: {BALANCING_ADVICE} (--numa-balancing ignore keeps quiet about it)"
-            ));
+            )),
         }
         let memory = started.run.memory();
         let look = |(file, memory)| MoveMap::before(&self.0.roots, memory, file, &args.draw);
@@ -233,6 +242,34 @@ impl Engine for LocalEngine {
         }
         Ok(Migrated::Ended(Box::new(started.planned.job(&spec, ended.as_ref()))))
     }
+
+    fn run(
+        &self,
+        spec: &MigrationSpec,
+        look: &mut dyn FnMut(&v1::Job) -> Next,
+    ) -> Result<Option<v1::Job>, Failure> {
+        let mut started = self.start(spec, &[])?;
+        let planned_bytes = started.planned.planned_bytes;
+        let ended = started.execute(VIEW_TICK, |control| {
+            if look(&moving(control, planned_bytes)) != Next::Continue {
+                control.cancel.store(true, Relaxed);
+            }
+        })?;
+        Ok(Some(started.planned.job(spec, ended.as_ref())))
+    }
+}
+
+/// A run of this process as a job.
+fn moving(control: &Control, planned_bytes: u64) -> v1::Job {
+    let progress = JobProgress {
+        planned_bytes,
+        moved_bytes: control.moved_bytes.load(Relaxed),
+        settled_bytes: control.settled_bytes.load(Relaxed),
+        held_back: control.held_back(),
+        measured: SystemTime::now(),
+    };
+    let progress = Some(progress.into());
+    v1::Job { state: v1::JobState::Running.into(), progress, ..v1::Job::default() }
 }
 
 /// What a target means without registered workloads.
@@ -248,6 +285,13 @@ fn aim(target: &Target) -> Result<Aim, Failure> {
     match registered.into_iter().find(|(_, is_empty)| !is_empty) {
         Some((option, _)) => Err(Failure::NeedsDaemon { option }),
         None => Ok(Aim::unregistered(target)),
+    }
+}
+
+fn failed(error: Error) -> Failure {
+    match error.of_host() {
+        Some(HostError::BadGoal(bad)) => Failure::no_goal(bad),
+        _ => error.into(),
     }
 }
 
@@ -270,4 +314,20 @@ fn offers(spec: &MigrationSpec, exchange_with: &[Target], pacing: &Pacing) -> Of
     let members = exchange_with.iter().flat_map(|target| Aim::unregistered(target).members);
     let workloads = members.map(|member| Offer { member, by: Authority::All }).collect();
     Offers { workloads, limits: limits(spec).best_effort(pacing) }
+}
+
+/// Runs `work` in a thread, and calls `look` every `tick` until that has ended.
+fn watched<T: Send>(tick: Duration, mut look: impl FnMut(), work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let (done, ended) = mpsc::channel::<()>();
+        let worker = scope.spawn(move || {
+            // Dropped at the end of this closure, also after a panic. This wakes the loop below at once.
+            let _done = done;
+            work()
+        });
+        while ended.recv_timeout(tick) == Err(RecvTimeoutError::Timeout) {
+            look();
+        }
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }

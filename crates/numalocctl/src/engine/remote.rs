@@ -1,10 +1,11 @@
 //! A daemon as the engine.
 
-use super::{Engine, Migrated};
+use super::{Engine, Migrated, Next, VIEW_TICK};
 use crate::{
     args::{MigrateArgs, OptionArgs, PlanArgs},
     exit::Failure,
     follow,
+    job::is_end,
     progress::Wish,
     remote::{Daemon, OnCtrlC},
 };
@@ -13,7 +14,7 @@ use numaloc_api::{
     value::{CreateJob, MigrationSpec, OnConflict, Target},
 };
 use numaloc_core::NodeSet;
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 /// The result of a migration for which there is no job, because no process of its target has a node to go to. Without the
 /// daemon such a migration is skipped as well.
@@ -34,7 +35,11 @@ impl Engine for Daemon {
         args.exchange.check_daemon()
     }
 
-    fn locality(&self, target: &Target) -> Result<v1::GetLocalityResponse, Failure> {
+    fn locality(
+        &self,
+        target: &Target,
+        _stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<v1::GetLocalityResponse, Failure> {
         self.locality(target)
     }
 
@@ -90,5 +95,30 @@ impl Engine for Daemon {
         let wish = Wish::from(args.plan.progress);
         let ended = follow::follow(self, &follow::job_id(&job)?, on_interrupt, wish, |_| Ok(()))?;
         Ok(Migrated::Ended(Box::new(ended)))
+    }
+
+    fn run(
+        &self,
+        spec: &MigrationSpec,
+        look: &mut dyn FnMut(&v1::Job) -> Next,
+    ) -> Result<Option<v1::Job>, Failure> {
+        let request = CreateJob { spec: spec.clone(), ..CreateJob::default() };
+        let (job, _) = self.create_job(&request, &mut self.interrupts()?)?;
+        let (id, mut is_cancelled) = (follow::job_id(&job)?, false);
+        loop {
+            let job = self.get_job(&id)?;
+            if is_end(job.state()) {
+                return Ok(Some(job));
+            }
+            match look(&job) {
+                Next::Leave => return Ok(None),
+                Next::Cancel if !is_cancelled => {
+                    self.cancel_job(&id)?;
+                    is_cancelled = true;
+                }
+                Next::Cancel | Next::Continue => {}
+            }
+            thread::sleep(VIEW_TICK);
+        }
     }
 }

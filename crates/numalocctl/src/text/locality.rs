@@ -3,6 +3,7 @@
 use super::{
     attached::attached,
     cells::{fixed, skip, source},
+    files::files_of,
     held::held,
     homes::homes,
     left_out::{found_members, left_out},
@@ -27,6 +28,9 @@ const COLUMNS: usize = 8;
 pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view: View) -> String {
     let none = v1::Locality::default();
     let locality = answer.locality.as_ref().unwrap_or(&none);
+    if let Some(cached) = &locality.files {
+        return files_of(cached, &answer.missing, view);
+    }
     let (shared, total) = (memory(&locality.shared), memory(&locality.total));
     let columns = columns(topology, &total, view);
     let mut table = Table::new().numbers("PID").words("COMM");

@@ -5,6 +5,7 @@ use super::{
     benefit::benefit,
     cells::{fixed, kind, process, skip, source, why},
     colour::{self, Style},
+    files::files_of,
     held::held,
     homes::homes,
     left_out::{found_members, left_out},
@@ -37,6 +38,9 @@ pub fn plan(
 ) -> String {
     let none = v1::Plan::default();
     let plan = answer.plan.as_ref().unwrap_or(&none);
+    if let Some(cached) = &plan.files {
+        return files_of(cached, &answer.missing, view);
+    }
     let options = Policy::from(answer.policy.clone().unwrap_or_default()).options;
     if view.rows_alone() {
         return tables(plan, view).trim_start().to_owned();

@@ -4,11 +4,11 @@
 use super::screen::Screen;
 use crate::{
     args::{Cli, Format, TopArgs},
-    doc::FilesDoc,
     exit::Failure,
     output::{View, emit, json_line, render},
     signals, text,
 };
+use numaloc_api::v1;
 use ratatui::{
     buffer::Buffer,
     crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers},
@@ -26,7 +26,9 @@ use std::{
 /// The longest wait for a key or a signal.
 const TURN: Duration = Duration::from_millis(100);
 
-type Looked = Result<FilesDoc, Failure>;
+type Looked = Result<v1::GetLocalityResponse, Failure>;
+/// Says whether a look ends early.
+type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// Shows what `look` finds until it is left, or as often as was asked for. `look` ends early if its argument returns true.
 ///
@@ -35,7 +37,7 @@ type Looked = Result<FilesDoc, Failure>;
 pub fn run(
     cli: &Cli,
     args: &TopArgs,
-    look: &(dyn Fn(&dyn Fn() -> bool) -> Looked + Sync),
+    look: &(dyn Fn(Stop<'_>) -> Looked + Sync),
 ) -> Result<(), Failure> {
     let (stop, (to, documents)) = (&AtomicBool::new(false), sync_channel(1));
     let interrupted = signals::interrupted()?;
@@ -54,7 +56,7 @@ pub fn run(
 
 fn look_again_and_again(
     args: &TopArgs,
-    look: &dyn Fn(&dyn Fn() -> bool) -> Looked,
+    look: &dyn Fn(Stop<'_>) -> Looked,
     stop: &AtomicBool,
     to: &SyncSender<Looked>,
 ) {
@@ -93,7 +95,7 @@ fn print(
         };
         emit(&match cli.output {
             Format::Json => json_line(&document)?,
-            format => render(&document, format, View::of(cli), text::files)?,
+            format => render(&document, format, View::of(cli), files)?,
         })?;
         printed += 1;
     }
@@ -107,7 +109,7 @@ fn show(cli: &Cli, documents: &Receiver<Looked>, interrupted: &AtomicBool) -> Re
     let mut screen = Screen::open()?;
     while !interrupted.load(Relaxed) {
         match documents.try_recv() {
-            Ok(looked) => lines = text::files(&looked?, view).lines().map(str::to_owned).collect(),
+            Ok(looked) => lines = files(&looked?, view).lines().map(str::to_owned).collect(),
             Err(TryRecvError::Empty) => {}
             Err(TryRecvError::Disconnected) => break,
         }
@@ -127,6 +129,11 @@ fn show(cli: &Cli, documents: &Receiver<Looked>, interrupted: &AtomicBool) -> Re
         }
     }
     Ok(())
+}
+
+fn files(answer: &v1::GetLocalityResponse, view: View) -> String {
+    let cached = answer.locality.as_ref().and_then(|locality| locality.files.as_ref());
+    cached.map(|cached| text::files_of(cached, &answer.missing, view)).unwrap_or_default()
 }
 
 /// The first line after a key; `None` leaves the view.

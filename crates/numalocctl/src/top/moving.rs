@@ -9,18 +9,17 @@ use crate::{
     args::{ConnectArgs, LimitArgs, OptionArgs, PaceArgs, QueueArgs, TargetArgs, spec},
     doc::{MovedFlows, Moving},
     endpoint::Endpoint,
-    engine::{Engine, LocalEngine},
+    engine::{Engine, LocalEngine, Next},
     exit::Failure,
-    fields::{self, amount},
-    follow,
-    job::{is_end, state},
+    fields::{self, amount, node},
+    job::state,
     output::View,
     remote::Daemon,
     text,
 };
 use numaloc_api::{
     v1,
-    value::{CreateJob, MigrationSpec, Target, TargetProcess},
+    value::{MigrationSpec, Target, TargetProcess},
 };
 use numaloc_core::{NodeSet, Profile};
 use numaloc_host::{Roots, boot_id};
@@ -32,11 +31,8 @@ use std::{
         mpsc::{Receiver, Sender, channel},
     },
     thread,
-    time::Duration,
 };
 
-/// Time between two looks at a run.
-const TICK: Duration = Duration::from_millis(200);
 /// How plans and results are told.
 const VIEW: View = View::TABLE;
 
@@ -80,9 +76,15 @@ impl MigrationThread {
         let (flag, key) = (cancelled.clone(), key.clone());
         let thread = thread::spawn(move || {
             let work = || match &by {
-                By::Here(roots) => here(roots, &key, &tell, &yes, &flag),
+                By::Here(roots) => {
+                    let engine = LocalEngine::new(roots.clone());
+                    let target = requested(&key, || Ok(boot_id(roots)?))?;
+                    migrate((&engine, true), target, &tell, &yes, &flag)
+                }
                 By::Daemon(endpoint, connect) => {
-                    by_daemon(endpoint, connect, &key, &tell, &yes, &flag)
+                    let daemon = Daemon::connect(endpoint.clone(), connect)?;
+                    let target = requested(&key, || Ok(daemon.status()?.boot_id))?;
+                    migrate((&daemon, false), target, &tell, &yes, &flag)
                 }
             };
             let end = match catch_unwind(AssertUnwindSafe(work)) {
@@ -209,84 +211,49 @@ fn plan(
     }
 }
 
-fn here(
-    roots: &Roots,
-    key: &RowKey,
+/// Plans, asks, and carries it out. `None`: the answer was no, or the view has gone.
+fn migrate(
+    (engine, is_own): (&dyn Engine, bool),
+    target: Target,
     tell: &Sender<ThreadReport>,
     yes: &Receiver<Profile>,
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
-    let engine = LocalEngine::new(roots.clone());
-    let target = requested(key, || Ok(boot_id(roots)?))?;
-    let spec = match plan(&engine, target, tell, yes)? {
+    // The plan may wait for long, and does not look up all policies: the run plans again.
+    let spec = match plan(engine, target, tell, yes)? {
         Planned::Nothing => return Ok(Some(NOTHING.to_owned())),
         Planned::Refused => return Ok(None),
         Planned::Agreed(spec) => spec,
     };
-    // The plan may have waited for long, and it did not look up all policies.
-    let mut started = engine.start(&spec, &[])?;
-    let planned_bytes = started.planned.planned_bytes;
-    let ended = started.execute(TICK, |control| {
+    let moved = |bytes: i64| is_own.then(|| tell.send(ThreadReport::Moved(amount(bytes))));
+    let ended = engine.run(&spec, &mut |job| {
         let is_cancelled = cancelled.load(Relaxed);
-        control.cancel.store(is_cancelled, Relaxed);
-        let progress = Progress {
-            job: "moving".into(),
-            settled_bytes: control.settled_bytes.load(Relaxed),
-            planned_bytes,
-            held_back: control.held_back(),
-            is_cancelled,
-        };
-        let _ = tell.send(ThreadReport::Stage(Stage::Running(progress)));
-        let _ = tell.send(ThreadReport::Moved(control.moved_bytes.load(Relaxed)));
+        moved(job.progress.as_ref().map_or(0, |progress| progress.moved_bytes));
+        match tell.send(ThreadReport::Stage(Stage::Running(progress(job, is_cancelled)))) {
+            Err(_) => Next::Leave,
+            Ok(()) if is_cancelled => Next::Cancel,
+            Ok(()) => Next::Continue,
+        }
     })?;
-    if let Some(ended) = &ended {
-        let _ = tell.send(ThreadReport::Moved(ended.outcome.account().moved_bytes()));
-        let flows = ended.outcome.flows.iter().map(|((from, to), bytes)| ((from.0, to.0), *bytes));
-        let _ = tell.send(ThreadReport::Flows(flows.collect()));
+    let Some(job) = ended else { return Ok(None) };
+    let outcome = job.outcome.iter().filter(|_| is_own);
+    for v1::Outcome { account, flows, .. } in outcome {
+        moved(account.as_ref().map_or(0, |account| account.moved_bytes));
+        let flow = |flow: &v1::Flow| {
+            ((node(flow.from_node_id), node(flow.to_node_id)), amount(flow.bytes))
+        };
+        let _ = tell.send(ThreadReport::Flows(flows.iter().map(flow).collect()));
     }
-    Ok(Some(text::migration(&started.planned.job(&spec, ended.as_ref()), VIEW)))
-}
-
-fn by_daemon(
-    endpoint: &Endpoint,
-    connect: &ConnectArgs,
-    key: &RowKey,
-    tell: &Sender<ThreadReport>,
-    yes: &Receiver<Profile>,
-    cancelled: &AtomicBool,
-) -> Result<Option<String>, Failure> {
-    let daemon = Daemon::connect(endpoint.clone(), connect)?;
-    let target = requested(key, || Ok(daemon.status()?.boot_id))?;
-    let spec = match plan(&daemon, target, tell, yes)? {
-        Planned::Nothing => return Ok(Some(NOTHING.to_owned())),
-        Planned::Refused => return Ok(None),
-        Planned::Agreed(spec) => *spec,
-    };
-    let request = CreateJob { spec, ..CreateJob::default() };
-    let (job, _) = daemon.create_job(&request, &mut daemon.interrupts()?)?;
-    let id = follow::job_id(&job)?;
-    let mut is_told = false;
-    loop {
-        let job = daemon.get_job(&id)?;
-        if is_end(job.state()) {
-            return Ok(Some(text::migration(&job, VIEW)));
-        }
-        if cancelled.load(Relaxed) && !is_told {
-            daemon.cancel_job(&id)?;
-            is_told = true;
-        }
-        if tell.send(ThreadReport::Stage(Stage::Running(progress(&job, is_told)))).is_err() {
-            // The view has gone; the job is the daemon's.
-            return Ok(None);
-        }
-        thread::sleep(TICK);
-    }
+    Ok(Some(text::migration(&job, VIEW)))
 }
 
 fn progress(job: &v1::Job, is_cancelled: bool) -> Progress {
     let progress = job.progress.clone().unwrap_or_default();
     Progress {
-        job: format!("{} is {}", job.name, state(job)),
+        job: match job.name.is_empty() {
+            true => "moving".to_owned(),
+            false => format!("{} is {}", job.name, state(job)),
+        },
         settled_bytes: amount(progress.settled_bytes),
         planned_bytes: amount(progress.planned_bytes),
         held_back: match progress.held_back.is_empty() {

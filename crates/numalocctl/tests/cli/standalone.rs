@@ -330,7 +330,8 @@ fn top_shows_the_page_cache_of_files_as_often_as_asked() {
         printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(lines.len(), 2, "{output:?}");
     for line in lines {
-        let cached = line["files"][0]["cached"].as_array().expect("nodes");
+        let file = &line["locality"]["files"]["files"][0];
+        let cached = file["nodes"].as_array().expect("nodes");
         let bytes: u64 = cached.iter().filter_map(|on| on["bytes"].as_u64()).sum();
         assert_eq!(bytes, 3 << 20, "{line}");
     }

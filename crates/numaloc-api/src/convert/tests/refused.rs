@@ -165,9 +165,11 @@ fn files_stand_alone_and_have_no_home() {
         let refused = ask(target, Some(policy), limits).expect_err(expected);
         assert!(refused.starts_with(expected), "{refused}");
     }
-    // Other calls look at processes.
+    // Page cache is shown once, and no advice is given for it.
     let request = v1::GetLocalityRequest { target: Some(files(&["/a"])), ..Default::default() };
-    let refused = value::GetLocality::try_from(request).expect_err("no processes").to_string();
+    value::GetLocality::try_from(request).expect("files can be looked at");
+    let request = v1::WatchLocalityRequest { target: Some(files(&["/a"])), ..Default::default() };
+    let refused = value::WatchLocality::try_from(request).expect_err("no processes").to_string();
     assert_eq!(refused, "target.files must be empty here");
 }
 

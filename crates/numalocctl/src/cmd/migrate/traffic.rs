@@ -6,7 +6,7 @@ use crate::{
     cmd::Surroundings,
     exit::Failure,
     output::complain,
-    place::{self, Place},
+    place,
     units::size,
 };
 use numaloc_host::{Roots, traffic};
@@ -36,9 +36,7 @@ pub fn before(
     let roots = &around.roots;
     let why = match place::choose(&cli.connect, &around.environment)? {
         _ if args.plan.job.detach => "--detach does not wait for the end".to_owned(),
-        Place::Daemon(endpoint) if !endpoint.is_this_host() => {
-            "the daemon may be on another host".to_owned()
-        }
+        place if !place.is_this_host() => "the daemon may be on another host".to_owned(),
         _ if traffic::read(roots).is_empty() => format!(
             "no counters of memory bandwidth in {} (mount -t resctrl resctrl there, if the processor has them)",
             traffic::mount_point(roots).display()
