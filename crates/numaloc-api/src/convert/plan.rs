@@ -82,12 +82,13 @@ impl From<&Plan> for v1::Plan {
 }
 
 impl v1::Plan {
-    /// A plan with each of its extents. There may be many thousands, so the daemon neither stores nor answers them.
-    pub fn with_extents(plan: &Plan) -> Self {
+    /// With each extent of `plan`, of which this is the message. There may be many thousands, so the daemon neither stores nor answers
+    /// them.
+    pub fn with_extents(self, plan: &Plan) -> Self {
         Self {
             extent_moves: plan.moves.iter().map(|planned| extent_move(plan, planned)).collect(),
             skipped_extents: plan.skipped.iter().map(|each| skipped_extent(plan, each)).collect(),
-            ..plan.into()
+            ..self
         }
     }
 }

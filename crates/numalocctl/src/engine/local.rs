@@ -188,8 +188,9 @@ impl Engine for LocalEngine {
         let offers = offers(spec, exchange_with, &options.pacing);
         let looked: LookedAt =
             self.look(&spec.target, &options, policies, |look| look.plan(offers, &|| false))?;
-        let plan = Some(v1::Plan::with_extents(&looked.plan));
-        Ok(v1::PlanMigrationResponse { plan, ..looked.planned(&spec.policy) })
+        let answer = looked.planned(&spec.policy);
+        let plan = answer.plan.map(|plan| plan.with_extents(&looked.plan));
+        Ok(v1::PlanMigrationResponse { plan, ..answer })
     }
 
     fn advice(

@@ -91,8 +91,9 @@ fn migrated(outcome: &Outcome, options: Options) -> v1::Job {
 /// The answer with all extents, as without the daemon.
 fn with_extents(looked: &LookedAt) -> v1::PlanMigrationResponse {
     let policy = Policy { options: looked.plan.options.clone(), ..Policy::default() };
-    let plan = Some(v1::Plan::with_extents(&looked.plan));
-    v1::PlanMigrationResponse { plan, ..looked.planned(&policy) }
+    let answer = looked.planned(&policy);
+    let plan = answer.plan.map(|plan| plan.with_extents(&looked.plan));
+    v1::PlanMigrationResponse { plan, ..answer }
 }
 
 fn planned(options: Options) -> v1::PlanMigrationResponse {
