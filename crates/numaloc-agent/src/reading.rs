@@ -142,7 +142,7 @@ numaloc_host_container_memory_bytes{container=\"c1\",place=\"local\"} 60
 numaloc_host_container_memory_bytes{container=\"c1\",place=\"remote\"} 40
 numaloc_host_program_memory_bytes{program=\"numaloc_x\",place=\"remote\"} 9
 numaloc_workload_local_ratio{workload=\"agent-1-web\"} 0.5
-numaloc_fights 0
+numaloc_contested_schedules 0
 # EOF
 ";
 
@@ -164,7 +164,7 @@ numaloc_fights 0
                 "numaloc_host_memory_bytes{node=\"0\",place=\"local\"} 300",
                 "numaloc_host_memory_bytes{node=\"0\",place=\"unpinned\"} 7",
                 "numaloc_host_memory_bytes{node=\"2\",place=\"remote\"} 100",
-                "numaloc_fights 0",
+                "numaloc_contested_schedules 0",
             ]
         );
     }

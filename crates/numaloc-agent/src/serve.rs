@@ -120,7 +120,7 @@ mod tests {
         metrics.requested("watch", "done");
         assert_eq!(get("/readyz").await.0, 200);
         assert!(get("/metrics").await.1.contains("\nnumaloc_agent_daemon_figures 0\n"));
-        served.figures.put(Some("numaloc_fights 3\n".to_owned()));
+        served.figures.put(Some("numaloc_contested_schedules 3\n".to_owned()));
         let (status, text) = get("/metrics").await;
         assert_eq!(status, 200);
         for line in [
@@ -131,7 +131,7 @@ mod tests {
             "numaloc_agent_daemon_figures 1",
             "numaloc_agent_invalid_policies 2",
             "numaloc_agent_ready 1",
-            "numaloc_fights 3",
+            "numaloc_contested_schedules 3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }

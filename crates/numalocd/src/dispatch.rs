@@ -43,7 +43,8 @@
 //! **Schedules of files are compared, too** (`declare`): at the start and at a reload, with those that the book has of files.
 //!
 //! **A schedule whose work does not last slows down.** A run leaves a trail: a sample of what it moved. The next run of the schedule looks
-//! where these pages are; a schedule that finds much of them remote again and again reports so and slows down (`fight`, pure).
+//! where these pages are; a schedule that finds much of them remote again and again reports so and slows down
+//! (`contest`, pure).
 //!
 //! **Spans of time are measured by the monotonic clock.** The wall clock is shown, stored and used to forget old records. What is due is
 //! an `Instant`; after a restart it comes from the stored time, and is never later than the schedule's own interval and jitter.
@@ -54,14 +55,14 @@ mod changes;
 mod collection;
 mod command;
 mod commits;
+mod contest;
+mod contests;
 mod cpusets;
 mod declare;
 mod delete;
 mod dispatcher;
 mod ends;
 mod events;
-mod fight;
-mod fights;
 mod forget;
 mod group;
 mod handle;

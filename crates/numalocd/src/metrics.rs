@@ -78,7 +78,7 @@ struct Series {
     quotas: QuotaCollector,
     drained: Gauge,
     paused: Gauge,
-    fights: Gauge,
+    contested_schedules: Gauge,
     oldest: Oldest,
     store_bytes: Gauge,
     missing_accounts: Gauge,
@@ -191,8 +191,8 @@ impl Metrics {
     }
 
     /// How many schedules find again and again that their work has been undone.
-    pub fn fights(&self, count: usize) {
-        set(&self.0.series.fights, count);
+    pub fn contested_schedules(&self, count: usize) {
+        set(&self.0.series.contested_schedules, count);
     }
 
     /// When the oldest queued job of each class was created. Classes without a queued job are left out.

@@ -181,10 +181,10 @@ fn a_schedule_whose_pages_are_pushed_away_says_so_and_slows_down() {
         assert!(returned > 15 * MIB, "{returned}");
     }
     let message = &schedule.state_message;
-    assert!(message.starts_with("fights with something"), "{message}");
+    assert!(message.starts_with("placement contested by an unknown mover"), "{message}");
     assert!(message.contains("3 times in a row"), "{message}");
     assert!(wait(&schedule) > INTERVAL, "{:?}", wait(&schedule));
-    assert_eq!(daemon.log().matches("fights with").count(), 1, "once");
+    assert_eq!(daemon.log().matches("placement contested").count(), 1, "once");
     // If nobody moves the pages away, it is as before.
     schedule = runs(&schedule.last_job);
     assert_eq!(schedule.state_message, "");

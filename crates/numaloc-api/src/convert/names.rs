@@ -62,7 +62,7 @@ enum_names!(HeatSource => v1::MoveOrder {
 enum_names!(both value::EventType => v1::EventType {
     Completed => Completed, Skipped => Skipped, Failed => Failed, Started => Started,
     Paused => Paused, Resumed => Resumed, TargetGone => TargetGone,
-    ScheduleRemoved => ScheduleRemoved, FightBegun => FightBegun, FightEnded => FightEnded,
+    ScheduleRemoved => ScheduleRemoved, PlacementContested => PlacementContested, PlacementStable => PlacementStable,
     OffloadFailed => OffloadFailed, DsaQueueFailed => DsaQueueFailed,
 });
 enum_names!(both value::Emit => v1::Emit { Always => Always, OnChange => OnChange });

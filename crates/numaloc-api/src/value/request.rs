@@ -188,10 +188,10 @@ pub enum EventType {
     TargetGone,
     /// A schedule was removed, by a client or because its target was gone for long.
     ScheduleRemoved,
-    /// Again and again, somebody else moves away what a schedule moves.
-    FightBegun,
+    /// Another mover repeatedly moves away what a schedule moves.
+    PlacementContested,
     /// What a schedule moves stays in place again.
-    FightEnded,
+    PlacementStable,
     /// A job has ended whose memory a DMA engine copied until something failed.
     OffloadFailed,
     /// A work queue of a DSA device could not be set up, or not taken down. It is about the host: about no job and no schedule.
@@ -209,8 +209,8 @@ impl EventType {
         Self::Resumed,
         Self::TargetGone,
         Self::ScheduleRemoved,
-        Self::FightBegun,
-        Self::FightEnded,
+        Self::PlacementContested,
+        Self::PlacementStable,
         Self::OffloadFailed,
         Self::DsaQueueFailed,
     ];

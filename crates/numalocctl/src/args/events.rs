@@ -57,17 +57,30 @@ pub enum EventTypeArg {
     TargetGone,
     /// A schedule was removed.
     ScheduleRemoved,
-    /// Again and again, somebody else moves away what a schedule moves.
-    FightBegun,
+    /// Another mover repeatedly moves away what a schedule moves.
+    PlacementContested,
     /// What a schedule moves stays in place again.
-    FightEnded,
+    PlacementStable,
     /// A DMA engine copied a job's memory until something failed.
     OffloadFailed,
     /// A work queue of a DSA device could not be set up, or not taken down.
     DsaQueueFailed,
+    /// The name of placement-contested in 0.1.
+    #[value(hide = true)]
+    FightBegun,
+    /// The name of placement-stable in 0.1.
+    #[value(hide = true)]
+    FightEnded,
 }
 
 impl EventsArgs {
+    /// A note for each type with a name of 0.1, which 0.3 will refuse.
+    pub fn old_names(&self) -> impl Iterator<Item = String> {
+        let note =
+            |(old, new)| format!("note: --type {old} is now {new}; 0.3 will refuse the old name");
+        self.kind.iter().filter_map(|kind| kind.renamed()).map(note)
+    }
+
     /// The filter as a value of the API.
     pub fn filter(&self) -> EventFilter {
         let kind = |kind: &EventTypeArg| match kind {
@@ -79,8 +92,12 @@ impl EventsArgs {
             EventTypeArg::Resumed => value::EventType::Resumed,
             EventTypeArg::TargetGone => value::EventType::TargetGone,
             EventTypeArg::ScheduleRemoved => value::EventType::ScheduleRemoved,
-            EventTypeArg::FightBegun => value::EventType::FightBegun,
-            EventTypeArg::FightEnded => value::EventType::FightEnded,
+            EventTypeArg::PlacementContested | EventTypeArg::FightBegun => {
+                value::EventType::PlacementContested
+            }
+            EventTypeArg::PlacementStable | EventTypeArg::FightEnded => {
+                value::EventType::PlacementStable
+            }
             EventTypeArg::OffloadFailed => value::EventType::OffloadFailed,
             EventTypeArg::DsaQueueFailed => value::EventType::DsaQueueFailed,
         };
@@ -91,6 +108,17 @@ impl EventsArgs {
             since: self.since,
             creator: self.creator.clone(),
             labels: self.label.iter().cloned().collect(),
+        }
+    }
+}
+
+impl EventTypeArg {
+    /// The name of 0.1 and the present one, if this is the name of 0.1.
+    fn renamed(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::FightBegun => Some(("fight-begun", "placement-contested")),
+            Self::FightEnded => Some(("fight-ended", "placement-stable")),
+            _ => None,
         }
     }
 }

@@ -4,12 +4,13 @@ use super::shown;
 use crate::{
     args::{Cli, EventsArgs, Format},
     exit::{Code, Failure},
-    output::{CommandResult, View, emit, stream},
+    output::{CommandResult, View, complain, emit, stream},
     remote::Daemon,
     text,
 };
 
 pub fn run(cli: &Cli, daemon: &Daemon, args: &EventsArgs) -> Result<CommandResult, Failure> {
+    args.old_names().for_each(|note| complain(&note));
     match args.watch {
         true => watch(cli, daemon, args),
         false => shown(cli, &daemon.list_events(&args.filter(), args.after)?, text::events),

@@ -19,6 +19,11 @@ fn stored_events_are_listed() {
         asked.contains("types: [Failed, Completed]") && asked.contains("\"jobs/42\""),
         "{asked}"
     );
+    let old = fake.run("events --type fight-begun,placement-stable");
+    let note = "note: --type fight-begun is now placement-contested";
+    assert!(String::from_utf8_lossy(&old.stderr).contains(note), "{old:?}");
+    let asked = fake.seen("ListEvents").pop().unwrap();
+    assert!(asked.contains("types: [PlacementContested, PlacementStable]"), "{asked}");
     let rest = text(&fake.run("events --no-headers --after 1198"), 0);
     assert_eq!(rest.lines().count(), 2, "{rest}");
 }

@@ -151,7 +151,7 @@ fn tell(metrics: Metrics, notifier: Notifier) -> Box<dyn FnMut(&DaemonStatus) + 
         metrics.schedules(status.schedules);
         metrics.workloads(status.workloads);
         metrics.holds(&status.holds);
-        metrics.fights(status.fights);
+        metrics.contested_schedules(status.contests);
         let line = line(status);
         if line != told {
             notifier.status(&line);

@@ -3,7 +3,7 @@
 
 use super::{
     command::{Made, Reply},
-    fight::Fight,
+    contest::Contest,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio::time::Instant;
@@ -38,7 +38,7 @@ pub struct Agenda {
     /// Callers that wait for the job of a run that they have asked for; first come, first listed.
     asked: HashMap<u64, Vec<RunRequest>>,
     /// Whether schedules' work stays done: for repeating schedules of which a run has ended since the start.
-    fights: HashMap<u64, Fight>,
+    contests: HashMap<u64, Contest>,
 }
 
 impl Agenda {
@@ -94,24 +94,24 @@ impl Agenda {
     }
 
     /// Whether the work of a schedule stays done; `None`: no run of it has ended since the start.
-    pub fn fight(&self, number: u64) -> Option<&Fight> {
-        self.fights.get(&number)
+    pub fn contest(&self, number: u64) -> Option<&Contest> {
+        self.contests.get(&number)
     }
 
     /// Sets whether the work of a schedule stays done. Gives back what was known before.
-    pub fn set_fight(&mut self, number: u64, fight: Fight) -> Option<Fight> {
-        self.fights.insert(number, fight)
+    pub fn set_contest(&mut self, number: u64, contest: Contest) -> Option<Contest> {
+        self.contests.insert(number, contest)
     }
 
     /// How many schedules find their work undone again and again.
-    pub fn fights(&self) -> usize {
-        self.fights.values().filter(|fight| fight.is_on()).count()
+    pub fn contests(&self) -> usize {
+        self.contests.values().filter(|contest| contest.is_on()).count()
     }
 
     /// Forgets what was learnt of a schedule that was changed or removed.
     pub fn forget(&mut self, number: u64) {
         self.note_found(number);
-        self.fights.remove(&number);
+        self.contests.remove(&number);
     }
 
     /// Adds a caller that waits for a run of a schedule.
@@ -160,10 +160,10 @@ mod tests {
         agenda.note_found(1);
         assert_eq!((agenda.note_gone(1, later), agenda.count_failure(1)), (later, 0));
         assert_eq!(agenda.count_failure(2), 1, "that is another schedule");
-        agenda.set_fight(1, Fight::default());
+        agenda.set_contest(1, Contest::default());
         agenda.note_found(1);
-        assert!(agenda.fight(1).is_some(), "what its runs have found stays");
+        assert!(agenda.contest(1).is_some(), "what its runs have found stays");
         agenda.forget(1);
-        assert!(agenda.fight(1).is_none());
+        assert!(agenda.contest(1).is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! The end of a job: its last record, its event and its schedule's next run, in one commit.
 
-use super::{dispatcher::Dispatcher, fight::Fight, measured::Measured};
+use super::{contest::Contest, dispatcher::Dispatcher, measured::Measured};
 use crate::{
     access::Caller,
     refusal::Refusal,
@@ -53,17 +53,17 @@ impl Dispatcher {
         let ended = Some(now);
         let job = Arc::new(Job { state, state_message, wanted: None, ended, members, ..job });
         let mut writes = vec![Write::Job(job.clone())];
-        let fight = self.fight_after(&job);
+        let contest = self.contest_after(&job);
         let event = self.end_event(&job, local_percent);
-        let events = event.into_iter().chain(self.fight_event(&job, fight.as_ref()));
+        let events = event.into_iter().chain(self.contest_event(&job, contest.as_ref()));
         let events = events.chain(self.offload_event(&job));
         writes.extend(self.tell(events));
-        let follow_up = self.after_run(&job, fight.as_ref());
+        let follow_up = self.after_run(&job, contest.as_ref());
         writes.extend(follow_up.iter().map(|(schedule, _)| Write::Schedule(schedule.clone())));
         self.commit(writes)?;
         self.ended_bytes += job.weight();
         let follow_up = follow_up.map(|(schedule, due)| (schedule.id.clone(), due));
-        self.then(move |dispatcher| dispatcher.after_end(&job, fight, follow_up));
+        self.then(move |dispatcher| dispatcher.after_end(&job, contest, follow_up));
         Ok(())
     }
 
@@ -71,14 +71,14 @@ impl Dispatcher {
     fn after_end(
         &mut self,
         job: &Job,
-        fight: Option<Fight>,
+        contest: Option<Contest>,
         follow_up: Option<(ScheduleId, Option<Instant>)>,
     ) {
         let number = job.id.number().unwrap_or_default();
         self.remember(number, job);
         self.open.forget(number);
-        if let Some((schedule, fight)) = job.schedule.as_ref().zip(fight) {
-            self.set_fight(schedule, fight);
+        if let Some((schedule, contest)) = job.schedule.as_ref().zip(contest) {
+            self.set_contest(schedule, contest);
         }
         if let Some((schedule, due)) = follow_up {
             self.set_due(&schedule, due);

@@ -374,7 +374,7 @@ impl Dispatcher {
             moved_bytes: self.moved_bytes,
             store_id: self.records.store_id(),
             holds: self.records.holds(),
-            fights: self.agenda.fights(),
+            contests: self.agenda.contests(),
             problems: self.problems(),
         }
     }

@@ -25,7 +25,7 @@ pub struct DaemonStatus {
     /// The holds (drained, paused) that keep moves from beginning.
     pub holds: Holds,
     /// Number of schedules that find their work undone again and again.
-    pub fights: usize,
+    pub contests: usize,
     /// What the daemon cannot do, and what to do about it.
     pub problems: Vec<String>,
 }

@@ -3,9 +3,9 @@
 mod accounts;
 mod bounds;
 mod classes;
+mod contests;
 mod declared;
 mod deleted;
-mod fights;
 mod files;
 mod groups;
 mod holds;

@@ -3,8 +3,8 @@
 use super::{
     Made,
     agenda::RunRequest,
+    contest::Contest,
     dispatcher::{Dispatcher, Probe, ProbeAnswer},
-    fight::Fight,
 };
 use crate::{
     refusal::Refusal,
@@ -164,7 +164,7 @@ impl Dispatcher {
         self.records.check_job(&job, &self.config().quota)?;
         let schedule = Schedule {
             state: ScheduleState::Active,
-            state_message: self.fight_message(&known.id),
+            state_message: self.contest_message(&known.id),
             last_job: Some(job.id.clone()),
             last_run: Some(job.created),
             next_run: None,
@@ -229,7 +229,7 @@ impl Dispatcher {
     pub(super) fn after_run(
         &self,
         job: &Job,
-        fight: Option<&Fight>,
+        contest: Option<&Contest>,
     ) -> Option<(Arc<Schedule>, Option<Instant>)> {
         let known = self.records.schedule(job.schedule.as_ref()?)?;
         let again = job.state == JobState::Interrupted;
@@ -238,7 +238,7 @@ impl Dispatcher {
         }
         let spec = &known.spec;
         let once = spec.interval.is_zero();
-        let interval = spec.interval * fight.map_or(1, Fight::slowdown);
+        let interval = spec.interval * contest.map_or(1, Contest::slowdown);
         let (state, wait) = match () {
             () if once && !again => (ScheduleState::Completed, None),
             () if spec.paused => (ScheduleState::Paused, None),
@@ -246,7 +246,7 @@ impl Dispatcher {
             () => (ScheduleState::Waiting, Some(interval + jitter(spec.jitter))),
         };
         let next_run = wait.map(|wait| self.wall() + wait);
-        let state_message = fight.map(Fight::message).unwrap_or_default().to_owned();
+        let state_message = contest.map(Contest::message).unwrap_or_default().to_owned();
         let schedule = Schedule { state, state_message, next_run, ..(**known).clone() };
         Some((Arc::new(schedule), wait.map(|wait| Instant::now() + wait)))
     }

@@ -36,7 +36,7 @@ impl Default for Series {
             quotas: Default::default(),
             drained: Default::default(),
             paused: Default::default(),
-            fights: Default::default(),
+            contested_schedules: Default::default(),
             oldest: Default::default(),
             store_bytes: Default::default(),
             missing_accounts: Default::default(),
@@ -116,8 +116,11 @@ fn jobs(registry: &mut Registry, series: &Series) {
     registry.register_with_unit("job_queue", waited, Unit::Seconds, series.waited.clone());
     let oldest = "Age of the oldest queued job by class";
     registry.register_with_unit("oldest_queued_job", oldest, Unit::Seconds, series.oldest.clone());
-    let fights = "Schedules that find their work undone again and again";
-    registry.register("fights", fights, series.fights.clone());
+    let contested = "Schedules whose placement is contested: other movers undo their work";
+    registry.register("contested_schedules", contested, series.contested_schedules.clone());
+    // The name of 0.1, to be removed in 0.3.
+    let fights = "Deprecated: numaloc_contested_schedules has the same value";
+    registry.register("fights", fights, series.contested_schedules.clone());
 }
 
 fn service(registry: &mut Registry, series: &Series) {

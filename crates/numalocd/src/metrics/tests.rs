@@ -251,9 +251,11 @@ fn what_operators_look_at_is_shown() {
     assert_eq!(age(&metrics, "ls"), 0.0);
     metrics.oldest_queued(&BTreeMap::new());
     assert_eq!(age(&metrics, "lsr"), 0.0);
-    metrics.fights(2);
+    metrics.contested_schedules(2);
     metrics.store_bytes(1 << 20);
-    shows(&metrics, &["numaloc_fights 2", "numaloc_store_bytes 1048576"]);
+    let contested = ["numaloc_contested_schedules 2", "numaloc_fights 2"];
+    shows(&metrics, &contested);
+    shows(&metrics, &["numaloc_store_bytes 1048576"]);
     shows(&metrics, &["numaloc_config_last_reload_successful 1"]);
     metrics.reloaded(false, SystemTime::UNIX_EPOCH + Duration::from_secs(7));
     let failed = "numaloc_config_last_reload_successful 0";

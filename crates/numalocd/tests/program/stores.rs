@@ -237,7 +237,8 @@ fn restored(fixture: &Path, end: &str) -> (TempDir, String) {
     bytes.resize(size, 0);
     let dir = TempDir::new().expect("room for a directory");
     fs::write(dir.path().join("numalocd.redb"), bytes).expect("room");
-    (dir, records.to_owned())
+    // What 0.1 called FIGHT_BEGUN.
+    (dir, records.replace(" FIGHT_BEGUN ", " PLACEMENT_CONTESTED "))
 }
 
 /// The directories of the fixtures. One at least has to be there, or nothing would be tested.

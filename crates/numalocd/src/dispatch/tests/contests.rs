@@ -1,4 +1,4 @@
-//! Schedules whose work others undo.
+//! Schedules whose placement is contested: other movers undo their work.
 
 use super::{
     schedules::{MINUTE, get, schedule, spec},
@@ -21,7 +21,7 @@ fn undone(bytes: u64) -> Planned {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_schedule_that_fights_says_so_and_slows_down() {
+async fn a_schedule_with_a_contested_placement_reports_it_and_slows_down() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     let id = schedule(&rig, spec(MINUTE)).await;
@@ -35,43 +35,48 @@ async fn a_schedule_that_fights_says_so_and_slows_down() {
         assert_eq!(run.trail.expect("what the run before has moved").moved_bytes, 4096);
         rig.reaches(&run.job, JobState::Succeeded).await;
         let known = get(&rig, &id).await;
-        let fights = (2..7).contains(&index);
-        assert_eq!(known.state_message.contains("fights with probably numad"), fights, "{known:?}");
+        let contested = (2..7).contains(&index);
+        assert_eq!(
+            known.state_message.contains("placement contested, probably by numad"),
+            contested,
+            "{known:?}"
+        );
         let next = known.next_run.expect("it repeats");
         let wait = next.duration_since(SystemTime::now()).expect("to come");
-        assert_eq!(wait > MINUTE, fights, "{wait:?}");
+        assert_eq!(wait > MINUTE, contested, "{wait:?}");
     }
     assert_eq!(waits, [1, 1, 1, 2, 4, 8, 16, 16, 1]);
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 99).await.expect("a list");
-    let fights = events.iter().filter(|event| !event.kind.is_end());
-    let fights: Vec<_> = fights.map(|event| (event.kind, event.message.as_str())).collect();
-    let [(EventType::FightBegun, begun), (EventType::FightEnded, _)] = fights[..] else {
-        panic!("{fights:?}")
+    let contests = events.iter().filter(|event| !event.kind.is_end());
+    let contests: Vec<_> = contests.map(|event| (event.kind, event.message.as_str())).collect();
+    let [(EventType::PlacementContested, begun), (EventType::PlacementStable, _)] = contests[..]
+    else {
+        panic!("{contests:?}")
     };
-    assert!(begun.starts_with("fights with probably numad"), "{begun}");
+    assert!(begun.starts_with("placement contested, probably by numad"), "{begun}");
     rig.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fight_is_over_with_a_run_that_has_nothing_to_do_a_change_or_a_restart() {
+async fn a_contest_is_over_with_a_run_that_has_nothing_to_do_a_change_or_a_restart() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     let id = schedule(&rig, spec(MINUTE)).await;
-    let fight = async |rig: &mut Rig| {
+    let contest = async |rig: &mut Rig| {
         for _ in 0..3 {
             let run = rig.run_as(undone(4096), trailing()).await;
             rig.reaches(&run.job, JobState::Succeeded).await;
         }
         assert_ne!(get(rig, &id).await.state_message, "");
     };
-    fight(&mut rig).await;
+    contest(&mut rig).await;
     // Everything is still where it was moved to.
     let nothing = Some((JobState::Skipped, "all memory is local".to_owned()));
     let run = rig.run_as(Planned { nothing, ..undone(0) }, trailing()).await;
     rig.reaches(&run.job, JobState::Skipped).await;
     assert_eq!(get(&rig, &id).await.state_message, "");
 
-    fight(&mut rig).await;
+    contest(&mut rig).await;
     let update = ScheduleUpdate { interval: Some(MINUTE), ..ScheduleUpdate::default() };
     let update = UpdateSchedule { id: id.clone(), etag: None, update, validate_only: false };
     rig.handle.update_schedule(operator(), update, Pins::new()).await.expect("it is changed");
@@ -79,7 +84,7 @@ async fn a_fight_is_over_with_a_run_that_has_nothing_to_do_a_change_or_a_restart
     assert!(begin.elapsed() <= MINUTE + Duration::from_secs(1), "{:?}", begin.elapsed());
     assert_eq!(run.trail, None);
 
-    fight(&mut rig).await;
+    contest(&mut rig).await;
     rig.stop().await;
     let mut rig = Rig::at(&dir);
     let (begin, run) = (Instant::now(), rig.run_as(undone(4096), trailing()).await);
