@@ -16,7 +16,7 @@ use std::{
 type File = (&'static str, &'static str);
 
 const DAEMON_FILES: [File; 5] = [
-    ("/etc/numaloc/numalocd.toml", "Configuration. Its comments say what each key is for."),
+    ("/etc/numaloc/numalocd.toml", "Configuration. Its comments describe each key."),
     (
         "/etc/numaloc/conf.d/*.toml",
         "More of it, read after that file in the order of their names: grants and schedules of packages and administrators.",
@@ -25,18 +25,18 @@ const DAEMON_FILES: [File; 5] = [
     ("/var/lib/numaloc", "Jobs, schedules, workloads and events."),
     (
         "/usr/share/numaloc",
-        "Drop-ins for numalocd.service, with more rights for those who need them; a dashboard and alerts.",
+        "Drop-ins for numalocd.service, with more rights for hosts that need them; a dashboard and alerts.",
     ),
 ];
 
 const PLUGIN_FILES: [File; 3] = [
-    ("/etc/numaloc/nri.toml", "Configuration. Its comments say what each key is for."),
+    ("/etc/numaloc/nri.toml", "Configuration. Its comments describe each key."),
     ("/var/run/nri/nri.sock", "The socket of the container runtime."),
     ("/etc/numaloc/conf.d/10-numaloc-nri.toml", "The grant that numalocd gives the plugin."),
 ];
 
 const AGENT_FILES: [File; 4] = [
-    ("/etc/numaloc/agent.toml", "Configuration. Its comments say what each key is for."),
+    ("/etc/numaloc/agent.toml", "Configuration. Its comments describe each key."),
     (
         "/etc/numaloc/agent.kubeconfig",
         "Credentials for the API server, where the agent is a service of the host. Root's alone: systemd hands them over.",
@@ -47,7 +47,7 @@ const AGENT_FILES: [File; 4] = [
 
 const KUBECTL_FILES: [File; 2] = [
     ("~/.kube/config", "Which cluster, and who asks: kubectl's own. KUBECONFIG names another one."),
-    ("/usr/bin/kubectl_complete-numaloc", "What kubectl calls when somebody presses the tab key."),
+    ("/usr/bin/kubectl_complete-numaloc", "What kubectl calls when the user presses the tab key."),
 ];
 
 fn main() -> anyhow::Result<()> {
