@@ -4,6 +4,7 @@
 //! [`Event`] reads what the events service sends, and [`Info`] what containerd says of a container beyond the interface. The rest are
 //! the generated clients. A process that may connect to that socket is as powerful as root.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod event;
 #[cfg(feature = "fake")]

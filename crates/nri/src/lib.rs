@@ -9,6 +9,7 @@
 //! a message holds. `session`: which calls there are. Sources: `pkg/net/multiplex/mux.go` in github.com/containerd/nri, and
 //! `channel.go` and `server.go` in github.com/containerd/ttrpc.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod connection;
 mod envelope;

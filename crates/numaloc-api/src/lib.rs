@@ -14,6 +14,7 @@
 //! | `cause`, `fnv` | the innermost cause of an error, and a hash that may be stored |
 //! | [`encoded`] | lists of jobs that are encoded already |
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod cause;
 mod ceilings;

@@ -2,6 +2,7 @@
 //! once, each with its line and key. Several files can be read as one. [`value`] has the values that all files write in the same way.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod document;
 mod file;

@@ -85,6 +85,7 @@
 //! assert_eq!(plan.locality.movable.percent(), 25.0);
 //! ```
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod amount;
 mod ask;

@@ -12,6 +12,7 @@
 //!
 //! None of this has run on such hardware. So nothing here chooses by measurement between engine and CPU: an engine is used where
 //! the kernel offers it and the operator allows it, and the outcome names what was used, or why not.
+#![warn(missing_docs)]
 
 pub mod accelerators;
 pub mod dsa;

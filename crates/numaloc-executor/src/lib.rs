@@ -75,6 +75,7 @@
 //! shows and the call does not see, `hint` reads one byte from a CPU of the target node, which takes the hint fault, and passes the page
 //! again, once.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod call;
 mod limits;

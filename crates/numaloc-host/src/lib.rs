@@ -49,6 +49,7 @@
 //! `numaloc_core::rotation` chooses what is read next, by size, CPU use and age, and [`live`] continues until the budget is spent. The
 //! page map of a large process is read in windows. Everything that is shown has the age of its reading.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod changes;
 #[cfg(any(test, feature = "fake"))]

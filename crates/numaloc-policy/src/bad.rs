@@ -29,7 +29,6 @@ pub enum Position {
     /// The value as a whole.
     Whole,
     /// In its text: line and column, both from 1. Columns are bytes.
-    #[expect(missing_docs, reason = "described above")]
     Text { line: usize, column: usize },
     /// A value in the JSON, such as `options.to_nodes[1]`.
     Path(String),

@@ -47,7 +47,6 @@ pub struct LastResult {
 
 /// Why the annotation's value is not a valid status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum BadStatus {
     /// It is not the JSON of a status.
     #[error("annotation {STATUS_KEY}, line {line} column {column}: is not a status")]

@@ -15,6 +15,7 @@
 //!
 //! The feature `fixture` adds what test programs need: mappings, memory policies, fork, io_uring.
 #![allow(unsafe_code)]
+#![warn(missing_docs)]
 
 mod bind;
 mod companion;

@@ -25,7 +25,6 @@ use tokio::net::TcpListener;
 
 /// Why the sockets cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ListenError {
     #[error(
         "{path}: a running daemon listens here; stop it, or choose another path with --socket \

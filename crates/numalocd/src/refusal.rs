@@ -17,7 +17,6 @@ pub enum Unfit {
 
 /// Why a call is refused. [`status`] turns it into a gRPC status, in one place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Refusal {
     /// Fields are out of bounds.
     #[error("{0}")]

@@ -200,7 +200,6 @@ pub struct Last {
 
 /// Why a store could not be opened. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum OpenError {
     /// Another process has it open.
     #[error(
@@ -265,7 +264,6 @@ impl OpenError {
 
 /// Why something could not be written or read. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum StoreError {
     #[error("no room on the file system of {path}: free some, the daemon continues automatically")]
     Full { path: PathBuf },

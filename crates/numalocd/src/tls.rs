@@ -37,7 +37,6 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Why the TLS files cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("{path}: cannot be read: {source}")]

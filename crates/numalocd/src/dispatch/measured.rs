@@ -12,7 +12,6 @@ pub enum Measured<'a> {
     /// The store begins a commit; [`Self::Commit`] follows.
     Committing,
     /// The store took `elapsed` for a commit. `done`: the commit took effect.
-    #[expect(missing_docs, reason = "described above")]
     Commit { elapsed: Duration, done: bool },
     /// The size of the store's file.
     StoreBytes(u64),
