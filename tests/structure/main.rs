@@ -9,7 +9,7 @@ mod tree;
 mod uses;
 
 use circles::circles;
-use rules::{absent, forbidden, generated, unsafe_code};
+use rules::{absent, forbidden, generated, taken_for_built, unsafe_code};
 use source::{Crate, crates};
 
 /// Fails with all `faults` of the given crates, one a line.
@@ -37,6 +37,11 @@ fn generated_types_stay_where_messages_are_spoken() {
 #[test]
 fn only_numaloc_sys_is_unsafe() {
     check(unsafe_code);
+}
+
+#[test]
+fn no_source_folder_is_named_target() {
+    check(taken_for_built);
 }
 
 /// A reader that finds nothing would let everything pass.

@@ -1,6 +1,11 @@
 //! What only some crates and modules may have.
 
-use crate::{source::Crate, tree, uses::named};
+use crate::{
+    source::{Crate, File},
+    tree,
+    uses::named,
+};
+use std::collections::BTreeSet;
 
 /// The crate that may have `unsafe`.
 const UNSAFE: &str = "numaloc-sys";
@@ -41,6 +46,9 @@ const SPEAKERS: [(&str, &str); 12] = [
     ("numaloc-keeper", "mark"),
     ("numaloc-keeper", "fake"),
 ];
+
+/// Where Cargo puts what it builds.
+const BUILT: &str = "target";
 
 pub fn forbidden(krate: &Crate) -> Vec<String> {
     let modules = krate.modules.values().filter(|_| krate.name == PURE);
@@ -115,13 +123,29 @@ pub fn unsafe_code(krate: &Crate) -> Vec<String> {
         .collect()
 }
 
+/// Sources in a folder that ignore files, searches, backups and cleaners take for what Cargo has built.
+pub fn taken_for_built(krate: &Crate) -> Vec<String> {
+    let folder = |file: &File| {
+        let (folders, _) = file.name.rsplit_once('/')?;
+        let mut above = folders.split('/').scan(String::new(), |path, name| {
+            *path = format!("{path}{name}/");
+            Some((path.clone(), name))
+        });
+        above.find(|&(_, name)| name == BUILT).map(|(path, _)| path)
+    };
+    let folders: BTreeSet<String> = krate.files.iter().filter_map(folder).collect();
+    folders
+        .into_iter()
+        .map(|folder| {
+            format!("{folder}: many tools skip folders named {BUILT}: choose another name")
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        source::{File, Module},
-        tokens::tokens,
-    };
+    use crate::{source::Module, tokens::tokens};
 
     fn krate(name: &str, module: &str, text: &str) -> Crate {
         let (file, tokens) = (format!("crates/{name}/src/{module}.rs"), tokens(text));
@@ -172,5 +196,18 @@ mod tests {
         assert_eq!(unsafe_code(&krate("numaloc-sys", "a", text)), [] as [String; 0]);
         let none = "#![forbid(unsafe_code)] // unsafe\nconst A: &str = \"unsafe\";";
         assert_eq!(unsafe_code(&krate("numalocd", "a", none)), [] as [String; 0]);
+    }
+
+    #[test]
+    fn a_source_folder_named_target_is_found() {
+        let mut bad = krate("numaloc-host", "target/unit", "");
+        bad.files
+            .push(File { name: "crates/numaloc-host/src/target/b/c.rs".into(), tokens: vec![] });
+        let found = taken_for_built(&bad);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("crates/numaloc-host/src/target/: "), "{found:?}");
+        for module in ["target", "targets/unit", "processes/target"] {
+            assert_eq!(taken_for_built(&krate("numaloc-host", module, "")), [] as [String; 0]);
+        }
     }
 }

@@ -80,13 +80,13 @@ fn module(file: &str) -> Option<Path> {
     Some(path)
 }
 
-/// All Rust files below a directory, but for what is built there.
+/// All Rust files below a directory. Cargo builds in the folder of the workspace, so none of them is built.
 fn sources(directory: &path::Path) -> Vec<path::PathBuf> {
     let mut found = Vec::new();
     for path in read(directory) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match path.is_dir() && !path.is_symlink() {
-            true if name == "target" || name.starts_with('.') => {}
+            true if name.starts_with('.') => {}
             true => found.extend(sources(&path)),
             false if name.ends_with(".rs") => found.push(path),
             false => {}
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(of("crates/x/src/main.rs").as_deref(), Some(""));
         assert_eq!(of("crates/x/src/a/b.rs").as_deref(), Some("a::b"));
         assert_eq!(of("crates/x/src/a/mod.rs").as_deref(), Some("a"));
-        assert_eq!(of("tests/src/bin/target/main.rs"), None);
+        assert_eq!(of("tests/src/bin/application/main.rs"), None);
         assert_eq!(of("crates/x/tests/a.rs"), None);
     }
 

@@ -9,7 +9,7 @@
 //! | `files` | one kernel file each, read and parsed, below roots that are passed in; how many page maps are open, and whether they can be read now |
 //! | `limits` | what this host allows: capabilities, PAGEMAP_SCAN, the size of pages, the number of tasks |
 //! | `nodes` | NUMA nodes: CPUs, distances, tiers, which devices are attached to them, what firmware, kernel and `numalocctl bench` say of their speed, free memory, and cache that cgroups protect |
-//! | `target` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
+//! | `processes` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
 //! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, file systems of mappings, merged and remapped pages, who joins meanwhile |
 //! | [`changes`] | all that writes to the host |
 //! | `views` | looks that move nothing: the page cache of files (`looked_files`), the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]), what placements cost ([`spread`]), remote memory traffic ([`traffic`]) |
@@ -60,8 +60,8 @@ mod files;
 pub mod fuzz;
 mod limits;
 mod nodes;
+mod processes;
 mod survey;
-mod target;
 mod views;
 
 pub use changes::{advised, balancing_trial, heat, journal, node_room, numa_balancing};
@@ -89,21 +89,7 @@ pub use limits::{
     tasks::{TaskLimit, task_limit},
 };
 pub use nodes::{devices::Device, hmat, measured, node_memory::NodeMemoryReader, topology};
-pub use survey::{
-    Survey, Surveyor,
-    arrivals::{Arrivals, Groups},
-    attached::{AttachedFile, AttachedFiles},
-    crew::{Crew, Cut},
-    folios::{FolioPart, Folios},
-    newcomers::Newcomers,
-    outsiders::RuledOut,
-    page_access::{PageAccess, Source},
-    placement::{KnownHost, Policies},
-    scan::{Ownership, PageLocation, PageRun, Precision, Scanned, Scanner},
-    space::{AddressSpace, allow_files},
-    used_files::{UsedFile, Whose, used_files},
-};
-pub use target::{
+pub use processes::{
     FoundProcesses, LeftOut, Resolved, Target,
     by_name::{NamedProcess, named_processes, processes_named},
     cgroup::numa_stat,
@@ -120,6 +106,20 @@ pub use target::{
     real_time::{RealTimeHog, RealTimePolicy, real_time_hogs},
     resolve, resolve_each,
     run_delay::RunDelay,
+};
+pub use survey::{
+    Survey, Surveyor,
+    arrivals::{Arrivals, Groups},
+    attached::{AttachedFile, AttachedFiles},
+    crew::{Crew, Cut},
+    folios::{FolioPart, Folios},
+    newcomers::Newcomers,
+    outsiders::RuledOut,
+    page_access::{PageAccess, Source},
+    placement::{KnownHost, Policies},
+    scan::{Ownership, PageLocation, PageRun, Precision, Scanned, Scanner},
+    space::{AddressSpace, allow_files},
+    used_files::{UsedFile, Whose, used_files},
 };
 pub use views::{
     facts::{self, HostFacts},

@@ -34,6 +34,7 @@ mod wide;
 use crate::{
     Arrivals, Error, Roots,
     files::{maps::Vma, read},
+    processes::devices::with_device_nodes,
     survey::{
         attached::{AttachedFiles, AttachedSearch, SharedObjects},
         crew::Growth,
@@ -49,7 +50,6 @@ use crate::{
         scan::{Precision, Scanner},
         space::{AddressSpace, check_answering, distinct},
     },
-    target::devices::with_device_nodes,
 };
 use numaloc_core::{
     Claims, Extent, Indexing, NodeId, Options, Pages, Process, Profile, Residency, Stripe,

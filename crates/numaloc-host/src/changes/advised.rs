@@ -17,7 +17,7 @@ mod tests;
 pub use affinity::{ThreadCpus, Whom};
 pub use log::ChangeLog;
 
-use crate::{Error, Roots, files::read, journal, target::unit};
+use crate::{Error, Roots, files::read, journal, processes::unit};
 use numaloc_core::{
     CpuSet,
     advise::{Action, action::set_property},

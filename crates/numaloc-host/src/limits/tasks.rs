@@ -1,6 +1,6 @@
 //! How many threads and processes this process may have.
 
-use crate::{Roots, files::read, limits::capabilities, target::cgroup};
+use crate::{Roots, files::read, limits::capabilities, processes::cgroup};
 use std::{
     fmt,
     path::{Component, Path, PathBuf},

@@ -5,7 +5,7 @@
 
 use crate::{
     Roots, Target,
-    target::{
+    processes::{
         cgroup,
         lookup::{self, Whereabouts},
         named::{Found, Meant},

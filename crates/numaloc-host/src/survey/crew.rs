@@ -7,11 +7,11 @@
 use crate::{
     Arrivals, Roots,
     files::maps::{Object, Vma},
+    processes::devices::with_device_nodes,
     survey::{
         space::{AddressSpace, open_answering},
         vmas,
     },
-    target::devices::with_device_nodes,
 };
 use numaloc_core::{ClaimSet, Claims, Kind, Mapping, Options, Pages, Process, Topology, planner};
 use parking_lot::Mutex;

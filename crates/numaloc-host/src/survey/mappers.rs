@@ -14,8 +14,8 @@ use crate::{
         maps::{self, Object, Vma},
         read::{self, is_gone, numbered},
     },
+    processes::thread::{self, Layout},
     survey::{space::AddressSpace, used_files::silent},
-    target::thread::{self, Layout},
 };
 use numaloc_core::{HUGE, Mappers, Process};
 use numaloc_sys::kcmp_vm;

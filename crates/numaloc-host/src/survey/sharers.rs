@@ -3,13 +3,13 @@
 use crate::{
     Error,
     files::maps::{Object, Vma},
+    processes::{cgroup, process::OpenProcess},
     survey::{
         Survey,
         mappers::{Asked, MapperSearch, OtherMapping},
         mounts::internal_device,
         vmas,
     },
-    target::{cgroup, process::OpenProcess},
 };
 use numaloc_core::{Identity, Plan, Sharer, Sharers, StaysShared};
 use std::{

@@ -10,7 +10,7 @@ use thread_for::ThreadsFor;
 use crate::{
     Error, Roots,
     files::{answering::AT_ONCE, open_files::KeptMap, pagemap::Pagemap, read::is_gone},
-    target::{owner::process_owner, thread},
+    processes::{owner::process_owner, thread},
 };
 use nix::{
     libc::ESRCH,

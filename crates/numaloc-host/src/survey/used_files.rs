@@ -19,11 +19,11 @@ use crate::{
         pagemap::Pagemap,
         read::{self, field, is_gone, numbered},
     },
-    survey::space,
-    target::{
+    processes::{
         owner::owner,
         process::{OpenProcess, own_pid},
     },
+    survey::space,
 };
 use numaloc_core::{CpuSet, Identity, NodeId, NodeSet, Topology};
 use std::{

@@ -7,7 +7,7 @@
 use super::live::Live;
 use crate::{
     Error, Roots,
-    target::{containers::container_of, unit::unit_of},
+    processes::{containers::container_of, unit::unit_of},
 };
 use numaloc_core::{
     NodeId, NodeSet, Topology,

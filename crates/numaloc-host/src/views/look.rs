@@ -13,12 +13,12 @@ use crate::{
     CpuUse, Error, LeftOut, Roots, Target,
     files::{read::numbered, wait::wait},
     nodes::topology,
-    resolve,
-    survey::page_access::PageAccess,
-    target::{
+    processes::{
         lookup::{self, Whereabouts},
         named::{Found, Meant},
     },
+    resolve,
+    survey::page_access::PageAccess,
     views::facts,
 };
 use numaloc_core::{
@@ -226,7 +226,7 @@ fn group(
     groups: &mut Vec<String>,
     pids: &mut BTreeSet<i32>,
 ) -> Result<(), Error> {
-    let members = crate::target::cgroup::processes(roots, path)?;
+    let members = crate::processes::cgroup::processes(roots, path)?;
     if members.is_empty() {
         return Err(Error::Empty { target: Target::Cgroup(path.into()).to_string() });
     }

@@ -6,13 +6,13 @@
 use crate::{
     Error, Roots,
     files::read,
+    processes::devices::with_device_nodes,
     survey::{
         page_access::{PageAccess, Source},
         scan::{Ownership, PageRun, Precision, Scanned, Scanner},
         space::{AddressSpace, distinct},
         vmas,
     },
-    target::devices::with_device_nodes,
 };
 use numaloc_core::{
     Claims, HUGE, Mappers, Mapping, NodeSet, Options, PAGE, Pages, Process, Topology,

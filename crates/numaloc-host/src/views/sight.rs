@@ -4,7 +4,7 @@ use crate::{
     Error, ErrorKind, LookRequest, Pressure, Resource, Roots, Target,
     files::wait::wait,
     look,
-    target::{cgroup, pressure::Scope, thread::start_time},
+    processes::{cgroup, pressure::Scope, thread::start_time},
 };
 use numaloc_core::{
     NodeId, PAGE,

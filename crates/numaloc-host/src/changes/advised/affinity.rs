@@ -5,7 +5,7 @@ use crate::{
     Error, Roots,
     files::read::{self, numbered},
     journal,
-    target::thread::start_time,
+    processes::thread::start_time,
 };
 use nix::{
     errno::Errno,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Survey, Surveyor, nodes::topology, target};
+use crate::{Survey, Surveyor, Target, nodes::topology};
 use numaloc_core::{Options, Process, planner::Surveyed};
 use numaloc_sys::FilePages;
 use std::{fs::File, io::Write as _, path::Path};
@@ -14,8 +14,8 @@ fn survey() -> Option<(Survey, Surveyed)> {
         return None;
     }
     let (topology, options) = (topology::topology(&roots).expect("nodes"), Options::default());
-    let own = target::Target::Pid(std::process::id() as i32);
-    let found = target::resolve(&roots, &[own], &topology).expect("this process");
+    let own = Target::Pid(std::process::id() as i32);
+    let found = crate::resolve(&roots, &[own], &topology).expect("this process");
     let processes: Vec<Process> = found.processes;
     Some(Surveyor::new(&roots, &topology, &options).survey(processes, None).expect("its memory"))
 }

@@ -122,7 +122,7 @@ fn what_a_stranger_maps_stays_his_if_one_of_the_target_ends() {
 /// This process, whose pages have real frames; `None`, reported as skipped, if frames are hidden from this user.
 fn this_process(roots: &Roots) -> Option<(AddressSpace, PageAccess)> {
     let topology = crate::nodes::topology::topology(roots).expect("this machine's");
-    let process = crate::target::process::read(roots, std::process::id() as i32, &topology);
+    let process = crate::processes::process::read(roots, std::process::id() as i32, &topology);
     let process = process.expect("this process");
     let space = AddressSpace::open(&Arc::new(roots.clone()), process).expect("it is readable");
     let page_access = PageAccess::new(roots).expect("nodes");

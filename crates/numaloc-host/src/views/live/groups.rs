@@ -1,6 +1,6 @@
 //! Cgroups with processes: where their memory is (memory.numa_stat), and what the kernel's balancing has moved of it.
 
-use crate::{Roots, files::read, target::cgroup};
+use crate::{Roots, files::read, processes::cgroup};
 use numaloc_core::{
     live::{CountedMemory, GroupNow},
     rotation::Candidate,

@@ -6,13 +6,13 @@ use crate::{
         maps::{self, Vma},
         read,
     },
+    processes::process::{self, Miss},
     survey::{
         mounts::Mounts,
         reserved::Reserved,
         scan::{PageRun, Scanned, Scanner},
         space::AddressSpace,
     },
-    target::process::{self, Miss},
     views::attached::AttachedObjects,
 };
 use numaloc_core::{

@@ -1,6 +1,6 @@
 //! Nodes: memory, how busy their CPUs are, and what was meant for them and went elsewhere.
 
-use crate::{Error, NodeMemoryReader, Roots, files::read, target::cpu_use::busy};
+use crate::{Error, NodeMemoryReader, Roots, files::read, processes::cpu_use::busy};
 use numaloc_core::{NodeId, Topology, live::NodeNow};
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,6 +1,6 @@
 //! Cgroups that have processes and memory of their own, under v2.
 
-use crate::{Error, Roots, files::read, target::cgroup};
+use crate::{Error, Roots, files::read, processes::cgroup};
 use numaloc_core::{NodeId, live::CountedMemory};
 use std::{
     collections::BTreeMap,

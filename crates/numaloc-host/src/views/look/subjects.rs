@@ -7,7 +7,7 @@ use crate::{
         maps::{self, Vma},
         read,
     },
-    target::{
+    processes::{
         cgroup,
         devices::device_nodes,
         process::{self, Miss},

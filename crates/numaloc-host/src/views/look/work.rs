@@ -1,7 +1,7 @@
 //! CPU time: of threads, with the node where each of them ran last, and of cgroups.
 
 use super::subjects::{FoundSubject, SubjectMembers};
-use crate::{Roots, files::read, target::cpu_use};
+use crate::{Roots, files::read, processes::cpu_use};
 use numaloc_core::{CpuId, CpuSet, NodeId, Topology, advise::Who};
 use std::{collections::BTreeMap, fs, time::Duration};
 

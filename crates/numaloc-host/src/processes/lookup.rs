@@ -3,7 +3,7 @@
 
 use crate::{
     Error, Roots, Target,
-    target::{
+    processes::{
         named::{self, Found, Meant, NamedKind},
         unit,
     },

@@ -11,7 +11,7 @@
 use crate::{
     Roots,
     files::read,
-    target::runtime_files::{OF_ALL, OF_ONE, RuntimeFiles},
+    processes::runtime_files::{OF_ALL, OF_ONE, RuntimeFiles},
 };
 use serde::Deserialize;
 use std::{

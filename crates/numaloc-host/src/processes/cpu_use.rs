@@ -3,7 +3,7 @@
 use crate::{
     Error, Roots,
     files::read,
-    target::{cgroup, process},
+    processes::{cgroup, process},
 };
 use numaloc_core::{CpuId, CpuSet};
 use numaloc_sys::companions_cpu_time;

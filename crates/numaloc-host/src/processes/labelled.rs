@@ -9,7 +9,7 @@
 use crate::{
     Error, Roots,
     files::read,
-    target::{
+    processes::{
         containers::{self, is_id},
         runtime_files::{OF_ONE, RuntimeFiles},
         runtimes::{containerd_tasks, docker_root, podman_drivers},

@@ -25,7 +25,7 @@ pub(crate) mod virtual_machines;
 use crate::{
     Error, Roots,
     files::procfs_mount,
-    target::{
+    processes::{
         lookup::Whereabouts,
         named::{Found, Meant, NamedKind},
         process::{Miss, OpenProcess},

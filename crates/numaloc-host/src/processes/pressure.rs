@@ -1,6 +1,6 @@
 //! Pressure stall information: for how long tasks have waited (Documentation/accounting/psi.rst).
 
-use crate::{Roots, files::read, target::cgroup};
+use crate::{Roots, files::read, processes::cgroup};
 use std::{collections::HashSet, fs::File, path::PathBuf, time::Duration};
 
 /// Whose pressure a file shows.

@@ -1,6 +1,6 @@
 //! The CPUs and nodes that cgroups may use.
 
-use crate::{Roots, files::read, target::cgroup};
+use crate::{Roots, files::read, processes::cgroup};
 use numaloc_core::{CpuId, CpuSet};
 use std::{
     collections::BTreeMap,

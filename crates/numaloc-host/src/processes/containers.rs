@@ -3,7 +3,7 @@
 //! Users may make cgroups below those that are delegated to them, with any name. So a cgroup that root has made goes before one that
 //! somebody else may have made, except the user who asks, and one outside of all containers before one inside of another container.
 
-use crate::{Error, Roots, target::cgroup};
+use crate::{Error, Roots, processes::cgroup};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

@@ -3,7 +3,7 @@
 use crate::{
     Error, Roots,
     files::{answering::ProcessOwner, read::field},
-    target::process::{Miss, OpenProcess},
+    processes::process::{Miss, OpenProcess},
 };
 use numaloc_core::Identity;
 use std::path::{Component, Path};

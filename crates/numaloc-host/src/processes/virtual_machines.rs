@@ -4,7 +4,7 @@
 use crate::{
     Error, Roots,
     files::read,
-    target::{
+    processes::{
         machines::{registered, up_to},
         named::{Found, Meant, NamedKind},
         runtimes::is_file_name,

@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Roots,
-    target::{
+    processes::{
         containers::{self, Name, Sought},
         machines,
         runtime_files::RuntimeFiles,

@@ -3,7 +3,7 @@
 use crate::{
     Roots,
     files::read::{self, numbered},
-    target::{
+    processes::{
         cgroup,
         process::{OpenProcess, PF_KTHREAD, own_pid},
     },

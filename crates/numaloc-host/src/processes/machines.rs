@@ -8,7 +8,7 @@
 use crate::{
     Roots,
     files::read,
-    target::{
+    processes::{
         cgroup,
         named::{Found, Meant, NamedKind},
         runtimes::is_file_name,

@@ -3,7 +3,7 @@
 use crate::{
     Error, Roots,
     files::{globs, read},
-    target::process,
+    processes::process,
 };
 use numaloc_core::{NodeId, PAGE, live::CountedMemory};
 use std::{
