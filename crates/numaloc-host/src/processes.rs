@@ -6,6 +6,7 @@ pub(crate) mod containers;
 pub(crate) mod cpu_use;
 pub(crate) mod cpuset;
 pub(crate) mod devices;
+pub(crate) mod found;
 pub(crate) mod labelled;
 pub(crate) mod lookup;
 pub(crate) mod machines;
@@ -26,8 +27,8 @@ use crate::{
     Error, Roots,
     files::procfs_mount,
     processes::{
+        found::{Found, Meant, NamedKind},
         lookup::Whereabouts,
-        named::{Found, Meant, NamedKind},
         process::{Miss, OpenProcess},
     },
 };

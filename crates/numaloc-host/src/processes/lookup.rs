@@ -4,8 +4,8 @@
 use crate::{
     Error, Roots, Target,
     processes::{
-        named::{self, Found, Meant, NamedKind},
-        unit,
+        found::{Found, Meant, NamedKind},
+        named, unit,
     },
 };
 use numaloc_core::Identity;

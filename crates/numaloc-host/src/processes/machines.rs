@@ -10,7 +10,7 @@ use crate::{
     files::read,
     processes::{
         cgroup,
-        named::{Found, Meant, NamedKind},
+        found::{Found, Meant, NamedKind},
         runtimes::is_file_name,
     },
 };

@@ -5,8 +5,8 @@ use crate::{
     Error, Roots,
     files::read,
     processes::{
+        found::{Found, Meant, NamedKind},
         machines::{registered, up_to},
-        named::{Found, Meant, NamedKind},
         runtimes::is_file_name,
     },
 };

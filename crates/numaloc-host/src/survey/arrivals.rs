@@ -7,8 +7,8 @@ use crate::{
     Roots, Target,
     processes::{
         cgroup,
+        found::{Found, Meant},
         lookup::{self, Whereabouts},
-        named::{Found, Meant},
         process,
     },
 };

@@ -14,8 +14,8 @@ use crate::{
     files::{read::numbered, wait::wait},
     nodes::topology,
     processes::{
+        found::{Found, Meant},
         lookup::{self, Whereabouts},
-        named::{Found, Meant},
     },
     resolve,
     survey::page_access::PageAccess,
