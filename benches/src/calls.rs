@@ -15,7 +15,6 @@ use tokio::{runtime::Runtime, task::JoinSet, time::MissedTickBehavior};
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The daemon's Unix socket.
@@ -24,7 +23,7 @@ pub struct Args {
     /// Number of its jobs: jobs/1, jobs/2 and so on.
     #[arg(long, default_value_t = 10_000)]
     jobs: u64,
-    /// Seconds of each measurement.
+    /// Length of each measurement in seconds.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
     /// Rounds; in each all measurements are done, one after the other.
@@ -221,7 +220,7 @@ fn print(jobs: u64, times: &mut [Vec<Duration>; 3]) {
     println!();
 }
 
-/// A percentile in milliseconds.
+/// The `percent`th percentile of `times`, in milliseconds.
 pub fn percentile(times: &mut [Duration], percent: usize) -> f64 {
     times.sort_unstable();
     let at = times.len().saturating_sub(1) * percent / 100;

@@ -51,7 +51,6 @@ impl Daemon {
         Ok(())
     }
 
-    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

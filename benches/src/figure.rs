@@ -16,7 +16,7 @@ pub struct Figure {
     pub kernel: String,
     /// "512 MiB of 4 KiB pages".
     pub case: String,
-    /// "migratepages", "numalocctl fast", "idle".
+    /// The program or method that was measured: "migratepages", "numalocctl fast", "idle".
     pub subject: String,
     /// "wall", "cpu", "map p99.9", "writer operations".
     pub metric: String,
@@ -29,13 +29,9 @@ pub struct Figure {
 /// What one subject showed in one case, round by round. Figures are made of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Series<'a, T> {
-    /// As in [`Figure::bench`].
     pub bench: &'a str,
-    /// As in [`Figure::kernel`].
     pub kernel: &'a str,
-    /// As in [`Figure::case`].
     pub case: &'a str,
-    /// As in [`Figure::subject`].
     pub subject: &'a str,
     /// What each round showed, in order.
     pub rounds: &'a [T],

@@ -27,7 +27,6 @@ const SEED: u64 = 0x7a69_7066;
 /// Percent of the memory that have moved when the shares are measured.
 const MOVED: [u8; 3] = [25, 50, 75];
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB of memory to write to.

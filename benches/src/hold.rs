@@ -47,10 +47,10 @@ pub struct Args {
 /// The kind of pages that memory consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Pages {
-    /// Base pages.
+    /// Pages of the base size.
     #[default]
     Base,
-    /// Transparent huge pages.
+    /// Transparent huge pages (madvise(2), MADV_HUGEPAGE).
     Huge,
     /// Huge pages of 2 MiB from the hugetlb pools.
     Hugetlb,
@@ -174,7 +174,7 @@ pub struct Holder {
     child: Child,
     output: BufReader<ChildStdout>,
     args: Args,
-    /// Its first region.
+    /// The addresses of its first region.
     pub range: Range<u64>,
 }
 

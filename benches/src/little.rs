@@ -14,7 +14,6 @@ use numaloc_core::PAGE;
 use numaloc_host::{FrameNodes, Roots};
 use std::{path::PathBuf, process::Command, time::Instant};
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB of memory of the process; repeatable.

@@ -21,7 +21,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB of memory of the application, in one mapping on the other node.

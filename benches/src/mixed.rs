@@ -22,7 +22,6 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// The longest time between two kills.
 const BETWEEN_KILLS: Duration = Duration::from_secs(3);
 
-/// How much is done.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How often the daemon is killed first.

@@ -66,7 +66,7 @@ enum How {
     Numalocctl { program: PathBuf, options: Vec<String> },
 }
 
-/// What a move took.
+/// The cost of one move.
 #[derive(Clone, Debug)]
 pub struct Turn {
     /// From the start of the program to its end.

@@ -28,7 +28,6 @@ const PERCENTILES: [(&str, f64); 2] = [("p90", 0.90), ("p99", 0.99)];
 /// Share of the most that one connection can get, at which requests are sent.
 const LOAD: f64 = 0.3;
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB of memory of the process that is moved.

@@ -21,7 +21,6 @@ const TOTAL: u64 = 1 << 40;
 /// Most memory that planning may take.
 const PEAK_GOAL: u64 = 64 << 20;
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Processes for each measurement; the medians are printed.

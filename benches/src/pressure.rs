@@ -14,7 +14,6 @@ use anyhow::Result;
 use numaloc_tests::settings::{Cgroup, NUMA_BALANCING, Setting};
 use std::{path::Path, time::Duration};
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB to move.

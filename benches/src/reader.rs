@@ -28,7 +28,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB to move.

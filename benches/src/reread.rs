@@ -21,7 +21,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB to move to a node that is full of half as much page cache again.

@@ -23,7 +23,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Processes for each measurement.

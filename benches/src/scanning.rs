@@ -20,7 +20,6 @@ use std::{fs::File, os::unix::fs::FileExt};
 const READ: usize = 32 << 10;
 const QUERY: usize = 4096;
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB of memory that is filled.

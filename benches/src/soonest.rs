@@ -28,7 +28,6 @@ const LOCAL: f64 = 0.99;
 /// Time between two looks at where the pages are.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB of memory of the process.

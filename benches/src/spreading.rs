@@ -26,7 +26,6 @@ const NODES: [u32; 3] = [0, 1, 2];
 /// How long DAMON may take.
 const DAMON_MOST: Duration = Duration::from_secs(60);
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB of memory of the process.

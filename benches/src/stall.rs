@@ -16,7 +16,6 @@ use busy::{PERCENTILES, Window};
 use numaloc_tests::settings::{NUMA_BALANCING, Setting};
 use std::{path::PathBuf, thread, time::Duration};
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB to move.

@@ -30,9 +30,9 @@ pub const CGROUP_OFF: &str = "cgroup.pressure off";
 pub const PSI_OFF: &str = "psi=0";
 /// Of `pressure`: cgroup v1, which has no pressure by cgroup.
 pub const ON_V1: &str = "cgroup v1";
-/// Of `families`.
+/// A subject of `families`.
 pub const ONE: &str = "one process of them";
-/// Of `families`.
+/// A subject of `families`.
 pub const ADDED: &str = "what the shared memory adds";
 
 /// The subject that a figure is compared with.

@@ -12,7 +12,6 @@ use numaloc_core::PAGE;
 use numaloc_tests::settings::Setting;
 use std::{fs, path::PathBuf};
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB to move; repeatable.

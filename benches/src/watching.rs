@@ -18,7 +18,6 @@ const POLL: Duration = Duration::from_millis(100);
 /// The most that watching may cost the executor, as a ratio.
 const GOAL: f64 = 1.01;
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// MiB that each job moves.
@@ -32,7 +31,7 @@ pub struct Args {
     rounds: usize,
 }
 
-/// What jobs have cost.
+/// CPU time of jobs, with and without a watcher.
 #[derive(Clone, Debug, Default)]
 struct Cost {
     /// CPU time of the threads that planned and moved.

@@ -20,7 +20,6 @@ use std::{
 use tokio::{runtime::Runtime, task::JoinSet};
 use tonic::transport::{Channel, Endpoint};
 
-/// How much is measured.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The daemon's Unix socket.

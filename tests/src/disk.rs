@@ -78,7 +78,6 @@ impl Mounted {
         Self { image: None, path }
     }
 
-    /// Its topmost directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -110,7 +109,6 @@ impl Layered {
         Self(path)
     }
 
-    /// Its topmost directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -127,7 +125,7 @@ impl Drop for Layered {
 pub struct Swap(OnDisk);
 
 impl Swap {
-    /// Of this many MiB.
+    /// A disk of `mib` MiB.
     pub fn on(mib: u64) -> Self {
         let file = OnDisk::new("swap", mib);
         for command in ["mkswap", "swapon"] {
@@ -164,7 +162,6 @@ impl OnDisk {
         disk
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }

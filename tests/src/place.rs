@@ -30,12 +30,10 @@ pub fn away() -> u32 {
     PLACE.away
 }
 
-/// [`home`] and [`away`].
 pub fn both() -> [u32; 2] {
     [home(), away()]
 }
 
-/// All nodes with memory.
 pub fn with_memory() -> &'static [u32] {
     &PLACE.with_memory
 }

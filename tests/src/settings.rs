@@ -130,7 +130,6 @@ impl Cgroup {
         cgroup
     }
 
-    /// Its directory.
     pub fn path(&self) -> PathBuf {
         self.root.join(&self.name)
     }

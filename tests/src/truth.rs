@@ -12,20 +12,20 @@ const GUARD: u64 = 2 << 20;
 /// One line of numa_maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vma {
-    /// Its first address.
+    /// First virtual address.
     pub start: u64,
     /// Its memory policy, as the kernel writes it.
     pub policy: String,
     /// The file that it maps, as the kernel writes it: a space is `\040`.
     pub file: Option<String>,
-    /// Where its pages are.
+    /// Bytes of its pages by node.
     pub nodes: Nodes,
 }
 
 /// A process's numa_maps at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truth {
-    /// All lines, by address.
+    /// By address.
     pub vmas: Vec<Vma>,
 }
 
@@ -76,7 +76,6 @@ impl Truth {
     }
 }
 
-/// Bytes on one node.
 pub fn on(nodes: &Nodes, node: u32) -> u64 {
     nodes.get(&node).copied().unwrap_or(0)
 }
@@ -212,7 +211,6 @@ fn zoneinfo_bytes(node: u32, field: &str) -> u64 {
     pages * 4096
 }
 
-/// Number of online nodes.
 pub fn node_count() -> usize {
     let text = fs::read_to_string("/sys/devices/system/node/online").expect("nodes");
     text.parse::<numaloc_core::NodeSet>().expect("a list").len()

@@ -55,7 +55,7 @@ pub fn assert_into_free(bytes: u64, node: u32, unused: u64) {
     assert!(bytes <= room + NEARLY, "{bytes} of {room} on node {node}");
 }
 
-/// Where its pages are.
+/// Bytes of the application by node.
 pub fn nodes(of: &App) -> Nodes {
     Truth::of(of.pid()).region(of.range("anon"))
 }

@@ -18,7 +18,7 @@ pub struct Hog {
 }
 
 impl Hog {
-    /// All of the time.
+    /// A hog that uses all of the time.
     pub fn unlimited() -> Self {
         // From Linux 6.12 on (kernel/sched/debug.c).
         let debug = "/sys/kernel/debug";
@@ -50,7 +50,7 @@ impl Hog {
         hog
     }
 
-    /// Field 41 of /proc/PID/stat.
+    /// Scheduling policy: field 41 of /proc/PID/stat.
     fn policy(&self) -> Option<String> {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         let fields = text.rsplit_once(')')?.1;

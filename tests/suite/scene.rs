@@ -81,7 +81,6 @@ impl Scene {
         outcome
     }
 
-    /// numa_maps of the application.
     pub fn truth(&self) -> Truth {
         Truth::of(self.app.pid())
     }

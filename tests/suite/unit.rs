@@ -143,7 +143,7 @@ impl Service {
         assert_eq!(self.nodes(), Nodes::from([(node, self.bytes)]), "{}", self.unit.name);
     }
 
-    /// Where its memory is.
+    /// Bytes of the unit by node.
     fn nodes(&self) -> Nodes {
         Truth::of(self.pid()).region(self.range())
     }

@@ -43,7 +43,7 @@ pub struct Args {
 enum Does {
     /// Makes schedules and jobs, changes them, and compares them after each end of the daemon.
     Tenant,
-    /// Watches without reading.
+    /// A watch whose messages are not read.
     Unread,
     /// Asks for the live view and for jobs, as a page does.
     Pages,
@@ -157,7 +157,6 @@ impl Tenant {
         v1::MigrationSpec { target: Some(target), ..Default::default() }
     }
 
-    /// Makes one change.
     async fn act(&mut self, channel: &Channel) -> Result<(), Status> {
         let mut client = ScheduleServiceClient::new(channel.clone());
         if self.schedules.len() < SCHEDULES || fastrand::u8(..) < 10 {

@@ -21,7 +21,7 @@ const CALIBRATION: Duration = Duration::from_secs(2);
 /// What the client is to do.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The server.
+    /// Address and port of the server.
     #[arg(long)]
     address: SocketAddr,
     /// Requests a second, over all connections.

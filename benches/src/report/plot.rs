@@ -37,7 +37,7 @@ const PLOTTED: &[(&str, &str)] = &[
     ("scan", "scan"),
 ];
 
-/// All in pixels.
+/// Layout of a plot, in pixels.
 const WIDTH: u32 = 960;
 const LABELS: u32 = 230;
 const LINE: u32 = 26;

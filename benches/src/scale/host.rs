@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub const PROCESSES: usize = 10_000;
 /// Number of nodes, all of the same size.
 pub const NODES: u32 = 8;
-/// Memory of all nodes.
+/// Memory of all nodes, in bytes.
 const TOTAL: u64 = 6 << 40;
 /// How much of it is resident memory of the processes.
 const RESIDENT: u64 = TOTAL / 4 * 3;

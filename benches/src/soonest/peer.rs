@@ -28,7 +28,7 @@ pub enum Peer {
     Memtierd(Option<u32>),
     Numad,
     Damos,
-    /// The kernel's NUMA balancing.
+    /// The kernel's NUMA balancing (kernel.numa_balancing).
     Balancing,
 }
 

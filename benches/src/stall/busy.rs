@@ -33,7 +33,6 @@ const LONGEST: Duration = Duration::from_secs(100);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Window {
     pub seconds: f64,
-    /// The writer's operations.
     pub writes: Latencies,
     /// The allocating thread's operations: map, touch each page, unmap.
     pub maps: Latencies,

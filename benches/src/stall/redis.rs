@@ -35,7 +35,7 @@ struct Server {
     directory: TempDir,
 }
 
-/// What redis-benchmark reports.
+/// The summary that redis-benchmark prints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Load {
     per_second: f64,

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The most that requests may ask for. Configurations have their own forms of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ceilings {
-    /// The best class.
+    /// The best class that may be asked for.
     pub qos_class: QosClass,
     /// The fastest profile. The longest stall and the batch size may not exceed those of this profile.
     pub profile: Profile,
@@ -40,7 +40,7 @@ pub struct Ceilings {
     pub pause_numa_balancing: bool,
     /// Whether offload may be required, which changes settings of the host.
     pub offload: bool,
-    /// Most threads.
+    /// Largest number of worker threads.
     pub workers: usize,
     /// Most bytes per second; `None`: only the profile limits the rate.
     pub rate_bytes_per_second: Option<u64>,
@@ -79,19 +79,19 @@ pub enum Excess {
     PauseNumaBalancing,
     /// A DMA engine is required.
     Offload,
-    /// A better class.
+    /// The class is better than the best allowed one.
     QosClass,
-    /// A faster profile.
+    /// The profile is faster than the fastest allowed one.
     Profile,
     /// A longer call than that of the fastest allowed profile.
     MaxStall,
     /// More bytes in a call than with the fastest allowed profile.
     BatchBytes,
-    /// More threads.
+    /// The number of worker threads is larger than allowed.
     Workers,
-    /// More bytes per second.
+    /// The rate in bytes per second is higher than allowed, or unlimited.
     Rate,
-    /// A longer run.
+    /// The timeout is longer than allowed, or not set.
     Timeout,
 }
 

@@ -148,7 +148,7 @@ impl PlannedProcess {
 pub struct OpenDevices {
     /// The index of the process in the plan.
     pub process: usize,
-    /// Their paths.
+    /// The paths of the files.
     pub paths: Vec<String>,
 }
 

@@ -53,9 +53,9 @@ pub enum Target {
     Unit(String),
     /// A container, pod or virtual machine that runs.
     Named {
-        /// Which of them.
+        /// Container, pod or virtual machine.
         kind: NamedKind,
-        /// Its name or id.
+        /// Name or id in that kind.
         name: String,
     },
 }

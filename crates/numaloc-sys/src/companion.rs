@@ -25,7 +25,7 @@ pub use shared::companions_cpu_time;
 /// A call that may not return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// [`move_pages`](crate::move_pages()).
+    /// A call of [`move_pages`](crate::move_pages()).
     Move {
         /// Thread id of the process whose pages are moved; 0: this process.
         pid: i32,
@@ -38,9 +38,9 @@ pub enum Request {
     },
     /// Opens a file that exists for writing, and writes to it in one call.
     Write {
-        /// Its absolute path.
+        /// Absolute path of the file.
         path: CString,
-        /// What is written.
+        /// Bytes to write in one call.
         text: Vec<u8>,
     },
 }

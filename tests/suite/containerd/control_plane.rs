@@ -116,7 +116,6 @@ impl ControlPlane {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Makes an object.
     pub fn apply(&self, object: &Value) {
         let mut child = self
             .command(&["apply", "--server-side", "-f", "-"])
@@ -149,7 +148,7 @@ pub fn program(name: &str) -> PathBuf {
     Path::new(&variable("NUMALOC_KUBERNETES")).join(name)
 }
 
-/// A file of `tests/kubernetes/pki`.
+/// Path of a file in `tests/kubernetes/pki`.
 pub fn key(name: &str) -> String {
     format!("{}/pki/{name}", variable("NUMALOC_KUBERNETES"))
 }

@@ -47,7 +47,7 @@ impl Pod {
         self
     }
 
-    /// The uid of Kubernetes.
+    /// Uid that the kubelet gives a pod.
     pub fn uid(&self) -> String {
         format!("uid-{}", self.name)
     }
@@ -96,7 +96,7 @@ pub struct Container {
 }
 
 impl Container {
-    /// One that sleeps.
+    /// A container that sleeps.
     pub fn new(name: &str) -> Self {
         let command = ["sleep", "1000000"].map(str::to_owned).to_vec();
         let (cpus, mems) = (String::new(), String::new());
@@ -148,7 +148,7 @@ fn resources(cpus: &str, mems: &str) -> v1::LinuxContainerResources {
     v1::LinuxContainerResources { cpuset_cpus, cpuset_mems, ..Default::default() }
 }
 
-/// A sandbox that runs.
+/// A running sandbox.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     pub id: String,

@@ -29,7 +29,7 @@ pub struct Kubelet<'c> {
 }
 
 impl<'c> Kubelet<'c> {
-    /// Without a control plane.
+    /// A kubelet without a control plane: its pods are static.
     fn alone(containerd: &'c Containerd) -> Self {
         Self::start(containerd, &[])
     }

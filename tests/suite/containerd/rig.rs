@@ -29,7 +29,7 @@ struct Setup {
     is_systemd: bool,
 }
 
-/// A container that runs.
+/// A running container.
 #[derive(Clone, Debug)]
 pub struct Running {
     pub id: String,

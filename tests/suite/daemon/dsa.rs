@@ -19,7 +19,7 @@ const NOTE: &str = "/run/numaloc/dsa";
 const MANAGED: &str = "[dsa]\nmanage_work_queue = true\n";
 const DRIVERS: [&str; 3] = ["dmaengine", "idxd", "user"];
 
-/// The files below [`BUS`].
+/// The driver's files below [`BUS`].
 struct Driver(Idxd);
 
 impl Files for Driver {

@@ -77,7 +77,7 @@ impl Drop for Pinned {
     }
 }
 
-/// All but mapped files.
+/// Bytes by node of all mappings but those of files.
 fn own(truth: &Truth) -> Nodes {
     truth.without_files().all()
 }

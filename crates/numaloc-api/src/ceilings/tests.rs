@@ -30,7 +30,6 @@ fn none() -> Ceilings {
     }
 }
 
-/// Ceilings that allow everything.
 fn all() -> Ceilings {
     Ceilings {
         qos_class: QosClass::Lsr,
@@ -54,7 +53,7 @@ fn all() -> Ceilings {
 
 /// What ceilings answer to a field with a value.
 enum Answer {
-    /// It takes this ceiling.
+    /// The request exceeds this ceiling.
     Takes(Excess),
     /// It needs none, because of this.
     Harmless(&'static str),

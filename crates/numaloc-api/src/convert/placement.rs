@@ -167,7 +167,7 @@ const PATTERN: &str = "a file's path or base name, memfd:NAME, sysv:KEY, anon:NA
 /// Why a placement on several nodes that names one is invalid.
 const SEVERAL: Problem = Problem::Malformed { expected: "two nodes or more" };
 
-/// Nodes with their weights.
+/// The message of each node's weight, in the order of nodes.
 pub fn node_weights(weights: &Weights) -> Vec<v1::NodeWeight> {
     let one = |(node, weight): (NodeId, u8)| v1::NodeWeight {
         node_id: index(node.0),
@@ -228,7 +228,7 @@ fn node(field: &str, id: i32, bad: &mut Violations) -> Option<NodeId> {
     node.map(NodeId)
 }
 
-/// OS indexes of nodes.
+/// OS indexes of nodes, as messages have them.
 pub fn node_ids(nodes: &NodeSet) -> impl Iterator<Item = i32> {
     nodes.iter().map(|node| index(node.0))
 }

@@ -65,7 +65,8 @@ pub struct JobJoin {
     pub client: String,
     /// The request_id, which is unique among those of the client.
     pub request_id: String,
-    /// [`CreateJob::digest`](super::CreateJob::digest) of it.
+    /// Digest of the request ([`CreateJob::digest`](super::CreateJob::digest)), which tells a retry from another
+    /// request.
     pub digest: u64,
 }
 

@@ -64,7 +64,7 @@ pub struct FoundAt {
 pub struct FoundMember {
     /// A target with one member.
     pub member: Target,
-    /// Where it is.
+    /// The cgroup or process that the member stands for.
     pub at: FoundAt,
 }
 

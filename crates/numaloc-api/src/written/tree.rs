@@ -9,17 +9,17 @@ use std::{collections::BTreeMap, fmt};
 pub enum Tree {
     /// `null`, which counts as if the key were not there.
     Null,
-    /// `true` or `false`.
+    /// A boolean, `true` or `false`.
     Flag(bool),
     /// A number without fraction and exponent.
     Whole(i128),
-    /// Any other number.
+    /// Any other number, as a float.
     Number(f64),
     /// Text, without its quotes.
     Text(String),
     /// A list, in its order.
     List(Vec<Tree>),
-    /// An object.
+    /// An object, by key.
     Map(BTreeMap<String, Tree>),
 }
 

@@ -10,7 +10,7 @@ impl Glob {
         Self(text.to_owned())
     }
 
-    /// As it is written.
+    /// The pattern as the request has it.
     pub fn as_str(&self) -> &str {
         &self.0
     }

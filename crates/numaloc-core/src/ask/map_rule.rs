@@ -22,7 +22,7 @@ use std::{fmt, str::FromStr};
 pub struct MapRule {
     /// The mappings that are meant.
     pub pattern: Pattern,
-    /// Where their pages belong.
+    /// The placement of their pages.
     pub placement: Placement,
 }
 

@@ -21,7 +21,7 @@ pub struct GuestCell {
     pub id: u32,
     /// CPUs of the host that at least one of its vCPU threads may run on; none if no such thread is known.
     pub cpus: CpuSet,
-    /// Its vCPU threads.
+    /// The threads that run its vCPUs, with their CPUs.
     pub threads: Vec<Threads>,
 }
 
@@ -41,15 +41,15 @@ pub struct GuestMemory {
 /// How a part of a guest's memory is mapped.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Backing {
-    /// Private anonymous memory.
+    /// Private anonymous memory (memory-backend-ram, share=off).
     Anonymous,
-    /// Shared anonymous memory.
+    /// Shared anonymous memory (memory-backend-ram, share=on).
     SharedAnonymous,
-    /// A memfd.
+    /// A memfd (memory-backend-memfd).
     Memfd,
     /// A file with this path, or one in the directory with this path.
     File(String),
-    /// Something else.
+    /// Any other backend.
     Other,
 }
 

@@ -35,7 +35,7 @@ impl Speeds {
     }
 }
 
-/// Where latencies are from.
+/// The source of latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatencySource {
     /// Measured by `numalocctl bench`, in nanoseconds.

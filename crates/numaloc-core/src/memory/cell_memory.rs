@@ -17,7 +17,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 /// A mapping of the program that runs a guest.
 #[derive(Clone, Copy, Debug)]
 pub struct MappedRange<'a> {
-    /// Its first address.
+    /// First virtual address.
     pub start: u64,
     /// Length in bytes.
     pub bytes: u64,

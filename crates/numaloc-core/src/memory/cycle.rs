@@ -50,7 +50,7 @@ impl Cycle {
         is_plain.then_some((turn as u64, nodes))
     }
 
-    /// All nodes.
+    /// The nodes that have a turn.
     pub fn nodes(&self) -> NodeSet {
         self.ends.iter().map(|(node, _)| *node).collect()
     }

@@ -15,7 +15,7 @@ pub const SPAN: u64 = 8 * PIECE;
 pub struct CachedPart {
     /// The number of the piece: it begins at this multiple of [`PIECE`]. The longest file, of 8 EiB, has 2^42 pieces.
     pub piece: u64,
-    /// The node.
+    /// The node that the bytes are on.
     pub node: NodeId,
     /// How much is there, in bytes; at most [`PIECE`].
     pub bytes: u32,
@@ -48,7 +48,7 @@ impl FileCache {
         nodes
     }
 
-    /// All bytes.
+    /// Cached bytes on all nodes.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| u64::from(part.bytes)).sum()
     }

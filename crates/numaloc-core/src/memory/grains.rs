@@ -88,7 +88,7 @@ impl Grains {
         self.huge.join(other.huge);
     }
 
-    /// Bytes of each node.
+    /// Bytes on each node, in whole base pages.
     pub fn bytes(&self) -> impl Iterator<Item = (NodeId, u64)> {
         self.by_node.iter().map(|(&node, grains)| {
             (node, grains.iter().map(|&(_, pages)| u64::from(pages) * PAGE).sum())

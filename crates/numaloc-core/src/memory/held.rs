@@ -5,7 +5,7 @@
 pub struct HeldFile {
     /// The index of the process in the plan.
     pub process: usize,
-    /// The descriptor.
+    /// Descriptor of the file in that process.
     pub fd: i32,
     /// Its path as the kernel has it, or the name of a memfd (/proc/PID/fd).
     pub name: String,

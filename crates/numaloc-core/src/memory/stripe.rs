@@ -63,7 +63,7 @@ pub struct Stripe {
     pub cycle: Arc<Cycle>,
     /// Where the extent begins.
     pub origin: Origin,
-    /// The node.
+    /// The node that the pages of the stripe belong on.
     pub node: NodeId,
 }
 

@@ -3,7 +3,7 @@
 /// Bytes that are expected to go to one nearer node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Aside {
-    /// All of them.
+    /// All bytes that go to the node.
     pub bytes: u64,
     /// Those of them for which the node is near.
     pub near_bytes: u64,

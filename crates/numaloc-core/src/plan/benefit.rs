@@ -22,7 +22,7 @@ pub type Users = BTreeMap<NodeId, f64>;
 pub struct Change {
     /// Who uses it, and the node that it is on.
     pub before: (Users, NodeId),
-    /// The same afterwards.
+    /// The users and the node after the move.
     pub after: (Users, NodeId),
     /// How much of it there is.
     pub bytes: u64,
@@ -35,7 +35,7 @@ pub struct Waits {
     pub source: LatencySource,
     /// Where the memory is now.
     pub before: f64,
-    /// Where it will be.
+    /// Latency after the move.
     pub after: f64,
 }
 

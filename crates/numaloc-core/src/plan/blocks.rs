@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, ops::Range};
 /// A part of an extent that belongs on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The node.
+    /// The node that the part belongs on.
     pub node: NodeId,
     /// Bytes from the start of the extent.
     pub range: Range<u64>,

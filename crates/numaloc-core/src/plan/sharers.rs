@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Sharer {
     /// Which process it is.
     pub identity: Identity,
-    /// Its name (/proc/PID/comm).
+    /// Name from /proc/PID/comm.
     pub comm: String,
     /// Its cgroup v2, if it is known.
     pub cgroup: Option<String>,
@@ -36,7 +36,7 @@ pub struct StaysShared {
     pub mapping: Mapping,
     /// Path or name as in /proc/PID/maps.
     pub name: Arc<str>,
-    /// Bytes that stay.
+    /// Bytes that stay in this range.
     pub bytes: u64,
 }
 

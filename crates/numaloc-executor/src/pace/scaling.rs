@@ -19,11 +19,11 @@ const PAUSE_MAX: u32 = 128;
 /// What a worker that has asked does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalingStep {
-    /// It continues.
+    /// The worker continues.
     Keep,
     /// It starts one more worker and continues.
     Add,
-    /// It ends.
+    /// The worker ends.
     Remove,
 }
 

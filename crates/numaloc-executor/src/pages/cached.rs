@@ -25,7 +25,7 @@ pub struct CacheCalls {
 pub enum CacheCallError {
     /// It has not returned, and the run ends.
     NotReturned,
-    /// The error of move_pages(2).
+    /// move_pages(2) failed with this error.
     Failed(io::Error),
 }
 

@@ -51,7 +51,7 @@ const PIECES: usize = 1024;
 pub struct FileRun<'a> {
     /// Where the host's files are read.
     pub roots: &'a Roots,
-    /// The machine's nodes.
+    /// Nodes of this machine, with their distances.
     pub topology: &'a Topology,
     /// Reads how much memory they have.
     pub memory: &'a NodeMemoryReader,
@@ -91,13 +91,13 @@ impl fmt::Debug for FileRun<'_> {
 /// A file, what of it was found in memory, and where that belongs. It is not kept open: there may be many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedFile {
-    /// Its path.
+    /// Path by which the file was named.
     pub path: PathBuf,
     /// What it was under that path.
     pub id: FileId,
-    /// What was found.
+    /// The cache of the file by node, before the move.
     pub cache: FileCache,
-    /// Where it belongs.
+    /// The plan for that cache.
     pub plan: FilePlan,
 }
 
@@ -116,7 +116,7 @@ pub struct FileOutcome {
     pub account: Account,
     /// What moved, by the node that it was on and the node that it is on.
     pub flows: Flows,
-    /// The calls.
+    /// Counts and times of the calls of move_pages(2).
     pub calls: CallStats,
 }
 

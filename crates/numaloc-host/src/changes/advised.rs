@@ -39,12 +39,12 @@ pub enum Change {
     /// A file of a cgroup, or a setting of the kernel.
     #[expect(missing_docs, reason = "the variant names all three")]
     File { path: PathBuf, before: String, after: String },
-    /// The CPUs of threads.
+    /// The CPU affinity of threads.
     #[expect(missing_docs, reason = "the variant names all three")]
     Affinity { whom: Whom, before: Vec<ThreadCpus>, after: String },
     /// Memory that a migration moves. Migrations are carried out, and undone, elsewhere.
     Memory {
-        /// Whose memory.
+        /// The owner of the memory.
         whose: Moved,
         /// Whether it goes against the application's own memory policy.
         bound: bool,
@@ -53,13 +53,13 @@ pub enum Change {
     },
 }
 
-/// Whose memory is moved.
+/// The owner of the memory that moves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moved {
     /// That of the processes of a cgroup, by its path below the mount point.
     Cgroup(String),
-    /// That of one process.
+    /// The memory of one process.
     #[expect(missing_docs, reason = "as in Identity")]
     Process { pid: i32, start_time: u64 },
 }

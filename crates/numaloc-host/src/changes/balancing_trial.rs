@@ -60,7 +60,7 @@ impl BalancingTrial {
         Ok(before.map(|before| Self { roots: roots.clone(), journal, before }))
     }
 
-    /// What it was.
+    /// Value of kernel.numa_balancing before the trial.
     pub fn before(&self) -> u32 {
         self.before
     }

@@ -7,7 +7,7 @@ use std::{fs::File, os::unix::fs::FileExt};
 
 /// No process of this machine has such a pid (include/linux/threads.h, PID_MAX_LIMIT).
 const PID: i32 = 5_000_000;
-/// Where its memory begins.
+/// First address of its memory.
 const BEGIN: u64 = 0x4000_0000;
 /// Pages that are written at a time. Their frames begin anew each time.
 const PERIOD: u64 = 1 << 15;

@@ -157,7 +157,7 @@ fn one(pagemap: &Pagemap) {
 
 /// What came of asking a batch.
 enum Asked {
-    /// All have answered.
+    /// Every process has answered.
     All,
     /// There is no thread for it.
     Nobody,

@@ -17,9 +17,9 @@ const HOLES: u64 = 8 << 30;
 /// How pages are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
-    /// By cachestat(2).
+    /// By cachestat(2), since Linux 6.5.
     Counts,
-    /// By SEEK_DATA and SEEK_HOLE.
+    /// By SEEK_DATA and SEEK_HOLE of lseek(2).
     Data,
     /// Not at all: every piece may have some.
     None,

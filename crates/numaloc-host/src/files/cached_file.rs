@@ -165,7 +165,7 @@ impl CachedFile {
         &self.path
     }
 
-    /// Which file it is.
+    /// Device and inode of the file.
     pub fn id(&self) -> FileId {
         self.id
     }

@@ -143,7 +143,7 @@ pub enum Error {
     /// Another process switches kernel.numa_balancing.
     #[error("{by} has switched kernel.numa_balancing for now: wait for its end")]
     BalancingTaken {
-        /// Who.
+        /// The program that has switched it.
         by: &'static str,
     },
     /// The target has no process.

@@ -34,7 +34,7 @@ pub(crate) struct MountLine<'a> {
     pub device: &'a str,
     /// Where it is mounted. Spaces and the like are octal numbers, as in the file.
     pub point: &'a str,
-    /// Such as `ext4`.
+    /// Type of the file system, for example `ext4`.
     pub kind: &'a str,
     /// Those of the file system, such as `rw,errors=continue`.
     pub options: &'a str,

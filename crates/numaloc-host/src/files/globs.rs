@@ -16,7 +16,7 @@ pub(super) const ENTRIES: usize = 1 << 20;
 pub(crate) enum Unmatched {
     /// They are too many, or the directories that they would be in are too large.
     TooMany,
-    /// The search was stopped.
+    /// The caller stopped the search.
     Stopped,
 }
 

@@ -26,7 +26,7 @@ pub struct MappedPages {
 pub struct PieceNodes {
     /// Bytes by node that nobody else has mapped.
     pub unmapped: BTreeMap<NodeId, u64>,
-    /// All bytes in memory.
+    /// Resident bytes of all mappings.
     pub resident_bytes: u64,
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn cpus_allowed(roots: &Roots) -> Result<CpuSet, Error> {
     own_list(roots, "Cpus_allowed_list")
 }
 
-/// A list of /proc/self/status.
+/// The list in the line `name` of /proc/self/status.
 fn own_list<I: Index>(roots: &Roots, name: &str) -> Result<IdSet<I>, Error> {
     let path = roots.proc.join("self/status");
     let status = text(&path)?;

@@ -24,7 +24,7 @@ pub fn processes_named(roots: &Roots, name: &str) -> Vec<i32> {
 /// A process, for lists to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedProcess {
-    /// Its pid.
+    /// Process id.
     pub pid: i32,
     /// The name of its first thread.
     pub comm: String,

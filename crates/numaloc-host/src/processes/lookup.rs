@@ -10,7 +10,7 @@ use crate::{
 };
 use numaloc_core::Identity;
 
-/// Where a target is.
+/// The processes or cgroups found for a target.
 #[derive(Debug)]
 pub(crate) enum Whereabouts<'t> {
     /// The process that has this pid now.

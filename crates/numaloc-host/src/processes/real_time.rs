@@ -28,9 +28,9 @@ const PROCESSES_MOST: usize = 64;
 /// How a real-time thread is scheduled (sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RealTimePolicy {
-    /// SCHED_FIFO.
+    /// SCHED_FIFO (sched(7)): runs until it sleeps.
     Fifo,
-    /// SCHED_RR.
+    /// SCHED_RR (sched(7)): takes turns with threads of its priority.
     RoundRobin,
 }
 
@@ -50,13 +50,13 @@ impl RealTimePolicy {
 pub struct RealTimeHog {
     /// The CPU that it ran on last.
     pub cpu: CpuId,
-    /// Its process.
+    /// Id of its process.
     pub pid: i32,
-    /// Its id.
+    /// Thread id.
     pub tid: i32,
-    /// Its name.
+    /// Name from /proc/PID/task/TID/comm.
     pub comm: String,
-    /// How it is scheduled.
+    /// Scheduling policy.
     pub policy: RealTimePolicy,
     /// Its priority, from 1 to 99.
     pub priority: u32,

@@ -44,7 +44,7 @@ pub struct AttachedFile {
     pub path: PathBuf,
     /// What it was under that path.
     pub id: FileId,
-    /// Where these pages are.
+    /// Bytes of these pages by node.
     pub cache: FileCache,
 }
 

@@ -32,9 +32,9 @@ const CACHED: u64 = 0x20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     None,
-    /// Those with an attribute.
+    /// Only files with the attribute FS_XFLAG_DAX.
     Some,
-    /// All that can.
+    /// All files that support it.
     All,
 }
 

@@ -19,13 +19,13 @@ const HUGE_PAGES: u64 = HUGE / PAGE;
 /// The part of a folio that a page run shows. All in bytes, and in addresses of the mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolioPart {
-    /// Address of the part.
+    /// Virtual address of the part.
     pub address: u64,
-    /// Length of the part.
+    /// Length of the part in bytes.
     pub bytes: u64,
     /// Address of the folio's first page, whether that is mapped or not.
     pub head: u64,
-    /// Length of the folio.
+    /// Length of the folio in bytes.
     pub folio_bytes: u64,
 }
 

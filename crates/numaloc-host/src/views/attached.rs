@@ -30,7 +30,7 @@ impl AttachedObjects {
         *known = bytes.max(*known);
     }
 
-    /// The length of all.
+    /// Length of all objects, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.values().sum()
     }

@@ -23,7 +23,7 @@ pub const OTHERS: &str = "other";
 pub enum Nearness {
     /// On a home node of a pinned process.
     Local,
-    /// On another node.
+    /// On another node than those of a pinned process.
     Remote,
     /// Of a process that may run on all nodes with memory.
     Unpinned,
@@ -37,9 +37,9 @@ impl Nearness {
 /// Memory of pinned processes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PinnedBytes {
-    /// On home nodes.
+    /// Bytes on home nodes.
     pub local: u64,
-    /// On other nodes.
+    /// Bytes on other nodes.
     pub remote: u64,
 }
 
@@ -55,7 +55,7 @@ impl PinnedBytes {
 pub struct ProcessCounts {
     /// Those that may not run on all nodes.
     pub pinned: usize,
-    /// Those that may.
+    /// Processes that may run on all nodes.
     pub unpinned: usize,
     /// Those whose page map may not be read.
     pub hidden: usize,
@@ -202,7 +202,7 @@ fn own_unmapped(snapshot: &Snapshot, cgroup: &str) -> Option<BTreeMap<NodeId, u6
     (!own.is_empty()).then_some(own)
 }
 
-/// Where memory belongs.
+/// The home of a process, and the nodes near to it.
 #[derive(Clone, Default)]
 struct Place {
     home: NodeSet,

@@ -37,13 +37,13 @@ pub fn cache_goal(
 /// A file of which something is cached.
 #[derive(Debug)]
 pub struct LookedFile {
-    /// Its path.
+    /// Path by which the file was named.
     pub path: PathBuf,
     /// What it was under that path.
     pub id: FileId,
     /// Its length in bytes.
     pub bytes: u64,
-    /// What was found.
+    /// The cache of the file, by piece and node.
     pub cache: FileCache,
     /// Bytes of it that processes have mapped; `None` if that was not asked for, or cannot be read.
     pub mapped_bytes: Option<u64>,

@@ -44,13 +44,13 @@ pub struct HowSpread {
 pub struct Spread {
     /// How many times all of the memory was written.
     pub passes: u64,
-    /// How long that took.
+    /// Duration of the measurement.
     pub elapsed: Duration,
     /// CPU time of this process in that time, outside of the kernel.
     pub user: Duration,
     /// The same in the kernel.
     pub system: Duration,
-    /// Pages of the memory.
+    /// Number of base pages of the memory.
     pub pages: u64,
     /// Those of them that began on another node than the threads that write them.
     pub remote_pages: u64,

@@ -22,7 +22,7 @@ struct Traffic {
     total_bytes: u64,
 }
 
-/// Where resctrl is mounted.
+/// The directory where resctrl is mounted, below the root.
 pub fn mount_point(roots: &Roots) -> PathBuf {
     roots.sys.join("fs/resctrl")
 }
@@ -49,7 +49,7 @@ fn traffic(domain: &Path) -> Option<Traffic> {
 }
 
 impl TrafficCounters {
-    /// Whether nothing is counted.
+    /// Whether no counter is available.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

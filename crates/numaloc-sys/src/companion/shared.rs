@@ -92,7 +92,7 @@ impl Job {
         Answer { result: result.map_err(failed), statuses: self.statuses, took }
     }
 
-    /// Makes the call.
+    /// Makes the call that the request describes, and stores its result.
     fn perform(&mut self) {
         self.result = match &self.call {
             RawCall::Move { pid, addresses, flags } => {
@@ -223,7 +223,7 @@ impl Shared {
         job.expect("there is one until it is taken")
     }
 
-    /// No more is asked.
+    /// Makes the companion leave its loop.
     pub fn leave(&self) {
         loop {
             match self.state() {

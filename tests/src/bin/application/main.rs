@@ -70,7 +70,7 @@ enum Load {
     Write,
     /// Computes and touches none of the regions.
     Spin,
-    /// Nothing.
+    /// Neither computes nor touches memory.
     Idle,
 }
 

@@ -15,7 +15,7 @@ pub enum Kind {
     Hugetlb,
     /// 1 GiB pages of the hugetlb pools.
     Gigantic,
-    /// Shared anonymous memory.
+    /// Shared anonymous memory (MAP_SHARED | MAP_ANONYMOUS).
     Shm,
     Memfd,
     /// A memfd in 2 MiB pages of the hugetlb pools.
@@ -27,7 +27,7 @@ pub enum Kind {
     File,
     /// Anonymous memory that KSM may merge. Its pages are as the pages of all others of this kind at the same number.
     Merge,
-    /// Locked anonymous memory.
+    /// Anonymous memory, locked by mlock(2).
     Mlock,
     /// Anonymous memory with a policy that binds it to the node `bind=N`.
     Bound,

@@ -23,7 +23,7 @@ pub(super) const ROW_BYTES: usize = 32;
 /// A job that works on processes, waits to, or has ended lately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkingJob {
-    /// Its name.
+    /// Id of the job.
     pub id: JobId,
     /// The state that it is in.
     pub state: JobState,

@@ -18,7 +18,7 @@ pub const NAME: &str = "balance";
 pub struct Shares(BTreeMap<NodeId, u64>);
 
 impl Shares {
-    /// By weights.
+    /// Shares in proportion to the weights.
     pub fn of_weights(weights: &Weights) -> Self {
         Self(weights.iter().map(|(node, weight)| (node, weight.into())).collect())
     }

@@ -31,7 +31,7 @@ pub struct ByBandwidth {
 pub struct KnownWeights {
     /// A weight for each node that may be needed.
     pub weights: Weights,
-    /// Where they are from.
+    /// The source of the weights.
     pub source: WeightSource,
 }
 
@@ -42,7 +42,7 @@ pub enum WeightSource {
     Kernel,
     /// The firmware's table ACPI HMAT.
     Hmat,
-    /// Measured by `numalocctl bench`.
+    /// Measured by `numalocctl bench` on this host.
     Bench,
 }
 

@@ -11,9 +11,9 @@ pub enum Action {
         unit: String,
         /// The path of the cgroup that is meant, below the mount point: that of the unit, or another one is set.
         cgroup: String,
-        /// As in systemd.resource-control(5).
+        /// Name of the property as in systemd.resource-control(5).
         name: &'static str,
-        /// As there, too.
+        /// Value as `systemctl set-property` takes it.
         value: String,
     },
     /// Writes a file of the kernel.

@@ -9,7 +9,7 @@ use crate::machine::{ids::NodeId, topology::Topology};
 /// The memory of those who were looked at, in bytes, with hugetlb memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeFit {
-    /// All of it.
+    /// Bytes of all subjects.
     pub all_bytes: u64,
     /// That of subjects which fit on one node.
     pub fit_bytes: u64,

@@ -42,7 +42,7 @@ impl Machine {
     }
 }
 
-/// How a run went.
+/// The result of a simulated run.
 #[derive(Debug)]
 struct Done {
     took: Duration,

@@ -39,7 +39,7 @@ impl From<&Pinned> for Whom {
 /// A thread, and the CPUs that it may run on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadCpus {
-    /// Its id.
+    /// Thread id.
     pub tid: i32,
     /// Its start time, in ticks since boot.
     pub start_time: u64,

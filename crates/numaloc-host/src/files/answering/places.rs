@@ -13,7 +13,7 @@ pub(super) const OF_HOST: usize = 16;
 /// some, and it takes more than twenty to fill all.
 const PART: usize = 8;
 
-/// Whose process one is.
+/// The user that a process belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProcessOwner {
     /// Root, outside of containers: what no other user and no container can start.
@@ -45,13 +45,13 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct FullOwners {
     host: bool,
-    /// All users together.
+    /// Whether the limit of all users together is reached.
     pub users: bool,
     each: Vec<u32>,
 }
 
 impl FullOwners {
-    /// Whether it is anybody.
+    /// Whether any limit is reached.
     pub fn is_any(&self) -> bool {
         self.host || self.users || !self.each.is_empty()
     }
@@ -124,7 +124,6 @@ impl Places {
 
 #[cfg(test)]
 impl Places {
-    /// How many are taken.
     pub(super) fn taken(&self) -> usize {
         self.lock().owners.len()
     }

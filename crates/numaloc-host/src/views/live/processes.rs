@@ -28,7 +28,7 @@ pub(super) struct LastLook {
     pub(super) nodes: Option<BTreeMap<NodeId, u64>>,
     pub(super) unplaced_bytes: u64,
     pub(super) kernel_migrated_pages: Option<u64>,
-    /// What it has attached.
+    /// The shared objects that it has attached.
     pub(super) attached: AttachedObjects,
     /// Kept for the process that is watched closely alone.
     pub(super) mappings: Vec<MappingNow>,
