@@ -20,7 +20,7 @@ const TIMES: [(&str, u128); 9] = [
 const DIGITS: usize = 20;
 const DECIMALS: usize = 9;
 
-/// What is expected instead of the text that could not be parsed.
+/// Why a text could not be parsed as an amount: its message names what is expected instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum AmountError {
@@ -36,7 +36,7 @@ pub enum AmountError {
 }
 
 impl AmountError {
-    /// What the text was to be: `size`, `duration` or `percentage`.
+    /// The kind of amount that was expected: `size`, `duration` or `percentage`.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Size | Self::TooLarge => "size",
@@ -133,7 +133,7 @@ pub fn percent(text: &str) -> Result<f64, AmountError> {
 /// A decimal number as its digits, without rounding.
 struct Number {
     digits: u128,
-    /// How many of the digits are behind the point.
+    /// Number of digits behind the point.
     decimals: u8,
 }
 

@@ -1,4 +1,4 @@
-//! What a request may choose: which memory moves, how gently, and what goes first.
+//! Options of a request: which memory moves, how gently, and in which order.
 
 pub mod compact;
 pub mod glob;

@@ -22,9 +22,9 @@ use crate::{
 };
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
-/// The nodes where a process's memory belongs: those that the request names, else those of its CPUs. A placement on several nodes
-/// uses only those of them that the cpuset of the process allows.
-/// If it asks for placements of single mappings, these are the nodes of all of them together.
+/// The nodes where a process's memory belongs: the nodes that the request names, else the nodes of its CPUs. A
+/// placement on several nodes uses only those of them that the cpuset of the process allows. If it asks for
+/// placements of single mappings, these are the nodes of all of them together.
 pub fn home(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
     let homes = options.placements().map(|placement| placed(topology, process, options, placement));
     homes.fold(NodeSet::new(), |all, home| all.or(&home))

@@ -32,8 +32,9 @@
 //!
 //! **A placement on several nodes divides an extent into stripes.** Which node a folio belongs on is a function of its index, which the
 //! kernel uses in the same way (`memory/stripe`). The survey's one pass counts the pages of each stripe by the node that they are on.
-//! Each [`Stripe`] is an extent of its own with that one node as its home, so all that follows (routes, windows, calls, accounts) is as
-//! for a home of one node. The extents of one range are the columns of a sparse matrix: node a page is on, node it belongs on.
+//! Each [`Stripe`] is an extent of its own with that one node as its home, so each later step (routes, windows,
+//! calls, accounts) is as for a home of one node. The extents of one range are the columns of a sparse matrix: node a
+//! page is on, node it belongs on.
 //!
 //! ## The way from a survey to a plan
 //!

@@ -1,4 +1,4 @@
-//! What a host has: nodes and their memory, CPUs, processes with their threads.
+//! Parts of a host: nodes and their memory, CPUs, processes with their threads.
 
 pub mod guest;
 pub mod ids;

@@ -54,7 +54,7 @@ use std::{
 /// Why nothing of a process is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skip {
-    /// Its local nodes are all nodes that have memory: there is no remote node.
+    /// All nodes with memory are local to it, so no node is remote.
     NoTargetNode,
     /// It has no online CPU.
     NoLocalMemory,
@@ -80,7 +80,7 @@ pub struct PlannedProcess {
     pub process: Process,
     /// Nodes where its memory belongs.
     pub home: NodeSet,
-    /// Those of them that the request names and that are local to none of its CPUs.
+    /// Home nodes that the request names and that are local to none of the process's CPUs.
     pub away: NodeSet,
     /// Its threads that may run on nodes where the busiest threads may not: the reason for a home of several nodes.
     pub wide_threads: Vec<Threads>,
@@ -88,7 +88,7 @@ pub struct PlannedProcess {
     pub skip: Option<Skip>,
     /// Resident bytes by node of the memory that it alone maps within the target.
     pub resident: BTreeMap<NodeId, u64>,
-    /// How much of its resident memory is on home nodes.
+    /// The share of its resident memory on home nodes.
     pub locality: Locality,
     /// Locality of all memory that is counted for this process. Memory that several processes map is counted for the
     /// first of them. The sum over all processes is the plan's locality.
@@ -99,7 +99,7 @@ pub struct PlannedProcess {
     pub cells: Vec<PlannedCell>,
 }
 
-/// How many wide threads are shown by name, at most.
+/// Largest number of wide threads that are shown by name.
 const WIDE_SHOWN: usize = 16;
 
 /// One of the [`PlannedProcess::wide_threads`]: a thread that may run beyond the home of its process.
@@ -114,7 +114,7 @@ pub struct WideThread<'a> {
 }
 
 impl PlannedProcess {
-    /// How many wide threads there are.
+    /// Number of wide threads.
     pub fn wide_thread_count(&self) -> usize {
         self.wide_threads.iter().map(|threads| threads.count).sum()
     }
@@ -165,7 +165,7 @@ pub struct OneSided {
     pub bytes: u64,
     /// All of it that is resident, in bytes.
     pub total_bytes: u64,
-    /// How many processes of the target map it.
+    /// Number of processes of the target that map it.
     pub processes: usize,
 }
 
@@ -174,19 +174,19 @@ pub struct OneSided {
 pub struct Move {
     /// All mappings of the extent in the target.
     pub mappings: Vec<Mapping>,
-    /// Which pages of the range belong to the extent.
+    /// The pages of the range that belong to the extent.
     pub pages: Pages,
-    /// Which of these pages, if they belong on several nodes in turn.
+    /// The part of these pages on one node, if they belong on several nodes in turn.
     pub stripe: Option<Stripe>,
-    /// What says where it belongs, as [`Extent::rule`](crate::Extent).
+    /// The rule or cell that decides where it belongs, as [`Extent::rule`](crate::Extent).
     pub rule: Option<Rule>,
     /// Length of its range in bytes, resident or not.
     pub bytes: u64,
-    /// What backs its pages; see [`Kind`].
+    /// Kind of memory that backs its pages.
     pub kind: Kind,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     pub hugetlb_bytes: Option<u64>,
-    /// How the processes that map its pages are known.
+    /// The source from which the mappers of its pages are known.
     pub mappers: Mappers,
     /// Path or name as in /proc/PID/maps.
     pub name: Arc<str>,
@@ -201,7 +201,7 @@ pub struct Move {
 }
 
 impl Move {
-    /// All remote bytes: those to move, and those that stay because they are shared.
+    /// All remote bytes: bytes to move, and bytes that stay because they are shared.
     pub fn remote_bytes(&self) -> u64 {
         self.remote.values().sum::<u64>() + self.shared_bytes
     }
@@ -240,7 +240,7 @@ pub struct CommonStay {
 pub struct Skipped {
     /// One of its mappings, with the address there.
     pub mapping: Mapping,
-    /// What backs its pages; see [`Kind`].
+    /// Kind of memory that backs its pages.
     pub kind: Kind,
     /// Path or name as in /proc/PID/maps.
     pub name: Arc<str>,
@@ -250,7 +250,7 @@ pub struct Skipped {
     pub remote_bytes: u64,
 }
 
-/// What is to be moved, what is not and why, and the expected result.
+/// The planned moves, what stays and why, and the expected result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The options of the request that this plan answers.
@@ -259,7 +259,7 @@ pub struct Plan {
     pub processes: Vec<PlannedProcess>,
     /// Resident bytes by node of the memory that several of the processes map.
     pub family_resident: BTreeMap<NodeId, u64>,
-    /// How much of that memory is on home nodes.
+    /// The share of that memory on home nodes.
     pub family_locality: Locality,
     /// One entry for each set of target nodes in use.
     pub routes: Vec<Routes>,
@@ -270,7 +270,7 @@ pub struct Plan {
     /// Ranges of pages with several mappings ([`Pages::Common`]) of which no move takes any. Their remote bytes are
     /// counted in `skipped`, and do not belong to the moves of single-mapped pages in the same places.
     pub common_stays: Vec<CommonStay>,
-    /// What each of the rules of the request names, in their order.
+    /// The memory that each rule of the request names, in the order of the rules.
     pub named: Vec<NamedMemory>,
     /// Mapped memory that can never move, by kind.
     pub fixed: FixedMemory,
@@ -284,7 +284,7 @@ pub struct Plan {
     pub near_left_bytes: u64,
     /// The part of them that goes to nodes near to home.
     pub near_came_bytes: u64,
-    /// Those of `nearer_bytes` that are not hugetlb memory, by (source, best home node) and the node that they go to.
+    /// The part of `nearer_bytes` that is not hugetlb memory, by (source, best home node) and the node that it goes to.
     pub aside: BTreeMap<(NodeId, NodeId), BTreeMap<NodeId, Aside>>,
     /// Bytes by (source, target) that will move if nothing intervenes.
     pub expected_flows: BTreeMap<(NodeId, NodeId), u64>,
@@ -298,7 +298,7 @@ pub struct Plan {
     pub protected_cache: BTreeMap<NodeId, u64>,
     /// Bytes that are to move but have no room on any target now.
     pub no_room_bytes: u64,
-    /// Those of them that are not hugetlb memory, by (source, best target).
+    /// The part that is not hugetlb memory, by (source, best target).
     pub no_room: BTreeMap<(NodeId, NodeId), u64>,
     /// Bytes of hugetlb memory for which the pools of the target nodes have no pages. The options
     /// ([`HugetlbSource`](crate::HugetlbSource)) decide: either they get fresh pages from free memory and are expected
@@ -321,9 +321,9 @@ pub struct Plan {
     /// Bytes to move in memory whose policy was not read ([`crate::Mempolicy::Unasked`]). If the application has bound
     /// this memory, it stays after all.
     pub unasked_bytes: u64,
-    /// How the most used memory is found, which is moved first: see [`Self::hottest_first`].
+    /// The method that finds the most used memory, which is moved first: see [`Self::hottest_first`].
     pub order: HeatSource,
-    /// How long CPUs wait for what is to move, now and then; `None` if nothing is to move.
+    /// Mean latency of the memory to move, before and after the move; `None` if nothing is to move.
     pub waits: Option<Waits>,
     /// Bytes that a placement on several nodes is about and that no memory policy binds, so that kernel.numa_balancing may move them
     /// again; 0 where that is off.
@@ -339,7 +339,7 @@ pub struct Plan {
     pub held: Vec<HeldFile>,
     /// Bytes of attached shared memory that are in swap. They are part of no sum.
     pub swapped_shared_bytes: u64,
-    /// Who maps what stays shared, where it was looked up.
+    /// The processes that map memory which stays shared, where they were looked up.
     pub sharers: Option<Sharers>,
 }
 
@@ -348,7 +348,7 @@ pub struct Plan {
 const WORTH: u32 = 10;
 
 impl Plan {
-    /// Whether the kernel's NUMA balancing, if it is on, could undo some of what this plan moves.
+    /// Whether the kernel's NUMA balancing, if it is on, could undo part of this plan's moves.
     pub fn can_be_undone(&self) -> bool {
         self.undoable_bytes > 0 || self.exposed_bytes > 0
     }
@@ -386,7 +386,8 @@ impl Plan {
         self.expected_seconds / share + self.room_seconds(share) + searching
     }
 
-    /// How long the pace lets room by page cache take, in seconds, beyond the copying of what comes in its place, for which there is
+    /// Seconds that the pace allows for room by page cache, beyond the copying of the memory that takes the room, which
+    /// has
     /// this share of the time: both continue together. Free memory costs nothing, and what the pace does not bound is not known.
     fn room_seconds(&self, share: f64) -> f64 {
         let Some(rate) = self.options.pacing.pace().drop_bytes_per_second else { return 0.0 };
@@ -443,7 +444,7 @@ impl Plan {
         }
     }
 
-    /// Of what has moved of a process, the part that went to a node nearer than its own, because home had no room.
+    /// The part of the bytes moved of a process that went to a node nearer than its own, because home had no room.
     pub fn nearer_of(&self, process: usize, flows: &Flows) -> u64 {
         let home = &self.processes[process].home;
         let is_beyond = |from: NodeId, to: NodeId| {
@@ -454,7 +455,7 @@ impl Plan {
         beyond.map(|(_, bytes)| bytes).sum()
     }
 
-    /// What the move would bring; `None` if nothing is expected to move.
+    /// The benefit of the move; `None` if nothing is expected to move.
     pub fn benefit(&self) -> Option<Benefit> {
         let Share { local_bytes, remote_bytes, .. } = self.locality.overall;
         self.waits?.benefit(self.expected_bytes, local_bytes + remote_bytes)

@@ -1,4 +1,4 @@
-//! What a run did: accounts that close, flows between nodes, calls.
+//! The results of a run: accounts that close, flows between nodes, calls.
 
 pub mod account;
 pub mod outcome;

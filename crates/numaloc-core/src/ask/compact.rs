@@ -5,7 +5,7 @@ use crate::ask::pace::Profile;
 /// When the memory of a target node is compacted before huge pages go there.
 ///
 /// A huge page that finds no free block of its size is split by the kernel, and its base pages move. Compaction makes such blocks,
-/// but moves pages of everybody on the node for it, and each of them is unmapped for a moment.
+/// but moves pages of all processes on the node for it, and each of them is unmapped for a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Compact {
     /// Where blocks are short, unless the profile is gentle.

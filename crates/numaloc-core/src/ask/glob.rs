@@ -25,7 +25,7 @@ impl Glob {
         let (pattern, text): (Vec<char>, Vec<char>) =
             (self.0.chars().collect(), text.chars().collect());
         let (mut at, mut next) = (0, 0);
-        // Where the last `*` was, and the first character after those that it stands for.
+        // The position of the last `*`, and of the first character after the text that it has matched.
         let mut star: Option<(usize, usize)> = None;
         while at < text.len() {
             match pattern.get(next) {

@@ -1,11 +1,11 @@
-//! How much each part of the processes' memory is used, as far as this was measured.
+//! The measured use of each part of the processes' memory.
 
 use std::{collections::BTreeMap, fmt, ops::Range, time::Duration};
 
 /// About how long a measurement takes.
 pub const MEASURING: Duration = Duration::from_secs(1);
 
-/// How the most used memory is found.
+/// The method that finds the most used memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HeatSource {
     /// Not measured: extents are visited by address.

@@ -1,9 +1,9 @@
-//! What of a process decides where its memory belongs.
+//! The property of a process that decides where its memory belongs.
 
-/// What decides the home of a process: the CPUs of its threads, or the devices that it uses.
+/// The rule that decides the home of a process: the CPUs of its threads, or the devices that it uses.
 ///
-/// By default the CPU affinity of all threads decides. Affinity is what somebody has chosen for the process, and a
-/// thread that sleeps now may work later. But one thread that nobody has pinned (a runtime's helper, a signal handler)
+/// By default the CPU affinity of all threads decides. Affinity was chosen for the process, and a
+/// thread that sleeps now may work later. But one thread that is not pinned (a runtime's helper, a signal handler)
 /// makes all nodes home. For such processes, threads can be weighed by the CPU time that they have used since they
 /// started. This time is known at once for all threads and changes little from one reading to the next. Sampling would
 /// take time, and samples would differ.
@@ -17,15 +17,15 @@ pub enum HomeRule {
     #[default]
     Cpus,
     /// The CPUs of the busy threads. Threads that together have used at most [`IDLE_PERCENT`] of the process's CPU time
-    /// are left out, and those that would add most nodes are left out first. All threads count if the process has used
+    /// are left out, and threads that would add most nodes first. All threads count if the process has used
     /// no CPU time.
     Busy,
     /// The nodes that the devices are attached to which the process has open: GPUs, VFIO, InfiniBand, accelerators. As [`Self::Cpus`] for a process that has
     /// none open, or whose devices sysfs has on no node.
     Devices,
-    /// The CPUs of all threads, and besides the nodes of these all that are near ([`crate::Options::near_distance`]). For hosts that divide a socket
-    /// into many nodes (NPS, SNC, a node for each L3 cache), where the node of one cache is often full and its neighbours are nearly as
-    /// fast.
+    /// The CPUs of all threads, and besides their nodes all near nodes ([`crate::Options::near_distance`]). For hosts
+    /// that divide a socket into many nodes (NPS, SNC, a node for each L3 cache), where the node of one cache is
+    /// often full and its neighbours are nearly as fast.
     Near,
 }
 

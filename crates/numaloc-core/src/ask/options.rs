@@ -1,4 +1,4 @@
-//! What a request asks of the planner.
+//! Options of the planner that a request sets.
 
 use crate::{
     ask::{
@@ -29,7 +29,7 @@ pub struct Options {
     pub include_network: bool,
     /// Move pages even where the application's own memory policy says otherwise.
     pub include_bound: bool,
-    /// Stop when this share of what can be moved is local, in percent, 0 to 100.
+    /// Stop when this share of the movable memory is local, in percent, 0 to 100.
     pub target_ratio: u8,
     /// Bring pages to these nodes instead of the nodes of the process's CPUs.
     pub to: Option<NodeSet>,
@@ -38,7 +38,7 @@ pub struct Options {
     /// Placements of single mappings, of which the first that matches counts. If there are any, all other memory stays where it is:
     /// then `to` is not set, and `placement` is [`Placement::Home`].
     pub maps: Vec<MapRule>,
-    /// Which threads' CPUs decide the home of a process, if `to` names no nodes.
+    /// The threads whose CPUs decide the home of a process, if `to` names no nodes.
     pub home: HomeRule,
     /// The distance from a home node up to which other nodes are near to it: memory there is remote, and counted apart. The home rule
     /// [`HomeRule::Near`] has them as home. Within [`NEAR_BOUNDS`](crate::ask::home_rule::NEAR_BOUNDS).
@@ -49,11 +49,11 @@ pub struct Options {
     pub include_gigantic: bool,
     /// Where free pages on the target nodes for hugetlb memory come from.
     pub hugetlb: HugetlbSource,
-    /// How gently pages are moved.
+    /// The pace: profile and bounds.
     pub pacing: Pacing,
-    /// Which memory is moved first.
+    /// The order in which memory is moved.
     pub order: Order,
-    /// What may be done to make room on a target that is full.
+    /// Permitted ways to make room on a target that is full.
     pub make_room: MakeRoom,
     /// When a target's memory is compacted for huge pages.
     pub compact: Compact,
@@ -146,7 +146,7 @@ impl Options {
         hugetlb_bytes.map_or(Supply::BASE, |bytes| Supply::hugetlb(bytes, self.hugetlb))
     }
 
-    /// What is done for room on the targets, one after the other: nothing anywhere before something is done on any of them.
+    /// The ways to make room on the targets, in order: each is tried on all targets before the next one.
     pub fn ways(&self, hugetlb_bytes: Option<u64>) -> &'static [MakeRoom] {
         match (self.make_room, hugetlb_bytes) {
             (MakeRoom::Cache, None) => &[MakeRoom::None, MakeRoom::Cache],
@@ -156,7 +156,7 @@ impl Options {
         }
     }
 
-    /// What has to stay on a node with `total_bytes`.
+    /// The memory that must stay free on a node with `total_bytes`.
     pub fn reserve(&self, total_bytes: u64) -> Reserve {
         let free_bytes = self.reserve_bytes.unwrap_or_else(|| (total_bytes / 100).max(64 << 20));
         let pool_percent = match self.hugetlb {

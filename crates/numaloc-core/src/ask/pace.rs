@@ -1,8 +1,8 @@
-//! How gently memory is moved: what a request asks for, and the bounds that follow from it.
+//! The pace of a migration: what a request sets, and the bounds that follow from it.
 
 use std::time::Duration;
 
-/// How much of the application's and its neighbours' time a migration may take.
+/// Preset that bounds the time which a migration takes from the application and its neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Profile {
     /// Short calls and long pauses: latency hardly changes, and the move takes longest.
@@ -74,15 +74,16 @@ impl Profile {
     }
 }
 
-/// What a request says about the pace. What it does not say comes from the profile.
+/// Pace options that a request sets. The profile sets the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pacing {
     /// Where each bound that is `None` here comes from.
     pub profile: Profile,
     /// The longest that one move_pages(2) call may take.
     pub max_stall: Option<Duration>,
-    /// How busy other processes may keep the CPUs of a target node before the move holds back, in percent of the CPUs'
-    /// time. With 100 the move never holds back for this.
+    /// Share of CPU time that other processes may use on a target node before the move is throttled, in percent of the
+    /// CPUs'
+    /// time. With 100 the move is never throttled for this.
     pub node_cpu_percent_max: Option<u8>,
     /// Threads that scan, and threads that move, at the same time: neither more nor fewer.
     pub workers: Option<usize>,
@@ -130,7 +131,7 @@ pub struct Pace {
     /// Largest number of bytes in one call; a single folio may be larger.
     pub batch_bytes: u64,
     /// The largest number of bytes that the kernel unmaps at once within a call; a single folio may be larger. `None`:
-    /// as many as the kernel takes automatically, which is 2 MiB from 6.3 on and one folio before that (mm/migrate.c,
+    /// the kernel's own number, which is 2 MiB from 6.3 on and one folio before that (mm/migrate.c,
     /// NR_MAX_BATCHED_MIGRATION).
     pub pagelist_bytes: Option<u64>,
     /// Bounds of pressure beyond which the run holds back; `None`: it never does.
@@ -143,7 +144,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The number of workers to ask for so that there are never more than `most`. `None`: there are no more anyway.
+    /// The number of workers to request so that there are at most `most`. `None`: the default is not above it.
     pub fn workers_within(&self, most: usize) -> Option<usize> {
         (self.most_workers > most).then(|| self.workers.min(most))
     }
@@ -162,11 +163,11 @@ pub struct GuardBounds {
     pub node_cpu_percent: u8,
 }
 
-/// What is done about the kernel's own NUMA balancing (sysctl kernel.numa_balancing). It moves pages to where they are
+/// Treatment of the kernel's own NUMA balancing (sysctl kernel.numa_balancing), which moves pages to where they are
 /// touched, and so may work against a migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NumaBalancing {
-    /// Balancing stays as it is, and nobody is warned.
+    /// Balancing stays as it is, without a warning.
     Ignore,
     /// A message says that it is on.
     #[default]

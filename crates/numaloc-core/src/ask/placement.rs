@@ -33,18 +33,18 @@ pub enum Placement {
     Nodes(NodeSet),
     /// Folio by folio on these nodes in turn. `None`: on the nodes of its CPUs.
     Interleave(Option<NodeSet>),
-    /// As interleaved, with as many folios in a row on each node as its weight says.
+    /// As interleaved; a node of weight n gets n folios in a row.
     Weighted(Weights),
     /// As weighted, with the weights of the machine on which the plan is made ([`Placement::on`]).
     Bandwidth(ByBandwidth),
     /// As much on each node as its share, which is its weight, or else the number of its CPUs that the process may run on. Only
     /// what a node has beyond its share moves.
     Balance(Option<Weights>),
-    /// Of each mapping, one contiguous part of equal size on each of these nodes. `None`: on the nodes of its CPUs.
+    /// One contiguous part of each mapping, of equal size, on each of these nodes. `None`: on the nodes of its CPUs.
     Block(Option<NodeSet>),
 }
 
-/// How memory that is placed by amounts is divided among nodes, wherever its pages are.
+/// The division of memory by amounts among nodes, wherever its pages are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Portions {
     /// So much on each node ([`balance`]).
@@ -103,7 +103,7 @@ impl Placement {
         matches!(self, Self::Interleave(_) | Self::Weighted(_) | Self::Bandwidth(_))
     }
 
-    /// How much of the memory of a process each of `nodes` gets, if it is placed by amounts.
+    /// The share of each of `nodes` in the memory of a process, if it is placed by amounts.
     pub fn portions(
         &self,
         topology: &Topology,
@@ -124,7 +124,7 @@ impl Placement {
         }
     }
 
-    /// How memory that belongs on these nodes takes turns on them; `None` if it belongs on any of them.
+    /// The order in which pages of memory that belongs on these nodes take turns; `None` if it belongs on any of them.
     pub fn cycle(&self, nodes: &NodeSet) -> Option<Cycle> {
         match self {
             Self::Home | Self::Nodes(_) | Self::Balance(_) | Self::Block(_) => None,

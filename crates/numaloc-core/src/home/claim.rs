@@ -24,9 +24,9 @@ pub struct Claim {
     pub allowed: NodeSet,
     /// Where its pages go that are on nodes of other memory tiers ([`crate::home::in_tiers`]).
     pub in_tiers: BTreeMap<NodeId, NodeSet>,
-    /// How its pages take turns on the nodes of its home; `None` if they belong on any of them.
+    /// The order in which its pages take turns on the nodes of its home; `None` if they belong on any of them.
     pub cycle: Option<Cycle>,
-    /// How much of it each of them gets, if it is placed by amounts.
+    /// The share of each of these nodes, if memory is placed by amounts.
     pub portions: Option<Portions>,
     /// Where the mappings belong that a rule of the request names ([`crate::Options::maps`]), by the number of the rule. Empty in a
     /// claim on one extent.
@@ -38,9 +38,9 @@ pub struct Claim {
 pub struct Belonging {
     /// Nodes where it is local.
     pub home: NodeSet,
-    /// How it takes turns on them; `None` if it belongs on any of them.
+    /// The order in which its pages take turns on them; `None` if they belong on any of them.
     pub cycle: Option<Cycle>,
-    /// How much of it each of them gets, if it is placed by amounts.
+    /// The share of each of these nodes, if memory is placed by amounts.
     pub portions: Option<Portions>,
 }
 
@@ -196,7 +196,7 @@ mod tests {
         assert_ne!(claims.of([0, 1]), claims.of([0]));
         assert_eq!(claims.of([0]).with(claims.number(1)), claims.of([1, 0]));
         let mut more = claims.clone();
-        assert!(!more.admit(3, &claim("0-1", "0-1")), "nobody has this one");
+        assert!(!more.admit(3, &claim("0-1", "0-1")), "no process has this one");
         assert!(more.admit(3, &claim("1", "0-1")) && more.number(3) == claims.number(1));
         assert!(more.admit(3, &claim("0", "0-1")) && more.number(3) == claims.number(0));
         assert_eq!(more.by_process.len(), 4, "it has the place of the one before it");

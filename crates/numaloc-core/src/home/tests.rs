@@ -47,7 +47,7 @@ fn one_helper_makes_all_nodes_home_unless_threads_are_weighed() {
     assert_eq!(home_by(HomeRule::Cpus, &threads), "0-3");
     assert_eq!(home_by(HomeRule::Busy, &threads), "0");
     assert_eq!(home_by(HomeRule::Busy, &[("0-1", 94), ("0-7", 6)]), "0-3", "it works");
-    assert_eq!(home_by(HomeRule::Busy, &[("0-1", 0), ("0-7", 0)]), "0-3", "nobody has worked");
+    assert_eq!(home_by(HomeRule::Busy, &[("0-1", 0), ("0-7", 0)]), "0-3", "no thread has worked");
     assert_eq!(home_by(HomeRule::Near, &[("0-1", 1)]), "0", "the others are at distance 20");
 }
 
@@ -60,7 +60,7 @@ fn devices_decide_where_they_are_known() {
         home(&machine(), &process, &options).to_string()
     };
     assert_eq!(with("2", "0-1"), "2");
-    assert_eq!(with("1,3", "0-7"), "1,3", "also of one that nobody has pinned");
+    assert_eq!(with("1,3", "0-7"), "1,3", "also of an unpinned one");
     assert_eq!(with("", "0-1"), "0", "it has none open, or sysfs does not say where they are");
     assert_eq!(with("7", "0-1"), "0", "a node without memory");
     let named = Options { to: "1".parse().ok(), ..options.clone() };
@@ -78,7 +78,7 @@ fn threads_that_add_most_nodes_are_left_out_first() {
 }
 
 #[test]
-fn threads_that_add_no_node_take_nothing_of_what_may_be_left_out() {
+fn threads_that_add_no_node_do_not_use_up_the_idle_share() {
     // 10 of 200 seconds may be left out: those of nodes 1 to 3, then not those of 4 and 5, and again those of 6. The thread on node 4
     // alone adds nothing to 4 and 5.
     let threads = [("0-1", 186), ("2-7", 9), ("8-11", 3), ("8-9", 1), ("12-13", 1)];

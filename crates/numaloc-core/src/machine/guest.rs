@@ -5,7 +5,7 @@
 
 use crate::machine::{ids::CpuSet, threads::Threads};
 
-/// What a program has been told of its guest on its command line.
+/// The properties of a guest that its program got on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
     /// Its cells, in the order in which they were given.
@@ -32,13 +32,13 @@ pub struct GuestMemory {
     pub id: String,
     /// Its length in bytes; `None` if it is not known.
     pub bytes: Option<u64>,
-    /// How it is mapped.
+    /// The kind of mapping that backs it.
     pub backing: Backing,
     /// The cell that it belongs to, by its index in [`Guest::cells`].
     pub cell: Option<usize>,
 }
 
-/// How a part of a guest's memory is mapped.
+/// Kind of mapping that backs a part of a guest's memory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Backing {
     /// Private anonymous memory (memory-backend-ram, share=off).

@@ -81,11 +81,11 @@ impl<I: Index> IdSet<I> {
     pub fn contains(&self, id: I) -> bool {
         self.ids.contains(&id.get())
     }
-    /// Whether there is no member.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
-    /// How many indexes are members, offline ones included.
+    /// Number of members, offline ones included.
     pub fn len(&self) -> usize {
         self.ids.len()
     }

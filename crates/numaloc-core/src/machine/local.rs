@@ -1,4 +1,4 @@
-//! Which nodes are local to CPUs. All that says where memory belongs asks here.
+//! The nodes that are local to CPUs. Each place that decides where memory belongs uses these functions.
 //!
 //! The model is what the kernel does by default (mm/page_alloc.c, `build_zonelists`, `find_next_best_node`): a thread's memory comes from
 //! the node of its CPU, and if that has no memory, from the nearest node that has some, with CPUs or without. So memory is never
@@ -16,7 +16,7 @@ impl Topology {
     /// that is online, if any node has memory.
     pub fn local_nodes(&self, cpus: &CpuSet) -> NodeSet {
         let tiers = self.tiers_of_cpus();
-        let candidates = self.nodes().filter(|node| !self.is_told_apart(node, &tiers));
+        let candidates = self.nodes().filter(|node| !self.is_distinguished(node, &tiers));
         self.nearest(cpus, &candidates.map(|node| node.id).collect())
     }
 
@@ -67,10 +67,10 @@ impl Topology {
             return NodeSet::new();
         }
         let tiers = self.tiers_of_cpus();
-        let are_told = self.nodes().any(|node| self.is_told_apart(node, &tiers));
+        let distinguished = self.nodes().any(|node| self.is_distinguished(node, &tiers));
         let is_far = |id| with_cpus().all(|node| self.distance(node.id, id) > LOCAL_DISTANCE);
         let is_other = |node: &&Node| match self.tier(node.id) {
-            Some(_) if are_told => self.is_told_apart(node, &tiers),
+            Some(_) if distinguished => self.is_distinguished(node, &tiers),
             _ => self.is_bare(node) && is_far(node.id),
         };
         let others = self.nodes().filter(is_other).map(|node| node.id).collect::<NodeSet>();
@@ -78,7 +78,7 @@ impl Topology {
         bare.fold(others, |others, node| others.minus(&self.local_nodes(&node.cpus)))
     }
 
-    /// Of `candidates` that have memory, those that are local to these CPUs.
+    /// The nodes of `candidates` with memory that are local to these CPUs.
     fn nearest(&self, cpus: &CpuSet, candidates: &NodeSet) -> NodeSet {
         let candidates = candidates.and(&self.with_memory());
         let mut local = NodeSet::new();
@@ -118,16 +118,17 @@ impl Topology {
     }
 
     /// Whether the kernel itself says that a memory-only node is of another tier than those with CPUs, whose tiers these are.
-    fn is_told_apart(&self, node: &Node, tiers_of_cpus: &[u32]) -> bool {
+    fn is_distinguished(&self, node: &Node, tiers_of_cpus: &[u32]) -> bool {
         let is_other = |tier: u32| !tiers_of_cpus.is_empty() && !tiers_of_cpus.contains(&tier);
         self.is_bare(node) && self.tier(node.id).is_some_and(is_other)
     }
 
-    /// What two nodes of one tier have in common: the number of the tier, and where the kernel tells none apart, their distance to the
+    /// The property that two nodes of one tier share: the number of the tier, or, without tiers from the kernel, their
+    /// distance to the
     /// nearest CPUs.
     fn kind(&self, id: NodeId) -> (Option<u32>, Option<u64>) {
         let tiers = self.tiers_of_cpus();
-        match self.node(id).is_some_and(|node| self.is_told_apart(node, &tiers)) {
+        match self.node(id).is_some_and(|node| self.is_distinguished(node, &tiers)) {
             true => (self.tier(id), None),
             false => {
                 let with_cpus = self.nodes().filter(|node| !node.cpus.is_empty());

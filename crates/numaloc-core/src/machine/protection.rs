@@ -14,7 +14,7 @@ pub struct Protection {
 }
 
 impl Protection {
-    /// How many of `cache_bytes`, which are on a node and in the cgroup, may be protected: never fewer than are.
+    /// Upper bound of the protected part of `cache_bytes`, which are on a node and in the cgroup.
     ///
     /// The kernel protects memory of all nodes and kinds together. So of a cgroup with more memory than that some is taken, and it
     /// may all be of this cache. In a cgroup that is divided the whole of the protection may belong to what is cache on this node.

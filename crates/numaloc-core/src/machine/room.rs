@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What may be done to make room on a target node that is full.
+/// Permitted ways to make room on a target node that is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MakeRoom {
     /// Nothing: pages go only where memory is free.
@@ -36,7 +36,7 @@ impl MakeRoom {
 /// Why a run stopped dropping page cache on a node, or moving it to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheStop {
-    /// What was dropped was read again at once (workingset_refault_file): it had been in use.
+    /// The dropped cache was read again at once (workingset_refault_file): it had been in use.
     Refaults,
     /// The kernel began to swap.
     Swap,

@@ -1,4 +1,5 @@
-//! How fast memory of a node is on the CPUs of a node, by what is known of a machine: measured, or as the firmware declares it.
+//! The speed of a node's memory for the CPUs of a node, as far as it is known: measured, or as the firmware declares
+//! it.
 
 use crate::machine::ids::NodeId;
 use std::collections::BTreeMap;
@@ -6,16 +7,16 @@ use std::collections::BTreeMap;
 /// Memory of a node on the CPUs of a node; `None`: not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Speed {
-    /// How long a load waits for it, in picoseconds.
+    /// Latency of a load, in picoseconds.
     pub latency_ps: Option<u64>,
-    /// How much the CPUs get of it, in bytes a second.
+    /// Bandwidth that the CPUs get, in bytes a second.
     pub bandwidth: Option<u64>,
 }
 
 /// Speeds by the node of the CPUs and that of the memory.
 pub type SpeedTable = BTreeMap<(NodeId, NodeId), Speed>;
 
-/// What is known of the speed of a machine's memory.
+/// The known speeds of a machine's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Speeds {
     /// By `numalocctl bench` on this host.
@@ -29,7 +30,7 @@ pub struct Speeds {
 }
 
 impl Speeds {
-    /// Whether the kernel's weights mean something: it has computed them, or somebody has written one. Else all of them are 1.
+    /// Whether the kernel's weights mean something: it has computed them, or one was written. Else all of them are 1.
     pub fn are_weights_set(&self) -> bool {
         self.kernel_computes_weights || self.kernel_weights.values().any(|&weight| weight != 1)
     }

@@ -42,7 +42,7 @@ impl HugetlbSource {
 pub struct Supply {
     /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// Whether they come from the pool of hugetlb pages of that size; it is used before free memory.
+    /// Whether the folios come from the pool of hugetlb pages of that size; it is used before free memory.
     pub pool: bool,
     /// Whether they come from free memory.
     pub free_memory: bool,
@@ -59,7 +59,7 @@ impl Supply {
     }
 }
 
-/// What has to stay on a node to which pages go.
+/// The memory that must stay free on a node to which pages go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reserve {
     /// Bytes that stay free above the high watermark.

@@ -10,7 +10,7 @@ pub struct Threads {
     pub cpus: CpuSet,
     /// Nodes that their cpuset allows, if the threads of the process differ in that; `None`: those of the process.
     pub mems_allowed: Option<NodeSet>,
-    /// How many of its threads have exactly these CPUs and nodes.
+    /// Number of its threads that have exactly these CPUs and nodes.
     pub count: usize,
     /// CPU time that they have used together since they started.
     pub cpu_time: Duration,

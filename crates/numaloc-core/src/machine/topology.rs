@@ -36,7 +36,8 @@ pub struct NodeMemory {
     /// Page cache in bytes that the kernel drops before all else: on the inactive list, and neither dirty nor being written.
     /// Locked pages and those of tmpfs are on other lists, so they are not in here.
     pub cache_bytes: u64,
-    /// Of the cache on inactive lists, what cgroups protect from reclaim ([`Protection`](crate::Protection)). The kernel drops the
+    /// The part of the cache on inactive lists that cgroups protect from reclaim ([`Protection`](crate::Protection)).
+    /// The kernel drops the
     /// rest, so this much is not counted as room.
     pub protected_bytes: u64,
     /// Sum of the zones' min watermarks in bytes; below it an allocation has to reclaim (mm/page_alloc.c,
@@ -58,7 +59,7 @@ impl NodeMemory {
         self.pool_room(supply, reserve) + self.free_room(supply, reserve)
     }
 
-    /// Page cache that is dropped before all else and that nobody protects.
+    /// Page cache that is dropped first and that no cgroup protects.
     pub fn droppable_bytes(&self) -> u64 {
         self.cache_bytes.saturating_sub(self.protected_bytes)
     }
@@ -154,7 +155,7 @@ pub struct Topology {
 
 /// The distance of a node to itself (ACPI SLIT).
 pub const LOCAL_DISTANCE: u64 = 10;
-/// What the kernel assumes between nodes when the firmware gives no table (include/linux/topology.h).
+/// The distance between nodes that the kernel assumes when the firmware gives no table (include/linux/topology.h).
 pub const REMOTE_DISTANCE: u64 = 20;
 
 impl Topology {
@@ -199,7 +200,7 @@ impl Topology {
     pub fn with_speeds(self, speeds: Speeds) -> Self {
         Self { speeds, ..self }
     }
-    /// What is known of the speed of memory.
+    /// The known speeds of memory.
     pub fn speeds(&self) -> &Speeds {
         &self.speeds
     }
@@ -263,7 +264,7 @@ mod tests {
             memory: NodeMemory { total_bytes, ..NodeMemory::default() },
         };
         let device = |bytes| DaxMemory { name: "dax0.0".into(), bytes };
-        // Of a device some memory is lost to memory blocks that are not whole.
+        // A device loses memory to memory blocks that are not whole.
         let nodes = [node(0, 1000), node(1, 1000), node(2, 120), node(3, 300), node(4, 300)];
         let dax = [(1, vec![device(128)]), (2, vec![device(128)]), (3, vec![device(128); 2])];
         let dax = dax.map(|(id, devices)| (NodeId(id), devices));

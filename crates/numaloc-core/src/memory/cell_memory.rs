@@ -1,4 +1,4 @@
-//! Which mappings of a program are the memory of which cell of its guest. Where that is not certain, they are none's.
+//! The mappings of a program that are memory of a cell of its guest. A mapping that is not certain belongs to no cell.
 //!
 //! QEMU maps its memory backends one after the other, in the order of its command line (softmmu/vl.c, `object_create_late`), each with a
 //! gap before the next (util/mmap-alloc.c, `qemu_ram_mmap`), so a backend is a VMA of its own length. A file is known by its name. Memfds
@@ -23,7 +23,7 @@ pub struct MappedRange<'a> {
     pub bytes: u64,
     /// Path or name as in /proc/PID/maps.
     pub name: &'a str,
-    /// What backs its pages.
+    /// Kind of memory that backs its pages.
     pub kind: Kind,
     /// Whether it is mapped shared.
     pub shared: bool,
@@ -45,7 +45,7 @@ pub fn cells(guest: &Guest, mappings: &[MappedRange<'_>]) -> Vec<Option<usize>> 
             backing => alike.entry((backing, memory.bytes)).or_default().push(memory),
         }
     }
-    // What has an unknown length could be any mapping of its kind.
+    // A part of unknown length could be any mapping of its kind.
     let is_certain = |backing: &Backing| !alike.contains_key(&(backing, None));
     let stack = mappings.iter().find(|mapping| mapping.kind == Kind::Stack);
     for ((backing, bytes), alike) in alike.iter().filter(|((backing, _), _)| is_certain(backing)) {
@@ -81,7 +81,7 @@ fn is_backed(mapping: &MappedRange<'_>, backing: &Backing) -> bool {
     }
 }
 
-/// Notes the mappings of a file. Those that several parts of the memory could be are none's.
+/// Notes the mappings of a file. A mapping that could be several parts of the memory is left out.
 fn by_name(
     memory: &GuestMemory,
     path: &str,

@@ -1,4 +1,4 @@
-//! Which 2 MiB parts of an extent contain pages of interest.
+//! The 2 MiB parts of an extent that contain pages of interest.
 
 use crate::HUGE;
 use std::{iter, ops::Range};
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(chunks.runs, [0..3, 5..6]);
         assert_eq!(Chunks::whole(HUGE - PAGE, 2 * PAGE).bytes(), 2 * HUGE);
         assert_eq!(Chunks::whole(0, 0), Chunks::default());
-        // All that a process may map with five levels of page tables.
+        // The whole address space of a process with five levels of page tables.
         assert_eq!(Chunks::whole(0, 1 << 56).bytes(), 1 << 56);
         let mut chunks = Chunks::default();
         for range in [4..6, 0..2, 2..3, 9..12] {

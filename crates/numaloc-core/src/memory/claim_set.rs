@@ -1,4 +1,4 @@
-//! Sets of claims, by number: which different ones those who share a page have.
+//! Sets of claims, by number: the different claims of the processes that share a page.
 
 use std::collections::BTreeSet;
 

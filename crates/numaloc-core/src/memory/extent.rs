@@ -21,7 +21,7 @@ pub struct Mapping {
     pub start: u64,
 }
 
-/// What backs an extent, by the name of its VMA in `/proc/PID/maps`.
+/// The kind of memory that backs an extent, by the name of its VMA in `/proc/PID/maps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Anonymous memory of an mmap.
@@ -58,7 +58,7 @@ impl Kind {
     }
 }
 
-/// Which pages in the range of an extent belong to the extent. Each page of a process belongs to exactly one extent.
+/// The pages in the range of an extent that belong to the extent. Each page of a process belongs to exactly one extent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pages {
     /// All pages. No other process of the target maps this memory, or it is mapped shared (MAP_SHARED) and therefore
@@ -68,7 +68,7 @@ pub enum Pages {
     /// The pages of one process's private memory that no other process maps. Used where other processes of the target
     /// have private memory of the same origin (a forked family, a file), or just at the same address.
     Own,
-    /// The other pages of such memory: those that several processes map. The extent has the pages whose mapping
+    /// The other pages of such memory: pages that several processes map. The extent has the pages whose mapping
     /// processes within the target have these claims.
     Common(ClaimSet),
     /// The resident pages of a shared object that no process maps at this moment: who filled them has ended, or wrote them with
@@ -77,14 +77,14 @@ pub enum Pages {
     Unmapped,
 }
 
-/// How the processes that map a page are known.
+/// The source from which the mappers of a page are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mappers {
     /// The kernel counts the mappings of each page.
     #[default]
     Counted,
-    /// Processes may share the page tables (hugetlb, 1 GiB and more), and the kernel counts all that share one as a single
-    /// mapping. No process outside the target was found to map the extent.
+    /// Processes may share the page tables (hugetlb, 1 GiB and more), and the kernel counts the processes that share
+    /// one as a single mapping. No process outside the target was found to map the extent.
     Target,
     /// The same, but processes outside the target map the extent, or this cannot be ruled out.
     Strangers,
@@ -127,21 +127,22 @@ pub struct Extent {
     /// All mappings of the range in the target; never empty. A page is moved through the first mapping that has it
     /// present.
     pub mappings: Vec<Mapping>,
-    /// Which pages of the range belong to the extent.
+    /// The pages of the range that belong to the extent.
     pub pages: Pages,
     /// Length of its range in bytes, resident or not.
     pub bytes: u64,
-    /// Which of these pages, if they belong on several nodes in turn. Each stripe is an extent of its own.
+    /// The part of these pages on one node, if they belong on several nodes in turn. Each stripe is an extent of its
+    /// own.
     pub stripe: Option<Stripe>,
-    /// What says where it belongs: a rule of the request, or a cell of a guest.
+    /// The rule of the request or the cell of a guest that decides where it belongs.
     pub rule: Option<Rule>,
-    /// What backs its pages; the same for all mappings.
+    /// Kind of memory that backs its pages; the same for all mappings.
     pub kind: Kind,
     /// The application's memory policy. If several mappings have policies, the first one found that is not the default.
     pub policy: Mempolicy,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     pub hugetlb_bytes: Option<u64>,
-    /// How the processes that map its pages are known.
+    /// The source from which the mappers of its pages are known.
     pub mappers: Mappers,
     /// Path or name as /proc/PID/maps shows it; empty for plain anonymous memory.
     pub name: Arc<str>,

@@ -10,14 +10,14 @@ pub const PIECE: u64 = HUGE;
 /// The range that [`cached_range`] halves no further: a look at its pieces costs about as much as further counts.
 pub const SPAN: u64 = 8 * PIECE;
 
-/// What of a piece of a file is cached on one node.
+/// The cached part of a piece of a file on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedPart {
     /// The number of the piece: it begins at this multiple of [`PIECE`]. The longest file, of 8 EiB, has 2^42 pieces.
     pub piece: u64,
     /// The node that the bytes are on.
     pub node: NodeId,
-    /// How much is there, in bytes; at most [`PIECE`].
+    /// Cached bytes; at most [`PIECE`].
     pub bytes: u32,
 }
 
@@ -39,7 +39,7 @@ impl FileCache {
         self.parts.extend(parts);
     }
 
-    /// How much is cached on each node, in bytes.
+    /// Cached bytes of each node.
     pub fn nodes(&self) -> BTreeMap<NodeId, u64> {
         let mut nodes = BTreeMap::new();
         for part in &self.parts {
@@ -69,7 +69,7 @@ pub fn cached_range<E>(
     end: u64,
     mut count: impl FnMut(Range<u64>) -> Result<u64, E>,
 ) -> Result<Option<Range<u64>>, E> {
-    // Twice as much each time: a file without further pages takes as many calls as its length has bits.
+    // The length doubles each time: a file without further pages takes one call for each bit of its length.
     let mut len = SPAN.min(end - from);
     while count(from..from + len)? == 0 {
         from += len;

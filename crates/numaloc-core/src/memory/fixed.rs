@@ -12,7 +12,7 @@ pub enum FixedKind {
     Kernel,
     /// Secret memory (memfd_secret(2)): it is not in the kernel's own map, so the kernel cannot copy it.
     Secret,
-    /// What the driver of a character device maps: pages of its own, or memory of the device.
+    /// A mapping by the driver of a character device: pages of its own, or memory of the device.
     Device,
     /// Storage that is mapped without page cache: files with DAX, and /dev/dax.
     Dax,

@@ -14,7 +14,7 @@ const MOST: u64 = 2048;
 pub struct Grains {
     /// Size of a grain in bytes; 0 if there are no pages.
     size: u64,
-    /// Of each node: number of the grain, and pages in it; in the order of the numbers, none without pages.
+    /// By node: number of the grain, and pages in it; in the order of the numbers, none without pages.
     by_node: BTreeMap<NodeId, Vec<(u32, u32)>>,
     /// Chunks with huge pages, which are not cut.
     huge: Chunks,
@@ -26,7 +26,7 @@ pub struct Taken {
     /// Where they are, in bytes from the start of the extent. Pages of other nodes may be among them; the last grain may reach beyond
     /// the end of the extent.
     pub range: Range<u64>,
-    /// How much they are.
+    /// Length in bytes.
     pub bytes: u64,
     /// Whether no page of the node is left behind them.
     pub is_all: bool,

@@ -7,7 +7,7 @@ pub struct Share {
     pub local_bytes: u64,
     /// Bytes on nodes that are not home.
     pub remote_bytes: u64,
-    /// Of the remote bytes, those on nodes that are near to home ([`Topology::near`](crate::Topology::near)).
+    /// The part of the remote bytes on nodes that are near to home ([`Topology::near`](crate::Topology::near)).
     pub near_bytes: u64,
 }
 
@@ -28,7 +28,7 @@ impl Share {
 /// Locality of a target, each page counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Locality {
-    /// Of the pages that a migration may move.
+    /// Share among the pages that a migration may move.
     pub movable: Share,
     /// The share among all resident pages, also those that cannot move.
     pub overall: Share,

@@ -3,7 +3,7 @@
 use crate::machine::ids::NodeSet;
 use std::{convert::Infallible, fmt, str::FromStr};
 
-/// How the application asked for its memory to be placed.
+/// The memory policy that the application has set.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Mempolicy {
     /// No wish for particular nodes: first touch decides (`default`, `local`).

@@ -13,7 +13,7 @@ use crate::{
 /// Folios of a mapping that have to be counted before its beginning follows from them: few fit any by chance.
 const LEAST: u64 = 64;
 
-/// How many folios of a mapping fit each beginning of a plain cycle.
+/// Number of folios of a mapping that fit each beginning of a plain cycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// Base pages, by how many indexes later the mapping begins.
@@ -77,7 +77,8 @@ mod tests {
         Cycle::new((0..nodes).map(|node| (NodeId(node as u32 * 3), 1)))
     }
 
-    /// What is counted of a mapping whose folios were placed from the first page `kernels` on, and that is taken to begin at `ours`.
+    /// The counts of a mapping whose folios were placed from the first page `kernels` on, and that is taken to begin at
+    /// `ours`.
     fn counted(cycle: &Cycle, (kernels, ours): (u64, u64), folios: u64, bytes: u64) -> Phases {
         let origin = |first_page| Origin { first_page, ..Origin::default() };
         let mut phases = Phases::default();

@@ -1,6 +1,6 @@
-//! What says where an extent belongs.
+//! The rule that decides where an extent belongs.
 
-/// What says where the pages of an extent belong, other than the processes that map it.
+/// The source that decides where the pages of an extent belong, other than the processes that map it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// A rule of the request, by its number in [`Options::maps`](crate::Options::maps).

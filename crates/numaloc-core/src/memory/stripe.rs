@@ -6,7 +6,7 @@
 use crate::{PAGE, machine::ids::NodeId, memory::cycle::Cycle};
 use std::sync::Arc;
 
-/// How a kernel computes indexes.
+/// The kernel's way to compute indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Indexing {
     /// Since 6.7 (commit ddc1a5cbc05d): in full width, and the inode of shared memory counts in full.
@@ -26,7 +26,7 @@ pub struct Origin {
     pub skew_bytes: u64,
     /// Inode of shared memory, which the kernel adds so that small objects do not all begin on the same node; 0 for other memory.
     pub inode: u64,
-    /// How this host's kernel counts.
+    /// Indexing of this host's kernel.
     pub indexing: Indexing,
 }
 
@@ -59,7 +59,7 @@ impl Origin {
 /// The pages of an extent that belong on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripe {
-    /// Which node's turn each index is.
+    /// The node of each index.
     pub cycle: Arc<Cycle>,
     /// Where the extent begins.
     pub origin: Origin,

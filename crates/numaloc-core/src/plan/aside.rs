@@ -1,11 +1,11 @@
-//! What goes to nearer nodes, because home has no room.
+//! Memory that goes to nearer nodes, because home has no room.
 
 /// Bytes that are expected to go to one nearer node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Aside {
     /// All bytes that go to the node.
     pub bytes: u64,
-    /// Those of them for which the node is near.
+    /// The part of them for which the node is near.
     pub near_bytes: u64,
 }
 

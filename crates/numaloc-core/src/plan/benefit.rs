@@ -1,6 +1,7 @@
-//! What it brings to move memory: a range, because nothing here counts how long CPUs wait for memory.
+//! The benefit of moving memory: a range, because nothing here counts how long CPUs wait for memory.
 //!
-//! The most that it brings is calculated as if all of the memory were used alike, if each access waited for it, and if what stays were as
+//! The upper bound is calculated as if all of the memory were used alike, if each access waited for it, and if what
+//! stays were as
 //! near as what moves will be: with a share s that moves, s * (before - afterwards) / (s * before + (1 - s) * afterwards). Accesses that
 //! hit caches or overlap make it less, down to nothing. A program that uses what is remote more than the rest gains more.
 
@@ -14,21 +15,21 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// What part of its work something does on the CPUs of each node; all parts together are 1.
+/// The parts of its work that a user does on the CPUs of each node; all parts together are 1.
 pub type Users = BTreeMap<NodeId, f64>;
 
 /// Memory that will be nearer or farther than it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Who uses it, and the node that it is on.
+    /// The users of the memory, and the node that it is on.
     pub before: (Users, NodeId),
     /// The users and the node after the move.
     pub after: (Users, NodeId),
-    /// How much of it there is.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// How long CPUs wait for memory that is to move: the mean of all its bytes, in the unit of the source.
+/// Latency of the memory that is to move: the mean of all its bytes, in the unit of the source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waits {
     /// Where the latencies are from.
@@ -39,10 +40,10 @@ pub struct Waits {
     pub after: f64,
 }
 
-/// What a move would bring.
+/// The expected benefit of a move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Benefit {
-    /// How long CPUs wait for what moves.
+    /// Latency of the memory that moves.
     pub waits: Waits,
     /// The least time on memory accesses that is saved, in percent. Without a counter of stalls it is 0.
     pub min_percent: f64,
@@ -56,7 +57,7 @@ impl Waits {
         LatencySource::ALL.into_iter().find_map(|source| by(topology, source, changes))
     }
 
-    /// What it brings that `moved_bytes` of `all_bytes` move; `None` if nothing does.
+    /// The benefit if `moved_bytes` of `all_bytes` move; `None` if nothing moves.
     pub fn benefit(self, moved_bytes: u64, all_bytes: u64) -> Option<Benefit> {
         if moved_bytes == 0 || all_bytes == 0 || self.before <= 0.0 {
             return None;
@@ -122,7 +123,7 @@ mod tests {
     const A: NodeId = NodeId(0);
     const B: NodeId = NodeId(8);
 
-    /// Memory that goes from B to A, with those who use it.
+    /// Memory that goes from B to A, with its users.
     fn home(users: &str, bytes: u64) -> [Change; 1] {
         let users = even(&users.parse().expect("nodes"));
         [Change { before: (users.clone(), B), after: (users, A), bytes }]
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_run_on_both_nodes_gain_nothing() {
+    fn users_that_run_on_both_nodes_gain_nothing() {
         let waits = Waits::of(&topology(&[], &[]), &home("0,8", 1)).expect("known");
         let far = (10.0 + crate::topology::REMOTE_DISTANCE as f64) / 2.0;
         assert_eq!((waits.before, waits.after), (15.5, far));

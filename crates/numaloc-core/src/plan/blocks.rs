@@ -1,7 +1,7 @@
 //! Placements by blocks ([`Placement::Block`](crate::Placement)): which part of an extent belongs on which node.
 //!
-//! The parts have equal amounts of what is resident and may move. They end where chunks of 2 MiB do, so that no huge page is in two
-//! of them. A move changes no amount, so that planning again finds the same parts.
+//! The parts have equal amounts of resident memory that may move. They end where chunks of 2 MiB do, so that no huge
+//! page is in two of them. A move changes no amount, so that planning again finds the same parts.
 
 use crate::{
     HUGE,

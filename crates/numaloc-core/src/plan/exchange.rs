@@ -28,9 +28,9 @@ use std::{
 pub const CHUNK: u64 = 64 << 20;
 
 /// For each node that a plan brings memory to: the nodes that this memory comes from, where memory of others may go in exchange.
-/// Nodes that the plan itself brings memory to are not among these; those that would only take what finds no room at home
-/// ([`Routes::nearer`](crate::Routes)) are, as with that room nothing goes there. hugetlb memory takes no part: it is not free memory of
-/// others.
+/// Nodes that the plan itself brings memory to are not among these; nodes that would only take memory without room at
+/// home ([`Routes::nearer`](crate::Routes)) are, as with that room nothing goes there. hugetlb memory takes no part:
+/// it is not free memory of others.
 pub fn sides(plan: &Plan) -> BTreeMap<NodeId, NodeSet> {
     let targets = plan.moves.iter().flat_map(|planned_move| {
         let routes = &plan.routes[planned_move.routes];
@@ -50,8 +50,8 @@ pub fn sides(plan: &Plan) -> BTreeMap<NodeId, NodeSet> {
     sides
 }
 
-/// Bytes that find no room at home, by (source, best home node): those with no room anywhere, and those that would go to nearer nodes.
-/// Others may make room for both.
+/// Bytes without room at home, by (source, best home node): bytes without room anywhere, and bytes that would go to
+/// nearer nodes. Others may make room for both.
 pub fn waiting(plan: &Plan) -> BTreeMap<(NodeId, NodeId), u64> {
     let mut waiting = plan.no_room.clone();
     for (way, nodes) in &plan.aside {
@@ -78,9 +78,9 @@ pub fn enlist(taken: &mut BTreeSet<Identity>, own: BTreeSet<Identity>) -> bool {
     is_apart
 }
 
-/// The order in which others are asked to make room on `node`; `homes` has the nodes of each one's CPUs. First come those that
-/// have no CPU there, then those that have CPUs elsewhere, too. Those that are pinned to the node come last: their memory is at
-/// home there and nowhere else.
+/// The order in which others are asked to make room on `node`; `homes` has the nodes of each one's CPUs. First come
+/// runs that have no CPU there, then runs with CPUs elsewhere, too. Runs that are pinned to the node come last: their
+/// memory is at home there and nowhere else.
 pub fn order(homes: &[NodeSet], node: NodeId) -> Vec<usize> {
     let rank = |home: &NodeSet| (home.contains(node), Reverse(home.len().min(2)));
     let mut order: Vec<usize> = (0..homes.len()).collect();
@@ -88,9 +88,9 @@ pub fn order(homes: &[NodeSet], node: NodeId) -> Vec<usize> {
     order
 }
 
-/// What of others' memory may leave `node` for the nodes `to`, for the sake of a run with the options `run`: memory that they alone
-/// map and that is not a file's, by address. What they use most is not looked for: it would go first. Page cache is dropped for it,
-/// and memory compacted, as for the run's own memory.
+/// The options by which memory of other runs leaves `node` for the nodes `to`, for a run with the options `run`: memory
+/// that they alone map and that is not a file's, by address. Their most used memory is not searched for: it would go
+/// first. Page cache is dropped for it, and memory compacted, as for the run's own memory.
 pub fn options(node: NodeId, to: &NodeSet, run: &Options) -> Options {
     Options {
         from: Some([node].into_iter().collect()),
@@ -173,22 +173,22 @@ fn expect_home(plan: &mut Plan, (from, to): (NodeId, NodeId), bytes: u64) {
     }
     *plan.expected_flows.entry((from, to)).or_default() += bytes;
     plan.expected_room.entry(to).or_default().exchange_bytes += bytes;
-    // What goes the other way is copied, too.
+    // Memory that goes the other way is copied, too.
     plan.expected_seconds += (bytes + more) as f64 / BASE_RATE;
 }
 
-/// What has left a node for an exchange, and what has come in its place, in bytes.
+/// Bytes that have left a node for an exchange, and bytes that have come in their place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
-    /// What others were asked to take away.
+    /// Bytes that other runs were asked to move away.
     pub asked_bytes: u64,
-    /// What they have taken away.
+    /// Bytes that they have moved away.
     pub out_bytes: u64,
-    /// What has come to the node in its place.
+    /// Bytes that have come to the node in their place.
     pub in_bytes: u64,
 }
 
-/// What comes next, if memory waits for room.
+/// The next step of an exchange, if memory waits for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Others are still at work.
@@ -196,7 +196,7 @@ pub enum Step {
     /// They are to take away this many bytes more.
     Ask(u64),
     /// No more room is available: the nodes that the memory comes from have none for others' memory, or a whole chunk that left has
-    /// been taken by somebody else.
+    /// been taken by another user of memory.
     Stop,
 }
 
@@ -206,7 +206,7 @@ impl Balance {
         self.out_bytes.saturating_sub(self.in_bytes)
     }
 
-    /// Counts bytes that have come to the node. Returns how many of them took the place of what has left.
+    /// Counts bytes that have come to the node. Returns the part of them that took the place of bytes that have left.
     pub fn come(&mut self, bytes: u64) -> u64 {
         let in_place_bytes = bytes.min(self.vacated_bytes());
         self.in_bytes += in_place_bytes;
@@ -219,7 +219,8 @@ impl Balance {
         self.vacated_bytes().min(memory.free_bytes.saturating_sub(memory.low_watermark_bytes))
     }
 
-    /// What to do while `waiting_bytes` wait for room, and the nodes that they come from have room for `room_bytes`. A run's last
+    /// The step to take while `waiting_bytes` wait for room, and the nodes that they come from have room for
+    /// `room_bytes`. A run's last
     /// bytes take what there is; before them, less than a huge page is not worth a turn.
     pub fn step(&self, waiting_bytes: u64, room_bytes: u64) -> Step {
         if self.out_bytes < self.asked_bytes {

@@ -1,7 +1,8 @@
 //! Where the page cache of a file belongs, piece by piece.
 //!
-//! Nobody runs on a file, so its cache has no home of its own: a request names nodes, or a placement on several nodes. A placement in turns
-//! divides it in pieces, because one call moves a large folio whole, however few of its pages are named.
+//! No CPU belongs to a file, so its cache has no home of its own: a request names nodes, or a placement on several
+//! nodes. A placement in turns divides it in pieces, because one call moves a large folio whole, however few of its
+//! pages are named.
 
 use crate::{
     ask::placement::Placement,
@@ -19,7 +20,7 @@ pub enum CacheGoal {
     On(NodeSet),
     /// Piece by piece on nodes in turn.
     InTurns(Cycle),
-    /// One part of what is cached on each of these nodes, in the order of the file and equal but for a piece.
+    /// One part of the cached bytes on each of these nodes, in the order of the file; sizes differ by a piece at most.
     InBlocks(NodeSet),
 }
 
@@ -80,7 +81,7 @@ pub struct FilePlan {
     goal: CacheGoal,
     /// The first piece of each block, with its node; none for other goals.
     blocks: Vec<(u64, NodeId)>,
-    /// How much is on another node than it belongs on, in bytes.
+    /// Bytes on another node than they belong on.
     pub bytes_to_move: u64,
 }
 
@@ -119,7 +120,7 @@ impl FilePlan {
         parts.iter().filter(move |part| !nodes.contains(part.node))
     }
 
-    /// How much of a piece is on other nodes than it may be on, in bytes.
+    /// Bytes of a piece that are on nodes where it may not be.
     pub fn bytes_elsewhere(&self, parts: &[CachedPart]) -> u64 {
         self.elsewhere(parts).map(|part| u64::from(part.bytes)).sum()
     }
@@ -131,7 +132,7 @@ fn blocks(nodes: &NodeSet, cache: &FileCache) -> Vec<(u64, NodeId)> {
     let mut blocks = Vec::new();
     let (mut left, mut before) = (nodes.iter(), 0u128);
     for parts in cache.pieces() {
-        // So many blocks have ended before this piece.
+        // Number of blocks that have ended before this piece.
         let ended = before * count / all;
         while blocks.len() as u128 <= ended
             && let Some(node) = left.next()
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_parts_of_what_is_cached() {
+    fn blocks_are_parts_of_the_cached_bytes() {
         let found = cache(&[(0, 0, PIECE), (1, 0, PIECE), (900, 0, PIECE), (901, 0, PIECE)]);
         let plan = FilePlan::new(&CacheGoal::InBlocks(set("0,8")), &found);
         let pieces = [0, 1, 2, 900, 901, 5000].map(|piece| plan.nodes_of(piece));

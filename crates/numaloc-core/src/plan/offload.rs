@@ -27,12 +27,12 @@ impl Offload {
     }
 }
 
-/// What became of offload in a run.
+/// The use of offload in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffloadUse {
     /// The request's choice, whatever was possible.
     pub requested: Offload,
-    /// Whether it was on while the run moved, for a part of that at least.
+    /// Whether it was on while the run moved, for a part of that time at least.
     pub used: bool,
     /// The kernel's interface that was used; empty if none was.
     pub interface: String,
@@ -41,7 +41,7 @@ pub struct OffloadUse {
     /// Whether something failed: it could not be switched on, or, if it was used, it was given up.
     pub failed: bool,
     /// Folios that an engine has copied meanwhile, on the whole host, by the kernel's counter; `None` if it does not count, or
-    /// somebody has reset the counter.
+    /// the counter was reset.
     pub offloaded_folios: Option<u64>,
     /// Folios that an engine could not copy and a CPU has copied, in the same way.
     pub failed_folios: Option<u64>,

@@ -46,7 +46,7 @@ use one_sided::Sides;
 pub(crate) const BASE_RATE: f64 = 3.55e9;
 const HUGE_RATE: f64 = 10.88e9;
 
-/// What the planner has to know besides the extents and the options.
+/// The facts that the planner needs besides the extents and the options.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
     /// The machine, with free memory as of now.
@@ -58,7 +58,7 @@ pub struct Scene<'a> {
     pub caller_mems: &'a NodeSet,
 }
 
-/// What a survey has seen of a target.
+/// The result of a survey of a target.
 #[derive(Clone, Debug)]
 pub struct Surveyed {
     /// The target's processes; extents refer to them by index.
@@ -73,12 +73,12 @@ pub struct Surveyed {
     pub swapped_shared_bytes: u64,
     /// Whether page frames are hidden from this process. Then what several processes map counts as shared with strangers.
     pub frames_hidden: bool,
-    /// What can never move; it is in no extent.
+    /// Memory that can never move; it is in no extent.
     pub fixed: FixedMemory,
 }
 
 impl Surveyed {
-    /// Decides which pages go where. `options` have to be those that the survey was made with.
+    /// Decides which pages go where. `options` have to be the options of the survey.
     pub fn plan(self, topology: &Topology, options: &Options) -> Plan {
         let scene = Scene { topology, processes: &self.processes, caller_mems: &self.caller_mems };
         Plan {
@@ -326,14 +326,14 @@ impl<'a> Planner<'a> {
         nearer.collect()
     }
 
-    /// What lies around a home. Memory that takes turns, or that is to go where the request says, is nowhere near.
+    /// The neighbours of a home. Memory that takes turns, or that is to go where the request says, is nowhere near.
     fn neighbours(&mut self, home: &NodeSet) -> Option<Arc<Neighbours>> {
         let Options { near_distance, .. } = self.plan.options;
         let goes_home = goes_home(&self.plan.options);
         goes_home.then(|| self.neighbours.of(self.scene.topology, home, near_distance))
     }
 
-    /// Counts an extent, of which the pages on `movable` nodes are among those that can be moved.
+    /// Counts an extent, whose pages on `movable` nodes can be moved.
     fn count(&mut self, extent: &Extent, home: &NodeSet, movable: &NodeSet) {
         let mut locality = Locality::default();
         let around = self.neighbours(home);

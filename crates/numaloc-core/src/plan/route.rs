@@ -1,4 +1,4 @@
-//! Which node a page goes to when there are several it may go to.
+//! The node that a page goes to when several are permitted.
 
 use crate::machine::{
     ids::{NodeId, NodeSet},

@@ -8,13 +8,13 @@ use std::sync::Arc;
 /// A process outside the target that maps memory which stays for that reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sharer {
-    /// Which process it is.
+    /// Pid and start time.
     pub identity: Identity,
     /// Name from /proc/PID/comm.
     pub comm: String,
     /// Its cgroup v2, if it is known.
     pub cgroup: Option<String>,
-    /// Bytes of the target that stay in ranges that it maps, too: at most so many stay because of it.
+    /// Bytes of the target that stay in ranges that it maps, too: an upper bound of the bytes that stay because of it.
     pub bytes: u64,
     /// The range with most of them: path or name as in /proc/PID/maps of the target.
     pub name: Arc<str>,
@@ -23,9 +23,9 @@ pub struct Sharer {
 /// The processes outside a target that map memory of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sharers {
-    /// Those with most bytes, the largest first.
+    /// The processes with most bytes, the largest first.
     pub processes: Vec<Sharer>,
-    /// How many there are.
+    /// Number of all such processes.
     pub count: usize,
 }
 
@@ -41,7 +41,7 @@ pub struct StaysShared {
 }
 
 impl Plan {
-    /// What stays because processes outside the target map it, too, by range.
+    /// Memory that stays because processes outside the target map it, too, by range.
     pub fn stays_shared(&self) -> impl Iterator<Item = StaysShared> {
         let skipped = self.skipped.iter().filter(|skipped| skipped.reason == Reason::Shared);
         let skipped = skipped.map(|skipped| StaysShared {

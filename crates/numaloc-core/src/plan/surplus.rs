@@ -17,7 +17,7 @@ pub const ALONE_BYTES: u64 = 64 << 20;
 /// A part of an extent whose pages on one node go to another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Which of the extents.
+    /// Index of the extent.
     pub extent: usize,
     /// The node that has more than its share.
     pub from: NodeId,
@@ -38,7 +38,8 @@ pub fn movable(extents: &[&Extent]) -> BTreeMap<NodeId, u64> {
     sum
 }
 
-/// What has to move so that each node has its share of these extents together, as near as grains and huge pages allow. Nothing, if
+/// The cuts after which each node has its share of these extents together, as near as grains and huge pages allow.
+/// Empty if
 /// each is within a hundredth of all bytes already. Pages leave `sources` only; what is on other nodes without a share does not count.
 pub fn cuts(extents: &[&Extent], shares: &Shares, sources: &NodeSet) -> Vec<Cut> {
     let counts = sources.or(&shares.nodes());
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(cuts, [cut]);
         let weighted = super::cuts(&[&one], &shares("0=3,1=1"), &nodes("0-1"));
         assert_eq!(weighted.iter().map(|cut| cut.bytes).sum::<u64>(), 96 * MIB);
-        // What is on a node that pages may not leave, and that has no share, does not count.
+        // Memory on a node that pages may not leave, and that has no share, does not count.
         let other = extent(0, &[[1; 1024], [2; 1024]].concat(), false);
         assert_eq!(super::cuts(&[&other], &shares("0=1,1=1"), &nodes("0-1"))[0].bytes, 2 * MIB);
         let all = super::cuts(&[&other], &shares("0=1,1=1"), &nodes("0-2"));

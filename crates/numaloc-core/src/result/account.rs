@@ -186,7 +186,7 @@ impl Account {
     pub fn moved(&mut self, bytes: u64) {
         self.moved_bytes += bytes;
     }
-    /// Notes that so many of the moved bytes went to a node nearer than theirs, because home had no room.
+    /// Notes that `bytes` of the moved bytes went to a node nearer than theirs, because home had no room.
     pub fn nearer(&mut self, bytes: u64) {
         self.nearer_bytes += bytes;
     }
@@ -194,7 +194,7 @@ impl Account {
     pub fn moved_back(&mut self, bytes: u64) {
         self.moved_back_bytes += bytes;
     }
-    /// Settles bytes that were meanwhile unmapped, swapped out, replaced, or moved by somebody else.
+    /// Settles bytes that were meanwhile unmapped, swapped out, replaced, or moved by another program.
     pub fn vanished(&mut self, bytes: u64) {
         self.vanished_bytes += bytes;
     }
@@ -252,7 +252,7 @@ impl Account {
     pub fn moved_back_bytes(&self) -> u64 {
         self.moved_back_bytes
     }
-    /// Bytes that were meanwhile unmapped, swapped out, replaced, or moved by somebody else.
+    /// Bytes that were meanwhile unmapped, swapped out, replaced, or moved by another program.
     pub fn vanished_bytes(&self) -> u64 {
         self.vanished_bytes
     }
@@ -273,11 +273,11 @@ impl Account {
     pub fn is_partial(&self) -> bool {
         self.shortfall_bytes() > self.left_for(Reason::ProcessGone)
     }
-    /// Bytes that a later look found remote and movable, beyond those that this account reports as left. When the run
-    /// reached them, processes outside the target mapped them too (clients of a server map the same libraries), or no
-    /// process mapped them (processes map the pages of a shared segment one by one, such as a database's buffers), or
-    /// they were new or on another node. 0 if the amount is small, or if `target_ratio` percent of the movable bytes
-    /// are local.
+    /// Bytes that a later look found remote and movable, beyond the bytes that this account reports as left. When the
+    /// run reached them, processes outside the target mapped them too (clients of a server map the same libraries),
+    /// or no process mapped them (processes map the pages of a shared segment one by one, such as a database's
+    /// buffers), or they were new or on another node. 0 if the amount is small, or if `target_ratio` percent of the
+    /// movable bytes are local.
     pub fn late_bytes(&self, after: &Locality, target_ratio: u8) -> u64 {
         let known = self.shortfall_bytes() + self.left_for(Reason::RatioReached);
         let movable = after.movable;
@@ -433,7 +433,7 @@ mod tests {
             let movable = Share { local_bytes, remote_bytes, ..Share::default() };
             account.late_bytes(&Locality { movable, ..Locality::default() }, ratio)
         };
-        // 30 of what is remote are known.
+        // 30 of the remote bytes are known.
         assert_eq!(late(900, 100, 100), 70);
         assert_eq!(late(900, 100, 91), 70);
         assert_eq!(late(900, 100, 90), 0, "that was asked for");

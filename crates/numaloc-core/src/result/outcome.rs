@@ -57,7 +57,7 @@ impl Outcome {
     }
 }
 
-/// What happened to one process's pages.
+/// The outcome of one process's pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessOutcome {
     /// Pid and start time of the survey; an entry remains if the process has ended.
@@ -109,7 +109,7 @@ pub const CALL_BOUNDS_US: [u64; 12] =
 /// The system calls that were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallStats {
-    /// How often move_pages(2) was called to move pages.
+    /// Calls of move_pages(2) that move pages.
     pub calls: u64,
     /// Addresses passed to them, each naming one folio.
     pub addresses: u64,
@@ -141,11 +141,11 @@ pub struct CallStats {
     pub cache_bytes: u64,
     /// Why no more was dropped, or moved away, if something kept it from that.
     pub cache_stop: Option<CacheStop>,
-    /// How often the run asked a node itself to drop page cache (nodeN/reclaim), rather than wait for its kswapd.
+    /// Requests to a node to drop page cache (nodeN/reclaim), instead of waiting for its kswapd.
     pub reclaims: u64,
-    /// How often the run had a node's memory compacted (nodeN/compact).
+    /// Requests to compact a node's memory (nodeN/compact).
     pub compactions: u64,
-    /// How long workers waited for that in all.
+    /// Time that all workers waited for that.
     pub compaction_wait: Duration,
     /// Bytes that came to a target in place of others' memory, which went to where these had been.
     pub exchanged_bytes: u64,

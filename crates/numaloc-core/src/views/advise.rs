@@ -68,7 +68,7 @@ fn placed(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding
 /// A bound on rounds. One round is the rule; another follows where what has moved away left room for what did not fit before.
 const ROUNDS: usize = 32;
 
-/// What would help on this host, in the order in which it is to be followed. Less than `min_bytes` is not worth a finding.
+/// Findings of this host, in the order in which to follow them. Less than `min_bytes` is not worth a finding.
 pub fn advise(look: &HostLook, min_bytes: u64) -> Vec<Finding> {
     let mut host = HostState::new(look.clone());
     // The same for each order in which the subjects were seen.
@@ -82,7 +82,7 @@ pub fn advise(look: &HostLook, min_bytes: u64) -> Vec<Finding> {
             break;
         }
     }
-    // Settings come last: they are judged by where everybody is by then.
+    // Settings come last: they are judged by where all subjects are by then.
     findings.extend(setting::judge(&host.look));
     findings
 }
@@ -108,7 +108,8 @@ fn by_benefit(host: &HostState, candidates: &mut [Candidate]) {
     }
 }
 
-/// Judges everybody, and takes what is found in the order of benefit, each as it is by then.
+/// Judges all subjects, and takes the findings in the order of benefit, each by the state that the ones before it
+/// leave.
 fn round(host: &mut HostState, min_bytes: u64, findings: &mut Vec<Finding>) {
     let mut candidates: Vec<Candidate> = Vec::new();
     for (index, subject) in host.look.subjects.iter().enumerate() {

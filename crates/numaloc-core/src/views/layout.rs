@@ -21,7 +21,7 @@ impl Layout {
         }
     }
 
-    /// Which of `nodes` nodes a page is on, of `pages` pages.
+    /// The node of a page, of `nodes` nodes and `pages` pages.
     ///
     /// # Panics
     /// Without pages or nodes.

@@ -1,4 +1,4 @@
-//! What a live view shows, as of one moment.
+//! The values of a live view at one moment.
 
 use crate::{Identity, Kind, NodeId, NodeMemory, NodeSet};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -29,7 +29,7 @@ pub struct NodeNow {
     pub id: NodeId,
     /// Sizes in bytes as of this look.
     pub memory: NodeMemory,
-    /// How busy its CPUs are, in percent of all of them. `None` for a node without CPUs and at the first look.
+    /// Use of its CPUs, in percent of all of them. `None` for a node without CPUs and at the first look.
     pub cpu_percent: Option<f64>,
     /// Pages a second that were meant for this node and went to another one (numa_foreign in nodeN/numastat). `None` at the first
     /// look, and where the kernel does not count.
@@ -53,7 +53,7 @@ pub struct ProcessNow {
     pub near: NodeSet,
     /// Its resident memory in bytes, as of its last stat (RssAnon, RssFile and RssShmem together).
     pub resident_bytes: u64,
-    /// How much CPU time it uses, in percent of one CPU; `None` before its second look.
+    /// CPU time that it uses, in percent of one CPU; `None` before its second look.
     pub cpu_percent: Option<f64>,
     /// Number of its threads at this look.
     pub threads: u64,
@@ -61,7 +61,7 @@ pub struct ProcessNow {
     pub seen: Seen,
 }
 
-/// What is known of the pages of a process.
+/// The known pages of a process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Seen {
     /// Its page map has not been read yet.
@@ -78,7 +78,7 @@ pub enum Seen {
         /// Base pages that the kernel's own balancing has moved of its living threads (numa_pages_migrated in
         /// /proc/PID/task/TID/sched); `None` where it does not count, and for a process of very many threads.
         kernel_migrated_pages: Option<u64>,
-        /// How long ago the look ended.
+        /// Time since the look ended.
         age: Duration,
     },
 }
@@ -106,7 +106,7 @@ impl CountedMemory {
         }
     }
 
-    /// What is beyond that of another one.
+    /// The bytes beyond those of another one.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         let beyond = |all: &BTreeMap<NodeId, u64>, part: &BTreeMap<NodeId, u64>| {
@@ -123,8 +123,9 @@ impl CountedMemory {
         }
     }
 
-    /// The same, where the processes have attached shared memory of this length: more than that of what no process maps are files in
-    /// memory that nobody has attached, and count as cache. How much of it is on which node is not known, so each has its share.
+    /// The same, where the processes have attached shared memory of this length: unmapped bytes beyond that are files
+    /// in memory that no process has attached, and count as cache. Its nodes are not known, so each node has its
+    /// share.
     #[must_use]
     pub fn with_attached(mut self, attached_bytes: u64) -> Self {
         let all: u64 = self.unmapped.values().sum();
@@ -149,7 +150,7 @@ pub struct GroupNow {
     pub memory: Option<CountedMemory>,
     /// Pages that the kernel's own balancing has moved (numa_pages_migrated in memory.stat); `None` where it does not count.
     pub kernel_migrated_pages: Option<u64>,
-    /// How long ago that was read.
+    /// Time since that was read.
     pub age: Option<Duration>,
 }
 
@@ -175,7 +176,7 @@ pub struct ThreadNow {
     pub home: NodeSet,
     /// The node of the CPU that it ran on last.
     pub node: Option<NodeId>,
-    /// How much CPU time it uses, in percent of one CPU; `None` at the first look.
+    /// CPU time that it uses, in percent of one CPU; `None` at the first look.
     pub cpu_percent: Option<f64>,
 }
 
@@ -186,7 +187,7 @@ pub struct MappingNow {
     pub start: u64,
     /// Length in bytes, resident or not.
     pub bytes: u64,
-    /// What backs its pages; see [`Kind`].
+    /// Kind of memory that backs its pages.
     pub kind: Kind,
     /// Its name; empty for plain anonymous memory.
     pub name: Arc<str>,
@@ -201,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_has_attached_is_cache() {
+    fn memory_that_no_process_has_attached_is_cache() {
         let on = |pairs: [u64; 2]| -> BTreeMap<NodeId, u64> {
             pairs
                 .into_iter()

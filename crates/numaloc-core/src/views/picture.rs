@@ -15,16 +15,16 @@ pub use collect::{Bounds, Read, Stretch, again, side};
 use crate::machine::ids::{NodeId, NodeSet};
 use std::collections::BTreeMap;
 
-/// What is resident in a range of addresses, in bytes.
+/// Resident bytes in a range of addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     /// Bytes on each node; nodes without any are left out.
     pub nodes: BTreeMap<NodeId, u64>,
     /// On a node that could not be determined.
     pub unplaced_bytes: u64,
-    /// Those of all that are in PMD-sized or larger pages.
+    /// Subset of all in PMD-sized or larger pages.
     pub huge_bytes: u64,
-    /// Those of all that other processes map, too, or that are not provably mapped by this process alone.
+    /// Subset of all that other processes map, too, or that is not provably mapped by this process alone.
     pub shared_bytes: u64,
 }
 
@@ -34,7 +34,7 @@ impl Cell {
         self.nodes.values().sum::<u64>() + self.unplaced_bytes
     }
 
-    /// What is on nodes that are not `home`. What is on no known node is neither remote nor local.
+    /// Bytes on nodes that are not `home`. Bytes on no known node are neither remote nor local.
     pub fn remote_bytes(&self, home: &NodeSet) -> u64 {
         let away = self.nodes.iter().filter(|(node, _)| !home.contains(**node));
         away.map(|(_, bytes)| bytes).sum()
@@ -85,11 +85,11 @@ impl AreaRow {
 /// Areas too small for a row, or too many, together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OtherAreas {
-    /// How many areas have no row of their own.
+    /// Number of areas without a row of their own.
     pub areas: u64,
     /// Sum of the lengths of these areas, resident or not.
     pub range_bytes: u64,
-    /// What is resident in them.
+    /// Their resident bytes.
     pub cell: Cell,
     /// As [`AreaRow::looked_bytes`], summed over these areas.
     pub looked_bytes: u64,
@@ -126,7 +126,7 @@ impl Side {
     }
 }
 
-/// What a process looks like after a move.
+/// The expected picture of a process after a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum After {
     /// Nothing was moved, so there is only one side.
@@ -169,11 +169,12 @@ impl Panel {
 pub struct Picture {
     /// The largest processes, largest first.
     pub panels: Vec<Panel>,
-    /// How many others there are.
+    /// Number of the other ones.
     pub left_out: u64,
-    /// What is resident in those others by the kernel's own count; what several of them map is in it several times.
+    /// Resident bytes in the other ones by the kernel's own count; memory that several of them map is counted several
+    /// times.
     pub left_out_bytes: u64,
-    /// How many processes ended while they were looked at.
+    /// Number of processes that ended while they were looked at.
     pub ended: u64,
 }
 

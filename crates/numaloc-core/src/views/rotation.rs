@@ -1,23 +1,23 @@
-//! What to look at next, where not everything can be looked at all the time: what is large, busy and has not been looked at for
-//! long comes first, as far as a budget of CPU time goes.
+//! The order of looks if not everything can be looked at all the time: large, busy and not recently seen things come
+//! first, as far as a budget of CPU time allows.
 
 use std::time::Duration;
 
 /// Something that can be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate<K> {
-    /// What the caller identifies it by, such as a pid.
+    /// The caller's identifier, such as a pid.
     pub key: K,
     /// Its memory in bytes; urgency grows with the logarithm of this.
     pub bytes: u64,
-    /// How busy it is, in percent of one CPU.
+    /// CPU time in percent of one CPU.
     pub cpu_percent: f64,
-    /// How long ago it was looked at; `None` if never.
+    /// Time since it was looked at; `None` if never.
     pub age: Option<Duration>,
 }
 
-/// What has never been looked at counts as if it had not been for this long. It is not forever: on a host where programs start all
-/// the time, those that stay have their turns, too.
+/// A thing that has never been looked at counts as if it had not been for this long. It is not forever: on a host where
+/// programs start all the time, long-lived programs have their turns, too.
 const NEVER: Duration = Duration::from_secs(3600);
 
 impl<K> Candidate<K> {
@@ -54,7 +54,7 @@ pub struct Budget {
     at: Duration,
 }
 
-/// What a budget begins with, so that the first look at a host of ten thousand processes does not take minutes.
+/// Initial budget, so that the first look at a host of ten thousand processes does not take minutes.
 pub const FIRST: Duration = Duration::from_millis(100);
 
 impl Budget {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_has_a_turn() {
+    fn each_has_a_turn() {
         // One look a second, at a thousand processes of 4 KiB and one of 1 TiB that is busy.
         let mut looked: Vec<Option<u64>> = vec![None; 1001];
         let mut turns = vec![0; 1001];

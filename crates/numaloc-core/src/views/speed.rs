@@ -1,4 +1,5 @@
-//! What memory of one node costs on the CPUs of another: how it is measured, and what being remote costs at most.
+//! Cost of memory of one node on the CPUs of another: how it is measured, and an upper bound of the cost of being
+//! remote.
 
 use crate::machine::ids::NodeId;
 
@@ -13,9 +14,9 @@ pub struct Pair {
     pub cpu_node: NodeId,
     /// The node of the memory.
     pub memory_node: NodeId,
-    /// How long a load waits that depends on the one before, in nanoseconds; the median.
+    /// Latency of a load that depends on the one before, in nanoseconds; the median.
     pub latency_ns: f64,
-    /// How much all CPUs of the node read together, in bytes a second.
+    /// Bandwidth that all CPUs of the node read together, in bytes a second.
     pub bandwidth: f64,
 }
 

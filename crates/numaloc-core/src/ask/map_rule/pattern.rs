@@ -3,7 +3,7 @@
 use crate::{amount, ask::glob::Glob, memory::extent::Kind};
 use std::{fmt, str::FromStr};
 
-/// Which mappings are meant.
+/// The mappings that a rule applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// `heap`: memory of brk(2).
@@ -29,7 +29,7 @@ pub enum Pattern {
 #[error("{0}")]
 pub struct BadPattern(String);
 
-/// What /proc/PID/maps adds to the name of a file that has been removed, as all memfds and segments are.
+/// The suffix in /proc/PID/maps of the name of a removed file; all memfds and segments have it.
 const DELETED: &str = " (deleted)";
 
 impl Pattern {

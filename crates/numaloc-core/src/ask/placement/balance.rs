@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// The name of this placement.
 pub const NAME: &str = "balance";
 
-/// How much of the memory each node gets, as parts of the sum of all.
+/// The share of each node in the memory, as parts of the sum of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shares(BTreeMap<NodeId, u64>);
 

@@ -11,7 +11,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// What stands in place of weights that follow from bandwidths.
+/// The word for weights that follow from bandwidths, in place of a list.
 pub const NAME: &str = "bandwidth";
 
 /// The sum that bandwidths are scaled to before they become weights (mm/mempolicy.c, `weightiness`).
@@ -82,7 +82,7 @@ impl ByBandwidth {
 }
 
 /// The weights of the first source that has them for all of `wanted`. Kernels before 6.16 do not compute theirs: if all are 1 there,
-/// nobody has set them, and they are taken only if no other source has any.
+/// they are unset, and are taken only if no other source has any.
 fn known(
     speeds: &Speeds,
     with_memory: &NodeSet,
@@ -203,7 +203,7 @@ mod tests {
         let equal = [(0, 1), (2, 1), (8, 1)];
         let set = Speeds { firmware: firmware.clone(), ..kernel(&equal, true) };
         assert_eq!(on(Some("0,8"), set).as_deref(), Ok("0=1,8=1 Kernel"));
-        // Kernels before 6.16 have 1 everywhere until somebody writes them.
+        // Kernels before 6.16 have 1 everywhere until they are written.
         let unset = Speeds { firmware, ..kernel(&equal, false) };
         assert_eq!(on(Some("0,2,8"), unset).as_deref(), Ok("0=7,2=7,8=1 Hmat"));
         assert_eq!(on(Some("0,2"), kernel(&equal, false)).as_deref(), Ok("0=1,2=1 Kernel"));

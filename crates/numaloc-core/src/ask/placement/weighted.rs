@@ -60,7 +60,7 @@ impl Weights {
         self.0.iter().map(|(&node, &weight)| (node, weight))
     }
 
-    /// As many folios in a row on each node as its weight says, in the order of the nodes.
+    /// Folios in a row on each node by its weight, in the order of the nodes.
     pub fn cycle(&self) -> Cycle {
         Cycle::new(self.iter())
     }

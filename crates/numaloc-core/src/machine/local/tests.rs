@@ -43,7 +43,7 @@ fn memory_without_cpus_is_local_if_no_other_is_nearer() {
         assert_eq!(split.other_tiers(), NodeSet::new());
         let near = tiers(machine(&nodes, &[(0, 1, 12)]));
         assert_eq!(local(&near, "0"), "1");
-        assert_eq!(near.other_tiers(), NodeSet::new(), "there is no CPU's memory to compare with");
+        assert_eq!(near.other_tiers(), NodeSet::new(), "no CPU has memory to compare with");
     }
 }
 
@@ -141,7 +141,7 @@ prop_compose! {
         nodes in vec((any::<bool>(), any::<bool>(), 1..9_u32), 1..9),
         distances in vec(11..40_u64, 81),
         tiers in vec(prop_oneof![Just(1), Just(4), Just(22)], 9),
-        are_told in any::<bool>(),
+        distinguished in any::<bool>(),
     ) -> Topology {
         let mut id = 0;
         let nodes: Vec<_> = nodes.into_iter().map(|(memory, cpus, gap)| {
@@ -153,8 +153,8 @@ prop_compose! {
             let to = nodes.iter().enumerate().filter(|(j, _)| *j != i);
             pairs.extend(to.map(|(j, to)| (from.0, to.0, distances[i * 9 + j])));
         }
-        let with_tiers = nodes.iter().zip(tiers).filter(|(node, _)| are_told && node.1);
-        // What has CPUs is in the tier of ordinary memory.
+        let with_tiers = nodes.iter().zip(tiers).filter(|(node, _)| distinguished && node.1);
+        // Nodes with CPUs are in the tier of ordinary memory.
         let tiers = with_tiers.map(|(node, tier)| (NodeId(node.0), if node.2 { 4 } else { tier }));
         machine(&nodes, &pairs).with_tiers(tiers.collect::<Vec<_>>())
     }

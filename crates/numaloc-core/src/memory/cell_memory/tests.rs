@@ -95,7 +95,7 @@ fn files_are_known_by_their_names() {
 }
 
 #[test]
-fn shared_anonymous_memory_is_no_private_memory() {
+fn shared_anonymous_memory_is_not_private_memory() {
     let guest = guest(&Backing::SharedAnonymous, &[32]);
     let zero = MappedRange { name: "/dev/zero (deleted)", ..memfd(HIGH[0], 32) };
     let mapped = [anonymous(HIGH[1], 32), zero, memfd(HIGH[2], 32)];

@@ -77,7 +77,7 @@ fn others_go_where_the_memory_comes_from() {
 }
 
 #[test]
-fn nobody_is_sent_to_a_node_that_is_to_be_filled() {
+fn no_memory_is_sent_to_a_node_that_is_to_be_filled() {
     // Two processes whose memory is on each other's node.
     let crossed = vec![extent(0, &[(1, MIB)]), extent(1, &[(0, MIB)])];
     assert!(sides(&plan(&["0", "1"], crossed, 0, &exchanging())).is_empty());
@@ -86,8 +86,9 @@ fn nobody_is_sent_to_a_node_that_is_to_be_filled() {
     assert_eq!(found, [(NodeId(0), nodes("2")), (NodeId(1), nodes("2"))].into());
 }
 
-/// On a ring the opposite node is far, and a neighbour is nearer. That some pages could go nearer if home had no room keeps nobody from
-/// making that room: a few pages of a library on the node opposite to one home must not close the way to the other.
+/// On a ring the opposite node is far, and a neighbour is nearer. That some pages could go nearer if home had no room
+/// does not prevent making that room: a few pages of a library on the node opposite to one home must not close the way
+/// to the other.
 #[test]
 fn a_node_that_is_only_nearer_takes_what_others_give() {
     let node = |id: u32| {
@@ -197,7 +198,7 @@ fn turns_alternate() {
     assert_eq!(balance.step(3 * CHUNK, 5 * CHUNK), Step::Wait, "they are at it");
     balance.out_bytes = CHUNK;
     assert_eq!(balance.vacated_bytes(), CHUNK);
-    assert_eq!(balance.step(3 * CHUNK, 5 * CHUNK), Step::Stop, "somebody else has taken it");
+    assert_eq!(balance.step(3 * CHUNK, 5 * CHUNK), Step::Stop, "another user of memory has taken it");
     balance.in_bytes = CHUNK;
     assert_eq!(balance.step(10 * PAGE, 5 * CHUNK), Step::Ask(10 * PAGE), "the last bytes");
     assert_eq!(balance.step(CHUNK, 10 * PAGE), Step::Stop, "there is no room for others");
@@ -205,7 +206,7 @@ fn turns_alternate() {
 }
 
 proptest! {
-    // Memory of two kinds changes sides on nodes that have only so much room, while others now and then take what became free.
+    // Memory of two kinds changes sides on nodes with limited room, while others now and then take what became free.
     #[test]
     fn no_more_leaves_than_fits_and_no_more_is_lost_than_a_chunk(
         waiting in 1..40u64,

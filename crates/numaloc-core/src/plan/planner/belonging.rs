@@ -12,8 +12,8 @@ use crate::{
     plan::Skip,
 };
 
-/// The nodes where pages of a process stay: those where its memory belongs, and those that pages may not leave. Of a guest whose cells belong
-/// on different nodes, these are the nodes where pages of all its cells stay.
+/// The nodes where pages of a process stay: nodes where its memory belongs, and nodes that pages may not leave. Of a
+/// guest whose cells belong on different nodes, these are the nodes where pages of all its cells stay.
 pub fn stay(topology: &Topology, process: &Process, options: &Options) -> NodeSet {
     let left = in_tiers(topology, process, options).into_keys().collect();
     let sources = options.sources(topology).or(&left);

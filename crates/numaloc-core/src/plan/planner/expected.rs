@@ -1,4 +1,4 @@
-//! What a plan is expected to move, by the room that there is now.
+//! The moves that a plan is expected to make, by the room that is free now.
 
 use super::Planner;
 use crate::{

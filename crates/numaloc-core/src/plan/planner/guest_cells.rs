@@ -1,4 +1,4 @@
-//! How much memory each cell of a guest has on which node.
+//! Memory of each cell of a guest by node.
 
 use super::Planner;
 use crate::{

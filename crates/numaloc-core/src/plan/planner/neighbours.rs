@@ -1,4 +1,4 @@
-//! What lies around a home: nodes that are near to it, and nodes that are nearer to it than others.
+//! Neighbours of a home: nodes that are near to it, and nodes that are nearer to it than others.
 
 use crate::machine::{
     ids::{NodeId, NodeSet},
@@ -18,12 +18,12 @@ pub struct Neighbours {
     pub nearer: BTreeMap<NodeId, NodeSet>,
 }
 
-/// Those of all homes that were asked for: few, but asked for by each extent.
+/// The neighbours of all homes that were asked for: few, but asked for by each extent.
 #[derive(Debug, Default)]
 pub struct KnownNeighbours(HashMap<NodeSet, Arc<Neighbours>>);
 
 impl KnownNeighbours {
-    /// Those of a home. `reach` is the distance up to which nodes are near.
+    /// The neighbours of a home. `reach` is the distance up to which nodes are near.
     pub fn of(&mut self, topology: &Topology, home: &NodeSet, reach: u64) -> Arc<Neighbours> {
         if let Some(known) = self.0.get(home) {
             return known.clone();

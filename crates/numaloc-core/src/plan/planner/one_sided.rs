@@ -21,7 +21,7 @@ const PERCENT: u64 = 80;
 /// The most that are named, the largest first.
 const MOST: usize = 16;
 
-/// Resident bytes by node of what has one name and is mapped by the same processes.
+/// Resident bytes by node of all memory with one name that the same processes map.
 pub(super) type Sides = BTreeMap<(Arc<str>, Vec<usize>), BTreeMap<NodeId, u64>>;
 
 impl Planner<'_> {
@@ -45,7 +45,7 @@ impl Planner<'_> {
         }
     }
 
-    /// The largest of what was counted that is on one node.
+    /// The largest counted memory that is on one node.
     pub(super) fn one_sided(&mut self) -> Vec<OneSided> {
         let sides = std::mem::take(&mut self.sides).into_iter();
         let found = sides.filter_map(|((name, processes), nodes)| {

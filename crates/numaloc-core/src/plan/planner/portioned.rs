@@ -73,7 +73,7 @@ impl Planner<'_> {
     }
 
     fn balance(&mut self, claim: &Claim, shares: &Shares, extents: &[Extent]) {
-        // What may not go to all of the nodes is balanced by itself, so that it is no reason to move the rest.
+        // Memory that may not go to all of the nodes is balanced by itself, so that the rest need not move.
         let is_free = |&index: &usize| {
             let targets = self.targets(&extents[index], &claim.home, &claim.allowed);
             targets.is_ok_and(|targets| claim.home.is_subset(&targets))
@@ -118,7 +118,7 @@ impl Planner<'_> {
         self.plan.skipped.push(Skipped { mapping, kind, name, reason, remote_bytes });
     }
 
-    /// A part is an extent whose home is all nodes but those that its pages leave.
+    /// A part is an extent whose home is all nodes except the nodes that its pages leave.
     fn move_part(&mut self, extent: &Extent, part: &Part) {
         let leave: NodeSet = part.remote.keys().copied().collect();
         let home = self.scene.topology.ids().minus(&leave);

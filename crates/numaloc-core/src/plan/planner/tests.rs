@@ -121,7 +121,7 @@ fn what_is_counted_to_processes_adds_up_to_the_whole() {
 }
 
 #[test]
-fn what_nobody_asked_about_is_moved_and_said() {
+fn memory_that_no_option_names_is_moved_and_reported() {
     let mut unasked = extent(0, &[(0, MIB), (8, 3 * MIB)]);
     unasked.policy = Mempolicy::Unasked;
     let extents = vec![unasked, extent(1 << 30, &[(8, MIB)])];
@@ -265,7 +265,7 @@ fn what_is_remote_of_a_move_is_what_moves_and_what_is_shared() {
     assert_eq!((plan.moves[0].shared_bytes, plan.moves[0].remote_bytes()), (2 * MIB, 5 * MIB));
 }
 
-/// How the most used memory is found where DAMON can be used.
+/// The method that finds the most used memory where DAMON can be used.
 fn order_of_heat(plan: Plan) -> HeatSource {
     let Ok(plan) = plan.hottest_first(|| Ok::<_, Infallible>(HeatSource::Damon));
     plan.order

@@ -1,8 +1,9 @@
-//! What a step does, and its line for a shell. Both are made of the same value, so what is printed is what is done.
+//! The action of a step, and its line for a shell. Both are made of the same value, so the printed line is what is
+//! done.
 
 use crate::machine::ids::CpuSet;
 
-/// What a step of advice does to the host.
+/// The action of a step of advice on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Sets a property of a systemd unit until the next boot (systemctl(1), set-property --runtime).
@@ -26,7 +27,7 @@ pub enum Action {
     Migrate(Vec<String>),
 }
 
-/// Whose threads get other CPUs.
+/// The threads that get other CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pinned {
     /// All threads of the processes that this directory of a cgroup lists.

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 /// Less than this is not brought back, in bytes: the kernel's count of a cgroup may be off by as much.
 pub const LEAST: u64 = 4 << 20;
 
-/// Migrations from nodes that have more than they had to those that have less, to be carried out in this order. Each takes whole
-/// percents of what its two nodes have.
+/// Migrations from nodes that have more than they had to nodes that have less, to be carried out in this order. Each
+/// takes whole percents of the memory on its two nodes.
 pub fn back(now: &BTreeMap<NodeId, u64>, before: &BTreeMap<NodeId, u64>) -> Vec<How> {
     let on = |nodes: &BTreeMap<NodeId, u64>, node| nodes.get(&node).copied().unwrap_or(0);
     let (mut now, mut parts) = (now.clone(), Vec::new());
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(back(&on(&[20, 0]), &on(&[0, 64])), [part(0, 1, 100)]);
     }
 
-    /// What the migrations do, if nothing stands in their way.
+    /// The memory by node after the migrations, if nothing stands in their way.
     fn followed(mut nodes: BTreeMap<NodeId, u64>, parts: &[How]) -> BTreeMap<NodeId, u64> {
         for part in parts {
             let &How::Part { from, to, ratio } = part else { panic!("{part:?}") };

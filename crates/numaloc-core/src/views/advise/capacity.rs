@@ -1,4 +1,4 @@
-//! What nodes have left, and how far they are from each other.
+//! Free CPUs and memory of nodes, and the distances between nodes.
 
 use super::look::{HostLook, Subject};
 use crate::{
@@ -12,7 +12,8 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How much of a node's CPUs advice fills. The rest is for peaks, and so that a node that was filled does not look crowded later.
+/// The share of a node's CPUs that advice fills. The rest is for peaks, and so that a node that was filled does not
+/// look crowded later.
 pub const FILL: f64 = 0.8;
 /// The same for who is pinned already, to several nodes. Lower, so that noise does not narrow again what was placed just below [`FILL`].
 pub const FILL_AGAIN: f64 = 0.7;
@@ -29,7 +30,7 @@ pub struct HostState {
     sources: NodeSet,
     /// The largest distance between nodes with CPUs.
     farthest: u64,
-    /// CPUs in use by those who may run everywhere. They make way for who is pinned.
+    /// CPUs in use by subjects that may run everywhere. They make way for pinned ones.
     floating: BTreeMap<NodeId, f64>,
 }
 
@@ -56,13 +57,14 @@ impl HostState {
         self.look.topology.ids().minus(&self.sources)
     }
 
-    /// CPUs in use on a node by those who do not make way.
+    /// CPUs in use on a node by subjects that do not make way.
     pub fn fixed(&self, node: NodeId) -> f64 {
         let on = |cpus: &BTreeMap<NodeId, f64>| cpus.get(&node).copied().unwrap_or(0.0);
         (on(&self.look.busy) - on(&self.floating)).max(0.0)
     }
 
-    /// How far memory on `to` is from CPUs on `from`: 0 on the same node, 1 between the nodes with CPUs that are farthest from
+    /// The distance of memory on `to` from CPUs on `from`: 0 on the same node, 1 between the nodes with CPUs that are
+    /// farthest from
     /// each other.
     pub fn far(&self, from: NodeId, to: NodeId) -> f64 {
         let over = |distance: u64| distance.saturating_sub(LOCAL_DISTANCE) as f64;
@@ -90,12 +92,13 @@ impl HostState {
         resident.filter(|&(node, bytes)| self.sources.contains(node) && bytes > 0).collect()
     }
 
-    /// CPUs that a subject may use on a node, if `fill` of the node is used: of these CPUs there, and of what others leave.
+    /// CPUs that a subject may use on a node, if `fill` of the node is used: of these CPUs there, and of the CPUs
+    /// that others leave.
     pub fn cpus_left(&self, subject: &Subject, cpus: &CpuSet, node: NodeId, fill: f64) -> f64 {
         let topology = &self.look.topology;
         let all = topology.node(node).map_or(0, |node| node.cpus.len());
         let own = subject.cpu_use.get(&node).copied().unwrap_or(0.0);
-        // What floats is not among what is fixed.
+        // A subject that floats is not counted in `fixed`.
         let own = if floats(topology, subject) { 0.0 } else { own };
         let others = (self.fixed(node) - own).max(0.0);
         let mine = cpus_on(topology, cpus, node).len();
@@ -154,19 +157,19 @@ pub fn rooms(topology: &Topology, nodes: &NodeSet) -> u64 {
     nodes.iter().fold(0, |sum: u64, node| sum.saturating_add(room(topology, node)))
 }
 
-/// How memory of a subject gets to some nodes, if it can and it is worth it.
+/// The way of a subject's memory to some nodes, if it can move and that is worth it.
 #[derive(Debug)]
 pub struct Way {
     /// The memory elsewhere, by node, in bytes.
     pub from: BTreeMap<NodeId, u64>,
     /// The sum of it, all of which finds room.
     pub bytes: u64,
-    /// Which of it goes where.
+    /// Bytes from node to node.
     pub flows: BTreeMap<(NodeId, NodeId), u64>,
 }
 
 /// The way of all memory of a subject to these nodes. `None`: it is spread on purpose, less than `min_bytes` is elsewhere, or there is
-/// no room for all of it on those of the nodes that its policy and its cpuset allow.
+/// no room for all of it on the nodes that its policy and its cpuset allow.
 pub fn way(host: &HostState, subject: &Subject, to: &NodeSet, min_bytes: u64) -> Option<Way> {
     if subject.is_spread() {
         return None;
@@ -261,7 +264,7 @@ pub fn after(
     resident
 }
 
-/// Sets of near nodes: for each node the sets of those that are at most so far from it, the smallest sets first. Nodes
+/// Sets of near nodes: for each node the sets of nodes up to each distance from it, the smallest sets first. Nodes
 /// without CPUs or without memory are in none.
 fn neighbourhoods(topology: &Topology) -> Vec<NodeSet> {
     let is_whole = |id: &NodeId| {

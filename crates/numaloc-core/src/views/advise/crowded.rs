@@ -1,4 +1,4 @@
-//! Who is pinned to a node that has nothing left, while another one has.
+//! Work that is pinned to a node that has nothing left, while another one has.
 
 use super::{
     capacity::{FILL, HostState, WORKING_CPUS, cpus_on, outside, route},
@@ -10,10 +10,10 @@ use super::{
 use crate::machine::ids::{CpuSet, NodeSet};
 use std::cmp::Reverse;
 
-/// A node is crowded if this share of its CPUs is in use. Well above [`FILL`], so that nobody is sent back.
+/// A node is crowded if this share of its CPUs is in use. Well above [`FILL`], so that no work is sent back.
 const CROWDED: f64 = 0.95;
 
-/// Work that is pinned to one node whose CPUs are all in use by those who are pinned there.
+/// Work that is pinned to one node whose CPUs are all in use by work that is pinned there.
 pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     let home = subject.home(&host.look.topology);
     let [node] = home.iter().collect::<Vec<_>>()[..] else { return None };
@@ -23,7 +23,8 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     if works && is_crowded { elsewhere(host, subject, &|_| true) } else { None }
 }
 
-/// Another node where it fits with all its memory, among those that suit. Its pin has to be changed for that, which the finding states.
+/// Another node where it fits with all its memory, among the suitable ones. Its pin has to be changed for that, which
+/// the finding states.
 pub fn elsewhere(
     host: &HostState,
     subject: &Subject,
@@ -64,7 +65,8 @@ pub fn elsewhere(
         home: nodes,
         cpus: Some(cpus),
         mems: (mems != subject.mems).then_some(mems),
-        // Who waits for CPUs or memory loses more than who reaches it from afar: all of its memory counts.
+        // Work that waits for CPUs or memory loses more than work that reaches memory from afar: all of its memory
+        // counts.
         weight: subject.resident_bytes() as f64 * subject.used_cpus(),
         flows,
         steps,

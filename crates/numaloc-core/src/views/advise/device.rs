@@ -1,5 +1,6 @@
-//! Who may run on several nodes and has devices open on some of them: a GPU, VFIO, InfiniBand. What these read and write is best on their
-//! nodes. Who is pinned elsewhere is left alone: its CPUs would reach its memory from afar then.
+//! Work that may run on several nodes and has devices open on some of them: a GPU, VFIO, InfiniBand. Memory that these
+//! read and write is best on their nodes. Work that is pinned elsewhere is left alone: its CPUs would reach its memory
+//! from afar then.
 
 use super::{
     capacity::{HostState, Way, way},

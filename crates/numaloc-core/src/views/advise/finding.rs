@@ -11,7 +11,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// What is wrong with the placement of a subject or of the host.
+/// The fault in the placement of a subject or of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
     /// It may run on some nodes only, and has memory on others.
@@ -28,7 +28,7 @@ pub enum FindingKind {
     Overcommitted,
     /// A few threads that hardly work may run on other nodes, which makes those its home as well.
     Helper,
-    /// The kernel's balancing scans memory, though everybody who works is pinned.
+    /// The kernel's balancing scans memory, though all busy processes are pinned.
     Balancing,
     /// Large memory cannot have huge pages, because they are switched off for all.
     Thp,
@@ -81,7 +81,7 @@ impl FindingKind {
 pub struct Finding {
     /// The problem, which also decides which steps there are.
     pub kind: FindingKind,
-    /// Whose memory it is about; `None`: the whole host.
+    /// The owner of the memory; `None`: the whole host.
     pub who: Option<Who>,
     /// Its name; empty for the host.
     pub name: String,
@@ -97,9 +97,9 @@ pub struct Finding {
     pub cpus: Option<CpuSet>,
     /// The nodes that its cpuset would allow, if these change.
     pub mems: Option<NodeSet>,
-    /// What would move, by nodes, in bytes.
+    /// The moves that the advice would make, by nodes, in bytes.
     pub flows: BTreeMap<(NodeId, NodeId), u64>,
-    /// What moves is hugetlb memory with pages of this size.
+    /// Size of the hugetlb pages that would move; `None`: other memory moves.
     pub hugetlb_bytes: Option<u64>,
     /// The sum of `flows`, in bytes.
     pub bytes: u64,
@@ -108,7 +108,8 @@ pub struct Finding {
     /// The benefit by which findings are ordered: bytes that would no longer be reached from afar, times the CPUs that it uses.
     /// Nearer nodes count for less than the farthest ones.
     pub weight: f64,
-    /// What it would bring by the latencies of the machine; `None` if no memory comes nearer. Findings of one kind are ordered by it.
+    /// The benefit by the latencies of the machine; `None` if no memory comes nearer. Findings of one kind are ordered
+    /// by it.
     pub benefit: Option<Benefit>,
     /// Threads that are to be pinned as well.
     pub helpers: Vec<i32>,

@@ -1,4 +1,5 @@
-//! How much of a host's memory belongs to those who fit on one node: what a host could have local at best without spreading anybody.
+//! The part of a host's memory that belongs to subjects that fit on one node: the best locality of a host if no subject
+//! is spread.
 
 use super::{
     capacity::{FILL, cpus_on},
@@ -6,14 +7,14 @@ use super::{
 };
 use crate::machine::{ids::NodeId, topology::Topology};
 
-/// The memory of those who were looked at, in bytes, with hugetlb memory.
+/// The memory of the subjects that were looked at, in bytes, with hugetlb memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeFit {
     /// Bytes of all subjects.
     pub all_bytes: u64,
     /// That of subjects which fit on one node.
     pub fit_bytes: u64,
-    /// How many of the subjects these are.
+    /// Number of these subjects.
     pub fit_count: usize,
 }
 
@@ -28,7 +29,7 @@ impl NodeFit {
     }
 }
 
-/// How much of the memory fits on one node.
+/// The part of the memory that fits on one node.
 pub fn node_fit(look: &HostLook) -> NodeFit {
     let mut fit = NodeFit::default();
     for subject in &look.subjects {
@@ -42,7 +43,8 @@ pub fn node_fit(look: &HostLook) -> NodeFit {
     fit
 }
 
-/// Whether the work and the memory of a subject would fit on this node if nobody else were there. Only CPUs that it may have count.
+/// Whether the work and the memory of a subject would fit on this node if it were empty. Only CPUs that it may have
+/// count.
 pub fn fits(topology: &Topology, subject: &Subject, node: NodeId) -> bool {
     let cpus = cpus_on(topology, &subject.cpus, node).len() as f64;
     let total = topology.node(node).map_or(0, |node| node.memory.total_bytes);

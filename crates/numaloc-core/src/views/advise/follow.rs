@@ -54,7 +54,7 @@ pub(super) fn apply(look: &mut HostLook, finding: &Finding) {
     make_way(look);
 }
 
-/// Those who may run everywhere leave nodes that are filled now, as the scheduler has them do.
+/// Subjects that may run everywhere leave nodes that are filled now, as the scheduler has them do.
 fn make_way(look: &mut HostLook) {
     let HostLook { topology, busy, subjects, .. } = look;
     let limit = |node: NodeId| FILL * topology.node(node).map_or(0, |node| node.cpus.len()) as f64;

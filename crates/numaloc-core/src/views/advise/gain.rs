@@ -1,4 +1,4 @@
-//! What a finding would bring, by the latencies of the machine.
+//! The benefit of following a finding, by the latencies of the machine.
 
 use super::{
     capacity::{even_shares, shares},
@@ -8,7 +8,7 @@ use super::{
 use crate::plan::benefit::{Benefit, Change, Waits};
 use std::collections::BTreeMap;
 
-/// What it would bring to follow a finding on this host, which has not followed it yet; `None` if no memory comes nearer.
+/// The benefit of following a finding on this host, which has not followed it yet; `None` if no memory comes nearer.
 pub fn benefit(look: &HostLook, finding: &Finding) -> Option<Benefit> {
     let topology = &look.topology;
     let subject =
@@ -24,7 +24,7 @@ pub fn benefit(look: &HostLook, finding: &Finding) -> Option<Benefit> {
     let flows = finding.flows.iter();
     let mut changes: Vec<Change> =
         flows.map(|(&(from, to), &bytes)| change(from, to, bytes)).collect();
-    // Who gets other CPUs has other latencies to memory that stays.
+    // A subject that gets other CPUs has other latencies to memory that stays.
     if finding.cpus.is_some() && finding.kind != FindingKind::Hugetlb {
         let mut stays: BTreeMap<_, u64> = subject.resident.clone();
         for (&(from, _), &bytes) in &finding.flows {

@@ -65,7 +65,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     })
 }
 
-/// The threads to be pinned: those that may run elsewhere, if all of them are known.
+/// The threads to be pinned: threads that may run elsewhere, if all of them are known.
 fn helpers(host: &HostState, subject: &Subject, busy: &NodeSet) -> Vec<i32> {
     let wide = subject.threads.iter();
     let wide: Vec<_> =

@@ -1,4 +1,4 @@
-//! Who is pinned and has hugetlb pages elsewhere. The kernel's balancing never moves them.
+//! Subjects that are pinned and have hugetlb pages elsewhere. The kernel's balancing never moves them.
 
 use super::{
     capacity::{HostState, room, shares, worth},

@@ -1,4 +1,4 @@
-//! What was seen of a host.
+//! The state of a host at one look.
 
 use crate::{
     machine::{
@@ -21,13 +21,13 @@ pub struct HostLook {
     pub numa_balancing: Option<u32>,
     /// The chosen word of transparent_hugepage/enabled.
     pub thp_enabled: Option<String>,
-    /// Whether everybody was looked at. If not, settings of the whole host are not judged.
+    /// Whether every process was looked at. If not, settings of the whole host are not judged.
     pub is_whole: bool,
-    /// Those whose memory it is about.
+    /// The processes and cgroups that advice may be about.
     pub subjects: Vec<Subject>,
 }
 
-/// Whose memory a finding or a step is about.
+/// The owner of the memory that a finding or a step is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Who {
     /// The processes of a cgroup, by its path below the mount point.
@@ -47,18 +47,18 @@ pub enum CpuControl {
     Members(String),
     /// The affinity of the threads of the process.
     Threads,
-    /// Somebody else sets them again and again, such as the kubelet. No advice changes them.
+    /// Another program, such as the kubelet, sets them again and again. No advice changes them.
     Foreign,
 }
 
-/// How it was found out where memory is.
+/// The method by which the nodes of memory were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exactness {
     /// The kernel's count for a cgroup (memory.numa_stat): anonymous and shared memory that is charged to it.
     Counted,
     /// All pages of the page map.
     Scanned,
-    /// Some pages of the page map, as many as this, scaled to what is resident.
+    /// Sampled: this number of pages of the page map, scaled to the resident bytes.
     Sampled(u64),
 }
 
@@ -93,9 +93,9 @@ pub struct Subject {
     pub policy: Mempolicy,
     /// Its threads by groups, as of a [`Process`](crate::Process). Empty for a cgroup, or if they decide nothing.
     pub threads: Vec<Threads>,
-    /// How it was found out where its memory is.
+    /// The method by which the nodes of its memory were found.
     pub exactness: Exactness,
-    /// How long before the end of the look that was.
+    /// Time between that reading and the end of the look.
     pub age: Duration,
 }
 
@@ -121,8 +121,8 @@ impl Subject {
         topology.local_nodes(&self.cpus)
     }
 
-    /// Whether it may not run on all CPUs of the machine. Asked of everybody again and again, so sets are not compared: all of its
-    /// CPUs are online.
+    /// Whether it may not run on all CPUs of the machine. Called for every subject again and again, so sets are not
+    /// compared: all of its CPUs are online.
     pub fn is_pinned(&self, topology: &Topology) -> bool {
         self.cpus.len() < topology.nodes().map(|node| node.cpus.len()).sum::<usize>()
     }

@@ -1,4 +1,4 @@
-//! Who may run on several nodes and would fit on fewer.
+//! Subjects that may run on several nodes and would fit on fewer.
 
 use super::{
     capacity::{
@@ -56,7 +56,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
 fn best(host: &HostState, subject: &Subject, home: &NodeSet) -> Option<NodesAndCpus> {
     let topology = &host.look.topology;
     let allowed = subject.policy.permits(&home.and(&subject.mems));
-    // Within a pin that is there, less is asked of the nodes that are left out, and more of those that remain.
+    // Within a pin that is there, the nodes that are left out have to meet less, and the nodes that remain more.
     let is_pinned = subject.is_pinned(topology);
     let fill = if is_pinned { FILL_AGAIN } else { FILL };
     let resident = host.movable(subject);

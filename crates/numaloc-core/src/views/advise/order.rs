@@ -13,7 +13,7 @@ pub fn smallest_first(findings: Vec<Finding>) -> Vec<Finding> {
     while order.len() < findings.len() {
         let ready = (0..findings.len())
             .filter(|&at| !done[at] && waits[at].iter().all(|&before| done[before]));
-        // The first of those left relies on no one but those that are done, so there is always one.
+        // The first finding that is left relies only on findings that are done, so there is always one.
         let Some(next) = ready.min_by_key(|&at| (findings[at].resident_bytes, at)) else { break };
         done[next] = true;
         order.push(next);

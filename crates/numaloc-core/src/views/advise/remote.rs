@@ -1,4 +1,4 @@
-//! Who is pinned and has memory elsewhere. The pin is a fact: memory goes to the CPUs.
+//! Subjects that are pinned and have memory elsewhere. The pin is a fact: memory goes to the CPUs.
 
 use super::{
     capacity::{HostState, WORKING_CPUS, outside, rooms, route, shares, worth},
@@ -18,7 +18,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     let enough = worth(&movable, min_bytes);
     let from = outside(&movable, &home);
     let remote: u64 = from.values().sum();
-    // What is near costs little there: it alone is no reason, but it comes along.
+    // Near memory costs little there: it alone is no reason to move, but it is included.
     let near = topology.near(&home, NEAR);
     let far: u64 = outside(&movable, &home.or(&near)).values().sum();
     if home.is_empty() || subject.is_spread() || far < enough {
@@ -52,7 +52,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     })
 }
 
-/// What keeps the memory away, where it may go, and how.
+/// The reason that keeps the memory away, the nodes where it may go, and the way to move it.
 fn way(subject: &Subject, home: &NodeSet) -> Option<(FindingKind, NodeSet, How)> {
     let allowed = home.and(&subject.mems);
     let is_bound = matches!(subject.policy, Mempolicy::Bind(_) | Mempolicy::Preferred(_))

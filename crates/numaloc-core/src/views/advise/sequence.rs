@@ -9,14 +9,14 @@ use super::{
 };
 use crate::machine::ids::{CpuSet, NodeSet};
 
-/// What changes for a subject.
+/// A change of the settings of a subject.
 #[derive(Clone, Debug)]
 pub struct BindingChange<'a> {
     /// Its CPUs, if they change.
     pub cpus: Option<&'a CpuSet>,
     /// The nodes that its memory belongs on once its CPUs have changed.
     pub home: &'a NodeSet,
-    /// How its memory is moved; `None` if it is not.
+    /// The way to move its memory; `None` if it is not moved.
     pub how: Option<How>,
     /// The nodes besides its home that it may continue using, if those become fewer, where they can be set for it alone; `None` if
     /// they do not. Memory on all other nodes would be moved by the kernel.

@@ -13,7 +13,7 @@ pub const NORMAL: u32 = 1;
 const LARGE: u64 = 1 << 30;
 const LARGE_CPUS: f64 = 0.5;
 
-/// What is to be said of settings. Nothing if not everybody was looked at.
+/// Findings about settings. Empty if not every process was looked at.
 pub fn judge(look: &HostLook) -> Vec<Finding> {
     if !look.is_whole || look.topology.with_memory().len() < 2 {
         return Vec::new();
@@ -21,8 +21,9 @@ pub fn judge(look: &HostLook) -> Vec<Finding> {
     balancing(look).into_iter().chain(thp(look)).collect()
 }
 
-/// The kernel's balancing makes processes fault to find out who uses which page. Where everybody who works is pinned, nothing is
-/// to be found out. If one of them is not pinned, it may gain from it, and the setting is left alone.
+/// The kernel's balancing makes processes fault to find out which page each of them uses. If all busy processes are
+/// pinned, there is nothing to find out. If one of them is not pinned, it may gain from it, and the setting is left
+/// alone.
 fn balancing(look: &HostLook) -> Option<Finding> {
     let value = look.numa_balancing.filter(|value| value & NORMAL != 0)?;
     let working = |subject: &&Subject| subject.used_cpus() >= WORKING_CPUS;
@@ -38,7 +39,7 @@ fn balancing(look: &HostLook) -> Option<Finding> {
     working.all(pinned).then(|| Finding::of_host(FindingKind::Balancing, vec![step]))
 }
 
-/// `never` also refuses those that ask for huge pages (madvise(2), MADV_HUGEPAGE).
+/// `never` also refuses processes that ask for huge pages (madvise(2), MADV_HUGEPAGE).
 fn thp(look: &HostLook) -> Option<Finding> {
     let large =
         |subject: &Subject| subject.resident_bytes() >= LARGE && subject.used_cpus() >= LARGE_CPUS;

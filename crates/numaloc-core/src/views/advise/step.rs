@@ -30,7 +30,7 @@ pub enum AdviceStep {
     Write { path: &'static str, value: String },
 }
 
-/// What a migration is asked for besides its target.
+/// Options of a migration besides its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum How {
     /// Nothing: memory goes to the nodes of the CPUs.
@@ -44,7 +44,7 @@ pub enum How {
     Bound,
     /// Hugetlb pages that the target's pool lacks come from free memory (`--hugetlb fresh`).
     Fresh,
-    /// From one node to another, until the other one has `ratio` percent of what both have.
+    /// From one node to another, until the other one has `ratio` percent of the memory on both.
     #[expect(missing_docs, reason = "the variant names all three")]
     Part { from: NodeId, to: NodeId, ratio: u8 },
 }
@@ -55,7 +55,7 @@ impl AdviceStep {
         self.action().shell()
     }
 
-    /// What the line does.
+    /// The action that the line performs.
     pub fn action(&self) -> Action {
         let property = |(unit, cgroup): (&String, &String), name, value: String| Action::Property {
             unit: unit.clone(),

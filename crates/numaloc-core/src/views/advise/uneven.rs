@@ -1,4 +1,4 @@
-//! Who is too large for one node, and whose memory is not spread as its CPUs are.
+//! Subjects that are too large for one node, and whose memory is not spread as their CPUs are.
 
 use super::{
     capacity::{HostState, WORKING_CPUS, even_shares, room, worth},
@@ -50,7 +50,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     Some(Finding {
         from_nodes: home.clone(),
         home,
-        // On the way to even, half of what moves is reached from afar as before; the rest is bandwidth.
+        // On the way to even, half of the moved memory is reached from afar as before; the rest is bandwidth.
         weight: bytes as f64 / 2.0 * subject.used_cpus(),
         flows,
         steps,
@@ -58,7 +58,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     })
 }
 
-/// Whether it would not fit on one node even if nobody else were there.
+/// Whether it would not fit on one node even if the node were empty.
 fn is_wide(host: &HostState, subject: &Subject, home: &NodeSet) -> bool {
     home.iter().all(|node| !fits(&host.look.topology, subject, node))
 }

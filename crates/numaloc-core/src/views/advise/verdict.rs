@@ -8,7 +8,7 @@ pub const LOCAL_MARGIN: f64 = 2.0;
 /// Pressure may rise by this many percentage points.
 pub const PRESSURE_MARGIN: f64 = 10.0;
 
-/// What was seen of a subject, or of the whole host.
+/// Measurements of a subject, or of the whole host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sight {
     /// Its memory by node, in bytes, hugetlb memory included. Empty for the host.
@@ -28,7 +28,7 @@ impl Sight {
     }
 }
 
-/// What got worse, with both figures in percent.
+/// The figure that got worse, before and after, in percent.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Worse {
@@ -54,7 +54,8 @@ impl fmt::Display for Worse {
     }
 }
 
-/// What got worse between two looks at the same subject, whose memory belongs on `home`; `None` for `after`: it has ended.
+/// The figure that got worse between two looks at the same subject, whose memory belongs on `home`; `None` for `after`:
+/// it has ended.
 pub fn worse(before: &Sight, after: Option<&Sight>, home: &NodeSet) -> Option<Worse> {
     let Some(after) = after else { return Some(Worse::Ended) };
     if let (Some(before), Some(after)) = (before.percent_on(home), after.percent_on(home))

@@ -11,7 +11,7 @@ pub struct Area {
     pub start: u64,
     /// First address after the area.
     pub end: u64,
-    /// What backs its pages; see [`Kind`].
+    /// Kind of memory that backs its pages.
     pub kind: Kind,
     /// Whether it is mapped shared (MAP_SHARED).
     pub is_shared: bool,

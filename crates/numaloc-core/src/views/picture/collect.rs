@@ -4,10 +4,10 @@ use super::{Area, AreaRow, Cell, OtherAreas, Side, sample};
 use crate::{PAGE, machine::ids::NodeId};
 use std::ops::Range;
 
-/// Rows with a smaller share of what the largest row holds become part of the row "other".
+/// Rows smaller than this share of the largest row become part of the row "other".
 const SMALL: u64 = 256;
 
-/// How large a picture may become.
+/// The largest permitted size of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Most cells in a row; at least 1.
@@ -32,7 +32,7 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// Adds as many of the pages as are in `range`.
+    /// Adds the pages that are in `range`.
     fn add(&self, cell: &mut Cell, range: &Range<u64>) {
         let end = self.range.end.min(range.end);
         let bytes = end.saturating_sub(self.range.start.max(range.start));
@@ -46,7 +46,7 @@ impl Stretch {
     }
 }
 
-/// What visits the resident pages of a range of addresses, each once.
+/// A function that visits the resident pages of a range of addresses, each once.
 pub type Read<'a, E> = dyn FnMut(Range<u64>, &mut dyn FnMut(&Stretch)) -> Result<(), E> + 'a;
 
 /// Looks at an address space. `read` visits the resident pages of a range of addresses, each once.
@@ -177,7 +177,7 @@ fn look_at_samples<E>(row: &mut AreaRow, read: &mut Read<'_, E>) -> Result<(), E
     Ok(())
 }
 
-/// What `bytes` of addresses hold, if each part holds what those looked at hold.
+/// The bytes that `bytes` of addresses hold, if each part holds as much as the parts that were looked at.
 fn scaled(seen: Cell, bytes: u64, looked_bytes: u64) -> Cell {
     let scale =
         |seen: u64| (u128::from(seen) * u128::from(bytes) / u128::from(looked_bytes.max(1))) as u64;

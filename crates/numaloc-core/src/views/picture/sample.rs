@@ -1,4 +1,4 @@
-//! Which parts of a cell are looked at, where there is too much to look at all.
+//! The parts of a cell that are looked at, if it is too large to look at all of it.
 
 use crate::HUGE;
 use std::ops::Range;

@@ -95,7 +95,7 @@ fn what_the_request_names_and_the_application_binds_comes_first() {
 
 /// A process that serves a device of the guest maps its memory, and may run anywhere.
 #[test]
-fn memory_of_a_cell_belongs_to_it_whoever_maps_it() {
+fn memory_of_a_cell_belongs_to_it_with_any_mapper() {
     let machine = machine(&[0, 1, 2], &[]);
     let processes = [process("0-5", "0-2"), guest("0-1", &["0"]), guest("0-5", &["0", "4-5"])];
     let at = |process| Mapping { process, start: 0 };

@@ -48,14 +48,14 @@ fn one_mapping_is_spread_one_comes_home_and_the_rest_stays() {
     let flow = |from, to, mib: u64| ((NodeId(from), NodeId(to)), mib * MIB);
     assert_eq!(plan.expected_flows, [flow(2, 0, 4), flow(1, 0, 3)].into());
     assert!(plan.moves.iter().all(|planned| planned.rule.is_some()), "{:#?}", plan.moves);
-    assert_eq!(plan.skipped, [], "what nobody asked for has no reason to stay");
+    assert_eq!(plan.skipped, [], "memory that was not asked for has no reason to stay");
     let on = |node, mib: u64| (NodeId(node), mib * MIB);
     let expected = [
         NamedMemory { resident: [on(2, 8)].into(), bytes_to_move: 4 * MIB },
         NamedMemory { resident: [on(0, 1), on(1, 3)].into(), bytes_to_move: 3 * MIB },
     ];
     assert_eq!(plan.named, expected);
-    // The ratio is that of what is named.
+    // The ratio is the share of local bytes in the named memory.
     assert_eq!(
         plan.locality.movable,
         Share { local_bytes: 5 * MIB, remote_bytes: 7 * MIB, ..Share::default() }
@@ -96,7 +96,7 @@ fn a_process_is_skipped_if_no_rule_can_move_anything() {
     assert_eq!(skip("0", &["a=interleave:0-1"]), None);
     assert_eq!(skip("0-3", &["a=home"]), Some(Skip::NoTargetNode));
     assert_eq!(skip("0-3", &["a=home", "b=interleave"]), None);
-    // What the one rule cannot move stays, although the other one can.
+    // Memory that the one rule cannot move stays, although the other one can.
     let extents = |claims: &Claims| {
         let mut all = named(claims, Some(Rule::Request(0)), 0, &[(0, 4), (1, 4)]);
         all.extend(named(claims, Some(Rule::Request(1)), 1 << 32, &[(1, 2)]));

@@ -32,5 +32,5 @@ fn what_one_process_has_filled_and_those_of_another_node_use_is_one_sided() {
     assert!(sides([100 * MIB, 0], &[0, 2], plain).is_empty(), "they have one home");
     assert!(sides([100 * MIB, 0], &[0, 0], plain).is_empty(), "it is one process");
     let library = |extent| Extent { kind: Kind::File, ..extent };
-    assert!(sides([100 * MIB, 0], &[0, 1], library).is_empty(), "files are everybody's");
+    assert!(sides([100 * MIB, 0], &[0, 1], library).is_empty(), "files are shared by all");
 }

@@ -14,7 +14,7 @@ fn no_more_is_planned_than_there_is_room_for() {
 }
 
 #[test]
-fn cache_that_cgroups_protect_is_no_room_and_is_named() {
+fn cache_that_cgroups_protect_does_not_count_as_room_and_is_named() {
     let plan_with = |protected_bytes, bytes| {
         let mut nodes: Vec<Node> = machine(&[0, 1], &[]).nodes().cloned().collect();
         nodes[0].memory.free_bytes = Options::default().reserve(64 << 30).free_bytes + 65 * MIB;
@@ -72,7 +72,7 @@ fn room_by_cache_takes_the_time_that_the_profile_allows_for_it() {
     ] {
         let plan = plan_with(profile, (4096 - cache_mib) * MIB);
         assert_eq!(plan.expected_room[&NodeId(0)].cache_bytes, cache_mib * MIB);
-        // What is free is copied before; all else comes as fast as cache is dropped.
+        // Free room is filled before; all else comes as fast as cache is dropped.
         let before = plan.expected_seconds * (4096 - cache_mib) as f64 / 4096.0;
         let share = f64::from(plan.options.pacing.pace().duty_percent) / 100.0;
         let paced = before / share + seconds.max((plan.expected_seconds - before) / share);

@@ -9,10 +9,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;
-/// What is worth a finding.
+/// Smallest memory that is worth a finding, in bytes.
 pub const MIN: u64 = 64 * MIB;
 
-/// A node: its number, its CPUs, its memory and how much of that is free, in GiB.
+/// A node: its number, its CPUs, its memory and its free memory, in GiB.
 pub fn node(id: u32, cpus: &str, total: u64, free: u64) -> Node {
     let memory = NodeMemory {
         total_bytes: total * GIB,
@@ -29,7 +29,7 @@ pub fn sockets(count: u32) -> HostLook {
     of((0..count).map(|id| node(id, &cpus(id), 64, 32)), &[])
 }
 
-/// A host with these nodes, and these distances besides those that the kernel assumes.
+/// A host with these nodes, and these distances besides the distances that the kernel assumes.
 pub fn of(nodes: impl IntoIterator<Item = Node>, distances: &[(u32, u32, u64)]) -> HostLook {
     let both = distances.iter().flat_map(|&(a, b, distance)| {
         [((NodeId(a), NodeId(b)), distance), ((NodeId(b), NodeId(a)), distance)]
@@ -47,7 +47,7 @@ pub fn clusters() -> HostLook {
 }
 
 impl HostLook {
-    /// Adds somebody, whose work is seen on the nodes as well.
+    /// Adds a subject, whose work is seen on the nodes as well.
     pub fn with(mut self, subject: Subject) -> Self {
         for (&node, cpus) in &subject.cpu_use {
             *self.busy.entry(node).or_default() += cpus;

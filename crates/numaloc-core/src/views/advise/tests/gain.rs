@@ -1,4 +1,4 @@
-//! What findings would bring, and how much memory fits on one node.
+//! Benefits of findings, and the amount of memory that fits on one node.
 
 use super::build::{GIB, MIB, MIN, clusters, process, sockets};
 use crate::{
@@ -14,7 +14,7 @@ fn percents(look: &HostLook) -> Vec<(String, FindingKind, f64)> {
 
 #[test]
 fn findings_of_one_kind_are_ordered_by_what_they_bring() {
-    // The first one uses more CPUs. The last one is near to what it uses, and that is no finding.
+    // The first one uses more CPUs. The last one is near to its memory, which is not a finding.
     let look = clusters()
         .with(process(1, "0-7", &[(0, 4.0)], &[(0, 2000), (2, 2000)]))
         .with(process(2, "0-7", &[(0, 1.0)], &[(2, 1000)]))
@@ -61,7 +61,7 @@ fn settings_bring_no_memory_nearer() {
 }
 
 #[test]
-fn memory_of_those_who_fit_on_one_node_is_counted() {
+fn memory_of_subjects_that_fit_on_one_node_is_counted() {
     assert_eq!(node_fit(&sockets(2)).percent(), 100.0);
     let look = sockets(2)
         // It fits although it is spread now.
@@ -70,7 +70,7 @@ fn memory_of_those_who_fit_on_one_node_is_counted() {
         .with(process(2, "", &[(0, 4.0), (1, 4.0)], &[(0, 3000)]))
         .with(process(3, "", &[(0, 1.0)], &[(0, 60 << 10)]))
         .with(process(4, "", &[(0, 1.0)], &[(0, 1000)]).hugetlb(&[(0, 60 << 10)]))
-        // Of its CPUs only one is on a node.
+        // Only one of its CPUs is on a node.
         .with(process(5, "7-8", &[(0, 0.6), (1, 0.6)], &[(0, 500)]));
     let fit = node_fit(&look);
     assert_eq!((fit.fit_bytes, fit.fit_count), (2000 * MIB, 1));

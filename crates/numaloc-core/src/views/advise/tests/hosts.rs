@@ -8,7 +8,7 @@ pub fn all() -> Vec<(&'static str, HostLook)> {
     [&placed()[..], &shapes()[..], &full()[..], &owned()[..], &settings()[..]].concat()
 }
 
-/// Everybody by itself, on two sockets.
+/// Each subject by itself, on two sockets.
 fn placed() -> Vec<(&'static str, HostLook)> {
     let two = || sockets(2);
     vec![
@@ -264,7 +264,7 @@ fn settings() -> Vec<(&'static str, HostLook)> {
     vec![
         ("balancing_against_pins", pinned(1, "always")),
         ("balancing_with_tiering", pinned(3, "madvise")),
-        ("balancing_helps_somebody", one),
+        ("balancing_helps_one", one),
         ("huge_pages_are_off", pinned(0, "never")),
         ("only_some_were_looked_at", part),
     ]

@@ -1,4 +1,4 @@
-//! What numad (openEuler-Computing/numad, numad.c) does wrong.
+//! Mistakes of numad (openEuler-Computing/numad, numad.c).
 
 use super::{
     build::{GIB, MIN, node, of, process, sockets},

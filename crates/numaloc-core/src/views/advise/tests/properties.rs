@@ -1,4 +1,4 @@
-//! What advice guarantees on random hosts: see the name of each test.
+//! Guarantees of advice on random hosts: see the name of each test.
 
 use super::{
     build::{GIB, MIB, MIN, clusters, node, of, process, sockets},
@@ -129,7 +129,7 @@ proptest! {
         prop_assert!(order.iter().skip(settings.unwrap_or(order.len())).all(|one| one.who.is_none()));
         if let Some(canary) = order.first().filter(|canary| canary.who.is_some()) {
             let first = &findings[0];
-            prop_assert!(canary.resident_bytes <= first.resident_bytes, "the first waits for nobody");
+            prop_assert!(canary.resident_bytes <= first.resident_bytes, "the first waits for no other");
         }
     }
 
@@ -148,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_sends_nobody_elsewhere(host in host(), noise in vec(-3.0..3.0_f64, 16)) {
+    fn noise_moves_no_subject(host in host(), noise in vec(-3.0..3.0_f64, 16)) {
         let findings = advise(&host, MIN);
         let given = given(&findings);
         let mut after = followed(&host, &findings);
