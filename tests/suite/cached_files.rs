@@ -190,7 +190,7 @@ fn directories_are_shown_file_by_file_and_others_are_refused() {
     for (arguments, expected, thing) in [
         (&["--file", "/none"][..], 3, "no file /none"),
         (&["--file", "/proc/version"], 2, "it is on proc"),
-        (&["--file", "/mnt/disk/directory/fifo"], 2, "no regular file"),
+        (&["--file", "/mnt/disk/directory/fifo"], 2, "not a regular file"),
         // The daemon is asked where one is named.
         (&["--file", "/mnt/disk/directory/one", "--endpoint", "unix:///x"], 5, "unix:///x"),
     ] {

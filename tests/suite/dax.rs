@@ -243,7 +243,7 @@ fn storage_without_a_file_system_becomes_memory_of_a_node() {
     let region = "storage=file:/dev/dax1.0:16M:dirty";
     let mut app = Layout::remote(&["anon:16M", region]).start("target");
     assert_only_the_rest_moves(&mut app, &["storage"], 16 * MIB);
-    refuses_as_file(Path::new("/dev/dax1.0"), "no regular file");
+    refuses_as_file(Path::new("/dev/dax1.0"), "not a regular file");
     drop(app);
     assert_eq!(diagnosis().0, "ok");
 

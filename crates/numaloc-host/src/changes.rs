@@ -1,4 +1,4 @@
-//! All that writes to the host, but for DMA engines (numaloc-dma), whose changes are noted in the same journal.
+//! Writes to the host, except for DMA engines (numaloc-dma), whose changes are noted in the same journal.
 //!
 //! | modules | what they do |
 //! |---|---|

@@ -51,7 +51,7 @@ impl Fake {
     pub fn path(&self, path: &str) -> PathBuf {
         self.directory.path().join(path)
     }
-    /// The roots of what it has.
+    /// Roots of its tree.
     pub fn roots(&self) -> Roots {
         let path = |name| self.path(name);
         Roots {

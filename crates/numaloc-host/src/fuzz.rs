@@ -1,7 +1,7 @@
-//! What the fuzz targets call: bytes in the place of files of the kernel. What panics here is a defect.
+//! Entry points of the fuzz targets: bytes in the place of files of the kernel. A panic here is a defect.
 //!
 //! The files are real ones of a fake host. It lies in the directory for temporary files, and stays there: a program that fuzzes ends
-//! without a word to anybody.
+//! without cleaning up.
 
 use crate::{
     Precision, Scanned, Scanner,

@@ -1,4 +1,4 @@
-//! The edge to the host: what /proc, /sys, cgroups and hwloc say, as core values. It only reads; all that
+//! The edge to the host: what /proc, /sys, cgroups and hwloc say, as core values. It only reads; the code that
 //! writes to the host is in [`changes`].
 //!
 //! Every root directory is passed in, so that the same code runs on a recorded tree. Something that vanishes while it
@@ -11,17 +11,18 @@
 //! | `nodes` | NUMA nodes: CPUs, distances, tiers, which devices are attached to them, what firmware, kernel and `numalocctl bench` say of their speed, free memory, and cache that cgroups protect |
 //! | `processes` | from what a request names to processes, their owners, cpusets, pressure and CPU use |
 //! | `survey` | the first look at a target: VMAs are cut to extents, and their pages are found; policies, file systems of mappings, merged and remapped pages, who joins meanwhile |
-//! | [`changes`] | all that writes to the host |
+//! | [`changes`] | writes to the host |
 //! | `views` | looks that move nothing: the page cache of files (`looked_files`), the host for advice (`look`), [`live`], pictures, [`facts`], who else moves pages, what memory of a node costs ([`speed`]), what placements cost ([`spread`]), remote memory traffic ([`traffic`]) |
 //! | `fake`, `fuzz` | trees of files for tests |
 //!
 //! ## How the host is read
 //!
 //! **Pages that the target shares with itself are its own.** The scanner reads the mappings of an extent one after the other, part by
-//! part, and joins what they show in a table of frames: a frame that as many of them show as the kernel counts mappings
-//! (/proc/kpagecount) belongs to the target alone, and is counted and moved once. A page with more mappings is shared with strangers.
-//! The survey compares samples of shared memory in this way, and reads the rest until each page has been seen once, so a segment of 200
-//! processes costs about as much as one of two. The executor compares each page that it moves.
+//! part, and joins what they show in a table of frames: a frame that is shown by the number of mappings that the
+//! kernel counts (/proc/kpagecount) belongs to the target alone, and is counted and moved once. A page with more
+//! mappings is shared with strangers. The survey compares samples of shared memory in this way, and reads the rest
+//! until each page has been seen once, so a segment of 200 processes costs about as much as one of two. The executor
+//! compares each page that it moves.
 //!
 //! **A target that names a cgroup or unit grows.** A process that is forked into it during a run belongs to it. Where a page has more
 //! mappings than are known, survey and executor look up which processes have joined (`arrivals`, `crew`; at most 1,024 processes a look)

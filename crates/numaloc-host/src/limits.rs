@@ -1,4 +1,4 @@
-//! What this host allows: capabilities, ways to read page maps, the size of pages, the number of tasks.
+//! Limits of this host: capabilities, ways to read page maps, the size of pages, the number of tasks.
 
 pub(crate) mod capabilities;
 pub(crate) mod page_size;

@@ -35,7 +35,7 @@ use crate::{
 use numaloc_core::{Identity, Process, Topology};
 use std::{collections::BTreeMap, fmt};
 
-/// What a request names: one process, cgroup, unit, container, pod or virtual machine.
+/// A name in a request: one process, cgroup, unit, container, pod or virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The process that has this pid now (or a thread with this id).
@@ -47,7 +47,8 @@ pub enum Target {
         /// The boot in which it started, as in /proc/sys/kernel/random/boot_id.
         boot_id: String,
     },
-    /// A cgroup with its children: a path below the mount point, as in /proc/PID/cgroup. Or all that match it, if a component is a glob.
+    /// A cgroup with its children: a path below the mount point, as in /proc/PID/cgroup. Or all cgroups that match
+    /// it, if a component is a glob.
     Cgroup(String),
     /// A systemd unit; a name without a suffix is a service's.
     Unit(String),
@@ -83,7 +84,7 @@ impl fmt::Display for Target {
 }
 
 impl From<&Found> for Target {
-    /// What was found under a name, as a target that means the same later, and that nothing has to be looked up for.
+    /// The result of looking up a name, as a target that means the same later without a further look-up.
     fn from(found: &Found) -> Self {
         match &found.at {
             Meant::Cgroup(path) => Self::Cgroup(path.clone()),
@@ -141,9 +142,9 @@ pub struct LeftOut {
 /// The processes of one target.
 #[derive(Debug, Default)]
 pub struct FoundProcesses {
-    /// Those that may be read: at least one.
+    /// The readable processes: at least one.
     pub processes: Vec<Process>,
-    /// How many others of its cgroup may not be read, and why the first of them may not.
+    /// Number of other processes of its cgroup that are not readable, and why the first of them is not.
     pub unreadable: Option<(usize, Error)>,
     /// Where it was found, if a name had to be looked up.
     pub found: Option<Found>,

@@ -58,16 +58,16 @@ use numaloc_core::{
 };
 use std::{collections::BTreeSet, sync::Arc, thread};
 
-/// What the executor needs of a survey. What the planner needs is its [`Surveyed`].
+/// The part of a survey that the executor needs. The part for the planner is its [`Surveyed`].
 #[derive(Debug)]
 pub struct Survey {
     /// The processes that were still there, held open, one for each address space; extents refer to them by index.
     pub spaces: Vec<AddressSpace>,
     /// Their claims on the pages that they map.
     pub claims: Claims,
-    /// How page locations were found.
+    /// The method by which page locations were found.
     pub page_access: PageAccess,
-    /// What was read about memory policies.
+    /// The memory policies that were read.
     pub(crate) placements: Placements,
     /// The processes that the target has got since; none if it gets none.
     pub newcomers: Newcomers,
@@ -76,7 +76,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// What later surveys of the same processes need not ask again.
+    /// Facts that later surveys of the same processes need not read again.
     pub fn known(&self) -> Policies<'_> {
         Policies::Known(KnownHost { page_access: &self.page_access, placements: &self.placements })
     }
@@ -86,7 +86,7 @@ impl Survey {
         self.spaces.iter().map(|space| space.process.clone()).collect()
     }
 
-    /// The processes, and those that the target has got by now.
+    /// The processes, with the ones that the target has got since.
     pub fn processes_now(&self) -> Vec<Process> {
         let mut processes = self.processes();
         processes.extend(self.newcomers.now());
@@ -94,17 +94,17 @@ impl Survey {
     }
 }
 
-/// How a survey is made.
+/// The way to make a survey.
 #[derive(Clone, Copy)]
 pub struct Surveyor<'a> {
     /// Where the host's files are read.
     pub roots: &'a Roots,
     /// The nodes that residency is attributed to.
     pub topology: &'a Topology,
-    /// Memory policies are read only of processes with pages that these options would have moved, but all of them. As many
-    /// threads scan as the pace of the options has workers.
+    /// Memory policies are read only of processes with pages that these options would have moved, but all of them. The
+    /// number of threads that scan is the number of workers in the pace of the options.
     pub options: &'a Options,
-    /// How far policies are read.
+    /// The extent to which policies are read.
     pub policies: Policies<'a>,
     /// Ends the survey if it returns true between two steps.
     pub stop: &'a (dyn Fn() -> bool + Sync),
@@ -143,7 +143,7 @@ fn look(
     growth: Option<&Arc<Growth>>,
     processes: Vec<Process>,
 ) -> Result<(Survey, Surveyed), Error> {
-    let go_on = || if stop() { Err(Error::Stopped) } else { Ok(()) };
+    let check_stop = || if stop() { Err(Error::Stopped) } else { Ok(()) };
     let mut page_access = match policies {
         Policies::Known(before) => before.page_access.again(roots)?,
         _ => PageAccess::new(roots)?,
@@ -151,7 +151,7 @@ fn look(
     let mut spaces = Vec::new();
     let shared_roots = Arc::new(roots.clone());
     for process in processes {
-        go_on()?;
+        check_stop()?;
         let process = with_device_nodes(roots, options, process);
         spaces.extend(AddressSpace::open(&shared_roots, process)?);
     }
@@ -161,7 +161,7 @@ fn look(
     let (mut all, mut common) = (Vec::new(), vmas::Common::default());
     let mut reserved = Reserved::default();
     for (process, space) in spaces.iter().enumerate() {
-        go_on()?;
+        check_stop()?;
         let vmas = vmas::read_all(space, &mut common)?;
         if !page_access.can_scan {
             reserved.count(process, space, &vmas, stop)?;
@@ -175,7 +175,7 @@ fn look(
     search.fill(&mut all)?;
     let processes: Vec<Process> = spaces.iter().map(|space| space.process.clone()).collect();
     let users = match (named::name(&options.maps, &mut all), policies) {
-        // What an earlier survey has found may be unmapped by now.
+        // A mapping that an earlier survey has found may be unmapped by now.
         (Err(Error::NoMapping { .. }), Policies::Known(_)) => {
             vec![BTreeSet::new(); options.maps.len()]
         }
@@ -207,7 +207,7 @@ fn look(
         Some(growth) => Newcomers::new(growth.clone(), &spaces, &claims),
         None => Newcomers::default(),
     };
-    go_on()?;
+    check_stop()?;
     let objects = SharedObjects::of(&all);
     let (extents, placements, attached) = thread::scope(|scope| {
         let early = match policies {
@@ -226,7 +226,7 @@ fn look(
         };
         let mut attached = search.find(objects, &extents)?;
         extents.append(&mut attached.extents);
-        go_on()?;
+        check_stop()?;
         let placing = Placing {
             spaces: &spaces,
             claims: &claims,

@@ -1,4 +1,4 @@
-//! What `numalocctl advise --apply` changes, and the way back.
+//! Changes that `numalocctl advise --apply` makes, and the way back.
 //!
 //! | module | what it has |
 //! |---|---|
@@ -69,9 +69,9 @@ pub enum Moved {
 pub enum Undone {
     /// It is as it was.
     Done,
-    /// What was changed no longer exists.
+    /// The changed thing no longer exists.
     Gone,
-    /// Somebody else has changed it since, so it was left: what it is now.
+    /// Another program has changed it since, so it was left as it is: its value.
     Changed(String),
 }
 
@@ -86,10 +86,10 @@ pub fn check(action: &Action) -> Result<(), Error> {
     }
 }
 
-/// What an action replaces; `None` for a migration. Checks it as [`check`] does.
+/// The state that an action replaces; `None` for a migration. Checks the action as [`check`] does.
 ///
 /// # Errors
-/// [`Error::Read`], and those of [`check`].
+/// [`Error::Read`], and the errors of [`check`].
 pub fn replaced(roots: &Roots, action: &Action) -> Result<Option<Change>, Error> {
     check(action)?;
     Ok(Some(match action {
@@ -125,7 +125,7 @@ pub fn make(roots: &Roots, change: &Change) -> Result<(), Error> {
     }
 }
 
-/// Takes a change back, unless somebody else has changed the same since. Nothing is done for [`Change::Memory`].
+/// Takes a change back, unless another program has changed the same since. Nothing is done for [`Change::Memory`].
 ///
 /// # Errors
 /// As [`make`] and [`replaced`].

@@ -1,8 +1,8 @@
 //! kernel.numa_balancing switched on and off for measurements, and put back.
 //!
 //! The file `/run/numalocctl/balancing` has what it was before it is changed. A process that ends without putting it back leaves the note, and
-//! [`put_back`] does it: a process that waits for the end of the measuring one, and the next measurement. A value that somebody else
-//! has set meanwhile stays.
+//! [`put_back`] does it: a process that waits for the end of the measuring one, and the next measurement. A value
+//! that another program has set meanwhile stays.
 
 use crate::{
     Error, Roots,
@@ -19,11 +19,12 @@ use std::{
 /// The name of the daemon's journal of the same setting.
 const DAEMONS: &str = "numa_balancing";
 
-/// What has been changed.
+/// A change of the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     before: u32,
-    /// What is written next. Before that, it is `before` or what the note before this one has.
+    /// The value that is written next. Before that write, the setting is `before` or the `after` of the note before
+    /// this one.
     after: u32,
 }
 
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_has_set_stays() {
+    fn a_value_that_another_program_has_set_stays() {
         let host = host("1\n");
         begin(&host).set(0).expect("written");
         host.write(FILE, "2\n");

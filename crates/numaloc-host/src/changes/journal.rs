@@ -1,4 +1,4 @@
-//! What this program changes on the host for a time is noted in a file of the runtime directory before it is changed, and
+//! A temporary change of the host is noted in a file of the runtime directory before it is changed, and
 //! forgotten after it has been put back: a process that is killed in between leaves the note, by which a later process puts it
 //! back. All changes of settings that have to be put back go this way: kernel.numa_balancing, the kernel's settings of offload, DSA
 //! work queues and DAMON.
@@ -100,7 +100,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         }
     }
 
-    /// All that is noted, the oldest first, for changes of which each has its note.
+    /// All notes, the oldest first, for changes that each have a note of their own.
     ///
     /// # Errors
     /// As [`Journal::noted`].
@@ -120,14 +120,14 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         }
     }
 
-    /// What is noted, without the right to change it. `None`: nothing is, or it cannot be read.
+    /// The note, without the right to change it. `None`: there is none, or it cannot be read.
     pub fn peek(roots: &Roots, name: &str) -> Option<T> {
         let path = path(roots, name);
         let boot = boot_id(roots).unwrap_or_default();
         last(&open(&path).ok()?, &path, &boot).ok()?
     }
 
-    /// What is noted; `None`: nothing is.
+    /// The note; `None`: there is none.
     ///
     /// # Errors
     /// [`Error::Read`]; [`Error::Parse`]: it is not what this program writes.
@@ -135,7 +135,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         last(&self.file, &self.path, &self.boot)
     }
 
-    /// Notes what is about to be changed, instead of what was noted before, or besides it (see [`Journal::all`]).
+    /// Notes the change that is about to be made, instead of the note before, or besides it (see [`Journal::all`]).
     ///
     /// # Errors
     /// [`Error::Write`]. What was noted before still is.
@@ -185,7 +185,7 @@ fn all<T: DeserializeOwned>(file: &File, path: &Path, boot: &str) -> Result<Vec<
     noted.collect()
 }
 
-/// What a line notes; `None`: it is of another boot.
+/// The note in a line; `None`: it is of another boot.
 fn parse<T: DeserializeOwned>(line: &[u8], path: &Path, boot: &str) -> Result<Option<T>, Error> {
     let line: Line<T> = serde_json::from_slice(line).map_err(|error| {
         let reason =
@@ -253,7 +253,7 @@ mod tests {
     }
 
     fn journal(host: &Fake) -> Journal<Vec<String>> {
-        Journal::take(&host.roots(), NAME).expect("it can be written").expect("nobody has it")
+        Journal::take(&host.roots(), NAME).expect("it can be written").expect("it is free")
     }
 
     fn peek(host: &Fake) -> Option<Vec<String>> {
@@ -344,14 +344,14 @@ mod tests {
             journal.note(&vec!["before".to_owned()])?;
             let failed = |source| Error::Setting { path: host.path("sys/setting"), source };
             write(&host.path("sys/setting"), "after").map_err(failed)?;
-            // What the kernel has made of it.
+            // The value that the kernel has made of it.
             journal.note(&vec!["before".to_owned(), "after".to_owned()])?;
             write(&host.path("sys/setting"), "before").map_err(failed)?;
             journal.forget()
         };
         let recover = |host: &Fake| -> Result<(), Error> {
             let taken = Journal::<Vec<String>>::take(&host.roots(), NAME)?;
-            let mut journal = taken.expect("nobody has it");
+            let mut journal = taken.expect("it is free");
             let Some(noted) = journal.noted()? else { return Ok(()) };
             let failed = |source| Error::Setting { path: host.path("sys/setting"), source };
             write(&host.path("sys/setting"), &noted[0]).map_err(failed)?;

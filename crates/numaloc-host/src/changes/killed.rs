@@ -1,10 +1,10 @@
-//! Processes that are killed, for tests of all that this program changes on the host: after some writes, to the host or to a
-//! journal, no further one takes effect.
+//! Processes that are killed, for tests of the changes that this program makes on the host: after some writes, to the
+//! host or to a journal, no further one takes effect.
 
 use std::{cell::Cell, fmt::Debug, io};
 
 thread_local! {
-    /// How many writes this thread may still do; `None`: any number.
+    /// Number of writes that this thread may still do; `None`: any number.
     static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
     /// Whether one more was asked for.
     static KILLED: Cell<bool> = const { Cell::new(false) };

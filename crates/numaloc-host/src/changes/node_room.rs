@@ -1,4 +1,4 @@
-//! What a node does for room when it is asked to: its files `reclaim` and `compact` in /sys/devices/system/node/nodeN, and the
+//! Room that a node makes on request: its files `reclaim` and `compact` in /sys/devices/system/node/nodeN, and the
 //! lists of free blocks that say whether there is need for the latter. Both files can only be written, and only by root (mode
 //! 0200); a sandbox may have mounted /sys read-only besides.
 
@@ -18,7 +18,7 @@ pub enum Permission {
     Allowed,
 }
 
-/// What this process may ask a node for.
+/// The requests to a node that this process may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoomRights {
     /// nodeN/reclaim, from Linux 6.17 on.

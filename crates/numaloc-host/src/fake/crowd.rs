@@ -1,4 +1,4 @@
-//! A fake host with as many processes as are wanted, each with a little memory on the wrong node.
+//! A fake host with any number of processes, each with a little memory on the wrong node.
 
 use super::{Fake, two_nodes};
 use crate::{OpenFiles, Roots, Target};
@@ -8,7 +8,7 @@ use std::{fs, ops::Range, os::unix::fs::symlink};
 /// The first pid. No process of this machine has such a pid (include/linux/threads.h, PID_MAX_LIMIT).
 const FIRST: usize = 5_000_000;
 
-/// What each process maps: private memory on node 1 and on node 0, and a library that all of them map.
+/// The mappings of each process: private memory on node 1 and on node 0, and a library that all of them map.
 const MAPS: &str = "\
 10000-18000 rw-p 00000000 00:00 0
 20000-24000 rw-p 00000000 00:00 0
@@ -74,7 +74,7 @@ impl Crowd {
         two_nodes::topology(1 << 39)
     }
 
-    /// What all processes have in common.
+    /// Files that all processes have in common.
     fn host(&self) {
         let fake = &self.fake;
         two_nodes::write(fake);
@@ -103,7 +103,7 @@ impl Crowd {
     }
 }
 
-/// How many page maps this process has open.
+/// Number of page maps that this process has open.
 pub fn open_page_maps() -> usize {
     let open = fs::read_dir("/proc/self/fd").expect("/proc").flatten();
     let names = open.filter_map(|file| fs::read_link(file.path()).ok());

@@ -10,7 +10,7 @@ use std::{
 /// Page frames of a block of 128 MiB.
 const BLOCK_FRAMES: u64 = 1 << 15;
 
-/// Two nodes of four CPUs each, with so much free on either, which is half of what it has.
+/// Two nodes of four CPUs each, with `free_bytes` free on either, which is half of its memory.
 pub fn topology(free_bytes: u64) -> Topology {
     let memory = NodeMemory { total_bytes: 2 * free_bytes, free_bytes, ..Default::default() };
     let node = |id, cpus: &str| Node {

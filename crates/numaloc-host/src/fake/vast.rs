@@ -51,7 +51,7 @@ impl Vast {
         }
     }
 
-    /// The process with all that memory, as a target.
+    /// The process with this memory, as a target.
     pub fn target() -> Target {
         Target::Pid(PID)
     }

@@ -5,8 +5,9 @@
 //! thread that waits to map. All who come later wait as well. So one entry of each page map is read first, in a thread that is
 //! given up if it does not return. `pagemap_read` (fs/proc/task_mmu.c) takes the lock killably: such threads end with the process.
 //!
-//! So each such process costs a thread, and any user can start some. There are few of these threads (`places`), of those few for one user,
-//! and some for processes of the host alone. Where there is no room for one more, a process counts as not answering without a look: it is never read in the thread that works.
+//! So each such process costs a thread, and any user can start some. There are few of these threads (`places`), few
+//! of them for one user, and some for processes of the host alone. Where there is no room for one more, a process
+//! counts as not answering without a look: it is never read in the thread that works.
 
 mod places;
 
@@ -28,10 +29,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the first page map of a batch that does not return is waited for. Large munmap(2) calls and forks hold the lock for some
+/// Time to wait for the first page map of a batch that does not return. Large munmap(2) calls and forks hold the lock
+/// for some
 /// hundred milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same for the others of the batch, so that many such processes do not take long together.
+/// Time to wait for the others of the batch, so that many such processes do not take long together.
 const LESS: Duration = Duration::from_millis(200);
 /// Time between two looks at how far the thread is.
 const TURN: Duration = Duration::from_millis(50);
@@ -71,8 +73,8 @@ impl Answering {
         Self { silent: Arc::default(), places: Arc::default(), stack: STACK }
     }
 
-    /// Which of these processes do not answer, in order: the numbers that they came with. Returns within seconds. `owner` says whose
-    /// process one is.
+    /// The processes that do not answer, in order: the numbers that they came with. Returns within seconds. `owner`
+    /// gives the owner of a process.
     pub(crate) fn silent<N>(
         &self,
         owner: &dyn Fn(Identity) -> ProcessOwner,
@@ -111,12 +113,12 @@ impl Answering {
                 break;
             }
             let reads = rest.iter().map(|(.., read)| read.clone()).collect();
-            // Where there is no thread for users any more, those that are left are the host's.
+            // Where there is no thread for users any more, the processes that are left are the host's.
             let place = self.places.take(full.users);
             let asked = place.map(|place| ask(reads, patience, place, self.stack));
-            match asked.unwrap_or(Asked::Nobody) {
+            match asked.unwrap_or(Asked::NoThread) {
                 Asked::All => break,
-                Asked::Nobody => {
+                Asked::NoThread => {
                     silent.extend(rest.drain(..).map(|(index, ..)| index));
                 }
                 Asked::Stuck { at, thread, queue } => {
@@ -155,12 +157,12 @@ fn one(pagemap: &Pagemap) {
     let _ = pagemap.read(0, &mut [0; 8]);
 }
 
-/// What came of asking a batch.
+/// The result of asking a batch.
 enum Asked {
     /// Every process has answered.
     All,
-    /// There is no thread for it.
-    Nobody,
+    /// No thread is free for it.
+    NoThread,
     /// The one at this index does not answer; the number of the thread that is still in it.
     Stuck { at: usize, thread: u64, queue: Arc<ReadQueue> },
 }
@@ -189,7 +191,7 @@ fn ask(reads: Vec<EntryRead>, patience: Duration, place: Place, stack: usize) ->
     };
     let thread = thread::Builder::new().name("page-map".to_owned()).stack_size(stack);
     if thread.spawn(body).is_err() {
-        return Asked::Nobody;
+        return Asked::NoThread;
     }
     let (mut at, mut since) = (0, Instant::now());
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TURN.min(patience)) {
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_hang_are_found_and_the_others_are_asked_all_the_same() {
+    fn hanging_ones_are_found_and_the_others_are_asked_all_the_same() {
         let (answering, held, asked) =
             (Answering::new(), Held::default(), Arc::new(AtomicUsize::new(0)));
         let questions = || -> Vec<Question> {
@@ -257,7 +259,7 @@ mod tests {
         let waiting = || answering.places.taken();
         assert_eq!(silent(300), [0, 2]);
         assert_eq!((asked.load(Relaxed), waiting()), (2, 2));
-        // Those that are known are not asked again.
+        // Known ones are not asked again.
         assert_eq!(silent(60_000), [0, 2]);
         assert_eq!((asked.load(Relaxed), waiting()), (4, 2));
         held.release();
@@ -268,8 +270,8 @@ mod tests {
         assert_eq!(waiting(), 0);
     }
 
-    /// Asks about processes that hang, as many as all threads, of users with these ids in turns, and then about one of each of these
-    /// owners that answer. Returns which of these are asked.
+    /// Asks about processes that hang, one for each thread, of users with these ids in turns, and then about one of
+    /// each of these owners that answer. Returns which of these are asked.
     fn beside_hanging(users: std::ops::Range<u32>, others: &[ProcessOwner]) -> Vec<bool> {
         let (answering, held) = (Answering::new(), Held::default());
         let many = PAGE_MAP_THREADS as i32;
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_for_another_thread_nobody_is_asked() {
+    fn without_room_for_another_thread_no_process_is_asked() {
         let (answering, asked) = (Answering::new(), Arc::new(AtomicUsize::new(0)));
         let silent = |answering: &Answering| {
             let questions = vec![(7, process(1), counted(&asked))];
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_thread_can_be_made_nobody_is_read_in_the_one_that_works() {
+    fn where_no_thread_can_be_made_no_process_is_read_in_the_one_that_works() {
         // No address space has room for this stack.
         let (answering, asked) =
             (Answering { stack: 1 << 60, ..Answering::new() }, Arc::new(AtomicUsize::new(0)));

@@ -1,20 +1,21 @@
-//! Which pieces of a file can have cached pages: work that follows what is cached, not the length of the file.
+//! The pieces of a file that can have cached pages: work in proportion to the cached pages, not to the length of the
+//! file.
 //!
 //! A sparse file may be as long as 8 EiB and have a few pages. From Linux 6.5 on cachestat(2) counts the pages of a range; a range that
 //! has none is one call, and one that has some is halved. Before that, lseek(2) finds data. In tmpfs data is memory, and preallocated
-//! pages are reported as a hole. On a disk a hole has cached pages only after someone has read it: of holes, what is next to data and the
-//! first of each file are looked at, too ([`HOLES`]).
+//! pages are reported as a hole. On a disk a hole has cached pages only after someone has read it: of holes, the part
+//! next to data and the first of each file are looked at, too ([`HOLES`]).
 
 use super::preallocated::is_whole;
 use numaloc_core::file_cache::{PIECE, cached_range};
 use numaloc_sys::{cached_pages, next_data, next_hole};
 use std::{fs::File, io, ops::Range};
 
-/// Bytes of a file's holes that are looked at where they may have cached pages and lseek(2) is all that there is. mincore(2) takes 50 ns
-/// a page of a hole, so this takes 0.1 s.
+/// Bytes of a file's holes that are looked at where they may have cached pages and only lseek(2) is available.
+/// mincore(2) takes 50 ns a page of a hole, so this takes 0.1 s.
 const HOLES: u64 = 8 << 30;
 
-/// How pages are found.
+/// The means by which pages are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Means {
     /// By cachestat(2), since Linux 6.5.

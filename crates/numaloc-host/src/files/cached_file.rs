@@ -68,13 +68,13 @@ pub struct CachedFile {
     huge: Option<HugeFile>,
 }
 
-/// Whose a file or directory is.
+/// Owner of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOwner {
     /// The user that owns it.
     pub uid: u32,
     /// Its path without symbolic links, as the kernel has it (/proc/self/fd). Empty on a mount that this process does not see: in a
-    /// mount namespace of its own anybody can give any path to it.
+    /// mount namespace of its own any user can give any path to it.
     pub path: PathBuf,
 }
 
@@ -89,9 +89,9 @@ impl CachedFile {
     /// Opens a file. Changes nothing of it, not even its time of access (open(2), O_NOATIME).
     ///
     /// # Errors
-    /// [`Error::NoFile`], [`Error::FileRefused`] if its cache cannot be moved: it is no regular file, has no page cache (DAX), is on a
-    /// file system whose pages do not move, or has a lease; [`Error::FileRights`] if this process is neither its owner nor may act as
-    /// its owner (CAP_FOWNER); [`Error::Read`].
+    /// [`Error::NoFile`], [`Error::FileRefused`] if its cache cannot be moved: it is not a regular file, has no page
+    /// cache (DAX), is on a file system whose pages do not move, or has a lease; [`Error::FileRights`] if this
+    /// process is neither its owner nor may act as its owner (CAP_FOWNER); [`Error::Read`].
     pub fn open(roots: &Roots, path: &Path) -> Result<Self, Error> {
         Self::open_on(roots, path, |kind| kind == TMPFS || ON_DISK.contains(&kind))
     }
@@ -127,7 +127,7 @@ impl CachedFile {
         let metadata = by_path.metadata().map_err(failed)?;
         let owner = owner(roots, &by_path, &metadata, is_seen).map_err(failed)?;
         if !metadata.is_file() {
-            return Err(refused("it is no regular file"));
+            return Err(refused("it is not a regular file"));
         }
         if !is_wanted(&kind) {
             return Err(refused(&elsewhere(&kind)));
@@ -170,7 +170,7 @@ impl CachedFile {
         self.id
     }
 
-    /// Whose it was when it was opened.
+    /// Owner at the time when it was opened.
     pub fn owner(&self) -> &FileOwner {
         &self.owner
     }
@@ -185,14 +185,15 @@ impl CachedFile {
         self.bytes
     }
 
-    /// What was allocated for it when it was opened, in bytes. Of a file in memory that is what of it is resident or in swap
+    /// Bytes that were allocated for it when it was opened. For a file in memory these are its bytes that are resident
+    /// or in swap
     /// (mm/shmem.c, `shmem_recalc_inode`).
     pub fn allocated_bytes(&self) -> u64 {
         self.allocated_bytes
     }
 
-    /// What of it is cached, and where. Shows each piece that may have cached pages to `see` while its pages have addresses. Ends early
-    /// if `stop` returns true between two pieces. Its time follows what is cached ([`CacheSearch`]).
+    /// Its cached bytes by node. Shows each piece that may have cached pages to `see` while its pages have addresses.
+    /// Ends early if `stop` returns true between two pieces. Its time follows the cached pages ([`CacheSearch`]).
     ///
     /// # Errors
     /// [`Error::Read`]: it cannot be mapped. [`Error::Stopped`].
@@ -243,7 +244,7 @@ impl CachedFile {
     }
 }
 
-/// Whose a file or directory is.
+/// Owner of a file or directory.
 ///
 /// # Errors
 /// [`Error::NoFile`], [`Error::Read`].
@@ -314,9 +315,9 @@ mod tests {
         assert_eq!(file.look(&|| false, &mut |_| {}).expect("it can be mapped").bytes(), bytes);
     }
 
-    /// In a mount namespace of its own, anybody can have a file of others under any path.
+    /// In a mount namespace of its own, any user can have a file of others under any path.
     #[test]
-    fn a_path_in_another_mount_namespace_is_nobodys() {
+    fn a_path_in_another_mount_namespace_has_no_owner() {
         let shared = tempfile::tempdir_in("/dev/shm").expect("a directory");
         let granted = tempfile::tempdir().expect("a directory");
         let name = shared.path().join("segment");
@@ -383,8 +384,8 @@ mod tests {
         let open = |path: &str| CachedFile::open(&Roots::default(), Path::new(path));
         let refused = |path: &str| open(path).expect_err(path).to_string();
         assert!(refused("/none").starts_with("no file /none"), "{}", refused("/none"));
-        assert!(refused("/proc").contains("no regular file"));
-        assert!(refused("/dev/null").contains("no regular file"));
+        assert!(refused("/proc").contains("not a regular file"));
+        assert!(refused("/dev/null").contains("not a regular file"));
         assert!(
             refused("/proc/version").contains("it is on proc, and its pages are not known to move")
         );

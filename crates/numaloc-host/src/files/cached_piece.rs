@@ -5,7 +5,7 @@ use numaloc_core::{NodeId, NodeSet, PAGE, cache_move::runs};
 use numaloc_sys::{FilePages, Userfault, query_pages};
 use std::{collections::BTreeMap, fs::File, io};
 
-/// What it takes to look at a file on hugetlbfs.
+/// The means to look at a file on hugetlbfs.
 #[derive(Debug)]
 pub(super) struct HugeFile {
     pub(super) page_bytes: u64,
@@ -82,7 +82,7 @@ impl CachedPiece {
         Ok(Self { pages: pages.collect(), mapping: Some(mapping), page_bytes })
     }
 
-    /// How much of the piece is on each node, in bytes.
+    /// Bytes of the piece on each node.
     pub fn nodes(&self) -> BTreeMap<NodeId, u64> {
         let mut nodes = BTreeMap::new();
         for (_, node) in &self.pages {
@@ -105,9 +105,9 @@ impl CachedPiece {
         self.pages.iter().map(|(address, _)| *address).collect()
     }
 
-    /// Whether the page at an address of this piece is no longer in the page cache: it was truncated or dropped. A page that is
-    /// there but has lost its address gets it again, for example one of a huge page that was split (mm/huge_memory.c,
-    /// `__split_huge_pmd_locked`). `None` for an address outside of this piece.
+    /// Whether the page at an address of this piece is no longer in the page cache: it was truncated or dropped. A
+    /// page that exists but has lost its address gets it again, for example one of a huge page that was split
+    /// (mm/huge_memory.c, `__split_huge_pmd_locked`). `None` for an address outside of this piece.
     pub fn is_gone(&self, address: u64) -> Option<bool> {
         let mapping = self.mapping.as_ref()?;
         let page = (address.checked_sub(mapping.address())? / PAGE) as usize;

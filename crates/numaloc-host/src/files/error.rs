@@ -3,7 +3,7 @@
 use numaloc_core::NodeId;
 use std::{io, path::PathBuf};
 
-/// What can go wrong while the host is read.
+/// Errors of reading the host.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 #[non_exhaustive]
@@ -55,7 +55,7 @@ pub enum Error {
          and try again once it runs"
     )]
     Silent { pid: i32, comm: String },
-    /// What memory costs could not be measured.
+    /// The cost of memory could not be measured.
     #[error(
         "cannot measure memory of node {memory_node} on the CPUs of node {cpu_node}: {what} failed: {source}; try again on an idle host, \
          or with less memory (--size)"
@@ -76,7 +76,7 @@ pub enum Error {
         pid: i32,
         comm: String,
         name: String,
-        /// How many mappings of that it has.
+        /// Number of mappings of it.
         mappings: usize,
     },
     /// No such cgroup in any mounted hierarchy.
@@ -97,7 +97,7 @@ pub enum Error {
     #[error("below {root} are more than {most} cgroups: name the cgroup of the container")]
     ManyCgroups {
         root: PathBuf,
-        /// How many are looked at.
+        /// Largest number that is looked at.
         most: usize,
     },
     /// A cgroup path that leaves the cgroup file system.
@@ -158,7 +158,7 @@ pub enum Error {
     #[error("node {node} {reason}; nodes with memory: {available}")]
     BadNode {
         node: u32,
-        /// What is wrong with it.
+        /// The reason why it is not valid.
         reason: &'static str,
         available: String,
     },
@@ -204,9 +204,9 @@ pub enum Error {
     NodesForbidden {
         pid: i32,
         comm: String,
-        /// Those that it does not allow.
+        /// Nodes that it does not allow.
         nodes: String,
-        /// Those that it allows.
+        /// Nodes that it allows.
         allowed: String,
     },
     /// The placement depends on page frames, which are hidden.

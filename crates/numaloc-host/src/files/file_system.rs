@@ -1,4 +1,4 @@
-//! Which file system a file is on, and how it is opened without a trace.
+//! The file system that a file is on, and opening files without a trace.
 
 use crate::{
     Roots,
@@ -36,7 +36,7 @@ pub(crate) struct MountLine<'a> {
     pub point: &'a str,
     /// Type of the file system, for example `ext4`.
     pub kind: &'a str,
-    /// Those of the file system, such as `rw,errors=continue`.
+    /// Options of the file system, for example `rw,errors=continue`.
     pub options: &'a str,
 }
 
@@ -131,7 +131,7 @@ fn policy(options: &str) -> Option<String> {
 pub(crate) struct MeantMounts(Vec<(String, bool)>);
 
 impl MeantMounts {
-    /// Those in a text of mountinfo. Most hosts have none that is meant: then nothing is kept.
+    /// The mounts of a text of mountinfo that `is_meant` accepts. Most hosts have none: then nothing is kept.
     pub(crate) fn of(text: &str, mut is_meant: impl FnMut(&MountLine<'_>) -> bool) -> Self {
         let all: Vec<(String, bool)> =
             mounts(text).map(|mount| (mount.point.to_owned(), is_meant(&mount))).collect();
@@ -152,7 +152,7 @@ impl MeantMounts {
             let rest = layer.strip_prefix(point.trim_end_matches('/'));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        // Of mounts at one point the last one covers the others.
+        // The last of several mounts at one point covers the others.
         let above = self.0.iter().filter(|(point, _)| is_above(point));
         above.max_by_key(|(point, _)| point.len()).is_some_and(|(_, is_meant)| *is_meant)
     }

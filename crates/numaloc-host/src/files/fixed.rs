@@ -1,4 +1,4 @@
-//! Which mappings can never move, by what /proc/PID/maps calls them.
+//! Mappings that can never move, by their names in /proc/PID/maps.
 
 use numaloc_core::FixedKind;
 
@@ -8,7 +8,7 @@ const KERNEL: [&str; 3] = ["anon_inode:", "socket:", "/dmabuf:"];
 /// Files below /dev that are memory or page cache: shared memory, pages of zeros, and the usual mounts of hugetlbfs.
 const NO_DEVICE: [&str; 3] = ["/dev/zero", "/dev/shm/", "/dev/hugepages"];
 
-/// What a mapping of this name is, if it can never move. `device`: major and minor number of its file system.
+/// The kind of a mapping with this name, if it can never move. `device`: major and minor number of its file system.
 pub(crate) fn by_name(name: &str, device: (u32, u32)) -> Option<FixedKind> {
     // The mounts that the kernel has for itself have numbers without a device; a disk may hold a file of any name.
     let is_internal = device.0 == 0;

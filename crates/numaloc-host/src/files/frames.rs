@@ -1,4 +1,4 @@
-//! Which node a page frame is on.
+//! The node of a page frame.
 //!
 //! The table comes from the memory blocks that sysfs links below each node
 //! (Documentation/ABI/stable/sysfs-devices-node). Blocks of different nodes do not overlap, unlike the zones' spans in

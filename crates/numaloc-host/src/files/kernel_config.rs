@@ -1,4 +1,4 @@
-//! How the kernel was configured, by the file that distributions install beside it.
+//! Configuration of the kernel, by the file that distributions install beside it.
 
 use super::{read, roots::Roots};
 use parking_lot::Mutex;

@@ -34,8 +34,10 @@ pub struct FrameFile {
 }
 
 impl FrameFile {
-    /// How often a frame is mapped. `None` without CAP_SYS_ADMIN, and where the kernel lacks the file or has no count of single pages
-    /// ([`counts_whole_folios`]): then what several processes map is shared with strangers, as far as these are not ruled out.
+    /// Number of mappings of a frame. `None` without CAP_SYS_ADMIN, and where the kernel lacks the file or has no count
+    /// of single pages
+    /// ([`counts_whole_folios`]): then memory that several processes map is shared with strangers, as far as these
+    /// are not ruled out.
     pub fn counts(roots: &Roots) -> Option<Self> {
         if counts_whole_folios(roots) {
             return None;
@@ -44,7 +46,7 @@ impl FrameFile {
         counts.file.get().is_some().then_some(counts)
     }
 
-    /// What kind of page a frame holds. Where the file cannot be opened, no frame has a value.
+    /// Kind of page that a frame holds. Where the file cannot be opened, no frame has a value.
     pub fn flags(roots: &Roots) -> Self {
         Self::new(roots, "kpageflags")
     }

@@ -1,5 +1,5 @@
-//! Which cached pages are mapped by others: how often the kernel says that their frames are mapped, less the mapping through which they are
-//! looked at.
+//! Cached pages that others map: the kernel's number of mappings of their frames, less the mapping through which they
+//! are looked at.
 
 use super::{cached_file::CachedFile, cached_piece::CachedPiece};
 use crate::{
@@ -10,7 +10,8 @@ use numaloc_core::{NodeId, PAGE};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, fs::File};
 
-/// Held by a thread that looks for pages that nobody else maps: two threads of this process would take each other for one that maps them.
+/// Held by a thread that looks for pages that no other process maps: two threads of this process would take each
+/// other for another process that maps them.
 static LOOKING: Mutex<()> = Mutex::new(());
 
 /// Counts mapped pages of this process's [`CachedPiece`]s.
@@ -24,7 +25,7 @@ pub struct MappedPages {
 /// Where the pages of a piece are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PieceNodes {
-    /// Bytes by node that nobody else has mapped.
+    /// Bytes by node that are not mapped by others.
     pub unmapped: BTreeMap<NodeId, u64>,
     /// Resident bytes of all mappings.
     pub resident_bytes: u64,
@@ -46,7 +47,7 @@ impl MappedPages {
         )
     }
 
-    /// The pages of a piece of a file that nobody else has mapped; `None` if they cannot be looked at.
+    /// The pages of a piece of a file that are not mapped by others; `None` if they cannot be looked at.
     pub fn unmapped_piece(&mut self, file: &CachedFile, number: u64) -> Option<CachedPiece> {
         let _looking = LOOKING.lock();
         let mut piece = file.piece(number).ok()?;
@@ -54,7 +55,7 @@ impl MappedPages {
         Some(piece)
     }
 
-    /// How much of a piece of a file nobody else has mapped; `None` if it cannot be looked at.
+    /// Bytes by node of a piece of a file that are not mapped by others; `None` if it cannot be looked at.
     pub fn unmapped_nodes(&mut self, file: &CachedFile, number: u64) -> Option<PieceNodes> {
         let _looking = LOOKING.lock();
         // Its mapping has ended before the next look begins.

@@ -83,17 +83,17 @@ pub struct Vma {
     pub object: Object,
     /// Mapped shared: all processes that map the object in this way see the same pages (mmap(2), MAP_SHARED).
     pub shared: bool,
-    /// What backs its pages; as its name shows until its file system is known.
+    /// Kind of memory that backs its pages; by its name until its file system is known.
     pub kind: Kind,
     /// Set if its pages can never move.
     pub fixed: Option<FixedKind>,
     /// hugetlb page size in bytes, if it is known to be hugetlb memory.
     pub hugetlb_bytes: Option<u64>,
-    /// How the processes that map its pages are known.
+    /// The source from which the mappers of its pages are known.
     pub mappers: Mappers,
     /// Path or name; empty for plain anonymous memory.
     pub name: Arc<str>,
-    /// What says where it belongs: a rule of the request, or a cell of a guest; none until both are asked.
+    /// The rule of the request or the cell of a guest that decides where it belongs; none until both are asked.
     pub rule: Option<Rule>,
 }
 

@@ -22,7 +22,8 @@ pub(crate) struct FilesOf {
     pub unread: Vec<Error>,
 }
 
-/// The paths that one names: itself, or, if there is no such file, those that match it with `*` and `?` in its components.
+/// The paths that a path names: itself, or, if no such file exists, the paths that match it with `*` and `?` in its
+/// components.
 ///
 /// # Errors
 /// [`Error::NoFile`]; [`Error::FileRefused`] for a pattern that matches too much, and for one in procfs or sysfs, where one file has any
@@ -136,7 +137,7 @@ mod tests {
         assert_eq!(files(directory.path()).unwrap().files, ["a", "b", "below/c"].map(path));
         assert_eq!(files(&path("link")).unwrap().files, [path("link")]);
         assert!(matches!(files(&path("none")), Err(Error::NoFile { .. })));
-        // What a pattern names itself may be empty, or a link.
+        // A path that a pattern names may be empty, or a link.
         let all = ["a", "b", "below/c", "empty", "link"].map(path);
         assert_eq!(files(&path("*")).unwrap().files, all);
         assert_eq!(files(&path("b*/?")).unwrap().files, [path("below/c")]);

@@ -16,7 +16,7 @@ use std::{
 /// Its name in the directory of a process.
 pub const FILE: &str = "numa_maps";
 
-/// What a line says of a VMA, beside the page counts.
+/// The content of a line on a VMA, beside the page counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// First address of the VMA.
@@ -27,12 +27,12 @@ pub struct Placement {
     pub hugetlb_bytes: Option<u64>,
 }
 
-/// How many VMAs the kernel walks before it releases its lock.
+/// Number of VMAs that the kernel walks before it releases its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtOnce {
     /// One, or two where their lines are short.
     One,
-    /// As many as have their lines in a page. For VMAs that can all together be walked in a very short time.
+    /// The VMAs whose lines fill a page. For VMAs that can all together be walked in a very short time.
     Many,
 }
 
@@ -46,7 +46,7 @@ impl AtOnce {
 }
 
 /// Reads lines from the beginning up to that of the VMA that holds `last`, which is asked for before each line. If `last` is not the
-/// start of that VMA, the line behind it is read, too. Lines that are not understood are left out.
+/// start of the VMA, the line behind it is read, too. Lines that are not understood are left out.
 ///
 /// # Errors
 /// [`Error::Read`]; [`Error::Stopped`] if `stop` returns true between two lines.
@@ -68,7 +68,7 @@ pub fn up_to(
     Ok(placements)
 }
 
-/// How many base pages a VMA has on each node, if it is no hugetlb memory.
+/// Base pages of a VMA by node, if it is not hugetlb memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Pages by node; the kernel leaves out that of zeros.
@@ -114,7 +114,7 @@ fn counts_of(line: &str) -> Option<(u64, Counts)> {
 /// # Errors
 /// [`Error::Read`]
 pub fn first(path: &Path) -> Result<Option<Placement>, Error> {
-    // A larger read may reach into the second line, and make the kernel walk the VMA of that line.
+    // A larger read may reach into the second line, and make the kernel walk the VMA of the second line.
     Ok(FileLines::open(path, 1)?.next()?.as_deref().and_then(parse_line))
 }
 

@@ -23,12 +23,12 @@ use std::{
 
 /// Page maps take 1/SHARE of the files that this process may open. The rest is for everything else.
 const SHARE: u64 = 2;
-/// How often to try again without a descriptor, and for how long to wait each time. Others, in this process or on the
+/// Number of further attempts without a descriptor, and the pause before each. Others, in this process or on the
 /// host, may close a file meanwhile.
 const TRIES: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The bound on open page maps, and those that are open. Clones share both.
+/// The bound on open page maps, and the open ones. Clones share both.
 #[derive(Clone, Debug)]
 pub struct OpenFiles(Arc<OpenMaps>);
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_no_more_take_no_room() {
+    fn closed_ones_take_no_room() {
         let files = OpenFiles::at_most(2);
         let last: Arc<KeptMap> = Arc::default();
         last.get(&files, open).unwrap();

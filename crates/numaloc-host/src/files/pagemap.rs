@@ -85,7 +85,7 @@ impl<'a> Entries<'a> {
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
-    /// How many base pages these entries are about.
+    /// Number of base pages that these entries are about.
     pub fn len(&self) -> usize {
         self.0.len() / 8
     }

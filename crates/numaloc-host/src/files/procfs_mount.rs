@@ -1,5 +1,5 @@
 //! Options of the mounted proc that hide files (Documentation/filesystems/proc.rst): `hidepid` hides processes of others, and
-//! `subset=pid` (from Linux 5.8) all that does not belong to a process, from root as well.
+//! `subset=pid` (from Linux 5.8) all files that do not belong to a process, from root as well.
 
 use procfs::{FromBufRead, MountEntry};
 use std::{fs, io, path::Path};

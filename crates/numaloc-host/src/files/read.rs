@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file's text; bytes that are no UTF-8 (a command name may hold any) are replaced.
+/// A file's text; bytes that are not UTF-8 (a command name may hold any) are replaced.
 pub fn text(path: &Path) -> Result<String, Error> {
     let bytes = File::open(path).and_then(whole);
     let bytes = bytes.map_err(|source| unread(path, source))?;
@@ -84,7 +84,7 @@ pub fn entries<K: Ord>(directory: &Path, key: impl Fn(&str) -> Option<K>) -> BTr
     entries.filter_map(named).collect()
 }
 
-/// Those whose names are numbers.
+/// Entries whose names are numbers.
 pub(crate) fn numbered<N: Ord + std::str::FromStr>(directory: &Path) -> BTreeMap<N, PathBuf> {
     entries(directory, |name| name.parse().ok())
 }

@@ -6,18 +6,19 @@ use std::{fs, os::unix::fs::FileTypeExt};
 /// Flag of a socket that listens (`__SO_ACCEPTCON` in include/uapi/linux/net.h).
 const LISTENS: u32 = 1 << 16;
 
-/// What there is at a path.
+/// The kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnixSocket {
     /// No socket that can be seen.
     Absent,
-    /// A socket at which nobody of this network namespace listens.
+    /// A socket at which no process of this network namespace listens.
     Dead,
     /// A process of this network namespace listens at it.
     Listens,
 }
 
-/// What there is at a path below /run, such as `nri/nri.sock`. A socket counts by the path that it was bound to, which may have been
+/// The kind of file at a path below /run, such as `nri/nri.sock`. A socket counts by the path that it was bound to,
+/// which may have been
 /// `/var/run`, so that it is found in folders, too, that this process may not search (/proc/net/unix, `unix_seq_show` in
 /// net/unix/af_unix.c).
 pub fn unix_socket(roots: &Roots, path: &str) -> UnixSocket {
@@ -46,7 +47,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn who_listens_is_told_by_the_kernels_list() {
+    fn listeners_are_found_in_the_kernels_list() {
         let fake = Fake::new();
         let mut roots = fake.roots();
         let run = tempfile::tempdir().expect("a directory");
@@ -60,7 +61,7 @@ mod tests {
         for (flags, path, expected) in [
             ("00010000", "/var/run/nri/nri.sock", UnixSocket::Listens),
             ("00010000", "/run/nri/nri.sock", UnixSocket::Listens),
-            // A connection of somebody who listened, another socket, and one without a name.
+            // A connection of a listener, another socket, and one without a name.
             ("00000000", "/run/nri/nri.sock", UnixSocket::Absent),
             ("00010000", "/run/nri/nri.sock.old", UnixSocket::Absent),
             ("00010000", "", UnixSocket::Absent),

@@ -12,7 +12,7 @@ pub struct Migrations {
     pub failed_pages: u64,
 }
 
-/// The counters now; those that the kernel does not have are 0. `None` when they cannot be read.
+/// The counters now; counters that the kernel does not have are 0. `None` when they cannot be read.
 pub fn migrations(roots: &Roots) -> Option<Migrations> {
     let text = read::text(&roots.proc.join("vmstat")).ok()?;
     Some(Migrations {
@@ -28,7 +28,7 @@ pub fn balanced_pages(roots: &Roots) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("numa_pages_migrated ")?.parse().ok())
 }
 
-/// What reclaim has come to since boot.
+/// Counters of reclaim since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
     /// Pages written to swap, on the whole host (pswpout).

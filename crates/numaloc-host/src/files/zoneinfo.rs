@@ -16,7 +16,7 @@ pub(crate) struct Zone {
     /// Pages that the zone keeps from allocations that a higher zone of the node could serve, movable memory among them
     /// (mm/page_alloc.c, `setup_per_zone_lowmem_reserve`; vm.lowmem_reserve_ratio). 0 in the highest zone of a node.
     pub(crate) reserve: u64,
-    /// How many frames it spans, holes included.
+    /// Number of frames that it spans, holes included.
     pub(crate) spanned: u64,
     /// The frame number of its first page; `None` where the kernel does not print it.
     pub(crate) start_pfn: Option<u64>,
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_are_told_apart() {
+    fn zones_are_distinguished() {
         let text = "Node 0, zone      DMA
   pages free     2816
         boost    5

@@ -1,4 +1,4 @@
-//! What this process may do on the host.
+//! The rights of this process on the host.
 
 use crate::{
     Roots,

@@ -7,10 +7,11 @@ use std::fs;
 /// Key of the page size in the auxiliary vector (include/uapi/linux/auxvec.h).
 const AT_PAGESZ: u64 = 6;
 
-/// Checks that the kernel's base pages are those that this program knows. Those of arm64 and ppc64 may be of 16 or 64 KiB.
+/// Checks that the kernel's base pages are those that this program knows. Base pages of arm64 and ppc64 may be of 16
+/// or 64 KiB.
 ///
 /// # Errors
-/// [`Error::PageSize`] if they are not; [`Error::Read`] and [`Error::Parse`] if it cannot be told.
+/// [`Error::PageSize`] if they are not; [`Error::Read`] and [`Error::Parse`] if it cannot be found out.
 pub fn check_page_size(roots: &Roots) -> Result<(), Error> {
     let path = roots.proc.join("self/auxv");
     let vector = fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;

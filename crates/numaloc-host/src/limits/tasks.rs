@@ -1,4 +1,4 @@
-//! How many threads and processes this process may have.
+//! Number of threads and processes that this process may have.
 
 use crate::{Roots, files::read, limits::capabilities, processes::cgroup};
 use std::{
@@ -36,8 +36,9 @@ pub fn task_limit(roots: &Roots) -> Option<TaskLimit> {
     own.chain(of_user(roots)).min_by_key(|limit| limit.most)
 }
 
-/// The directories of this process's cgroup and of those above it, in the hierarchy that bounds tasks. Those that this process does not see are
-/// left out: then the root of what is mounted is its own, in a cgroup namespace or by a bind mount.
+/// The directories of this process's cgroup and of the cgroups above it, in the hierarchy that bounds tasks. Cgroups
+/// that this process does not see are left out: then the root of the mount is its own, in a cgroup namespace or by a
+/// bind mount.
 fn cgroup_directories(roots: &Roots) -> Vec<PathBuf> {
     let text = read::text(&roots.proc.join("self/cgroup")).unwrap_or_default();
     let hierarchies = text.lines().filter_map(|line| {

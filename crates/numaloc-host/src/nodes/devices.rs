@@ -10,7 +10,7 @@ use std::{
     str::FromStr,
 };
 
-/// How deep devices may lie upon others, such as a VLAN upon a bond upon ports.
+/// Largest depth of devices upon others, such as a VLAN upon a bond upon ports.
 const DEPTH: u32 = 8;
 /// The major number of NVIDIA's devices, which have no link to their PCI device in sysfs (Documentation/admin-guide/devices.txt).
 const NVIDIA: u64 = 195;
@@ -167,7 +167,7 @@ fn nvidia(roots: &Roots, minor: u32) -> Result<PathBuf, String> {
 /// Adds the nodes of a device: those of the nearest device above it that has any, or else of the devices that it lies upon.
 fn collect(path: &Path, depth: u32, nodes: &mut BTreeSet<NodeId>) {
     let Ok(path) = fs::canonicalize(path) else { return };
-    // Of a network interface the device is a link, and of a disk the device is above.
+    // The device of a network interface is a link, and the device of a disk is above it.
     let above = path.ancestors().map(Path::to_owned);
     let own = fs::canonicalize(path.join("device")).ok();
     let own = own.iter().flat_map(|own| own.ancestors()).map(Path::to_owned);

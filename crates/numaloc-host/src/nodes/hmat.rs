@@ -1,4 +1,4 @@
-//! What the firmware says that memory costs (ACPI HMAT, or CDAT for CXL), as the kernel shows it: nodeN/accessC/initiators
+//! Cost of memory by the firmware (ACPI HMAT, or CDAT for CXL), as the kernel shows it: nodeN/accessC/initiators
 //! (Documentation/admin-guide/mm/numaperf.rst). It names the best initiators of a node alone, most often only the node itself.
 
 use crate::{Roots, files::read};

@@ -1,4 +1,4 @@
-//! What `numalocctl bench` has measured on this host last: the file that it keeps.
+//! The last results of `numalocctl bench` on this host: the file that it keeps.
 
 use crate::{Roots, files::read};
 use numaloc_core::{NodeId, Speed, SpeedTable};
@@ -8,7 +8,7 @@ use std::{fs, path::PathBuf};
 /// The name of the file.
 const NAME: &str = "bench.json";
 
-/// Of the document of `bench`, what is needed here.
+/// The part of the document of `bench` that is needed here.
 #[derive(Debug, Deserialize)]
 struct Kept {
     host: String,
@@ -58,7 +58,7 @@ pub fn read(roots: &Roots) -> SpeedTable {
 }
 
 fn speed(pair: Pair) -> ((NodeId, NodeId), Speed) {
-    // `as` saturates, and makes nothing of what is not a number.
+    // `as` saturates, and makes 0 of NaN.
     let known = |value: u64| Some(value).filter(|&value| value > 0);
     let speed = Speed {
         latency_ps: known((pair.latency_ns * 1000.0) as u64),

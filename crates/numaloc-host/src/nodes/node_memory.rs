@@ -110,7 +110,7 @@ impl KeptNode {
         Ok(NodeMemory {
             total_bytes: bytes("MemTotal:")?,
             free_bytes: bytes("MemFree:")?,
-            // What is dirty may be on the active list: at worst too little is counted.
+            // Dirty pages may be on the active list: at worst too little is counted.
             cache_bytes: file("Inactive(file):").saturating_sub(unclean_bytes),
             protected_bytes,
             min_watermark_bytes: watermarks.min_bytes,
@@ -153,7 +153,7 @@ impl NodeMemoryReader {
     /// A node's memory as of now.
     ///
     /// # Errors
-    /// [`Error::Read`] when there is no such node, [`Error::Parse`] when the kernel's format is not understood.
+    /// [`Error::Read`] when the node does not exist, [`Error::Parse`] when the kernel's format is not understood.
     pub fn read(&self, node: NodeId) -> Result<NodeMemory, Error> {
         self.with(node, |kept| {
             let pools = kept.pools.iter().map(|(&page_bytes, pool)| self.pool(page_bytes, pool));
@@ -213,7 +213,7 @@ impl NodeMemoryReader {
     }
 }
 
-/// How much memory a node has, in bytes; nothing else of it is read. 0 on a kernel without CONFIG_NUMA, which has no nodeN.
+/// Size of a node's memory in bytes; nothing else of it is read. 0 on a kernel without CONFIG_NUMA, which has no nodeN.
 ///
 /// # Errors
 /// [`Error::Read`], and [`Error::Parse`] when the kernel's format is not understood.
@@ -313,7 +313,7 @@ Node 64, zone   Normal
     }
 
     #[test]
-    fn what_lower_zones_reserve_is_no_room() {
+    fn memory_that_lower_zones_reserve_does_not_count_as_room() {
         let zoneinfo = "Node 0, zone      DMA
   pages free     2816
         min      44

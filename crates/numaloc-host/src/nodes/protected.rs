@@ -26,7 +26,7 @@ pub(crate) fn cache(roots: &Roots) -> BTreeMap<NodeId, u64> {
     sums
 }
 
-/// What a cgroup protects; `None` if nothing.
+/// The protection of a cgroup; `None` if it protects nothing.
 fn protection(directory: &Path) -> Option<Protection> {
     // The root of cgroup v1 has no such files, nor has a cgroup without the memory controller.
     let bytes = |name: &str| match read::text(&directory.join(name)).ok()?.trim() {

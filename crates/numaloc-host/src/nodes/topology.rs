@@ -1,9 +1,9 @@
 //! Nodes, their CPUs and distances, as the kernel lists them and as hwloc sees them; and checks of the nodes that a
 //! request names.
 //!
-//! Both say the same (`tests/suite/topology.rs`). hwloc reads about twenty files for each CPU, three quarters of all
-//! that a command on a small process reads. So it is used only where the machine itself is what matters, and where the
-//! kernel has no lists.
+//! Both give the same result (`tests/suite/topology.rs`). hwloc reads about twenty files for each CPU, three quarters
+//! of all that a command on a small process reads. So it is used only for the machine itself, and where the kernel
+//! has no lists.
 
 use crate::{
     Error, Roots,
@@ -59,8 +59,9 @@ fn completed(roots: &Roots, topology: Topology) -> Topology {
     topology.with_tiers(tiers::read(roots)).with_dax(dax_memory::read(roots)).with_speeds(speeds)
 }
 
-/// The same as far as it says where memory belongs: the online nodes with their CPUs and distances, and how much memory each
-/// has. What of that is free, watermarks, pools and tiers are not read, which is most of what [`topology`] reads.
+/// The same as far as it says where memory belongs: the online nodes with their CPUs and distances, and the size of
+/// the memory that each has. Free memory, watermarks, pools and tiers are not read, which are most of the files of
+/// [`topology`].
 ///
 /// # Errors
 /// As of [`topology`].
@@ -112,7 +113,7 @@ pub fn by_hwloc(roots: &Roots) -> Result<Topology, Error> {
 }
 
 /// The nodes that have CPUs, all offline. A node's directory links to each CPU that is present
-/// (drivers/base/node.c, `register_cpu_under_node`), its cpulist names those that are online.
+/// (drivers/base/node.c, `register_cpu_under_node`), its cpulist names the online ones.
 fn with_cpus_offline(roots: &Roots, nodes: &[Node]) -> NodeSet {
     let cpu = |name: &str| name.strip_prefix("cpu")?.parse::<u32>().ok();
     let has_cpus = |node: &&Node| {

@@ -14,8 +14,8 @@ use std::{
 };
 
 /// The processes of a cgroup and of its children. `path` may begin with a slash, with the mount point, or with the
-/// mount point and a v1 hierarchy. If there is no such cgroup, `*` and `?` in a component stand for other characters, and all cgroups
-/// that match are meant.
+/// mount point and a v1 hierarchy. If no such cgroup exists, `*` and `?` in a component stand for other characters,
+/// and all cgroups that match are meant.
 pub(crate) fn processes(roots: &Roots, path: &str) -> Result<BTreeSet<i32>, Error> {
     for directories in find(roots, path)? {
         let processes = below(roots, directories)?;
@@ -28,7 +28,7 @@ pub(crate) fn processes(roots: &Roots, path: &str) -> Result<BTreeSet<i32>, Erro
 }
 
 /// The memory of a cgroup and its children by node, as memory.numa_stat counts it; of all cgroups that are meant, as in [`processes`].
-/// None when there is no such cgroup or its memory is not accounted.
+/// `None` if the cgroup does not exist or its memory is not accounted.
 pub fn numa_stat(roots: &Roots, path: &str) -> Option<CountedMemory> {
     let read = |directory: PathBuf| fs::read_to_string(directory.join("memory.numa_stat")).ok();
     let texts = |directories: Vec<PathBuf>| -> Vec<String> {
@@ -102,7 +102,7 @@ pub(crate) fn unified(roots: &Roots, path: &str) -> Option<PathBuf> {
     Some(unified_root(roots)?.join(path.trim_start_matches('/')))
 }
 
-/// The directories of a cgroup, or of all that match: those of each hierarchy that has any, in the order in which hierarchies are to be
+/// The directories of a cgroup, or of all cgroups that match: by hierarchy, in the order in which hierarchies are to be
 /// asked.
 fn find(roots: &Roots, path: &str) -> Result<Vec<Vec<PathBuf>>, Error> {
     let root = &roots.cgroup;

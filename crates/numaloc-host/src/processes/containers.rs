@@ -1,7 +1,8 @@
 //! Finds the cgroups of containers and pods by the names that runtimes and the kubelet give to them.
 //!
-//! Users may make cgroups below those that are delegated to them, with any name. So a cgroup that root has made goes before one that
-//! somebody else may have made, except the user who asks, and one outside of all containers before one inside of another container.
+//! Users may make cgroups below the cgroups that are delegated to them, with any name. So a cgroup that root has made
+//! goes before one that another user may have made, except the caller, and one outside of all containers before one
+//! inside of another container.
 
 use crate::{Error, Roots, processes::cgroup};
 use std::{
@@ -11,10 +12,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How many cgroups of a hierarchy are looked at, at most. A host with very many pods has some ten thousand.
+/// Largest number of cgroups of a hierarchy that are looked at. A host with very many pods has some ten thousand.
 const MOST: usize = 200_000;
 
-/// How far the name of a cgroup can be believed; the first is best. Any process that may write to the cgroup above it can make one.
+/// Credibility of the name of a cgroup; the first is best. Any process that may write to the cgroup above it can make
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Origin {
     /// Made by the owner of the hierarchy, which is root.
@@ -53,7 +55,7 @@ pub fn containers(
     Ok(ids.iter().map(|id| (id.clone(), one(id))).collect())
 }
 
-/// What the name of a cgroup may say.
+/// A name that a cgroup's directory may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name<'a> {
     /// A container's id, or the beginning of one.
@@ -66,7 +68,7 @@ pub(crate) enum Name<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Sought<'a> {
     containers: BTreeSet<&'a str>,
-    /// The lengths of the containers' ids. Those that are shorter than the id of a cgroup are compared with its beginning.
+    /// The lengths of the containers' ids. Shorter ids than that of a cgroup are compared with its beginning.
     lengths: BTreeSet<usize>,
     pods: BTreeSet<&'a str>,
 }
@@ -79,7 +81,7 @@ impl<'a> Sought<'a> {
         sought
     }
 
-    /// Those of the names that the directory of a cgroup has.
+    /// The names that the directory of a cgroup has.
     fn meant_by(&self, directory: &str) -> Vec<Name<'a>> {
         let mut names = Vec::new();
         if let Some(id) = container(directory) {
@@ -125,7 +127,7 @@ pub(crate) fn find<'a>(
     let all: BTreeSet<_> = all.chain(sought.pods.iter().map(|&uid| Name::Pod(uid))).collect();
     let mut found: BTreeMap<Name<'a>, (Origin, Vec<String>)> = BTreeMap::new();
     for hierarchy in cgroup::hierarchies(&roots.cgroup) {
-        // A name that anybody may have made in one hierarchy must not hide a better one in the next.
+        // A name that any user may have made in one hierarchy must not hide a better one in the next.
         let is_open =
             |name: &&Name<'a>| found.get(*name).is_none_or(|(origin, _)| *origin != Origin::Host);
         let mut open = Sought::default();
@@ -333,7 +335,7 @@ mod tests {
         }
         let found = [Ok(format!("/{own}")), Ok(format!("/{rootless}"))];
         assert_eq!(find(&fake, &['a', 'b']), found);
-        // Of two users' none is better.
+        // Neither of the names of two users is better.
         fake.write(&format!("cgroup/{other}/cgroup.procs"), "");
         give("user.slice/user-1001.slice/user@1001.service", 1001).expect("it is root");
         assert!(find(&fake, &['b'])[0].as_ref().is_err_and(|error| error.contains(&other)));

@@ -16,7 +16,7 @@ const EFFECTIVE: [[&str; 2]; 2] = [
 
 /// The effective cpuset of each of these cgroups: its lists of CPUs and nodes as one text, to be compared with an
 /// earlier reading. Paths are as in /proc/PID/cgroup. A cgroup without the controller has the cpuset of the nearest
-/// cgroup above that has one. `None`: there is no such cgroup, or no cgroup has a cpuset.
+/// cgroup above that has one. `None`: the cgroup does not exist, or no cgroup has a cpuset.
 pub fn cpusets<'a>(roots: &Roots, paths: impl IntoIterator<Item = &'a str>) -> Vec<Option<String>> {
     let hierarchies = cgroup::hierarchies(&roots.cgroup);
     let read = |path: &str| hierarchies.iter().find_map(|hierarchy| cpuset(hierarchy, path));

@@ -5,8 +5,9 @@ use crate::{Roots, nodes::devices::nodes_of_file};
 use numaloc_core::{HomeRule, NodeSet, Options, Process};
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-/// What the names of such devices begin with: GPUs, VFIO, InfiniBand, and accelerators: those of the kernel's subsystem accel
-/// (drivers/accel/drm_accel.c), Gaudi before that (habanalabs), Trainium and Inferentia (neuron), Ascend (davinci).
+/// Prefixes of the names of such devices: GPUs, VFIO, InfiniBand, and accelerators: devices of the kernel's subsystem
+/// accel (drivers/accel/drm_accel.c), Gaudi before that (habanalabs), Trainium and Inferentia (neuron), Ascend
+/// (davinci).
 const PATHS: [&str; 9] = [
     "/dev/nvidia",
     "/dev/vfio/",
@@ -45,7 +46,8 @@ pub(crate) fn with_device_nodes(roots: &Roots, options: &Options, process: Proce
     Process { device_nodes: device_nodes(roots, process.identity.pid), ..process }
 }
 
-/// The nodes of the devices that a process has open. Those that sysfs has on no node, such as the files of a driver as a whole, have none.
+/// The nodes of the devices that a process has open. Devices that sysfs has on no node, such as the files of a driver
+/// as a whole, have none.
 pub(crate) fn device_nodes(roots: &Roots, pid: i32) -> NodeSet {
     let all = found(roots, pid);
     let nodes =

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a name is one of.
+/// The kind of thing that a name belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NamedKind {
     /// A container by its name with Docker, Podman, nerdctl, containerd, Kubernetes, LXC, Incus, LXD or systemd-machined, or by its id or
@@ -29,14 +29,14 @@ impl fmt::Display for NamedKind {
 pub struct Found {
     /// The processes that it means.
     pub at: Meant,
-    /// How it was found, for people: `Docker 0a1b2c3d4e5f`.
+    /// The source that knew it, for people: `Docker 0a1b2c3d4e5f`.
     pub how: String,
 }
 
 /// The processes that a name means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meant {
-    /// Those of a cgroup and its children: a path below the mount point.
+    /// The processes of a cgroup and its children: a path below the mount point.
     Cgroup(String),
     /// One process, which shares its cgroup with others.
     Pid(i32),

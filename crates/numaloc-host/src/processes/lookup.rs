@@ -17,7 +17,7 @@ pub(crate) enum Whereabouts<'t> {
     Pid(i32),
     /// One process, in the boot in which it started.
     Process { identity: Identity, boot_id: &'t str },
-    /// What was found in the cgroup tree, by systemd or by a runtime.
+    /// The result of searching the cgroup tree, or of asking systemd or a runtime.
     Found(Result<Found, Error>),
 }
 

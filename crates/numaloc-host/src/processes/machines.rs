@@ -31,7 +31,7 @@ pub(crate) fn containers(roots: &Roots, name: &str) -> Vec<Found> {
     lxc.chain(registered(roots, NamedKind::Container, name)).collect()
 }
 
-/// What systemd-machined has registered by this name, of containers or of virtual machines.
+/// The container or virtual machine that systemd-machined has registered by this name.
 pub(crate) fn registered(roots: &Roots, kind: NamedKind, name: &str) -> Option<Found> {
     let class = match kind {
         NamedKind::Container => "container",

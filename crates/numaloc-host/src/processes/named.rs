@@ -1,4 +1,4 @@
-//! Containers, pods and virtual machines as people name them, without anybody having registered them.
+//! Containers, pods and virtual machines as people name them, without a registration.
 
 use crate::{
     Error, Roots,
@@ -108,7 +108,7 @@ fn candidates(lists: &RuntimeLists<'_>, kind: NamedKind, name: &str) -> Vec<Cand
     }
 }
 
-/// The only one of what runtimes list and of `others`, those of managers without such a list.
+/// The only one of the things that runtimes list and of `others`, from managers without such a list.
 fn with(target: String, listed: Result<Found, Error>, others: Vec<Found>) -> Result<Found, Error> {
     let error = match listed {
         Ok(found) => match others.into_iter().find(|other| other.at != found.at) {

@@ -19,9 +19,9 @@ pub struct OwnProcess {
     pub resident_bytes: u64,
     /// Address space (`vsize` in /proc/self/stat), in bytes.
     pub virtual_bytes: u64,
-    /// How many threads it has now.
+    /// Number of its threads now.
     pub threads: u64,
-    /// How many descriptors are open (/proc/self/fd).
+    /// Number of open descriptors (/proc/self/fd).
     pub open_files: u64,
     /// The limit of open descriptors; `None`: no limit.
     pub most_open_files: Option<u64>,
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said() {
+    fn the_error_names_what_cannot_be_read() {
         let fake = Fake::new();
         assert!(matches!(OwnProcess::read(&fake.roots()), Err(Error::Read { .. })));
         fake.write("proc/self/stat", "1 (x) nonsense");

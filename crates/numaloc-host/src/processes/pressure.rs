@@ -3,7 +3,7 @@
 use crate::{Roots, files::read, processes::cgroup};
 use std::{collections::HashSet, fs::File, path::PathBuf, time::Duration};
 
-/// Whose pressure a file shows.
+/// The tasks whose pressure a file shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// All processes of a cgroup and of those below it; its path from the root of cgroup v2.
@@ -37,9 +37,9 @@ impl Resource {
 /// A pressure file, kept open.
 #[derive(Debug)]
 pub struct Pressure {
-    /// Whose pressure the file shows.
+    /// The tasks whose pressure the file shows.
     pub scope: Scope,
-    /// What the processes wait for.
+    /// The resource that they wait for.
     pub resource: Resource,
     file: File,
 }
@@ -99,9 +99,9 @@ impl Pressure {
     /// Time in which at least one task waited (`some`) since the cgroup was made, or since boot. `None` if the cgroup
     /// no longer exists.
     ///
-    /// CPUs that were busy for less than a tick since anybody's last read count for nothing (kernel/sched/psi.c,
-    /// `collect_percpu_times`). So a reader that reads every few milliseconds sees nothing, and makes other readers see
-    /// too little.
+    /// CPUs that were busy for less than a tick since the last read of any process count for nothing
+    /// (kernel/sched/psi.c, `collect_percpu_times`). So a reader that reads every few milliseconds sees nothing, and
+    /// makes other readers see too little.
     pub fn read(&mut self) -> Option<Duration> {
         parse(&read::kept(&self.file))
     }

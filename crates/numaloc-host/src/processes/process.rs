@@ -114,20 +114,20 @@ pub(crate) fn own_pid(roots: &Roots) -> Option<i32> {
     std::fs::read_link(roots.proc.join("self")).ok()?.to_str()?.parse().ok()
 }
 
-/// What the threads of a process have together.
+/// Properties of the threads of a process together.
 struct Living {
     /// A thread that has memory; the process's first thread, if that lives.
     first: i32,
     /// CPUs that at least one of them may run on. Cpus_allowed_list is the affinity within the cpuset, under cgroup v2
     /// and v1 alike (kernel/cgroup/cpuset.c, cpuset_update_tasks_cpumask).
     cpus: CpuSet,
-    /// How many different lists of CPUs they have.
+    /// Number of different lists of CPUs that they have.
     lists: usize,
     /// Nodes that the cpuset of at least one of them allows; `None` on a kernel without cpusets.
     mems_allowed: Option<NodeSet>,
     /// Whether their cpusets allow different nodes.
     differ_in_mems: bool,
-    /// Of the memory that they share.
+    /// Bytes in swap of the memory that they share.
     swap_bytes: u64,
 }
 
@@ -214,7 +214,7 @@ impl OpenProcess {
     pub(crate) fn stat(&self) -> Result<Stat, Miss> {
         self.entry.stat().map_err(|error| self.miss(error, "stat"))
     }
-    /// A file's text; bytes that are no UTF-8 (a command name may hold any) are replaced.
+    /// A file's text; bytes that are not UTF-8 (a command name may hold any) are replaced.
     pub(crate) fn text(&self, name: &str) -> Result<String, Miss> {
         let what = match name {
             "status" => "status",

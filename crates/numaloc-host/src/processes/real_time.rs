@@ -25,7 +25,7 @@ const THREADS_MOST: usize = 4096;
 /// Most processes whose threads are looked at.
 const PROCESSES_MOST: usize = 64;
 
-/// How a real-time thread is scheduled (sched(7)).
+/// Scheduling policy of a real-time thread (sched(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RealTimePolicy {
     /// SCHED_FIFO (sched(7)): runs until it sleeps.
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::fake::Fake;
 
-    /// A thread on a CPU, that has had so many ticks, with a policy and a priority.
+    /// A thread on a CPU, with its ticks, its policy and its priority.
     struct Task {
         path: &'static str,
         cpu: u32,
@@ -192,7 +192,7 @@ mod tests {
         ticks_each: u64,
     }
 
-    /// A host whose CPUs and threads use so many ticks of 20 in each interval.
+    /// A host whose CPUs and threads use these numbers of ticks, of 20 in each interval.
     fn hogs(cpus: &[u64], tasks: &[Task]) -> Vec<String> {
         let fake = Fake::new();
         let write = |interval: u64| {

@@ -1,4 +1,5 @@
-//! How long the threads of processes have waited for a CPU (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat). The kernel
+//! Time that the threads of processes have waited for a CPU (Documentation/scheduler/sched-stats.rst,
+//! /proc/PID/schedstat). The kernel
 //! counts it where SCHED_INFO is built in, also where pressure stall information is off, as on RHEL.
 
 use crate::{Roots, files::read};
@@ -32,7 +33,8 @@ impl RunDelay {
         (!watched.threads.is_empty()).then_some(watched)
     }
 
-    /// How long each thread has waited since the last read. Threads that have ended do not count; others take their places.
+    /// Time that each thread has waited since the last read. Threads that have ended do not count; others take their
+    /// places.
     pub fn read(&mut self) -> Vec<Duration> {
         let mut waited = Vec::with_capacity(self.threads.len());
         let before = self.threads.len();
@@ -109,7 +111,7 @@ mod tests {
         let fake = Fake::new();
         fake.write("proc/7/task/7/schedstat", "9 5 4\n");
         let mut delay = RunDelay::of(&fake.roots(), &[7]).expect("a thread");
-        // What the kernel answers for a thread that has ended.
+        // The kernel's answer for a thread that has ended.
         fake.write("proc/7/task/7/schedstat", "");
         fake.write("proc/7/task/8/schedstat", "9 1000000 4\n");
         assert_eq!(delay.read(), []);

@@ -1,4 +1,4 @@
-//! Reading the files that container runtimes keep, within bounds: their content comes from those who start containers.
+//! Reading the files that container runtimes keep, within bounds: their content comes from users that start containers.
 
 use crate::Roots;
 use serde::Deserialize;
@@ -9,7 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Most bytes of what a runtime keeps of one container. Labels and annotations are the largest part, and have some hundred KiB at most.
+/// Largest file of a runtime on one container, in bytes. Labels and annotations are the largest part, and have some
+/// hundred KiB at most.
 pub(crate) const OF_ONE: u64 = 4 << 20;
 /// Most bytes of a list of all containers.
 pub(crate) const OF_ALL: u64 = 64 << 20;
@@ -17,7 +18,7 @@ pub(crate) const OF_ALL: u64 = 64 << 20;
 /// Reads the files of runtimes, for one request.
 pub(crate) struct RuntimeFiles<'a> {
     pub roots: &'a Roots,
-    /// Whether nobody waits for it any more.
+    /// Whether the result is no longer waited for.
     stop: &'a dyn Fn() -> bool,
     too_large: RefCell<Vec<PathBuf>>,
 }
@@ -27,7 +28,8 @@ impl<'a> RuntimeFiles<'a> {
         Self { roots, stop, too_large: RefCell::default() }
     }
 
-    /// The content of a file; `None` if it cannot be read or parsed, is larger than `most` bytes, or nobody waits any more.
+    /// The content of a file; `None` if it cannot be read or parsed, is larger than `most` bytes, or the result is no
+    /// longer waited for.
     pub(crate) fn json<T: for<'de> Deserialize<'de>>(&self, path: &Path, most: u64) -> Option<T> {
         if (self.stop)() {
             return None;
@@ -41,12 +43,12 @@ impl<'a> RuntimeFiles<'a> {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Whether nobody waits any more: what was read is incomplete then.
+    /// Whether the result is no longer waited for: what was read is incomplete then.
     pub(crate) fn is_stopped(&self) -> bool {
         (self.stop)()
     }
 
-    /// What of the files was left out, as the end of a sentence; empty if nothing was.
+    /// The files that were left out, as the end of a sentence; empty if none was.
     pub(crate) fn left_out(&self) -> String {
         let too_large = self.too_large.borrow();
         match &too_large[..] {

@@ -1,4 +1,4 @@
-//! Which containers have a name, by the files that container runtimes keep.
+//! The containers that have a name, by the files that container runtimes keep.
 //!
 //! | runtime | file | source of its form |
 //! |---|---|---|
@@ -28,7 +28,8 @@ pub(crate) struct Listed {
     pub id: String,
 }
 
-/// What the runtimes list, read when it is first asked for and once for all names of a request. Files that cannot be read or parsed list
+/// The lists of the runtimes, read when they are first asked for and once for all names of a request. Files that cannot
+/// be read or parsed list
 /// nothing.
 pub(crate) struct RuntimeLists<'a> {
     files: &'a RuntimeFiles<'a>,
@@ -147,7 +148,7 @@ pub(crate) fn podman_drivers(roots: &Roots) -> impl Iterator<Item = PathBuf> {
 }
 
 fn podman(files: &RuntimeFiles<'_>) -> BTreeMap<String, Vec<String>> {
-    // Of containers that outlive a boot, and of others.
+    // First containers that outlive a boot, then others.
     let lists = podman_drivers(files.roots).flat_map(|driver| {
         ["containers.json", "volatile-containers.json"].map(|file| driver.join(file))
     });

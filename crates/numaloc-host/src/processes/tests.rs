@@ -111,8 +111,8 @@ fn pids_and_threads_are_identified() {
     assert_eq!(known, [(10, identity(10)), (11, identity(10)), (30, identity(30))].into());
 }
 
-/// Process 20 belongs to somebody else. A file without any mode bits is not readable for its own owner either; root has to set its
-/// rights to files aside, which a thread does alone.
+/// Process 20 belongs to another user. A file without any mode bits is not readable for its own owner either; root
+/// has to set its rights to files aside, which a thread does alone.
 #[test]
 fn what_may_not_be_read_is_counted() {
     let fake = host();
@@ -132,7 +132,7 @@ fn what_may_not_be_read_is_counted() {
                 setfsuid(other);
             }
             let cgroup = Target::Cgroup("a".into());
-            // Of a cgroup the others take part.
+            // The other processes of a cgroup take part.
             let found = resolved(std::slice::from_ref(&cgroup)).expect("10 may be read");
             assert_eq!(found.processes.len(), 1, "{found:?}");
             let [left] = &found.missing[..] else { panic!("{found:?}") };

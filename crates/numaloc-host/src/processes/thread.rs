@@ -101,7 +101,7 @@ pub(crate) fn start_time(roots: &Roots, tid: i32) -> Option<u64> {
     Some(parse(&read::text(&path).ok()?)?.start_time)
 }
 
-/// What is read of a thread.
+/// The fields that are read of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ThreadStat {
     parent: i32,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_or_program_is_told_by_start_time_and_layout() {
+    fn another_process_or_program_is_recognized_by_start_time_and_layout() {
         let fake = Fake::new();
         fake.process(100, "x", &["0"]);
         let roots = &fake.roots();

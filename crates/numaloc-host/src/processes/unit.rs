@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long systemd has to answer; systemctl itself would wait for half a minute.
+/// Time that systemd has to answer; systemctl itself would wait for half a minute.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// This directory is there if systemd is the service manager (sd_booted(3)).
@@ -107,8 +107,8 @@ impl UnitFailure {
     fn of_property(self, unit: &str, name: &str) -> Error {
         Error::UnitProperty { unit: unit.into(), name: name.into(), reason: self.reason }
     }
-    /// If systemctl gave no answer, the unit may well exist; the same if it failed where systemd runs. Where there is
-    /// no systemd there is no unit.
+    /// If systemctl gave no answer, the unit may well exist; the same if it failed where systemd runs. Without
+    /// systemd no unit exists.
     fn of(&self, unit: String, booted: bool) -> Error {
         let reason = self.reason.clone();
         match self.silent || booted {
@@ -118,7 +118,7 @@ impl UnitFailure {
     }
 }
 
-/// What systemctl says of each of these units.
+/// The properties that systemctl prints of each of these units.
 fn ask<'a>(
     systemctl: &str,
     units: &'a BTreeSet<String>,
@@ -174,15 +174,15 @@ pub(crate) fn set_property(words: &[String], unit: &str, name: &str) -> Result<(
     done.map(drop).map_err(|failure| failure.of_property(unit, name))
 }
 
-/// What systemctl prints when it is run with these words.
+/// The output of systemctl with these arguments.
 fn run<'a>(
     systemctl: &str,
     words: impl IntoIterator<Item = &'a str>,
     patience: Duration,
 ) -> Result<String, UnitFailure> {
     let failed = |error: io::Error| UnitFailure::silent(format!("{systemctl}: {error}"));
-    // Memory files and no pipes: nobody reads while systemctl runs, and for many units it says more than fits into a
-    // pipe.
+    // Memory files and no pipes: no process reads while systemctl runs, and for many units it says more than fits
+    // into a pipe.
     let file = || memfd_create(c"systemctl", MFdFlags::MFD_CLOEXEC).map(File::from);
     let said = file().map_err(|error| failed(error.into()))?;
     let complaints = file().map_err(|error| failed(error.into()))?;
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn no_systemctl_and_a_failing_one_are_told() {
+    fn no_systemctl_and_a_failing_one_are_reported() {
         for (systemctl, words) in [
             ("/nonexistent/systemctl", "cannot run /nonexistent/systemctl"),
             ("false", "failed without a word"),

@@ -37,21 +37,21 @@ const LEAST: u64 = 64 << 10;
 /// Most objects of a target that are opened, the largest ones.
 const MOST: usize = 256;
 
-/// An object of which pages were found that nobody maps.
+/// An object with resident pages that no other process maps.
 #[derive(Clone, Debug)]
 pub struct AttachedFile {
     /// The way to it, through a process that maps it.
     pub path: PathBuf,
-    /// What it was under that path.
+    /// Device and inode under that path at that time.
     pub id: FileId,
     /// Bytes of these pages by node.
     pub cache: FileCache,
 }
 
-/// What was found, by the first mapping of the object: process and address.
+/// The objects found, by the first mapping of each: process and address.
 pub type AttachedFiles = BTreeMap<(usize, u64), AttachedFile>;
 
-/// What was found of all objects.
+/// The result of the search in all objects.
 #[derive(Debug, Default)]
 pub(super) struct Attached {
     pub(super) extents: Vec<Extent>,
@@ -64,7 +64,7 @@ pub(super) struct Attached {
 struct SharedObject {
     /// The first mapping of each process.
     mappings: Vec<Mapping>,
-    /// What the longest mapping shows, in bytes.
+    /// Bytes that the longest mapping shows.
     bytes: u64,
     /// Bounds of the first mapping.
     first: (u64, u64),
@@ -72,7 +72,7 @@ struct SharedObject {
     rule: Option<Rule>,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     hugetlb_bytes: Option<u64>,
-    /// What of it was seen in page maps, in bytes.
+    /// Bytes of it that were seen in page maps.
     seen: u64,
 }
 
@@ -125,7 +125,7 @@ impl SharedObjects {
     }
 }
 
-/// Looks for pages that nobody maps.
+/// Looks for pages that no process maps.
 pub(super) struct AttachedSearch<'a> {
     pub(super) roots: &'a Roots,
     pub(super) spaces: &'a [AddressSpace],
@@ -136,7 +136,7 @@ pub(super) struct AttachedSearch<'a> {
 }
 
 impl AttachedSearch<'_> {
-    /// Finds the pages of these objects that are in none of the `extents` and that nobody else maps.
+    /// Finds the pages of these objects that are in none of the `extents` and that no other process maps.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -180,7 +180,7 @@ impl AttachedSearch<'_> {
             let is_theirs = others.as_ref().is_none_or(|others| others.contains(&key));
             let Some((cache, resident_bytes)) = self.look(&file, mapped)? else { continue };
             if has_swap && file.page_bytes() == PAGE {
-                // What is allocated for a file on tmpfs is resident or in swap.
+                // Memory that is allocated for a file on tmpfs is resident or in swap.
                 found.swapped_bytes += file.allocated_bytes().saturating_sub(resident_bytes);
             }
             if cache.bytes() > 0 {
@@ -210,7 +210,8 @@ impl AttachedSearch<'_> {
         self.spaces[mappings[0].process].path(&format!("map_files/{start:x}-{end:x}"))
     }
 
-    /// The pages of a file that nobody else maps, and the bytes of all of its resident ones; `None` if it cannot be mapped any more.
+    /// The pages of a file that no other process maps, and the bytes of all of its resident ones; `None` if it cannot
+    /// be mapped any more.
     fn look(
         &self,
         file: &CachedFile,
@@ -238,7 +239,8 @@ fn is_forbidden(error: &Error) -> bool {
     }
 }
 
-/// The extent of the pages that nobody maps. If processes outside the target have attached the object, it is theirs, too.
+/// The extent of the pages that no process maps. If processes outside the target have attached the object, it is
+/// theirs, too.
 fn extent(object: SharedObject, cache: &FileCache, is_theirs: bool) -> Extent {
     let SharedObject { mappings, bytes, name, rule, hugetlb_bytes, .. } = object;
     let on_node = |bytes| {

@@ -1,4 +1,4 @@
-//! Which mappings are the memory of which cell of a guest.
+//! The mappings that are the memory of a guest's cells.
 
 use crate::files::maps::Vma;
 use numaloc_core::{MappedRange, Options, Process, Rule, cell_memory, home};

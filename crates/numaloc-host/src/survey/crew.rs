@@ -1,4 +1,4 @@
-//! The processes of a target at one time, and those that it gets while it is looked at and moved.
+//! The processes of a target at one time, and the processes that it gets while it is looked at and moved.
 //!
 //! Whether a page belongs to the target alone is decided by comparing the mappings that are known with the number that
 //! the kernel counts. So in a server that forks, the mappings of processes that were born meanwhile have to be known as
@@ -24,7 +24,7 @@ use std::{
 /// Most processes that one look takes in. A target that gets more between two looks keeps what those map.
 const MOST: usize = 1024;
 
-/// What is needed to take in processes that a target gets.
+/// The data that taking in new processes of a target needs.
 #[derive(Debug)]
 pub struct Growth {
     /// Where the host's files are read.
@@ -37,7 +37,7 @@ pub struct Growth {
     pub arrivals: Arc<dyn Arrivals>,
 }
 
-/// The processes of a target at one time: those of the survey, and those that it has got since.
+/// The processes of a target at one time: the processes of the survey, and the ones that it has got since.
 #[derive(Debug)]
 pub struct Crew {
     /// Their memory. Those of the survey come first, and their indices stay. That of a newcomer that has ended leads to memory that no
@@ -148,7 +148,7 @@ impl Crew {
                 pieces.extend(theirs.filter_map(|theirs| {
                     let shown = overlap(&bytes(vma), &bytes(theirs))?;
                     let address = vma.start + (shown.start - vma.offset);
-                    // Of a mapping that begins before the extent, the part in the extent.
+                    // A mapping that begins before the extent counts with its part in the extent.
                     let before = known.start.saturating_sub(address);
                     let at = (address + before).checked_sub(known.start)?;
                     let end = at + (shown.end - shown.start).checked_sub(before)?;
@@ -161,7 +161,8 @@ impl Crew {
         (pieces, is_shared)
     }
 
-    /// What the VMAs of an extent with these `mappings` are of; `None`: nothing that it is worth to look for in all processes, as the
+    /// The objects of the VMAs of an extent with these `mappings`; `None`: none that is worth a search in all
+    /// processes, such as the
     /// code of programs.
     pub(super) fn objects(
         &self,
@@ -184,7 +185,7 @@ impl Crew {
         Some(objects)
     }
 
-    /// What processes of the survey map shared, as far as their maps were read.
+    /// The objects that processes of the survey map shared, as far as their maps were read.
     pub(super) fn shared_objects(&self) -> BTreeSet<Object> {
         let layouts = self.layouts.lock();
         let vmas = layouts.values().flatten().flat_map(|vmas| vmas.iter());
@@ -214,7 +215,7 @@ impl Crew {
         layouts.entry(process).or_insert_with(read).clone()
     }
 
-    /// Looks who has come and who has ended. `None`: nobody.
+    /// Looks for processes that have come or ended. `None`: there is no change.
     pub(super) fn grown(&self, growth: &Growth) -> Option<Self> {
         let is_alive = |newcomer: &Newcomer| self.spaces[newcomer.process].is_alive();
         let (living, gone): (Vec<Newcomer>, Vec<Newcomer>) =

@@ -1,8 +1,9 @@
-//! Which files are mapped without page cache (DAX): what processes see of them is the storage itself.
+//! Files that are mapped without page cache (DAX): processes see the storage itself.
 //!
 //! A file system on persistent memory decides it file by file (Documentation/filesystems/dax.rst): with the mount option `dax=always` for all
-//! but those that it cannot, such as encrypted ones; by default, and with `dax=inode`, for those that have an attribute; with `dax=never`
-//! for none. statx(2) has the answer (STATX_ATTR_DAX). It is asked once for each file, and only on file systems that can have such files.
+//! files that can, which encrypted ones cannot; by default, and with `dax=inode`, for files with an attribute; with
+//! `dax=never` for none. statx(2) has the answer (STATX_ATTR_DAX). It is asked once for each file, and only on file
+//! systems that can have such files.
 
 use crate::{
     Roots,
@@ -28,7 +29,7 @@ const BY_ATTRIBUTE: [&str; 2] = ["ext4", "xfs"];
 /// RESOLVE_CACHED (include/uapi/linux/openat2.h, Linux 5.12), which nix does not know: fails instead of asking a disk or a server.
 const CACHED: u64 = 0x20;
 
-/// Which files of a mount have DAX.
+/// The files of a mount that have DAX.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     None,
@@ -60,7 +61,7 @@ fn is_on_dax_disk(roots: &Roots, device: &str) -> bool {
     is_set("queue/dax") || is_set("../queue/dax")
 }
 
-/// What files have answered, for as long as one look takes.
+/// Answers on files, for as long as one look takes.
 #[derive(Debug, Default)]
 pub(super) struct DaxFiles(BTreeMap<((u32, u32), u64), Option<bool>>);
 
@@ -87,8 +88,8 @@ impl DaxFiles {
     }
 }
 
-/// Opens a path as the process sees it, if the kernel has all of it in memory, as it has the path of a mapped file. So nobody waits for a
-/// server that has a directory on the way.
+/// Opens a path as the process sees it, if the kernel has all of it in memory, as it has the path of a mapped file.
+/// So no thread waits for a server that has a directory on the way.
 fn by_name(space: &AddressSpace, name: &str) -> io::Result<File> {
     let root = open_path(&space.path("root"))?;
     let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::from_bits_retain(CACHED);

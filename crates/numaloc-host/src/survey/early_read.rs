@@ -21,7 +21,7 @@ use std::{
 /// Least memory, in bytes of mappings, that is worth a thread. It is read in a few milliseconds.
 const LEAST: u64 = 64 << 20;
 
-/// What the thread has read; `None`: the process has ended.
+/// The policies that the thread has read; `None`: the process has ended.
 type Read = Result<Option<Vec<Placement>>, Error>;
 
 /// A thread that reads the numa_maps of one process. It ends once this is dropped.

@@ -32,7 +32,7 @@ pub(crate) struct Part {
 pub(crate) struct Overlaps {
     /// The index of the process with most of them.
     pub(crate) process: usize,
-    /// How many mappings that process has of the object.
+    /// Number of mappings of the object in that process.
     pub(crate) mappings: usize,
     pub(crate) name: Arc<str>,
 }
@@ -110,7 +110,7 @@ pub(crate) fn parts(vmas: Vec<Vec<Vma>>) -> Result<Vec<Part>, Overlaps> {
     Ok(parts)
 }
 
-/// Puts the mappings of a file to those that may show the same file through another file system.
+/// Adds the mappings of a file to the ones that may show the same file through another file system.
 fn join_compared(objects: &mut BTreeMap<Object, Vec<Piece>>) {
     let is_compared = |object: &&Object| !object.is_proved();
     let compared: Vec<Object> = objects.keys().filter(is_compared).copied().collect();
@@ -236,7 +236,7 @@ fn part(active: &[&Piece], from: u64, to: u64, pages: Pages) -> Part {
         hugetlb_bytes: first.hugetlb_bytes,
         mappers: active.iter().map(|piece| piece.vma.mappers).max().unwrap_or_default(),
         stripe: None,
-        // What one rule names for one process belongs where the rule says, also if other processes map it.
+        // Memory that one rule names for one process belongs where the rule says, also if other processes map it.
         rule: active.iter().filter_map(|piece| piece.vma.rule).min(),
         name: first.name.clone(),
         residency: Residency::default(),

@@ -18,7 +18,7 @@ pub(crate) fn take(all: &mut [Vec<Vma>]) -> Vec<(FixedKind, Part)> {
     for (process, vmas) in all.iter_mut().enumerate() {
         for vma in vmas.extract_if(.., |vma| vma.fixed.is_some()) {
             let key = match vma.object {
-                // One inode is behind all objects of this name, and behind all that the driver of a device maps.
+                // One inode is behind all objects of this name, and behind all mappings by the driver of a device.
                 _ if vma.fixed == Some(FixedKind::Device)
                     || vma.name.starts_with("anon_inode:") =>
                 {

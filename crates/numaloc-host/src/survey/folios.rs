@@ -1,4 +1,4 @@
-//! Which folios a page run consists of, also where the run begins or ends within one.
+//! The folios of a page run, also where the run begins or ends within one.
 //!
 //! Where a page belongs can depend on the folio that it is in ([`numaloc_core::Stripe`]). Page map entries do not show folios, so
 //! their frames' flags are looked up: of base pages of anonymous memory only where the frame lies within its huge page as the address

@@ -11,7 +11,8 @@ use crate::{
 };
 use numaloc_core::{Extent, Residency};
 
-/// How often extents are looked at again. A process that is born while the pages are looked at makes them look like
+/// Number of times that extents are looked at again. A process that is born while the pages are looked at makes them
+/// look like
 /// strangers' once more.
 const LOOKS: u32 = 3;
 

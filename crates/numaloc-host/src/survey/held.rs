@@ -23,7 +23,8 @@ const LEAST: u64 = 64 << 10;
 const DESCRIPTORS: usize = 1 << 16;
 /// Most files that are named, the largest ones.
 const NAMED: usize = 16;
-/// What the names of files in memory begin with (mm/memfd.c, `MFD_NAME_PREFIX`; shm_overview(7)). Other files are not asked, because
+/// Prefixes of the names of files in memory (mm/memfd.c, `MFD_NAME_PREFIX`; shm_overview(7)). Other files are not
+/// asked, because
 /// their server may not answer.
 const IN_MEMORY: [&str; 2] = ["/memfd:", "/dev/shm/"];
 

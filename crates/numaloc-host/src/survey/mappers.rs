@@ -1,9 +1,9 @@
-//! Who maps hugetlb memory whose page tables processes may share.
+//! Mappers of hugetlb memory whose page tables processes may share.
 //!
 //! Processes that map the same 1 GiB of a hugetlb object shared have one page table for it (mm/hugetlb.c, `huge_pmd_share`). The
 //! kernel then counts one mapping of each page, however many processes map it. So counts do not tell whether others map a page.
-//! What tells it is who maps the object, which is looked up in the maps of all processes. A process that maps the object later is
-//! not noticed before the next survey, unless it is the target's.
+//! The mappers of the object tell it, and they are looked up in the maps of all processes. A process that maps the
+//! object later is not noticed before the next survey, unless it is the target's.
 //!
 //! In the same way it is found out who maps the memory of a target that gets and loses processes ([`super::outsiders`]).
 
@@ -25,7 +25,7 @@ use std::{
     path::Path,
 };
 
-/// What one page table with entries of 2 MiB maps.
+/// Bytes that one page table with entries of 2 MiB maps.
 const TABLE: u64 = 1 << 30;
 /// The inode of the first pid namespace (include/linux/proc_ns.h, PROC_PID_INIT_INO).
 const FIRST_PIDS: u64 = 0xefff_fffc;
@@ -55,16 +55,16 @@ pub(super) struct OtherMapping {
     pub(super) bytes: Range<u64>,
 }
 
-/// What is found of the processes outside the target.
+/// The findings about the processes outside the target.
 #[derive(Default)]
 pub(super) struct Others {
     pub(super) mappings: Vec<OtherMapping>,
-    /// The pids of those that were forked, without an exec since, from where processes of the target were: copies of private memory
-    /// may be common to both.
+    /// The pids of processes that were forked, without an exec since, from where processes of the target were: copies
+    /// of private memory may be common to both.
     pub(super) kin: BTreeSet<i32>,
 }
 
-/// What is asked about the processes outside the target.
+/// The questions about the processes outside the target.
 #[derive(Default)]
 pub(super) struct Asked {
     pub(super) objects: BTreeSet<Object>,
@@ -104,10 +104,10 @@ impl MapperSearch<'_> {
                 shown.private += usize::from(!vma.shared);
             }
         }
-        // What is mapped private, too, is compared page by page.
+        // Memory that is also mapped private is compared page by page.
         let is_doubtful = |shown: &TargetMappings| {
-            let is_told = self.tells_shared_tables && self.arrivals.is_none();
-            shown.private == 0 && (shown.mappings > 1 || !is_told)
+            let is_known = self.tells_shared_tables && self.arrivals.is_none();
+            shown.private == 0 && (shown.mappings > 1 || !is_known)
         };
         let doubtful = objects.iter().filter(|(_, shown)| is_doubtful(shown));
         let doubtful: BTreeSet<Object> = doubtful.map(|(&object, _)| object).collect();
@@ -126,7 +126,7 @@ impl MapperSearch<'_> {
         Ok(())
     }
 
-    /// Those of these objects that processes outside the target map. `None` if not all of these can be known.
+    /// The objects among these that processes outside the target map. `None` if not all of these can be known.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -138,7 +138,7 @@ impl MapperSearch<'_> {
         Ok(others.map(|others| others.mappings.iter().map(|other| other.object).collect()))
     }
 
-    /// Who outside the target maps these objects, or is kin. `None` if not all can be known.
+    /// Processes outside the target that map these objects, or are kin. `None` if not all can be known.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -186,7 +186,8 @@ impl MapperSearch<'_> {
         }
     }
 
-    /// Those of processes that still exist, do not share their memory with the target, and have not come to it.
+    /// The findings about processes that still exist, do not share their memory with the target, and have not joined
+    /// it.
     fn strangers(&self, mut others: Others, asked: &Asked) -> Others {
         let mapping = others.mappings.iter().map(|other| other.pid);
         let pids: BTreeSet<i32> = mapping.chain(others.kin.iter().copied()).collect();
@@ -220,7 +221,7 @@ impl MapperSearch<'_> {
     }
 }
 
-/// What a process maps of these objects; nothing if it has ended.
+/// The mappings of these objects in a process; none if it has ended.
 fn shown(
     pid: i32,
     directory: &Path,
@@ -290,7 +291,7 @@ mod tests {
         fake
     }
 
-    /// What is found of the mappings of the first `targets` processes.
+    /// The mappers found for the mappings of the first `targets` processes.
     fn mappers(fake: &Fake, targets: i32, tells_shared_tables: bool) -> Vec<Mappers> {
         let spaces: Vec<AddressSpace> = (100..100 + targets).map(|pid| fake.space(pid)).collect();
         let vma = |line: &str| Vma {
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_see_everybody_rules_nothing_out() {
+    fn without_a_view_of_all_processes_nothing_is_ruled_out() {
         let fake = host(&[SEGMENT; 2]);
         fs::remove_file(fake.path("proc/self/ns/pid")).expect("a link");
         symlink("pid:[4026532189]", fake.path("proc/self/ns/pid")).expect("a link");

@@ -15,7 +15,8 @@ use std::{collections::HashMap, sync::Arc};
 /// A pid and an address.
 pub(super) type Mapped = (i32, u64);
 
-/// Which address each merged frame is assigned to. All scanners of a survey, and of the run that follows it, share it. It takes
+/// The address that each merged frame is assigned to. All scanners of a survey, and of the run that follows it, share
+/// it. It takes
 /// about 40 bytes for each merged frame that the target maps.
 #[derive(Debug, Default)]
 pub(crate) struct Assigned(Mutex<HashMap<u64, Mapped>>);

@@ -1,4 +1,4 @@
-//! What is known of mappings by the file systems of their devices, which /proc/PID/maps shows.
+//! Properties of mappings by the file systems of their devices, which /proc/PID/maps shows.
 //!
 //! All hugetlb memory is on a mount of hugetlbfs, which has pages of one size. Files are on a mount of their own. For all other
 //! hugetlb memory (mmap(2) with MAP_HUGETLB, memfd_create(2) with MFD_HUGETLB, shmget(2) with SHM_HUGETLB) the kernel has a mount
@@ -47,7 +47,7 @@ enum FileSystem {
     Hugetlbfs(u64),
     /// Files in memory: those of a mount, memfds, segments, and shared anonymous memory.
     Tmpfs,
-    /// Files are mapped without page cache: all that do not say otherwise (`is_default`), or those that say so.
+    /// Files are mapped without page cache: by default (`is_default`), or only files with the attribute.
     Dax {
         is_default: bool,
     },
@@ -62,7 +62,7 @@ enum FileSystem {
     Unknown,
 }
 
-/// What is known of devices, for as long as one look takes: a file system that is mounted later may get the device of one that
+/// Known devices, for as long as one look takes: a file system that is mounted later may get the device of one that
 /// was unmounted.
 #[derive(Debug)]
 pub(crate) struct Mounts {
@@ -73,7 +73,7 @@ pub(crate) struct Mounts {
     namespaces: BTreeSet<(u64, PathBuf)>,
     /// Whether those of this process were read.
     knows_own: bool,
-    /// Those of this process that are served, and those whose files may have DAX, once an overlay was seen.
+    /// The served mounts of this process, and the mounts whose files may have DAX, once an overlay was seen.
     below: Option<[MeantMounts; 2]>,
     dax_files: DaxFiles,
     /// The smallest page size of the kernel's pools in bytes; `None`: it has no pools.
@@ -81,7 +81,7 @@ pub(crate) struct Mounts {
 }
 
 impl Mounts {
-    /// Those that the kernel has for itself.
+    /// The mounts that the kernel has for itself.
     pub(crate) fn new(roots: &Roots) -> Self {
         let pools = pool_directories(&roots.sys.join("kernel/mm/hugepages"));
         let least = pools.keys().next().copied();
@@ -210,7 +210,7 @@ impl Mounts {
 
     /// That of an overlay, by the mounts that its layers are on.
     fn overlay(&mut self, roots: &Roots, options: &str) -> FileSystem {
-        // Who mounts the overlays of containers names paths of the host.
+        // The program that mounts the overlays of containers names paths of the host.
         let [served, dax] = self.below.get_or_insert_with(|| {
             let text = own(roots);
             let served = MeantMounts::of(&text, |mount| is_served(mount.kind));
@@ -335,12 +335,12 @@ mod tests {
             mounts.page_bytes(&fake.space(100), &parse_line(line).expect("a line"))
         };
         let guest = "40000000-80000000 rw-s 00000000 00:1f 77 /dev/hugepages/guest";
-        assert_eq!(bytes(guest), None, "there are no pools");
+        assert_eq!(bytes(guest), None, "the host has no pools");
         fake.write("sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "1\n");
         assert_eq!(bytes(guest), Some(HUGE));
         assert_eq!(bytes(&guest.replace("00:1f", "00:20")), Some(1 << 30));
         assert_eq!(bytes(&guest.replace("00:1f", "00:14")), None);
-        assert_eq!(bytes(&guest.replace("00:1f", "00:7f")), None, "nobody knows it");
+        assert_eq!(bytes(&guest.replace("00:1f", "00:7f")), None, "it is unknown");
         assert_eq!(bytes(&guest.replace("80000000", "80001000")), None, "no whole huge pages");
     }
 
@@ -349,7 +349,7 @@ mod tests {
         let fake = Fake::new();
         fake.process(100, "db", &["0"]);
         fake.write("proc/100/mountinfo", MOUNTS);
-        // It has no DAX, and is no device.
+        // The file system has no DAX, and is not a device.
         fake.write("proc/100/map_files/40000000-40001000", "");
         let fixed = |line: &str| {
             let mut vma = parse_line(line).expect("a line");

@@ -1,4 +1,4 @@
-//! Which mappings the rules of a request name.
+//! The mappings that the rules of a request name.
 
 use crate::{Error, files::maps::Vma};
 use numaloc_core::{MapRule, Rule};

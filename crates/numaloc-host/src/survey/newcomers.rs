@@ -24,13 +24,13 @@ struct Growing {
 }
 
 impl Newcomers {
-    /// Those that `growth` finds, beside the processes of a survey.
+    /// The newcomers that `growth` finds, beside the processes of a survey.
     pub(crate) fn new(growth: Arc<Growth>, spaces: &[AddressSpace], claims: &Claims) -> Self {
         let crew = Mutex::new(Arc::new(Crew::new(spaces, claims)));
         Self(Some(Growing { growth, crew, outsiders: Mutex::default() }))
     }
 
-    /// What finds them; `None`: the target gets no processes.
+    /// The search for newcomers; `None`: the target gets no processes.
     pub fn arrivals(&self) -> Option<Arc<dyn Arrivals>> {
         self.0.as_ref().map(|growing| growing.growth.arrivals.clone())
     }
@@ -41,7 +41,7 @@ impl Newcomers {
     }
 
     /// The processes now. `seen` is the result of an earlier look: if another thread has looked since, its result is
-    /// given; if nobody has come or ended, `seen` itself.
+    /// given; if no process has come or ended, `seen` itself.
     pub fn look(&self, seen: &Arc<Crew>) -> Arc<Crew> {
         let Some(Growing { growth, crew, .. }) = &self.0 else { return seen.clone() };
         let mut crew = crew.lock();
@@ -53,7 +53,8 @@ impl Newcomers {
         crew.clone()
     }
 
-    /// Which pages of an extent with these `mappings` no process outside the target can map; nothing is ruled out for a target that
+    /// The pages of an extent with these `mappings` that no process outside the target can map; nothing is ruled out
+    /// for a target that
     /// gets no processes. Looks at all processes of the host if the last look is too old, unless `stop` returns true.
     pub fn ruled_out(
         &self,
@@ -68,7 +69,7 @@ impl Newcomers {
         objects.map(rule_out).unwrap_or_default()
     }
 
-    /// The processes that the target has got by now, without those that the survey knows.
+    /// The processes that the target has got by now, without the processes of the survey.
     pub fn now(&self) -> Vec<Process> {
         let crew = self.crew().map(|crew| self.look(&crew));
         crew.iter().flat_map(|crew| crew.newcomers()).cloned().collect()

@@ -1,4 +1,4 @@
-//! Which memory of a target no process outside of it can map, although its pages have more mappings than are known.
+//! Memory of a target that no process outside of it can map, although its pages have more mappings than are known.
 //!
 //! In a server that forks, processes come and go between two reads: a page map shows no page of a process that is born later, and the
 //! kernel counts the pages of one that ends until it has unmapped them all. So such counts never fit. Who maps an object changes far
@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a look is good for, at least.
+/// Shortest time for which a look is good.
 const FRESH: Duration = Duration::from_secs(1);
 /// Looks take at most one part in this many of the time.
 const PART: u32 = 20;
@@ -35,17 +35,17 @@ pub struct RuledOut {
     pub anonymous: bool,
 }
 
-/// What the last look has found.
+/// The findings of the last look.
 #[derive(Debug, Default)]
 pub(super) struct Outsiders {
     /// Until when it is good, and whether kin of the target were found.
     seen: Option<(Instant, bool)>,
-    /// Whether others map an object, of those that were asked for.
+    /// Whether others map an object, for the objects that were asked for.
     objects: BTreeMap<Object, bool>,
 }
 
 impl Outsiders {
-    /// What is ruled out of memory of these objects.
+    /// The part that is ruled out of memory of these objects.
     pub(super) fn rule_out(
         &mut self,
         objects: BTreeSet<Object>,

@@ -1,4 +1,4 @@
-//! How pages can be found on this host. This is determined once, for all scanners.
+//! The method of finding pages on this host. It is chosen once, for all scanners.
 
 use crate::{
     Error, Roots,
@@ -9,7 +9,7 @@ use crate::{
 use numaloc_core::Indexing;
 use std::sync::Arc;
 
-/// How page locations are found.
+/// The method of finding page locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// /proc/PID/pagemap with a table from page frame to node.
@@ -30,10 +30,10 @@ impl Source {
     }
 }
 
-/// What scanners need to know of the host.
+/// The facts about the host that scanners need.
 #[derive(Clone, Debug)]
 pub struct PageAccess {
-    /// How page locations are found.
+    /// The method of finding page locations.
     pub source: Source,
     /// Finds the node of a page frame.
     pub frames: Arc<FrameNodes>,
@@ -41,13 +41,14 @@ pub struct PageAccess {
     pub can_scan: bool,
     /// Whether a page that several processes map through one page table never shows as mapped once (Linux 6.10 and later).
     pub(crate) tells_shared_tables: bool,
-    /// How the kernel computes the index of a folio.
+    /// The kernel's way to compute the index of a folio.
     pub(crate) indexing: Indexing,
     /// The frame of the base page of zeros; `None` if frames are hidden.
     pub(crate) zero_frame: Option<u64>,
-    /// Which address each page that KSM has merged is counted at; `None`: there are none, or each address counts.
+    /// The address that each page that KSM has merged is counted at; `None`: there are none, or each address counts.
     pub(crate) merged: Option<Arc<Assigned>>,
-    /// Which address each page that several processes map at different addresses is counted at; `None`: it counts as shared with
+    /// The address that each page that several processes map at different addresses is counted at; `None`: it counts as
+    /// shared with
     /// strangers at each of them.
     pub(crate) remapped: Option<Arc<Remapped>>,
 }

@@ -22,30 +22,30 @@ use std::collections::BTreeMap;
 /// (`residency`).
 const BRIEF_BYTES: u64 = 16 << 20;
 
-/// How far memory policies are read.
+/// The extent to which memory policies are read.
 #[derive(Clone, Copy, Debug)]
 pub enum Policies<'a> {
-    /// Those of all memory that is to be moved, whatever that takes. For use before a move.
+    /// All policies of memory that is to be moved, at any cost. For use before a move.
     Ask,
     /// As far as the application does not notice it. If larger mappings have to be walked on the way, only the policy
     /// of the process as a whole is read (set_mempolicy, numactl), and none of single VMAs.
     AskBriefly,
-    /// Those that an earlier survey of the same processes has found. Processes that are new since then count as without
-    /// a policy. A new mapping has that of the known mapping below it.
+    /// Policies that an earlier survey of the same processes has found. Processes that are new since then count as
+    /// without a policy. A new mapping has that of the known mapping below it.
     Known(KnownHost<'a>),
     /// No memory policy is read at all.
     Leave,
 }
 
-/// What a survey has found out that holds for later ones too ([`crate::Survey::known`]).
+/// Findings of a survey that hold for later ones too ([`crate::Survey::known`]).
 #[derive(Clone, Copy, Debug)]
 pub struct KnownHost<'a> {
-    /// How page locations were found.
+    /// The method by which page locations were found.
     pub(crate) page_access: &'a PageAccess,
     pub(crate) placements: &'a Placements,
 }
 
-/// What has been read of each process, by its identity.
+/// The placements that were read of each process, by its identity.
 pub(crate) type Placements = BTreeMap<Identity, Vec<Placement>>;
 
 pub(crate) struct Placing<'a> {
@@ -57,7 +57,7 @@ pub(crate) struct Placing<'a> {
     pub(crate) stop: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// What has to be read of one process.
+/// The mappings of one process whose policies have to be read.
 #[derive(Default)]
 struct Questions {
     /// Extents that have pages to be moved, by index, with their first address in this process.
@@ -104,8 +104,8 @@ impl Placing<'_> {
             };
             let known = known.unwrap_or_default();
             for (index, start) in open {
-                let is_told = fill(&mut extents[index], &known, start);
-                answered[index] = is_told && has_one_policy(&extents[index]);
+                let is_known = fill(&mut extents[index], &known, start);
+                answered[index] = is_known && has_one_policy(&extents[index]);
             }
             if let Some(first) = known.first() {
                 settled.iter().for_each(|&(index, _)| wish(&mut extents[index], &first.policy));
@@ -160,7 +160,7 @@ impl Placing<'_> {
     }
 
     /// Takes the policy of the process as a whole for that of each mapping. The first line shows it, unless the first
-    /// mapping has a policy of its own; a program's code never has one. If there is no first line, or the policy is the
+    /// mapping has a policy of its own; a program's code never has one. Without a first line, or the policy is the
     /// default, the mappings count as not asked ([`Mempolicy::Unasked`]).
     fn guess(
         &self,
@@ -188,7 +188,7 @@ impl Questions {
         self.walks.iter().all(|&(start, bytes)| start > last || bytes <= BRIEF_BYTES)
     }
 
-    /// How many VMAs to walk at once. The last lines of a page may be those of VMAs behind the ones that are needed, so
+    /// Number of VMAs to walk at once. The last lines of a page may belong to VMAs behind the needed ones, so
     /// all mappings count.
     fn at_once(&self) -> AtOnce {
         match self.walks.iter().map(|&(_, bytes)| bytes).sum::<u64>() <= BRIEF_BYTES {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_who_map_a_segment_one_is_asked_for_its_policy() {
+    fn one_of_the_processes_that_map_a_segment_is_asked_for_its_policy() {
         let bind = |node: &str| Mempolicy::Bind(node.parse().unwrap());
         let lines = "1000 default N0=1\n5000 bind:0 file=/SYSV00000000 N1=4\n";
         let unread = "1000 default N0=1\n5000 bind:7 file=/SYSV00000000 N1=4\n";

@@ -1,9 +1,10 @@
 //! Anonymous pages that processes of a target share at different addresses, because one of them has called mremap(2) since the fork.
 //!
 //! Extents join the mappings of private memory by their addresses, so each of these addresses belongs to an extent of its own, and
-//! none of them alone shows as many mappings as the kernel counts. A survey of several processes notes all frames that are short of
-//! mappings. If all mappings of a frame have been seen at its end, the frame is assigned to the lowest of these addresses and the
-//! survey looks again. The home and the memory policy of such a page are those of that address alone.
+//! none of them alone shows all mappings that the kernel counts. A survey of several processes notes all frames that
+//! are short of mappings. If all mappings of a frame have been seen at its end, the frame is assigned to the lowest
+//! of these addresses and the survey looks again. The home and the memory policy of such a page are those of this
+//! address alone.
 
 use super::merged::Mapped;
 use parking_lot::Mutex;
@@ -23,12 +24,12 @@ pub(super) enum CountedAt {
     Everywhere,
 }
 
-/// What has been seen of a frame.
+/// The observations of a frame.
 #[derive(Clone, Copy, Debug)]
 struct SeenFrame {
     first: Mapped,
     mappings: u64,
-    /// What the kernel counted last.
+    /// The number of mappings that the kernel counted last.
     counted: u64,
 }
 

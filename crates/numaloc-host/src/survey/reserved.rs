@@ -1,8 +1,8 @@
-//! What large reservations have in memory, where their holes cannot be passed over.
+//! Resident memory of large reservations, where their holes cannot be passed over.
 //!
 //! numa_maps says how many pages of each node a mapping has, at the price of its page
-//! tables (mm/pagewalk.c passes over those that are missing). That is all that a survey has to know of a mapping that is nearly all hole
-//! and whose pages nobody else maps: which pages they are, only a run needs to find out.
+//! tables (mm/pagewalk.c passes over missing ones). A survey has to know no more of a mapping that is nearly all hole
+//! and whose pages no other process maps: which pages they are, only a run needs to find out.
 
 use crate::{
     Error,
@@ -52,7 +52,7 @@ impl Reserved {
         let counts = space.read(numa_maps::FILE, |path| numa_maps::counts(path, stop))?;
         let counts = counts.unwrap_or_default();
         for vma in vmas.iter().filter(is_large) {
-            // Of what several processes map it takes the page map to tell whose it is.
+            // Memory that several processes map takes the page map to find out whose it is.
             if let Some(Counts { nodes, is_shared: false }) = counts.get(&vma.start) {
                 let nodes = nodes.iter().map(|(&node, pages)| (node, pages * PAGE));
                 self.mappings.insert((process, vma.start), (bytes(vma), nodes.collect()));

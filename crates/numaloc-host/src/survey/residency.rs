@@ -30,7 +30,7 @@ const PIECES: u64 = 1024;
 /// With more mappings than this, pieces are larger, because each piece begins with a look through all mappings.
 const MAPPINGS: u64 = 256;
 
-/// Where pages are, by the one node that they belong on; `None`: those that belong on any home node.
+/// Nodes of pages, by the one node that they belong on; `None`: pages that belong on any home node.
 pub(crate) type ByStripe = BTreeMap<Option<NodeId>, Residency>;
 
 /// Sees pages and their folios, for one thread.
@@ -73,7 +73,7 @@ fn pieces(parts: &[Part]) -> impl Iterator<Item = (usize, Range<u64>)> {
     })
 }
 
-/// How much there is to scan through all mappings, in pieces of full size; at least one.
+/// Number of pieces of full size to scan through all mappings; at least one.
 fn full_pieces(parts: &[Part]) -> usize {
     let bytes = |Part { extent, .. }: &Part| extent.bytes * extent.mappings.len() as u64;
     let all = parts.iter().map(bytes).fold(0, u64::saturating_add);
@@ -273,7 +273,7 @@ impl Place<'_> {
     ) {
         let &Extent { ref mappings, ref pages, kind, hugetlb_bytes, .. } = self.extent;
         let start = mappings[0].start;
-        // The chunks of a [`Pages::Common`] extent are those that have any pages.
+        // The chunks of a [`Pages::Common`] extent are the chunks with pages.
         let tells_home = !matches!(pages, Pages::Common(_));
         let Some(cycle) = &claim.cycle else {
             let is_portioned = claim.portions.is_some();

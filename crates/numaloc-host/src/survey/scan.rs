@@ -45,7 +45,7 @@ use table::FrameTable;
 use whole::WholeFolios;
 use zeros::Zeros;
 
-/// How closely huge pages, and memory that is mapped shared by several processes, are looked at.
+/// The precision of a look at huge pages, and at memory that several processes map shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// The nodes of all pages, but the ownership of a sample only. Good for totals: a stretch in which fewer than one
@@ -79,16 +79,16 @@ pub struct Scanned<'a> {
     pub claims: &'a Claims,
     /// The mappings of the extent.
     pub mappings: &'a [Mapping],
-    /// Which pages of the range are wanted. This decides how the scanner looks for them, but it visits all pages that
-    /// it meets, and the visitor leaves out those that it does not want. In a [`Pages::Own`] extent these are the pages
+    /// The wanted pages of the range. They decide how the scanner looks for them, but it visits all pages that
+    /// it meets, and the visitor leaves out unwanted ones. In a [`Pages::Own`] extent these are the pages
     /// that several processes map ([`Ownership::Several`]). In a [`Pages::Common`] extent these are the pages that
     /// no other process maps, and those with other claims.
     pub pages: &'a Pages,
-    /// How the processes that map its pages are known.
+    /// The source from which the mappers of its pages are known.
     pub mappers: Mappers,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     pub hugetlb_bytes: Option<u64>,
-    /// Which pages no stranger can map, whatever is counted.
+    /// The pages that no stranger can map, by any count.
     pub ruled_out: RuledOut,
 }
 
@@ -234,7 +234,7 @@ impl Scanner {
         }
         match self.page_access.source {
             Source::Pagemap => self.zeros.contain(view.start + offset, entry),
-            // What move_pages(2) answers for it (mm/migrate.c, `do_pages_stat_array`).
+            // The answer of move_pages(2) for it (mm/migrate.c, `do_pages_stat_array`).
             Source::Query => self.queried.get(index) == Some(&-EFAULT),
         }
     }
@@ -292,7 +292,7 @@ impl Scanner {
                     _ => Some(Ownership::Stranger),
                 }
             }
-            // What is not known counts as mapped by strangers, too.
+            // A page of unknown ownership counts as mapped by strangers, too.
             None => Some(Ownership::Stranger),
         }
     }
@@ -306,14 +306,14 @@ impl Scanner {
     ) -> Option<Ownership> {
         let is_theirs = counted == Some(Ownership::Stranger)
             && if entry.is_file() { ruled_out.file } else { ruled_out.anonymous };
-        // A page that KSM has merged may be anybody's.
+        // A page that KSM has merged may be any process's.
         let is_merged = is_theirs
             && !entry.is_file()
             && self.merged.as_mut().is_some_and(|merged| merged.contain(entry));
         if is_theirs && !is_merged { Some(Ownership::Family) } else { counted }
     }
 
-    /// The node of the page at `index` of what was read, and asked for by [`Self::query`] if no table has it.
+    /// The node of the page at `index` of the entries read, from a query ([`Self::query`]) if no table has it.
     fn node(&self, index: usize, entry: Entry) -> Option<NodeId> {
         let asked = || u32::try_from(*self.queried.get(index)?).ok().map(NodeId);
         match self.page_access.source {
@@ -387,11 +387,11 @@ struct MappedView<'a> {
     start: u64,
     /// Whether to look up the ownership of a page with several mappings.
     lookup: bool,
-    /// How the processes that map its pages are known.
+    /// The source from which the mappers of its pages are known.
     mappers: Mappers,
     /// hugetlb page size in bytes, if it is hugetlb memory.
     hugetlb_bytes: Option<u64>,
-    /// Which pages no stranger can map.
+    /// The pages that no stranger can map.
     ruled_out: RuledOut,
 }
 

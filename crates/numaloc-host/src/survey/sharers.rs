@@ -1,4 +1,4 @@
-//! Which processes outside a target map the memory of it that stays for that reason.
+//! Processes outside a target that map memory of it, which stays for that reason.
 
 use crate::{
     Error,
@@ -23,7 +23,7 @@ use std::{
 const RANGES: usize = 64;
 /// Most processes that are named.
 const NAMED: usize = 16;
-/// How long the maps of other processes are read, at most.
+/// Longest time for which the maps of other processes are read.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// A range of memory that stays, and the pages of its object.
@@ -54,8 +54,8 @@ impl<'a> Share<'a> {
 
 impl Survey {
     /// The processes that map memory which stays in a plan of this survey because processes outside the target map it, too. Reads the
-    /// maps of all processes, for two seconds at most. Names those that `may_see` admits, and counts all. `None`: there is no such memory,
-    /// or not all processes could be looked at.
+    /// maps of all processes, for two seconds at most. Names the processes that `may_see` admits, and counts all.
+    /// `None`: no such memory exists, or not all processes could be looked at.
     ///
     /// # Errors
     /// [`Error::Stopped`], if `stop` returns true; the errors of reading the maps of the target.

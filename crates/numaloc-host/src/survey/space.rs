@@ -50,7 +50,8 @@ pub struct AddressSpace {
     threads_for: Arc<ThreadsFor>,
 }
 
-/// How often the memory of a process that is there is opened, and the pause between two attempts. An exec takes about a millisecond.
+/// Number of attempts to open the memory of an existing process, and the pause between two attempts. An exec takes
+/// about a millisecond.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -66,7 +67,7 @@ fn settled<T>(is_there: impl Fn() -> bool, open: impl Fn() -> io::Result<T>) -> 
     open()
 }
 
-/// Which of these processes do not answer, in order: the numbers that they came with.
+/// The processes that do not answer, in order: the numbers that they came with.
 pub(crate) fn silent<N>(roots: &Roots, processes: Vec<(N, Identity, Arc<Pagemap>)>) -> Vec<N> {
     roots.answering.silent(&|identity| process_owner(roots, identity), processes)
 }
@@ -88,7 +89,8 @@ pub(crate) fn check_answering(roots: &Roots, spaces: &[AddressSpace]) -> Result<
     Ok(())
 }
 
-/// Opens the memory of several processes. Leaves out those that have ended, that may not be read, or whose memory cannot be read now.
+/// Opens the memory of several processes. Leaves out processes that have ended, are not readable, or whose memory
+/// cannot be read now.
 pub(crate) fn open_answering(
     roots: &Arc<Roots>,
     processes: impl IntoIterator<Item = Process>,
@@ -246,7 +248,7 @@ impl AddressSpace {
         self.roots.proc.join(self.tid().to_string()).join(name)
     }
 
-    /// What `reader` makes of a file of the process; `None` if it has ended.
+    /// The value that `reader` makes of a file of the process; `None` if it has ended.
     pub(crate) fn read<T>(
         &self,
         name: &str,

@@ -40,13 +40,13 @@ const LEAST: u64 = 1 << 20;
 /// Most files that are kept in mind. Later ones are left out.
 const MOST: usize = 1 << 16;
 
-/// Whose files may have their page cache moved.
+/// The files whose page cache may be moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Whose {
-    /// Those of all processes that this process may read.
+    /// Files of all processes that this process may read.
     #[default]
     Anybody,
-    /// Those that only processes of this user or in these cgroups use.
+    /// Files that only processes of this user or in these cgroups use.
     Of {
         /// Processes whose user ids are all this one.
         uid: Option<u32>,
@@ -102,7 +102,7 @@ impl UsedFile {
 /// A file system's device, as the kernel numbers it, and an inode there.
 type FileKey = ((u32, u32), u64);
 
-/// What is known of a file so far.
+/// The facts known about a file so far.
 #[derive(Debug)]
 struct SeenFile {
     path: PathBuf,
@@ -112,8 +112,8 @@ struct SeenFile {
     spared: bool,
 }
 
-/// Files of `whose` whose page cache may be moved away from `node`, those first that are used from its CPUs. Nothing if `stop` says
-/// so meanwhile, or if it cannot be ruled out that others use them, too.
+/// Files of `whose` whose page cache may be moved away from `node`, files that are used from its CPUs first. Empty if
+/// `stop` says so meanwhile, or if it cannot be ruled out that others use them, too.
 ///
 /// # Errors
 /// [`Error::Read`]: /proc cannot be read.
@@ -148,7 +148,7 @@ pub fn used_files(
     Ok(search.found(&leased))
 }
 
-/// Those of these processes, by their pids and directories in /proc, whose memory cannot be read now.
+/// The processes among these, by their pids and directories in /proc, whose memory cannot be read now.
 pub(crate) fn silent(roots: &Roots, processes: &[(i32, PathBuf)]) -> BTreeSet<i32> {
     let open = processes.iter().filter_map(|(pid, directory)| {
         let stat = OpenProcess::new(roots, *pid).and_then(|process| process.stat()).ok()?;
@@ -166,18 +166,18 @@ struct FileSearch<'a> {
     /// The mounts on disks of each mount namespace, which many processes have in common.
     mounts: BTreeMap<PathBuf, Rc<DiskMounts>>,
     files: BTreeMap<FileKey, SeenFile>,
-    /// What is used in overlays, by [`Object::low_bits`] of the inode.
+    /// The use of files in overlays, by [`Object::low_bits`] of the inode.
     layered: BTreeMap<u64, LayeredUse>,
 }
 
-/// What is known of a process.
+/// The facts known about a process.
 struct User {
     is_included: bool,
     near: bool,
     mems_allowed: Option<NodeSet>,
 }
 
-/// How a file in an overlay is used.
+/// The use of a file in an overlay.
 #[derive(Default)]
 struct LayeredUse {
     spared: bool,

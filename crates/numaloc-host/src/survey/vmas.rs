@@ -9,7 +9,7 @@ use crate::{
     survey::{mounts::Mounts, space::AddressSpace},
 };
 
-/// What the VMAs of several processes have in common.
+/// Properties that the VMAs of several processes have in common.
 #[derive(Debug, Default)]
 pub(crate) struct Common {
     names: VmaNames,

@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(told(&by_cpus, &[narrow.clone(), wide.clone()]), None, "one has several");
         let one = told(&by_cpus, std::slice::from_ref(&narrow)).expect("one node");
         assert!(one.contains("interleave") && one.contains("node 0"), "{one}");
-        // Of the nodes of its CPUs the cpuset leaves one.
+        // The cpuset leaves one of the nodes of its CPUs.
         assert!(told(&by_cpus, &[process("0-5", "2")]).is_some_and(|why| why.contains("node 2")));
         let named = Placement::Interleave("0,5".parse().ok());
         assert_eq!(told(&named, &[narrow]), None);

@@ -1,4 +1,5 @@
-//! How much shared memory processes have attached: what of their cgroup's shared memory belongs to them although nobody maps it now.
+//! Shared memory that processes have attached: the part of their cgroup's shared memory that belongs to them although
+//! no process maps it now.
 
 use crate::files::maps::{Object, Vma};
 use numaloc_core::Kind;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 pub(crate) struct AttachedObjects(BTreeMap<Object, u64>);
 
 impl AttachedObjects {
-    /// Those of the mappings of a process. hugetlb memory is in no count of shared memory.
+    /// The shared objects of a process's mappings. hugetlb memory is in no count of shared memory.
     pub(crate) fn of<'a>(vmas: impl IntoIterator<Item = &'a Vma>) -> Self {
         let mut all = Self::default();
         let is_attached =

@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Which cgroup versions are mounted.
+/// The cgroup versions that are mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupVersion {
     /// No cgroup file system is mounted at all.
@@ -52,7 +52,7 @@ pub struct KernelSetting {
     pub value: Option<String>,
 }
 
-/// What was found. `None` means that the kernel does not have the file or does not show it.
+/// Facts about the host. `None` means that the kernel does not have the file or does not show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFacts {
     /// The kernel's release as uname(1) prints it (/proc/sys/kernel/osrelease).

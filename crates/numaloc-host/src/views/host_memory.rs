@@ -25,7 +25,7 @@ pub enum Nearness {
     Local,
     /// On another node than those of a pinned process.
     Remote,
-    /// Of a process that may run on all nodes with memory.
+    /// In a process that may run on all nodes with memory.
     Unpinned,
 }
 
@@ -50,16 +50,16 @@ impl PinnedBytes {
     }
 }
 
-/// How many processes with memory there are.
+/// Numbers of processes with memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessCounts {
-    /// Those that may not run on all nodes.
+    /// Processes that may not run on all nodes.
     pub pinned: usize,
     /// Processes that may run on all nodes.
     pub unpinned: usize,
-    /// Those whose page map may not be read.
+    /// Processes whose page map is not readable.
     pub hidden: usize,
-    /// Those that have not been looked at yet.
+    /// Processes that have not been looked at yet.
     pub unseen: usize,
 }
 
@@ -68,17 +68,17 @@ pub struct ProcessCounts {
 pub struct HostMemory {
     /// Bytes by the node that they are on: every node with every place.
     pub nodes: BTreeMap<(NodeId, Nearness), u64>,
-    /// Of the remote bytes on each node, those of processes to whose home it is near.
+    /// The part of the remote bytes on each node that belongs to processes to whose home it is near.
     pub near: BTreeMap<NodeId, u64>,
-    /// Of pinned processes by systemd unit.
+    /// Bytes of pinned processes by systemd unit.
     pub units: BTreeMap<String, PinnedBytes>,
-    /// Of pinned processes by the full id of their container.
+    /// Bytes of pinned processes by the full id of their container.
     pub containers: BTreeMap<String, PinnedBytes>,
-    /// Of pinned processes by command name.
+    /// Bytes of pinned processes by command name.
     pub programs: BTreeMap<String, PinnedBytes>,
-    /// The processes that were counted, and those that were not.
+    /// Numbers of the processes that were counted, and of the others.
     pub processes: ProcessCounts,
-    /// How long ago the oldest look at a process was.
+    /// Age of the oldest look at a process.
     pub oldest_look: Duration,
     /// Time that was used for looking since the beginning.
     pub used: Duration,
@@ -139,8 +139,8 @@ impl HostMemory {
         is_pinned.then_some(bytes)
     }
 
-    /// Adds shared memory that processes of a cgroup have attached and nobody maps: it belongs where any of them runs, and is a
-    /// program's no more than another one's.
+    /// Adds shared memory that processes of a cgroup have attached and no process maps: it belongs where any of them
+    /// runs, and to no program more than to another one.
     fn add_unmapped(&mut self, snapshot: &Snapshot, everywhere: &NodeSet) {
         let mut places: BTreeMap<&str, Place> = BTreeMap::new();
         for process in &snapshot.processes {
@@ -221,7 +221,7 @@ fn bound(named: &mut BTreeMap<String, PinnedBytes>, most: usize) {
         return;
     }
     let mut all: Vec<(String, PinnedBytes)> = std::mem::take(named).into_iter().collect();
-    // Stable: those that are alike stay in the order of their names.
+    // Stable: equal ones stay in the order of their names.
     all.sort_by_key(|(_, bytes)| std::cmp::Reverse((bytes.remote, bytes.local)));
     for (number, (name, bytes)) in all.into_iter().enumerate() {
         let name = if number < most { name } else { OTHERS.to_owned() };
@@ -229,7 +229,7 @@ fn bound(named: &mut BTreeMap<String, PinnedBytes>, most: usize) {
     }
 }
 
-/// How often to look, and how much that may cost.
+/// The period of looks, and the budget for them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostMemoryLimits {
     /// Time between two rounds. A round that takes longer is shown as far as it has come, and continues.
@@ -262,7 +262,7 @@ impl HostMemoryLook {
         limits: HostMemoryLimits,
         now: Duration,
     ) -> Result<Self, Error> {
-        // What was looked at late in a round is due again in the next one.
+        // A process that was looked at late in a round is due again in the next one.
         let pause = limits.period / 2;
         let live = Live::new(roots, topology, limits.cpu_percent, pause, now)?;
         Ok(Self { live, limits, due: now, is_open: false })

@@ -31,7 +31,7 @@ use std::{
 };
 use threads::{ThreadUses, migrated_pages};
 
-/// What is read in rotation.
+/// The kinds of work that take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RotationWork {
     Stats,
@@ -52,14 +52,14 @@ pub struct Live {
     scanner: Scanner,
     can_scan: bool,
     budget: Budget,
-    /// How long ago a look has to be, at least, before the next one.
+    /// Shortest time between two looks.
     pause: Duration,
     nodes: NodeReader,
     processes: Processes,
     groups: GroupReadings,
     /// The processes that are watched closely.
     watched: BTreeMap<Identity, ThreadUses>,
-    /// What is next, in order, since the last refresh.
+    /// The next stats to read, in order, since the last refresh.
     stats: VecDeque<i32>,
     looks: VecDeque<Identity>,
     paths: VecDeque<String>,
@@ -82,7 +82,7 @@ impl Live {
         pause: Duration,
         now: Duration,
     ) -> Result<Self, Error> {
-        // What the view knows of a process is older or younger than what it knows of another, so each counts its merged pages.
+        // The view's facts on one process are older or younger than those on another, so each counts its merged pages.
         let page_access = PageAccess { merged: None, ..PageAccess::new(roots)? };
         Ok(Self {
             scanner: Scanner::new(roots, &page_access, Precision::Sampled),
@@ -228,7 +228,7 @@ impl Live {
             }
             return;
         };
-        match look.go_on(&mut self.scanner) {
+        match look.advance(&mut self.scanner) {
             Ok(false) => self.look = Some(look),
             Ok(true) => self.seen(look, now),
             Err(why) => self.not_seen(look.identity, &why, now),
@@ -253,7 +253,8 @@ impl Live {
         (known.home, known.near) = (look.home, near);
     }
 
-    /// What cannot be looked at counts as looked at, or no pass would ever be full. If it has ended, the next stat shows that.
+    /// A process that cannot be looked at counts as looked at, or no pass would ever be full. If it has ended, the next
+    /// stat shows that.
     fn not_seen(&mut self, identity: Identity, why: &NoLook, now: Duration) {
         if let Some(known) = self.processes.get_mut(identity) {
             known.pages = Some(LastLook {
@@ -270,7 +271,7 @@ impl Live {
         }
     }
 
-    /// What is known by now.
+    /// The facts that are known by now.
     pub fn snapshot(&self, now: Duration) -> Snapshot {
         let processes = self.processes.now(now);
         let count = |seen: fn(&Seen) -> bool| {
@@ -287,7 +288,7 @@ impl Live {
         }
     }
 
-    /// The processes that are watched closely, without those that have ended.
+    /// The processes that are watched closely, without ended ones.
     fn details(&self) -> Vec<Detail> {
         let detail = |(&identity, threads): (&Identity, &ThreadUses)| {
             let known = self.processes.get(identity)?;

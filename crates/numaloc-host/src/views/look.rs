@@ -1,8 +1,9 @@
-//! One look at the host for advice: who has how much memory where, and how many CPUs everybody uses. Nothing is changed.
+//! One look at the host for advice: the memory of each subject by node, and the CPUs that it uses. Nothing is changed.
 //!
-//! It takes two readings of CPU times. What has less memory than asked for is left out after one small file: cgroups by
-//! memory.numa_stat, processes without a cgroup of their own by their status. Of the others the CPUs and threads are read, and of
-//! processes some windows of the page map. The work, the descriptors and the time are bounded; what was left out is counted.
+//! It takes two readings of CPU times. A subject with less memory than asked for is left out after one small file:
+//! cgroups by memory.numa_stat, processes without a cgroup of their own by their status. Of the others the CPUs and
+//! threads are read, and of processes some windows of the page map. The work, the descriptors and the time are
+//! bounded; what was left out is counted.
 
 mod groups;
 mod pages;
@@ -35,21 +36,21 @@ use work::CpuTimes;
 
 /// The most subjects that are looked at closely. Those with least memory are left out.
 const SUBJECTS: usize = 4096;
-/// How long page maps are read. Those with least memory come last.
+/// Time for reading page maps. Processes with least memory come last.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is to be looked at.
+/// A request for a look.
 #[derive(Clone, Debug)]
 pub struct LookRequest {
-    /// Whose memory; everybody's if it is empty.
+    /// The subjects to look at; all of them if it is empty.
     pub targets: Vec<Target>,
-    /// Who has less memory than this is left out.
+    /// Subjects with less memory than this are left out.
     pub min_bytes: u64,
     /// The time between the two readings of CPU times. [`Begun`] leaves it to its caller.
     pub interval: Duration,
 }
 
-/// What was seen, and what was not.
+/// The result of a look, and what was left out.
 #[derive(Debug, Default)]
 pub struct Looked {
     /// The nodes, and all subjects with enough memory.
@@ -129,7 +130,7 @@ impl Begun {
         found.subjects.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.who.cmp(&b.who)));
         looked.left_out += found.subjects.len().saturating_sub(SUBJECTS);
         found.subjects.truncate(SUBJECTS);
-        go_on(stop)?;
+        check_stop(stop)?;
         let subjects = found.subjects;
         let (begin, before) = (Instant::now(), CpuTimes::read(roots, &subjects));
         let mut cpu_use = CpuUse::open(roots, [])?;
@@ -138,12 +139,12 @@ impl Begun {
         Ok(Self { looked, topology, is_whole, subjects, begin, before, cpu_use, busy_before })
     }
 
-    /// Reads the CPU times again, and where everybody's memory is.
+    /// Reads the CPU times again, and the nodes of each subject's memory.
     ///
     /// # Errors
     /// If the host itself cannot be read. [`Error::Stopped`].
     pub fn end(self, stop: &(dyn Fn() -> bool + Sync), roots: &Roots) -> Result<Looked, Error> {
-        go_on(stop)?;
+        check_stop(stop)?;
         let Self { mut looked, topology, subjects, begin, before, mut cpu_use, .. } = self;
         let after = CpuTimes::read(roots, &subjects);
         let busy_after = busy(&mut cpu_use, &topology);
@@ -169,11 +170,11 @@ impl Begun {
     }
 }
 
-fn go_on(stop: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
+fn check_stop(stop: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
     if stop() { Err(Error::Stopped) } else { Ok(()) }
 }
 
-/// How long the CPUs of each node have been busy.
+/// Time that the CPUs of each node have been busy.
 fn busy(cpu_use: &mut CpuUse, topology: &Topology) -> BTreeMap<NodeId, Duration> {
     topology.nodes().map(|node| (node.id, cpu_use.busy(&node.cpus))).collect()
 }
@@ -235,7 +236,7 @@ fn group(
     Ok(())
 }
 
-/// Finds out where everybody's memory is, the largest first.
+/// Finds the nodes of each subject's memory, the largest first.
 fn memory(
     stop: &(dyn Fn() -> bool + Sync),
     roots: &Roots,

@@ -39,7 +39,7 @@ pub fn cache_goal(
 pub struct LookedFile {
     /// Path by which the file was named.
     pub path: PathBuf,
-    /// What it was under that path.
+    /// Device and inode under that path at that time.
     pub id: FileId,
     /// Its length in bytes.
     pub bytes: u64,
@@ -51,10 +51,10 @@ pub struct LookedFile {
     pub mount_policy: Option<String>,
 }
 
-/// What was found of the files that a path names.
+/// The result of looking at the files that a path names.
 #[derive(Debug, Default)]
 pub struct LookedFiles {
-    /// Those of which something is cached.
+    /// Files with cached pages.
     pub files: Vec<LookedFile>,
     /// Number of files that were looked at.
     pub count: u64,
@@ -68,7 +68,7 @@ pub struct FileLook<'a> {
     admits: &'a dyn Fn(&CachedFile) -> Result<(), Error>,
     stop: &'a dyn Fn() -> bool,
     mapped: Option<MappedPages>,
-    /// What has been looked at: a file may have several names.
+    /// The files that have been looked at: a file may have several names.
     seen: BTreeSet<FileId>,
 }
 

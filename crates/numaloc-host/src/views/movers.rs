@@ -1,4 +1,4 @@
-//! Who else on this host may be moving pages between nodes, as far as it can be seen.
+//! Other programs on this host that may be moving pages between nodes, as far as they can be seen.
 
 use crate::{
     Roots,

@@ -1,4 +1,4 @@
-//! What hides a part of the host from this process without an error: options of mounts, and namespaces.
+//! Obstacles that hide a part of the host from this process without an error: options of mounts, and namespaces.
 
 use crate::{
     Roots,
@@ -7,7 +7,7 @@ use crate::{
 };
 use std::fmt;
 
-/// What hides a part of the host from this process.
+/// An obstacle that hides a part of the host from this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// /proc has the option `hidepid`, and this process lacks CAP_SYS_PTRACE, which overrides it (fs/proc/base.c, `has_pid_permissions`).
@@ -21,7 +21,7 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
-    /// What to do about it.
+    /// The advice on removing it.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Processes { .. } => {
@@ -35,7 +35,7 @@ impl Obstacle {
 }
 
 impl fmt::Display for Obstacle {
-    /// What is hidden, without the remedy.
+    /// The hidden part, without the remedy.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Processes { hidepid } => write!(
@@ -49,7 +49,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// What hides a part of the host from this process now.
+/// The obstacles that hide a part of the host from this process now.
 pub fn obstacles(roots: &Roots) -> Vec<Obstacle> {
     let hidepid = procfs_mount::hidepid(&procfs_mount::mounts(&roots.proc), &roots.proc);
     let processes = hidepid

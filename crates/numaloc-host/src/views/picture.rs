@@ -87,12 +87,12 @@ impl<'a> Viewer<'a> {
         Ok(Self { roots, page_access, shown, cells, left_out, left_out_bytes, ended })
     }
 
-    /// How page locations are found.
+    /// The method of finding page locations.
     pub fn source(&self) -> Source {
         self.page_access.source
     }
 
-    /// Looks at the processes. Those that end meanwhile are only counted.
+    /// Looks at the processes. Processes that end meanwhile are only counted.
     ///
     /// # Errors
     /// [`Error::Pages`] if the pages of a process that exists cannot be read, and the errors of reading its files.
@@ -132,7 +132,7 @@ impl<'a> Viewer<'a> {
         Ok(())
     }
 
-    /// What `look` sees of a process; `None` if it has ended by then.
+    /// The picture of a process; `None` if it has ended by then.
     fn seen(
         &self,
         shown: &PanelSpace,
@@ -178,7 +178,7 @@ fn areas_of(space: &AddressSpace) -> Result<Vec<Area>, Error> {
     })))
 }
 
-/// What is resident by the kernel's own count, hugetlb pages included (fs/proc/task_mmu.c, `task_mem` and
+/// Resident bytes by the kernel's own count, hugetlb pages included (fs/proc/task_mmu.c, `task_mem` and
 /// `hugetlb_report_usage`); 0 if the process has ended.
 fn resident_bytes(space: &AddressSpace) -> Result<u64, Error> {
     let text = space.read("status", read::text)?.unwrap_or_default();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_are_told_from_base_pages_with_frames_in_a_row() {
+    fn huge_pages_are_distinguished_from_base_pages_with_frames_in_a_row() {
         let node = Some(NodeId(0));
         let run = |entries| PageRun { bytes: 1200 * PAGE, node, entries, ..PageRun::default() };
         let bytes = entries(512 * 7 - 100..512 * 7 + 1100);

@@ -1,4 +1,5 @@
-//! What is compared before and after advice was carried out: a subject's memory by node, and for how long its tasks waited.
+//! The figures that are compared before and after advice was carried out: a subject's memory by node, and for how long
+//! its tasks waited.
 
 use crate::{
     Error, ErrorKind, LookRequest, Pressure, Resource, Roots, Target,

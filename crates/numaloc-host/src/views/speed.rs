@@ -26,15 +26,15 @@ use std::{
 
 /// Loads between two looks at the clock.
 const STEPS: usize = 1 << 14;
-/// What is read between two looks at the clock, in words.
+/// Number of words that are read between two looks at the clock.
 const PIECE: usize = 1 << 14;
 
-/// How to measure.
+/// The parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
     /// Size of the memory. It has to be much larger than the caches of a node, or those are measured.
     pub bytes: usize,
-    /// How long each pair is measured, once for latency and once for bandwidth.
+    /// Time of each measurement of a pair, one for latency and one for bandwidth.
     pub each: Duration,
     /// Whether the memory is to be of huge pages, so that misses of the TLB do not count.
     pub huge: bool,
@@ -49,7 +49,7 @@ pub struct Usable {
     pub memory: NodeSet,
 }
 
-/// What of the host this process may use.
+/// The part of the host that this process may use.
 ///
 /// # Errors
 /// [`Error::Read`] and [`Error::Parse`] of /proc/self/status.

@@ -2,8 +2,8 @@
 //! by page or in blocks, and nothing binds it, so kernel.numa_balancing moves pages to the threads that write them, if it is on.
 //!
 //! As in "Measuring the Impact of NUMA Migrations on Performance" (The Parallel Universe 37, 2019), with two differences: the threads
-//! of a node claim blocks of its own part, and there are as many passes as there is time for, so that balancing has something to do on
-//! small hosts as well.
+//! of a node claim blocks of its own part, and passes are made as long as the time allows, so that balancing has
+//! something to do on small hosts as well.
 
 use crate::{Error, Roots, files::vmstat::balanced_pages, views::speed::run_on};
 use nix::sys::{
@@ -28,21 +28,21 @@ const PAGE_WORDS: usize = PAGE as usize / size_of::<u64>();
 /// A block that a thread claims, in words: 256 KiB.
 const BLOCK: usize = 64 * PAGE_WORDS;
 
-/// What is to be measured.
+/// The parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct HowSpread {
     /// The nodes, at least two, with the CPUs that write: a thread for each.
     pub nodes: Vec<(NodeId, CpuSet)>,
-    /// How much memory each node gets, in bytes.
+    /// Memory that each node gets, in bytes.
     pub node_bytes: usize,
-    /// How long it is written.
+    /// Time of writing.
     pub time: Duration,
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// How many times all of the memory was written.
+    /// Number of times that all of the memory was written.
     pub passes: u64,
     /// Duration of the measurement.
     pub elapsed: Duration,
@@ -52,9 +52,9 @@ pub struct Spread {
     pub system: Duration,
     /// Number of base pages of the memory.
     pub pages: u64,
-    /// Those of them that began on another node than the threads that write them.
+    /// Pages that began on another node than the threads that write them.
     pub remote_pages: u64,
-    /// Those that are on another node in the end than in the beginning.
+    /// Pages that are on another node in the end than in the beginning.
     pub moved_pages: u64,
     /// Pages that NUMA balancing has moved meanwhile, on the whole host; `None` if the kernel does not count them.
     pub host_moved_pages: Option<u64>,

@@ -1,4 +1,4 @@
-//! How much memory of other nodes the CPUs of this host read and write: the kernel's memory bandwidth monitoring
+//! Bytes of other nodes' memory that the CPUs of this host read and write: the kernel's memory bandwidth monitoring
 //! (Documentation/filesystems/resctrl.rst, `mbm_local_bytes` and `mbm_total_bytes`), which Intel and AMD processors have.
 //!
 //! A control group counts what its own tasks and those of its monitoring groups do, so all control groups together are the host.
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Directories of resctrl that are no control groups.
+/// Directories of resctrl that are not control groups.
 const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
 
 /// Counters since an arbitrary time, by their directory: one for each control group and each L3 cache.

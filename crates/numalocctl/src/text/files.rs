@@ -118,7 +118,8 @@ mod tests {
             nodes: on(&[(0, 1036), (8, 37 << 10)]),
             left_out: vec![v1::LeftOutFile {
                 path: "/srv/fifo".into(),
-                reason: "the page cache of /srv/fifo cannot be moved: it is no regular file".into(),
+                reason: "the page cache of /srv/fifo cannot be moved: it is not a regular file"
+                    .into(),
             }],
         }
     }

@@ -198,7 +198,11 @@ fn turns_alternate() {
     assert_eq!(balance.step(3 * CHUNK, 5 * CHUNK), Step::Wait, "they are at it");
     balance.out_bytes = CHUNK;
     assert_eq!(balance.vacated_bytes(), CHUNK);
-    assert_eq!(balance.step(3 * CHUNK, 5 * CHUNK), Step::Stop, "another user of memory has taken it");
+    assert_eq!(
+        balance.step(3 * CHUNK, 5 * CHUNK),
+        Step::Stop,
+        "another user of memory has taken it"
+    );
     balance.in_bytes = CHUNK;
     assert_eq!(balance.step(10 * PAGE, 5 * CHUNK), Step::Ask(10 * PAGE), "the last bytes");
     assert_eq!(balance.step(CHUNK, 10 * PAGE), Step::Stop, "there is no room for others");

@@ -16,7 +16,7 @@ use numaloc_core::{CpuSet, advise::Pinned};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, io, path::Path};
 
-/// Whose threads are pinned; see [`Pinned`].
+/// The owner of the pinned threads; see [`Pinned`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "as in Pinned")]
@@ -76,8 +76,8 @@ pub fn pin(roots: &Roots, threads: &[ThreadCpus], cpus: &str) -> Result<(), Erro
     threads.iter().filter(exists).try_for_each(|thread| set(thread.tid, cpus))
 }
 
-/// Gives each thread that still has the CPUs that it was given those that it had before, and those that have begun since, and have
-/// inherited the new ones, what the first had.
+/// Restores the former CPUs of each thread that still has the CPUs which it was given. A thread that has begun since
+/// and has inherited the new CPUs gets the former CPUs of the first thread.
 pub fn undo(
     roots: &Roots,
     whom: &Whom,

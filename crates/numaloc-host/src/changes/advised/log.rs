@@ -1,4 +1,4 @@
-//! The notes of what advice has changed: each change before it is made, and each that has been undone.
+//! The notes of the changes that advice makes: each change before it is made, and each that has been undone.
 
 use super::{Change, Undone, make, undo};
 use crate::{Error, Roots, journal::Journal};
@@ -15,13 +15,13 @@ enum Note {
     Undone(usize),
 }
 
-/// The right to carry advice out and to undo it, with all that can be undone.
+/// The right to carry advice out and to undo it, with all changes that can be undone.
 #[derive(Debug)]
 pub struct ChangeLog {
     journal: Journal<Note>,
     notes: usize,
     run: usize,
-    /// What has been changed and not been undone, by its line.
+    /// Changes that were made and not undone, by their line.
     made: BTreeMap<usize, (usize, Change)>,
 }
 
@@ -60,7 +60,7 @@ impl ChangeLog {
         Ok(Self { journal, notes: count, run, made })
     }
 
-    /// What [`ChangeLog::last_run`] is, without the right to undo it.
+    /// The value of [`ChangeLog::last_run`], without the right to undo it.
     ///
     /// # Errors
     /// [`Error::Read`], [`Error::Parse`].

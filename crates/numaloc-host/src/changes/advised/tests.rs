@@ -79,7 +79,7 @@ fn what_was_applied_is_undone_backwards_and_once() {
 }
 
 #[test]
-fn whoever_is_killed_between_any_two_writes_leaves_what_undo_needs() {
+fn a_kill_between_any_two_writes_leaves_what_undo_needs() {
     let points = killed::leaves_nothing(
         host,
         state,

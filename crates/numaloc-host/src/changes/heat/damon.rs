@@ -32,13 +32,13 @@ const SAMPLE: Duration = Duration::from_millis(5);
 const AGGREGATE: Duration = Duration::from_millis(100);
 /// Time for DAMON to adapt the borders of regions.
 const WARM_UP: Duration = Duration::from_millis(400);
-/// How many results are summed up. Each takes about one aggregation time.
+/// Number of results that are summed up. Each takes about one aggregation time.
 const SNAPSHOTS: u32 = 6;
 /// The largest number of regions. They need 200,000 looks a second, which take a few percent of a CPU.
 const REGIONS_MAX: u64 = 2 * super::watched::REGIONS;
 /// The largest value of a kernel field of type `unsigned int`.
 const ANY: u64 = u32::MAX as u64;
-/// How long to wait until another run has finished with DAMON.
+/// Longest wait until another run has finished with DAMON.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The kernel's own users of DAMON: no other program can use it while one of them is enabled.
@@ -53,17 +53,17 @@ fn kdamonds(roots: &Roots) -> PathBuf {
 }
 
 /// Checks that DAMON exists, that this process may use it, and that no other program uses it. Another run of this program,
-/// or what such a run left behind, does not count as somebody else.
+/// or what such a run left behind, does not count as another program.
 pub fn check(roots: &Roots) -> Result<(), Error> {
     check_usable(roots)?;
     match is_free(roots)? || journal::is_taken(roots, NAME) || is_leftover(roots)? {
         true => Ok(()),
-        false => Err(somebody_elses()),
+        false => Err(in_use()),
     }
 }
 
-fn somebody_elses() -> Error {
-    no_damon("somebody else has set it up (nr_kdamonds is not 0)")
+fn in_use() -> Error {
+    no_damon("another program has set it up (nr_kdamonds is not 0)")
 }
 
 fn check_usable(roots: &Roots) -> Result<(), Error> {
@@ -193,7 +193,7 @@ impl<'a> DamonSession<'a> {
             take_down(roots)?;
         }
         if !is_free(roots)? {
-            return Err(somebody_elses());
+            return Err(in_use());
         }
         let mut session = Self { roots, journal, is_up: true };
         session.journal.note(&watched.iter().map(|watched| watched.pid).collect())?;

@@ -1,4 +1,4 @@
-//! Which way of measuring is chosen.
+//! The choice between the methods of measuring.
 
 use super::*;
 use crate::fake::Fake;

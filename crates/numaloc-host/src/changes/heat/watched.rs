@@ -1,9 +1,9 @@
-//! Which memory is watched: the memory to be moved, cut into a bounded number of regions.
+//! The watched memory: the memory to be moved, cut into a bounded number of regions.
 
 use numaloc_core::{HUGE, Move, PAGE};
 use std::{collections::BTreeMap, ops::Range};
 
-/// How many processes are watched, at most: those that map most of the memory to be moved.
+/// Largest number of processes that are watched: the ones that map most of the memory to be moved.
 const PROCESSES_MAX: usize = 16;
 
 /// About how many regions are watched in total, however much memory there is. The cost of watching depends only on

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// Most threads of this process that read page maps, or wait for them, at a time.
 pub const MOST: usize = OF_USERS + OF_HOST;
-/// Those of them that ask, or wait for processes that any user could have started.
+/// Threads that ask, or wait for processes that any user could have started.
 pub(super) const OF_USERS: usize = 48;
-/// Those beside these that wait for processes of the host.
+/// Further threads, which wait for processes of the host.
 pub(super) const OF_HOST: usize = 16;
 /// A user's processes have at most this part of the threads that those of others leave wait, and always one: a user that comes later finds
 /// some, and it takes more than twenty to fill all.
@@ -22,7 +22,7 @@ pub(crate) enum ProcessOwner {
     User(u32),
 }
 
-/// Which of the threads there are.
+/// The threads in use.
 #[derive(Debug, Default)]
 pub(super) struct Places(Mutex<TakenPlaces>);
 
@@ -41,7 +41,7 @@ pub(super) struct Place {
     pub(super) number: u64,
 }
 
-/// Which owners' processes have as many threads wait as they may.
+/// Owners whose processes keep as many threads waiting as they may.
 #[derive(Debug)]
 pub(super) struct FullOwners {
     host: bool,
@@ -92,7 +92,7 @@ impl TakenPlaces {
 }
 
 impl Places {
-    /// Room for one more thread, if there is any: to ask processes of the host alone, or of everybody.
+    /// Room for one more thread, if there is any: to ask processes of the host alone, or of all users.
     pub fn take(self: &Arc<Self>, is_host_alone: bool) -> Option<Place> {
         let mut taken = self.lock();
         let full = taken.full();
@@ -113,7 +113,7 @@ impl Places {
         }
     }
 
-    /// Owners whose processes have as many threads wait as they may.
+    /// Owners whose processes keep the permitted number of threads waiting.
     pub fn full(&self) -> FullOwners {
         self.lock().full()
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_ask_are_charged_to_nobody_and_counted() {
+    fn threads_that_ask_are_charged_to_no_owner_and_counted() {
         let places = Arc::new(Places::default());
         let mut asking: Vec<Place> = std::iter::from_fn(|| places.take(false)).collect();
         assert_eq!(asking.len(), OF_USERS);

@@ -118,7 +118,7 @@ fn where_memory_belongs_is_known_without_a_look_at_what_is_free() {
     fake.write("sys/devices/system/node/online", "0,70\n");
     node(0, "0-3\n", 0);
     node(70, "4\n", 8);
-    // There is no zoneinfo, nor MemFree, of which the whole topology has a part.
+    // Zoneinfo and MemFree, which the whole topology needs, do not exist.
     topology(&fake.roots()).unwrap_err();
     let places = places(&fake.roots()).unwrap();
     assert_eq!((places.ids(), places.with_memory()), (set("0,70"), set("70")));

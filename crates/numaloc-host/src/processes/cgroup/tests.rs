@@ -28,7 +28,7 @@ fn v2_with_children_however_the_path_is_written() {
 }
 
 #[test]
-fn all_that_match_are_meant_unless_one_is_called_so() {
+fn all_matching_cgroups_are_meant_unless_one_has_that_name() {
     let fake = v2();
     for path in ["/a.sl*", "/a.slice/?", "/*/b", "a.*/b/"] {
         assert_eq!(pids(&fake, path), [11, 12, 13], "{path}");
@@ -108,7 +108,7 @@ fn by_nodes<const N: usize>(of: [(u32, u64); N]) -> BTreeMap<NodeId, u64> {
     of.map(|(node, bytes)| (NodeId(node), bytes)).into()
 }
 
-/// Of files only what is mapped or in memory is that of processes.
+/// Memory of files counts as that of processes only if it is mapped or the files are in memory.
 #[test]
 fn numa_stat_of_v2_is_in_bytes() {
     let fake = v2();

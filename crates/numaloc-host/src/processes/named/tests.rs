@@ -117,7 +117,7 @@ fn a_pod_is_known_by_name_and_by_uid() {
     let by = |name: &str| found(&fake, NamedKind::Pod, name);
     let slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1ad5_77.slice";
     let place = Ok((vec![100], format!("cgroup {slice} (uid 1ad5-77)")));
-    assert_eq!(by("prod/web-0"), place, "the other of that name has gone");
+    assert_eq!(by("prod/web-0"), place, "the other one has gone");
     assert_eq!(by("1ad5-77"), place);
     assert_eq!(by("test/web-0").map(|(pids, _)| pids), Ok(vec![101]));
     assert!(by("web-0").is_err_and(|error| error.contains("may be ")));

@@ -23,7 +23,7 @@ pub(super) fn read(process: &OpenProcess, vcpus: BTreeMap<u32, Threads>) -> Opti
         return None;
     }
     let mut line = Vec::new();
-    // What cannot be read, or is cut off, says nothing of cells: then the guest is a process as any other.
+    // A command line that cannot be read, or is cut off, shows no cells: then the guest is a process as any other.
     let file = process.entry.open_relative("cmdline").ok()?;
     file.take(LONGEST + 1).read_to_end(&mut line).ok()?;
     (line.len() as u64 <= LONGEST).then(|| parse(&String::from_utf8_lossy(&line), vcpus))?
@@ -107,7 +107,7 @@ fn memory(argument: &str) -> Option<GuestMemory> {
     Some(GuestMemory { id: object.get("id")?.to_owned(), bytes, backing, cell: None })
 }
 
-/// The memory of a device that a cell has, with the number of that: `-device pc-dimm,memdev=mem-dimm0,node=1`.
+/// The memory of a device that a cell has, with the number of the cell: `-device pc-dimm,memdev=mem-dimm0,node=1`.
 fn device(argument: &str) -> Option<(String, u32)> {
     let device = Arguments::parse(argument, "driver")?;
     Some((device.get("memdev")?.to_owned(), device.get("node")?.parse().ok()?))

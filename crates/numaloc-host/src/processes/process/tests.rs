@@ -110,7 +110,7 @@ fn io_uring_workers_do_not_count() {
 }
 
 #[test]
-fn names_that_are_no_text_are_taken() {
+fn names_that_are_not_text_are_accepted() {
     let fake = Fake::new();
     fake.process(100, "x", &["0"]);
     let path = fake.path("proc/100/status");
@@ -120,7 +120,7 @@ fn names_that_are_no_text_are_taken() {
 }
 
 #[test]
-fn what_has_no_memory_is_told() {
+fn a_process_without_memory_is_reported() {
     let fake = Fake::new();
     for pid in [-1, 0, 1, i32::MAX] {
         assert!(matches!(read(&fake, pid), Err(Miss::Gone)), "{pid}");
@@ -155,7 +155,7 @@ fn nonsense_is_an_error_with_the_path() {
 }
 
 #[test]
-fn refusals_are_told_apart() {
+fn refusals_are_distinguished() {
     let path = Path::new("/proc/1/maps");
     let io = |errno| ProcError::from(io::Error::from_raw_os_error(errno));
     for errno in [nix::libc::EACCES, nix::libc::EPERM] {

@@ -5,7 +5,7 @@ use crate::files::read::field;
 use numaloc_core::{CpuSet, Thread, Threads};
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
-/// How many threads of a group are kept by name, at most: enough to recognize them.
+/// Largest number of threads of a group that are kept by name: enough to recognize them.
 const NAMED: usize = 8;
 
 /// The threads of a process.
@@ -13,7 +13,7 @@ const NAMED: usize = 8;
 pub(super) struct Read {
     /// All of them, by what they may use.
     pub(super) groups: Vec<Threads>,
-    /// Those that run the vCPUs of a guest, by the numbers of these.
+    /// The threads that run the vCPUs of a guest, by the numbers of the vCPUs.
     pub(super) vcpus: BTreeMap<u32, Threads>,
 }
 

@@ -6,7 +6,7 @@ use std::{fs::File, io::Write as _, path::Path};
 
 const MIB: u64 = 1 << 20;
 
-/// What a survey of this process sees; `None` without the rights that it takes.
+/// A survey of this process; `None` without the rights that it takes.
 fn survey() -> Option<(Survey, Surveyed)> {
     let roots = Roots::default();
     if MappedPages::open(&roots).is_none() {
@@ -26,7 +26,7 @@ fn written(path: &Path, bytes: u64) -> File {
     File::open(path).expect("just written")
 }
 
-/// The bytes of the unmapped extent of this name, and those that were seen mapped.
+/// The bytes of the unmapped extent of this name, and the bytes that were seen mapped.
 fn bytes_of(seen: &Surveyed, path: &Path) -> [u64; 2] {
     let name = path.to_str().expect("text");
     let of = |unmapped: bool| {

@@ -69,7 +69,7 @@ fn other(fake: &Fake, pid: i32, is_kin: bool, maps: &str) {
 }
 
 #[test]
-fn nobody_else_maps_what_the_children_of_the_target_map() {
+fn only_the_target_maps_what_its_children_map() {
     let all = RuledOut { file: true, anonymous: true };
     assert_eq!(ruled_out(memfd(), |_| ()), all);
     let elsewhere = "40000000-80000000 rw-p 00000000 00:00 0 [heap]\n";
@@ -86,7 +86,7 @@ fn a_stranger_is_known_by_the_object_or_by_the_program_that_it_was_forked_from()
 }
 
 #[test]
-fn a_process_that_ends_is_nobody() {
+fn a_process_that_ends_does_not_count() {
     let found = ruled_out(memfd(), |fake| {
         other(fake, 102, true, &maps(memfd()));
         fake.stat("proc/102", 102, "other", 'R', 0x40_0004);

@@ -1,11 +1,13 @@
 //! Extents with several mappings: scanned one mapping after the other, part by part, each page visited once.
 //!
 //! A page that the kernel says is mapped once goes straight to the visitor. The others are joined in a [`FrameTable`]: a frame
-//! that as many mappings show as the kernel counts belongs to the target alone. Where processes share page tables, this
-//! count says nothing, and the survey has found out who maps the memory ([`Mappers`](numaloc_core::Mappers)).
+//! whose mappings in the target equal the kernel's count belongs to the target alone. Where processes share page
+//! tables, this count says nothing, and the survey has found out who maps the memory
+//! ([`Mappers`](numaloc_core::Mappers)).
 //!
-//! The counts are read after the page maps, so a process that ends in between is missing in them: with a stranger, it would add up to as
-//! many as there are mappings. So what is the target's alone counts as strangers' if one of the processes that showed it has ended by then.
+//! The counts are read after the page maps, so a process that ends in between is missing in them: with a stranger, the
+//! sum would equal the number of mappings again. So memory that is the target's alone counts as strangers' if one of
+//! the processes that showed it has ended by then.
 
 use super::{Halt, MappedView, Ownership, PageRun, Precision, Scanned, Scanner, table, uncounted};
 use crate::{
@@ -27,7 +29,7 @@ const SAMPLE: u64 = 256 << 10;
 const STRETCH: u64 = 64 << 20;
 const FEW: u64 = 256;
 
-/// How a part is scanned.
+/// The way to scan a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartScan {
     /// The page maps of all mappings are compared, page by page.
@@ -163,7 +165,7 @@ impl Scanner {
         if let PartScan::Assumed(ownership) = part_scan {
             return vec![Some(ownership); joined.frames().len()];
         }
-        // What was read ahead for an earlier part is older than these page maps.
+        // Entries that were read ahead for an earlier part are older than these page maps.
         self.counts.iter_mut().for_each(FrameFile::refresh);
         let ownership = |frame: &table::Frame| {
             let mapping = &scanned.mappings[frame.mapping as usize];

@@ -10,9 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long is read without a gap.
+/// Time of reading without a gap.
 const READ: Duration = Duration::from_micros(100);
-/// How long a gap is at least. The kernel makes it some 50 µs longer (prctl(2), PR_SET_TIMERSLACK).
+/// Shortest gap. The kernel makes it some 50 µs longer (prctl(2), PR_SET_TIMERSLACK).
 const GAP: Duration = Duration::from_micros(30);
 /// Most entries of a read, if there are to be gaps: two page tables.
 const PAGES: usize = 1024;
@@ -30,12 +30,12 @@ impl Gaps {
         Self { since: Some(Instant::now()) }
     }
 
-    /// What is read is wanted as soon as possible.
+    /// Reading without gaps, for a result as soon as possible.
     pub fn none() -> Self {
         Self { since: None }
     }
 
-    /// How many entries to read at a time, of up to `pages`.
+    /// Number of entries to read at a time, of up to `pages`.
     pub fn pages(&self, pages: usize) -> usize {
         if self.since.is_some() { pages.min(PAGES) } else { pages }
     }

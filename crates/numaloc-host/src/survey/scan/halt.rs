@@ -12,7 +12,8 @@ pub(super) enum Halt {
 }
 
 impl Halt {
-    /// What an error of the kernel means that the operation `how` on an address space has given. ESRCH means that the
+    /// The meaning of an error that the kernel returned for the operation `how` on an address space. ESRCH means that
+    /// the
     /// address space has ended: PAGEMAP_SCAN gives it (fs/proc/task_mmu.c, `do_pagemap_scan`), and so does opening the
     /// pagemap again.
     pub(super) fn at(space: &AddressSpace, how: &'static str, source: io::Error) -> Self {

@@ -1,4 +1,4 @@
-//! What a scan finds, and how pages are joined to page runs.
+//! The results of a scan, and how pages are joined to page runs.
 
 use crate::files::pagemap::Entries;
 use numaloc_core::{ClaimSet, NodeId, PAGE};
@@ -39,7 +39,7 @@ pub struct PageRun<'e> {
     pub bytes: u64,
     /// Their node, if it can be told.
     pub node: Option<NodeId>,
-    /// Who else maps these pages; the same for all of them.
+    /// The other mappers of these pages; the same for all of them.
     pub ownership: Ownership,
     /// The claims of the processes that map them, if mappings were compared.
     pub claims: Option<&'e ClaimSet>,

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 const READ_MIN: usize = (HUGE / PAGE) as usize;
 
-/// What reading a stretch of base pages has shown.
+/// The result of reading a stretch of base pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Texture {
     Base,

@@ -12,7 +12,7 @@ pub(super) struct Frame {
     pub(super) index: u32,
     /// Index of the first mapping that shows it.
     pub(super) mapping: u32,
-    /// How many mappings show it.
+    /// Number of mappings that show it.
     pub(super) count: u32,
     /// The number of the claims of the processes that show it: see [`FrameTable::claims`].
     pub(super) claims: u32,
@@ -31,7 +31,7 @@ pub(super) struct FrameTable {
     /// that results.
     sets: Vec<ClaimSet>,
     grown: HashMap<(u32, usize), u32, hash::Build>,
-    /// How many different offsets a page has been seen at.
+    /// Number of different offsets at which a page has been seen.
     offsets: u64,
     is_seen: Vec<bool>,
 }
@@ -119,7 +119,7 @@ impl FrameTable {
         self.offsets += u64::from(!is_seen);
     }
 
-    /// How many offsets show a page.
+    /// Number of offsets that show a page.
     pub(super) fn seen(&self) -> u64 {
         self.offsets
     }
@@ -139,7 +139,7 @@ impl FrameTable {
     }
 }
 
-/// Fast hashing of small numbers, because the table is asked for each page of each mapping. Nobody chooses these
+/// Fast hashing of small numbers, because the table is asked for each page of each mapping. No user can choose these
 /// numbers to do harm.
 mod hash {
     use std::hash::{BuildHasherDefault, Hasher};
@@ -232,6 +232,6 @@ mod tests {
         let table = table(512, &views);
         assert_eq!(table.frames().len(), 512);
         assert!(table.frames().iter().all(|frame| frame.count == 300));
-        assert_eq!(table.sets.len(), 3, "nobody, the first, both claims");
+        assert_eq!(table.sets.len(), 3, "no claim, the first, both");
     }
 }

@@ -5,7 +5,7 @@ use crate::{fake::Fake, files::frames::FrameNodes};
 use numaloc_core::{Claim, NodeSet};
 use std::{fs, sync::Arc};
 
-/// What reading a page map gives.
+/// The content of a page map.
 enum Content {
     /// Reading fails with EISDIR, because a directory is in its place.
     Error,
@@ -105,7 +105,7 @@ fn what_a_stranger_maps_stays_his_if_one_of_the_target_ends() {
         }
         let mut found = Vec::new();
         let mut visit = |run: PageRun<'_>| {
-            // Pages of the third process are visited before those that the others share.
+            // Pages of the third process are visited before pages that the others share.
             if ends && run.mapping == 2 {
                 fs::write(path(200), "").expect("a file");
             }

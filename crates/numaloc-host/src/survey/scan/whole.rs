@@ -3,8 +3,9 @@
 //! A folio moves whole, whichever of its pages is passed to the kernel (mm/migrate.c, `add_page_for_migration`), while page map and
 //! counts are about single pages. With MPOL_MF_MOVE_ALL the kernel does not check who else maps the folio, and without it Linux before
 //! 6.15 looks at one page (`page_mapcount`, `folio_likely_mapped_shared`). So where a page run has a part of a folio, the counts of all
-//! its pages are compared with the mappings of the target: a page that these do not show must be mapped by nobody. From 6.15 on the
-//! kernel refuses a folio that others may map (`folio_maybe_mapped_shared`), so what goes without MPOL_MF_MOVE_ALL is left to it.
+//! its pages are compared with the mappings of the target: a page that these do not show must not be mapped at all.
+//! From 6.15 on the kernel refuses a folio that others may map (`folio_maybe_mapped_shared`), so what goes without
+//! MPOL_MF_MOVE_ALL is left to it.
 //!
 //! A mapping of the target that is not one of the extent's counts as a stranger's, but for private memory, which forked processes
 //! have at the same address.
@@ -82,7 +83,7 @@ impl WholeFolios {
         visit: &mut dyn FnMut(PageRun<'_>),
     ) {
         let is_targets = matches!(run.ownership, Ownership::Exclusive | Ownership::Family);
-        // What is exclusive goes without MPOL_MF_MOVE_ALL.
+        // Exclusive pages move without MPOL_MF_MOVE_ALL.
         let is_left = run.ownership == Ownership::Exclusive && !self.guesses;
         let is_compared = scanned.mappers == Mappers::Counted && scanned.hugetlb_bytes.is_none();
         if !is_targets || is_left || !is_compared || self.rest == 0 {

@@ -16,8 +16,9 @@ fn words(fake: &Fake, path: &str, words: impl Iterator<Item = u64>) {
     fs::write(fake.path(path), bytes).expect("a temporary directory");
 }
 
-/// What is found of the first `seen` pages of a memory whose 16 pages are one folio, by (pages, ownership). Of its pages, each process
-/// shows those that `shows` is true for, and the kernel counts `counts` mappings.
+/// The ownership of the first `seen` pages of a memory whose 16 pages are one folio, as (pages, ownership). Each
+/// process
+/// shows the pages that `shows` is true for, and the kernel counts `counts` mappings.
 fn found_if(
     processes: i32,
     seen: u64,
@@ -82,15 +83,15 @@ fn found(
 
 #[test]
 fn where_no_stranger_maps_the_file_counts_say_nothing() {
-    let nobody = RuledOut { file: true, anonymous: false };
+    let none = RuledOut { file: true, anonymous: false };
     let other = RuledOut { file: false, anonymous: true };
     for processes in [1, 2] {
         let found = |ruled_out| found_if(processes, PAGES, |_, _| true, |_| 3, ruled_out);
-        assert_eq!(found(nobody), [(PAGES, Ownership::Family)], "{processes} processes");
+        assert_eq!(found(none), [(PAGES, Ownership::Family)], "{processes} processes");
         assert_eq!(found(other), [(PAGES, Ownership::Stranger)], "{processes} processes");
     }
     let third = |_: i32, page: u64| page == 3;
-    assert_eq!(found_if(2, PAGES, third, |_| 2, nobody), [(1, Ownership::Family)]);
+    assert_eq!(found_if(2, PAGES, third, |_| 2, none), [(1, Ownership::Family)]);
 }
 
 #[test]
@@ -107,8 +108,8 @@ fn a_page_of_a_folio_that_strangers_map_elsewhere_is_theirs_too() {
         let ours = processes as u64;
         let strangers = found(processes, PAGES, third, with_stranger(ours));
         assert_eq!(strangers, [(1, Ownership::Stranger)], "{processes} processes");
-        let nobody = |page: u64| if page == 3 { ours } else { 0 };
-        assert_eq!(found(processes, PAGES, third, nobody), [(1, alone)], "{processes} processes");
+        let counted = |page: u64| if page == 3 { ours } else { 0 };
+        assert_eq!(found(processes, PAGES, third, counted), [(1, alone)], "{processes} processes");
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) struct Zeros {
     base: Option<u64>,
     /// Asked only if a page looks like the huge one.
     flags: FrameFile,
-    /// The huge frame that was asked for last, and whether it is one of zeros. The kernel frees the huge page of zeros when nobody
-    /// maps it, so an answer does not outlast a look.
+    /// The huge frame that was asked for last, and whether it is one of zeros. The kernel frees the huge page of
+    /// zeros when no process maps it, so an answer does not outlast a look.
     asked: Option<(u64, bool)>,
 }
 
@@ -82,7 +82,7 @@ mod tests {
         for page in [0, 1, 511] {
             assert!(contain(6 * HUGE + page * PAGE, 1024 + page));
             assert!(contain(6 * HUGE + page * PAGE, FILE | (1024 + page)), "from 6.10 on");
-            assert!(!contain(6 * HUGE + page * PAGE, 512 + page), "a huge page of somebody");
+            assert!(!contain(6 * HUGE + page * PAGE, 512 + page), "a huge page of a process");
         }
         assert!(!contain(6 * HUGE + PAGE, 1024), "no huge entry");
         let mut hidden = Zeros::new(&fake.roots(), None);

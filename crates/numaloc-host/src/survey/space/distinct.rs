@@ -11,8 +11,8 @@ use std::{
 };
 
 /// Joins entries that are the same memory; the result is in ascending order of pid. Only entries with equal layouts can
-/// be the same. A family of forks has equal layouts, too, and kcmp(2) tells those apart, in as many calls as sorting
-/// takes comparisons.
+/// be the same. A family of forks has equal layouts, too, and kcmp(2) distinguishes them, with one call for each
+/// comparison that sorting takes.
 pub(crate) fn distinct(spaces: Vec<AddressSpace>) -> Vec<AddressSpace> {
     let mut alike: HashMap<_, Vec<AddressSpace>> = HashMap::new();
     spaces.into_iter().for_each(|space| alike.entry(space.layout).or_default().push(space));
@@ -93,7 +93,7 @@ mod tests {
     use crate::{fake::Fake, survey::space::tests::open};
     use numaloc_core::{Identity, Threads};
 
-    /// Which address space a pid has here.
+    /// The address space of a pid in these tests.
     fn of(pid: i32) -> i32 {
         match pid {
             100..200 => 1,
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_share_are_one_with_all_their_cpus() {
+    fn sharing_processes_are_one_with_all_their_cpus() {
         let fake = Fake::new();
         let pids = [300, 150, 201, 100, 208, 120, 202];
         for (cpu, pid) in (0..).zip(pids) {

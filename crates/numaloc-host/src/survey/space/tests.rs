@@ -103,7 +103,7 @@ fn a_page_map_is_opened_again_for_the_same_memory_alone() {
 }
 
 #[test]
-fn memory_that_is_no_more_shows_in_its_page_map() {
+fn memory_that_has_gone_shows_in_its_page_map() {
     let fake = Fake::new();
     fake.process(100, "x", &["0"]);
     let space = open(&fake, 100).unwrap();

@@ -131,5 +131,5 @@ fn only_regular_files_of_some_size_are_opened() {
     nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let inode = fs::metadata(&path).unwrap().ino();
     let pipe = UsedFile { path, inode, mems_allowed: every_node(), near: true };
-    assert!(pipe.open(&Roots::default()).is_none(), "and nobody waits for its other end");
+    assert!(pipe.open(&Roots::default()).is_none(), "and no thread waits for its other end");
 }

@@ -85,7 +85,7 @@ fn the_largest_are_named_and_the_others_are_one() {
     let seen = memory((0..6).map(of).collect(), 3);
     let expected = [("other", 6, 3), ("p0", 1, 2), ("p1", 1, 2), ("p2", 1, 2)];
     assert_eq!(named(&seen.programs), expected);
-    // A program of that name is one of them.
+    // A program with this name is one of them.
     let seen = memory(vec![process(1, OTHERS, "/", &[0]), process(2, "b", "/", &[1])], 1);
     assert_eq!(named(&seen.programs), [("other", 3, 3)]);
     assert!(seen.units.is_empty() && seen.containers.is_empty());
@@ -120,7 +120,7 @@ impl Watched {
 }
 
 #[test]
-fn a_round_a_period_sees_everybody() {
+fn a_round_a_period_sees_all_processes() {
     let crowd = Crowd::new(50);
     let limits = HostMemoryLimits { period: 60 * SECOND, cpu_percent: 0.5, series: 20 };
     let mut watched = Watched::new(&crowd, limits);
@@ -180,7 +180,7 @@ fn units_and_containers_are_the_outermost() {
 
 /// PostgreSQL's buffers, which a session has filled that has ended.
 #[test]
-fn what_a_unit_has_attached_and_nobody_maps_is_its_memory() {
+fn unmapped_memory_that_a_unit_has_attached_is_its_memory() {
     let group = |mib: u64| {
         let on: BTreeMap<NodeId, u64> = [(NodeId(1), mib * MIB)].into();
         let counted = numaloc_core::live::CountedMemory {

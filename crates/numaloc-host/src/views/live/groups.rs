@@ -17,7 +17,7 @@ struct GroupReading {
     kernel_migrated_pages: Option<u64>,
 }
 
-/// What has been read of them.
+/// The readings of the cgroups.
 #[derive(Debug, Default)]
 pub(super) struct GroupReadings(BTreeMap<String, GroupReading>);
 

@@ -75,7 +75,8 @@ impl PageLook {
             Err(Error::NoRights { .. }) => return Err(NoLook::Hidden),
             _ => return Err(NoLook::Gone),
         };
-        // What nobody may touch is mostly a reservation. Without PAGEMAP_SCAN a terabyte of it would take seconds.
+        // A mapping without access rights is mostly a reservation. Without PAGEMAP_SCAN a terabyte of it would take
+        // seconds.
         let is_wanted = |line: &&str| {
             can_scan || !line.split(' ').nth(1).is_some_and(|perms| perms.starts_with("---"))
         };
@@ -106,7 +107,7 @@ impl PageLook {
     }
 
     /// Continues by a window. Returns whether it is done.
-    pub(super) fn go_on(&mut self, scanner: &mut Scanner) -> Result<bool, NoLook> {
+    pub(super) fn advance(&mut self, scanner: &mut Scanner) -> Result<bool, NoLook> {
         let mut left = WINDOW;
         for _ in 0..MAPPINGS {
             let Some(vma) = self.vmas.get(self.index) else { return Ok(true) };
@@ -118,7 +119,7 @@ impl PageLook {
             let length = vma.end - vma.start;
             let end = length.min(self.offset.saturating_add(left));
             let mappings = [Mapping { process: 0, start: vma.start }];
-            // Whose a page is does not matter here, so it is not looked up.
+            // The owner of a page does not matter here, so it is not looked up.
             let scanned = Scanned {
                 spaces: &self.space,
                 claims: &Claims::default(),

@@ -20,7 +20,7 @@ use std::{
 /// A kernel thread is looked at again after this time: its pid may be another process's by then.
 const KERNEL_THREAD: Duration = Duration::from_secs(60);
 
-/// What was found at the last look at its pages.
+/// The result of the last look at its pages.
 #[derive(Clone, Debug)]
 pub(super) struct LastLook {
     pub(super) at: Duration,
@@ -72,7 +72,7 @@ impl Processes {
         }
     }
 
-    /// Whose stat may be read.
+    /// The processes whose stat may be read.
     pub(super) fn to_read(&self, now: Duration) -> impl Iterator<Item = Candidate<i32>> {
         self.0.iter().filter_map(move |(&pid, known)| {
             let Some(known) = known else {
@@ -88,7 +88,7 @@ impl Processes {
         })
     }
 
-    /// Whose pages may be looked at.
+    /// The processes whose pages may be looked at.
     pub(super) fn to_look_at(&self, now: Duration) -> impl Iterator<Item = Candidate<Identity>> {
         let known = self.0.values().flatten().filter(|known| known.has_memory());
         known.map(move |known| Candidate {
@@ -167,7 +167,8 @@ impl Processes {
         known.filter_map(|known| known.cgroup.as_deref()).collect()
     }
 
-    /// How much shared memory the processes of these cgroups, and of those below each, have attached; of those whose processes have all
+    /// Shared memory that the processes of these cgroups, and of the cgroups below each, have attached; only for
+    /// cgroups whose processes have all
     /// been looked at.
     pub(super) fn attached(&self) -> BTreeMap<&str, u64> {
         let mut all: BTreeMap<&str, Option<AttachedObjects>> = BTreeMap::new();
@@ -194,7 +195,7 @@ impl Processes {
         within.map(|known| known.identity.pid).collect()
     }
 
-    /// What the snapshot shows: the processes that have memory.
+    /// The processes that the snapshot shows: the ones with memory.
     pub(super) fn now(&self, now: Duration) -> Vec<ProcessNow> {
         let known = self.0.values().flatten().filter(|known| known.has_memory());
         known
@@ -212,7 +213,7 @@ impl Processes {
             .collect()
     }
 
-    /// How many have not been read at all.
+    /// Number of processes that have not been read at all.
     pub(super) fn unread(&self) -> usize {
         self.0.values().filter(|known| known.is_none()).count()
     }

@@ -3,7 +3,7 @@
 use numaloc_core::PAGE;
 use std::time::Duration;
 
-/// What is taken from the `stat` file of a process or thread.
+/// The fields that are taken from the `stat` file of a process or thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) comm: String,

@@ -4,7 +4,7 @@ use numaloc_core::NodeId;
 use std::cell::Cell;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// What each read costs on the clock of these tests.
+/// Time that each read takes on the clock of these tests.
 const READ: Duration = Duration::from_micros(100);
 
 /// A view of a crowd, on a clock that continues by [`READ`] each time it is read, which is once for each thing that is read.

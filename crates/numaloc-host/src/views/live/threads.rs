@@ -5,7 +5,7 @@ use crate::{Roots, files::read};
 use numaloc_core::{CpuId, CpuSet, Identity, Topology, live::ThreadNow};
 use std::{collections::BTreeMap, time::Duration};
 
-/// How many are read, at most.
+/// Largest number of threads that are read.
 const MOST: usize = 4096;
 
 /// The threads of the process that is watched closely.
@@ -16,7 +16,7 @@ pub(super) struct ThreadUses {
 }
 
 impl ThreadUses {
-    /// Reads them. Those that end meanwhile are left out.
+    /// Reads them. Threads that end meanwhile are left out.
     pub(super) fn read(&mut self, roots: &Roots, topology: &Topology, of: Identity, at: Duration) {
         let tasks = roots.proc.join(of.pid.to_string()).join("task");
         let mut uses = BTreeMap::new();
@@ -43,7 +43,7 @@ impl ThreadUses {
 }
 
 /// Base pages that the kernel's balancing has moved of the living threads of a process. None where it does not count, or if there
-/// are so many threads that reading would cost more than it tells.
+/// are too many threads, whose reading would cost more than it is worth.
 pub(super) fn migrated_pages(roots: &Roots, pid: i32, threads: u64) -> Option<u64> {
     const THREADS: u64 = 64;
     if threads > THREADS {

@@ -153,7 +153,7 @@ mod tests {
         fake.write("cgroup/b/memory.numa_stat", &stat);
         let of = |attached| resident(&fake.path("cgroup/b"), || attached);
         assert_eq!(of(200 * mib), on(&[(0, 4096), (8, 9 * mib)]));
-        assert_eq!(of(0), on(&[(0, 4096), (8, mib)]), "files that nobody has attached");
+        assert_eq!(of(0), on(&[(0, 4096), (8, mib)]), "files that no process has attached");
         assert_eq!(hugetlb(&directory), [(2 << 20, on(&[(0, 4 << 20)]))].into());
         assert!(resident(&fake.path("cgroup/none"), unasked).is_empty());
     }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_the_root_and_names_for_no_command_line_are_no_workloads() {
+    fn sessions_the_root_and_names_for_no_command_line_are_not_workloads() {
         let fake = Fake::new();
         let stat =
             |path: &str| fake.write(&format!("cgroup{path}/memory.numa_stat"), "anon N0=1\n");

@@ -154,13 +154,13 @@ fn only_size(topology: &Topology) -> Option<u64> {
     sizes.first().copied().filter(|_| sizes.len() == 1)
 }
 
-/// How many windows there are, and those that are read: address and pages. If there are too many, every n-th.
+/// Number of windows, and the windows that are read: address and pages. If there are too many, every n-th.
 fn windows(vmas: &[&Vma]) -> (u64, Vec<(u64, u64)>) {
     let pages = |vma: &Vma| (vma.end - vma.start) / PAGE;
     let all: u64 = vmas.iter().map(|vma| pages(vma).div_ceil(WINDOW)).sum();
     let step = all.div_ceil(WINDOWS).max(1);
     let mut chosen = Vec::new();
-    // Which window of the next VMA is read first.
+    // The window of the next VMA that is read first.
     let mut skip = 0;
     for vma in vmas {
         let count = pages(vma).div_ceil(WINDOW);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn large_memory_is_read_in_as_many_windows_however_it_is_cut() {
+    fn large_memory_is_read_in_the_same_number_of_windows_however_it_is_cut() {
         let one = [vma(1 << 30, 1 << 28)];
         let many: Vec<Vma> = (0..100_000).map(|at| vma(at << 24, 2600)).collect();
         for vmas in [&one[..], &many[..]] {

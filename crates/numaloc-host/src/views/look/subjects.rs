@@ -1,4 +1,4 @@
-//! Who is looked at: cgroups whose processes have the same CPUs, and single processes.
+//! The subjects of a look: cgroups whose processes have the same CPUs, and single processes.
 
 use super::{groups, pages::ByNode};
 use crate::{
@@ -38,7 +38,7 @@ pub struct FoundSubject {
     pub member: SubjectMembers,
 }
 
-/// What is known of it.
+/// The facts known about its members.
 #[derive(Debug)]
 pub enum SubjectMembers {
     Group { directory: PathBuf, processes: Vec<Process>, resident: BTreeMap<NodeId, u64> },
@@ -53,7 +53,7 @@ pub struct All {
     pub ended: usize,
 }
 
-/// Of a cgroup with more processes than this, as many are read, evenly among all.
+/// Number of processes of a cgroup that are read, evenly among all, if it has more.
 const MEMBERS: usize = 1024;
 
 /// Finds them among these cgroups and processes. Ends early if `stop` returns true.
@@ -80,7 +80,7 @@ pub fn find(
             leave_out(&mut pids, &members);
             continue;
         }
-        // If one may not be read, nothing is known of all: those that may be are looked at one by one.
+        // If one is not readable, the cgroup is unknown as a whole: the readable ones are looked at one by one.
         let Some(processes) = read_all(roots, topology, &members, &mut all) else { continue };
         let same = processes.iter().all(|process| process.cpus == processes[0].cpus);
         let plain = processes.iter().all(|process| process.threads.is_empty());
@@ -111,7 +111,7 @@ pub fn find(
     all
 }
 
-/// How much shared memory these processes have attached.
+/// Shared memory that these processes have attached, in bytes.
 fn attached_bytes(roots: &Roots, pids: &[i32]) -> u64 {
     let mut all = AttachedObjects::default();
     for pid in pids.iter().step_by(pids.len().div_ceil(MEMBERS).max(1)) {
@@ -156,7 +156,7 @@ fn read_one(roots: &Roots, topology: &Topology, pid: i32, all: &mut All) -> Opti
     }
 }
 
-/// Anonymous and shared memory of a process, and its hugetlb memory, which is in neither. Everybody may read that
+/// Anonymous and shared memory of a process, and its hugetlb memory, which is in neither. Any user may read them
 /// (proc_pid_status(5), RssAnon, RssShmem and HugetlbPages).
 fn resident_bytes(roots: &Roots, pid: i32) -> Option<(u64, u64)> {
     let status = read::text(&roots.proc.join(format!("{pid}/status"))).ok()?;
@@ -314,7 +314,7 @@ mod tests {
         let long = format!("55d0c0000000 bind:1,3 file=/{}{nodes}\n", "x".repeat(2000));
         assert_eq!(of(&long), Mempolicy::Bind("1,3".parse().unwrap()));
         assert_eq!(of("55d0c0000000 default\n"), Mempolicy::Default);
-        // Of a list that is cut off nothing is known.
+        // A list that is cut off is not used.
         let odd: Vec<String> = (0..64).map(|node| (2 * node).to_string()).collect();
         assert_eq!(of(&format!("55d0c0000000 bind:{} x\n", odd.join(","))), Mempolicy::Unasked);
         assert_eq!(of(""), Mempolicy::Unasked);

@@ -29,7 +29,7 @@ fn ten_thousand_processes_are_looked_at_with_few_descriptors() {
         false
     };
     let looked = look_on(&stop, &roots, Crowd::topology(), &wanted(&[Crowd::target()])).unwrap();
-    // On a slow machine the time for page maps may end first. Nobody is lost without a word.
+    // On a slow machine the time for page maps may end first. No subject is lost without a report.
     let seen = looked.look.subjects.len();
     assert!((1..=SUBJECTS).contains(&seen), "{seen}");
     assert_eq!(seen + looked.left_out, PROCESSES);
@@ -153,7 +153,7 @@ fn processes_with_different_pins_are_not_taken_together() {
 
 /// Each process of a host with v1's memory controller is looked at, as if it had no cgroup.
 #[test]
-fn with_cgroup_v1_everybody_is_looked_at_process_by_process() {
+fn with_cgroup_v1_processes_are_looked_at_one_by_one() {
     const V1: &str = "total=2 N0=1 N64=1\nanon=2 N0=1 N64=1\nhierarchical_total=2 N0=1 N64=1\n";
     for unified in [None, Some("unified")] {
         let fake = Fake::new();
@@ -185,7 +185,7 @@ fn with_cgroup_v1_everybody_is_looked_at_process_by_process() {
 }
 
 #[test]
-fn what_is_named_and_not_there_is_told() {
+fn named_subjects_that_do_not_exist_are_reported() {
     let fake = Fake::new();
     fake.write("cgroup/cgroup.procs", "");
     group(&fake, "/a", &[(100, &["0-1"])]);

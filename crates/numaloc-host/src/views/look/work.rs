@@ -5,7 +5,7 @@ use crate::{Roots, files::read, processes::cpu_use};
 use numaloc_core::{CpuId, CpuSet, NodeId, Topology, advise::Who};
 use std::{collections::BTreeMap, fs, time::Duration};
 
-/// Of more threads than this all together, the later ones are not read one by one.
+/// Number of threads that are read one by one; later ones are not.
 const THREADS: usize = 50_000;
 
 /// CPU times at one moment.
@@ -15,9 +15,9 @@ pub struct CpuTimes(Vec<CpuTime>);
 /// The CPU time of a subject.
 #[derive(Clone, Debug, Default)]
 struct CpuTime {
-    /// Of all it has had, also of threads that have ended; `None` if that is not known.
+    /// CPU time since its start, also of threads that have ended; `None` if that is not known.
     total: Option<Duration>,
-    /// Of its threads, with the CPU that each ran on last.
+    /// CPU time of its threads, with the CPU that each ran on last.
     threads: BTreeMap<i32, (Duration, CpuId)>,
     /// CPUs that it may run on, for work that no thread is known for.
     cpus: CpuSet,

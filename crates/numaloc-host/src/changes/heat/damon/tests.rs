@@ -7,7 +7,7 @@ use std::ops::Range;
 
 const ALL: &str = "sys/kernel/mm/damon/admin/kdamonds";
 
-/// What is written for one process with one region, in this order.
+/// The values that are written for one process with one region, in this order.
 const SET_UP: [(&str, &str); 20] = [
     ("nr_kdamonds", "1"),
     ("0/contexts/nr_contexts", "1"),
@@ -31,7 +31,7 @@ const SET_UP: [(&str, &str); 20] = [
     ("0/contexts/0/schemes/0/filters/0/damon_target_idx", "0"),
 ];
 
-/// A host with DAMON that nobody uses.
+/// A host with DAMON, unused.
 fn host() -> Fake {
     let fake = Fake::new();
     for (path, _) in SET_UP {
@@ -65,7 +65,7 @@ fn sampled(fake: &Fake) -> Result<Heat, Error> {
 }
 
 fn taken(fake: &Fake) -> DamonJournal {
-    DamonJournal::take(&fake.roots(), NAME).expect("a file").expect("nobody has it")
+    DamonJournal::take(&fake.roots(), NAME).expect("a file").expect("it is free")
 }
 
 fn assert_free(fake: &Fake) {
@@ -74,7 +74,7 @@ fn assert_free(fake: &Fake) {
     assert!(!journal::is_taken(&fake.roots(), NAME));
 }
 
-fn is_no_damon<T: std::fmt::Debug>(result: Result<T, Error>, words: &str) {
+fn assert_no_damon<T: std::fmt::Debug>(result: Result<T, Error>, words: &str) {
     let error = result.expect_err("refused");
     assert!(matches!(&error, Error::NoDamon { reason } if reason.contains(words)), "{error}");
 }
@@ -128,11 +128,11 @@ fn what_others_have_set_up_stays() {
     let fake = host();
     fake.write(&format!("{ALL}/nr_kdamonds"), "1");
     fake.write(&format!("{ALL}/0/contexts/0/targets/0/pid_target"), "8");
-    is_no_damon(check(&fake.roots()), "somebody else");
-    is_no_damon(sampled(&fake), "somebody else");
+    assert_no_damon(check(&fake.roots()), "another program");
+    assert_no_damon(sampled(&fake), "another program");
     taken(&fake).note(&vec![7, 9]).expect("written");
-    is_no_damon(check(&fake.roots()), "somebody else");
-    is_no_damon(sampled(&fake), "somebody else");
+    assert_no_damon(check(&fake.roots()), "another program");
+    assert_no_damon(sampled(&fake), "another program");
     assert!(!recover(&fake.roots()).expect("looked"));
     assert_eq!(text(&fake, "nr_kdamonds"), "1");
 }
@@ -198,18 +198,18 @@ fn another_run_of_ours_is_waited_for() {
 }
 
 #[test]
-fn why_it_cannot_be_used_is_said() {
-    is_no_damon(check(&Fake::new().roots()), "CONFIG_DAMON_SYSFS");
+fn the_error_names_why_it_cannot_be_used() {
+    assert_no_damon(check(&Fake::new().roots()), "CONFIG_DAMON_SYSFS");
     let fake = host();
     fake.write("sys/module/damon_stat/parameters/enabled", "Y\n");
-    is_no_damon(check(&fake.roots()), "damon_stat uses it");
-    is_no_damon(sampled(&fake), "damon_stat uses it");
+    assert_no_damon(check(&fake.roots()), "damon_stat uses it");
+    assert_no_damon(sampled(&fake), "damon_stat uses it");
     fake.write("sys/module/damon_stat/parameters/enabled", "N\n");
     check(&fake.roots()).expect("free");
 }
 
 #[test]
-fn no_link_is_followed_to_a_file_of_somebody_elses() {
+fn no_link_is_followed_to_a_foreign_file() {
     let fake = host();
     fake.write("run/passwords", "root");
     std::os::unix::fs::symlink(fake.path("run/passwords"), fake.path("run/numaloc/damon"))

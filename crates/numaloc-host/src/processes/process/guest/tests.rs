@@ -18,7 +18,8 @@ fn memory(id: &str, mib: u64, backing: Backing, cell: Option<usize>) -> GuestMem
     GuestMemory { id: id.to_owned(), bytes: Some(mib << 20), backing, cell }
 }
 
-/// The relevant part of what libvirt 9.0 starts (Debian 12), for `<cell id='0' cpus='0,2' memory='32' unit='MiB'/>` and memfds.
+/// The relevant part of a command line of libvirt 9.0 (Debian 12), for `<cell id='0' cpus='0,2' memory='32'
+/// unit='MiB'/>` and memfds.
 #[test]
 fn what_libvirt_starts_is_understood() {
     let words = [
@@ -108,7 +109,7 @@ fn cells_without_vcpus_or_memory_of_their_own_are_known_as_such() {
 }
 
 #[test]
-fn what_says_nothing_of_memory_of_cells_is_no_guest_with_cells() {
+fn a_command_line_without_memory_of_cells_has_no_cells() {
     let object = "memory-backend-ram,id=r,size=32M";
     for words in [
         &["qemu", "-m", "64"][..],
