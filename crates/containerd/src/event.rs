@@ -13,7 +13,7 @@ const EXIT: &str = "/tasks/exit";
 const UPDATE: &str = "/containers/update";
 const DELETE: &str = "/containers/delete";
 
-/// What has happened. Containers are named by their ids. The sandbox of a pod is a container to containerd's events, too.
+/// An event. Containers are named by their ids. The sandbox of a pod is a container to containerd's events, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The first process of a container runs. The CRI may not know that yet.
@@ -23,7 +23,8 @@ pub enum Event {
         /// Its pid in the pid namespace of containerd.
         pid: u32,
     },
-    /// What is stored of a container has changed, such as its resources. With UpdateContainerResources this comes before the cgroup
+    /// The stored data of a container has changed, such as its resources. With UpdateContainerResources this comes
+    /// before the cgroup
     /// has the new values; the CRI answers questions about the container only once it has (`updateContainerResources` in
     /// pkg/cri/server/container_update_resources.go holds the lock of the container's status).
     Updated {

@@ -33,7 +33,7 @@ struct World {
     server: Option<JoinHandle<()>>,
     subscriptions: usize,
     lists: usize,
-    /// A container about which there is no answer.
+    /// A container whose status cannot be read.
     damaged: String,
 }
 
@@ -63,7 +63,7 @@ impl Containerd {
     /// Listens there, in tasks of the runtime that calls this.
     ///
     /// # Panics
-    /// There is no room for the socket.
+    /// The socket cannot be made.
     pub fn listen(&self, socket: &Path) {
         // One that was left there.
         fs::remove_file(socket).ok();
@@ -75,24 +75,24 @@ impl Containerd {
         self.0.lock().server = Some(tokio::spawn(async move { server.await.expect("it serves") }));
     }
 
-    /// Goes: the streams of events end, and nobody new is let in. Containers stay.
+    /// Goes: the streams of events end, and no new client is let in. Containers stay.
     pub fn stop(&self) {
         let mut world = self.0.lock();
         world.events = broadcast::channel(1 << 12).0;
         world.server.take().iter().for_each(JoinHandle::abort);
     }
 
-    /// How often somebody has subscribed to events.
+    /// Number of subscriptions to events so far.
     pub fn subscriptions(&self) -> usize {
         self.0.lock().subscriptions
     }
 
-    /// How many listen to events now.
+    /// Number of subscribers to events now.
     pub fn subscribers(&self) -> usize {
         self.0.lock().events.receiver_count()
     }
 
-    /// How often containers were listed.
+    /// Number of times that containers were listed.
     pub fn lists(&self) -> usize {
         self.0.lock().lists
     }
@@ -143,7 +143,7 @@ impl Containerd {
         self.tell("/containers/update", &ContainerUpdate { id: id.to_owned() });
     }
 
-    /// A container is no longer there, and no event reports it.
+    /// A container vanishes without an event.
     pub fn lose(&self, id: &str) {
         self.0.lock().containers.remove(id);
     }
@@ -160,16 +160,16 @@ impl Containerd {
         self.tell("/tasks/exit", &exit);
     }
 
-    /// Tells those who have subscribed.
+    /// Sends an event to the subscribers.
     pub fn tell(&self, topic: &str, event: &impl Message) {
         self.say(topic, event.encode_to_vec());
     }
 
-    /// Tells those who have subscribed something that may be no event.
+    /// Sends the subscribers a value that need not be an event.
     pub fn say(&self, topic: &str, value: Vec<u8>) {
         let event = Some(prost_types::Any { type_url: String::new(), value });
         let (namespace, topic) = ("k8s.io".to_owned(), topic.to_owned());
-        // Nobody may have.
+        // There may be no subscriber.
         self.0.lock().events.send(Envelope { namespace, topic, event }).ok();
     }
 }
@@ -255,7 +255,7 @@ serve! {
                 return Err(Status::unknown("failed to get container spec"));
             }
             let Some(one) = world.containers.get(&id) else {
-                return Err(Status::not_found("there is no such container"));
+                return Err(Status::not_found("the container does not exist"));
             };
             let cgroup = format!("kubepods-pod1.slice:cri-containerd:{id}");
             let resources = serde_json::json!({"cpu": {"cpus": one.cpus}});

@@ -1,11 +1,12 @@
-//! What containerd says of a container beyond the Container Runtime Interface: a JSON text in the answer to ContainerStatus with
+//! containerd's data on a container beyond the Container Runtime Interface: a JSON text in the answer to
+//! ContainerStatus with
 //! `verbose` (`ContainerInfo` in pkg/cri/server/container_status.go). It has the runtime specification
-//! (github.com/opencontainers/runtime-spec, config.md and config-linux.md), which is what NRI's plugins are told as well.
+//! (github.com/opencontainers/runtime-spec, config.md and config-linux.md), which NRI's plugins get as well.
 
 use crate::runtime::v1::ContainerStatusResponse;
 use serde::Deserialize;
 
-/// What containerd says of a container.
+/// containerd's data on a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Info {
@@ -22,9 +23,9 @@ pub struct Info {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Spec {
-    /// What its first process is started with.
+    /// The first process.
     pub process: Option<Process>,
-    /// What is specific to Linux.
+    /// The part that is specific to Linux.
     pub linux: Option<Linux>,
 }
 
@@ -32,7 +33,7 @@ pub struct Spec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Process {
-    /// What is written to /proc/PID/oom_score_adj; `None`: inherited.
+    /// The value that is written to /proc/PID/oom_score_adj; `None`: inherited.
     pub oom_score_adj: Option<i64>,
 }
 
@@ -46,7 +47,7 @@ pub struct Linux {
     pub resources: Option<Resources>,
 }
 
-/// What a container is given.
+/// The resources of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Resources {
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn what_containerd_writes_is_read() {
-        // Of containerd 1.7, cut down.
+        // From containerd 1.7, cut down.
         let text = r#"{"sandboxID": "s1", "pid": 4711, "removing": false, "snapshotKey": "c1",
             "config": {"metadata": {"name": "main"}}, "runtimeSpec": {"ociVersion": "1.1.0",
             "process": {"user": {"uid": 0}, "oomScoreAdj": -997},

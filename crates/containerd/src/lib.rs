@@ -1,8 +1,8 @@
-//! What numaloc asks containerd itself, at its own socket: what happens (its events), which pods and containers there are (the
+//! Calls of numaloc to containerd itself, at its own socket: its events, which pods and containers there are (the
 //! Container Runtime Interface, which containerd serves there, too), and which version it is. It asks, and changes nothing.
 //!
-//! [`Event`] reads what the events service sends, and [`Info`] what containerd says of a container beyond the interface. The rest are
-//! the generated clients. A process that may connect to that socket is as powerful as root.
+//! [`Event`] reads the messages of the events service, and [`Info`] containerd's data on a container beyond the
+//! interface. The rest are the generated clients. A process that may connect to that socket is as powerful as root.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What messages of ttrpc hold (`request.proto` in github.com/containerd/ttrpc, `google/rpc/status.proto`).
+//! The content of messages of ttrpc (`request.proto` in github.com/containerd/ttrpc, `google/rpc/status.proto`).
 
 /// A call as ttrpc sends it (`ttrpc.Request`).
 #[derive(Clone, PartialEq, prost::Message)]
@@ -17,7 +17,7 @@ pub struct Request {
 /// The answer to a call as ttrpc sends it (`ttrpc.Response`).
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Response {
-    /// How it went. Unset: well.
+    /// The result. Unset: success.
     #[prost(message, optional, tag = "1")]
     pub status: Option<Status>,
     /// The response message of the method, in protobuf's wire format.

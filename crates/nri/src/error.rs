@@ -1,4 +1,4 @@
-//! What can go wrong with a connection. Each error ends it; the plugin may connect again.
+//! Errors of a connection. Each error ends it; the plugin may connect again.
 
 use std::io;
 

@@ -16,12 +16,12 @@ use crate::{
 use std::collections::VecDeque;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// How a runtime tells of what has happened.
+/// The way in which a runtime reports events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     /// By StateChange, as containerd 1.7 to 2.1.
     StateChange,
-    /// By a call for each event, as later ones. Those that a plugin does not have are told by StateChange.
+    /// By a call for each event, as later ones. Events for which a plugin has no call are reported by StateChange.
     Calls,
 }
 
@@ -73,7 +73,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Runtime<S> {
         Ok(runtime)
     }
 
-    /// Tells of all that there is, in as many messages as there are parts.
+    /// Reports all pods and containers, in the given number of messages.
     ///
     /// # Errors
     /// The plugin does not answer, or does not take parts.

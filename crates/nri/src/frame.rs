@@ -73,10 +73,10 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Takes bytes in, and adds to `messages` those that are complete by now.
+    /// Takes bytes in, and adds the messages that are complete by now to `messages`.
     ///
     /// # Errors
-    /// [`Error::TooLong`], [`Error::NoConnection`]. What follows cannot be understood.
+    /// [`Error::TooLong`], [`Error::NoConnection`]. The bytes that follow cannot be parsed.
     pub fn push(&mut self, mut bytes: &[u8], messages: &mut Vec<Message>) -> Result<(), Error> {
         while !bytes.is_empty() {
             let (connection, left) = self.frame;

@@ -43,10 +43,10 @@ impl Identity {
     }
 }
 
-/// What the environment tells a plugin that a runtime has launched: it is connected already.
+/// The data that the environment gives a plugin that a runtime has launched: it is connected already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launched {
-    /// Who the plugin is, from the name of its file.
+    /// The plugin's name and index, from the name of its file.
     pub identity: Identity,
     /// The file descriptor of the connection.
     pub socket: i32,

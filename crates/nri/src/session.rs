@@ -19,7 +19,8 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-/// How long the runtime may take to answer the registration, to complete a message, and to take ours. Runtimes give plugins 5 s to
+/// Time that the runtime may take to answer the registration, to complete a message, and to take ours. Runtimes give
+/// plugins 5 s to
 /// register and 2 s for each call.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most bytes of pods and containers that are taken from one Synchronize, over all its parts.
@@ -164,7 +165,7 @@ fn registration(identity: &Identity) -> Message {
     Message { connection: RUNTIME, stream: REGISTRATION, kind: REQUEST, payload }
 }
 
-/// What is known in a connection.
+/// The state of a connection.
 struct Session<'p, P: ?Sized> {
     plugin: &'p mut P,
     is_registered: bool,

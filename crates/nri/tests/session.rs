@@ -168,7 +168,7 @@ async fn a_plugin_that_refuses_its_configuration_goes() {
     assert!(matches!(&ended, Err(Error::Configuration(why)) if why == "no"), "{ended:?}");
 }
 
-/// How a connection ends on which the runtime says this after the registration.
+/// The end of a connection on which the runtime sends this after the registration.
 async fn ends<F: Future<Output = ()>>(say: impl FnOnce(DuplexStream) -> F) -> Result<(), Error> {
     let (ours, theirs) = duplex(1 << 16);
     let plugin = plugin(ours, false);

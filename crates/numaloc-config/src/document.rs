@@ -12,13 +12,13 @@ use toml::{
 /// A mistake in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Which of the texts it is in, from 0.
+    /// Index of the text that it is in, from 0.
     pub file: usize,
     /// Line in the file, from 1.
     pub line: usize,
     /// The full key, such as `listen.tls.key`; empty if the text is not TOML. Elements of lists are counted in each file.
     pub key: String,
-    /// What is wrong and what to do about it.
+    /// The mistake, and what to do about it.
     pub message: String,
 }
 
@@ -44,15 +44,15 @@ pub struct Document<'t> {
 /// A line of one of the texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileLine {
-    /// Which of the texts, from 0.
+    /// Index of the text, from 0.
     pub file: usize,
     /// The line in it, from 1.
     pub line: usize,
 }
 
 impl<'t> Document<'t> {
-    /// Reads `text`. What could not be read is the default of its field; [`Self::conclude`] returns the value only if there are no
-    /// mistakes. All fields of `T` therefore need a default, except in tables of a list.
+    /// Reads `text`. What could not be read is the default of its field; [`Self::conclude`] returns the value only if
+    /// it has no mistakes. All fields of `T` therefore need a default, except in tables of a list.
     pub fn read<T: DeserializeOwned + Default>(text: &'t str) -> (T, Self) {
         Self::read_all([text])
     }
@@ -244,7 +244,7 @@ fn plain(message: &str) -> String {
 }
 
 /// The key of the entry whose name or value is at `span`, and where it begins. A table that is only named by the header of a table
-/// in it has the span of that header, so inner tables are searched first.
+/// in it has the span of the header, so inner tables are searched first.
 fn path_of(table: &DeTable<'_>, span: &Range<usize>) -> Option<(String, usize)> {
     table.iter().find_map(|(name, value)| {
         let inner = match value.get_ref() {

@@ -8,7 +8,7 @@
 use crate::dsa::{self, DeviceReport, HeldQueues};
 use numaloc_host::Roots;
 
-/// Whether the daemon sets up a work queue for the kernel on devices that nobody uses, and takes it down at its end.
+/// Whether the daemon sets up a work queue for the kernel on unused devices, and takes it down at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum WorkQueues {
     /// It leaves all devices alone.
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_devices_is_no_failure() {
+    fn a_host_without_devices_is_not_a_failure() {
         let (_host, roots) = host();
         for config in [WorkQueues::Disabled, WorkQueues::Enabled(Vec::new())] {
             let (queues, failed) = Accelerators::begin(&roots, &config);
@@ -103,12 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_step_is_told_with_its_attribute_value_and_status() {
+    fn a_refused_step_is_reported_with_its_attribute_value_and_status() {
         let (_host, roots) = host();
         for (file, text) in [
             ("dsa0/state", "disabled\n"),
             ("dsa0/configurable", "1\n"),
-            // The 0 that is written before the first step leaves the rest of what is in a file, unlike in an attribute.
+            // The 0 that is written before the first step leaves the rest of a file, unlike in an attribute.
             ("dsa0/cmd_status", "0x80040000\n"),
             ("dsa0/max_work_queues_size", "128\n"),
             ("group0.0/engines", "\n"),
@@ -123,7 +123,7 @@ mod tests {
         ] {
             attribute(&roots, file, text);
         }
-        // There is no driver that could take the device.
+        // No driver exists that could take the device.
         let config = WorkQueues::Enabled(Vec::new());
         let (queues, failed) = Accelerators::begin(&roots, &config);
         // One daemon at a time has them.
@@ -139,7 +139,7 @@ mod tests {
         }
         let config = WorkQueues::Enabled(vec!["dsa7".into()]);
         let (_queues, failed) = Accelerators::begin(&roots, &config);
-        assert!(failed.len() == 1 && failed[0].contains("there are dsa0"), "{failed:?}");
+        assert!(failed.len() == 1 && failed[0].contains("the host has dsa0"), "{failed:?}");
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
             attribute(&roots, "dsa0/state", "disabled\n");
             attribute(&roots, "wq0.0/size", "128\n");
             drop(Accelerators::begin(&roots, &config));
-            // A file, unlike an attribute, keeps the end of what was longer.
+            // A file, unlike an attribute, keeps the end of a longer content.
             assert!(fs::read_to_string(size).expect("a file").starts_with('0'));
             assert_eq!(fs::read_to_string(&note).expect("a file"), "");
         }

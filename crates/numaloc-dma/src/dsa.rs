@@ -2,7 +2,7 @@
 //! the kernel, where that is asked for, and taken down again.
 //!
 //! The kernel can let a device copy the pages that it migrates (module `kernel`) only by a work queue of type `kernel` that is
-//! bound to the driver `dmaengine`. Nobody sets one up by default.
+//! bound to the driver `dmaengine`. By default none is set up.
 //!
 //! This is done by sysfs and not by libaccel-config. The attributes are the kernel's stable interface
 //! (Documentation/ABI/stable/sysfs-driver-dma-idxd), and libaccel-config writes the same files. What matters here it does not
@@ -51,7 +51,7 @@ use numaloc_host::{Roots, read};
 use std::{collections::BTreeMap, path::Path};
 use tree::Sysfs;
 
-/// What was found on this host.
+/// The devices and drivers that were found on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Whether the bus is there. The module idxd_bus makes it.
@@ -68,8 +68,9 @@ pub fn find(roots: &Roots) -> Found {
     Found { bus: tree.exists(), devices: discover::devices(&tree), undriven: undriven(roots) }
 }
 
-/// The text of `state` and `errors` of each device and work queue, by `dsa0/state`: what tells that something has gone wrong since an
-/// earlier look. Of all devices of the driver idxd, those that compress (`iax1`) included. Less is read for it than for [`find`].
+/// The text of `state` and `errors` of each device and work queue, by `dsa0/state`: signs that something has gone
+/// wrong since an earlier look. All devices of the driver idxd count, also compressors (`iax1`). Less is read for it
+/// than for [`find`].
 pub fn conditions(roots: &Roots) -> BTreeMap<String, String> {
     discover::conditions(&Sysfs::new(roots))
 }

@@ -1,7 +1,8 @@
-//! Which way this kernel has to let a DMA engine copy the pages that it migrates, and what it has counted.
+//! This kernel's interface for letting a DMA engine copy the pages that it migrates, and its counters.
 //!
-//! A queue of a process's own (/dev/dsa/wqX.Y) reaches the memory of that process alone. So the memory of others is copied by an
-//! engine only if the kernel's own migration gives its copies to one. No kernel of kernel.org does. Two kinds of kernels do:
+//! A queue of a process's own (/dev/dsa/wqX.Y) reaches the memory of the process alone. So the memory of others is
+//! copied by an engine only if the kernel's own migration gives its copies to one. No kernel of kernel.org does. Two
+//! kinds of kernels do:
 //!
 //! | interface | where | known from |
 //! |---|---|---|
@@ -25,7 +26,7 @@ use engines::channels;
 use numaloc_host::Roots;
 use std::fs::File;
 
-/// Which interface for copies by DMA engines this kernel has, and whether it can be used.
+/// This kernel's interface for copies by DMA engines, and whether it can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probed {
     /// The name of the interface, [`Interface::name`]; `None` if the kernel has none.
@@ -36,7 +37,7 @@ pub struct Probed {
     pub reason: Option<String>,
 }
 
-/// Which interface this kernel has, and whether it can be used. Changes nothing.
+/// This kernel's interface, and whether it can be used. Changes nothing.
 pub fn probe(roots: &Roots) -> Probed {
     let Some(interface) = find(roots) else {
         return Probed { interface: None, available: false, reason: Some(NONE.into()) };
@@ -45,7 +46,7 @@ pub fn probe(roots: &Roots) -> Probed {
     Probed { interface: Some(interface.name()), available: reason.is_none(), reason }
 }
 
-/// Why nothing is offloaded where there is no interface.
+/// The reason why nothing is offloaded on a kernel without an interface.
 const NONE: &str = "this kernel cannot give the copies of a page migration to a DMA engine: it has neither \
                     /sys/kernel/mm/migrate/dma_migrate_enabled (Alibaba Cloud Linux) nor the module dcbm (try modprobe dcbm)";
 
@@ -56,7 +57,7 @@ pub fn find(roots: &Roots) -> Option<Box<dyn Interface>> {
     alibaba().or_else(dcbm)
 }
 
-/// Whether somebody has switched it on; `None` if there is no interface, or it does not say.
+/// Whether it is switched on; `None` if the kernel has no interface, or it does not say.
 pub fn is_on(roots: &Roots) -> Option<bool> {
     find(roots)?.is_on().ok()
 }

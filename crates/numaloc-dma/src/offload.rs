@@ -3,8 +3,8 @@
 //!
 //! The settings are the host's ([`crate::kernel`]), so jobs share them: the first one switches offload on, the last one
 //! puts back what was found. The journal has what was found before anything is changed, and until it has been
-//! put back: by the next start, or by `numalocd --restore-settings`. A value that somebody else writes meanwhile stays.
-//! Where somebody has switched offload on already, nothing is changed at all.
+//! put back: by the next start, or by `numalocd --restore-settings`. A value that another program writes meanwhile
+//! stays. Where offload is switched on already, nothing is changed at all.
 //!
 //! While it is on, a thread looks at the kernel's counters and at the engines. If a copy fails, a device reports an error, or
 //! anything of it goes away, offload is switched off for all jobs that share it. They continue by CPU.
@@ -35,7 +35,7 @@ pub enum Dma {
     Enabled(Settings),
 }
 
-/// What a job asks for, and what its owner and the configuration allow.
+/// The request of a job, and what its owner and the configuration allow.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// The job's choice, which may be to require it.
@@ -52,7 +52,7 @@ pub enum OffloadError {
     /// A setting could not be read or changed.
     #[error("{0}")]
     Host(#[from] numaloc_host::Error),
-    /// What was found could not be noted, read again or forgotten.
+    /// The values found could not be noted, read again or forgotten.
     #[error("cannot keep the kernel's settings of offload: {0}")]
     Journal(numaloc_host::Error),
     /// Another process has the journal.
@@ -83,7 +83,7 @@ impl From<OffloadError> for NotUsed {
     }
 }
 
-/// What a session needs of the host.
+/// The access to the host that a session needs.
 #[derive(Clone, Copy, Debug)]
 struct HostAccess {
     /// Finds the kernel's interface; tests have one of their own.
@@ -100,7 +100,7 @@ const LOOK: Duration = Duration::from_millis(500);
 pub struct Offloading(Arc<SharedOffload>);
 
 impl Offloading {
-    /// Of this host. Changes nothing yet.
+    /// Offloading of this host. Changes nothing yet.
     pub fn new(roots: Roots) -> Self {
         Self::with(roots, HostAccess { find: kernel::find, look: LOOK })
     }

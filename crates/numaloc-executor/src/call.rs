@@ -37,13 +37,13 @@ pub struct Caller<'a> {
     work: &'a Work<'a>,
     /// The process that makes the calls, from the first one on.
     companion: Option<Companion>,
-    /// How many bytes of a call the kernel may unmap from the application at once.
+    /// Bytes of a call that the kernel may unmap from the application at once.
     length: Length,
     hints: Hints,
     calls: CallStats,
 }
 
-/// What a call has said.
+/// The result of a call.
 #[derive(Debug)]
 pub struct Called {
     /// The errno of the call as a whole; `None`: it returned 0 or more.
@@ -53,7 +53,7 @@ pub struct Called {
 }
 
 impl Called {
-    /// The status of the folio with this number among those that were passed.
+    /// The status of the folio with this number among the passed ones.
     pub fn status(&self, folio: usize) -> PageStatus {
         self.call_statuses.get(self.pagelists.place(folio))
     }
@@ -142,7 +142,7 @@ impl<'a> Caller<'a> {
         self.hints.take(space.tid(), addresses, self.work.target_cpus(to));
     }
 
-    /// What the calls of this worker have cost and returned so far.
+    /// Costs and results of this worker's calls so far.
     pub fn stats(&self) -> &CallStats {
         &self.calls
     }

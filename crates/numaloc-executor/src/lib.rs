@@ -23,13 +23,14 @@
 //! (`page_status`); whether it moved is read from the page map again, page by page (`verify`), because a folio may have been split, or
 //! unmapped in part, since it was found. A call that ends early leaves statuses unwritten: the first unwritten stretch was tried, what
 //! follows was not. Pages that failed are visited again at the end, with growing pauses and a fresh scan (`retry`). Until then a bit is
-//! kept for each (`deferred`), which tells what of that scan has been found before: so the account closes, and memory that cannot be
-//! moved costs next to none of ours. Beyond 256 GiB of such memory the rest is not tried again.
+//! kept for each (`deferred`), which tells what a scan has found before: so the account closes, and memory that
+//! cannot be moved costs next to none of ours. Beyond 256 GiB of such memory the rest is not tried again.
 //!
-//! **A call is long, what it takes away at once is short.** Within a call the kernel unmaps as many pages as it has queued, 2 MiB from
-//! 6.3 on, and an application that writes all over its memory waits for one such page list after the other. An address that cannot be
-//! queued makes the kernel move what it has: `pagelist` puts one after every 64 or 256 KiB. Shorter calls would have the same effect, but
-//! each has a fixed price that all processes of the host pay (mm/swap.c, `lru_cache_disable`). Earlier kernels go page by page.
+//! **A call is long, its page lists are short.** Within a call the kernel unmaps all pages that it has queued, 2 MiB
+//! from 6.3 on, and an application that writes all over its memory waits for one such page list after the other. An
+//! address that cannot be queued makes the kernel move what it has: `pagelist` puts one after every 64 or 256 KiB.
+//! Shorter calls would have the same effect, but each has a fixed price that all processes of the host pay
+//! (mm/swap.c, `lru_cache_disable`). Earlier kernels go page by page.
 //!
 //! **A call may never return.** While it waits for a server, a device or a CPU that a real-time thread keeps, nothing can end it. So it is
 //! made by a companion, a process that shares this one's memory (`numaloc_sys::Companion`). A worker waits for it no longer than is
@@ -45,9 +46,10 @@
 //! has a bound for all causes together (`watch`), and for huge pages that are split (`splits`).
 //!
 //! **A further worker is on trial.** Only a measurement shows how far threads help past links, locks and interrupts that they share. So
-//! `scaling` adds one worker at a time, compares the rate with the one before, and keeps the worker if it adds half of what each moved
-//! before. From time to time it does without the latest worker and compares again, because a slow call beside a trial can make a useless
-//! worker pass. CPUs of the target and CPUs that others have for themselves do not count as room (`spare`).
+//! `scaling` adds one worker at a time, compares the rate with the one before, and keeps the worker if it adds half
+//! of the rate that each had before. From time to time it does without the latest worker and compares again, because
+//! a slow call beside a trial can make a useless worker pass. CPUs of the target and CPUs that others have for
+//! themselves do not count as room (`spare`).
 //!
 //! **Only pressure that the run causes slows it down.** Pressure is measured in intervals of 120 ms (`interval`). As long as it is below its
 //! bound, so is the part that the run causes. Beyond, the `guard` makes trials: an interval of moving and one of resting, in an order without

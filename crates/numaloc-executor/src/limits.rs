@@ -1,4 +1,4 @@
-//! What a run is given and bounded by, who takes part, and what the runs of a process share. Here: the bounds.
+//! The inputs and bounds of a run, its participants, and the state that the runs of a process share. Here: the bounds.
 
 pub(crate) mod allowance;
 pub(crate) mod assignment;
@@ -17,14 +17,14 @@ use numaloc_core::Pacing;
 use numaloc_host::Whose;
 use std::{sync::Arc, time::Duration};
 
-/// How fast a run may be, how long it may take, and what it shares with other runs.
+/// Bounds on the speed and duration of a run, and the state that it shares with other runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLimits {
     /// Largest number of bytes in one move_pages call; a single folio may be larger. `None`: the profile's value.
     pub batch_bytes: Option<u64>,
-    /// How often a page that the kernel could not move is tried in all. The pauses between tries grow.
+    /// Number of attempts at a page that the kernel could not move. The pauses between attempts grow.
     pub attempts: u32,
-    /// How long the run may take. What is not moved by then is left, with the reason `OutOfTime`.
+    /// Longest duration of the run. Memory that has not moved by then is left, with the reason `OutOfTime`.
     pub timeout: Option<Duration>,
     /// Most bytes per second that are passed to calls, whether they then move or not.
     pub rate_bytes_per_second: Option<u64>,
@@ -35,13 +35,14 @@ pub struct RunLimits {
     pub shared_rate: Option<Arc<SharedRate>>,
     /// Where runs into the same nodes note what they are about to put there. `None`: only this run moves.
     pub rooms: Option<Arc<SharedRooms>>,
-    /// Whose files may have their page cache moved to another node, if the plan's options make room so.
+    /// Owners of the files whose page cache may be moved to another node, if the plan's options make room so.
     pub cache_of: Whose,
-    /// How the moving threads are scheduled.
+    /// Scheduling of the moving threads.
     pub scheduling: Scheduling,
 }
 
-/// How the moving threads are scheduled. A mover that waits for a CPU keeps its locks meanwhile, so a high nice value can hurt
+/// Scheduling of the moving threads. A mover that waits for a CPU keeps its locks meanwhile, so a high nice value can
+/// hurt
 /// the target more than it helps the target's neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduling {
@@ -59,7 +60,8 @@ impl Default for Scheduling {
 
 impl RunLimits {
     /// The bounds of best-effort memory that makes room for a run with these bounds, at the pace of `pacing`: half of the run's
-    /// rate, or of the share of time if there is no rate. It ends with that run, so it has no time limit of its own.
+    /// rate, or of the share of time if the rate is not bounded. It ends with that run, so it has no time limit of
+    /// its own.
     pub fn best_effort(&self, pacing: &Pacing) -> Self {
         let half = |amount: u64| (amount / 2).max(1);
         let rate_bytes_per_second = self.rate_bytes_per_second.map(half);

@@ -1,4 +1,4 @@
-//! How hard a run works, by what it costs others.
+//! The pace of a run, by what it costs others.
 
 pub(crate) mod brake;
 pub(crate) mod duty;

@@ -76,7 +76,7 @@ impl RoomMaker for FreeOnly {
     }
 }
 
-/// All that make room for a run.
+/// The ways to make room for a run.
 #[derive(Debug)]
 pub struct RoomMakers<'a> {
     work: &'a Work<'a>,
@@ -127,7 +127,7 @@ impl<'a> RoomMakers<'a> {
     }
 }
 
-/// What a worker needs on a node, for one call after the other.
+/// The need of a worker on a node, for one call after the other.
 #[derive(Debug)]
 pub struct Need<'a> {
     work: &'a Work<'a>,
@@ -139,9 +139,9 @@ pub struct Need<'a> {
     call_bytes: u64,
     /// Bytes of its first folio. Less room is of no use.
     folio_bytes: u64,
-    /// Bytes of all that waits for the node, the call included.
+    /// Bytes that wait for the node, the call included.
     waiting_bytes: u64,
-    /// How long the call has waited.
+    /// Time that the call has waited.
     patience: Option<Patience>,
     /// Whether the call makes its room itself.
     is_in_call: bool,

@@ -1,4 +1,5 @@
-//! What the workers share: the windows still to be visited, the room on the targets, and the conditions that end a run early.
+//! State that the workers share: the windows still to be visited, the room on the targets, and the conditions that end
+//! a run early.
 
 pub(crate) mod ledger;
 pub(crate) mod report;
@@ -59,7 +60,7 @@ pub struct Work<'a> {
     pub roots: &'a Roots,
     /// Whether this kernel may use folios larger than a base page and smaller than a huge page for anonymous memory (mTHP).
     pub small_folios: bool,
-    /// What is left to find in reservations.
+    /// The pages that are left to find in reservations.
     pub searches: Searches,
     windows: Mutex<Windows<'a>>,
     claimed_bytes: AtomicU64,
@@ -175,7 +176,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What bounds the calls of the run.
+    /// The bounds of the run's calls.
     pub fn bounds(&self) -> CallBounds<'_> {
         let Self { roots, control, deadline, .. } = *self;
         CallBounds { roots, control, calls: &self.rooms.calls, deadline }
@@ -186,8 +187,9 @@ impl<'a> Work<'a> {
         self.topology.node(node).map(|node| node.cpus.clone()).unwrap_or_default()
     }
 
-    /// Reserves up to `bytes` of what may still be moved under a target ratio or an allowance, so that all workers together do not
-    /// move more. Returns how much was reserved: 0 while other workers have reserved all that is left, or while no more is allowed.
+    /// Reserves up to `bytes` of the memory that may still be moved under a target ratio or an allowance, so that all
+    /// workers together do not move more. Returns how much was reserved: 0 while other workers have reserved the
+    /// rest, or while no more is allowed.
     pub fn claim(&self, bytes: u64) -> u64 {
         let allowed = self.control.allowance.as_ref().map(Allowance::bytes);
         let Some(limit) = allowed.or(self.plan.limit_bytes) else { return bytes };

@@ -39,8 +39,8 @@ pub(crate) fn set_range_policy(
     let mask = mask(nodes);
     let length = range.end - range.start;
     let bits = MASK_WORDS * WORD_BITS;
-    // SAFETY: the kernel reads `bits` bits from `mask`, which has as many; neither a policy nor the node of its pages changes content
-    // or validity of the range.
+    // SAFETY: the kernel reads `bits` bits from `mask`, which has at least `bits` of them; neither a policy nor the
+    // node of its pages changes content or validity of the range.
     let result = unsafe {
         libc::syscall(libc::SYS_mbind, range.start, length, mode, mask.as_ptr(), bits, flags)
     };

@@ -33,7 +33,7 @@ pub enum Request {
         addresses: Vec<u64>,
         /// The node that they are moved to.
         node: u32,
-        /// Which pages may be moved.
+        /// The pages that may be moved.
         flag: MoveFlag,
     },
     /// Opens a file that exists for writing, and writes to it in one call.
@@ -45,14 +45,14 @@ pub enum Request {
     },
 }
 
-/// What a call has returned.
+/// The result of a call.
 #[derive(Debug)]
 pub struct Answer {
-    /// What the kernel returned (pages that were not moved, bytes written), or the call's error.
+    /// The kernel's result (pages that were not moved, bytes written), or the call's error.
     pub result: io::Result<u64>,
-    /// Of [`Request::Move`]: the status of each address, as by [`move_pages`](crate::move_pages()). Empty for others.
+    /// For [`Request::Move`]: the status of each address, as by [`move_pages`](crate::move_pages()). Empty for others.
     pub statuses: Vec<i32>,
-    /// How long the call took, without the time until the companion ran.
+    /// Duration of the call, without the time until the companion ran.
     pub took: Duration,
 }
 
@@ -170,7 +170,7 @@ mod tests {
         assert_ne!(companion.pid(), std::process::id() as i32, "a process of its own");
     }
 
-    /// A pipe with a name. Who opens it for writing waits until somebody opens it for reading.
+    /// A pipe with a name. A process that opens it for writing waits until another one opens it for reading.
     struct Pipe(PathBuf);
 
     impl Pipe {
@@ -208,7 +208,10 @@ mod tests {
             thread::yield_now();
         }
         drop(reader);
-        assert!(!PathBuf::from(format!("/proc/{}", left.pid())).exists(), "nobody waits for it");
+        assert!(
+            !PathBuf::from(format!("/proc/{}", left.pid())).exists(),
+            "no process waits for it"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 /// number: the number itself is owned by no process, so it stays open until this process ends.
 ///
 /// # Errors
-/// EBADF if there is no such descriptor, EMFILE if there are too many.
+/// EBADF if the descriptor is not open, EMFILE if too many are.
 pub fn duplicate(fd: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes integers, and returns a new descriptor, at least 3, or -1. It changes nothing about `fd`.
     let new = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };

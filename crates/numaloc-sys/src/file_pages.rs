@@ -77,7 +77,7 @@ impl FilePages {
         self.start.as_ptr() as u64
     }
 
-    /// How many pages it has.
+    /// Number of its pages.
     pub fn len(&self) -> usize {
         self.bytes / PAGE
     }
@@ -110,7 +110,7 @@ impl FilePages {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {}", self.len());
         let mut pages = vec![0u8; range.len()];
         // SAFETY: the range lies in this mapping, as checked above, and the kernel writes one byte for each of its pages into a Vec of
-        // as many.
+        // that length.
         let result = unsafe {
             let start = self.start.as_ptr().byte_add(range.start * PAGE);
             libc::mincore(start, range.len() * PAGE, pages.as_mut_ptr().cast())
@@ -145,12 +145,12 @@ impl FilePages {
 
 impl Drop for FilePages {
     fn drop(&mut self) {
-        // SAFETY: the addresses are this mapping's own, and nobody has a reference into it.
+        // SAFETY: the addresses are this mapping's own, and no reference into it is alive.
         unsafe { libc::munmap(self.start.as_ptr(), self.bytes) };
     }
 }
 
-/// Whether a file's memory is the storage itself (DAX): then there is no page cache of it.
+/// Whether a file's memory is the storage itself (DAX): then it has no page cache.
 ///
 /// # Errors
 /// Those of statx(2).
@@ -202,7 +202,7 @@ mod tests {
         let file = file("file-pages-cut", 8 * PAGE);
         let pages = FilePages::map(&file, 0, 8 * PAGE).unwrap();
         file.set_len(2 * PAGE as u64).unwrap();
-        // What mincore says of the rest depends on the kernel: a large folio may stay beyond the end of the file.
+        // The result of mincore for the rest depends on the kernel: a large folio may stay beyond the end of the file.
         assert_eq!(pages.populate(4..8).unwrap_err().raw_os_error(), Some(libc::EFAULT));
         pages.populate(0..2).unwrap();
     }

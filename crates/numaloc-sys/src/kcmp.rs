@@ -6,7 +6,7 @@ use std::{cmp::Ordering, io};
 const KCMP_VM: i32 = 1;
 
 /// Compares the address spaces of two processes: equal if they share one, else in an order that stays the same as
-/// long as both live, so that many processes can be sorted by it.
+/// long as both live, so that processes can be sorted by it.
 ///
 /// # Errors
 /// ESRCH; EPERM without the right to read both; ENOSYS where the kernel is built without it.

@@ -9,7 +9,7 @@ pub const UNWRITTEN: i32 = i32::MIN;
 pub(crate) const MPOL_MF_MOVE: i32 = 1 << 1;
 const MPOL_MF_MOVE_ALL: i32 = 1 << 2;
 
-/// Which pages may be moved.
+/// The pages that may be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MoveFlag {
     /// MPOL_MF_MOVE: only pages that this process alone maps.
@@ -70,7 +70,7 @@ fn call(
     assert_eq!(addresses.len(), status.len(), "one status per address");
     const { assert!(size_of::<u64>() == size_of::<*const libc::c_void>()) };
     status.fill(UNWRITTEN);
-    // SAFETY: the kernel reads `addresses.len()` pointers and as many nodes (or none, for null) and writes as many
+    // SAFETY: the kernel reads `addresses.len()` pointers and nodes (no nodes for null) and writes the same number of
     // i32 statuses; all three live in slices or a Vec of that length for the whole call. The addresses belong to
     // another process and are never dereferenced here.
     let result = unsafe {

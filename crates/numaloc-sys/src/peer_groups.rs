@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_groups_of_the_other_end_are_told() {
+    fn the_groups_of_the_other_end_are_read() {
         let (here, _there) = UnixStream::pair().expect("a pair");
         let mut groups = peer_groups(here.as_fd()).expect("they are known");
         groups.sort_unstable();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_is_an_error() {
+    fn a_file_that_is_not_a_socket_is_an_error() {
         let file = std::fs::File::open("/dev/null").expect("it is there");
         let error = peer_groups(file.as_fd()).expect_err("no socket");
         assert_eq!(error.raw_os_error(), Some(libc::ENOTSOCK));

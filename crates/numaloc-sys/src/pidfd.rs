@@ -9,7 +9,7 @@ use std::{
 /// a later process with the same pid.
 ///
 /// # Errors
-/// ESRCH if there is no such process, EINVAL for a thread that is not the leader of its thread group.
+/// ESRCH if the process does not exist, EINVAL for a thread that is not the leader of its thread group.
 pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes two integers, returns a new descriptor (close-on-exec) or -1.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };

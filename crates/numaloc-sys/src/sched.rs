@@ -1,4 +1,4 @@
-//! How the calling thread is scheduled.
+//! Scheduling of the calling thread.
 
 use std::io;
 

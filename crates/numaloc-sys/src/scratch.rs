@@ -11,7 +11,7 @@ const PAGE: usize = 4096;
 const HUGE: usize = 2 << 20;
 const WORD: usize = size_of::<u64>();
 
-/// Which pages memory is to have.
+/// The pages that memory is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScratchPages {
     /// Base pages only (MADV_NOHUGEPAGE), whatever the host's setting of THP is.
@@ -123,14 +123,15 @@ impl Scratch {
 
     /// Its content; less than a word at its end is left out.
     pub fn words(&self) -> &[u64] {
-        // SAFETY: the mapping has as many bytes from `start` on, all of them initialized (the kernel has zeros for what was not written) and aligned to 2 MiB, and lives as long as `self`,
-        // through which alone it is written.
+        // SAFETY: the mapping has `self.bytes` bytes from `start` on, all of them initialized (the kernel has zeros
+        // for what was not written) and aligned to 2 MiB, and lives as long as `self`, through which alone it is
+        // written.
         unsafe { slice::from_raw_parts(self.start.cast().as_ptr(), self.bytes / WORD) }
     }
 
     /// The same, to be written.
     pub fn words_mut(&mut self) -> &mut [u64] {
-        // SAFETY: as above; `self` is borrowed for as long, so nobody else has a reference.
+        // SAFETY: as above; `self` is borrowed for the same time, so no other reference is alive.
         unsafe { slice::from_raw_parts_mut(self.start.cast().as_ptr(), self.bytes / WORD) }
     }
 

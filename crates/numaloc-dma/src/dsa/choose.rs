@@ -1,4 +1,4 @@
-//! Which devices get a work queue. Pure.
+//! The choice of devices that get a work queue. Pure.
 
 use super::device::{Device, Queue, State};
 use numaloc_core::{NodeId, NodeSet, Topology};
@@ -21,10 +21,10 @@ pub fn near<'d>(devices: &'d [Device], nodes: &NodeSet, topology: &Topology) -> 
     devices.iter().filter(|device| chosen.contains(&device.number)).collect()
 }
 
-/// What can be done with a device.
+/// The possible use of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fit<'d> {
-    /// Nobody uses it: this queue of it can be set up, in the group with this number.
+    /// It is unused: this queue of it can be set up, in the group with this number.
     Free { queue: &'d Queue, group: u32 },
     /// It has a queue already that the kernel can copy with.
     Ready { queue: &'d Queue },
@@ -32,7 +32,8 @@ pub enum Fit<'d> {
     Unfit { why: String },
 }
 
-/// What can be done with a device. One that anybody has begun to configure is left alone, even if it is disabled: to enable it
+/// The possible use of a device. A device whose configuration has begun is left alone, even if it is disabled: to
+/// enable it
 /// would put that configuration into force, and to disable it again makes the driver forget all configuration of the device
 /// (drivers/dma/idxd/device.c, `idxd_device_drv_remove` and `idxd_device_clear_state`).
 pub fn fit(device: &Device) -> Fit<'_> {
@@ -43,7 +44,7 @@ pub fn fit(device: &Device) -> Fit<'_> {
     match device.state {
         State::Disabled => {}
         State::Enabled => {
-            return unfit("somebody else has enabled it, and the size of a queue can only be set while its device is disabled".into());
+            return unfit("another program has enabled it, and the size of a queue can only be set while its device is disabled".into());
         }
         State::Halted => {
             return unfit(
@@ -56,10 +57,10 @@ pub fn fit(device: &Device) -> Fit<'_> {
         return unfit("its configuration is fixed (configurable is 0)".into());
     }
     if let Some(queue) = device.queues.iter().find(|queue| queue.is_configured()) {
-        return unfit(format!("somebody else has begun to configure {}", queue.name));
+        return unfit(format!("another program has begun to configure {}", queue.name));
     }
     if let Some(engine) = device.engines.iter().find(|engine| engine.group.is_some()) {
-        return unfit(format!("somebody else has put {} into a group", engine.name));
+        return unfit(format!("another program has put {} into a group", engine.name));
     }
     match (device.queues.first(), device.engines.is_empty(), device.groups.first()) {
         (Some(queue), false, Some(group)) => Fit::Free { queue, group: group.number },
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_nobody_uses_is_free() {
+    fn an_unused_device_is_free() {
         assert!(
             matches!(fit(&free(3, None)), Fit::Free { queue, group: 0 } if queue.name == "wq3.0")
         );
@@ -159,12 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_queue_of_somebody_else_will_do() {
+    fn a_kernel_queue_of_another_program_will_do() {
         let mut device = free(0, None);
         device.state = State::Enabled;
         let queue = &mut device.queues[0];
         (queue.state, queue.kind) = (State::Enabled, Some("kernel".into()));
-        // Before Linux 6.7 there is no driver_name, and a tree may have no link to the driver.
+        // Linux before 6.7 has no driver_name, and a tree may have no link to the driver.
         assert!(matches!(fit(&device), Fit::Ready { .. }));
         device.queues[0].driver = Some("iaa_crypto".into());
         assert!(matches!(fit(&device), Fit::Unfit { .. }));

@@ -1,6 +1,6 @@
 //! The attribute `cmd_status` of a device: why the device, or the driver before it, has refused the last command.
 
-/// What the last command has come to. 0 is success.
+/// The result of the last command. 0 is success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandStatus(pub u32);
 
@@ -35,7 +35,7 @@ const DRIVER: [(u32, &str); 21] = [
 /// Codes of the device itself (drivers/dma/idxd/registers.h, `enum idxd_cmdsts_err`).
 const DEVICE: [(u32, &str); 23] = [
     (0x01, "the device does not know the command"),
-    (0x02, "there is no work queue with this number"),
+    (0x02, "no work queue has this number"),
     (0x03, "the device has failed: see the kernel's log"),
     (0x10, "the device is not disabled"),
     (0x11, "the configuration of the device is wrong"),
@@ -75,7 +75,7 @@ impl CommandStatus {
         self.0 != 0
     }
 
-    /// What the code means; `None` for success.
+    /// The meaning of the code; `None` for success.
     pub fn words(self) -> Option<&'static str> {
         let known = DRIVER.iter().chain(&DEVICE).find(|(code, _)| *code == self.0);
         let words = known.map_or("a code that is not known here: see the kernel's log", |at| at.1);

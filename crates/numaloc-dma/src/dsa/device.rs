@@ -1,4 +1,4 @@
-//! What a device has, as values.
+//! The attributes of a device, as values.
 
 use super::command_status::CommandStatus;
 use numaloc_core::NodeId;
@@ -53,13 +53,13 @@ pub struct Device {
     /// Whether processes may use it with addresses of their own (SVM), which takes an IOMMU in scalable mode. Kernel queues in
     /// dedicated mode do without.
     pub pasid_enabled: Option<bool>,
-    /// How many users its queues have.
+    /// Number of users of its queues.
     pub clients: Option<u64>,
     /// The software errors that it has recorded, as the kernel's bitmap; `None` if there are none.
     pub errors: Option<String>,
-    /// What its last command has come to.
+    /// Result of its last command.
     pub command_status: CommandStatus,
-    /// What its hardware supports at most.
+    /// Largest values that its hardware supports.
     pub limits: Limits,
     /// Its work queues in order of their number.
     pub queues: Vec<Queue>,
@@ -72,17 +72,17 @@ pub struct Device {
 /// The `max_` attributes of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// How many work queues it has (`max_work_queues`).
+    /// Number of its work queues (`max_work_queues`).
     pub work_queues: Option<u64>,
     /// Entries of all work queues together.
     pub work_queues_size: Option<u64>,
-    /// How many groups it has (`max_groups`).
+    /// Number of its groups (`max_groups`).
     pub groups: Option<u64>,
-    /// How many engines it has (`max_engines`).
+    /// Number of its engines (`max_engines`).
     pub engines: Option<u64>,
-    /// How many descriptors a batch may have (`max_batch_size`).
+    /// Largest number of descriptors in a batch (`max_batch_size`).
     pub batch_size: Option<u64>,
-    /// How many bytes one descriptor may copy (`max_transfer_size`).
+    /// Largest number of bytes that one descriptor may copy (`max_transfer_size`).
     pub transfer_bytes: Option<u64>,
 }
 
@@ -105,11 +105,11 @@ pub struct Queue {
     pub label: Option<String>,
     /// The group that it is in.
     pub group: Option<u32>,
-    /// How many descriptors the queue holds at once.
+    /// Number of descriptors that the queue holds at once.
     pub size: Option<u64>,
     /// 1 to 15; 0 until it is configured.
     pub priority: Option<u64>,
-    /// Of a shared queue: entries up to which unprivileged users may fill it.
+    /// For a shared queue: entries up to which unprivileged users may fill it.
     pub threshold: Option<u64>,
     /// Descriptors in a batch, at most.
     pub max_batch_size: Option<u64>,
@@ -117,7 +117,7 @@ pub struct Queue {
     pub max_transfer_bytes: Option<u64>,
     /// The operations that it allows, as the kernel's bitmap.
     pub op_config: Option<String>,
-    /// How many users it has.
+    /// Number of its users.
     pub clients: Option<u64>,
 }
 
@@ -147,7 +147,7 @@ pub struct Engine {
 pub const DMAENGINE: &str = "dmaengine";
 
 impl Queue {
-    /// Whether anybody has begun to configure it.
+    /// Whether its configuration has begun.
     pub fn is_configured(&self) -> bool {
         self.state != State::Disabled
             || self.driver.is_some()

@@ -19,7 +19,7 @@ pub fn devices(tree: &dyn DsaBus) -> Vec<Device> {
     devices.map(|(number, name)| read(tree, &names, name, number)).collect()
 }
 
-/// Those of these names that are of devices, by their number.
+/// The names of devices among these names, by their number.
 pub fn device_names(names: &BTreeSet<String>) -> BTreeMap<u32, &str> {
     names.iter().filter_map(|name| Some((name::device(name)?, name.as_str()))).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-/// What can go wrong with work queues.
+/// Errors of work queues.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Error {
@@ -18,9 +18,9 @@ pub enum Error {
         path: PathBuf,
         value: String,
         source: io::Error,
-        /// What the device's cmd_status says, in brackets; empty if it says nothing.
+        /// The device's cmd_status, in brackets; empty if it says nothing.
         status: String,
-        /// What it means, and what to do next.
+        /// The meaning, and what to do next.
         advice: &'static str,
     },
     /// The kernel still uses a work queue that is to be taken down.
@@ -29,7 +29,7 @@ pub enum Error {
     )]
     InUse {
         queue: String,
-        /// How many users it has.
+        /// Number of its users.
         clients: u64,
     },
 }

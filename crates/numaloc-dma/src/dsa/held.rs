@@ -16,7 +16,7 @@ use numaloc_host::{Roots, journal, topology};
 /// The name of the note in the runtime directory.
 pub(super) const NOTE: &str = "dsa";
 
-/// What is noted of all devices.
+/// The notes on all devices.
 pub(super) type DsaJournal = journal::Journal<Vec<NotedDevice>>;
 
 /// The queues that this process has set up. They stay until [`HeldQueues::undo`]; if the process is killed before, until [`recover`].
@@ -40,7 +40,7 @@ impl HeldQueues {
 /// down first what a process that was killed has left. Says for each device what has become of it.
 ///
 /// # Errors
-/// Another process does that now, there is no device, or the note cannot be written.
+/// Another process does that now, no device exists, or the note cannot be written.
 pub fn prepare(roots: &Roots, named: &[String]) -> Result<(HeldQueues, Vec<DeviceReport>), Error> {
     let Some(mut journal) = DsaJournal::take(roots, NOTE)? else {
         return Err(Error::NoQueue { reason: "another process is at it".into() });
@@ -86,7 +86,7 @@ pub(super) fn by_name<'d>(
 ) -> (Vec<&'d Device>, Vec<DeviceReport>) {
     let unknown = named.iter().filter(|name| devices.iter().all(|device| device.name != **name));
     let there: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
-    let why = format!("there is no such device; there are {}", there.join(", "));
+    let why = format!("no device has this name; the host has {}", there.join(", "));
     let unknown = unknown
         .map(|name| DeviceReport {
             device: name.clone(),

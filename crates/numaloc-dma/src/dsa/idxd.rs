@@ -15,10 +15,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Which kernel it is of.
+/// The kernel that the driver belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
-    /// Before 6.7 there is no driver_name. A device that is disabled keeps sizes and groups of queues.
+    /// Before 6.7: without driver_name. A device that is disabled keeps sizes and groups of queues.
     Old,
     /// Linux 6.7 and later versions.
     New,
@@ -29,13 +29,13 @@ pub struct Idxd {
     age: Age,
     /// The devices that the driver has found, enabled or not.
     pub devices: RefCell<Vec<Accelerator>>,
-    /// All that has been written, refused or not.
+    /// All writes, refused or not.
     pub written: RefCell<Vec<String>>,
     /// After how many writes the device with this number is removed.
     pub remove_after: Cell<Option<(usize, u32)>>,
     /// A file that refuses, with this error.
     pub refuse: RefCell<Option<(String, i32)>>,
-    /// What `cmd_status` of each device says after that.
+    /// The value of `cmd_status` of each device after that.
     pub refuse_status: Cell<u32>,
 }
 
@@ -52,7 +52,7 @@ pub struct Accelerator {
     pub configurable: bool,
     /// Whether the IOMMU lets queues be shared.
     pub svm: bool,
-    /// What its last command has come to.
+    /// Result of its last command.
     pub command_status: u32,
     /// Its queues, in order of their number.
     pub queues: Vec<FakeQueue>,
@@ -82,14 +82,14 @@ pub struct FakeQueue {
 const MAX_SIZE: u64 = 128;
 const MAX_GROUPS: i32 = 4;
 const MAX_TRANSFER: u64 = 1 << 31;
-/// The value of a queue that nobody has set (`WQ_DEFAULT_MAX_XFER`).
+/// The value of a queue that was never set (`WQ_DEFAULT_MAX_XFER`).
 const TRANSFER: u64 = 2 << 20;
 
 impl FakeQueue {
     fn fresh() -> Self {
         Self { kind: "none", group: -1, max_transfer_size: TRANSFER, ..Self::default() }
     }
-    /// What a queue that is disabled forgets (`idxd_wq_disable_cleanup`).
+    /// The values that a disabled queue forgets (`idxd_wq_disable_cleanup`).
     fn clean_up(&mut self) {
         let Self { driver_name, size, group, .. } = self.clone();
         *self = Self { driver_name, size, group, ..Self::fresh() };
@@ -106,7 +106,7 @@ fn with_number(devices: &mut [Accelerator], number: u32) -> io::Result<&mut Acce
 }
 
 impl Idxd {
-    /// Devices with four queues and four engines each, at these nodes. As after a boot: the driver has them, nobody uses them.
+    /// Devices with four queues and four engines each, at these nodes. As after a boot: the driver has them, unused.
     pub fn new(age: Age, nodes: &[(u32, i32)]) -> Self {
         let device = |&(number, numa_node): &(u32, i32)| Accelerator {
             number,
@@ -142,10 +142,10 @@ impl Idxd {
         self.devices.borrow_mut().retain(|device| device.number != number);
     }
 
-    /// Changes the device with this number as somebody else would.
+    /// Changes the device with this number as another program would.
     ///
     /// # Panics
-    /// There is no such device.
+    /// The device does not exist.
     pub fn change(&self, number: u32, change: impl FnOnce(&mut Accelerator)) {
         let mut devices = self.devices.borrow_mut();
         change(devices.iter_mut().find(|device| device.number == number).expect("it is there"));
@@ -280,7 +280,7 @@ impl Idxd {
         Ok(())
     }
 
-    /// What the driver does when a device is bound to it (`idxd_device_drv_probe`).
+    /// The driver's work when a device is bound to it (`idxd_device_drv_probe`).
     fn enable_device(&self, target: &str) -> io::Result<()> {
         let mut devices = self.devices.borrow_mut();
         let found = devices.iter_mut().find(|device| format!("dsa{}", device.number) == target);
@@ -355,7 +355,7 @@ impl Idxd {
         Ok(())
     }
 
-    /// What the driver does when a device is unbound (`idxd_device_drv_remove`).
+    /// The driver's work when a device is unbound (`idxd_device_drv_remove`).
     fn disable_device(&self, target: &str) -> io::Result<()> {
         let mut devices = self.devices.borrow_mut();
         let found = devices.iter_mut().find(|device| format!("dsa{}", device.number) == target);

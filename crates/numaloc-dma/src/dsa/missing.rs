@@ -1,4 +1,4 @@
-//! What is missing for the kernel to copy with these devices, and how to get it. Pure.
+//! The parts that the kernel lacks for copying with these devices, and how to get them. Pure.
 
 use super::{Found, device::Device};
 
@@ -11,7 +11,8 @@ pub struct MissingPart {
     pub remedy: &'static str,
 }
 
-/// What is missing, the first thing first. `has_interface`: whether the kernel can let a device copy what it migrates (module
+/// The missing parts, the first one first. `has_interface`: whether the kernel can let a device copy what it migrates
+/// (module
 /// `offload`).
 pub fn missing(found: &Found, has_interface: bool) -> Vec<MissingPart> {
     let devices = of_devices(found);

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn names_are_distinguished() {
         assert_eq!(device("dsa12"), Some(12));
         assert_eq!(part("wq", "wq12.3"), Some((12, 3)));
         assert_eq!(part("engine", "engine0.0"), Some((0, 0)));

@@ -1,4 +1,4 @@
-//! What is changed on devices, as it is noted before the change.
+//! The changes of devices, as they are noted before each change.
 
 use super::{
     name,
@@ -8,7 +8,7 @@ use numaloc_host::{Error, journal::Journal};
 use serde::{Deserialize, Serialize};
 use std::mem;
 
-/// What is changed on one device.
+/// The change of one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotedDevice {
     pub device: String,
@@ -28,7 +28,7 @@ pub struct AttributeChange {
 }
 
 impl NotedDevice {
-    /// Whether it is about a device and a queue of that device.
+    /// Whether it is about a device and a queue of the same device.
     fn is_possible(&self) -> bool {
         let device = name::device(&self.device);
         let of = name::part("wq", &self.queue).map(|(device, _)| device);
@@ -44,8 +44,8 @@ impl NotedDevice {
     }
 }
 
-/// What is noted and has not been undone. Root may read what another user has written, so nothing but names of parts of that device
-/// and possible values are taken from it.
+/// The notes that have not been undone. Root may read what another user has written, so nothing but names of parts of
+/// the device and possible values are taken from it.
 ///
 /// # Errors
 /// The note cannot be read.
@@ -90,7 +90,7 @@ mod tests {
         host.write("run/numaloc/other", "");
         let noted = |record: NotedDevice| {
             let journal = Journal::take(&host.roots(), "dsa").expect("it can be written");
-            let mut journal = journal.expect("nobody has it");
+            let mut journal = journal.expect("it is free");
             journal.note(&vec![record]).expect("it can be written");
             records(&journal).expect("it can be read")
         };

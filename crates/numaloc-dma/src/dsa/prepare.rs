@@ -12,7 +12,7 @@ use super::{
 use numaloc_host::journal::Journal;
 use std::io;
 
-/// Sets up this queue, which nobody uses, on this device, which is disabled. What is changed is noted before.
+/// Sets up this unused queue on this disabled device. Each change is noted before it is made.
 ///
 /// # Errors
 /// A step is refused. What has been done until then stays, as noted.
@@ -46,7 +46,7 @@ pub fn prepare(
     }
 }
 
-/// What a setting changes; `None` if nothing, or if this kernel does not have the attribute.
+/// The change that a setting makes; `None` if none, or if this kernel does not have the attribute.
 fn change(tree: &dyn DsaBus, setting: Setting) -> Result<Option<AttributeChange>, Error> {
     let file = setting.file();
     let path = || tree.path(&file);

@@ -25,7 +25,7 @@ pub fn write(tree: &dyn DsaBus, device: &str, file: &str, value: &str) -> Result
     })
 }
 
-/// What an error of the driver means (drivers/dma/idxd/sysfs.c, drivers/base/bus.c), and what to do next.
+/// The meaning of an error of the driver (drivers/dma/idxd/sysfs.c, drivers/base/bus.c), and what to do next.
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EROFS) => {

@@ -1,18 +1,18 @@
-//! What has become of each device.
+//! The outcome for each device.
 
 use super::error::Error;
 use std::fmt;
 
-/// What has become of one device.
+/// The outcome for one device.
 #[derive(Debug)]
 pub struct DeviceReport {
     /// The device's name on the bus, for example `dsa0`.
     pub device: String,
-    /// What has become of it.
+    /// The outcome for it.
     pub became: Became,
 }
 
-/// What has become of a device.
+/// The outcome for a device.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Became {
@@ -33,14 +33,14 @@ pub enum Became {
     Restored,
     /// It has been removed from the machine.
     Gone,
-    /// The queue is down, and the device stays enabled, because somebody else has begun to use this queue of it.
+    /// The queue is down, and the device stays enabled, because another program has begun to use this queue of it.
     Shared { queue: String },
-    /// What was set up could not be taken down. It stays noted for another try.
+    /// The queue could not be taken down. It stays noted for another try.
     Kept { error: Error },
 }
 
 impl DeviceReport {
-    /// Whether somebody should do something about it.
+    /// Whether an operator has to act on it.
     pub fn is_problem(&self) -> bool {
         match self.became {
             Became::Left { .. } | Became::Failed { .. } | Became::Kept { .. } => true,
@@ -70,7 +70,7 @@ impl fmt::Display for DeviceReport {
             Became::Gone => write!(f, "the device has been removed"),
             Became::Shared { queue } => write!(
                 f,
-                "the work queue is taken down, the device stays as it is: somebody else uses {queue}"
+                "the work queue is taken down, the device stays as it is: another program uses {queue}"
             ),
             Became::Kept { error } => write!(f, "the work queue is not taken down: {error}"),
         }

@@ -16,7 +16,7 @@ const PRIORITY: u32 = 10;
 /// An attribute that is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Attribute {
-    /// Of an engine or queue.
+    /// The group of an engine or queue.
     Group,
     /// Entries of the queue; only while the device is disabled.
     Size,
@@ -30,7 +30,7 @@ pub enum Attribute {
     /// Bytes of one transfer. The driver compares a copy with what the device allows (drivers/dma/idxd/dma.c,
     /// `idxd_dma_submit_memcpy`), and the queue refuses what is larger than its own bound. So the two are made equal.
     MaxTransferSize,
-    /// The driver that may take the queue, from Linux 6.7 on. Before that there is no such file.
+    /// The driver that may take the queue, from Linux 6.7 on. Kernels before that lack the file.
     DriverName,
 }
 
@@ -93,8 +93,8 @@ pub fn is_part_of(number: u32, part: &str) -> bool {
     numbers.is_some_and(|(device, _)| device == number)
 }
 
-/// What makes this queue one for the kernel, in this group with all engines of the device. Nobody else can have entries or engines
-/// of the device while it is enabled, so none are spared.
+/// The settings that make this queue one for the kernel, in this group with all engines of the device. No other queue
+/// can have entries or engines of the device while it is enabled, so none are spared.
 pub fn settings(device: &Device, queue: &Queue, group: u32) -> Vec<Setting> {
     let set =
         |part: &str, attribute, value: String| Setting { part: part.to_owned(), attribute, value };

@@ -19,7 +19,7 @@ fn two(age: Age) -> Idxd {
 }
 
 fn taken(host: &Fake) -> DsaJournal {
-    DsaJournal::take(&host.roots(), NOTE).expect("it can be written").expect("nobody has it")
+    DsaJournal::take(&host.roots(), NOTE).expect("it can be written").expect("it is free")
 }
 
 /// Sets up queues on all devices.
@@ -100,7 +100,7 @@ fn a_process_that_is_killed_at_any_point_leaves_nothing() {
     for age in AGES {
         let recover = |(host, idxd): &(Fake, Idxd)| {
             if let Ok(taken) = DsaJournal::take(&host.roots(), NOTE) {
-                let _ = take_down(idxd, &mut taken.expect("nobody has it"));
+                let _ = take_down(idxd, &mut taken.expect("it is free"));
             }
         };
         let points = killed::leaves_nothing(
@@ -118,7 +118,7 @@ fn a_process_that_is_killed_at_any_point_leaves_nothing() {
 }
 
 #[test]
-fn each_refused_step_is_told_and_what_was_done_before_is_undone() {
+fn each_refused_step_is_reported_and_the_steps_before_are_undone() {
     let (free, all) = (host(), two(Age::New));
     set_up_all(&free, &all);
     let files: BTreeSet<String> = all
@@ -190,7 +190,7 @@ fn a_shared_queue_needs_a_threshold() {
     assert!(error.to_string().contains("has no threshold"), "{error}");
 }
 
-/// A device that somebody uses by a user queue.
+/// A device whose user queue is in use.
 fn used(idxd: &Idxd, number: u32, queue: usize) {
     idxd.change(number, |device| {
         device.enabled = true;
@@ -211,8 +211,8 @@ fn devices_of_others_are_left_alone() {
         idxd.change(2, |device| device.queues[3].size = 8);
         let before = idxd.state();
         let reports = set_up_all(&host, &idxd);
-        assert!(reports[0].contains("somebody else has enabled it"), "{reports:?}");
-        assert!(reports[1].contains("somebody else has begun to configure wq2.3"), "{reports:?}");
+        assert!(reports[0].contains("another program has enabled it"), "{reports:?}");
+        assert!(reports[1].contains("another program has begun to configure wq2.3"), "{reports:?}");
         assert!(reports[2].contains("wq4.0 is set up"), "{reports:?}");
         let written = idxd.written.borrow().join("\n");
         assert!(!written.contains("dsa0") && !written.contains("wq0."), "{written}");
@@ -234,7 +234,7 @@ fn a_device_is_never_disabled_under_a_queue_of_others() {
                 queue.driver = enabled.then_some("user");
             });
             let reports = take_down_all(&host, &idxd);
-            assert!(reports[0].contains("somebody else uses wq0.2"), "{reports:?}");
+            assert!(reports[0].contains("another program uses wq0.2"), "{reports:?}");
             let devices = discover::devices(&idxd);
             assert_eq!(devices[0].state, State::Enabled);
             assert_eq!(devices[0].queues[0].driver, None);
@@ -251,7 +251,7 @@ fn a_queue_that_has_been_given_away_meanwhile_is_not_taken_down() {
     idxd.change(0, |device| device.queues[0].name = "db".into());
     let before = idxd.state();
     let reports = take_down_all(&host, &idxd);
-    assert!(reports[0].contains("somebody else uses wq0.0"), "{reports:?}");
+    assert!(reports[0].contains("another program uses wq0.0"), "{reports:?}");
     assert_eq!((idxd.state(), note(&host)), (before, None));
 }
 
@@ -265,7 +265,7 @@ fn a_queue_that_the_kernel_uses_stays_for_another_try() {
     let reports = take_down_all(&host, &idxd);
     assert!(reports[0].contains("the kernel still uses wq0.0"), "{reports:?}");
     assert_eq!(idxd.state(), set);
-    // Who starts again meanwhile finds it ready.
+    // A daemon that starts again meanwhile finds it ready.
     let reports = set_up_all(&host, &idxd);
     assert_eq!(reports, ["dsa0: the kernel has wq0.0 already"]);
     idxd.change(0, |device| device.queues[0].clients = 0);
@@ -310,7 +310,7 @@ fn a_device_may_be_removed_at_any_time() {
 fn only_one_process_has_queues_and_the_note_is_theirs() {
     let host = host();
     let roots = host.roots();
-    let Err(error) = prepare(&roots, &[]) else { panic!("there is no device") };
+    let Err(error) = prepare(&roots, &[]) else { panic!("the host has no device") };
     assert!(error.to_string().contains("modprobe idxd"), "{error}");
     let held = taken(&host);
     let Err(error) = prepare(&roots, &[]) else { panic!("it is taken") };
@@ -327,7 +327,7 @@ fn names_choose_devices() {
     assert_eq!(chosen[0].name, "dsa2");
     assert_eq!(
         shown(unknown),
-        ["dsa7: no work queue is set up: there is no such device; there are dsa0, dsa2"]
+        ["dsa7: no work queue is set up: no device has this name; the host has dsa0, dsa2"]
     );
 }
 

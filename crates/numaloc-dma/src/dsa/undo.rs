@@ -14,14 +14,14 @@ use super::{
     tree::DsaBus,
 };
 
-/// What has become of a device.
+/// The outcome of undoing the changes of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
     /// It is as it was before.
     Restored,
     /// It has been removed from the machine, so there is nothing to undo.
     Gone,
-    /// The queue is down. The device stays as it is, because somebody else has begun to use this queue of it.
+    /// The queue is down. The device stays as it is, because another program has begun to use this queue of it.
     Shared { queue: String },
 }
 
@@ -81,14 +81,14 @@ fn release(tree: &dyn DsaBus, device: &str, queue: &Queue) -> Result<(), Error> 
     }
 }
 
-/// A queue that somebody else has begun to configure.
+/// A queue that another program has begun to configure.
 fn other(device: &Device, record: &NotedDevice, is_ours: bool) -> Option<String> {
     let is_others = |queue: &&Queue| !(is_ours && queue.name == record.queue);
     let mut others = device.queues.iter().filter(is_others);
     others.find(|queue| queue.is_configured()).map(|queue| queue.name.clone())
 }
 
-/// Puts values back where they are still those that were written.
+/// Puts values back where they still are the values that were written.
 fn put_back<'r>(
     tree: &dyn DsaBus,
     device: &str,

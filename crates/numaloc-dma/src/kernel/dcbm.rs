@@ -4,7 +4,7 @@
 //! `offloading` is the switch; the kernel refuses it with EBUSY while another module copies (`migrate_offload_register`).
 //! `nr_dma_chan` is 1 to 16, else EINVAL; it is written before the switch, because it counts when channels are taken.
 //! `reason_mask` says which migrations are meant, by names; since it is new, without it all are. The counters begin again when
-//! anybody writes to them.
+//! any process writes to them.
 
 use super::interface::{Counters, Interface, Knob, Settings, count};
 use numaloc_host::{Error, Roots};
@@ -66,7 +66,7 @@ impl Interface for Dcbm {
         let is_meant = reasons.split(',').any(|name| name == MOVE_PAGES);
         (!is_meant).then(|| {
             format!(
-                "somebody has switched dcbm on for {reasons} alone: add {MOVE_PAGES} to {}",
+                "another program has switched dcbm on for {reasons} alone: add {MOVE_PAGES} to {}",
                 self.directory.join(REASONS).display()
             )
         })

@@ -23,7 +23,7 @@ pub(super) fn channels(roots: &Roots) -> Option<Vec<String>> {
     class.is_dir().then(|| entries().into_iter().map(named).collect())
 }
 
-/// How the engines are at a moment.
+/// The states of the engines at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineStates {
     channels: Vec<String>,
@@ -31,13 +31,13 @@ pub struct EngineStates {
     states: BTreeMap<String, String>,
 }
 
-/// How the engines are now.
+/// The states of the engines now.
 pub fn condition(roots: &Roots) -> EngineStates {
     EngineStates { channels: channels(roots).unwrap_or_default(), states: dsa::conditions(roots) }
 }
 
 impl EngineStates {
-    /// What is worse now than `before`; `None`: nothing.
+    /// The changes for the worse since `before`; `None`: none.
     pub fn worse_than(&self, before: &Self) -> Option<String> {
         let lost = before.channels.iter().find(|channel| !self.channels.contains(channel));
         if let Some(channel) = lost {

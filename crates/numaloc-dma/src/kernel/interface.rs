@@ -1,9 +1,9 @@
-//! What the kernels' interfaces have in common: a directory of small files, one of which is the switch.
+//! Common parts of the kernels' interfaces: a directory of small files, one of which is the switch.
 
 use numaloc_host::{Error, journal, read};
 use std::{fmt, io, path::Path};
 
-/// How the copies are to be done, as far as an interface can be told.
+/// The settings of copies, as far as an interface has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Whether the kernel polls for the end of a copy rather than waiting for an interrupt: sooner done, and a CPU busy meanwhile.
@@ -17,11 +17,11 @@ pub struct Settings {
 pub struct Knob {
     /// The file's name, one of [`Interface::knobs`].
     pub name: &'static str,
-    /// What is to be written.
+    /// The text to write.
     pub value: String,
 }
 
-/// What the kernel has counted since its interface exists or somebody has reset the counters. They are the host's, not a job's.
+/// The kernel's counts since its interface exists or the counters were reset. They are the host's, not a job's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Folios that an engine has copied.
@@ -40,14 +40,15 @@ pub trait Interface: fmt::Debug + Send + Sync {
     fn switch(&self) -> &'static str;
     /// All files that may be changed. Nothing else is ever written.
     fn knobs(&self) -> &'static [&'static str];
-    /// What is to be written so that it is used, in this order; it is taken back in the opposite one. Files that this kernel does
+    /// The writes that bring it into use, in this order; it is taken back in the opposite one. Files that this kernel
+    /// does
     /// not have are left out.
     fn wanted(&self, settings: &Settings) -> Vec<Knob>;
-    /// Why it cannot be used as somebody has set it up; `None` if it can.
+    /// The reason why it cannot be used with its present settings; `None` if it can.
     fn refusal(&self) -> Option<String> {
         None
     }
-    /// What the kernel has counted; `None` if this interface does not count.
+    /// The kernel's counts; `None` if this interface does not count.
     ///
     /// # Errors
     /// [`Error::Read`], [`Error::Parse`]; the module may be gone.

@@ -155,7 +155,7 @@ fn engines_that_break_or_go_are_noticed() {
     let worse = || condition(&fake.roots()).worse_than(&before);
     assert_eq!(worse(), None);
     fake.write("sys/bus/dsa/devices/dsa1/state", "enabled\n");
-    assert_eq!(worse(), None, "one more is no harm");
+    assert_eq!(worse(), None, "one more does no harm");
     fake.write(wq, "disabled\n");
     assert_eq!(worse().as_deref(), Some("wq0.0/state is disabled now"));
     fake.write(wq, "enabled\n");

@@ -1,4 +1,4 @@
-//! What a session changes on the host, as the journal notes it. Pure.
+//! The changes that a session makes on the host, as the journal notes them. Pure.
 
 use crate::kernel::Knob;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ pub struct ChangedSettings {
     /// The kernel's interface that has them.
     pub interface: String,
     /// Whether all of them have been made. Until then a value that is neither the old nor the new one may be ours: the kernel may
-    /// have made another one of what was written.
+    /// have made another value of the written one.
     pub is_complete: bool,
     /// In the order in which they are made; taken back in the opposite one.
     pub knobs: Vec<SettingChange>,
@@ -19,12 +19,13 @@ pub struct ChangedSettings {
 pub struct SettingChange {
     pub name: String,
     pub found: String,
-    /// What it was set to, as the kernel shows it.
+    /// The value that it was set to, as the kernel shows it.
     pub set: String,
 }
 
 impl ChangedSettings {
-    /// What switches offload on, where the settings are as `found`; `None` if a value is none that a note is trusted with.
+    /// The changes that switch offload on, where the settings are as `found`; `None` if a value could not be restored
+    /// safely.
     pub fn to_switch_on(interface: &str, wanted: &[Knob], found: &[String]) -> Option<Self> {
         let differ = wanted.iter().zip(found).filter(|(knob, found)| knob.value != **found);
         let knobs: Vec<SettingChange> = differ
@@ -38,9 +39,10 @@ impl ChangedSettings {
         is_plain.then(|| Self { interface: interface.to_owned(), is_complete: false, knobs })
     }
 
-    /// What is to be put back, in order. `now` has the present value of a file; `None` if it is gone, with all that was in it. A
-    /// value that somebody else has written meanwhile stays. Root may read what another user has written, so only plain values
-    /// are taken from it.
+    /// The values to put back, in order. `now` has the present value of a file; `None` if the file is gone, with its
+    /// content. A
+    /// value that another program has written meanwhile stays. Root may read what another user has written, so only
+    /// plain values are taken from it.
     pub fn to_put_back<'a>(
         &'a self,
         now: impl Fn(&str) -> Option<String> + 'a,
@@ -54,7 +56,7 @@ impl ChangedSettings {
 }
 
 impl SettingChange {
-    /// Whether its values are short words: those that kernels show in these files are.
+    /// Whether its values are short words, as kernels show in these files.
     fn is_plain(&self) -> bool {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_,.-".contains(&byte);
         let is_word = |text: &&String| (1..=256).contains(&text.len()) && text.bytes().all(fits);
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_stays_unless_we_were_killed_before_we_could_see() {
+    fn values_of_another_program_stay_unless_we_were_killed_before_we_could_see() {
         assert_eq!(put_back(&changes(true), "8", "1"), ["offloading=0"]);
         assert_eq!(put_back(&changes(false), "2", "0"), ["nr_dma_chan=1"]);
     }

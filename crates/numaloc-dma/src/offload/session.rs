@@ -1,4 +1,4 @@
-//! What jobs share: the settings while offload is on, and the look at how it does.
+//! The state that jobs share: the settings while offload is on, and the look at the engines.
 
 use super::{HostAccess, OffloadError, changes::ChangedSettings};
 use crate::kernel::{Counters, EngineStates, Interface, Settings, condition};
@@ -28,7 +28,7 @@ pub struct SharedOffload {
 #[derive(Debug, Default)]
 pub struct OffloadSession {
     pub(super) jobs: usize,
-    /// How many have ever joined: tells a job whether another one came while it moved.
+    /// Number of jobs that have ever joined: shows a job whether another one came while it moved.
     pub(super) joined: u64,
     /// Set while there are any.
     on: Option<On>,
@@ -40,9 +40,9 @@ struct On {
     interface: Box<dyn Interface>,
     /// The number of the job that switched it on, by which the thread that looks knows its own session.
     first: u64,
-    /// What was counted when it was switched on.
+    /// The counts when it was switched on.
     counters: Option<Counters>,
-    /// How the engines were then.
+    /// The states of the engines then.
     condition: EngineStates,
     /// Why it was given up.
     trouble: Option<String>,
@@ -59,14 +59,14 @@ impl OffloadSession {
         Some(self.on.as_ref()?.interface.as_ref())
     }
 
-    /// What the kernel has counted by now.
+    /// The kernel's counts now.
     pub(super) fn counters(&self) -> Option<Counters> {
         self.interface()?.counters().ok().flatten()
     }
 }
 
 impl On {
-    /// What has gone wrong since it was switched on.
+    /// The first failure since it was switched on.
     fn look(&self, roots: &Roots) -> Option<String> {
         let counted = match self.interface.counters() {
             Ok(counted) => counted,
@@ -80,7 +80,7 @@ impl On {
             ));
         }
         if let Ok(false) = self.interface.is_on() {
-            return Some("somebody has switched it off".to_owned());
+            return Some("another program has switched it off".to_owned());
         }
         condition(roots).worse_than(&self.condition)
     }
@@ -251,7 +251,7 @@ impl SharedOffload {
         Ok(changed)
     }
 
-    /// For callers that can report the error to nobody: it is logged.
+    /// For callers that cannot report the error: it is logged.
     fn put_back_or_say_so(&self) {
         if let Err(error) = self.put_back() {
             tracing::error!(%error, "offload is not put back: tried again after the next job, and at the next start");

@@ -95,7 +95,7 @@ fn killed_while_used(host: &Host, directory: &str, meanwhile: &str) {
 }
 
 #[test]
-fn what_somebody_else_has_set_stays() {
+fn a_value_that_another_program_has_set_stays() {
     let host = Host::dcbm();
     let offloading = host.offloading();
     let using = begin(&offloading, Offload::Auto);
@@ -104,7 +104,7 @@ fn what_somebody_else_has_set_stays() {
     let report = using.end(0);
     let settings = "nr_dma_chan=1 offloading=0 reason_mask=demotion";
     assert_eq!((host.settings(DCBM).as_str(), host.is_noted()), (settings, false));
-    assert!(report.reason.contains("somebody has switched it off"), "{report:?}");
+    assert!(report.reason.contains("another program has switched it off"), "{report:?}");
 }
 
 #[test]

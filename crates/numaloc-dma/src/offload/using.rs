@@ -46,7 +46,7 @@ impl Using {
     pub fn end(mut self, folios: u64) -> OffloadUse {
         let mut report = std::mem::take(&mut self.report);
         match self.part.take() {
-            // Whatever the kernel's counters say is not of this job. CPUs have copied all of its folios, unless somebody else has
+            // The kernel's counters are not of this job. CPUs have copied all of its folios, unless another program has
             // switched offload on.
             None => report.cpu_folios = (report.requested != Offload::Off).then_some(folios),
             Some(part) => part.end(&mut report, folios),
@@ -66,10 +66,10 @@ impl Drop for Using {
 impl JobUse {
     fn end(self, report: &mut OffloadUse, folios: u64) {
         let mut session = self.shared.session();
-        // What went wrong since the last look counts, too.
+        // Failures since the last look count, too.
         self.shared.look(&mut session);
         let counted = self.before.zip(session.counters());
-        // A counter that is smaller than before was reset by somebody.
+        // A counter that is smaller than before was reset meanwhile.
         let since = |of: fn(&Counters) -> u64| {
             counted.and_then(|(before, after)| of(&after).checked_sub(of(&before)))
         };

@@ -28,7 +28,7 @@ use std::{collections::VecDeque, ops::Range};
 pub struct Mover<'a> {
     work: &'a Work<'a>,
     makers: &'a RoomMakers<'a>,
-    /// What was found, moved and left.
+    /// The account of folios found, moved and left.
     pub ledger: Ledger<'a>,
     /// Waits between calls as the pace asks.
     pub rests: Rests<'a>,
@@ -113,7 +113,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Ends. All that was found is settled, unless it waits or is deferred.
+    /// Ends. All found bytes are settled, unless it waits or is deferred.
     pub fn into_report(self) -> Report {
         let mut report = self.ledger.into_report();
         report.calls.add(self.caller.stats());
@@ -259,9 +259,9 @@ impl<'a> Mover<'a> {
         again
     }
 
-    /// What was seen of folios after a call. The kernel takes away page tables that processes share before it moves a page (mm/rmap.c,
-    /// `try_to_migrate_one`, `huge_pmd_unshare`): a folio that it then moved has arrived although this process no longer shows it, and
-    /// any other (`None`) may still be shown by another process.
+    /// The verification of folios after a call. The kernel takes away page tables that processes share before it
+    /// moves a page (mm/rmap.c, `try_to_migrate_one`, `huge_pmd_unshare`): a folio that it then moved has arrived
+    /// although this process no longer shows it, and any other (`None`) may still be shown by another process.
     fn with_unshared(&self, row: Row, seen: Verified, has_arrived: bool) -> Option<Verified> {
         let bytes = row.bytes();
         if seen.absent_bytes < bytes || row.count > 1 || !self.work.shares_tables(&row) {

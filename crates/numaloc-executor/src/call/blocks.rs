@@ -29,7 +29,7 @@ pub fn make_huge_pages(
         let memory = work.memory.read_for(node, Supply::BASE).unwrap_or_default();
         memory.free_bytes.saturating_sub(memory.high_watermark_bytes)
     };
-    // What has moved may have been other pages. At worst too few blocks are asked for.
+    // Other pages may have moved. At worst too few blocks are asked for.
     let moved = work.control.moved_bytes.load(Ordering::Relaxed);
     let wanted = work.plan.huge_bytes.saturating_sub(moved).max(work.pacer.most_bytes);
     let next = compaction.begin(work.roots, node, wanted, free);

@@ -145,7 +145,7 @@ impl Marks {
         taken
     }
 
-    /// What is still marked: an account and bytes for each chunk.
+    /// The bytes that are still marked: an account and bytes for each chunk.
     pub fn rest(self) -> impl Iterator<Item = (usize, u64)> {
         let pages = |bits: Bits| bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         let rest = self.chunks.into_iter();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_room_for_is_not_kept_in_part() {
+    fn memory_without_room_is_not_kept_in_part() {
         let moves = [planned_move(0, 8 * HUGE)];
         let mut deferred = Deferred::new(&moves, 2);
         assert_eq!(deferred.add(0, 0, 0..PAGE), Some(PAGE));

@@ -26,7 +26,7 @@ pub enum Fate {
 
 /// Decides from how the call ended (`None`: it returned 0 or more) and from the status of the folio. The folio is known to be
 /// mapped and off its target. With `is_part` it is one page of a larger folio of which another part arrived or vanished: the
-/// status may then be of another page of that folio, and this page was not passed yet.
+/// status may then be of another page of the folio, and this page was not passed yet.
 pub fn fate(folio: &Folio, is_part: bool, call_errno: Option<i32>, status: PageStatus) -> Fate {
     match (call_errno, status) {
         (Some(errno), PageStatus::Tried | PageStatus::Untried) => match errno {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_of_a_folio_is_not_said_of_what_had_been_split_off() {
+    fn the_status_of_a_folio_is_not_that_of_a_part_split_off() {
         let of = |errno, status| fate(&folio(false), true, errno, status);
         assert_eq!(
             of(None, PageStatus::On(NodeId(0))),

@@ -16,7 +16,8 @@ use numaloc_host::{
 use numaloc_sys::MoveFlag;
 use std::{ops::Range, sync::Arc};
 
-/// How often a part is scanned again, at once, because processes have come to the target that may be its strangers. A server that forks 40 times
+/// Number of scans of a part, at once, because processes have come to the target that may be its strangers. A server
+/// that forks 40 times
 /// a second gets one within every other look and scan: after two looks a fourth of its memory stayed.
 const LOOKS: u32 = 8;
 
@@ -27,7 +28,7 @@ pub struct Finder<'a> {
     survey: &'a Survey,
     /// The processes at the last look, if the target gets others.
     crew: Option<Arc<Crew>>,
-    /// Of the extent under the scan.
+    /// The ruled-out memory of the extent under the scan.
     ruled_out: RuledOut,
     scanner: Scanner,
     flags: FrameFile,

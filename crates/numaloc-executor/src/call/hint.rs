@@ -21,7 +21,7 @@ use std::{
 
 /// Most remote pieces that one call takes (limits.h, IOV_MAX).
 const PIECES: usize = 1024;
-/// How long the faults of a call are waited for. A page may have gone since the call, and its fault is then answered by the
+/// Time to wait for the faults of a call. A page may have gone since the call, and its fault is then answered by the
 /// application (userfaultfd(2)) or by a file system, which may never do so.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The thread calls process_vm_readv and nothing else.

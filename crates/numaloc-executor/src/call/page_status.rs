@@ -1,4 +1,4 @@
-//! What one move_pages call reports for each address that was passed to it.
+//! The report of one move_pages call on each address that was passed to it.
 
 use nix::libc::{EACCES, EBUSY, EFAULT, ENOENT, ENOMEM};
 use numaloc_core::NodeId;
@@ -25,10 +25,10 @@ pub enum PageStatus {
     Refused(i32),
 }
 
-/// What a call that returned 0 or more, or that failed part way, reports for all its addresses.
+/// The statuses of a call that returned 0 or more, or that failed part way, for all its addresses.
 ///
 /// Statuses are written by page list. When a page list fails, the call ends: its statuses stay unwritten, and so do
-/// those of all that come after the entry that ended it (mm/migrate.c, `do_pages_move`). So the first unwritten
+/// the statuses after the entry that ended it (mm/migrate.c, `do_pages_move`). So the first unwritten
 /// stretch was tried and everything unwritten after it was not.
 #[derive(Debug)]
 pub struct CallStatuses {
@@ -38,14 +38,14 @@ pub struct CallStatuses {
 }
 
 impl CallStatuses {
-    /// Takes a call's statuses. Those that the kernel did not write must be `UNWRITTEN`.
+    /// Takes a call's statuses. Statuses that the kernel did not write must be `UNWRITTEN`.
     pub fn new(statuses: Vec<i32>) -> Self {
         let written = statuses.iter().take_while(|&&status| status != UNWRITTEN).count();
         let unwritten = statuses[written..].iter().take_while(|&&status| status == UNWRITTEN);
         Self { tried: written + unwritten.count(), statuses }
     }
 
-    /// The status of the address with this index among those that were passed.
+    /// The status of the address with this index among the passed ones.
     pub fn get(&self, index: usize) -> PageStatus {
         let status = self.statuses[index];
         match status {

@@ -12,7 +12,8 @@ use numaloc_core::PAGE;
 /// An address in the kernel's half, where no process has a mapping. The kernel cannot queue it, so it ends a page list.
 const STOP: u64 = !(PAGE - 1);
 
-/// How long page lists are. A page list with a page that cannot be moved ends the call. Where there are many such pages, short
+/// The length of page lists. A page list with a page that cannot be moved ends the call. Where there are many such
+/// pages, short
 /// page lists would need a call each, so page lists become longer there.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {

@@ -5,18 +5,18 @@ use numaloc_core::{MakeRoom, NodeId};
 use numaloc_sys::MoveFlag;
 use std::collections::BTreeMap;
 
-/// What the folios of one call have in common.
+/// The properties that the folios of one call share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// Index of the process whose thread id is passed to the call.
     pub process: usize,
-    /// Which pages the call may move.
+    /// The pages that the call may move.
     pub flag: MoveFlag,
     /// The target node. One node for the whole call, because a change of target ends the kernel's page list.
     pub to: NodeId,
     /// Page size in bytes, if they are hugetlb pages: these come from a pool of their own.
     pub hugetlb_bytes: Option<u64>,
-    /// What may be done there to make room.
+    /// The permitted way to make room there.
     pub make_room: MakeRoom,
 }
 

@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub struct Retry<'m, 'a> {
     work: &'a Work<'a>,
     mover: &'m mut Mover<'a>,
-    /// How often the windows that are visited now were visited before.
+    /// Number of earlier visits of the windows that are visited now.
     tries: u32,
 }
 

@@ -1,8 +1,8 @@
-//! How much a run may move, as others say while it is under way.
+//! Bytes that a run may move, as others set it while the run is under way.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// How much a run may move, as others say while it is under way.
+/// Bytes that a run may move, as others set it while the run is under way.
 #[derive(Debug, Default)]
 pub struct Allowance {
     bytes: AtomicU64,

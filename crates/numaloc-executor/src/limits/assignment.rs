@@ -1,10 +1,10 @@
-//! What a run is given.
+//! The inputs of a run.
 
 use crate::limits::{RunLimits, control::Control};
 use numaloc_core::{Plan, Topology};
 use numaloc_host::{NodeMemoryReader, Roots, Survey};
 
-/// What a run is given. It refers to all of this and owns nothing, so it is copied at no cost.
+/// The inputs of a run. It refers to all of this and owns nothing, so it is copied at no cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
     /// Where the host's files are read.
@@ -13,11 +13,11 @@ pub struct Assignment<'a> {
     pub topology: &'a Topology,
     /// Reads how much memory the nodes have.
     pub memory: &'a NodeMemoryReader,
-    /// What is to be moved.
+    /// The plan to carry out.
     pub plan: &'a Plan,
-    /// What the plan was made from.
+    /// The survey that the plan was made from.
     pub survey: &'a Survey,
-    /// How hard the run may work.
+    /// The bounds of the run.
     pub limits: &'a RunLimits,
     /// By this others end the run, and see how far it is.
     pub control: &'a Control,

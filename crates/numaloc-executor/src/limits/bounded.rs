@@ -31,7 +31,7 @@ const TURN: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotReturned;
 
-/// How long the calls of a run are waited for, and who learns of those that do not return.
+/// The time for which a run waits for its calls, and the receiver of reports on calls that do not return.
 #[derive(Clone, Copy, Debug)]
 pub struct CallBounds<'a> {
     /// Where the host's files are read.
@@ -121,7 +121,7 @@ impl CallBounds<'_> {
     }
 }
 
-/// How long a call is waited for. Pure.
+/// The time to wait for a call. Pure.
 #[derive(Debug)]
 struct Patience {
     begin: Instant,
@@ -139,7 +139,7 @@ impl Patience {
     }
 }
 
-/// What is reported of a call that has not returned for a time.
+/// The report on a call that has not returned for a time.
 fn overdue(name: &str, took: Duration, place: Option<&str>, hogs: &[RealTimeHog]) -> String {
     let mut why = format!("{name} has not returned for {} s", took.as_secs());
     // Writing to a string cannot fail.
@@ -176,7 +176,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_call_is_waited_for_longer_while_nobody_wants_the_end() {
+    fn a_call_is_waited_for_longer_unless_the_end_is_requested() {
         let begin = Instant::now();
         let over = |ending: Option<u64>, seconds: u64| {
             let mut patience = Patience { begin, ending: None };

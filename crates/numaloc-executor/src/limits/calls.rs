@@ -14,14 +14,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a probe is waited for. While a real-time thread uses a CPU and the kernel keeps 5 % for others, calls take up to a second.
+/// Time to wait for a probe. While a real-time thread uses a CPU and the kernel keeps 5 % for others, calls take up to
+/// a second.
 const PROBE_PATIENCE: Duration = Duration::from_secs(2);
-/// How long the result of a probe holds.
+/// Time for which the result of a probe holds.
 const PROBE_HOLDS: Duration = Duration::from_secs(2);
-/// With so many calls left behind, none is made any more: each keeps a process and the memory of this one.
+/// Once this number of calls is left behind, no further call is made: each keeps a process and the memory of this one.
 pub const MOST: usize = 16;
 
-/// What a call works on. While one for it is left behind, no other for the same is made.
+/// The thing that a call works on. While one for it is left behind, no other for the same is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The memory of a process.
@@ -32,12 +33,12 @@ pub enum Subject {
     Node(NodeId),
 }
 
-/// What all runs of a process know of calls that have not returned.
+/// State of calls that have not returned, for all runs of a process.
 #[derive(Debug, Default)]
 pub struct SharedCalls {
     left: Mutex<Vec<Left>>,
     probe: Mutex<Probe>,
-    /// What calls may have to wait for.
+    /// Real-time threads, for which calls may have to wait.
     pub real_time: RealTimeLooks,
 }
 

@@ -14,12 +14,13 @@ const EVERY: Duration = Duration::from_secs(60);
 /// The time doubles up to this one while the node is short of blocks again each time: what the kernel has not made by then it
 /// cannot make.
 const SELDOM: Duration = Duration::from_secs(3600);
-/// How often the free blocks of a node are counted.
+/// Time between two counts of a node's free blocks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long a run waits for one. It continues by itself, and the run with the blocks that there are.
+/// Longest time that a run waits for a compaction, which then continues by itself, and the run with the blocks that
+/// exist.
 pub const LONGEST: Duration = Duration::from_secs(10);
 
-/// What the runs of one process have had compacted, by node.
+/// The compactions of the runs of one process, by node.
 #[derive(Debug, Default)]
 pub struct Compaction(Mutex<BTreeMap<NodeId, NodeCompactions>>);
 
@@ -27,9 +28,9 @@ pub struct Compaction(Mutex<BTreeMap<NodeId, NodeCompactions>>);
 struct NodeCompactions {
     looked: Option<Instant>,
     begun: Option<Instant>,
-    /// What was wanted when the last one began, in bytes.
+    /// Bytes that were wanted when the last one began.
     wanted: u64,
-    /// How long none begins after the last one.
+    /// Time after the last one in which none begins.
     pause: Duration,
     /// The write to nodeN/compact blocks in a process of its own, so that a cancel takes effect. Where this process ends meanwhile, the
     /// kernel leaves off (mm/compaction.c, `isolate_migratepages_block`: a fatal signal).
@@ -51,7 +52,7 @@ impl NodeCompactions {
         past(self.looked, LOOK_EVERY) && past(self.begun, self.pause)
     }
 
-    /// Notes this many bytes in free blocks. The last compaction has helped if they are as many as were wanted then.
+    /// Notes this many bytes in free blocks. The last compaction has helped if all that were wanted then exist.
     fn look(&mut self, blocks_bytes: u64, now: Instant) {
         self.looked = Some(now);
         if blocks_bytes >= self.wanted {
@@ -61,7 +62,7 @@ impl NodeCompactions {
 
     /// Notes that a compaction begins.
     fn begin(&mut self, wanted: u64, now: Instant) {
-        // It is short again of what was wanted at the last one.
+        // The node is again short of the bytes that were wanted at the last one.
         if self.wanted > 0 {
             self.pause = (self.pause * 2).min(SELDOM);
         }
@@ -84,7 +85,7 @@ fn is_short(blocks_bytes: u64, free_bytes: u64, wanted: u64) -> bool {
     blocks_bytes < wanted && blocks_bytes < free_bytes / 2
 }
 
-/// What a worker does before a call with huge pages.
+/// The next step of a worker before a call with huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Nothing: there are blocks, or no more is done for them.

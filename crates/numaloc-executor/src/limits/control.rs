@@ -1,10 +1,10 @@
-//! What a run shares with those who watch it.
+//! State that a run shares with its watchers.
 
 use crate::limits::allowance::Allowance;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Shared with those who watch a run.
+/// State that is shared with the watchers of a run.
 #[derive(Debug, Default)]
 pub struct Control {
     /// Set it to stop the run after the batches in hand.
@@ -19,10 +19,10 @@ pub struct Control {
     limited: AtomicU64,
     /// Number of workers that wait because no more page cache may be dropped, or moved away, yet.
     dropping: AtomicU64,
-    /// How much may be moved by now, if others say so while the run is under way.
+    /// Bytes that may be moved by now, if others set that while the run is under way.
     pub(crate) allowance: Option<Allowance>,
     pressure: Mutex<String>,
-    /// What a call waits for that has not returned for long; empty: none.
+    /// The reason why a call has not returned for long; empty: no call waits.
     waiting: Mutex<String>,
     /// Why the run ends before its time, if a call has not returned.
     end: Mutex<Option<String>>,

@@ -1,4 +1,4 @@
-//! What all runs of one process have had dropped of a node's page cache, and whether it is read again.
+//! The page cache that all runs of one process have had dropped of a node, and whether it is read again.
 
 use numaloc_core::{CacheStop, NodeId, PAGE};
 use numaloc_host::Reclaimed;
@@ -8,30 +8,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Up to this share of what was dropped, in percent, may be read again at once. Beyond, the cache was in use.
+/// Up to this share of the dropped cache, in percent, may be read again at once. Beyond, the cache was in use.
 const REFAULT_PERCENT: u64 = 10;
 /// Fewer pages than these that were read again say nothing.
 const REFAULTS_MIN: u64 = 1024;
 
-/// What runs that follow each other within this time have dropped is one: each of them alone may drop too little to tell.
+/// Drops of runs that follow each other within this time count together: each of them alone may drop too little to
+/// tell.
 const TOGETHER: Duration = Duration::from_secs(60);
 
-/// What the runs of one process have had dropped lately, by node.
+/// The recent drops of the runs of one process, by node.
 #[derive(Debug, Default)]
 pub struct Drops(Mutex<BTreeMap<NodeId, Lately>>);
 
-/// What was dropped on a node since its counters were read.
+/// The drops on a node since its counters were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lately {
     /// The counters at that time.
     before: Option<Reclaimed>,
     since: Instant,
-    /// How many bytes were dropped.
+    /// Number of bytes dropped.
     pub bytes: u64,
 }
 
 impl Drops {
-    /// What a run has to count with that drops cache on a node from now on, when the node's counters are `reclaimed`.
+    /// The state that a run starts from that drops cache on a node from now on, when the node's counters are
+    /// `reclaimed`.
     pub fn begin(&self, node: NodeId, reclaimed: Option<Reclaimed>, now: Instant) -> Lately {
         let mut nodes = self.0.lock();
         let new = Lately { before: reclaimed, since: now, bytes: 0 };
@@ -42,7 +44,7 @@ impl Drops {
         *lately
     }
 
-    /// So many bytes more have come to a node in place of cache.
+    /// Adds bytes that have come to a node in place of cache.
     pub fn add(&self, node: NodeId, bytes: u64) {
         self.0.lock().entry(node).and_modify(|lately| lately.bytes += bytes);
     }

@@ -1,4 +1,4 @@
-//! Who takes part in a migration.
+//! The participants of a migration.
 
 use crate::limits::RunLimits;
 use numaloc_core::{Identity, Process, planner::Surveyed};
@@ -10,7 +10,7 @@ pub trait Party: Send {
     /// Why it takes no part.
     type Error: From<Error> + fmt::Display;
 
-    /// What messages call it, such as the text of its target.
+    /// The name in messages, such as the text of its target.
     fn name(&self) -> String;
 
     /// The processes that take part, each once.
@@ -47,12 +47,12 @@ pub fn identities<P: Party>(party: &P) -> BTreeSet<Identity> {
     party.processes().map(|process| process.identity).collect()
 }
 
-/// Those who make room for a run.
+/// The partners that make room for a run.
 #[derive(Debug)]
 pub struct Partners<P> {
     /// In the order in which they are preferred.
     pub parties: Vec<P>,
-    /// How hard their memory may be moved.
+    /// Bounds of the runs that move their memory.
     pub limits: RunLimits,
     /// Is called with the name of one that makes no room, and why.
     pub refused: fn(&str, &str),

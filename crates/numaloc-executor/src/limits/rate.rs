@@ -4,7 +4,8 @@ use numaloc_core::PAGE;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// How long the largest batch may take at the rate. A caller that comes late may still use as much of the time before, so that
+/// Longest time that the largest batch may take at the rate. A caller that comes late may still use as much of the time
+/// before, so that
 /// the time of its last call, and the time to wake up, are not lost.
 const SLICE: Duration = Duration::from_millis(100);
 
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_nobody_used_is_not_saved_up() {
+    fn unused_time_is_not_saved_up() {
         let mut bucket = Rate::new(1000);
         let late = 60 * SECOND;
         assert_eq!(bucket.take(late, 100), late);

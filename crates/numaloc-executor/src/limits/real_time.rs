@@ -8,14 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the result of a look holds.
+/// Time for which the result of a look holds.
 const HOLDS: Duration = Duration::from_secs(10);
 /// Runs that begin within this time after another one do not look again.
 const HOLDS_AHEAD: Duration = Duration::from_secs(60);
 /// Stack of the thread that looks ahead, in bytes.
 const STACK: usize = 256 << 10;
 
-/// What the looks of all runs of a process have found.
+/// The results of looks, for all runs of a process.
 #[derive(Debug, Default)]
 pub struct RealTimeLooks {
     seen: Arc<Mutex<Seen>>,

@@ -5,10 +5,11 @@ use numaloc_core::NodeId;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// What pages on a target are taken from: the node's free memory (`None`), or its pool of hugetlb pages of this size in bytes.
+/// The source of pages on a target: the node's free memory (`None`), or its pool of hugetlb pages of this size in
+/// bytes.
 pub type Pool = (NodeId, Option<u64>);
 
-/// How many bytes a call may put into a pool now.
+/// Bytes that a call may put into a pool now.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Room<'a> {
     /// These bytes may be put there.
@@ -19,11 +20,12 @@ pub enum Room<'a> {
     None,
 }
 
-/// What is on its way to each pool. Runs that share this do not take the same free memory twice: on a full node two calls
+/// Bytes on their way to each pool. Runs that share this do not take the same free memory twice: on a full node two
+/// calls
 /// that did would go below the min watermark, and reclaim by themselves while the application waits.
 ///
-/// Who may take what is free is not put in order: the first to ask gets it. Each asks again within milliseconds, and nobody holds a
-/// reservation but for one call.
+/// Free memory is not given out in an order: the first run to ask gets it. Each asks again within milliseconds, and
+/// no run holds a reservation but for one call.
 ///
 /// What runs do to a node as a whole is bounded for all of them together: compaction, and page cache that is dropped. Calls that do not
 /// return concern all of them, too.
@@ -40,7 +42,7 @@ pub struct SharedRooms {
 
 impl SharedRooms {
     /// Reserves up to `bytes` in a pool. `room` gives the pool's free bytes; what others are about to put there is taken off.
-    /// Grants nothing below `folio_bytes`. `waits`: whether a call for which there is no room at all waits for those of others.
+    /// Grants nothing below `folio_bytes`. `waits`: whether a call without any room waits for the calls of others.
     pub(crate) fn take(
         &self,
         pool: Pool,

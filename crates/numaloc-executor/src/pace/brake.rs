@@ -66,7 +66,7 @@ impl Brake {
         }
     }
 
-    /// What the pace is multiplied by: from [`LEAST`] to 1.
+    /// The factor of the pace: from [`LEAST`] to 1.
     pub fn factor(&self) -> f64 {
         self.factor
     }

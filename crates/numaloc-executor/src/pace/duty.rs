@@ -16,7 +16,7 @@ impl Duty {
         self.busy += time;
     }
 
-    /// How long to rest now, if at most `share` (above 0, up to 1) of the time is for work.
+    /// The time to rest now, if at most `share` (above 0, up to 1) of the time is for work.
     pub fn rest(&mut self, share: f64) -> Duration {
         if share >= 1.0 {
             self.busy = Duration::ZERO;

@@ -9,7 +9,7 @@
 use crate::pace::brake::{Brake, BrakeSignal, worst};
 use std::collections::BTreeMap;
 
-/// What a run does for some time, while pressure is measured.
+/// The behaviour of a run for some time, while pressure is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interval {
     /// It moves at its pace, reduced or not.
@@ -24,7 +24,7 @@ const ENOUGH: f64 = 1.5;
 /// cost a tenth of the time.
 const LONGEST_GAP: u32 = 7;
 
-/// What is known about one of the measured signals.
+/// The state of one of the measured signals.
 #[derive(Debug, Default)]
 struct Suspect {
     /// Its value in the first interval of the trial, in percent.
@@ -44,7 +44,7 @@ impl Suspect {
     }
 }
 
-/// What a guard is doing.
+/// The stages of a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GuardStage {
     /// Moving. A trial may begin after this many intervals.
@@ -73,7 +73,7 @@ impl Guard {
         Self { brake, suspects, stage: GuardStage::Watching(0), gap: 0, trials: 0 }
     }
 
-    /// What the run is to do now.
+    /// The interval that the run is in now.
     pub fn interval(&self) -> Interval {
         // The Thue-Morse sequence: both orders occur equally often, and without a period.
         let rests_first = self.trials.count_ones() % 2 == 1;
@@ -83,7 +83,7 @@ impl Guard {
         }
     }
 
-    /// What the pace is multiplied by: from [`crate::pace::brake::LEAST`] to 1.
+    /// The factor of the pace: from [`crate::pace::brake::LEAST`] to 1.
     pub fn factor(&self) -> f64 {
         self.brake.factor()
     }
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_measure_is_no_pressure() {
+    fn nothing_to_measure_counts_as_zero_pressure() {
         let mut guard = Guard::new();
         intervals(&mut guard, 6, 100.0, |_| 0.0);
         assert_eq!(guard.factor(), 0.5);

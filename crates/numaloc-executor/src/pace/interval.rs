@@ -7,13 +7,13 @@ use std::time::Duration;
 /// of other workers, and waits for the pages in these calls.
 const SETTLING: Duration = Duration::from_millis(40);
 /// An interval is measured for at least this long. A CPU whose share in it is less than a tick counts for nothing, and what was
-/// measured on that CPU is lost for everybody who reads the file (kernel/sched/psi.c, `collect_percpu_times`). This is a dozen of
-/// the longest ticks.
+/// measured on that CPU is lost for all readers of the file (kernel/sched/psi.c, `collect_percpu_times`). This is a
+/// dozen of the longest ticks.
 const MEASURING: Duration = Duration::from_millis(120);
 /// Measuring takes at most 1/50 of the time: where it takes long (many cgroups), intervals are longer.
 const SHARE_OF_MEASURING: u32 = 50;
 
-/// What to do about the current interval.
+/// The step to take in the current interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PaceStep {
     /// The interval continues, and nothing is measured.
@@ -44,7 +44,7 @@ impl IntervalClock {
         }
     }
 
-    /// What is due. `is_idle`: no worker is at work; the measuring of a rest begins only then.
+    /// The step that is due. `is_idle`: no worker is at work; the measuring of a rest begins only then.
     pub fn step(&mut self, now: Duration, is_idle: bool) -> PaceStep {
         match self.measured_from {
             None => {

@@ -44,7 +44,7 @@ pub struct Pacer<'a> {
     before: Migrations,
 }
 
-/// What slows a run down: pressure and CPU use that are watched, and huge pages that are split.
+/// Reasons to slow a run down: pressure and CPU use that are watched, and huge pages that are split.
 #[derive(Debug)]
 struct Brakes {
     watch: Option<RunWatch>,
@@ -104,7 +104,7 @@ impl<'a> Pacer<'a> {
         self.at_work.fetch_add(1, Relaxed);
     }
 
-    /// How many bytes of folios of a class the next call may hold; a single folio may be larger.
+    /// Bytes of folios of a class that the next call may hold; a single folio may be larger.
     pub fn batch_bytes(&self, class: Class) -> u64 {
         let bytes = self.stall.lock().bytes(class);
         if self.factor() > LEAST { bytes } else { bytes.min(stall::LEAST) }

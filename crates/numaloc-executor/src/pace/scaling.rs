@@ -10,13 +10,13 @@ use std::time::Duration;
 /// in the middle of the others' calls. So two workers move 640 MiB before a third one is tried, and a run that is short ends before it
 /// could gain.
 const CALLS: u64 = 4;
-/// The rate that a further worker has to add, as a part of what each worker moved before it.
+/// The rate that a further worker has to add, as a part of each worker's rate before it.
 const WORTH: f64 = 0.5;
 /// Intervals until the next trial after one that changed the number of workers. Each that changes nothing doubles this, up to [`PAUSE_MAX`].
 const PAUSE: u32 = 8;
 const PAUSE_MAX: u32 = 128;
 
-/// What a worker that has asked does next.
+/// The next step of a worker that has asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalingStep {
     /// The worker continues.
@@ -71,7 +71,7 @@ impl Scaling {
         }
     }
 
-    /// How much moves before the first trial.
+    /// Bytes that move before the first trial.
     pub fn bytes_before_trials(workers: usize, call_bytes: u64) -> u64 {
         call_bytes.saturating_mul((1 + CALLS) * workers as u64)
     }

@@ -20,7 +20,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 use world::{Psi, World};
 
-/// How often a resting worker checks whether it may continue.
+/// Time between two checks of a resting worker whether it may continue.
 const NAP: Duration = Duration::from_millis(20);
 /// The bound of the simulated gauge, in percent.
 const LIMIT: f64 = 50.0;

@@ -8,10 +8,11 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_millis(100);
 /// Share of a call's huge pages that may be split before the run slows down, in percent.
 const PERCENT: f64 = 10.0;
-/// Longest time in all that a run is slowed down for huge pages. What the kernel has not made by then it cannot make.
+/// Longest time in all that a run is slowed down for huge pages. Pages that the kernel has not made by then it cannot
+/// make.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is known of splits. Times count from the start of the run.
+/// The state of splits. Times count from the start of the run.
 #[derive(Debug)]
 pub struct Splits {
     brake: Brake,
@@ -44,7 +45,7 @@ impl Splits {
         }
     }
 
-    /// What the pace is multiplied by: from [`crate::pace::brake::LEAST`] to 1.
+    /// The factor of the pace: from [`crate::pace::brake::LEAST`] to 1.
     pub fn factor(&self) -> f64 {
         self.brake.factor()
     }
@@ -54,7 +55,7 @@ impl Splits {
         self.brake.reason()
     }
 
-    /// How long splits have slowed the run down.
+    /// Time for which splits have slowed the run down.
     pub fn waited(&self) -> Duration {
         self.waited
     }

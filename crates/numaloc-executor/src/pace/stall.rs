@@ -1,4 +1,4 @@
-//! How much one call may hold so that it ends in time, learnt from the calls before. Pure.
+//! Bytes that one call may hold so that it ends in time, learnt from the calls before. Pure.
 
 use crate::pages::folio::Class;
 use numaloc_core::Pace;
@@ -16,12 +16,12 @@ const STRIDE: u64 = 4;
 /// Most calls of the least size between two such tries.
 const LONGEST_GAP: u32 = 64;
 
-/// How many bytes of each class of folios fit into a call of the longest time that is allowed.
+/// Bytes of each class of folios that fit into a call of the longest time that is allowed.
 #[derive(Clone, Debug)]
 pub struct Stall {
     longest: Duration,
     most: u64,
-    /// What the first call with folios of a class may hold.
+    /// Bytes that the first call with folios of a class may hold.
     first: u64,
     fitting: BTreeMap<Class, u64>,
     floors: BTreeMap<Class, Floor>,
@@ -32,7 +32,7 @@ pub struct Stall {
 /// CPU had to take part): small calls would pay it over and over.
 #[derive(Clone, Copy, Debug, Default)]
 struct Floor {
-    /// What a call of the least size takes, in seconds; 0 if it is not too long.
+    /// Time that a call of the least size takes, in seconds; 0 if it is not too long.
     price: f64,
     /// Calls to go before a larger one is tried. `gap` is how many there were the last time.
     wait: u32,
@@ -77,14 +77,15 @@ impl Stall {
         self.longest
     }
 
-    /// How many bytes of a class the next call may hold.
+    /// Bytes of a class that the next call may hold.
     pub fn bytes(&self, class: Class) -> u64 {
         self.fitting.get(&class).copied().unwrap_or(self.first)
     }
 
     /// Learns from a call. If a full call took at most half of the longest time, the next one may hold half as much again. If a
-    /// call took too long, the next one is cut to 3/4 of what would have fitted at its speed. So one slow call costs only a few
-    /// smaller calls after it. Where even calls of the least size are too long, larger calls that take little longer are used.
+    /// call took too long, the next one is cut to 3/4 of the bytes that would have fitted at its speed. So one slow
+    /// call costs only a few smaller calls after it. Where even calls of the least size are too long, larger calls
+    /// that take little longer are used.
     pub fn learn(&mut self, class: Class, bytes: u64, took: Duration) {
         let now = self.bytes(class);
         let is_full = bytes.saturating_mul(2) > now;

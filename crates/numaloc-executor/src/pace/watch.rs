@@ -15,7 +15,7 @@ const PERIOD: Duration = Duration::from_millis(250);
 /// Most cgroups of a target that are watched.
 const CGROUPS: usize = 16;
 
-/// What shows for how long somebody has waited.
+/// The source of a time for which tasks have waited.
 #[derive(Debug)]
 enum Source {
     /// A pressure file and its last value.
@@ -74,7 +74,8 @@ fn some_waits(waited: &[Duration], wall: Duration) -> f64 {
     100.0 * (1.0 - waited.iter().map(runs).product::<f64>())
 }
 
-/// What shows how long the processes wait for a CPU: the pressure files of their cgroups. The file of the whole host, which stands for
+/// The sources of the time that the processes wait for a CPU: the pressure files of their cgroups. The file of the
+/// whole host, which stands for
 /// cgroups without one, counts the waits of all processes, mostly of others. Their own threads are better, if the kernel counts them.
 fn cpu_gauges(roots: &Roots, pids: &[i32], limit: u8) -> Vec<Gauge> {
     let files = Pressure::of(roots, pids, Resource::Cpu, CGROUPS);

@@ -27,7 +27,7 @@ pub struct Folio {
     pub move_index: usize,
     /// Index of its next target in the route.
     pub choice: usize,
-    /// How many visits have failed to move it.
+    /// Number of visits that have failed to move it.
     pub attempts: u32,
     /// Whether its NUMA-hint fault was taken already.
     pub hinted: bool,
@@ -124,7 +124,7 @@ pub fn folios(
     }
 }
 
-/// What is known of an extent's folios.
+/// The facts known about an extent's folios.
 #[derive(Debug)]
 pub struct Shape<'f> {
     /// Page size, if it is hugetlb memory.
@@ -184,7 +184,7 @@ fn is_any(flags: &mut FrameFile, pfn: u64, kinds: u64) -> bool {
     flags.get(pfn).is_some_and(|flags| flags & kinds != 0)
 }
 
-/// How many entries from `index` on are frames of the folio that `pfn` belongs to.
+/// Number of entries from `index` on that are frames of the folio that `pfn` belongs to.
 fn compound_pages(
     flags: &mut FrameFile,
     index: usize,

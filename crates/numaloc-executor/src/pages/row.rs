@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     pub first: Folio,
-    /// How many folios; at least one.
+    /// Number of folios; at least one.
     pub count: u64,
 }
 
@@ -62,7 +62,8 @@ pub fn fitting<'r>(rows: impl IntoIterator<Item = &'r Row>, bytes: u64) -> u64 {
     sum
 }
 
-/// How many bytes the next call is to hold so that the first folios of one class go in as few calls as `most` bytes a call allow, all
+/// Size of the next call in bytes, so that the first folios of one class go in as few calls as `most` bytes a call
+/// allow, all
 /// of about the same size: each call has a fixed price (mm/swap.c, `lru_cache_disable`), which is too much for a small rest.
 pub fn share<'r>(rows: impl IntoIterator<Item = &'r Row> + Clone, most: u64) -> u64 {
     let all = fitting(rows.clone(), u64::MAX);
@@ -78,7 +79,7 @@ pub fn take(rows: &mut VecDeque<Row>, mut bytes: u64) -> Vec<Row> {
         let count = bytes / row.first.bytes;
         let some = if count < row.count { Some(row.split_off(count)) } else { rows.pop_front() };
         let some = some.expect("there is a first row");
-        debug_assert!(some.count > 0, "{bytes} bytes are no whole folios");
+        debug_assert!(some.count > 0, "{bytes} bytes are not whole folios");
         bytes -= some.bytes();
         taken.push(some);
     }

@@ -18,8 +18,8 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// `all` are the addresses that were looked at. Gives those that are on the target. Gives none if some pages are no longer
-    /// mapped, because it is not known which.
+    /// `all` are the addresses that were looked at. Gives the addresses that are on the target. Gives none if some
+    /// pages are no longer mapped, because it is not known which.
     pub fn arrived(&self, all: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let known = self.absent_bytes == 0 && self.arrived_bytes > 0;
         let starts = iter::once(all.start).chain(self.elsewhere.iter().map(|page| page + PAGE));
@@ -76,7 +76,7 @@ pub fn verify<E>(
     (results, failed)
 }
 
-/// How many places are read for a row. hugetlb pages have one each: they are never split or unmapped in part.
+/// Number of places that are read for a row. hugetlb pages have one each: they are never split or unmapped in part.
 fn pages(row: &Row) -> u64 {
     if row.first.hugetlb_bytes.is_some() { row.count } else { row.bytes() / PAGE }
 }

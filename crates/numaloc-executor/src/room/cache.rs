@@ -30,10 +30,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often in a row a worker waits in vain before a run drops no more cache on a node.
+/// Number of vain waits in a row before a run drops no more cache on a node.
 const STUCK_MOST: u32 = 3;
 
-/// How often the counters of a node are compared while its cache is dropped.
+/// Time between two comparisons of a node's counters while its cache is dropped.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Page cache that a run has had dropped, by node.
@@ -43,7 +43,7 @@ pub struct DroppedCache<'a> {
     /// Whether calls may take more base pages than are free, and reclaim.
     calls_reclaim: bool,
     nodes: Mutex<BTreeMap<NodeId, NodeDrops>>,
-    /// What all runs of this process are about to put on each node.
+    /// The bytes that all runs of this process are about to put on each node.
     rooms: Arc<SharedRooms>,
 }
 
@@ -55,7 +55,7 @@ struct NodeDrops {
     reclaim: Reclaim,
     /// Whether calls drop it, until the kernel refuses one.
     in_calls: bool,
-    /// How often workers have waited in vain since something came to the node.
+    /// Number of vain waits of workers since memory came to the node.
     stuck: u32,
     stop: Option<CacheStop>,
 }
@@ -146,7 +146,8 @@ impl<'a> DroppedCache<'a> {
         Self { roots, calls_reclaim, nodes: Mutex::default(), rooms: rooms.clone() }
     }
 
-    /// How cache on a node is dropped at the moment and whether calls do it, or why no more is to be dropped. The counters are read the
+    /// The way to drop cache on a node at the moment and whether calls do it, or why no more is to be dropped. The
+    /// counters are read the
     /// first time and then now and then.
     fn look(&self, node: NodeId) -> Result<(Reclaim, bool), CacheStop> {
         let mut nodes = self.nodes.lock();
@@ -167,7 +168,8 @@ impl<'a> DroppedCache<'a> {
         of_node.map(|of_node| of_node.reclaim = Reclaim::Kswapd).is_some()
     }
 
-    /// A worker has waited in vain for room on a node. Each batch would wait again; so after some nobody does any more.
+    /// A worker has waited in vain for room on a node. Each batch would wait again; so after a few batches no worker
+    /// waits again.
     fn stuck(&self, node: NodeId) {
         self.nodes.lock().entry(node).and_modify(|of_node| {
             of_node.stuck += 1;
@@ -205,7 +207,7 @@ mod tests {
         let dropped = DroppedCache::new(&roots, &Pacing::default(), &Arc::default());
         let stop = || dropped.look(node).err();
         assert_eq!(stop(), None);
-        assert!(!dropped.fall_back(node), "nobody may ask this node");
+        assert!(!dropped.fall_back(node), "no process may ask this node");
         dropped.stuck(node);
         dropped.came(node, PAGE, &mut calls);
         (1..STUCK_MOST).for_each(|_| dropped.stuck(node));

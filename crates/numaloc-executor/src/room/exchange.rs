@@ -1,6 +1,6 @@
-//! Room on a full target, by memory of others that leaves it: what a run and those who make room for it share.
+//! Room on a full target, by memory of others that leaves it: the state that a run and its partners share.
 //!
-//! A [`Balance`] keeps what has left a node and what has come there within a chunk of each other.
+//! A [`Balance`] keeps the bytes that have left a node and that have come there within a chunk of each other.
 
 use crate::{
     limits::{allowance::Allowance, control::Control},
@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-/// What the run and those who make room for it share.
+/// State that the run and its partners share.
 #[derive(Debug)]
 pub struct Exchange {
     sides: BTreeMap<NodeId, NodeSet>,
@@ -31,8 +31,8 @@ pub struct Exchange {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The node on which room is made now. It is one at a time, because nobody is moved by two runs at once: another one has its
-    /// turn when what was asked for here has left.
+    /// The node on which room is made now. It is one at a time, because no process is moved by two runs at once:
+    /// another one has its turn when what was asked for here has left.
     node: Option<NodeId>,
     /// Another node waits for its turn: the partner's run under way is to end.
     yields: bool,
@@ -76,7 +76,7 @@ impl State {
     }
 }
 
-/// What a worker does whose pages have no room.
+/// The next step of a worker whose pages have no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// Waits a moment: room is being made.
@@ -163,8 +163,8 @@ impl Exchange {
         }
     }
 
-    /// Nobody is left who could make room on this node.
-    pub fn nobody_more(&self, node: NodeId) {
+    /// No partner is left that could make room on this node.
+    pub fn no_partner_left(&self, node: NodeId) {
         let mut state = self.state.lock();
         state.given_up.insert(node);
         state.node = None;
@@ -175,7 +175,7 @@ impl Exchange {
         self.state.lock().balance(node).room(memory)
     }
 
-    /// Waits until room is asked for that nobody makes yet; `None`: the run has ended.
+    /// Waits until room is asked for that no partner makes yet; `None`: the run has ended.
     pub fn wanted(&self) -> Option<NodeId> {
         let mut state = self.state.lock();
         loop {
@@ -187,7 +187,7 @@ impl Exchange {
                 if balance.out_bytes < balance.asked_bytes && !state.given_up.contains(&node) {
                     return Some(node);
                 }
-                // What comes next may be asked for on another node.
+                // The next request may be for another node.
                 state.node = None;
             }
             self.news.wait(&mut state);
@@ -216,7 +216,7 @@ impl Exchange {
         yields && !state.given_up.contains(&node)
     }
 
-    /// The run has ended, or those who make room: no more is asked for, or made.
+    /// The run or its partners have ended: no more is asked for, or made.
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_into_memory_that_became_free_is_no_exchange() {
+    fn memory_that_comes_into_free_room_does_not_count_as_exchange() {
         let (exchange, mut calls) = (exchange(), CallStats::default());
         exchange.came(NODE, MIB, &mut calls);
         assert_eq!(calls.exchanged_bytes, 0, "nothing has left");

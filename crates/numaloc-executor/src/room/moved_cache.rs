@@ -34,7 +34,7 @@ pub struct MovedCache {
     walks: Mutex<BTreeMap<NodeId, Walk>>,
 }
 
-/// What has left a node, and what has come there.
+/// Bytes that have left a node, and bytes that have come there.
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
     /// Bytes that have left the node, and bytes that have come.
@@ -103,7 +103,7 @@ impl MovedCache {
         if stop.is_some() || bytes >= wanted.min(ENOUGH) { bytes } else { 0 }
     }
 
-    /// So many bytes of cache have left a node.
+    /// Notes that bytes of cache have left a node.
     fn left(&self, node: NodeId, bytes: u64) {
         self.numbers.lock().entry(node).or_default().balance.out_bytes += bytes;
     }
@@ -113,7 +113,7 @@ impl MovedCache {
         self.numbers.lock().entry(node).or_default().stop.get_or_insert(stop);
     }
 
-    /// What has left a node, and what has come there.
+    /// Bytes that have left a node, and bytes that have come there.
     fn of(&self, node: NodeId) -> Numbers {
         self.numbers.lock().get(&node).copied().unwrap_or_default()
     }

@@ -1,10 +1,11 @@
-//! How long a worker waits for room that others make.
+//! The time that a worker waits for room that others make.
 
 use std::time::{Duration, Instant};
 
-/// How long free memory may fail to grow before a node counts as full.
+/// Time for which free memory may fail to grow before a node counts as full.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How often at least the worker has looked by then. Where it gets little CPU time, kswapd most often gets little as well, and makes
+/// Least number of looks of the worker by then. Where it gets little CPU time, kswapd most often gets little as well,
+/// and makes
 /// nothing free for a while. With time enough, a worker looks about this often in half of [`PATIENCE`].
 const LOOKS: u32 = 200;
 /// After this long without growth a call takes the little that is above the floor. kswapd may sleep then: only an allocation that finds
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_does_not_end_because_others_take_what_becomes_free() {
+    fn patience_does_not_end_because_others_take_freed_memory() {
         let begin = Instant::now();
         let mut patience = Patience::new(8 * RISE, begin);
         let step = PATIENCE / 2;

@@ -1,4 +1,4 @@
-//! How page cache on a full target is dropped: the kernel's kswapd does it automatically, or the run asks for it.
+//! Ways to drop page cache on a full target: the kernel's kswapd does it automatically, or the run asks for it.
 
 use crate::{limits::calls::Subject, work::Work};
 use numaloc_core::{NodeId, NodeMemory};
@@ -9,7 +9,7 @@ const CHUNK: u64 = 16 << 20;
 /// Fewer are not asked for at once.
 const CHUNK_LEAST: u64 = 1 << 20;
 
-/// How page cache on a node is dropped.
+/// The way to drop page cache on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaim {
     /// The run asks the node for it before each batch (nodeN/reclaim), where it may. Then free memory stays above the high
@@ -48,7 +48,7 @@ impl Reclaim {
     }
 }
 
-/// How much to ask a node for, so that up to `wanted` bytes fit.
+/// Bytes to ask a node for, so that up to `wanted` bytes fit.
 fn chunk(memory: &NodeMemory, wanted: u64) -> u64 {
     let needed = memory.high_watermark_bytes + wanted.min(CHUNK);
     needed.saturating_sub(memory.free_bytes).clamp(CHUNK_LEAST, CHUNK)

@@ -1,8 +1,8 @@
 //! A run, and others beside it that make room.
 //!
-//! The run asks for room and takes what becomes free. A second run beside it, in a thread of its own, takes away the memory of one
-//! partner after the other, never more than it was asked for. Both are ordinary runs with accounts of their own; they share an
-//! [`Exchange`].
+//! The run asks for room and takes the freed memory. A second run beside it, in a thread of its own, takes away the
+//! memory of one partner after the other, never more than it was asked for. Both are ordinary runs with accounts of
+//! their own; they share an [`Exchange`].
 
 use crate::{
     limits::{RunLimits, assignment::Assignment},
@@ -13,21 +13,21 @@ use numaloc_core::{Account, MakeRoom, NodeId, NodeSet, Outcome, Plan, exchange};
 use numaloc_host::{Error, Survey};
 use std::{collections::BTreeMap, thread};
 
-/// Somebody whose memory makes room.
+/// A process or workload whose memory makes room.
 #[derive(Debug)]
 pub struct Partner {
-    /// What of it may leave: see [`exchange::options`].
+    /// The plan for the memory that may leave: see [`exchange::options`].
     pub plan: Plan,
-    /// What the plan was made from.
+    /// The survey that the plan was made from.
     pub survey: Survey,
-    /// How hard the partner's memory may be moved.
+    /// Bounds of the run that moves the partner's memory.
     pub limits: RunLimits,
 }
 
-/// Those who may be asked to make room, in order.
+/// The partners that may be asked to make room, in order.
 pub trait PartnerQueue: Send {
-    /// The next one whose memory may leave `node` for the nodes `to`; `None` once there is nobody more. Nobody is given twice for
-    /// one node.
+    /// The next partner whose memory may leave `node` for the nodes `to`; `None` once there are no more. No partner is
+    /// given twice for one node.
     fn next(&mut self, node: NodeId, to: &NodeSet) -> Option<Partner>;
 }
 
@@ -70,18 +70,18 @@ fn serve(
     partners: &mut dyn PartnerQueue,
 ) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
-    // Those who have made way for another node, and which of the outcomes is theirs.
+    // Partners that have made way for another node, and the index of their outcome.
     let mut waiting: BTreeMap<NodeId, (Partner, usize)> = BTreeMap::new();
     while let Some(node) = exchange.wanted() {
         let next = match waiting.remove(&node) {
             Some((partner, index)) => {
-                outcomes.get_mut(index).into_iter().for_each(goes_on);
+                outcomes.get_mut(index).into_iter().for_each(defer_to_next);
                 Some(partner)
             }
             None => partners.next(node, &exchange.sources(node)),
         };
         let Some(partner) = next else {
-            exchange.nobody_more(node);
+            exchange.no_partner_left(node);
             continue;
         };
         let Some(control) = exchange.begin(node) else { break };
@@ -103,8 +103,8 @@ fn serve(
     outcomes
 }
 
-/// Of memory that this run has left, the outcome of the next one tells.
-fn goes_on(outcome: &mut Outcome) {
+/// The outcome of the next run reports on memory that this run has left.
+fn defer_to_next(outcome: &mut Outcome) {
     for process in &mut outcome.processes {
         process.account = process.account.continued_by(&Account::default());
     }

@@ -88,8 +88,8 @@ fn quiet_cpus(
     placement::quiet_cpus(topology, &targets(plan), &free, &exclusive_cpus(roots), movers)
 }
 
-/// The `quiet` CPUs that more workers than the run begins with may use: none that others have for themselves. `None`: there are no more, or
-/// the run ends before it could try one.
+/// The `quiet` CPUs that more workers than the run begins with may use: not the CPUs that others have for themselves.
+/// `None`: no such CPUs exist, or the run ends before it could try one.
 fn spare_cpus(roots: &Roots, work: &Work<'_>, quiet: Option<&CpuSet>) -> Option<SpareCpus> {
     let quiet = quiet.filter(|quiet| quiet.len().min(work.most_workers) > work.workers)?;
     let before = Scaling::bytes_before_trials(work.workers, work.pacer.most_bytes);

@@ -46,7 +46,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// Most pieces that are mapped at a time. A process may have 65,530 mappings (vm.max_map_count).
 const PIECES: usize = 1024;
-/// What a run over files is given.
+/// The inputs of a run over files.
 #[derive(Clone, Copy)]
 pub struct FileRun<'a> {
     /// Where the host's files are read.
@@ -93,7 +93,7 @@ impl fmt::Debug for FileRun<'_> {
 pub struct PlannedFile {
     /// Path by which the file was named.
     pub path: PathBuf,
-    /// What it was under that path.
+    /// Device and inode under that path at that time.
     pub id: FileId,
     /// The cache of the file by node, before the move.
     pub cache: FileCache,
@@ -112,9 +112,9 @@ impl PlannedFile {
 /// The result of a run over files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileOutcome {
-    /// What was on other nodes than it belongs on, and what happened to it.
+    /// Bytes that were on other nodes than they belong on, and their outcome.
     pub account: Account,
-    /// What moved, by the node that it was on and the node that it is on.
+    /// Bytes moved, by the node that they were on and the node that they are on.
     pub flows: Flows,
     /// Counts and times of the calls of move_pages(2).
     pub calls: CallStats,
@@ -150,7 +150,7 @@ impl FileRun<'_> {
             subject: Subject::File(PathBuf::new()),
             hugetlb_bytes: None,
             calls: match self.unmapped {
-                // What a process maps meanwhile is not theirs to move.
+                // A page that a process maps meanwhile is not this run's to move.
                 Some(_) => CacheCalls::own_only(),
                 None => CacheCalls::default(),
             },
@@ -221,7 +221,7 @@ impl<'a> Worker<'a> {
         self.run.options.supply(self.hugetlb_bytes)
     }
 
-    /// What folios a file has is not known, and their pages are passed one by one.
+    /// The folios of a file are not known, and their pages are passed one by one.
     fn class(&self) -> Class {
         self.hugetlb_bytes.map_or(Class::Base, Class::Hugetlb)
     }
@@ -278,7 +278,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Moves pages of some pieces: as many at once as a call may hold and a node has room for.
+    /// Moves pages of some pieces: up to the size of a call and the room on the node at once.
     fn group(
         &mut self,
         group: &Group<'_>,
@@ -390,7 +390,7 @@ impl<'a> Worker<'a> {
         outcome.account.left(reason, addresses.len() as u64 * self.page_bytes());
     }
 
-    /// Counts pages that are where they belong as moved and those that are no longer cached as vanished, and returns the others.
+    /// Counts pages that are where they belong as moved and uncached ones as vanished, and returns the others.
     fn settle(
         &self,
         group: &Group<'_>,

@@ -1,8 +1,8 @@
 //! One migration, from a target to its outcome: the same steps for the command line, for the daemon and for the suites.
 //!
 //! [`Migration::on`] reads the host, [`Migration::plan`] finds and surveys the target. Of a [`PlannedMigration`], `exchange` takes in
-//! those who make room, `run` moves, and `look_again` surveys the target after the run. The caller decides only who may take part:
-//! that is its [`Party`].
+//! the partners that make room, `run` moves, and `look_again` surveys the target after the run. The caller decides
+//! only who may take part: that is its [`Party`].
 
 use crate::{
     limits::{
@@ -62,7 +62,7 @@ impl<'a> Migration<'a> {
 
     fn check_options(&self, options: &Options) -> Result<(), Error> {
         topology::check_options(self.roots, &self.topology, options)?;
-        // What was not asked for may be missing.
+        // Measurements that were not asked for may be missing.
         match options.order {
             Order::Probed => Ok(()),
             order => heat::choose(self.roots, order).map(drop),
@@ -128,9 +128,9 @@ pub struct PlannedMigration<P> {
     pub roots: Roots,
     /// The nodes and CPUs of the host.
     pub topology: Topology,
-    /// What is to be moved.
+    /// The plan to carry out.
     pub plan: Plan,
-    /// What the plan was made from.
+    /// The survey that the plan was made from.
     pub survey: Survey,
     /// The processes whose memory is moved.
     pub party: P,
@@ -186,7 +186,7 @@ impl<P: Party> PlannedMigration<P> {
     /// Leaves the names of files out of the plan that processes have open or mapped which `may_see` refuses.
     pub fn leave_out_names(&mut self, may_see: impl Fn(Identity) -> bool) {
         let Plan { processes, held, devices, one_sided, sharers, .. } = &mut self.plan;
-        // Whose a process is takes reading its files, and most plans have no names.
+        // The name of a process takes reading its files, and most plans have no names.
         if held.is_empty() && devices.is_empty() && one_sided.is_empty() && sharers.is_none() {
             return;
         }

@@ -152,7 +152,7 @@ mod tests {
             looked.try_iter().map(one).collect()
         };
         assert_eq!(ask(0), ["1", "0-1", "0"]);
-        assert_eq!(ask(0), [""; 0], "nobody is given twice");
+        assert_eq!(ask(0), [""; 0], "no partner is given twice");
         assert_eq!(ask(1), ["0", "0-1", "1"]);
     }
 

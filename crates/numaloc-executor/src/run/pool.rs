@@ -37,7 +37,7 @@ struct Growth {
     scaling: Scaling,
     spare: SpareCpus,
     begin: Instant,
-    /// What had moved before the run.
+    /// Bytes that had moved before the run.
     moved_before: u64,
 }
 

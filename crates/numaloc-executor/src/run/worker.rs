@@ -20,8 +20,8 @@ impl<'a> Worker<'a> {
         Self { work, mover: Mover::new(work, makers, survey) }
     }
 
-    /// Takes windows until there are no more, the run must stop, or `continues` says after one that this worker ends. Settles all bytes
-    /// that it found.
+    /// Takes windows until none is left, the run must stop, or `continues` says after one that this worker ends.
+    /// Settles all bytes that it found.
     pub fn run(mut self, continues: &mut dyn FnMut() -> bool) -> Report {
         while self.work.stop().is_none()
             && let Some(window) = self.work.next()

@@ -5,7 +5,7 @@ use numaloc_core::{CpuSet, NodeSet, Topology};
 
 /// CPUs for the movers, at least as many as `movers`: of the target nodes if there are enough, or else of other nodes. `free`: CPUs on
 /// which the caller may run, and the target's processes may not. CPUs that others have for themselves (`exclusive`) come last.
-/// `None`: there are not enough such CPUs.
+/// `None`: the host has too few such CPUs.
 pub fn quiet_cpus(
     topology: &Topology,
     targets: &NodeSet,
@@ -68,7 +68,7 @@ mod tests {
         let chosen = |exclusive, movers| chosen_beside("0", "0-1", "0-7", exclusive, movers);
         assert_eq!(chosen("2", 1).as_deref(), Some("3"));
         assert_eq!(chosen("2-3,4", 1).as_deref(), Some("5-7"));
-        assert_eq!(chosen("2-7", 1).as_deref(), Some("2-3"), "there are no others");
+        assert_eq!(chosen("2-7", 1).as_deref(), Some("2-3"), "the host has no others");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! How many movers the idle CPUs have room for.
+//! Number of movers that the idle CPUs have room for.
 
 use crate::pace::others::OthersCpu;
 use numaloc_core::CpuSet;

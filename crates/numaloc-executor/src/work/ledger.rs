@@ -1,4 +1,4 @@
-//! What a worker has found, moved and left. Every byte that was found is settled here, once.
+//! The ledger of a worker: bytes found, moved and left. Every byte that was found is settled here, once.
 
 use crate::{
     limits::control::Control,
@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// Keeps a worker's report, and what those who watch the run see of it.
+/// Keeps a worker's report, and the part of it that the watchers of the run see.
 #[derive(Debug)]
 pub struct Ledger<'a> {
     control: &'a Control,
@@ -20,7 +20,7 @@ pub struct Ledger<'a> {
     moved_bytes: u64,
     /// The part of `moved_bytes` that the control does not show yet.
     unpublished_moved: u64,
-    /// What was settled and is not shown there yet.
+    /// Settled bytes that are not shown there yet.
     unpublished_settled: u64,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Ledger<'a> {
         elsewhere.into_iter().map(move |address| Folio { address, bytes, ..folio })
     }
 
-    /// Settles bytes that are no longer there.
+    /// Settles bytes that do not exist any more.
     pub fn vanished(&mut self, process: usize, bytes: u64) {
         self.report.accounts[process].vanished(bytes);
         self.settled(bytes);
@@ -125,7 +125,8 @@ impl<'a> Ledger<'a> {
         self.report
     }
 
-    /// Shows those who watch the run what was settled since the last time. Workers share these counters, so this is done once for many
+    /// Shows the watchers of the run what was settled since the last time. Workers share these counters, so this is
+    /// done once for many
     /// rows.
     pub fn publish(&mut self) {
         let show = |counter: &AtomicU64, bytes: &mut u64| {

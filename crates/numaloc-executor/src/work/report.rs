@@ -1,4 +1,4 @@
-//! What one worker has done, and the sum over all workers.
+//! The result of one worker, and the sum over all workers.
 
 use crate::work::sample::Sample;
 use numaloc_core::{Account, CallStats, Flows, Plan, Reason};
@@ -23,7 +23,7 @@ pub struct Report {
     pub cache_flows: Flows,
     /// Statistics of the calls and rests.
     pub calls: CallStats,
-    /// A sample of what was moved.
+    /// A sample of the moved memory.
     pub sample: Sample,
 }
 

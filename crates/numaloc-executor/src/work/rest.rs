@@ -104,7 +104,7 @@ impl<'a> Rests<'a> {
         waited
     }
 
-    /// Waits a moment for other workers, which have reserved the last of the room or of what may be moved.
+    /// Waits a moment for other workers, which have reserved the last of the room or of the movable memory.
     pub fn await_others(&mut self) {
         match self.work.control().allowance {
             // The run that makes the allowance decides when this one continues, so the wait is not work of this run.
@@ -115,7 +115,7 @@ impl<'a> Rests<'a> {
         }
     }
 
-    /// How long it has rested and held back so far.
+    /// Time for which it has rested and was held back so far.
     pub fn stats(&self) -> CallStats {
         CallStats { rested: self.rested, held_back: self.held_back, ..CallStats::default() }
     }

@@ -38,7 +38,7 @@ impl Sample {
         self.moved_bytes = end;
     }
 
-    /// Adds another worker's sample. Each page still stands for as many bytes as any other.
+    /// Adds another worker's sample. Each page still stands for the same number of bytes.
     pub fn join(&mut self, mut other: Sample) {
         while self.stride != other.stride {
             if self.stride < other.stride { self.halve() } else { other.halve() }

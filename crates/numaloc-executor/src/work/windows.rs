@@ -65,7 +65,7 @@ impl Iterator for Windows<'_> {
     }
 }
 
-/// How much the bytes of a window are used on average, summed over the processes that map it. Returned as the bits of a float
+/// The use of a window's bytes on average, summed over the processes that map it. Returned as the bits of a float
 /// that is not negative: these sort as the float does.
 fn score(planned_move: &Move, window: &Window, heat: &Heat) -> u64 {
     let mean = |mapping: &numaloc_core::Mapping| {
@@ -134,7 +134,7 @@ impl<'p> Cuts<'p> {
         }
     }
 
-    /// Remote bytes of the next window. With several workers: half of one worker's share of what is left.
+    /// Remote bytes of the next window. With several workers: half of one worker's share of the rest.
     fn fill(&self) -> u64 {
         match self.workers {
             ..=1 => self.window_bytes,
@@ -273,7 +273,7 @@ mod tests {
         assert!(sizes.is_sorted_by(|one, next| one >= next), "{sizes:?}");
         assert_eq!((sizes[0], sizes[sizes.len() - 4..].to_vec()), (64, vec![16; 4]), "{sizes:?}");
         let whole = |workers| Windows::by_address(&moves, 64 << 20, workers).count();
-        assert_eq!(whole(1), 16, "one alone waits for nobody");
+        assert_eq!(whole(1), 16, "one alone waits for no other");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a process and its companion share, and what the companion does.
+//! State that a process and its companion share, and the work of the companion.
 //!
 //! The companion uses the memory of this process, and the thread-local storage of the thread that has created it, which sleeps in
 //! waitpid(2) meanwhile. It allocates nothing, takes no lock and makes only plain system calls: so it may be killed at any time.
@@ -25,12 +25,12 @@ pub const STACK: usize = 64 << 10;
 static CPU_TIME_NS: AtomicU64 = AtomicU64::new(0);
 
 /// CPU time of the companions that this process has had, up to the end of the last call of each. It is not part of this process's own
-/// CPU time, and of that of its children only from the end of a companion on.
+/// CPU time, and is part of the CPU time of its children only from the end of a companion on.
 pub fn companions_cpu_time() -> Duration {
     Duration::from_nanos(CPU_TIME_NS.load(Relaxed))
 }
 
-/// How far a call is.
+/// The state of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
@@ -59,9 +59,9 @@ pub struct Job {
     call: RawCall,
     nodes: Vec<i32>,
     statuses: Vec<i32>,
-    /// What the call returned, or its negative errno.
+    /// The result of the call, or its negative errno.
     result: i64,
-    /// How long it took, in nanoseconds.
+    /// Duration in nanoseconds.
     took_ns: u64,
 }
 
@@ -97,9 +97,10 @@ impl Job {
         self.result = match &self.call {
             RawCall::Move { pid, addresses, flags } => {
                 const { assert!(size_of::<u64>() == size_of::<*const libc::c_void>()) };
-                // SAFETY: the kernel reads as many pointers and nodes as there are addresses and writes as many statuses, in Vecs of
-                // that length that live during the call. It does not follow the addresses in this process's code. With no address,
-                // the nodes still have to be a pointer that is not null (else it is a query), as that of an empty Vec is.
+                // SAFETY: the kernel reads one pointer and one node for each address and writes one status for each,
+                // in Vecs of that length that live during the call. It does not follow the addresses in this
+                // process's code. With no address, the nodes still have to be a pointer that is not null (else it is
+                // a query), as that of an empty Vec is.
                 let result = unsafe {
                     libc::syscall(
                         libc::SYS_move_pages,
@@ -118,9 +119,9 @@ impl Job {
     }
 }
 
-/// What a system call has returned, or its negative errno.
+/// The result of a system call, or its negative errno.
 fn returned(result: libc::c_long) -> i64 {
-    // SAFETY: the address of errno is valid in each thread, and nobody else uses that of this one: see the module.
+    // SAFETY: the address of errno is valid in each thread, and no other code uses that of this one: see the module.
     if result < 0 { -i64::from(unsafe { *libc::__errno_location() }) } else { result }
 }
 
@@ -269,7 +270,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
-/// What the companion is given.
+/// The arguments of the companion.
 struct Start {
     shared: *const Shared,
     /// The process that it accompanies.
@@ -315,7 +316,8 @@ pub fn accompany(shared: &Arc<Shared>) {
 
 /// Gives the caller a table of descriptors of its own, without any (from Linux 5.9 on).
 fn leave_files() {
-    // SAFETY: takes three integers. The descriptors of this process stay open; those of the caller's own copy are used by nobody.
+    // SAFETY: takes three integers. The descriptors of this process stay open; those of the caller's own copy are not
+    // used.
     unsafe {
         libc::syscall(libc::SYS_close_range, 0, u32::MAX, libc::CLOSE_RANGE_UNSHARE);
     }

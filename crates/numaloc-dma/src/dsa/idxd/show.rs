@@ -1,4 +1,4 @@
-//! What the attributes say: the `_show` functions of drivers/dma/idxd/sysfs.c.
+//! The text of the attributes: the `_show` functions of drivers/dma/idxd/sysfs.c.
 
 use super::{Age, Idxd, MAX_GROUPS, MAX_SIZE, MAX_TRANSFER, name, refused};
 use crate::dsa::tree::DsaBus;
@@ -56,7 +56,7 @@ impl Idxd {
     /// Writes the tree as files, for a program that reads it.
     ///
     /// # Panics
-    /// There is no room.
+    /// The file system is full.
     pub fn write_tree(&self, root: &Path) {
         for part in self.names() {
             let directory = root.join("devices").join(&part);
@@ -75,7 +75,7 @@ impl Idxd {
     /// The text of an attribute.
     ///
     /// # Errors
-    /// There is no such device, part or attribute, or it cannot be read.
+    /// The device, part or attribute does not exist, or it cannot be read.
     pub fn show(&self, file: &str) -> io::Result<String> {
         let part = file.strip_prefix("devices/").and_then(|rest| rest.split_once('/'));
         let Some((part, attribute)) = part else { return refused(libc::EACCES) };

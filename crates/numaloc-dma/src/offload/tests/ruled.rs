@@ -67,7 +67,7 @@ impl Host {
         self.0.path().join(path)
     }
 
-    /// Writes a file as the kernel or somebody else would.
+    /// Writes a file as the kernel or another program would.
     pub fn write(&self, directory: &str, name: &str, text: &str) {
         let directory = self.path(directory);
         fs::create_dir_all(&directory).expect("directories");
@@ -132,13 +132,13 @@ struct Ruled {
 }
 
 impl Ruled {
-    /// The most channels that this kernel takes: as many as a test says, or all that the series has.
+    /// The most channels that this kernel takes: the number that a test sets, or the number of the series.
     fn channels(&self) -> u32 {
         let text = fs::read_to_string(self.roots.sys.join("channels")).unwrap_or_default();
         text.trim().parse().unwrap_or(16)
     }
 
-    /// What the kernel makes of a value.
+    /// The value that the kernel makes of a written one.
     fn taken(&self, name: &str, value: &str) -> Result<String, ErrorKind> {
         let is_on = self.files.is_on().unwrap_or(false);
         let shown = |is_on: bool, names: [&str; 2]| names[usize::from(is_on)].to_owned();

@@ -1,4 +1,4 @@
-//! Who uses it, who does not and why, and what is counted.
+//! Jobs that use it, jobs that do not and why, and the counts.
 
 use super::*;
 use std::time::Instant;
@@ -56,7 +56,7 @@ fn folios_are_counted_by_the_kernel() {
     assert_eq!(report.interface, "dcbm");
     assert_eq!((report.offloaded_folios, report.failed_folios), (Some(600), Some(0)));
     assert_eq!(report.cpu_folios, Some(100));
-    // Anybody may reset the counters.
+    // Any process may reset the counters.
     let using = begin(&offloading, Offload::Auto);
     count(&host, 3, 5);
     let report = using.end(700);
@@ -115,7 +115,7 @@ fn a_failed_copy_ends_it_for_the_jobs_that_share_it() {
 }
 
 #[test]
-fn somebody_looks_while_it_is_on() {
+fn a_thread_looks_while_it_is_on() {
     const DEADLINE: Duration = Duration::from_secs(60);
     let host = Host::dcbm();
     let before = host.settings(DCBM);
@@ -174,7 +174,7 @@ fn a_refused_switch_leaves_all_as_it_was() {
 }
 
 #[test]
-fn what_somebody_has_switched_on_is_used_as_it_is() {
+fn offload_that_is_on_already_is_used_as_it_is() {
     let host = Host::dcbm();
     host.write(DCBM, "offloading", "1");
     host.write(DCBM, "nr_dma_chan", "2");

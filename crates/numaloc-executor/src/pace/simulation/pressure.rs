@@ -51,7 +51,7 @@ fn caused(percent: std::ops::Range<f64>) -> impl Strategy<Value = Caused> {
 }
 
 proptest! {
-    /// `fast` works all of the time, in two threads: a quarter of the time in one thread is an eighth of that.
+    /// `fast` works all of the time, in two threads: a quarter of the time in one thread is an eighth of it.
     #[test]
     fn what_others_cause_costs_little(others in others_up_to(100.0), caused in caused(0.0..LIMIT / 2.0)) {
         let calls = minute(&World::even(others, caused), &balanced());

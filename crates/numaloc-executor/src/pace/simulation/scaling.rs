@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 const CALL: u64 = 64 * MIB;
 const MOST: usize = 8;
 
-/// What the threads of a machine reach together.
+/// The rate that the threads of a machine reach together.
 #[derive(Clone, Debug)]
 struct Machine {
     /// MiB per second of one thread alone.
@@ -87,7 +87,7 @@ fn run(machine: &Machine, bytes: u64, room: impl Fn(Duration) -> usize) -> Done 
         if step != ScalingStep::Remove {
             begin(&mut ends, now, threads);
         }
-        assert!(ends.len() <= threads, "as many workers as it says");
+        assert!(ends.len() <= threads, "the number of workers that it reports");
     }
     assert!(moved >= bytes, "all is moved");
     Done { took: now, with, last: scaling.workers() }

@@ -87,14 +87,14 @@ impl World {
     }
 }
 
-/// The kernel's count of the time in which somebody waits.
+/// The kernel's count of the time in which any task waits.
 pub struct Psi {
     duty: f64,
     at: Duration,
     total: Duration,
     /// The part of it that the run has caused.
     pub caused: Duration,
-    /// How much the run moves, as it shows in the pressure, with the lag.
+    /// The share of time for which the run moves, as it shows in the pressure, with the lag.
     share: f64,
 }
 

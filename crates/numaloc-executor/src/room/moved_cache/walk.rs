@@ -10,7 +10,8 @@ use numaloc_core::{CacheStop, HUGE, NodeId, NodeSet, PAGE, Supply, cache_move::d
 use numaloc_host::{CacheSearch, CachedPiece, UsedFile, nodes_of, used_files};
 use std::{collections::VecDeque, fs::File};
 
-/// How much of a file is mapped at once. Large folios of the page cache lie at multiples of their size in the file, so none of up to
+/// Bytes of a file that are mapped at once. Large folios of the page cache lie at multiples of their size in the file,
+/// so none of up to
 /// this size is in two pieces.
 const PIECE: u64 = 2 * HUGE;
 /// Pieces that a worker looks at before it rests.
@@ -32,7 +33,7 @@ struct Open {
     file: File,
     /// Its length when it was opened.
     bytes: u64,
-    /// How far it has been looked at, in bytes.
+    /// Offset up to which it has been looked at, in bytes.
     offset: u64,
     search: CacheSearch,
     /// Nodes that its users may have memory on.
@@ -42,7 +43,7 @@ struct Open {
 /// The result of a look at some pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceEnd {
-    /// So many bytes are on that node now.
+    /// Bytes that are on the node now.
     Moved(NodeId, u64),
     /// There was nothing of it on the node, or the run is to stop.
     Nothing,

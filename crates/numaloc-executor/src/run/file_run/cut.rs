@@ -1,12 +1,12 @@
-//! How the pages of pieces of files are divided among calls. Pure.
+//! Division of the pages of pieces of files among calls. Pure.
 //!
 //! A folio of the page cache may be as large as a piece, and moves whole. Where a call ends within a piece, a folio could move twice, to
-//! two nodes: calls end with pieces, and of a piece that does not fit as a whole the rest is looked at again.
+//! two nodes: calls end with pieces, and the rest of a piece that does not fit as a whole is looked at again.
 
 use std::collections::VecDeque;
 
-/// How many pages a call takes that may hold `most`: those of whole pieces, or of a part of the first one if it is larger. `pieces` has
-/// the number of pages of each.
+/// Number of pages for a call that may hold `most`: the pages of whole pieces, or of a part of the first one if it is
+/// larger. `pieces` has the number of pages of each.
 pub fn cut_length(pieces: impl IntoIterator<Item = usize>, most: usize) -> usize {
     let mut whole = 0;
     for piece in pieces {

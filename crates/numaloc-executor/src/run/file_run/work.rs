@@ -1,4 +1,4 @@
-//! What holds a run over files back: its own rate and that of all runs, pressure, and the room that other runs take.
+//! The bounds of a run over files: its own rate and that of all runs, pressure, and the room that other runs take.
 
 use crate::{
     Control,
@@ -44,7 +44,7 @@ impl<'a> FileWork<'a> {
         }
     }
 
-    /// What bounds the calls of the run.
+    /// The bounds of the run's calls.
     pub fn bounds(&self) -> CallBounds<'_> {
         let Self { roots, control, deadline, .. } = *self;
         CallBounds { roots, control, calls: &self.rooms.calls, deadline }

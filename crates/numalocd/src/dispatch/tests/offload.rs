@@ -80,7 +80,7 @@ async fn an_engine_that_fails_is_an_event_and_a_refusal_is_none() {
 #[tokio::test(start_paused = true)]
 async fn what_there_is_to_tell_of_the_host_is_told_once() {
     let dir = dir();
-    let line = "dsa0: no work queue is set up: somebody else has enabled it".to_owned();
+    let line = "dsa0: no work queue is set up: another program has enabled it".to_owned();
     let news = vec![(EventType::DsaQueueFailed, line.clone())];
     let rig = Rig::telling(&dir, Config::default(), SystemTime::now, news);
     let all = || rig.handle.events_after(EventFilter::default(), 0, 10);
