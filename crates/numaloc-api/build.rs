@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     compiler.include_imports(true).include_source_info(true).open_files(&files)?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     // With the options of google/api, which reflection shows. prost drops options that it does not know, so there are none in
-    // the set, and they change nothing of what is generated.
+    // the set, and they do not change the generated code.
     fs::write(out.join("numaloc.v1.bin"), compiler.encode_file_descriptor_set())?;
     let set = compiler.file_descriptor_set();
     let generate = || tonic_prost_build::configure().emit_rerun_if_changed(false);

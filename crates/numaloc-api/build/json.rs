@@ -10,7 +10,7 @@ use tonic_prost_build::Config;
 
 const PACKAGE: &str = "numaloc.v1";
 
-/// Sets the attributes of all messages but requests, which nobody writes. Returns the source of what enumerations need.
+/// Sets the attributes of all messages but requests, which are not written. Returns the source that enumerations need.
 pub fn derive(set: &FileDescriptorSet, config: &mut Config) -> String {
     let mut enumerations = String::new();
     for file in set.file.iter().filter(|file| file.package() == PACKAGE) {
@@ -63,7 +63,7 @@ fn choice_of<'a>(message: &'a DescriptorProto, field: &FieldDescriptorProto) -> 
     Some(message.oneof_decl[usize::try_from(index).ok()?].name())
 }
 
-/// What serde has to know of a field.
+/// The attributes by which serde handles a field.
 fn attributes(message: &DescriptorProto, field: &FieldDescriptorProto) -> Vec<String> {
     if choice_of(message, field).is_some() {
         return vec![format!("rename = \"{}\"", field.name())];

@@ -1,4 +1,4 @@
-//! What clients say about connections that fail.
+//! Messages of clients on connections that fail.
 
 use std::error::Error;
 

@@ -1,6 +1,6 @@
-//! What a migration asks beyond what is harmless for others on the host, against the most that an operator allows. Both who refuses
-//! (the daemon, by its grants) and who reduces (policies of pods) ask the one function that is here, which takes every field of a
-//! request apart: a field that is new does not compile before it has an answer.
+//! Requests of a migration that could harm others on the host, against the ceilings that an operator sets. Both the
+//! refusing side (the daemon, by its grants) and the reducing side (policies of pods) ask the one function that is
+//! here, which takes every field of a request apart: a field that is new does not compile before it has an answer.
 
 #[cfg(test)]
 mod tests;
@@ -48,7 +48,7 @@ pub struct Ceilings {
     pub timeout: Option<Duration>,
 }
 
-/// What a request asks beyond a ceiling.
+/// A request for more than a ceiling allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Excess {
     /// It names the nodes that memory goes to.
@@ -120,16 +120,17 @@ impl Excess {
 }
 
 impl Ceilings {
-    /// What a request exceeds, in the order of [`Excess`]. `files`: whether its target is page cache of files.
+    /// The ceilings that a request exceeds, in the order of [`Excess`]. `files`: whether its target is page cache of
+    /// files.
     pub fn excesses(&self, policy: &Policy, limits: &Limits, files: bool) -> Vec<Excess> {
         let Policy {
             options,
             qos_class,
             numa_balancing,
             offload,
-            // What happens to the request's own run.
+            // Affects the request's own run only.
             on_interrupt: _,
-            // How often its own schedule is reported.
+            // Affects reports of its own schedule only.
             emit: _,
             // It divides the owner's own share.
             tenant: _,

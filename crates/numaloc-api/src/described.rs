@@ -15,7 +15,7 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
 /// The description of a message.
 ///
 /// # Errors
-/// The definitions of `numaloc.v1` and of what it imports do not have this message.
+/// The definitions of `numaloc.v1` and of its imports do not have this message.
 pub fn descriptor<M: Name>() -> Result<MessageDescriptor, String> {
     let name = M::full_name();
     POOL.get_message_by_name(&name).ok_or_else(|| format!("{name} is not defined"))

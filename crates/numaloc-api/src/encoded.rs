@@ -56,7 +56,7 @@ impl ListedJobs {
     }
 }
 
-/// What has become of one, on the wire a [`crate::v1::WatchJobsResponse`].
+/// The change of a job, on the wire a [`crate::v1::WatchJobsResponse`].
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchedJob {
     /// The number of a [`crate::v1::RecordChange`], whatever it is.

@@ -1,4 +1,4 @@
-//! What the fuzz targets call: bytes that clients may send, and that a store may hold. What panics here is a defect.
+//! Entry points of the fuzz targets: bytes that clients may send, and that a store may hold. A panic here is a defect.
 
 use crate::{
     Stored, v1,

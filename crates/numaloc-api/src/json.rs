@@ -1,6 +1,7 @@
-//! What protobuf's JSON mapping (protobuf.dev/programming-guides/json) writes otherwise than serde: enumerations by name, times as
-//! text, numbers that JSON does not have as text. The build has the messages derive the rest (`build/json.rs`). Numbers of 64 bits
-//! are numbers, fields at their defaults are written, and what is unset is left out.
+//! Differences of protobuf's JSON mapping (protobuf.dev/programming-guides/json) from serde: enumerations by name,
+//! times as text, numbers that JSON does not have as text. The build has the messages derive the rest
+//! (`build/json.rs`). Numbers of 64 bits are numbers, fields at their defaults are written, and what is unset is left
+//! out.
 
 use crate::v1;
 use serde::{Serialize, Serializer};
@@ -16,7 +17,7 @@ pub(crate) trait Form {
 /// An enumeration by name; a value that the definitions do not have, by number.
 pub(crate) struct Enumeration<E>(PhantomData<E>);
 
-/// What `Display` writes: RFC 3339 for timestamps, seconds with the suffix `s` for durations.
+/// Values as `Display` writes them: RFC 3339 for timestamps, seconds with the suffix `s` for durations.
 pub(crate) struct Text<T>(PhantomData<T>);
 
 /// A number of floating point.
@@ -99,7 +100,7 @@ mod tests {
     use serde::Serialize;
     use serde_json::{Value, json};
 
-    /// What a library writes that reads the definitions.
+    /// The JSON of a library that reads the definitions.
     fn by_definition<M: Message + Name>(message: &M) -> Value {
         let options = SerializeOptions::new()
             .stringify_64_bit_integers(false)

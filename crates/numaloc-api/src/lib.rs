@@ -57,6 +57,6 @@ pub mod v1 {
     tonic::include_proto!("numaloc.v1");
 }
 
-/// The definitions of `numaloc.v1` and of what it imports, for gRPC reflection: an encoded
+/// The definitions of `numaloc.v1` and of its imports, for gRPC reflection: an encoded
 /// `google.protobuf.FileDescriptorSet` with comments.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/numaloc.v1.bin"));

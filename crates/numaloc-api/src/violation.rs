@@ -1,4 +1,4 @@
-//! What is wrong with a request, field by field.
+//! Faults of a request, field by field.
 
 use std::fmt;
 use tonic::{Code, Status};
@@ -10,7 +10,7 @@ pub const DOMAIN: &str = "numaloc.io";
 /// Most violations that are listed for one request.
 const LISTED: usize = 16;
 
-/// What is wrong with one field.
+/// The fault of one field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Problem {
@@ -105,11 +105,11 @@ impl Violations {
     pub fn iter(&self) -> impl Iterator<Item = &Violation> {
         self.listed.iter()
     }
-    /// `value` if there is no violation.
+    /// `value` without a violation.
     pub(crate) fn or<T>(self, value: T) -> Result<T, Self> {
         self.or_of(Some(value))
     }
-    /// The value if there is no violation. A `value` of `None` must come with a violation.
+    /// The value without a violation. A `value` of `None` must come with a violation.
     pub(crate) fn or_of<T>(self, value: Option<T>) -> Result<T, Self> {
         value.filter(|_| self.listed.is_empty()).ok_or(self)
     }

@@ -84,7 +84,7 @@ fn service(page: &mut String, service: &ServiceDescriptorProto, comments: &Comme
     }
 }
 
-/// What a call takes and gives.
+/// The request and response of a call, as text.
 fn signature(method: &MethodDescriptorProto) -> String {
     let side = |is_stream: bool, name: &str| {
         let many = if is_stream { "a stream of " } else { "" };

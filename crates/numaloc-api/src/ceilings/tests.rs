@@ -51,7 +51,7 @@ fn all() -> Ceilings {
     }
 }
 
-/// What ceilings answer to a field with a value.
+/// The answer of ceilings to a field with a value.
 enum Answer {
     /// The request exceeds this ceiling.
     Takes(Excess),

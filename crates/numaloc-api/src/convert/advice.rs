@@ -21,9 +21,9 @@ pub struct AdviceView<'a> {
     pub findings: &'a [Finding],
     /// Processes that may not be read.
     pub unreadable: usize,
-    /// How many subjects were left out, because there were too many or time was up.
+    /// Number of subjects that were left out, because there were too many or time was up.
     pub left_out: usize,
-    /// How many processes ended before the look did.
+    /// Number of processes that ended before the look did.
     pub ended: usize,
     /// When the look ended, for `Advice.time`.
     pub time: SystemTime,

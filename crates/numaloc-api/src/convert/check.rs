@@ -234,7 +234,7 @@ fn form(
     Some(value)
 }
 
-/// What an answer of a watch has said to continue after it.
+/// The token with which a watch continues after an answer that it got.
 pub fn resume_token(from: String, bad: &mut Violations) -> Option<String> {
     text("resume_token", from, RESUME_MAX, bad)
 }

@@ -1,4 +1,4 @@
-//! What a request may say beside files, whose page cache is meant instead of the memory of processes.
+//! Fields that a request may set beside files, whose page cache is meant instead of the memory of processes.
 
 use super::{locality::node_bytes, names::int};
 use crate::{

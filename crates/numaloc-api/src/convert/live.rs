@@ -1,4 +1,4 @@
-//! What a live view shows.
+//! The message of a live view.
 
 mod working;
 
@@ -26,19 +26,19 @@ const MOST_BYTES: usize = 3 << 20;
 /// The same for the threads and for the mappings of one process, and most of each.
 const MOST_DETAIL_BYTES: usize = 256 << 10;
 const MOST_DETAILS: usize = 4096;
-/// What a number of bytes on a node takes at most.
+/// Upper bound of the encoded size of a number of bytes on a node, in bytes.
 const NODE_BYTES: usize = 16;
 
-/// What is known of a host, and what belongs to it.
+/// The view of a host, and the data that it is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotView<'a> {
     /// The nodes and processes as of the last look.
     pub snapshot: &'a Snapshot,
-    /// The jobs whose work is shown: those that move first, then by number, and behind them those that have ended.
+    /// The jobs whose work is shown: moving jobs first, then by number, and behind them the ones that have ended.
     pub jobs: &'a [WorkingJob],
     /// The process whose details are wanted, and whether its mappings may be told.
     pub detail: Option<(Identity, bool)>,
-    /// How long ago looking began.
+    /// Time since looking began.
     pub up: Duration,
     /// When the snapshot was made, by the host's wall clock.
     pub time: SystemTime,
@@ -96,7 +96,7 @@ fn shown(snapshot: &Snapshot) -> Vec<&ProcessNow> {
     shown
 }
 
-/// As many as have room, those with most memory first.
+/// The values that have room, the ones with most memory first.
 fn fitting<'a, T>(
     all: &'a [T],
     most_bytes: usize,
@@ -177,7 +177,7 @@ fn process(process: &ProcessNow, groups: &BTreeMap<&str, i32>, work: &Work<'_>) 
 }
 
 fn detail(detail: &Detail, may_see: bool) -> v1::LiveDetail {
-    // Of threads none is larger: the first ones are told.
+    // No thread is larger than this: the first ones are shown.
     let size = |thread: &ThreadNow| 48 + thread.comm.len() + 2 * thread.home.len();
     let mut threads = fitting(&detail.threads, MOST_DETAIL_BYTES, |_| 0, size);
     threads.truncate(MOST_DETAILS);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_are_for_those_who_may_see_them() {
+    fn mappings_are_for_callers_that_may_see_them() {
         let identity = Identity { pid: 2, start_time: 7 };
         let mapping = |start| MappingNow {
             start,

@@ -11,7 +11,7 @@ use numaloc_core::{
 };
 use std::{collections::BTreeMap, time::SystemTime};
 
-/// How the nodes of the pages of a plan were found.
+/// The source of the nodes of a plan's pages.
 pub fn source(plan: &Plan) -> v1::PageSource {
     match plan.frames_hidden {
         true => v1::PageSource::MovePages,
@@ -19,7 +19,7 @@ pub fn source(plan: &Plan) -> v1::PageSource {
     }
 }
 
-/// Where the memory of a target is. A plan has all that this needs.
+/// The nodes of a target's memory. A plan has all data for it.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalityView<'a> {
     /// The plan that was made from the survey.
@@ -114,7 +114,8 @@ impl From<Share> for v1::Share {
 }
 
 impl v1::CgroupMemory {
-    /// What memory.numa_stat counts of a cgroup. `home` is the home of all processes of the target, if they have the same one:
+    /// The counts of a cgroup in memory.numa_stat. `home` is the home of all processes of the target, if they have the
+    /// same one:
     /// the count does not say which process has its memory where.
     pub fn new(cgroup: &str, memory: &CountedMemory, home: Option<&NodeSet>) -> Self {
         let percent = |home: &NodeSet| {

@@ -162,7 +162,7 @@ fn balanced(weights: Option<&Weights>) -> v1::BalancePlacement {
     v1::BalancePlacement { weights: weights.map(node_weights).unwrap_or_default() }
 }
 
-/// What a pattern of mappings may be.
+/// The permitted patterns of mappings, for messages.
 const PATTERN: &str = "a file's path or base name, memfd:NAME, sysv:KEY, anon:NAME, heap, stack, anon, or anon>SIZE such as anon>1G";
 /// Why a placement on several nodes that names one is invalid.
 const SEVERAL: Problem = Problem::Malformed { expected: "two nodes or more" };

@@ -21,7 +21,7 @@ impl Job {
         v1::Job { more_members: 0, joins: Vec::new(), ..shown }
     }
 
-    /// What progress changes of the job, and what it is about.
+    /// The fields of the job that progress changes, and the ones that identify it.
     pub fn advanced(&self, progress: JobProgress) -> v1::Job {
         v1::Job {
             name: self.id.to_string(),

@@ -32,7 +32,7 @@ const WATCH: Duration = Duration::from_secs(10);
 const USE_MIN: Duration = Duration::from_millis(100);
 const USE_MAX: Duration = Duration::from_secs(60);
 const USE: Duration = Duration::from_secs(2);
-/// What is worth a finding if the client does not say.
+/// Smallest memory that is worth a finding if the client does not set it, in bytes.
 const WORTH: u64 = 64 << 20;
 
 macro_rules! by_name {

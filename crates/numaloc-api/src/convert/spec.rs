@@ -35,7 +35,7 @@ pub fn spec(field: &str, from: Option<v1::MigrationSpec>, bad: &mut Violations) 
 /// Reads a target, which must have at least one member.
 pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Target {
     let Some(mut from) = required(field, from, bad) else { return Target::default() };
-    // Whose workloads are meant names none.
+    // The creators of workloads name no members.
     let creators = mem::take(&mut from.workload_creators);
     let is_empty = from == v1::Target::default();
     let creator = |field: &str, name, bad: &mut Violations| text(field, name, CREATOR_MAX, bad);
@@ -65,7 +65,7 @@ pub fn target(field: &str, from: Option<v1::Target>, bad: &mut Violations) -> Ta
             bad,
         ),
         labels: from.labels.map_or_else(Selector::default, |labels| {
-            // An empty selector selects everything, which nobody should do by mistake.
+            // An empty selector selects everything, which must not happen by mistake.
             if labels == v1::LabelSelector::default() {
                 bad.push(format!("{field}.labels"), Problem::Missing);
             }

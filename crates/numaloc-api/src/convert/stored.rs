@@ -28,14 +28,15 @@ pub enum Damaged {
     /// The bytes are not a protobuf message of this type.
     #[error("not a {record} in protobuf: {source}")]
     Encoding {
-        /// Which kind of record was expected.
+        /// The expected kind of record.
         record: &'static str,
         source: prost::DecodeError,
     },
     /// Fields have values that no record has.
     #[error("not a {record}: {violations}")]
     Fields { record: &'static str, violations: Violations },
-    /// The record has a field or a value that a later version has given it: to go on without it would be to do something else.
+    /// The record has a field or a value that a later version has given it: to continue without it would change its
+    /// meaning.
     #[error("a {record} of a later version: {what}")]
     Newer { record: &'static str, what: String },
 }
@@ -56,7 +57,7 @@ pub trait Stored: Sized {
     /// The bytes of the record. Not kept are the durations of single calls ([`CallStats::times`](crate::value::CallStats))
     /// and times before 1970.
     fn encode(&self) -> Vec<u8>;
-    /// How many bytes [`Self::encode`] gives.
+    /// Number of bytes that [`Self::encode`] gives.
     fn encoded_len(&self) -> usize;
     /// Reads the record in these bytes. The bounds of requests do not matter: it may have been made when they were wider.
     ///

@@ -3,10 +3,10 @@
 use super::{Requirement, Target};
 use std::collections::BTreeSet;
 
-/// What is counted for a pid or a name besides its letters.
+/// Bytes that are counted for a pid or a name besides its letters.
 const EACH: usize = 8;
 
-/// How many bytes of names may be kept, and how many names were left out.
+/// Number of bytes of names that may be kept, and number of names that were left out.
 struct Budget {
     left: usize,
     is_first: bool,
@@ -14,7 +14,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// Keeps as many of these as fit.
+    /// Keeps the first names that fit.
     fn keep<T: Clone + Ord>(
         &mut self,
         names: &BTreeSet<T>,
@@ -30,7 +30,7 @@ impl Budget {
             self.left = self.left.saturating_sub(needed);
             self.is_first = false;
         } else {
-            // What comes later is left out, too: the first names are kept.
+            // Later names are left out, too: the first names are kept.
             self.left = 0;
             self.left_out += 1;
         }

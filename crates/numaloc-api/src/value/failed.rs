@@ -14,7 +14,7 @@ pub struct FailedProcess {
 }
 
 impl FailedProcess {
-    /// What `process` reports if it failed.
+    /// The failure that `process` reports; `None` if it succeeded.
     pub fn of(process: &ProcessOutcome) -> Option<Self> {
         let (identity, comm) = (process.identity, process.comm.clone());
         Some(Self { identity, comm, error: process.error.clone()? })

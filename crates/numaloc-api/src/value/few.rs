@@ -3,7 +3,7 @@
 /// Most names of one sort in a message.
 const TOLD: usize = 3;
 
-/// For messages: the first few names, and how many more there are; `None` if there are no names.
+/// For messages: the first few names, and the number of further ones; `None` without names.
 pub fn first_few(names: impl ExactSizeIterator<Item: ToString>) -> Option<String> {
     let more = names.len().saturating_sub(TOLD);
     let first: Vec<_> = names.take(TOLD).map(|name| name.to_string()).collect();

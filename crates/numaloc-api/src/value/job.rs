@@ -53,7 +53,7 @@ impl JobState {
     }
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobProgress {
     /// Bytes that the job is to move.
@@ -62,13 +62,13 @@ pub struct JobProgress {
     pub moved_bytes: u64,
     /// Bytes that the job is done with so far: moved or given up.
     pub settled_bytes: u64,
-    /// What slows it down at the moment, as text for people; empty if nothing does.
+    /// The reason why it is slowed down at the moment, as text for people; empty if it is not.
     pub held_back: String,
     /// When these numbers were measured.
     pub measured: SystemTime,
 }
 
-/// Which jobs: those that meet every condition that is set.
+/// Selects the jobs that meet every condition that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobFilter {
     /// In one of these states; empty: in any.
@@ -81,6 +81,6 @@ pub struct JobFilter {
     pub created_since: Option<SystemTime>,
     /// With all of these labels.
     pub labels: BTreeMap<String, String>,
-    /// Whose target names this workload.
+    /// A workload that the target names.
     pub workload: Option<WorkloadId>,
 }

@@ -49,11 +49,11 @@ impl MemberState {
 pub struct MemberResult {
     /// The member, as a target with one member.
     pub member: Target,
-    /// How the migration ended for it, or [`MemberState::Waiting`].
+    /// The state in which the migration ended for it, or [`MemberState::Waiting`].
     pub state: MemberState,
     /// Why it is in this state, as text for people; empty if there is nothing to add.
     pub reason: String,
-    /// How many processes it had when they were looked up.
+    /// Number of its processes when they were looked up.
     pub processes: usize,
     /// Nodes where its memory belongs.
     pub home: NodeSet,

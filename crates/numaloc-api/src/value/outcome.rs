@@ -7,13 +7,13 @@ use numaloc_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// What a job says whose look afterwards failed. The error follows.
+/// The message of a job whose look afterwards failed. The error follows.
 const UNKNOWN: &str = "the look afterwards failed, so it is not known what is remote now";
 
 /// The result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What happened to each process's pages, in the order of the plan.
+    /// The outcome of each process's pages, in the order of the plan.
     pub processes: Vec<ProcessOutcome>,
     /// The sum of the accounts of processes that `processes` does not have. In a list of jobs `processes` is empty, so this
     /// has all.
@@ -30,12 +30,12 @@ pub struct Outcome {
     pub before: Locality,
     /// Locality of the target in a new look afterwards; `None` if there was nothing to look at, or the look failed.
     pub after: Option<Locality>,
-    /// Of the bytes that the last run of the same schedule had moved: how many were remote again before this run, estimated
-    /// from a sample. `None` if there is no sample.
+    /// The part of the bytes moved by the last run of the same schedule that was remote again before this run,
+    /// estimated from a sample. `None` without a sample.
     pub returned_bytes: Option<u64>,
-    /// Those whose memory was moved to make room; none in a list of jobs.
+    /// Partners whose memory was moved to make room; none in a list of jobs.
     pub partners: Vec<Partner>,
-    /// What became of offload; `None` in old records.
+    /// The use of offload; `None` in old records.
     pub offload: Option<OffloadUse>,
     /// The memory that each of the rules of the request names.
     pub named: Vec<NamedOutcome>,
@@ -188,7 +188,8 @@ impl Outcome {
     }
 }
 
-/// How a job ends whose plan moves nothing, and why; `None` if it moves something. It is skipped, unless memory stays that was to be
+/// The end of a job whose plan moves nothing, and the reason; `None` if it moves something. It is skipped, unless
+/// memory stays that was to be
 /// moved: a job that falls short is partial, also if it falls short of everything.
 pub fn nothing_to_move(plan: &Plan) -> Option<(JobState, String)> {
     if plan.planned_bytes() > 0 {
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_look_afterwards_is_no_success() {
+    fn a_failed_look_afterwards_is_not_a_success() {
         let look_error = "cannot read /proc/7/maps: Input/output error".to_owned();
         let unseen =
             |left| Outcome { after: None, look_error: look_error.clone(), ..leg(600, left, 0) };
@@ -267,7 +268,7 @@ mod tests {
         assert!(state == JobState::Partial && why.starts_with("left: 150 B"), "{why}");
         assert!(why.ends_with(&expected), "{why}");
         let ended = Outcome { look_error: String::new(), ..done };
-        assert_eq!(ended.end(100).0, JobState::Succeeded, "nobody was left to look at");
+        assert_eq!(ended.end(100).0, JobState::Succeeded, "no process was left to look at");
     }
 
     #[test]

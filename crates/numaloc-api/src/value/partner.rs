@@ -4,23 +4,23 @@ use super::Target;
 use numaloc_core::{Account, Flows, Identity, ProcessOutcome};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was moved of a workload or process to make room for others on a node.
+/// The memory of a workload or process that was moved to make room for others on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partner {
     /// Its name, as a target with one member.
     pub member: Target,
-    /// How many of its processes took part.
+    /// Number of its processes that took part.
     pub processes: usize,
     /// Its bytes on the node where room was made. What was moved has left the node.
     pub account: Account,
-    /// What was moved, by (source, target).
+    /// Bytes moved, by (source, target).
     pub flows: Flows,
     /// The first error of one of its processes.
     pub error: Option<String>,
 }
 
 impl Partner {
-    /// What became of a partner in all runs that moved its memory; `None`: there was none.
+    /// The sum for a partner of all runs that moved its memory; `None`: there was none.
     pub fn of(member: Target, runs: &[&numaloc_core::Outcome]) -> Option<Self> {
         if runs.is_empty() {
             return None;

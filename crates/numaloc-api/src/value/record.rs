@@ -24,12 +24,13 @@ pub struct Job {
     pub state_message: String,
     /// The schedule that created it; `None` if a client did.
     pub schedule: Option<ScheduleId>,
-    /// Who created it: `uid:1000`, `cert:NAME` for a name in the client certificate, `spiffe://...` for its SPIFFE ID, or
+    /// Creator: `uid:1000`, `cert:NAME` for a name in the client certificate, `spiffe://...` for its SPIFFE ID, or
     /// `schedule`. `uid:0@PATH` is a user that connected to the additional socket at PATH.
     pub creator: String,
     /// Id of the group that its creator's grant is to; `None` if the grant is to the creator itself.
     pub creator_gid: Option<u32>,
-    /// Who has had its schedule run, in the form of [`Self::creator`]; `None`: nobody has asked for this run, or it is none.
+    /// The caller that had its schedule run, in the form of [`Self::creator`]; `None`: this run was not requested, or
+    /// has no schedule.
     pub requester: Option<String>,
     /// The request_id that it was created with.
     pub request_id: Option<String>,
@@ -37,10 +38,10 @@ pub struct Job {
     pub joined: Vec<JobJoin>,
     /// The processes that the pids of its target stand for.
     pub pins: Pins,
-    /// The members of its target, and the result of each so far. Of those that take no part, only the first
-    /// [`Self::LEFT_OUT`]: [`Self::with_members`] sets them.
+    /// The members of its target, and the result of each so far. Only the first of the members that take no part,
+    /// up to [`Self::LEFT_OUT`], are kept: [`Self::with_members`] sets them.
     pub members: Vec<MemberResult>,
-    /// How many more members take no part.
+    /// Number of further members that take no part.
     pub more_members: usize,
     /// The labels that its creator gave it, or those of its schedule.
     pub labels: BTreeMap<String, String>,
@@ -50,9 +51,9 @@ pub struct Job {
     pub started: Option<SystemTime>,
     /// When it reached its end.
     pub ended: Option<SystemTime>,
-    /// How far its run has come, as last reported.
+    /// Progress of its run, as last reported.
     pub progress: Option<JobProgress>,
-    /// What is to be moved.
+    /// Summary of the plan.
     pub plan: Option<Arc<PlanSummary>>,
     /// The result so far; `None` before a run of it has ended.
     pub outcome: Option<Arc<Outcome>>,
@@ -181,7 +182,7 @@ impl PlanSummary {
 pub struct Schedule {
     /// Its resource name, chosen by the client or the daemon.
     pub id: ScheduleId,
-    /// What its owner has set, and can change.
+    /// Settings of its owner, who can change them.
     pub spec: ScheduleSpec,
     /// The state as of the last commit.
     pub state: ScheduleState,
@@ -199,13 +200,13 @@ pub struct Schedule {
     pub created: SystemTime,
     /// When a client last changed it.
     pub updated: SystemTime,
-    /// Who created it, in the form of [`Job::creator`].
+    /// Creator, in the form of [`Job::creator`].
     pub creator: String,
     /// Id of the group that its creator's grant is to; `None` if the grant is to the creator itself.
     pub creator_gid: Option<u32>,
     /// The request_id that it was created with.
     pub request_id: Option<String>,
-    /// A digest of what it was created with ([`ScheduleSpec::digest`]); 0: not known.
+    /// Digest of the specification that it was created with ([`ScheduleSpec::digest`]); 0: not known.
     pub request_digest: u64,
     /// The processes that the pids of its target stand for.
     pub pins: Pins,
@@ -243,11 +244,11 @@ impl Schedule {
 /// A workload as the store keeps it; the message is [`crate::v1::Workload`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// What its owner has registered, and can replace.
+    /// Registration by its owner, who can replace it.
     pub spec: WorkloadSpec,
     /// When it was registered first.
     pub created: SystemTime,
-    /// Who registered it, in the form of [`Job::creator`].
+    /// Client that registered it, in the form of [`Job::creator`].
     pub creator: String,
     /// Id of the group that its creator's grant is to; `None` if the grant is to the creator itself.
     pub creator_gid: Option<u32>,
@@ -272,7 +273,7 @@ impl Workload {
 pub struct Event {
     /// Its number; numbers rise and are never used again.
     pub number: u64,
-    /// What the daemon did, which decides the fields that are set.
+    /// The daemon's action, which decides the fields that are set.
     pub kind: EventType,
     /// When that was, by the host's wall clock.
     pub time: SystemTime,
@@ -280,14 +281,15 @@ pub struct Event {
     pub job: Option<JobId>,
     /// The schedule that the event is about, or that created the job.
     pub schedule: Option<ScheduleId>,
-    /// Who created the job, or the schedule that made it, in the form of [`Job::creator`]; empty if not known, and if the event is
+    /// Creator of the job, or of the schedule that made it, in the form of [`Job::creator`]; empty if not known, and if
+    /// the event is
     /// about the host.
     pub creator: String,
     /// The labels that the job or schedule had at that time.
     pub labels: BTreeMap<String, String>,
     /// The group that the creator's grant is to, as in [`Job::creator_gid`].
     pub creator_gid: Option<u32>,
-    /// Whose memory; it names nobody if the event is about the host. [`Target::abridged`].
+    /// Owner of the memory; without members if the event is about the host. [`Target::abridged`].
     pub target: Target,
     /// Number of the target's names and requirements beyond these.
     pub more_target_names: usize,
@@ -303,7 +305,7 @@ pub struct Event {
     pub remote_bytes: Option<u64>,
     /// The first of the processes that failed.
     pub failed: Vec<FailedProcess>,
-    /// Results of members of the target; those that failed or took no part come first.
+    /// Results of members of the target; members that failed or took no part come first.
     pub members: Vec<MemberResult>,
     /// Number of members beyond these.
     pub more_members: usize,

@@ -15,7 +15,7 @@ use std::{
 pub struct GetLocality {
     /// The processes whose memory is shown.
     pub target: Target,
-    /// What counts as home and as movable.
+    /// Decides which memory counts as home and as movable.
     pub policy: Policy,
 }
 
@@ -24,9 +24,9 @@ pub struct GetLocality {
 pub struct WatchLocality {
     /// The processes whose memory is shown.
     pub target: Target,
-    /// What counts as home and as movable.
+    /// Decides which memory counts as home and as movable.
     pub policy: Policy,
-    /// How long to wait between two readings.
+    /// Time between two readings.
     pub interval: Duration,
 }
 
@@ -37,7 +37,7 @@ pub struct GetAdvice {
     pub target: Option<Target>,
     /// Time between the two readings of CPU times.
     pub interval: Duration,
-    /// Who has less memory than this is left out.
+    /// Subjects with less memory than this are left out.
     pub min_bytes: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct GetLiveView {
     pub process: Option<Identity>,
 }
 
-/// What to do if another job works on one of the same address spaces, or waits to.
+/// The reaction if another job works on one of the same address spaces, or waits to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnConflict {
     /// The request fails, and no job is created.
@@ -61,11 +61,11 @@ pub enum OnConflict {
 /// Asks for a job that moves memory once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateJob {
-    /// What the job is to move, where to and how.
+    /// The specification of the job: its target, where memory goes and how.
     pub spec: MigrationSpec,
     /// Makes the request safe to repeat.
     pub request_id: Option<String>,
-    /// What to do if another job is in the way.
+    /// The reaction if another job is in the way.
     pub on_conflict: OnConflict,
     /// The id for the job; `None`: the daemon gives one.
     pub id: Option<JobId>,
@@ -80,7 +80,7 @@ pub struct CreateJob {
 pub struct DeleteJob {
     /// The job, which must have ended.
     pub id: JobId,
-    /// Whether the call succeeds if there is no such job.
+    /// Whether the call succeeds if the job does not exist.
     pub allow_missing: bool,
     /// Only check whether the job could be deleted.
     pub validate_only: bool,
@@ -91,7 +91,7 @@ pub struct DeleteJob {
 pub struct CreateSchedule {
     /// The id for the schedule; `None`: the daemon gives one.
     pub id: Option<ScheduleId>,
-    /// What each run moves, and when it is due.
+    /// The migration of each run, and when it is due.
     pub spec: ScheduleSpec,
     /// Makes the request safe to repeat.
     pub request_id: Option<String>,
@@ -115,7 +115,7 @@ pub struct DeleteSchedule {
     pub id: ScheduleId,
     /// The etag that it must have.
     pub etag: Option<String>,
-    /// Whether the call succeeds if there is no such schedule.
+    /// Whether the call succeeds if the schedule does not exist.
     pub allow_missing: bool,
     /// Only check whether the schedule could be removed.
     pub validate_only: bool,
@@ -131,7 +131,7 @@ impl DeleteSchedule {
 /// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// How many records the page may have.
+    /// Largest number of records in the page.
     pub size: usize,
     /// The token that the previous answer gave; `None`: from the start. It is not checked yet.
     pub token: Option<String>,
@@ -169,7 +169,7 @@ pub type WatchSchedules = WatchOf<ScheduleFilter>;
 /// Asks for workloads and their changes.
 pub type WatchWorkloads = WatchOf<WorkloadFilter>;
 
-/// What the daemon did that an event reports.
+/// An action of the daemon that an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
     /// The job ended as SUCCEEDED or PARTIAL, or was cancelled after it had moved some memory.
@@ -188,9 +188,9 @@ pub enum EventType {
     TargetGone,
     /// A schedule was removed, by a client or because its target was gone for long.
     ScheduleRemoved,
-    /// Another mover repeatedly moves away what a schedule moves.
+    /// Another program repeatedly moves away the memory that a schedule moves.
     PlacementContested,
-    /// What a schedule moves stays in place again.
+    /// The memory that a schedule moves stays in place again.
     PlacementStable,
     /// A job has ended whose memory a DMA engine copied until something failed.
     OffloadFailed,
@@ -221,10 +221,10 @@ impl EventType {
     }
 }
 
-/// Which events: those that meet every condition that is set.
+/// Selects the events that meet every condition that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
-    /// Of one of these types; empty: of any.
+    /// Permitted types; empty: any.
     pub types: Vec<EventType>,
     /// Only events about this job.
     pub job: Option<JobId>,

@@ -1,10 +1,10 @@
-//! What clients set, change and filter of schedules.
+//! Fields of schedules that clients set, change and filter by.
 
 use super::{Limits, MigrationSpec, Policy, ScheduleId, Target, WorkloadId};
 use crate::{Problem, Violations};
 use std::{collections::BTreeMap, time::Duration};
 
-/// What a client sets of a schedule.
+/// Fields of a schedule that a client sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleSpec {
     /// The migration that each run carries out, its target included.
@@ -45,7 +45,7 @@ pub enum ScheduleState {
     Completed,
 }
 
-/// Which schedules: those that meet every condition that is set.
+/// Selects the schedules that meet every condition that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleFilter {
     /// In one of these states; empty: in any.
@@ -54,7 +54,7 @@ pub struct ScheduleFilter {
     pub creator: Option<String>,
     /// With all of these labels.
     pub labels: BTreeMap<String, String>,
-    /// Whose target names this workload.
+    /// A workload that the target names.
     pub workload: Option<WorkloadId>,
 }
 
@@ -67,7 +67,7 @@ pub struct ScheduleUpdate {
     pub limits: Option<Limits>,
     pub interval: Option<Duration>,
     pub jitter: Option<Duration>,
-    /// How long its target may be gone before it is removed.
+    /// Time for which its target may be gone before it is removed.
     pub ttl_after_gone: Option<Option<Duration>>,
     pub paused: Option<bool>,
     pub labels: Option<BTreeMap<String, String>>,

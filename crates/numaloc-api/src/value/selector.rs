@@ -23,11 +23,11 @@ pub struct Selector {
 pub struct Requirement {
     /// The key of the label that the condition is about.
     pub key: String,
-    /// What must hold for the label.
+    /// Condition on the label.
     pub condition: Condition,
 }
 
-/// What must hold for a label.
+/// A condition on a label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Condition {
     /// The label is there with one of these values; there is at least one.
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_selector() {
+    fn nonsense_is_not_a_selector() {
         for (text, reason) in [
             ("", "it ends"),
             (",", "','"),

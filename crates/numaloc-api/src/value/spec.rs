@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-/// Whose memory: the processes that all members name together. The members are sorted and unique, so that equal targets
+/// Processes whose memory is meant: all that the members name together. The members are sorted and unique, so that
+/// equal targets
 /// compare as equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
@@ -28,11 +29,11 @@ pub struct Target {
     pub container_labels: BTreeSet<String>,
     /// Registered workloads that this selects; none if it is empty.
     pub labels: Selector,
-    /// Whose registered workloads are meant; all that its owner may have moved if it is empty.
+    /// Creators whose registered workloads are meant; if empty, all workloads that the owner may have moved.
     pub workload_creators: BTreeSet<String>,
     /// Processes by pid, start time and boot, so that no later process with the same pid is meant.
     pub processes: BTreeSet<TargetProcess>,
-    /// Files and directories whose page cache is meant, by absolute path. Then there are no other members.
+    /// Files and directories whose page cache is meant, by absolute path. A target with files has no other members.
     pub files: BTreeSet<String>,
 }
 
@@ -55,7 +56,7 @@ pub type Pins = BTreeMap<i32, TargetProcess>;
 pub struct FoundAt {
     /// The cgroup whose processes are meant; `None`: the one process that `by` names.
     pub cgroup: Option<String>,
-    /// How it was found, for people.
+    /// The source that knew it, for people.
     pub by: String,
 }
 
@@ -142,7 +143,7 @@ pub enum QosClass {
     Be,
 }
 
-/// What happens to a job that was running when the daemon stopped or died.
+/// Whether a job that was running when the daemon stopped or died ends or resumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnInterrupt {
     /// The job ends in the state interrupted.
@@ -152,7 +153,7 @@ pub enum OnInterrupt {
     Resume,
 }
 
-/// Which runs are reported as events.
+/// The runs that are reported as events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emit {
     /// The start and the end of each run.
@@ -162,20 +163,20 @@ pub enum Emit {
     OnChange,
 }
 
-/// Which memory moves, where to and how.
+/// The memory that moves, its destination and the manner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// The options of the planner.
     pub options: Options,
     /// Its class; `None`: the class of the registered workload.
     pub qos_class: Option<QosClass>,
-    /// What happens to the job if the daemon stops or dies.
+    /// Whether the job ends or resumes after the daemon has stopped or died.
     pub on_interrupt: OnInterrupt,
-    /// What to do about the kernel's automatic NUMA balancing.
+    /// Treatment of the kernel's automatic NUMA balancing.
     pub numa_balancing: NumaBalancing,
     /// Whether a DMA engine copies.
     pub offload: Offload,
-    /// Which runs are reported as events.
+    /// The runs that are reported as events.
     pub emit: Emit,
     /// On whose behalf the owner asks: tenants of one owner take turns. `None`: on its own.
     pub tenant: Option<String>,
@@ -204,11 +205,11 @@ pub struct Limits {
 /// A migration as a client requests it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationSpec {
-    /// Whose memory. Never empty after the check.
+    /// Processes whose memory is meant. Never empty after the check.
     pub target: Target,
-    /// Which memory moves, where to and how.
+    /// The memory that moves, its destination and the manner.
     pub policy: Policy,
-    /// How fast the job may be, and how long it may take.
+    /// Bounds on the speed and duration of the job.
     pub limits: Limits,
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-/// What a client registers of a cgroup.
+/// The registration of a cgroup by a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadSpec {
     /// The name that the client chose.
@@ -24,9 +24,9 @@ pub struct WorkloadSpec {
     pub labels: BTreeMap<String, String>,
     /// The class of jobs on it that name no class themselves.
     pub qos_class: Option<QosClass>,
-    /// Which set of its creator it belongs to; `None` is a set, too.
+    /// The set of its creator that it belongs to; `None` is a set, too.
     pub source: Option<String>,
-    /// How long it stays without being registered or renewed; `None`: until it is unregistered.
+    /// Time for which it stays without being registered or renewed; `None`: until it is unregistered.
     pub ttl: Option<Duration>,
 }
 
@@ -104,7 +104,7 @@ impl WorkloadField {
 pub struct RegisterWorkload {
     /// The workload with the values that it is to have.
     pub spec: WorkloadSpec,
-    /// The fields that change of what is registered; `None`: it is registered or replaced as a whole.
+    /// The fields of the registration that change; `None`: it is registered or replaced as a whole.
     pub mask: Option<BTreeSet<WorkloadField>>,
     /// The etag that the workload registered under its name must have.
     pub etag: Option<String>,
@@ -162,11 +162,11 @@ impl RegisterWorkload {
 /// A part of a set of workloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkloadsPart {
-    /// Which set. `None` in a later part means the set of the first part.
+    /// The set of the caller. `None` in a later part means the set of the first part.
     pub source: Option<String>,
     /// The lease of workloads that have none of their own.
     pub ttl: Option<Duration>,
-    /// Workloads of the set, at most as many as a part may have.
+    /// Workloads of the set, up to the limit of a part.
     pub specs: Vec<WorkloadSpec>,
     /// Whether it is the last part.
     pub is_last: bool,
@@ -177,7 +177,7 @@ pub struct WorkloadsPart {
 /// All workloads of a set. Each has another name, and all have this source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkloadSet {
-    /// Which set of the caller.
+    /// The set of the caller.
     pub source: Option<String>,
     /// All workloads that the source has from now on.
     pub specs: Vec<WorkloadSpec>,
@@ -188,7 +188,7 @@ pub struct WorkloadSet {
 /// Asks to renew the leases of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenewWorkloads {
-    /// Which set of the caller.
+    /// The set of the caller.
     pub source: Option<String>,
 }
 
@@ -199,20 +199,20 @@ pub struct UnregisterWorkload {
     pub id: WorkloadId,
     /// The etag that it must have.
     pub etag: Option<String>,
-    /// Whether the call succeeds if there is no such workload.
+    /// Whether the call succeeds if the workload does not exist.
     pub allow_missing: bool,
     /// Only check whether the workload could be unregistered.
     pub validate_only: bool,
 }
 
-/// Which workloads: those that meet every condition that is set.
+/// Selects the workloads that meet every condition that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkloadFilter {
     /// Only workloads of this client, for example `uid:1000`.
     pub creator: Option<String>,
     /// Only workloads of the set that has this source.
     pub source: Option<String>,
-    /// Whose ids begin with this text.
+    /// A prefix of the ids.
     pub id_prefix: Option<String>,
     /// Only workloads whose labels meet this selector.
     pub selector: Selector,

@@ -9,14 +9,14 @@ use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 /// Most keys that a hint names.
 pub const KNOWN_MAX: usize = 24;
 
-/// What is wrong with a value.
+/// The fault of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Where the value is, such as `options.to_nodes[1]`; empty: all of it.
     pub path: String,
-    /// What is wrong; it follows the path in messages.
+    /// The fault as text; it follows the path in messages.
     pub problem: String,
-    /// What to write instead; may be empty.
+    /// Text to write instead; may be empty.
     pub hint: String,
 }
 
@@ -83,7 +83,7 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// A name that nobody knows, and those that are known.
+/// An unknown name, and the known ones.
 pub fn unknown_name<S: AsRef<str>>(path: &str, known: &[S]) -> Problem {
     let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
     Problem::new(path, "is not known", format!("known here: {}", known.join(", ")))

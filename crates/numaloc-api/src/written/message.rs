@@ -12,10 +12,10 @@ use prost_reflect::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// What a reader takes.
+/// The rules of a reader.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Which fields may be set; the others are as unknown as any other name.
+    /// The fields that may be set; the others are as unknown as any other name.
     pub allowed: fn(&FieldDescriptor) -> bool,
     /// Whether a list may have no element, as if it were missing.
     pub empty_lists: bool,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_is_expected() {
+    fn errors_name_the_fault_and_the_expected_text() {
         for (text, expected) in [
             (r#"{"limit": 1}"#, "o.limit is not known; known here: also, target, policy, limits"),
             (r#"{"policy": {"tenant": "x"}}"#, "o.policy.tenant is not known; known here: local,"),

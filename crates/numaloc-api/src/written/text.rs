@@ -22,8 +22,8 @@ pub fn shown(text: &str, max: usize) -> String {
     shown
 }
 
-/// Whether a character is shown as what it is. Not so are control characters, and those that end lines or change the direction
-/// of the text after them.
+/// Whether a character is shown as what it is. Not so are control characters, and characters that end lines or change
+/// the direction of the text after them.
 fn is_plain(c: char) -> bool {
     let directs = matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}') && !directs

@@ -24,7 +24,7 @@ pub enum Tree {
 }
 
 impl Tree {
-    /// What it is, for messages.
+    /// The kind of value, for messages.
     pub fn sort(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -138,7 +138,7 @@ mod tests {
             let _ = read(&text);
         }
 
-        /// What looks like JSON gets further than any text does.
+        /// Text that looks like JSON gets further than any text does.
         #[test]
         fn anything_like_json_is_read_or_refused(text in r#"[\[\]{}",:0-9eE.+\-a-c\\ \n]{0,64}"#) {
             let _ = read(&text);

@@ -1,4 +1,4 @@
-//! Which jobs work on which processes of a live view.
+//! The jobs that work on processes of a live view.
 
 use super::super::names::{int, int32};
 use crate::{
@@ -17,7 +17,7 @@ const MOST_JOBS: usize = 512;
 const MOST_OF_ROW: usize = 8;
 /// Most bytes of the message of a job: with [`MOST_JOBS`] of them less than an answer has room for.
 const MOST_MESSAGE: usize = 256;
-/// What jobs add to a row at most, in bytes.
+/// Upper bound of the size that jobs add to a row, in bytes.
 pub(super) const ROW_BYTES: usize = 32;
 
 /// A job that works on processes, waits to, or has ended lately.
@@ -29,7 +29,7 @@ pub struct WorkingJob {
     pub state: JobState,
     /// Why it is in this state, as text for people.
     pub state_message: String,
-    /// How far it is; `None` before it has moved, and if it has ended.
+    /// Progress of the job; `None` before it has moved, and if it has ended.
     pub progress: Option<JobProgress>,
     /// Bytes that it has moved in all of its runs.
     pub moved_bytes: u64,
@@ -37,7 +37,7 @@ pub struct WorkingJob {
     pub processes: Arc<BTreeSet<Identity>>,
 }
 
-/// What jobs do on one row.
+/// The work of jobs on one row.
 #[derive(Clone, Debug, Default)]
 struct OnRow {
     /// By their indexes, in ascending order.
@@ -45,7 +45,7 @@ struct OnRow {
     moved_bytes: u64,
 }
 
-/// What jobs do on the processes and cgroups of a host.
+/// The work of jobs on the processes and cgroups of a host.
 #[derive(Debug)]
 pub(super) struct Work<'a> {
     jobs: Vec<&'a WorkingJob>,
@@ -54,7 +54,7 @@ pub(super) struct Work<'a> {
 }
 
 impl OnRow {
-    /// A job, at `index` if it is one of those that are open, works on the row.
+    /// Adds a job that works on the row; `index` is its index if it is open.
     fn add(&mut self, index: Option<usize>, job: &WorkingJob) {
         self.moved_bytes += job.moved_bytes;
         self.jobs.extend(index.filter(|_| self.jobs.len() < MOST_OF_ROW));
@@ -66,7 +66,7 @@ impl OnRow {
 }
 
 impl<'a> Work<'a> {
-    /// What these jobs do on the processes of a snapshot.
+    /// The work of these jobs on the processes of a snapshot.
     pub fn of(snapshot: &'a Snapshot, jobs: &'a [WorkingJob]) -> Self {
         let cgroups: HashMap<Identity, Option<&str>> = match jobs {
             [] => HashMap::new(),
@@ -93,7 +93,7 @@ impl<'a> Work<'a> {
         work
     }
 
-    /// The indexes of the jobs on a process, and what these and those that ended have moved.
+    /// The indexes of the jobs on a process, and the bytes that these and the ended ones have moved.
     pub fn on_process(&self, process: Identity) -> (Vec<i32>, i64) {
         self.processes.get(&process).map(OnRow::told).unwrap_or_default()
     }
@@ -193,7 +193,7 @@ mod tests {
         let view = view(processes, &jobs);
         let names: Vec<_> = view.jobs.iter().map(|job| (job.job.as_str(), job.state())).collect();
         let expected = [("jobs/7", v1::JobState::Running), ("jobs/9", v1::JobState::Queued)];
-        assert_eq!(names, expected, "nobody works on 99, which is not there, and 6 has ended");
+        assert_eq!(names, expected, "no job works on 99, which does not exist, and 6 has ended");
         assert_eq!(view.jobs[0].state_message.len(), 256);
         assert_eq!(view.jobs[0].progress.as_ref().unwrap().held_back, "node 0 is busy");
         let rows: Vec<_> =

@@ -365,7 +365,7 @@ pub fn event() -> impl Strategy<Value = Event> {
     let schedule = option::of(token().prop_map(|id| ScheduleId::new(&id).unwrap()));
     let percent = || option::of(0.0..=100.0_f64);
     let ratios = (percent(), percent(), option::of(bytes()));
-    // Of one, or of the host.
+    // An event is about one target, or about the host.
     let about = prop_oneof![
         (job, schedule, target()),
         Just((None::<JobId>, None::<ScheduleId>, Target::default())),

@@ -159,7 +159,7 @@ fn read_all(bytes: &[u8]) {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_name_the_field() {
     let text = |bytes: &[u8]| Job::decode(bytes).unwrap_err().to_string();
     assert!(text(b"\xff").starts_with("not a job in protobuf: "), "{}", text(b"\xff"));
     let empty =

@@ -21,8 +21,8 @@ const UNSET: [&str; 11] = [
     "plan.source",
 ];
 
-/// The fields that `messages`, which are of one type, leave unset in all of them, and those that have the value of another field of
-/// their message.
+/// The fields that `messages`, which are of one type, leave unset in all of them, and fields that have the value of
+/// another field of their message.
 fn faults(messages: &[&DynamicMessage], path: &str, faults: &mut Vec<String>) {
     let Some(first) = messages.first().map(|message| message.descriptor()) else { return };
     if first.full_name().starts_with("google.") {

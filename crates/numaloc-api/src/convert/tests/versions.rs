@@ -1,4 +1,4 @@
-//! What stored records have that the last release does not know, and what that means for a store that goes back to it.
+//! Parts of stored records that the last release does not know, and their effect on a store that goes back to it.
 
 use crate::{Damaged, Stored, v1, value::Schedule};
 use prost::Message;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// The definitions of the version that wrote the first layout of the store.
 const RELEASED: &[u8] = include_bytes!("../../../../../proto/released/0.1.0.binpb");
 
-/// The fields and values of a message and of all that it holds, as `Message.field` and `Enum.VALUE`.
+/// The fields and values of a message and of the messages in it, as `Message.field` and `Enum.VALUE`.
 fn members(message: &MessageDescriptor, found: &mut BTreeSet<String>) {
     for field in message.fields() {
         if !found.insert(format!("{}.{}", message.name(), field.name())) {
@@ -35,7 +35,8 @@ fn of(pool: &DescriptorPool, names: &[&str]) -> BTreeSet<String> {
     found
 }
 
-/// What is new in records that a daemon acts on, and what 0.1.0, which drops it, would do otherwise. `MigrationSpec::is_newer_than_0_1`
+/// New parts of records that a daemon acts on, and the effect of dropping them, as 0.1.0 does.
+/// `MigrationSpec::is_newer_than_0_1`
 /// asks for each, and keeps a store that has it from 0.1.0.
 const ACTS: [&str; 8] = [
     // Unspecified for it: it brings memory to the nodes of the CPUs.
@@ -64,7 +65,7 @@ fn each_field_that_the_last_release_does_not_know_is_decided() {
 
 /// As a later version would have written it.
 #[test]
-fn what_a_later_version_has_written_is_no_damage() {
+fn records_of_a_later_version_are_not_reported_as_damage() {
     let schedule = crate::samples::schedule();
     // Field 4000, a number.
     let unknown = [&schedule.encode()[..], &[0x80, 0xfa, 0x01, 0x07]].concat();
