@@ -1,4 +1,4 @@
-//! A node whose memory is full: of another process's memory, and of page cache that nobody uses.
+//! A node whose memory is full: of another process's memory, and of unused page cache.
 
 use crate::{
     hold::{self, Holder},
@@ -23,7 +23,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Makes ready what fills the node: a file of so many MiB, for which the node has room once nothing is in its cache.
+    /// Makes ready what fills the node: a file of `mib` MiB, for which the node has room once nothing is in its cache.
     pub fn new(mib: usize) -> Result<Self> {
         // First of all: what is dropped goes to the CPUs' lists as long as they are long, and is missing from what counts as free.
         let settings = [Setting::short_free_lists(), Setting::steady_watermarks()];
@@ -43,7 +43,7 @@ impl Cache {
         self.file.path()
     }
 
-    /// Reads the file again, so that all that is free of the node goes to its cache.
+    /// Reads the file again, so that the node's free memory goes to its cache.
     pub fn fill(&self) -> Result<()> {
         drop_cache();
         self.file.read(HOME);

@@ -16,7 +16,7 @@ use anyhow::{Result, ensure};
 use numaloc_core::Process;
 use std::fs::File;
 
-/// How many processes, and how much memory.
+/// Number of processes, and their memory.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Number of processes that share memory.
@@ -30,7 +30,7 @@ pub struct Args {
     rounds: usize,
 }
 
-/// Plans for all processes, for one of them, and for as many processes without the shared memory.
+/// Plans for all processes, for one of them, and for the same number of processes without the shared memory.
 pub fn run(args: &Args) -> Result<()> {
     let &Args { processes, mib, rounds } = args;
     println!("{processes} processes that share {mib} MiB, medians of {rounds} rounds");
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<()> {
         unit: "ms".into(),
         values: values.into_iter().map(|seconds| seconds * 1e3).collect(),
     };
-    // What the shared memory adds to the time for the processes themselves, round by round.
+    // The time that the shared memory adds to the time for the processes themselves, round by round.
     let added = seconds(1).zip(seconds(2)).map(|(all, without)| (all - without).max(0.0));
     print::figures(&[
         figure(ONE, seconds(0).collect()),
@@ -83,4 +83,4 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 const ALL: &str = "all of them";
-const WITHOUT: &str = "as many without the shared memory";
+const WITHOUT: &str = "the same number without the shared memory";

@@ -1,4 +1,4 @@
-//! What a benchmark gives to the report: one line of JSON for each figure, among the lines for people.
+//! Output of a benchmark for the report: one line of JSON for each figure, among the lines for people.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::{fs, io::Write};
 /// The beginning of such a line.
 const MARKER: &str = "@figure ";
 
-/// What one subject showed for one metric in one case: one value for each round.
+/// The values of one subject for one metric in one case: one value for each round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// "throughput", "stall", "reader", "pressure", "reread", "looked", "neighbour", "half_way", "scan", "scale", "spread" or "soonest".
@@ -26,14 +26,14 @@ pub struct Figure {
     pub values: Vec<f64>,
 }
 
-/// What one subject showed in one case, round by round. Figures are made of it.
+/// The results of one subject in one case, round by round. Figures are made of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Series<'a, T> {
     pub bench: &'a str,
     pub kernel: &'a str,
     pub case: &'a str,
     pub subject: &'a str,
-    /// What each round showed, in order.
+    /// The result of each round, in order.
     pub rounds: &'a [T],
 }
 
@@ -106,7 +106,7 @@ pub fn kernel() -> Result<String> {
     Ok(release.trim().splitn(3, '.').take(2).collect::<Vec<_>>().join("."))
 }
 
-/// Interpolates between the two nearest values. 0 if there are no values.
+/// Interpolates between the two nearest values. 0 without values.
 pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -1,4 +1,5 @@
-//! Which share of a process's accesses is local while its memory is on the way home: in address order, and the most used memory
+//! Share of a process's accesses that is local while its memory is on the way home: in address order, and the most used
+//! memory
 //! first.
 //!
 //! Nothing is timed. The process writes to blocks of memory by a Zipf distribution, so the share of each block is known. The

@@ -21,7 +21,7 @@ use std::{
     sync::atomic::Ordering::Relaxed,
 };
 
-/// What the process is to be like.
+/// The memory and threads of the process.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// MiB of anonymous memory.

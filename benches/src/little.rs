@@ -1,4 +1,4 @@
-//! What it costs to find the little that is remote. Compares the whole command with the least work that finds and moves the same
+//! Cost of finding a little remote memory. Compares the whole command with the least work that finds and moves the same
 //! pages: one pass over the page map and one call of move_pages(2).
 
 use crate::{

@@ -1,4 +1,4 @@
-//! What an application feels while it is surveyed again and again, but not moved. For machines with one CPU for each node.
+//! Stalls of an application that is surveyed again and again, but not moved. For machines with one CPU for each node.
 
 use crate::{
     figure::{Figure, kernel},
@@ -40,11 +40,11 @@ pub struct Args {
 /// Bytes of the page map that are read at a time, like numaloc does.
 const CHUNK: usize = 4096 * 8;
 
-/// Who looks at the application.
+/// The program that looks at the application.
 #[derive(Clone, Copy, PartialEq)]
 enum Looker {
-    Nobody,
-    /// Nobody looks, but the other CPU is busy. This shows what the emulated CPUs take from each other.
+    None,
+    /// No program looks, but the other CPU is busy. This shows what the emulated CPUs take from each other.
     Busy,
     /// Runs `numalocctl` with this command, again and again.
     Numalocctl(&'static str),
@@ -57,7 +57,7 @@ enum Looker {
 }
 
 const LOOKERS: [(&str, Looker); 8] = [
-    ("idle", Looker::Nobody),
+    ("idle", Looker::None),
     ("busy elsewhere", Looker::Busy),
     ("numalocctl plan", Looker::Numalocctl("plan")),
     ("numalocctl locality", Looker::Numalocctl("locality")),
@@ -69,7 +69,7 @@ const LOOKERS: [(&str, Looker); 8] = [
 
 /// Measures all lookers in turn.
 pub fn run(args: &Args) -> Result<()> {
-    // The kernel's balancing would mark and move pages even if nobody looked.
+    // The kernel's balancing would mark and move pages even without a look.
     let _off = Setting::set_if_present(NUMA_BALANCING, "0");
     let target = hold::Args {
         mib: args.mib,
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<()> {
         |name: &str| args.subject.is_empty() || args.subject.iter().any(|word| name.contains(word));
     let lookers: Vec<_> = LOOKERS
         .into_iter()
-        .filter(|&(name, looker)| looker == Looker::Nobody || wanted(name))
+        .filter(|&(name, looker)| looker == Looker::None || wanted(name))
         .collect();
     let mut windows = vec![Vec::new(); lookers.len()];
     for round in 0..=args.rounds {
@@ -138,7 +138,7 @@ impl Looker {
             File::open(&path).with_context(|| path)
         };
         match self {
-            Self::Nobody => std::thread::sleep(time),
+            Self::None => std::thread::sleep(time),
             Self::Busy => {
                 let begin = Instant::now();
                 while begin.elapsed() < time {

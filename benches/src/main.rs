@@ -54,36 +54,40 @@ enum Bench {
     Planner(planning::Args),
     /// Moving a process's memory: wall and CPU time, against other movers. Needs root on a machine with two nodes.
     Throughput(throughput::Args),
-    /// What an application feels while its memory is moved. Needs root on a machine with two nodes.
+    /// Stalls of an application while its memory is moved. Needs root on a machine with two nodes.
     Stall(stall::Args),
-    /// What a reader of page cache feels while memory comes to its node, with room there and without. Needs root on a machine with
+    /// Throughput of a reader of page cache while memory comes to its node, with room there and without. Needs root on
+    /// a machine with
     /// two nodes.
     Reader(reader::Args),
-    /// How long a move takes where the kernel does not measure pressure, against where it does. Needs root on a machine with two nodes.
+    /// Duration of a move where the kernel does not measure pressure, against where it does. Needs root on a machine
+    /// with two nodes.
     Pressure(pressure::Args),
-    /// What those who read page cache again pay for the room that was made of it. Needs root on a machine with two nodes.
+    /// Costs for readers of page cache of the room that was made of it. Needs root on a machine with two nodes.
     Reread(reread::Args),
     /// Moving the little that is remote of a process, against the least work that finds and moves it. Needs root on a machine
     /// with two nodes.
     Little(little::Args),
-    /// What an application feels while its memory is surveyed but not moved. Needs root on a machine with two nodes.
+    /// Stalls of an application while its memory is surveyed but not moved. Needs root on a machine with two nodes.
     Looked(looked::Args),
-    /// How soon the memory of a busy process is at home, for all tools that can bring it there. Needs root on a machine with two
+    /// Time until the memory of a busy process is at home, for all tools that can bring it there. Needs root on a
+    /// machine with two
     /// nodes.
     Soonest(soonest::Args),
     /// Interleaving a process's memory, against the process itself. Needs root on a machine with two nodes.
     Spread(spreading::Args),
-    /// What a web server feels while memory comes to its node. Needs root on a machine with two nodes, and nginx.
+    /// Latency of a web server while memory comes to its node. Needs root on a machine with two nodes, and nginx.
     Neighbour(neighbour::Args),
     /// A simulated host of 8 nodes, 6 TiB and 10,000 processes: planning, and the queue under 1,000 jobs.
     Scale(scale::Args),
     /// Records page maps of processes for the benchmark `scale`: JSON, without names and addresses. Needs root.
     Record(scale::record::Args),
-    /// Which share of an application's accesses is local while its memory is on its way. Needs root on a machine with two nodes.
+    /// Share of an application's accesses that is local while its memory is on its way. Needs root on a machine with
+    /// two nodes.
     HalfWay(half_way::Args),
     /// Makes a report with goals and plots from the output of benchmarks.
     Report(report::Args),
-    /// What watching a job costs its executor. Needs root on a machine with two nodes, and numalocd on PATH.
+    /// Costs of watching a job for its executor. Needs root on a machine with two nodes, and numalocd on PATH.
     Watch(watching::Args),
     /// Four tenants, watchers that do not read, pages and a refused caller at one daemon: what it takes over time, and what is lost when it is
     /// killed again and again. Needs root, and numalocd on PATH.

@@ -24,10 +24,10 @@ const BETWEEN_KILLS: Duration = Duration::from_secs(3);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How often the daemon is killed first.
+    /// Number of kills of the daemon, which come first.
     #[arg(long, default_value_t = 600)]
     kills: usize,
-    /// How long its memory is read after that, in minutes.
+    /// Time for which its memory is read after that, in minutes.
     #[arg(long, default_value_t = 120)]
     minutes: u64,
 }
@@ -66,7 +66,7 @@ impl Client {
     }
 }
 
-/// What the daemon takes at a moment.
+/// The daemon's use of resources at a moment.
 struct Reading {
     seconds: u64,
     memory_kib: u64,

@@ -165,7 +165,7 @@ impl Mover {
         self
     }
 
-    /// Whether its name contains one of these words; also true if there are no words.
+    /// Whether its name contains one of these words; also true without words.
     pub fn is_one_of(&self, words: &[String]) -> bool {
         words.is_empty() || words.iter().any(|word| self.name.contains(word))
     }

@@ -1,4 +1,5 @@
-//! What a web server feels while the memory of another process comes to its node. nginx answers requests at a fixed rate. The
+//! Latency of a web server while the memory of another process comes to its node. nginx answers requests at a fixed
+//! rate. The
 //! 90th and 99th percentile of the time that an answer takes are compared with those of an undisturbed server.
 //!
 //! Each request has a fixed time at which it is due, whether the one before was answered or not. The published figures come from
@@ -58,7 +59,7 @@ pub struct Args {
     nginx: String,
 }
 
-/// What stays the same in one comparison.
+/// The constant parts of one comparison.
 struct Scene<'a> {
     args: &'a Args,
     server: &'a Server,

@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
             println!("{:>44} goal {} MiB: {met}", "", PEAK_GOAL >> 20);
         }
     }
-    println!("\nsurvey and plan, 64 MiB in so many VMAs of a real process");
+    println!("\nsurvey and plan, 64 MiB in this number of VMAs of a real process");
     let mut first = None;
     for regions in [1_000, 10_000] {
         let args_of = hold::Args { mib: 64, regions, ..hold::Args::default() };

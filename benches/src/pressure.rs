@@ -1,4 +1,5 @@
-//! How long `balanced` takes where the kernel does not measure the pressure (PSI) of the target's cgroup, against where it does.
+//! Duration of `balanced` where the kernel does not measure the pressure (PSI) of the target's cgroup, against where it
+//! does.
 //!
 //! One boot shows what its kernel has: pressure with the cgroup's switched on and off in turns, or none (`psi=0`), or none of single
 //! cgroups (cgroup v1).
@@ -27,7 +28,7 @@ pub struct Args {
 /// A state of the kernel's pressure.
 struct Subject {
     name: &'static str,
-    /// What `cgroup.pressure` of the target's cgroup is set to.
+    /// The value that `cgroup.pressure` of the target's cgroup is set to.
     switch: Option<&'static str>,
     walls: Vec<Duration>,
 }

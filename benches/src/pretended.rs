@@ -1,5 +1,5 @@
-//! Makes sysfs show a machine with two nodes: the memory blocks of this machine are dealt out to node 0 and node 1 as wanted. All
-//! that is measured is real, except for the table from page frames to nodes.
+//! Makes sysfs show a machine with two nodes: the memory blocks of this machine are dealt out to node 0 and node 1 as
+//! wanted. The measured work is real, except for the table from page frames to nodes.
 
 use anyhow::{Context, Result};
 use numaloc_core::{CpuId, Node, NodeId, NodeMemory, Topology};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// The size of memory blocks on machines up to 64 GiB.
 const BLOCK: u64 = 128 << 20;
 
-/// How the memory is divided.
+/// The division of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// All of it on node 0, where the CPUs are.

@@ -1,4 +1,5 @@
-//! What a reader of page cache feels while memory comes to the node that the cache is on: the node has room, or is full of other
+//! Throughput of a reader of page cache while memory comes to the node that the cache is on: the node has room, or is
+//! full of other
 //! cache, so that some has to be dropped. One CPU for each node, as for `stall`: the reader has one and the mover another.
 
 use crate::{
@@ -44,11 +45,11 @@ pub struct Args {
     of_file: bool,
 }
 
-/// How long the reader is watched before a move.
+/// Time for which the reader is watched before a move.
 const BEFORE: Duration = Duration::from_secs(1);
 pub const MIB: f64 = (1 << 20) as f64;
 
-/// What was read between two lines of input.
+/// The reads between two lines of input.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Window {
     seconds: f64,
@@ -65,7 +66,7 @@ struct Shown {
     wall: Duration,
     before: Window,
     during: Window,
-    /// What the reader had to read from the disk during the move.
+    /// Bytes that the reader had to read from the disk during the move.
     from_disk_bytes: u64,
 }
 
@@ -122,7 +123,7 @@ fn reader(file: &Path) -> Result<Holder> {
     )
 }
 
-/// What is read while nothing moves.
+/// The reads while nothing moves.
 fn before(reader: &mut Holder) -> Result<Window> {
     window(reader)?;
     thread::sleep(BEFORE);
@@ -147,7 +148,7 @@ fn turn(args: &Args, file: &Path, cache: Option<&Cache>, mover: &Mover) -> Resul
     Ok(Shown { wall: turn.wall, before, during, from_disk_bytes })
 }
 
-/// What happened since the last call.
+/// The reads since the last call.
 fn window(reader: &mut Holder) -> Result<Window> {
     Ok(serde_json::from_str(&reader.ask()?)?)
 }

@@ -17,7 +17,8 @@ use std::{
 /// Input and output of the report.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Directory with the output of benchmarks (*.log) and a list of what they ran on (machine.md). report.md, report.json and the plots are written there.
+    /// Directory with the output of benchmarks (*.log) and a description of the machine (machine.md). report.md,
+    /// report.json and the plots are written there.
     directory: PathBuf,
 }
 

@@ -1,4 +1,5 @@
-//! What those who read page cache again pay for the room that was made of it: dropped, or moved to the other node. One CPU for each
+//! Costs for readers of page cache of the room that was made of it: dropped, or moved to the other node. One CPU for
+//! each
 //! node, as for `stall`.
 
 use crate::{
@@ -44,7 +45,7 @@ pub fn run(args: &Args) -> Result<()> {
     let kernel = kernel()?;
     hold::touch_all(&[HOME, AWAY])?;
     let cache = Cache::new(args.mib + args.mib / 2)?;
-    // Page cache moves only of files that somebody has open.
+    // Page cache moves only of files that a process has open.
     let _in_use = File::open(cache.path())?;
     let ways = [(DROPPED, "cache"), (MOVED, "move-cache")];
     let mut subjects = ways.map(|(subject, way)| {

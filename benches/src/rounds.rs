@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use std::time::{Duration, Instant};
 
 pub struct Candidate<'a> {
-    /// What it is called in the output.
+    /// Its name in the output.
     pub name: String,
     run: Box<dyn FnMut() -> Result<()> + 'a>,
     times: Vec<Duration>,

@@ -1,4 +1,5 @@
-//! How fast the memory of a process is interleaved over three nodes: by numalocctl, by the process itself with mbind(2), and by DAMON.
+//! Rate at which the memory of a process is interleaved over three nodes: by numalocctl, by the process itself with
+//! mbind(2), and by DAMON.
 //!
 //! It begins on a fourth node: mbind(2) moves only pages that are outside of the nodes that it names (mm/mempolicy.c, `queue_folio_required`),
 //! so it would leave memory where it is that begins on one of them.
@@ -23,7 +24,7 @@ use std::{
 /// Where the memory begins, and the nodes that it goes to.
 const FROM: u32 = 3;
 const NODES: [u32; 3] = [0, 1, 2];
-/// How long DAMON may take.
+/// Longest time for DAMON.
 const DAMON_MOST: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
@@ -108,7 +109,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// How long DAMON takes until 99% are where they are to be; `None`: this kernel's cannot interleave, or it did not get there.
+/// Time of DAMON until 99% of the pages are in place; `None`: this kernel's cannot interleave, or it did not get there.
 fn damon(holder: &Holder) -> Result<Option<Duration>> {
     if damos::missing().is_some() {
         return Ok(None);

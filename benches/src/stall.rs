@@ -1,4 +1,5 @@
-//! What an application feels while its memory is moved. For emulated machines with one CPU for each node and no more CPUs than
+//! Stalls of an application while its memory is moved. For emulated machines with one CPU for each node and no more
+//! CPUs than
 //! there are real ones: the target's CPU and the mover's CPU are both busy all the time.
 
 pub mod busy;
@@ -24,7 +25,7 @@ pub struct Args {
     /// Number of rounds; one less with Redis.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Our own process of 4 KiB pages also to a node that has nothing free, but page cache that nobody uses.
+    /// Our own process of 4 KiB pages also to a node that is full of unused page cache.
     #[arg(long)]
     full: bool,
     /// Only these applications; repeatable.
@@ -48,7 +49,7 @@ enum Of {
     Redis,
 }
 
-/// How long an application is watched while nothing disturbs it.
+/// Time for which an application is watched while nothing disturbs it.
 const IDLE: Duration = Duration::from_secs(1);
 /// Time that an application needs to reach its normal speed.
 const SETTLING: Duration = Duration::from_millis(300);
@@ -136,7 +137,7 @@ fn turn(mib: usize, pages: Pages, cache: Option<&Cache>, mover: &Mover) -> Resul
     Ok(Shown { turn, before, during, after })
 }
 
-/// What happened since the last call.
+/// The operations since the last call.
 fn window(holder: &mut Holder) -> Result<Window> {
     Ok(serde_json::from_str(&holder.ask()?)?)
 }

@@ -2,33 +2,33 @@
 
 use crate::figure::Figure;
 
-/// Of `throughput`: move_pages(2) by a program that knows all addresses beforehand.
+/// A subject of `throughput`: move_pages(2) by a program that knows all addresses beforehand.
 pub const BARE: &str = "bare calls";
-/// Of `little`: the least work that finds and moves the pages. The others are compared with it.
+/// A subject of `little`: the least work that finds and moves the pages. The others are compared with it.
 pub const LEAST: &str = "bare pass, bare move";
-/// Of `little`: the command under measurement.
+/// A subject of `little`: the command under measurement.
 pub const OURS: &str = "numalocctl fast";
-/// Of `reader`: a move to a node with room.
+/// A subject of `reader`: a move to a node with room.
 pub const TO_EMPTY: &str = "balanced, to an empty node";
-/// Of `reader`: the same move to a node that is full of page cache.
+/// A subject of `reader`: the same move to a node that is full of page cache.
 pub const TO_FULL: &str = "balanced, to a full node";
-/// Of `reader`: what moves is the cache that is read.
+/// A subject of `reader`: the cache that is read moves itself.
 pub const THE_FILE: &str = "balanced, the file itself";
-/// Of `reread`: page cache was dropped to make room.
+/// A subject of `reread`: page cache was dropped to make room.
 pub const DROPPED: &str = "balanced, cache dropped";
-/// Of `reread`: it went to the other node.
+/// A subject of `reread`: it went to the other node.
 pub const MOVED: &str = "balanced, cache moved";
-/// Of `spread`: the process moves its memory itself.
+/// A subject of `spread`: the process moves its memory itself.
 pub const ITSELF: &str = "mbind by the process";
-/// Of `spread`: DAMON's scheme with several destinations.
+/// A subject of `spread`: DAMON's scheme with several destinations.
 pub const DAMOS_DESTS: &str = "DAMOS with dests";
-/// Of `pressure`: the kernel measures the pressure of the target's cgroup. The others are compared with it.
+/// A subject of `pressure`: the kernel measures the pressure of the target's cgroup. The others are compared with it.
 pub const WITH_PSI: &str = "with PSI";
-/// Of `pressure`: not for this cgroup, which its file `cgroup.pressure` says.
+/// A subject of `pressure`: not for this cgroup, which its file `cgroup.pressure` says.
 pub const CGROUP_OFF: &str = "cgroup.pressure off";
-/// Of `pressure`: the kernel was booted without PSI.
+/// A subject of `pressure`: the kernel was booted without PSI.
 pub const PSI_OFF: &str = "psi=0";
-/// Of `pressure`: cgroup v1, which has no pressure by cgroup.
+/// A subject of `pressure`: cgroup v1, which has no pressure by cgroup.
 pub const ON_V1: &str = "cgroup v1";
 /// A subject of `families`.
 pub const ONE: &str = "one process of them";

@@ -1,4 +1,4 @@
-//! How fast all of a process's memory comes home, and for how much CPU time.
+//! Rate at which all of a process's memory comes home, and its CPU time.
 
 use crate::{
     cache::Cache,
@@ -27,7 +27,7 @@ pub struct Args {
     /// subject of its own.
     #[arg(long, allow_hyphen_values = true)]
     with: Vec<String>,
-    /// To a node that has nothing free, but page cache that nobody uses.
+    /// To a node that is full of unused page cache.
     #[arg(long)]
     full: bool,
     /// Another build of numalocctl, to compare with.

@@ -1,4 +1,4 @@
-//! What it costs a job to be watched: the CPU time of its executor, and how long it moves, with watchers against without. Jobs
+//! Costs of a job's watchers: the CPU time of its executor, and how long it moves, with watchers against without. Jobs
 //! with and without watchers take turns on the same process, whose memory moves there and back again.
 
 use crate::{

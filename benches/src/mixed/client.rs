@@ -27,12 +27,12 @@ pub const STRANGER: u32 = 14_200;
 
 /// Schedules of each tenant.
 const SCHEDULES: usize = 50;
-/// Of the jobs of this time a tenant looks whether they are there. A schedule that runs each 5 s keeps 20 of them.
+/// Age up to which a tenant checks that its jobs exist. A schedule that runs each 5 s keeps 20 of them.
 const JOBS: Duration = Duration::from_secs(20);
 /// Time between two calls of a tenant, and between two of other clients.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a client does, and where.
+/// The kind of client, and its endpoint.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     does: Does,
@@ -86,7 +86,7 @@ fn is_lost(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal)
 }
 
-/// What a tenant was told is stored.
+/// The records that the daemon has acknowledged to a tenant.
 struct Tenant {
     endpoint: Endpoint,
     /// The process that it has moved. It ends with this value.
@@ -248,7 +248,7 @@ impl Tenant {
         done
     }
 
-    /// Compares all that it was told is stored with what is. What a lost call was about is as it is.
+    /// Compares the acknowledged records with the stored ones. The record of a lost call is taken as it is.
     async fn compare(&mut self, channel: &Channel) -> Result<(), Status> {
         let mut client = ScheduleServiceClient::new(channel.clone());
         for name in self.schedules.keys().cloned().collect::<Vec<_>>() {
@@ -289,7 +289,7 @@ impl Tenant {
     }
 }
 
-/// Opens watches of all that there is, takes nothing, and begins again when the daemon has ended.
+/// Opens watches of all records, reads nothing, and begins again when the daemon has ended.
 async fn unread(endpoint: &Endpoint) -> Result<()> {
     let ended = ended();
     let endpoint = endpoint.clone().initial_stream_window_size(1);
@@ -319,7 +319,7 @@ async fn unread(endpoint: &Endpoint) -> Result<()> {
     Ok(())
 }
 
-/// What a page asks for, each second, from four pages.
+/// The calls of a page, each second, from four pages.
 async fn pages(endpoint: &Endpoint) -> Result<()> {
     let ended = ended();
     let (mut answered, mut failed) = (0_u64, 0_u64);

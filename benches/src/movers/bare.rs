@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use numaloc_sys::{MoveFlag, move_pages};
 use std::{process::Command, thread, time::Duration};
 
-/// How the mover makes its calls.
+/// The calls of the mover.
 #[derive(Clone, Copy, Debug, PartialEq, clap::Args)]
 pub struct Calls {
     /// Addresses in one call.
@@ -20,7 +20,7 @@ pub struct Calls {
     pub threads: u64,
 }
 
-/// What the mover is to do.
+/// The work of the mover.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[arg(long)]

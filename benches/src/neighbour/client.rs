@@ -18,7 +18,7 @@ const WARMUP: Duration = Duration::from_millis(300);
 /// Time for measuring the most that the server can do.
 const CALIBRATION: Duration = Duration::from_secs(2);
 
-/// What the client is to do.
+/// The requests of the client.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Address and port of the server.

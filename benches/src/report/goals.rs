@@ -33,7 +33,7 @@ pub struct GoalResult {
     pub bench: String,
     pub kernel: String,
     pub case: String,
-    /// What is compared, and with what.
+    /// The subjects that are compared.
     pub what: String,
     pub bound: Bound,
     /// `None` if it was not measured.

@@ -65,7 +65,7 @@ pub fn all(rows: &[Row], directory: &Path) -> Result<Vec<Plot>> {
     Ok(plots)
 }
 
-/// First quartile, median and third quartile of what is drawn: the ratio, if there is one.
+/// First quartile, median and third quartile of the drawn value: the ratio, if there is one.
 fn shown(row: &Row) -> (f64, f64, f64) {
     let base = row.ratio.map_or(1.0, |ratio| row.median / ratio.median);
     (row.spread.0 / base, row.median / base, row.spread.1 / base)

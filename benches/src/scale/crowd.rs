@@ -13,7 +13,7 @@ use numaloc_host::{
 };
 use std::{hint::black_box, time::Instant};
 
-/// As many processes as the simulated host has, and ten times as many.
+/// The number of processes of the simulated host, and ten times that.
 const SIZES: [usize; 2] = [10_000, 100_000];
 /// Most page maps that may be open at a time.
 const OPEN: usize = 1_024;
@@ -47,7 +47,7 @@ pub fn figures(rounds: usize) -> Result<Vec<Figure>> {
         by_size.push(look);
     }
     let ratios = by_size[1].iter().zip(&by_size[0]).map(|(large, small)| large / small).collect();
-    figures.push(figure("ten times as many", "time by process, against", "", ratios));
+    figures.push(figure("ten times the processes", "time by process, against", "", ratios));
     Ok(figures)
 }
 

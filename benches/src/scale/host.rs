@@ -14,7 +14,7 @@ pub const PROCESSES: usize = 10_000;
 pub const NODES: u32 = 8;
 /// Memory of all nodes, in bytes.
 const TOTAL: u64 = 6 << 40;
-/// How much of it is resident memory of the processes.
+/// Resident memory of the processes, in bytes.
 const RESIDENT: u64 = TOTAL / 4 * 3;
 const CPUS_PER_NODE: u32 = 64;
 
@@ -23,7 +23,7 @@ const CPUS_PER_NODE: u32 = 64;
 pub enum Maps {
     /// Made up: 60 VMAs for each process, and one more for each 8 MiB.
     Synthetic,
-    /// Those of real processes in benches/data, stretched to the size of the simulated processes.
+    /// Page maps of real processes in benches/data, stretched to the size of the simulated processes.
     Recorded,
 }
 

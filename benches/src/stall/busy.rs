@@ -24,12 +24,12 @@ const BURST: usize = 16;
 const MAPPED: usize = 64 << 10;
 /// Its rest between two operations. It shares a CPU with the writer, and uses a small part of it.
 const REST: Duration = Duration::from_micros(500);
-/// How often the other process gets the CPU for a moment.
+/// Period of the moments in which the other process gets the CPU.
 const TICK: Duration = Duration::from_millis(1);
 /// Longest time that is recorded exactly; longer ones count as this.
 const LONGEST: Duration = Duration::from_secs(100);
 
-/// What happened between two lines of input.
+/// The operations between two lines of input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Window {
     pub seconds: f64,

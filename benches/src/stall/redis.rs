@@ -26,7 +26,7 @@ const KEYS: u32 = 100_000;
 const REQUESTS: u32 = 20_000;
 /// Requests in the measurement with the move. The move has to end before they do.
 const DURING: u32 = 2 * REQUESTS;
-/// Time from the start of that measurement to the start of the move.
+/// Time from the start of the measurement to the start of the move.
 const DELAY: Duration = Duration::from_millis(500);
 
 /// A server whose memory is on the other node. It is killed when this is dropped.
