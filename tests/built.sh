@@ -6,6 +6,6 @@
 built=$(cargo test --quiet --no-run --message-format json-render-diagnostics --workspace \
     --test suite --test program --test cli)
 
-executable() { # NAME: the newest of what was built
+executable() { # NAME: the newest build of it
     grep -oE "\"executable\":\"[^\"]*/$1(-[0-9a-f]+)?\"" <<<"$built" | tail -n 1 | cut -d '"' -f 4
 }

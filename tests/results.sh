@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154  # who sources this says what its suite is called
-# Results of checks that are no Rust tests, printed as Rust's tests print theirs, so that tests/count counts them. Who sources this sets
+# Results of checks that are not Rust tests, printed as Rust's tests print theirs, so that tests/count counts them. The script that sources this sets
 # `suite`, which comes before each name.
 
 passed=0 failed=0 ignored=0

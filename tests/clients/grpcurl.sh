@@ -31,7 +31,7 @@ has() { # TEXT...: each of them is in the answer
     done
 }
 
-field() { # NAME: the first string of that name in the answer
+field() { # NAME: the first string with this name in the answer
     sed -n "s/^ *\"$1\": \"\([^\"]*\)\",\{0,1\}$/\1/p" "$answer" | head -n 1
 }
 

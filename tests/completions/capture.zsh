@@ -8,7 +8,7 @@ cat >$work/init <<EOF
 PROMPT= fpath=(${(q)folder} \$fpath)
 autoload -Uz compinit && compinit -u -D -d $work/dump
 zstyle ':completion:*' insert-tab no
-# All that a completion adds, besides what it only wants filtered.
+# Collects the words that a completion adds, besides the ones that it only wants filtered.
 compadd() {
     [[ \${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]] || {
         local -a offers

@@ -31,7 +31,7 @@ def the_book_is_built(found):
             [mdbook, "build", "--dest-dir", OUT, directory],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )
-    # A warning, such as of a chapter that is not there, is no less.
+    # A warning, such as of a chapter that does not exist, counts as well.
     if said.returncode or re.search(r"\b(WARN|ERROR)\b", said.stdout):
         yield said.stdout
 

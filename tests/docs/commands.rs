@@ -7,18 +7,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What stands for whatever a shell would put in (`$pid`, `$(pidof x)`).
+/// The word in place of anything that a shell would put in (`$pid`, `$(pidof x)`).
 const PUT_IN: &str = "4711";
 
 /// A command line on a page.
 struct Shown {
     place: String,
     words: Vec<String>,
-    /// Whether it is within text. There a command may be named without all that it needs.
+    /// Whether it is within text. There a command may be named without its arguments.
     in_text: bool,
 }
 
-/// Has `parse` take each command line of `program` on all pages. There have to be `at_least` so many, or none are found any more.
+/// Has `parse` take each command line of `program` on all pages. Fewer than `at_least` mean that none are found any
+/// more.
 pub fn all_parse(
     program: &str,
     at_least: usize,
@@ -88,7 +89,7 @@ fn find_pages(directory: &Path, pages: &mut Vec<PathBuf>) {
 
 /// The code of a page, with its line and whether it is within text: whole lines of blocks, and what stands between backticks.
 fn code(page: &str) -> Vec<(usize, bool, String)> {
-    let (mut found, mut is_fenced, mut goes_on) =
+    let (mut found, mut is_fenced, mut continues) =
         (Vec::<(usize, bool, String)>::new(), false, false);
     let (mut text, mut begin) = (String::new(), 1);
     // An empty line at the end closes the last paragraph.
@@ -108,11 +109,11 @@ fn code(page: &str) -> Vec<(usize, bool, String)> {
                     Some(part) => (part, true),
                     None => (bare, false),
                 };
-                match found.last_mut().filter(|_| goes_on) {
+                match found.last_mut().filter(|_| continues) {
                     Some((_, _, command)) => command.push_str(part),
                     None => found.push((line, false, part.to_owned())),
                 }
-                goes_on = more;
+                continues = more;
             }
             (false, false) => {
                 text.push_str(bare);
@@ -176,7 +177,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     }
 }
 
-/// What follows after `$`, without the name or the command that it is the value of.
+/// The text after `$`, without the name or the command that stands for a value.
 fn after_what_is_put_in(text: &str) -> &str {
     if !text.starts_with('(') {
         return text.trim_start_matches(|c: char| c.is_alphanumeric() || "_{}".contains(c));

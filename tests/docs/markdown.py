@@ -37,7 +37,7 @@ class Page:
         return found
 
     def rows(self, heading=None):
-        """The cells of all rows of tables, without those that are heads; below a heading if one is given."""
+        """The cells of all rows of tables, without heads; below a heading if one is given."""
         within, before = heading is None, ""
         for number, line in self.prose:
             title = re.match(r"#{1,6} +(.*)", line)
@@ -79,7 +79,7 @@ def split(lines):
             fence = bare
             blocks.append((number, []))
         else:
-            # Code that is indented begins after an empty line. Below a list it may be a paragraph, which is no loss here.
+            # Code that is indented begins after an empty line. Below a list it may be a paragraph, which does no harm here.
             indented = line.startswith("    ") and (indented or not before)
             if not indented:
                 prose.append((number, line))

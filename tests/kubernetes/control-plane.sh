@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # A control plane on this machine: etcd and kube-apiserver, on loopback and with certificates, keys and data in a directory of their own.
-# There is no scheduler, no controller and no kubelet: pods carry spec.nodeName, and their status is what a test writes. Sourced by
+# It has no scheduler, no controller and no kubelet: pods carry spec.nodeName, and their status is what a test writes. Sourced by
 # check, which sets `work`; the current directory is the top of the repository.
 #
 #     control_plane             starts both, and ends them with the script
@@ -11,7 +11,7 @@
 # The programs are fetched and built on first use (tests/tools/kubernetes, etcd, kubectl). etcd and the API server together take 600 MB of
 # memory.
 
-# Ports that nobody listens on. Another program may be faster: then the API server does not start, and says so.
+# Ports without a listener. Another program may be faster: then the API server does not start, and reports it.
 free_ports() { # COUNT
     python3 - "$1" <<'PYTHON'
 import socket, sys

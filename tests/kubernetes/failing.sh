@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# The API server does not answer, has forgotten, or has too much to do: schedules go on at numalocd, and within 30 s of its return all is
+# The API server does not answer, has forgotten, or has too much to do: schedules continue at numalocd, and within 30 s of its return all is
 # caught up with. Sourced by agent.
 #
 # A second API server, on the same etcd, is the one that users still reach; the agent knows the first.
@@ -45,7 +45,7 @@ changes() {
         kubectl delete pod "$removed" --grace-period 0 --force --wait=false
 }
 
-# All that has changed is done, and what has not stays as it was: nothing else was deleted, made again or told a second time.
+# All changes are done, and the rest stays as it was: nothing else was deleted, made again or told a second time.
 caught_up() { # BEFORE-SCHEDULES BEFORE-EVENTS
     local begin=$SECONDS after
     until_true "a schedule for $new" has_schedules "$new" 1 && until_true "its status" has_status "$new" '"phase":"Completed"' &&

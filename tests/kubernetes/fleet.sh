@@ -7,7 +7,7 @@ fleet() { # ARG...
     return "${PIPESTATUS[0]}"
 }
 
-# The agent of this node is in nobody's way.
+# The agent of this node does not disturb.
 fifty() {
     end "$agent_pid" && end "$daemon_pid" && mkdir "$work/fleet" && chmod 755 "$work/fleet" || return
     cp systemd/numaloc-agent.grant.toml "$work/grants.toml" && tests/kubernetes/fleet users 50 "" >>"$work/grants.toml" || return

@@ -38,7 +38,7 @@ public final class Held {
         return ((long) block << 32 | index) * 0x9E3779B97F4A7C15L;
     }
 
-    /** Replaces the file, so that nobody reads half of it. */
+    /** Replaces the file, so that no reader sees half of it. */
     private static void say(Path file, String words) throws Exception {
         Path next = file.resolveSibling(file.getFileName() + ".next");
         Files.writeString(next, words + "\n");

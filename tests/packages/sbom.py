@@ -24,7 +24,7 @@ if len(known) != len(components) + 1:
 for dependency in document["dependencies"]:
     for reference in [dependency["ref"], *dependency["dependsOn"]]:
         if reference not in known:
-            sys.exit(f"{reference} is no component")
+            sys.exit(f"{reference} is not a component")
 for component in components:
     if "purl" in component and not (component.get("hashes") and component.get("licenses")):
         sys.exit(f"{component['bom-ref']} has no checksum or no licence")

@@ -70,7 +70,7 @@ impl Mounted {
     pub fn on(device: &str, kind: &str, options: &str) -> Self {
         let path = Path::new("/mnt").join(kind);
         fs::create_dir_all(&path).expect("the root file system is writable");
-        // What was on it before is replaced. Blocks as large as pages, which DAX takes.
+        // The content before is replaced. Blocks as large as pages, which DAX takes.
         let how: &[&str] = if kind == "ext4" { &["-F", "-b", "4096"] } else { &["-f"] };
         run(&[&[&*format!("mkfs.{kind}"), "-q"], how, &[device]].concat());
         let mount = ["mount", "-t", kind, "-o", options, device].map(OsStr::new);

@@ -1,5 +1,5 @@
-//! What the suites and the benchmarks share: settings of the host, CPUs, files on the disk, and the kernel's own numbers of where pages are.
-//! All of it panics where a test or benchmark cannot continue.
+//! Common parts of the suites and the benchmarks: settings of the host, CPUs, files on the disk, and the kernel's own
+//! numbers of where pages are. Every function panics where a test or benchmark cannot continue.
 #![forbid(unsafe_code)]
 
 pub mod cpus;

@@ -1,4 +1,5 @@
-//! Which nodes a scene uses on the machine that it runs on: where its CPUs are, where its memory belongs, and where it is at first.
+//! The nodes that a scene uses on the machine that it runs on: where its CPUs are, where its memory belongs, and where
+//! it is at first.
 
 use numaloc_core::NodeSet;
 use std::{fs, sync::LazyLock};

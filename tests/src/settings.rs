@@ -21,7 +21,7 @@ impl Setting {
     /// Writes `value`.
     ///
     /// # Panics
-    /// There is no such file, or the kernel refuses the value.
+    /// The file does not exist, or the kernel refuses the value.
     pub fn set(path: impl Into<PathBuf>, value: &str) -> Self {
         let path = path.into();
         let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -37,7 +37,8 @@ impl Setting {
         Path::new(path).exists().then(|| Self::set(path, value))
     }
 
-    /// Keeps the host still while memory is watched: nobody else moves pages, and what is free of a node stays free.
+    /// Keeps the host still while memory is watched: no other program moves pages, and free memory of a node stays
+    /// free.
     pub fn still_host() -> [Self; 3] {
         [Self::numa_balancing(false), Self::steady_watermarks(), Self::short_free_lists()]
     }
@@ -49,7 +50,7 @@ impl Setting {
         [Self::set(khugepaged, "3600000"), Self::set(proactiveness, "0")]
     }
 
-    /// Makes huge pages of all that may become one, without pauses (Documentation/admin-guide/mm/transhuge.rst).
+    /// Makes huge pages of all memory that may become one, without pauses (Documentation/admin-guide/mm/transhuge.rst).
     pub fn eager_khugepaged() -> [Self; 4] {
         let of =
             |name, value| Self::set(format!("/sys/kernel/mm/transparent_hugepage/{name}"), value);

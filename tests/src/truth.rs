@@ -141,7 +141,7 @@ pub fn free_bytes(node: u32) -> u64 {
     node_bytes(node, "MemFree:")
 }
 
-/// Memory of a node that nobody uses, in bytes: MemFree, and the pages in the lists of free pages that each CPU keeps for itself
+/// Unused memory of a node, in bytes: MemFree, and the pages in the lists of free pages that each CPU keeps for itself
 /// (mm/page_alloc.c, `free_unref_page`). Whatever frees much memory leaves tens of MiB in these.
 pub fn unused_bytes(node: u32) -> u64 {
     free_bytes(node) + zoneinfo_bytes(node, "count:")
@@ -161,7 +161,7 @@ pub fn high_watermark_bytes(node: u32) -> u64 {
     zoneinfo_bytes(node, "high") + reserved_bytes(node)
 }
 
-/// What decides when a node's kswapd reclaims, in pages: the lines of /proc/zoneinfo about it.
+/// The values that decide when a node's kswapd reclaims, in pages: the lines of /proc/zoneinfo about it.
 pub fn watermarks(node: u32) -> Vec<String> {
     let text = fs::read_to_string("/proc/zoneinfo").expect("zoneinfo");
     let names = ["pages free", "min", "low", "high", "node_unreclaimable", "nr_inactive_file"];
@@ -170,7 +170,8 @@ pub fn watermarks(node: u32) -> Vec<String> {
     chosen.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// What the zones of a node keep from movable pages, in bytes: the last number of each `protection`, or what is free of the zone.
+/// Memory that the zones of a node keep from movable pages, in bytes: the last number of each `protection`, or the
+/// free memory of the zone.
 fn reserved_bytes(node: u32) -> u64 {
     let text = fs::read_to_string("/proc/zoneinfo").expect("zoneinfo");
     let number = |zone: &str, name: &str| {

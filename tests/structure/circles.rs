@@ -10,7 +10,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one module needs of a neighbour: the first file that uses it, and the path that it names.
+/// The uses of a neighbour by one module: the first file that uses it, and the path that it names.
 type Needs = BTreeMap<Path, BTreeMap<Path, (String, String)>>;
 
 /// A message for each circle, with a file and a path for each need in it.

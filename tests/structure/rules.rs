@@ -1,4 +1,4 @@
-//! What only some crates and modules may have.
+//! Contents that only some crates and modules may have.
 
 use crate::{
     source::{Crate, File},
@@ -28,7 +28,8 @@ const IO: [&[&str]; 13] = [
     &["procfs"],
 ];
 
-/// The crate that has the generated types, those that may know them everywhere, and the modules of others that may.
+/// The crate that has the generated types, the crates that may know them everywhere, and the modules of others that
+/// may.
 const API: &str = "numaloc-api";
 /// numalocctl answers with the API's messages, with and without the daemon.
 const WHOLE: [&str; 4] = [API, "numalocctl", "tests", "benches"];
@@ -69,13 +70,13 @@ pub fn forbidden(krate: &Crate) -> Vec<String> {
     faults.collect()
 }
 
-/// Entries of the list of those that may know generated types for modules that a crate does not have.
+/// Modules on the list of speakers that a crate does not have.
 pub fn absent(krate: &Crate) -> Vec<String> {
     let has = |module: &str| krate.modules.keys().any(|path| path.join("::") == module);
     let absent = SPEAKERS.iter().filter(|(name, module)| krate.name == *name && !has(module));
     let fault = |(name, module)| {
         format!(
-            "{name} has no module {module}: take it off the list of those that may know generated types"
+            "{name} has no module {module}: take it off the list of modules that may know generated types"
         )
     };
     absent.copied().map(fault).collect()
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_types_are_for_those_who_speak() {
+    fn generated_types_are_for_speakers() {
         let text = "use numaloc_api::{value, v1};";
         assert_eq!(generated(&krate("numalocd", "dispatch", text)).len(), 1);
         assert_eq!(generated(&krate("numaloc-nri", "service", text)).len(), 1);

@@ -95,7 +95,7 @@ fn sources(directory: &path::Path) -> Vec<path::PathBuf> {
     found
 }
 
-/// What is in a directory, in order.
+/// The entries of a directory, in order.
 fn read(directory: &path::Path) -> Vec<path::PathBuf> {
     let entries = fs::read_dir(directory);
     let entries = entries.unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tests_have_to_themselves_is_no_module() {
+    fn modules_for_tests_alone_are_left_out() {
         let file = |name: &str, text: &str| File { name: name.into(), tokens: tokens(text) };
         let files = vec![
             file("crates/x/src/lib.rs", "mod a; #[cfg(test)] mod fixture;"),

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_are_no_characters() {
+    fn lifetimes_are_not_characters() {
         check("&'a str, 'out: loop", "& ' a str , ' out : loop");
     }
 }

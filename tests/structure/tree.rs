@@ -21,7 +21,7 @@ pub fn without_tests(tokens: &[String]) -> (Vec<String>, Vec<String>) {
     (kept, modules)
 }
 
-/// How many tokens the item has that begins here: up to its `;` or its closing brace.
+/// Number of tokens of the item that begins here: up to its `;` or its closing brace.
 fn end(tokens: &[String]) -> usize {
     let mut depth = 0usize;
     for (index, token) in tokens.iter().enumerate() {
@@ -31,8 +31,8 @@ fn end(tokens: &[String]) -> usize {
             "}" => {
                 depth = depth.saturating_sub(1);
                 // The braces of a `use` are followed by its end.
-                let goes_on = tokens.get(index + 1).is_some_and(|next| next == ";");
-                if depth == 0 && !goes_on {
+                let continues = tokens.get(index + 1).is_some_and(|next| next == ";");
+                if depth == 0 && !continues {
                     return index + 1;
                 }
             }

@@ -1,4 +1,4 @@
-//! Which paths a file names, and which modules they lead to.
+//! The paths that a file names, and the modules that they lead to.
 
 use crate::{source::Module, tree::Path};
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ fn import(tokens: &[String], mut at: usize, begin: &[String], all: &mut Vec<Name
     at
 }
 
-/// What each module of a crate has imported, by module and name, and the modules themselves.
+/// The imports of each module of a crate, by module and name, and the modules themselves.
 #[derive(Debug)]
 pub struct Names<'a> {
     modules: &'a BTreeMap<Path, Module>,
@@ -114,7 +114,7 @@ impl<'a> Names<'a> {
         Self { modules, imports }
     }
 
-    /// The module in which a path ends that is named in `from`, through all that is passed on by `use`. `None` if it leads out of
+    /// The module in which a path ends that is named in `from`, through all re-exports. `None` if it leads out of
     /// the crate.
     pub fn target(&self, from: &[String], path: &[String]) -> Option<Path> {
         self.follow(from, path, HOPS)
@@ -142,7 +142,7 @@ impl<'a> Names<'a> {
             return match import.filter(|import| hops > 0 && import.as_slice() != path) {
                 Some(import) => {
                     let whole = [import.as_slice(), &rest[index + 1..]].concat();
-                    // What is imported from outside is none of this crate's, but the name is.
+                    // An import from outside leads to no module of this crate, but its name counts.
                     let to = self.follow(&at, &whole, hops - 1);
                     to.or((is_inside || index > 0).then_some(at))
                 }

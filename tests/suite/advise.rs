@@ -13,7 +13,7 @@ use std::{fs, path::Path, process::Command};
 
 const MIB: u64 = 1 << 20;
 
-/// What is advised to these.
+/// The advice for these targets.
 fn advise(target: &[&str]) -> Value {
     let options = ["advise", "--seconds", "3", "--min-bytes", "16M", "-o", "json"];
     let output = numalocctl(&[&options, target].concat());
@@ -64,7 +64,7 @@ fn who_is_pinned_gets_its_memory() {
     let finding = only(&advice);
     assert_eq!(finding["kind"], "FINDING_KIND_PINNED_REMOTE");
     assert_eq!(commands(finding), [format!("numalocctl migrate --pid {pid}")]);
-    // What it says of the memory is what numa_maps says.
+    // Its bytes are those of numa_maps.
     let bytes = finding["bytes"].as_u64().expect("bytes");
     let truth = on(&scene.truth().all(), 1);
     assert!(bytes.abs_diff(truth) <= 4 * MIB, "{bytes} advised, {truth} in numa_maps");

@@ -56,8 +56,8 @@ fn without_access_rights_comes_home() {
     let scene = Scene::remote(&["prot-none:32M", "anon:16M"]);
     let outcome = scene.migrate(&Options::default());
     scene.assert_on("anon", home(), 16 * MIB);
-    // move_pages of 6.1 to 6.4 takes pages without access rights for absent ones, like NUMA-hint entries. Here nobody can take
-    // the fault, so the pages stay and must be reported.
+    // move_pages of 6.1 to 6.4 takes pages without access rights for absent ones, like NUMA-hint entries. Here no
+    // thread can take the fault, so the pages stay and must be reported.
     let left = outcome.account().left_for(Reason::NotMovable);
     if release().starts_with("6.1.") && left > 0 {
         scene.assert_on("prot-none", away(), 32 * MIB);

@@ -29,7 +29,7 @@ pub fn spinners(count: usize, place: impl FnOnce(Layout) -> Layout) -> Vec<App> 
     (0..count).map(|number| spinner.start(&format!("spinner{number}"))).collect()
 }
 
-/// What an application looks like.
+/// The regions, CPUs and nodes of an application.
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub cpu_nodes: Option<String>,

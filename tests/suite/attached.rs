@@ -59,7 +59,7 @@ impl Drop for Filled {
 }
 
 #[test]
-fn what_nobody_maps_comes_home_with_what_is_mapped() {
+fn unmapped_memory_comes_home_with_mapped_memory() {
     let _settings = Setting::still_host();
     let filled = Filled::new("/dev/shm/attached");
     let mut app = filled.attach("target");
@@ -114,7 +114,7 @@ fn every_command_counts_it() {
     app.check();
 }
 
-/// What `locality` answers for a process.
+/// The answer of `locality` for a process.
 fn located(pid: u32) -> Value {
     let pid = pid.to_string();
     let answer = numalocctl(&["locality", "--standalone", "--pid", &pid, "-o", "json"]);
@@ -136,12 +136,12 @@ fn what_is_only_open_is_named_and_moves_by_that_name() {
     let output = numalocctl(&["migrate", "--standalone", "--file", &path, "--to", "0"]);
     assert!(output.status.success(), "{output:?}");
     filled.assert_on(0);
-    // What is mapped belongs to the target without that.
+    // Mapped memory belongs to the target without that.
     let app = filled.attach("target");
     assert!(located(app.pid() as u32)["held_files"].as_array().is_none_or(Vec::is_empty));
 }
 
-/// What the kernel counts of a file in memory as swapped, in bytes (fs/proc/task_mmu.c, `smap_gather_stats`).
+/// The kernel's number of swapped bytes of a file in memory (fs/proc/task_mmu.c, `smap_gather_stats`).
 fn swap_of(pid: i32, file: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps")).expect("smaps of our child");
     let mut lines = text.lines().skip_while(|line| !line.ends_with(file));
@@ -167,7 +167,7 @@ fn shared_memory_in_swap_is_counted() {
     let app = attached.start("target");
     let found = located(app.pid() as u32);
     let counted = found["swapped_shared_bytes"].as_u64().unwrap_or(0);
-    // What it has touched came back, and readahead has brought its neighbours.
+    // The touched pages came back, and readahead has brought their neighbours.
     let in_swap = swap_of(app.pid(), FILE);
     assert!(in_swap >= 8 * MIB, "the scene: {in_swap} of {swapped}");
     assert!(counted.abs_diff(in_swap) <= MIB, "{in_swap}: {found}");

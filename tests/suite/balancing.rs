@@ -31,7 +31,7 @@ fn eager() -> Vec<Setting> {
     .into()
 }
 
-/// How many pages of a region move_pages(2) does not see although they are there.
+/// Number of existing pages of a region that move_pages(2) does not see.
 fn hidden_pages(pid: i32, range: std::ops::Range<u64>) -> usize {
     let addresses: Vec<u64> = range.step_by(PAGE as usize).collect();
     let mut status = vec![0; addresses.len()];
@@ -111,8 +111,8 @@ fn readers() -> usize {
 }
 
 /// The application gives its memory back to the kernel while a run reads all of it to clear the marks. From then on the reader waits for a
-/// page that nobody brings. With `cancels` the run is cancelled meanwhile.
-fn a_fault_that_nobody_answers(cancels: bool) {
+/// page that does not come. With `cancels` the run is cancelled meanwhile.
+fn an_unanswered_fault(cancels: bool) {
     const SIZE: u64 = 64 * MIB;
     if !is_trapped() {
         skipped("this kernel moves marked pages, and nothing is read");
@@ -121,7 +121,7 @@ fn a_fault_that_nobody_answers(cancels: bool) {
     let (_eager, quiet) = (eager(), Setting::numa_balancing(false));
     let mut app = Layout::remote(&["anon:64M"]).load("spin").start("target");
     let (pid, range) = (app.pid(), app.range("anon"));
-    // What is read first.
+    // The part that is read first.
     let beginning = range.start..range.start + MIB;
     let hidden = || hidden_pages(pid, beginning.clone()) as u64 * PAGE;
     {
@@ -150,11 +150,11 @@ fn a_fault_that_nobody_answers(cancels: bool) {
 }
 
 #[test]
-fn a_fault_that_nobody_answers_does_not_keep_a_run_from_its_end() {
-    a_fault_that_nobody_answers(false);
+fn an_unanswered_fault_does_not_keep_a_run_from_its_end() {
+    an_unanswered_fault(false);
 }
 
 #[test]
-fn a_run_is_cancelled_while_nobody_answers_a_fault() {
-    a_fault_that_nobody_answers(true);
+fn a_run_is_cancelled_while_a_fault_is_unanswered() {
+    an_unanswered_fault(true);
 }

@@ -1,4 +1,4 @@
-//! What a move would bring, weights by bandwidth, and what works against a placement on several nodes.
+//! Benefit of a move, weights by bandwidth, and settings that work against a placement on several nodes.
 
 use crate::{
     app::{Layout, until},
@@ -97,7 +97,7 @@ fn weights_by_bandwidth_are_the_kernels_own() {
     if !fs::exists(WEIGHTS).expect("sysfs") {
         let plan = [&["plan"], &wanted[..]].concat();
         assert_refused(&plan, 2, "give numbers, on the command line for example --weights 0=3,1=1");
-        // What bench has measured is enough.
+        // The figures of bench are enough.
         assert_eq!(code(&numalocctl(&["bench", "--size", "2M", "--seconds", "100ms"])), Some(0));
         assert_eq!(self::plan(&wanted)["weight_source"], "WEIGHT_SOURCE_BENCH");
         scene.assert_on("anon", 1, 24 * MIB);

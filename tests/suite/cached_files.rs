@@ -108,9 +108,10 @@ fn goes_is_spread_and_comes_back(file: &OnDisk) {
     assert!(content.iter().all(|byte| *byte == 7));
 }
 
-/// khugepaged makes huge pages of what a process has mapped, on the node that most of it is on. It must not find what a run has mapped.
+/// khugepaged makes huge pages of mapped memory, on the node that most of it is on. It must not find the mappings of
+/// a run.
 #[test]
-fn the_kernel_makes_no_huge_pages_of_what_is_on_its_way() {
+fn the_kernel_makes_no_huge_pages_of_moving_memory() {
     let _still = Setting::still_host();
     let _eager = Setting::eager_khugepaged();
     let file = OnDisk::new("collapsed", 64);

@@ -149,8 +149,8 @@ fn hidden_processes_are_not_found() {
     scene.finish();
 }
 
-/// What the figures are means nothing on an emulated machine. That each page is where it should be, it verifies itself, and so does this
-/// while it measures.
+/// The values mean nothing on an emulated machine. That each page is where it should be, it verifies itself, and so
+/// does this while it measures.
 #[test]
 fn memory_of_each_node_is_measured_on_each() {
     let measuring = ["bench", "--size", "8M", "--seconds", "500ms", "-o", "json"];

@@ -1,5 +1,5 @@
-//! Tests with a real containerd and real containers. `tests/containerd/run` runs those that need one node on this machine, and
-//! `tests/vm/suite --containerd` runs the others on a machine with two.
+//! Tests with a real containerd and real containers. `tests/containerd/run` runs the tests that need one node on this
+//! machine, and `tests/vm/suite --containerd` runs the others on a machine with two.
 
 mod agent;
 mod control_plane;

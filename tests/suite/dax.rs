@@ -35,7 +35,7 @@ fn xfs_io(command: &str, path: &Path) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What the kernel reports: STATX_ATTR_DAX (include/uapi/linux/stat.h).
+/// The kernel's report: STATX_ATTR_DAX (include/uapi/linux/stat.h).
 fn has_dax(path: &Path) -> bool {
     let text = xfs_io("statx -r", path);
     let line = text.lines().find_map(|line| line.strip_prefix("stat.attributes = 0x"));
@@ -154,7 +154,7 @@ fn a_file_that_has_dax_by_its_attribute_is_storage() {
         assert_eq!(code(&shown), Some(0), "{shown:?}");
         drop(app);
 
-        // Who may not follow the links of map_files has the path alone.
+        // A process that may not follow the links of map_files has the path alone.
         fs::set_permissions(&storage, Permissions::from_mode(0o666)).expect("root");
         let layout = Layout::remote(&["anon:1M", regions[1]]).owned_by(NOBODY).load("idle");
         let app = layout.start("nobody");
@@ -213,7 +213,7 @@ fn make_character_device() {
     write("drivers/nd_pmem/unbind", "namespace1.0");
     let device = read("/sys/bus/nd/devices/region1/dax_seed");
     let device = device.trim();
-    // What describes its pages (struct page) is in DRAM.
+    // The descriptors of its pages (struct page) are in DRAM.
     for (file, text) in [
         ("mode", "ram"),
         ("align", "2097152"),
@@ -225,7 +225,7 @@ fn make_character_device() {
     write("drivers/dax_pmem/bind", device);
 }
 
-/// What `doctor` reports of memory behind DAX devices: level and finding.
+/// The report of `doctor` on memory behind DAX devices: level and finding.
 fn diagnosis() -> (String, String) {
     let output = numalocctl(&["doctor", "-o", "json"]);
     let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -19,14 +19,16 @@ const MIB: u64 = 1 << 20;
 /// The application's memory, on the remote node at first.
 pub const SIZE: u64 = 96 * MIB;
 const RESERVE: u64 = 64 * MIB;
-/// What the unused memory of a node may differ by after an exchange: page tables, logs, a huge page that was not divided.
+/// Bytes by which the unused memory of a node may differ after an exchange: page tables, logs, a huge page that was not
+/// divided.
 const NEARLY: u64 = 12 * MIB;
 
 /// Takes the memory of a node, until `spared` bytes beyond the high watermark are free, or cache that can be dropped: that counts as
 /// free.
 pub fn fill(node: u32, spared: u64) -> App {
     drop_cache();
-    // What is in the lists of other CPUs is no room yet, and comes back to the node once it is filled. Within seconds they are shorter.
+    // Memory in the lists of other CPUs is not room yet, and comes back to the node once it is filled. Within seconds
+    // they are shorter.
     for _ in 0..50 {
         if unused_bytes(node).saturating_sub(free_bytes(node)) <= NEARLY {
             break;
@@ -98,7 +100,7 @@ fn memory_comes_home_in_exchange_for_best_effort() {
     assert_complete(&outcome);
     let exchanged = outcome.calls.exchanged_bytes;
     assert!(exchanged > SIZE / 2 && exchanged <= SIZE + SLACK, "{outcome:?}");
-    // What the others' account says is where their pages are, and no page is missing.
+    // The account of the others agrees with where their pages are, and no page is missing.
     let there = nodes(&other);
     assert_eq!(on(&there, home()) + on(&there, away()), 160 * MIB, "{there:?}");
     assert!(gone(&others).abs_diff(on(&there, away())) <= SLACK, "{there:?} {others:?}");
@@ -134,7 +136,7 @@ fn who_is_pinned_to_the_full_node_stays_while_others_are_there() {
 }
 
 #[test]
-fn who_is_pinned_makes_room_once_nobody_else_can() {
+fn who_is_pinned_makes_room_once_no_other_can() {
     let scene = Scene::remote(&["anon:96M"]);
     let (mut pinned, mut other) = (best_effort(&home().to_string(), 128), best_effort("", 32));
     let mut ballast = fill_home();
@@ -194,7 +196,7 @@ fn a_cancelled_exchange_leaves_closed_accounts() {
     let partners = [Target::Pid(other.pid())];
     let (outcome, others) = thread::scope(|scope| {
         let run = scope.spawn(|| exchange(&inspected, &partners, &limits, &control));
-        // What was free on the home node is used first.
+        // Free memory of the home node is used first.
         let moved = || control.moved_bytes.load(Relaxed);
         until("the exchange has begun", || moved() > SIZE / 3 && on(&nodes(&other), away()) > 0);
         control.cancel.store(true, Relaxed);

@@ -136,7 +136,7 @@ fn pages_that_children_have_moved_to_other_addresses_come_home_once() {
     let cgroup = Cgroup::new("elsewhere");
     let layout = Layout::remote(&["anon:16M", "thp:16M"]).load("idle").within(cgroup.path());
     let mut scene = Scene::of(layout);
-    // Of three processes with both regions, one has each of them at another address.
+    // One of three processes with both regions has each of them at another address.
     let children = ["anon", "thp"].map(|name| {
         let answer = scene.app.ask(&format!("fork-elsewhere {name}"));
         let (pid, start) = answer.split_once(' ').expect("a pid and an address");

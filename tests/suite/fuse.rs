@@ -16,11 +16,11 @@ use std::{
     thread,
 };
 
-/// What is in it. Paths have no slash at their ends; that of the root is empty.
+/// The content of the file system. Paths have no slash at their ends; that of the root is empty.
 pub trait Files {
-    /// What there is at a path; `None`: nothing.
+    /// The kind of file at a path; `None`: nothing.
     fn kind(&self, path: &str) -> Option<Kind>;
-    /// What lies in a directory.
+    /// The names in a directory.
     fn names(&self, directory: &str) -> Vec<String>;
     /// The text of a file.
     fn read(&self, file: &str) -> io::Result<String>;
@@ -62,7 +62,7 @@ impl<R: Fn() -> io::Result<String>> Files for OneFile<R> {
     }
 }
 
-/// What there is at a path.
+/// The kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Directory,
@@ -81,7 +81,8 @@ impl Kind {
     }
 }
 
-/// Mounts them on a directory. A thread serves it until it is unmounted, or nobody has the mount namespace any more.
+/// Mounts them on a directory. A thread serves it until it is unmounted, or no process has the mount namespace any
+/// more.
 pub fn serve(files: impl Files + Send + 'static, at: &Path) {
     let device = File::options().read(true).write(true).open("/dev/fuse");
     let device = device.expect("/dev/fuse, which the module fuse makes");
@@ -209,7 +210,7 @@ impl<F: Files> Server<F> {
         index as u64 + 1
     }
 
-    /// Entries of a directory from a place in it, as many as there is room for.
+    /// Entries of a directory from a place in it, up to the room for them.
     fn entries(&self, directory: &str, from: usize, room: usize) -> Vec<u8> {
         let mut data = Vec::new();
         for (index, name) in self.files.names(directory).iter().enumerate().skip(from) {

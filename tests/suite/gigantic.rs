@@ -27,7 +27,7 @@ fn a_page_comes_home_and_then_the_pool_is_empty() {
     // The control process has one page, and the page that the target left is free again.
     assert_eq!((free_pages(0).as_str(), free_pages(1).as_str()), ("0", "2"));
 
-    // There is no page at home for a second process.
+    // No page is left at home for a second process.
     let second = Scene::of(crate::app::Layout::remote(&["gigantic:1G"]).load("idle"));
     let outcome = second.migrate(&options);
     second.assert_on("gigantic", 1, GIB);

@@ -1,4 +1,4 @@
-//! What is used most comes home first, and no setting of the host stays changed.
+//! The most used memory comes home first, and no setting of the host stays changed.
 
 use crate::{
     app::{Layout, spinners, until},
@@ -96,7 +96,7 @@ fn what_damon_sees_in_use_comes_home_first() {
     } else {
         assert!(release().starts_with("6.1."), "DAMON was expected");
         let (scene, options) = half(Order::Damon);
-        let error = try_inspect(&scene.target(), &options).expect_err("there is no DAMON");
+        let error = try_inspect(&scene.target(), &options).expect_err("the kernel has no DAMON");
         assert!(matches!(&error, Error::NoDamon { .. }), "{error}");
     }
 }
@@ -184,13 +184,13 @@ fn what_others_watch_stays_and_what_a_killed_run_left_goes() {
     let roots = Roots::default();
     let (scene, options) = half(Order::Damon);
     watch(scene.app.pid());
-    let error = try_inspect(&scene.target(), &options).expect_err("somebody else's");
+    let error = try_inspect(&scene.target(), &options).expect_err("in use by another program");
     assert!(matches!(&error, Error::NoDamon { .. }), "{error}");
     assert!(!heat::recover(&roots).expect("looked"));
     assert_eq!(kdamonds(), "1");
 
     let journal = Journal::<Vec<i32>>::take(&roots, "damon").expect("/run can be written");
-    journal.expect("nobody has it").note(&vec![scene.app.pid()]).expect("/run can be written");
+    journal.expect("it is free").note(&vec![scene.app.pid()]).expect("/run can be written");
     inspect(&scene.target(), &options);
     assert_eq!(kdamonds(), "1", "a look changes nothing");
     assert!(heat::recover(&roots).expect("taken down"));

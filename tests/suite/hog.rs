@@ -1,4 +1,4 @@
-//! A real-time thread that leaves nobody else a CPU, so that calls which move pages do not return.
+//! A real-time thread that leaves no CPU time to others, so that calls which move pages do not return.
 
 use crate::{app::until, settings::Setting};
 use std::{
@@ -57,7 +57,7 @@ impl Hog {
         fields.split_whitespace().nth(41 - 3).map(str::to_owned)
     }
 
-    /// How messages name it.
+    /// The name in messages.
     pub fn name(&self) -> String {
         let pid = self.child.id();
         format!(

@@ -16,7 +16,7 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path};
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn a_helper_that_nobody_has_pinned_is_left_out_if_asked() {
+fn an_unpinned_helper_is_left_out_if_asked() {
     let scene = Scene::of(Layout::remote(&["anon:16M"]).with_helper());
     let plan = inspect(&scene.target(), &Options::default()).plan;
     let process = &plan.processes[0];
@@ -37,7 +37,7 @@ fn a_helper_that_nobody_has_pinned_is_left_out_if_asked() {
     scene.finish();
 }
 
-/// Memory that is to be away from its CPUs, because the request says so, is on target and not local.
+/// Memory that is to be away from its CPUs, because the request names other nodes, is on target and not local.
 #[test]
 fn a_target_that_is_not_local_is_called_so() {
     let scene = Scene::of(Layout::remote(&["anon:16M"]).memory_on(0));

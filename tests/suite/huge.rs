@@ -131,7 +131,7 @@ fn fresh_hugetlb_pages_come_after_those_of_the_pool_and_leave_the_reserve() {
 }
 
 #[test]
-fn hugetlb_pages_that_others_have_reserved_are_no_room() {
+fn hugetlb_pages_that_others_have_reserved_do_not_count_as_room() {
     // All free pages are reserved. The kernel would take fresh ones, although the home node's pool has free pages.
     let _pools = (Setting::huge_pool(home(), 4), Setting::huge_pool(away(), 32));
     let scene = Scene::remote(&["hugetlb:32M"]);

@@ -17,7 +17,7 @@ use std::{fs, fs::File, os::unix::fs::FileExt, path::PathBuf};
 
 const MIB: u64 = 1 << 20;
 const PROCESSES: usize = 4;
-/// What is touched of a segment of 2 GiB.
+/// The touched part of a segment of 2 GiB.
 const SIZE: u64 = 16 * MIB;
 
 /// A hugetlbfs that is mounted as long as this lives.
@@ -88,7 +88,7 @@ impl Sharers {
         sharers
     }
 
-    /// How often the kernel says that the first page is mapped.
+    /// The kernel's number of mappings of the first page.
     fn count(&self) -> Option<u64> {
         let map = File::open(format!("/proc/{}/pagemap", self.apps[0].pid())).expect("a child");
         let mut entry = [0; 8];
@@ -178,7 +178,7 @@ fn used(node: u32) -> u64 {
 /// A process that has filled most of a file has ended, as a database's session does, and what it has left is not in any page map. The
 /// rest of the file is a hole, and stays one.
 #[test]
-fn what_nobody_maps_comes_home_with_what_is_mapped() {
+fn unmapped_memory_comes_home_with_mapped_memory() {
     let _settings =
         [Setting::huge_pool(0, 32), Setting::huge_pool(1, 32), Setting::numa_balancing(false)];
     let fs = HugeFs::new("attached");

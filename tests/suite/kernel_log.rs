@@ -1,4 +1,4 @@
-//! What the kernel logs while a test runs.
+//! The kernel's log while a test runs.
 
 use std::{
     fs,
@@ -6,7 +6,8 @@ use std::{
     os::unix::fs::OpenOptionsExt,
 };
 
-/// How reports of defects begin or what they contain: `BUG()`, `WARN()`, mm/page_alloc.c `bad_page`, mm/memory.c `print_bad_pte`,
+/// Beginnings or parts of reports of defects: `BUG()`, `WARN()`, mm/page_alloc.c `bad_page`, mm/memory.c
+/// `print_bad_pte`,
 /// memory that the OOM killer took back, and hung or stuck tasks.
 const COMPLAINTS: [&str; 7] = [
     "BUG: ",
@@ -36,7 +37,8 @@ impl KernelLog {
         log
     }
 
-    /// All records so far. Each read(2) returns one. An error means that there are no more, or (EPIPE) that some were overwritten.
+    /// All records so far. Each read(2) returns one. An error means that none is left, or (EPIPE) that some were
+    /// overwritten.
     pub fn read(&mut self) -> &str {
         let mut record = [0; 8192];
         loop {

@@ -27,7 +27,7 @@ fn counter(name: &str) -> u64 {
 struct Merging(Vec<Setting>);
 
 impl Merging {
-    /// Waits until `pages` frames stand for twice as many pages.
+    /// Waits until `pages` frames stand for twice their number of pages.
     fn all(pages: u64) -> Self {
         assert_eq!(counter("pages_shared"), 0, "nothing is left of another test");
         let set = |name: &str, value: &str| Setting::set(format!("{KSM}/{name}"), value);
@@ -68,8 +68,8 @@ fn options(include_shared: bool) -> Options {
     Options { include_shared, exclude_file: true, ..Options::default() }
 }
 
-/// Remote bytes of a process that stay because strangers map them, too: before anything is merged, those of the program and of what
-/// it was started with. How many of these are remote depends on the tests before.
+/// Remote bytes of a process that stay because strangers map them, too: before anything is merged, of the program and
+/// of what it was started with. How many of these are remote depends on the tests before.
 fn shared_bytes(app: &App) -> u64 {
     let plan = inspect(&[Target::Pid(app.pid())], &options(false)).plan;
     let skipped = plan.skipped.iter().filter(|skipped| skipped.reason == Reason::Shared);

@@ -143,7 +143,7 @@ fn memory_outlives_the_first_thread() {
 }
 
 #[test]
-fn a_target_whose_first_thread_leaves_goes_on_moving() {
+fn a_target_whose_first_thread_leaves_continues_to_move() {
     let mut scene = Scene::remote(&["anon:64M"]);
     let outcome = in_the_middle(&mut scene, |app, _| leave(app));
     assert_complete(&outcome);

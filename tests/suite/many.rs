@@ -21,7 +21,7 @@ const PROCESSES: usize = 3_000;
 /// Files that this process may have open during the migration.
 const FILES: u64 = 1_024;
 
-/// A shell with that many sleeping children, in a cgroup of their own. They are killed when this value is dropped.
+/// A shell with a number of sleeping children, in a cgroup of their own. They are killed when this value is dropped.
 struct Sleepers {
     shell: Child,
     cgroup: Cgroup,
@@ -56,7 +56,7 @@ impl Drop for Sleepers {
     }
 }
 
-/// How many page maps (/proc/PID/pagemap) this process has open.
+/// Number of page maps (/proc/PID/pagemap) that this process has open.
 fn open_page_maps() -> usize {
     let open = fs::read_dir("/proc/self/fd").expect("proc").flatten();
     let names = open.filter_map(|file| fs::read_link(file.path()).ok());

@@ -95,7 +95,7 @@ fn a_picture_shows_what_numa_maps_says_before_and_after_a_move() {
     assert!(svg.contains(&format!("{pid} ")) && svg.contains("; afterwards "), "{svg}");
 
     let after = compare(&scene);
-    // What strangers map, too, stays where it is.
+    // Memory that strangers map, too, stays where it is.
     let still_remote = number(&after["processes"][0], "remote_bytes");
     assert!(still_remote + 48 * MIB <= remote + SLACK, "{still_remote} of {remote} bytes remote");
     scene.assert_on("anon", home(), 16 * MIB);

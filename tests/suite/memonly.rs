@@ -25,7 +25,7 @@ fn a_node_of_another_tier_is_left_alone() {
     let plan = inspect(&scene.target(), &Options::default()).plan;
     let stays = plan.skipped_bytes()[&Reason::OtherTier];
     assert!(stays >= 48 * MIB, "said in the plan: {plan:?}");
-    // All that may move are pages of libraries on node 1.
+    // Only pages of libraries on node 1 may move.
     assert!(plan.locality.movable.remote_bytes < SLACK, "{:?}", plan.locality);
     let outcome = scene.migrate(&Options::default());
     scene.assert_on("anon", 2, 32 * MIB);

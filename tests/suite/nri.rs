@@ -143,7 +143,7 @@ impl Trio {
         self.runtime.until_known(&self.daemon);
     }
 
-    /// How often the plugin has been told of all containers.
+    /// Number of times that the plugin got the list of all containers.
     fn synchronizations(&self) -> usize {
         self.plugin.log().matches("synchronized containers").count()
     }
@@ -198,7 +198,7 @@ fn a_plugin_that_hangs_lets_containers_start() {
 
 /// While numalocd does not answer, the plugin does: the runtime drops none that answers in time.
 #[test]
-fn nobody_waits_for_the_daemon() {
+fn handlers_do_not_wait_for_the_daemon() {
     let mut trio = Trio::start("align_mems = \"preferred\"\n");
     signal(trio.daemon.pid(), Signal::SIGSTOP);
     for number in 0..20 {
@@ -210,7 +210,8 @@ fn nobody_waits_for_the_daemon() {
     assert_eq!(trio.synchronizations(), 1, "{}", trio.plugin.log());
 }
 
-/// More than fits into one message (4 MiB). From 0.7 on the runtime says it in several; before, it cannot have so many.
+/// More than fits into one message (4 MiB). From 0.7 on the runtime sends it in several; before, it cannot have so
+/// many.
 #[test]
 fn a_long_list_comes_in_several_messages() {
     const CONTAINERS: usize = 600;

@@ -26,7 +26,7 @@ fn numastat(pid: i32) -> Nodes {
     (0..).zip(columns).collect()
 }
 
-/// What `locality` says of a process that is the only one of the target.
+/// The nodes that `locality` reports of a process that is the only one of the target.
 fn locality(pid: i32) -> Nodes {
     located(&json(&numalocctl(&["locality", "--pid", &pid.to_string(), "-o", "json"])))
 }

@@ -1,4 +1,4 @@
-//! What is one object, and what is memory: files of overlays and tmpfs.
+//! One object, and memory: files of overlays and tmpfs.
 
 use crate::{
     app::{App, Layout, until},

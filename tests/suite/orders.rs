@@ -260,7 +260,7 @@ fn memory_of_others_is_neither_found_nor_moved() {
     let job = desk.order(target(&scene), RunLimits::default(), nobody);
     let refusal = desk.planned().expect_err("it is root's");
     assert!(matches!(refusal, Refusal::NotPermitted { .. }), "{refusal:?}");
-    until("nobody waits to be told to move", || job.go.is_closed());
+    until("no order waits for its go", || job.go.is_closed());
     desk.close();
     scene.assert_on("anon", 1, 32 * MIB);
     scene.finish();

@@ -1,4 +1,4 @@
-//! How a run holds back for the sake of others.
+//! Throttling of a run for the sake of others.
 
 use crate::{
     app::{App, Layout, spinners, until},
@@ -76,7 +76,7 @@ fn take_turns(others: &[App], turn: Duration, ended: &dyn Fn() -> bool) {
 }
 
 /// Starts a run of `balanced`. Once it is under way, others load the CPUs in turns. Asserts that the run continues.
-fn goes_on_beside(scene: Scene, others: &[App], turn: Duration) {
+fn continues_beside(scene: Scene, others: &[App], turn: Duration) {
     others.iter().for_each(|other| other.hold(true));
     let options = Options { order: Order::Address, ..options(Profile::Balanced) };
     let (inspected, control) = (inspect(&scene.target(), &options), Control::default());
@@ -100,20 +100,20 @@ fn a_load_of_the_targets_own_does_not_hold_a_run_back() {
     }
     let cgroup = Cgroup::new("pacing");
     let scene = Scene::of(Layout::remote(&["anon:192M"]).within(cgroup.path()));
-    goes_on_beside(scene, &spinners(6, |layout| layout.within(cgroup.path())), ENOUGH);
+    continues_beside(scene, &spinners(6, |layout| layout.within(cgroup.path())), ENOUGH);
 }
 
 #[test]
 fn strangers_that_keep_the_host_busy_do_not_hold_a_run_back() {
     let scene = Scene::remote(&["anon:192M"]);
-    goes_on_beside(scene, &spinners(8, |layout| layout.on("")), ENOUGH);
+    continues_beside(scene, &spinners(8, |layout| layout.on("")), ENOUGH);
 }
 
 #[test]
 fn strangers_that_come_and_go_do_not_hold_a_run_back() {
     let scene = Scene::remote(&["anon:192M"]);
     let turn = Duration::from_millis(350);
-    goes_on_beside(scene, &spinners(8, |layout| layout.on("")), turn);
+    continues_beside(scene, &spinners(8, |layout| layout.on("")), turn);
 }
 
 /// Seconds that runs of `fast` and of `balanced` take, one after the other, beside the same other processes.
@@ -201,8 +201,8 @@ fn a_kernel_that_does_not_measure_pressure_does_not_hold_a_run_back() {
     }
 }
 
-/// Stands for the pressure files of a cgroup in which somebody waits for each byte that a run moves. What real files show depends
-/// on the machine.
+/// Stands for the pressure files of a cgroup in which a task waits for each byte that a run moves. What real files
+/// show depends on the machine.
 #[derive(Debug)]
 struct Gauge {
     root: PathBuf,
@@ -215,7 +215,7 @@ impl Gauge {
         let root = env::temp_dir().join(cgroup);
         let directory = root.join(cgroup);
         fs::create_dir_all(&directory).expect("a directory");
-        // What tells the root of cgroup v2 from the mount point of v1's hierarchies.
+        // The file that distinguishes the root of cgroup v2 from the mount point of v1's hierarchies.
         File::create(root.join("cgroup.procs")).expect("a file");
         let file = |name| {
             let mut file = File::create(directory.join(name)).expect("a file");
@@ -307,7 +307,7 @@ fn calls_of_a_gentle_run_are_short() {
 }
 
 #[test]
-fn a_run_that_yields_goes_on_when_others_are_done() {
+fn a_run_that_yields_continues_when_others_are_done() {
     let scene = Scene::remote(&["thp:64M"]);
     let (inspected, control) =
         (inspect(&scene.target(), &options(Profile::Fast)), Control::default());
@@ -316,7 +316,7 @@ fn a_run_that_yields_goes_on_when_others_are_done() {
         assert!(control.held_back().contains("higher class"));
         // It does not starve meanwhile.
         until("a little has moved", || control.moved_bytes.load(Relaxed) > 0);
-        assert!(!ended(), "it has yielded to nobody");
+        assert!(!ended(), "it has not yielded");
         control.yielding.store(false, Relaxed);
     });
     assert_complete(&outcome);

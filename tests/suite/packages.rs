@@ -144,7 +144,8 @@ fn a_first_start_serves_root_alone_and_changes_nothing() {
             serde_json::from_str(&ctl(&[kind, "ls", "-o", "json"])).expect("JSON");
         assert_eq!(document[kind].as_array().map(Vec::len), Some(0), "{document}");
     }
-    // Who is not in the group cannot connect, and who is has no grant. Not nobody, whom no grant reaches.
+    // A user outside of the group cannot connect, and a member has no grant. Not the user nobody, whom no grant
+    // reaches.
     let arguments = ["-u", "daemon", "--", "/usr/bin/numalocctl", "jobs", "ls"];
     assert_eq!(run("runuser", &arguments).status.code(), Some(5));
     let arguments = ["-u", "daemon", "-G", "numaloc", "--", "/usr/bin/numalocctl", "jobs", "ls"];
@@ -227,7 +228,7 @@ fn the_question_adds_a_right_that_an_upgrade_keeps() {
     system.install(2, &["numaloc"]);
     system.comes_back(pid);
     assert_confined(system.pid(), &WITH_FRAMES);
-    // Who takes the link away has answered, too.
+    // The process that takes the link away has answered, too.
     fs::remove_file(LINK).expect("a link");
     done("dpkg-reconfigure", &["numaloc"]);
     assert_confined(system.pid(), &SHIPPED);

@@ -1,4 +1,4 @@
-//! What may move, by the policies of the application, of the administrator and of the request.
+//! Memory that may move, by the policies of the application, of the administrator and of the request.
 
 use crate::{
     app::Layout,
@@ -93,7 +93,7 @@ fn nodes_can_be_named() {
 #[test]
 fn a_reserve_is_kept_free() {
     let scene = Scene::remote(&["anon:32M"]);
-    // More than the node has, so there is no room at all.
+    // More than the node has, so no room is left at all.
     let reserve_bytes = Some(1 << 40);
     let outcome = scene.migrate(&Options { reserve_bytes, ..Options::default() });
     assert_eq!(off(&scene.nodes("anon"), away()), 0);

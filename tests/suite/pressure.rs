@@ -26,7 +26,7 @@ fn free_alone() -> Options {
     Options { make_room: MakeRoom::None, ..Options::default() }
 }
 
-/// Counters that grow when memory runs out, or when anybody reclaims memory.
+/// Counters that grow when memory runs out, or when memory is reclaimed.
 const DISTRESS: [&str; 5] =
     ["oom_kill", "pswpout", "allocstall_movable", "pgscan_kswapd", "pgscan_direct"];
 

@@ -20,7 +20,8 @@ use std::{
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 160 * MIB;
 
-/// What a ballast leaves free beyond the high watermark after the cache is there: too much for the kernel to reclaim any of it, and
+/// Memory that a ballast leaves free beyond the high watermark after the cache is there: too much for the kernel to
+/// reclaim any of it, and
 /// less than the reserve of 64 MiB. With 200 MiB of cache it is room for [`SIZE`] and little more.
 const LEFT: u64 = 40 * MIB;
 
@@ -29,8 +30,8 @@ fn ballast(spared: u64) -> App {
     scene::ballast(0, spared + high_watermark_bytes(0))
 }
 
-/// Node 0 has little free, and `mib` MiB of cache that nobody uses. The cache comes first: it gets to the node as long as there is
-/// much free, and what takes the rest leaves enough for the kernel to reclaim nothing.
+/// Node 0 has little free, and `mib` MiB of unused cache. The cache comes first: it gets to the node as long as there
+/// is much free, and what takes the rest leaves enough for the kernel to reclaim nothing.
 fn full(mib: u64) -> (OnDisk, App) {
     let file = OnDisk::new("cache", mib);
     file.read(0);
@@ -41,8 +42,9 @@ fn full(mib: u64) -> (OnDisk, App) {
     (file, ballast)
 }
 
-/// What is below the reserve of 64 MiB above the high watermark is no room, and what is above it is little of what is to come. Some
-/// more may be free than the ballast has left: each CPU's own list of free pages gives back up to a few MiB.
+/// Memory below the reserve of 64 MiB above the high watermark is not room, and the memory above it is little of what
+/// is to come. Some more may be free than the ballast has left: each CPU's own list of free pages gives back up to a
+/// few MiB.
 fn assert_little_free() {
     let free = free_bytes(0);
     assert!(free < high_watermark_bytes(0) + 64 * MIB + SIZE / 8, "the scene: {free} free");
@@ -91,7 +93,7 @@ fn cache_in_use_is_left_alone() {
 }
 
 #[test]
-fn memory_of_a_tmpfs_is_no_room() {
+fn memory_of_a_tmpfs_does_not_count_as_room() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let fill = "dd if=/dev/zero of=/tmp/numaloc-room bs=1M count=200";
     let mut fill = Command::new("taskset").args(["1", "sh", "-c", fill]).spawn().expect("busybox");

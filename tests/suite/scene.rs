@@ -14,10 +14,10 @@ use numaloc_host::Target;
 /// Bytes that a process may allocate, free or copy outside of its regions while it is watched (heap, stacks).
 pub const SLACK: u64 = 512 << 10;
 
-/// What nobody may suffer for the sake of a move.
+/// Events that no process may suffer for the sake of a move.
 pub const DISTRESS: [&str; 2] = ["oom_kill", "pswpout"];
 
-/// How often each of [`DISTRESS`] has happened.
+/// Number of times that each of [`DISTRESS`] has happened.
 pub fn distress() -> [u64; 2] {
     DISTRESS.map(vmstat)
 }

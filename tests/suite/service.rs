@@ -160,8 +160,9 @@ fn ids() -> (u32, u32) {
     (number("/etc/passwd"), number("/etc/group"))
 }
 
-/// What systemd logs at level debug while `act` runs: this includes every message that is sent to it. systemd drops all but 200 records
-/// in 5 s (src/basic/log.c, write_to_kmsg), so a pause of that length comes first, and `act` has to be short.
+/// The log of systemd at level debug while `act` runs: it includes every message that is sent to it. systemd drops
+/// all but 200 records in 5 s (src/basic/log.c, write_to_kmsg), so a pause of that length comes first, and `act` has
+/// to be short.
 fn systemd_logs(act: impl FnOnce()) -> String {
     thread::sleep(Duration::from_secs(5));
     let _level = DebugLevel::new();
@@ -208,7 +209,7 @@ pub const SHIPPED: [u32; 3] = [2, 19, 23];
 /// With the drop-in for page frames, CAP_SYS_ADMIN, too.
 pub const WITH_FRAMES: [u32; 4] = [2, 19, 21, 23];
 
-/// What the daemon reports about itself and about the caller.
+/// The daemon's report about itself and about the caller.
 pub fn status(client: &Client) -> v1::GetStatusResponse {
     let answer = client.runtime.block_on(client.daemon().get_status(v1::GetStatusRequest {}));
     answer.expect("it answers").into_inner()

@@ -62,7 +62,7 @@ fn what_a_stranger_leaves_behind_is_late() {
 }
 
 #[test]
-fn those_that_share_it_are_named() {
+fn processes_that_share_it_are_named() {
     const FILE: &str = "/dev/shm/named";
     let _balancing = Setting::numa_balancing(false);
     let segment = format!("segment=file:{FILE}:16M");
@@ -108,7 +108,7 @@ fn a_parent_that_shares_private_memory_is_named() {
     assert!(parent["bytes"].as_u64().is_some_and(|bytes| bytes >= 16 * MIB), "{planned}");
 }
 
-/// Maps a memfd of so many pages once for each page, from that page to its end.
+/// Maps a memfd of `pages` pages once for each page, from that page to its end.
 fn overlapping(pages: usize) -> Vec<FilePages> {
     let file = File::from(memfd_create("overlaps", MFdFlags::empty()).expect("a memfd"));
     file.set_len(pages as u64 * 4096).expect("its length");
@@ -116,7 +116,8 @@ fn overlapping(pages: usize) -> Vec<FilePages> {
     (0..pages).map(|page| map(page).expect("fewer than vm.max_map_count")).collect()
 }
 
-/// What the mappings of one process are compared for grows with the square of their number. A client may have its own process
+/// The work of comparing the mappings of one process grows with the square of their number. A client may have its own
+/// process
 /// looked at, and numalocd has to live on.
 #[test]
 fn mappings_that_overlap_by_the_thousand_cost_little_memory() {

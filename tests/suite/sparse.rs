@@ -73,7 +73,7 @@ fn a_plan_reads_no_holes_of_a_reservation() {
     scene.finish();
 }
 
-/// A heap is at the beginning of what it has reserved.
+/// A heap is at the beginning of its reservation.
 #[test]
 fn a_move_ends_where_the_heap_of_a_reservation_does() {
     let scene = Scene::remote(&["heap:16384G:touch=64M"]);
@@ -86,7 +86,7 @@ fn a_move_ends_where_the_heap_of_a_reservation_does() {
 }
 
 #[test]
-fn a_move_reads_nothing_of_what_is_at_home() {
+fn a_move_reads_nothing_of_memory_at_home() {
     const BYTES: u64 = 256 * MIB;
     let scene = Scene::remote(&["anon:256M"]);
     scene.migrate(&Options { target_ratio: 95, ..Options::default() });

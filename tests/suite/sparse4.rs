@@ -142,11 +142,11 @@ fn a_long_fast_run_tries_a_further_worker_where_a_cpu_is_idle() {
     let tried = (0..10).any(|_| {
         let home = workers_of_move_to(0, None);
         assert!((2..=3).contains(&home), "three CPUs are free, this process had {home} workers");
-        assert_eq!(workers_of_move_to(2, None), 2, "there are no more CPUs than that");
+        assert_eq!(workers_of_move_to(2, None), 2, "the node has no more CPUs");
         home == 3
     });
     assert!(tried, "no third worker was ever tried");
-    assert_eq!(workers_of_move_to(0, Some(2)), 2, "as many as were asked for");
+    assert_eq!(workers_of_move_to(0, Some(2)), 2, "the number that was asked for");
 }
 
 /// An application with 48 MiB on node 2 and its CPUs on this one.

@@ -126,7 +126,7 @@ fn what_the_kernel_has_interleaved_itself_stays() {
     assert_all_spread(&app, &[0, 1]);
     assert_spread(&app, "memfd", 4096, &[0, 1]);
     let target = [Target::Pid(app.pid())];
-    // All that is not in a region: the program, its heap and stacks.
+    // Memory outside of the regions: the program, its heap and stacks.
     let plan = inspect(&target, &placed("0-1", None)).plan;
     let of_regions = |plan: &numaloc_core::Plan| {
         let starts: Vec<u64> = app.ranges().map(|(_, range)| range.start).collect();
@@ -207,7 +207,7 @@ fn the_command_line_spreads_and_refuses_in_one_line() {
     scene.finish();
 }
 
-/// The kernel counts pages from where the mapping was made, and shows no trace of that.
+/// The kernel counts pages from where the mapping was made, and shows no trace of it.
 #[test]
 fn memory_that_was_interleaved_and_then_remapped_stays() {
     let _still = Setting::still_host();

@@ -28,7 +28,7 @@ const RATE: u64 = 8 * MIB;
 /// Seconds for which the run is held back while the test acts. The next one is used when a call happened meanwhile.
 const PAUSES: [u64; 3] = [1, 5, 30];
 
-/// What `act` returned, while pages that had been found waited for their call.
+/// The value that `act` returned, while pages that had been found waited for their call.
 enum Seen<T> {
     Quiet(T),
     /// A call happened in between, so what was seen before and after it cannot be compared.
@@ -66,7 +66,7 @@ fn in_a_pause<T>(
         let waits = || control.held_back() == "bandwidth limit";
         until("some have moved and others wait", || moved() > 0 && waits());
         rate.take(seconds * RATE);
-        // What was paid for before the pause has its call first.
+        // A call that was paid for before the pause comes first.
         thread::sleep(Duration::from_millis(500));
         until("others wait", waits);
         let settled = || control.settled_bytes.load(Relaxed);
@@ -91,7 +91,7 @@ fn only(scene: &Scene, region: &str) -> Inspection {
     inspected
 }
 
-/// Stops khugepaged, which would make huge pages again of what was split, and would fill the holes of what was freed in part.
+/// Stops khugepaged, which would make huge pages of split ones again, and would fill the holes of freed ones.
 /// A change of its pause starts one last scan (mm/khugepaged.c, `scan_sleep_millisecs_store`), which is late on a busy machine.
 /// From 7.x on it fills folios of all sizes. Without permission for a single hole it fills none.
 fn no_khugepaged() -> [Setting; 2] {

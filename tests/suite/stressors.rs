@@ -27,13 +27,16 @@ use std::{
 };
 
 const MIB: u64 = 1 << 20;
-/// What the programs have besides the memory that they test, and what of that may be somebody else's: libraries, stacks, heaps.
+/// Memory of the programs besides the memory that they test, and the part of it that may be other processes':
+/// libraries, stacks, heaps.
 const BESIDES: u64 = 8 * MIB;
 
-/// How often a program is followed before it is asked to end. Seconds would say little: a busy host has time for one migration where
+/// Number of migrations that a program is followed for before it is asked to end. Seconds would say little: a busy host
+/// has time for one migration where
 /// another one has time for ten.
 const MIGRATIONS: u32 = 4;
-/// With so many migrations that do not count the test fails. A few do not: memory that comes and goes may be gone when it is to move.
+/// Number of migrations without effect from which the test fails. A few do not: memory that comes and goes may be gone
+/// when it is to move.
 const IN_VAIN: u32 = 60;
 
 /// A program in a cgroup of its own, whose CPUs are those of one node at a time.
@@ -46,12 +49,12 @@ struct Stressor {
     _balancing: Setting,
 }
 
-/// Which migrations of a program count.
+/// The migrations of a program that count.
 #[derive(Clone, Copy)]
 struct Counts {
     /// Bytes that it has all the time, and that are to be on the new node after each.
     constant: u64,
-    /// How many pages the kernel has to have moved.
+    /// Number of pages that the kernel has to have moved.
     pages: u64,
 }
 
@@ -113,7 +116,7 @@ impl Stressor {
         let output = numalocctl(&["migrate", "--cgroup", &format!("/{name}"), "--profile", "fast"]);
         println!("{}", String::from_utf8_lossy(&output.stdout));
         match code(&output) {
-            // What it has freed, pinned or mapped meanwhile may be left.
+            // Memory that it has freed, pinned or mapped meanwhile may be left.
             Some(0 | 6) => {}
             // It has ended by itself, and leaves its cgroup before its parent is notified (kernel/exit.c, `do_exit`).
             Some(3) => until("it ends", || self.end().is_some()),
@@ -177,7 +180,7 @@ fn huge_pages(when: &str) -> Setting {
     Setting::set("/sys/kernel/mm/transparent_hugepage/enabled", when)
 }
 
-/// What stressapptest is given to test.
+/// The memory that stressapptest is given to test.
 const MEMORY: u64 = 48 * MIB;
 
 /// Checksums of each block, copied and inverted by several threads. After SIGINT it joins them and gives its usual verdict, with the
@@ -211,9 +214,9 @@ fn stressapptest_on_hugetlb_pages() {
     stressapptest("sat-hugetlb", "-H 48", Counts { constant: 0, pages: MEMORY / HUGE });
 }
 
-/// Patterns in locked memory. The bits of the mask are its tests; those that are left out take minutes under emulation. It goes through
-/// them again and again and is ended by the signal, so it has no last word: it says of each test that it is ok when the test has ended,
-/// and of each wrong byte when it finds it.
+/// Patterns in locked memory. The bits of the mask are its tests; the omitted ones take minutes under emulation. It
+/// goes through them again and again and is ended by the signal, so it has no last word: it says of each test that it
+/// is ok when the test has ended, and of each wrong byte when it finds it.
 #[test]
 fn memtester_on_locked_memory() {
     const LOCKED: u64 = 24 * MIB;

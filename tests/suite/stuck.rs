@@ -19,7 +19,7 @@ use std::{
 };
 
 const MIB: u64 = 1 << 20;
-/// Far below the time for which a call is waited for that nobody wants to end.
+/// Far below the time for which a run waits for a call without a request to end.
 const SOON: Duration = Duration::from_secs(20);
 
 /// Runs numalocctl without a daemon, and for a second, which does not suffice.
@@ -55,7 +55,7 @@ fn a_call_that_does_not_return_ends_the_command_by_name() {
     let path = file.path().to_str().expect("UTF-8");
     names(&for_a_second(&["--to", "0", "--file", path]), &hog);
 
-    // Nobody wants the end, but it is known what the call waits for.
+    // No end is requested, but it is known what the call waits for.
     names(&fails(&["--pid", &pid]), &hog);
 
     // Ctrl-C: the process ends, and is gone, although its call is not.

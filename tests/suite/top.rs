@@ -14,7 +14,8 @@ use std::{
 };
 
 const PROCESSES: usize = 40;
-/// How far the share of local memory may be from that in numa_maps, in percent. Applications take a page now and then.
+/// Largest difference between the share of local memory and that in numa_maps, in percent. Applications take a page now
+/// and then.
 const POINTS: f64 = 3.0;
 
 /// The document of the first line in which all processes have been looked at.
@@ -81,7 +82,7 @@ fn shares_are_those_of_numa_maps() {
         shares.push(said);
     }
     let between = shares.iter().filter(|share| (20.0..80.0).contains(*share)).count();
-    assert!(between >= 2, "those that were moved in part: {shares:?}");
+    assert!(between >= 2, "partly moved ones: {shares:?}");
 }
 
 #[test]

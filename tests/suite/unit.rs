@@ -195,7 +195,7 @@ fn slices_nest_at_dashes() {
 }
 
 #[test]
-fn a_slice_is_all_that_runs_in_it() {
+fn a_slice_is_every_process_in_it() {
     let lines = "Slice=numaloc-whole.slice";
     Service::start("numaloc-d.service", lines).comes_home_as("numaloc-whole.slice");
     // The slice above it.

@@ -12,7 +12,7 @@ use numaloc_core::PAGE;
 use std::{fs::File, os::unix::fs::FileExt};
 
 const MIB: u64 = 1 << 20;
-/// What a process may have besides its regions, and how far its counters may be from its page tables.
+/// Memory of a process besides its regions, and the largest difference of its counters from its page tables.
 const SLACK: u64 = 4 * MIB;
 
 /// The page table entries of a region that show a page, as the kernel counts them in the page map.
@@ -35,8 +35,8 @@ fn reader(region: &str) -> App {
     app
 }
 
-/// What `top` and `locality` say of a process is what numa_maps says.
-fn nobody_has_zeros(region: &str) {
+/// The figures of `top` and `locality` for a process are those of numa_maps.
+fn no_process_has_zeros(region: &str) {
     let _balancing = Setting::numa_balancing(false);
     let app = reader(region);
     let pid = app.pid().to_string();
@@ -57,12 +57,12 @@ fn nobody_has_zeros(region: &str) {
 
 #[test]
 fn base_pages_of_zeros_are_nobodys() {
-    nobody_has_zeros("read=anon:256M:touch");
+    no_process_has_zeros("read=anon:256M:touch");
 }
 
 #[test]
 fn huge_pages_of_zeros_are_nobodys() {
-    nobody_has_zeros("read=thp:256M:touch");
+    no_process_has_zeros("read=thp:256M:touch");
 }
 
 /// Advice samples what is large: what was only read weighs nothing there.

@@ -31,7 +31,7 @@ type command struct {
 	Milliseconds int
 }
 
-// What came of it. The values are those of the container after all plugins have adjusted it.
+// The result. The values are those of the container after all plugins have adjusted it.
 type answer struct {
 	Error  string `json:"error"`
 	Mems   string `json:"mems"`
@@ -90,7 +90,7 @@ func (r *runtime) listen() error {
 	return r.nri.Start()
 }
 
-// A container is created and started. Nobody knows it if a plugin has refused that.
+// A container is created and started. It stays unknown if a plugin has refused that.
 func (r *runtime) create(c command) (result answer, err error) {
 	ctx, pod, container := context.Background(), podOf(c.ID), container(c, api.ContainerState_CONTAINER_CREATED)
 	response, err := r.nri.CreateContainer(ctx, &api.CreateContainerRequest{Pod: pod, Container: container})

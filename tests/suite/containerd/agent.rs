@@ -58,7 +58,7 @@ impl Agent {
         }));
         pod_of(plane, ACCOUNT, "agent");
         let running = kubelet.running("agent");
-        // Of all pods: this one's directory has its uid in its name.
+        // The directory of logs of all pods: this one's directory has its uid in its name.
         let agent = Self { child: None, log: PathBuf::from("/var/log/pods") };
         assert_confined(running.pid);
         until("the agent's pod is ready", || {
@@ -69,7 +69,7 @@ impl Agent {
         agent
     }
 
-    /// A process, with a token that is bound to a pod of that name.
+    /// A process, with a token that is bound to a pod of this name.
     fn process(plane: &ControlPlane, daemon: &Daemon) -> Self {
         let mut own = pod("agent", &json!({}), 0);
         own["metadata"]["namespace"] = NAMESPACE.into();
@@ -178,7 +178,7 @@ fn logged(path: &Path) -> String {
     entries.map(|entry| logged(&entry.path())).collect()
 }
 
-/// What the status annotation of a pod says, once `phase` is this one.
+/// The status annotation of a pod, once `phase` is this one.
 fn status(plane: &ControlPlane, pod: &str, phase: &str) -> Value {
     let mut status = Value::Null;
     until(&format!("the status of {pod} is {phase}"), || {

@@ -1,5 +1,6 @@
-//! A control plane in this machine: etcd and kube-apiserver on loopback, as `tests/kubernetes/control-plane.sh` has them on the host. There is
-//! no scheduler and no controller: pods name their node, and what controllers would make is made here.
+//! A control plane in this machine: etcd and kube-apiserver on loopback, as `tests/kubernetes/control-plane.sh` has
+//! them on the host. It has no scheduler and no controller: pods name their node, and what controllers would make is
+//! made here.
 
 use super::rig::variable;
 use crate::app::until;
@@ -82,7 +83,7 @@ impl ControlPlane {
         path
     }
 
-    /// Writes a kubeconfig for somebody with these credentials, and returns its path.
+    /// Writes a kubeconfig with these credentials, and returns its path.
     pub fn user(&self, name: &str, credentials: &Value) -> PathBuf {
         let cluster = json!({
             "server": format!("https://127.0.0.1:{PORT}"),
@@ -109,7 +110,7 @@ impl ControlPlane {
         self.command(arguments).output().expect("kubectl starts")
     }
 
-    /// What kubectl prints of a call that has to succeed.
+    /// The output of a call of kubectl that has to succeed.
     pub fn get(&self, arguments: &[&str]) -> String {
         let output = self.kubectl(arguments);
         assert!(output.status.success(), "{arguments:?}: {output:?}: {}", self.log());
@@ -175,7 +176,7 @@ fn apiserver_arguments(dir: &Path) -> Vec<String> {
     vec![
         format!("--etcd-servers=http://127.0.0.1:{ETCD_PORT}"),
         "--bind-address=127.0.0.1".to_owned(),
-        // Nobody is told of it. It may not be on loopback.
+        // It is not advertised to clients. It may not be on loopback.
         "--advertise-address=192.0.2.1".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
         format!("--secure-port={PORT}"),

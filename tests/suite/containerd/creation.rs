@@ -1,5 +1,6 @@
-//! Memory policies that containers are created with. Needs two nodes, and knows both kinds of runtimes: those that pass the policy on
-//! (`tests/vm/suite --containerd 2.4`), and those that create the container without it (`--containerd 2`).
+//! Memory policies that containers are created with. Needs two nodes, and knows both kinds of runtimes: runtimes that
+//! pass the policy on (`tests/vm/suite --containerd 2.4`), and runtimes that create the container without it
+//! (`--containerd 2`).
 
 use super::{
     cri::{Container, Pod},
@@ -64,7 +65,7 @@ impl Host {
     }
 }
 
-/// Bytes on both nodes of what a server holds.
+/// Bytes of a server's memory on both nodes.
 fn halves(redis: &Redis) -> [u64; 2] {
     let nodes = redis.nodes();
     [on(&nodes, 0), on(&nodes, 1)]

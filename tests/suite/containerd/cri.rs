@@ -8,7 +8,8 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-/// How long containerd may take for one call. Hundreds of containers that are removed at once wait for each other for minutes.
+/// Longest time of a call of containerd. Hundreds of containers that are removed at once wait for each other for
+/// minutes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub use ::containerd::runtime::v1;
@@ -173,7 +174,7 @@ impl Cri {
         RuntimeServiceClient::new(self.channel.clone())
     }
 
-    /// What the runtime calls itself, and its version.
+    /// The runtime's name and version.
     pub async fn version(&self) -> Result<v1::VersionResponse, Status> {
         Ok(self.client().version(v1::VersionRequest {}).await?.into_inner())
     }

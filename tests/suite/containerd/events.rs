@@ -55,7 +55,7 @@ fn without_nri_a_container_that_ends_by_itself_is_forgotten() {
 }
 
 #[test]
-fn without_nri_other_cpus_are_told() {
+fn without_nri_other_cpus_are_reported() {
     let watched = watched("moved");
     let container = Container::new("main").on_cpus("0");
     let container = watched.containerd.container(&watched.sandbox, &container);
@@ -70,7 +70,7 @@ fn without_nri_other_cpus_are_told() {
 }
 
 #[test]
-fn without_nri_whoever_was_gone_is_caught_up_with() {
+fn without_nri_changes_during_an_absence_are_caught_up_with() {
     let mut watched = watched("restarted");
     let (stays, comes) = watched.catches_up_after_being_gone();
 

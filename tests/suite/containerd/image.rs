@@ -15,7 +15,7 @@ use std::{fs, os::unix::net::UnixStream, path::Path, process::Output};
 pub const ARCHIVE: &str = "/mnt/image/numaloc.tar";
 pub const IMAGE: &str = "numaloc.test/numaloc:1";
 const NAME: &str = "numalocd";
-/// What of the host it has to itself: the socket's directory, and the store's.
+/// The directories of the host that it has to itself: the socket's, and the store's.
 const DIRECTORIES: [&str; 2] = ["/run/numaloc", "/var/lib/numaloc"];
 const SOCKET: &str = "/run/numaloc/numalocd.sock";
 const MIB: u64 = 1 << 20;

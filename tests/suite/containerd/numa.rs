@@ -1,4 +1,5 @@
-//! What containers are for: their memory comes home with nobody doing anything. Needs two nodes: `tests/vm/suite --containerd`.
+//! The purpose for containers: their memory comes home without a command. Needs two nodes: `tests/vm/suite
+//! --containerd`.
 //!
 //! Each container is filled while it is pinned to the one node and then pinned to the other, as the kubelet's CPU manager does it.
 //! Nothing but its pod's annotation says that it is to be migrated. Ground truth is numa_maps.
@@ -12,7 +13,7 @@ use std::{
 
 const LOCALITY: &str = "koordinator.sh/memoryLocality";
 
-/// The programs that are there on a host. The kernel's own balancing is off, so that nobody else moves anything.
+/// The programs that are there on a host. The kernel's own balancing is off, so that no other program moves anything.
 struct Host {
     plugin: Plugin,
     daemon: Daemon,
@@ -46,7 +47,7 @@ fn a_container_that_is_pinned_elsewhere_comes_home_and_others_stay() {
     let absent = host.redis(&Pod::new("absent"), 7002);
     let none = Pod::new("none").annotated(LOCALITY, r#"{"policy": "none"}"#);
     let none = host.redis(&none, 7003);
-    // Those that must stay are pinned first, so that they had more time to be moved by mistake.
+    // Containers that must stay are pinned first, so that they had more time to be moved by mistake.
     for redis in [&absent, &none, &annotated] {
         redis.pin(&host.containerd, 0);
     }
@@ -104,7 +105,7 @@ fn assert_found(output: &Output, member: &str) {
 }
 
 #[test]
-fn a_pod_and_a_container_come_home_by_name_though_nobody_registered_them() {
+fn a_pod_and_a_container_come_home_by_name_without_registration() {
     let _balancing = Setting::numa_balancing(false);
     let (containerd, daemon) = (Containerd::start(), Daemon::start());
     let pod = Pod::new("named");

@@ -6,7 +6,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-/// What the page calls this repository: `tests/vm/suite` has laid out there what the commands name.
+/// The page's path of this repository: `tests/vm/suite` has laid out there what the commands name.
 pub const SOURCE: &str = "/usr/local/src/numaloc";
 
 /// Printed after each block, with its exit code.
@@ -36,7 +36,7 @@ impl Page {
 
     /// Asserts that all blocks have been taken. A new block of the page is tried, or left out here for a reason.
     pub fn assert_tried(&self) {
-        assert!(self.blocks.is_empty(), "nobody has tried {:#?}", self.blocks);
+        assert!(self.blocks.is_empty(), "not tried: {:#?}", self.blocks);
     }
 }
 

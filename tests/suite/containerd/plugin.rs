@@ -17,8 +17,8 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// Containers of a pod of a crowd. A pod's shim takes care of one after the other: with hundreds it takes seconds for each. Those that
-/// replace others come besides, and all stay within pods.ceilings.containers.
+/// Containers of a pod of a crowd. A pod's shim takes care of one after the other: with hundreds it takes seconds for
+/// each. Containers that replace others come besides, and all stay within pods.ceilings.containers.
 const IN_A_POD: usize = 5;
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Plugin {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// What it has logged since its first start.
+    /// Its log since its first start.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -87,7 +87,7 @@ fn program() -> PathBuf {
     env::var_os("NUMALOC_NRI").unwrap_or_else(|| "numaloc-nri".into()).into()
 }
 
-/// What it receives of these two.
+/// Its arguments for these two.
 fn arguments(containerd: &Containerd, daemon: &Daemon, lines: &str) -> Vec<String> {
     let config = daemon.dir.join("nri.toml");
     fs::write(&config, format!("user = \"root\"\n{lines}\n")).expect("a configuration");
@@ -200,7 +200,7 @@ impl Watched {
         self.containerd.expect("it goes", self.containerd.cri().remove(id));
     }
 
-    /// A container that nobody tells containerd to stop ends, and the others stay known.
+    /// A container ends that containerd was not asked to stop, and the others stay known.
     pub fn forgets_one_that_ends_by_itself(&self) {
         let stays = self.container("stays");
         let command = ["sh", "-c", "while [ ! -e /tmp/end ]; do sleep 0.1; done"];
@@ -256,7 +256,7 @@ fn a_container_is_a_workload_from_its_start_to_its_end() {
     until_known(&watched.daemon, []);
 }
 
-/// Nobody tells containerd to stop it.
+/// It ends without a call to containerd.
 #[test]
 fn a_container_that_ends_by_itself_is_forgotten() {
     let watched = Watched::start(&Pod::new("brief"));
@@ -283,7 +283,7 @@ fn a_containerd_that_was_gone_is_caught_up_with() {
 }
 
 #[test]
-fn a_daemon_that_was_gone_is_told_what_it_missed() {
+fn a_daemon_that_was_gone_gets_what_it_missed() {
     let mut watched = Watched::start(&Pod::new("deaf"));
     let (stays, goes) = (watched.container("stays"), watched.container("goes"));
     until_known(&watched.daemon, [&*stays, &*goes]);
@@ -328,7 +328,7 @@ async fn make(cri: Cri, sandbox: Sandbox, number: usize) -> String {
 }
 
 impl Watched {
-    /// Pods like the one that is watched, with room for so many containers.
+    /// Pods like the one that is watched, with room for `containers` containers.
     fn pods(&self, containers: usize) -> Vec<Sandbox> {
         let pod = &self.sandbox.pod;
         let like = |number| Pod { name: format!("{}-{number}", pod.name), ..pod.clone() };
@@ -380,7 +380,7 @@ fn a_plugin_that_is_killed_a_hundred_times_loses_and_doubles_no_schedule() {
     let mut watched = Watched::start(&pod);
     let pods = watched.pods(CONTAINERS);
     let mut ids = watched.crowd(&pods, CONTAINERS);
-    // One container a round goes, and another one comes, while the plugin is at any point of what it does after its start.
+    // One container a round goes, and another one comes, while the plugin is at any point of its work after its start.
     for round in 0..100 {
         std::thread::sleep(Duration::from_millis(round * 37 % 250));
         watched.plugin.kill();
@@ -430,6 +430,6 @@ fn the_plugin_delays_no_start() {
     // Not println, which the harness keeps to itself: this number is of interest each time.
     let figures =
         format!("\nmedian and p99 of a start: without the plugin {without:?}, with it {with:?}\n");
-    std::io::stdout().write_all(figures.as_bytes()).expect("somebody reads");
+    std::io::stdout().write_all(figures.as_bytes()).expect("the output is read");
     assert!(with.1 <= without.1 + Duration::from_millis(50), "{without:?} {with:?}");
 }

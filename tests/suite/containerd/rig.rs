@@ -207,7 +207,7 @@ impl Containerd {
         Running { id, pid }
     }
 
-    /// The container of a pod that somebody else has made, if it runs.
+    /// The container of a pod that was made outside of this test, if it runs.
     pub fn running_in(&self, pod: &str) -> Option<Running> {
         let containers = self.expect("a list", self.cri.containers());
         let running = |state| state == ContainerState::ContainerRunning;

@@ -38,7 +38,7 @@ fn redis_answers_from_its_container() {
     assert_eq!(name.trim(), "redis-server");
 }
 
-/// What is tested with containerd killed needs containers that survive it.
+/// Tests that kill containerd need containers that survive it.
 #[test]
 fn containers_outlive_containerd() {
     let mut containerd = Containerd::start();

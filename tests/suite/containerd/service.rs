@@ -18,10 +18,10 @@ use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 const SERVICE: &str = "numaloc-nri.service";
 const LOCALITY: &str = "koordinator.sh/memoryLocality";
-/// The port that a Redis server listens on if nobody says otherwise, as in the page.
+/// The port that a Redis server listens on by default, as in the page.
 const PORT: u16 = 6379;
 
-/// What hosts have and the emulated machine does not: what the page's commands take for granted.
+/// Files of hosts that the emulated machine lacks and that the page's commands take for granted.
 fn prepare() {
     if !Path::new("/var/run").exists() {
         fs::create_dir_all("/var").and_then(|()| symlink("/run", "/var/run")).expect("/var/run");
@@ -53,7 +53,7 @@ impl Unit {
         String::from_utf8_lossy(&output.expect("journalctl starts").stdout).into_owned()
     }
 
-    /// How often the log says this.
+    /// Number of these words in the log.
     fn said(words: &str) -> usize {
         Self::log().matches(words).count()
     }

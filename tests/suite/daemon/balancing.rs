@@ -13,7 +13,7 @@ use numaloc_host::Target;
 use std::time::SystemTime;
 
 const SYSCTL: &str = "/proc/sys/kernel/numa_balancing";
-/// What is to be put back.
+/// The note of the value to put back.
 const NOTE: &str = "/run/numaloc/numa_balancing";
 
 fn value() -> String {
@@ -135,7 +135,7 @@ fn a_job_says_that_it_is_on_if_that_is_wanted() {
 }
 
 #[test]
-fn a_schedule_whose_pages_are_pushed_away_says_so_and_slows_down() {
+fn a_schedule_whose_pages_are_pushed_away_reports_it_and_slows_down() {
     /// Long enough for the test to push the pages away in between.
     const INTERVAL: Duration = Duration::from_secs(6);
     let daemon = Daemon::start();
@@ -185,7 +185,7 @@ fn a_schedule_whose_pages_are_pushed_away_says_so_and_slows_down() {
     assert!(message.contains("3 times in a row"), "{message}");
     assert!(wait(&schedule) > INTERVAL, "{:?}", wait(&schedule));
     assert_eq!(daemon.log().matches("placement contested").count(), 1, "once");
-    // If nobody moves the pages away, it is as before.
+    // Once the pages are no longer moved away, it is as before.
     schedule = runs(&schedule.last_job);
     assert_eq!(schedule.state_message, "");
     assert!(wait(&schedule) <= INTERVAL);

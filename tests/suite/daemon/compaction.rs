@@ -13,7 +13,7 @@ use numaloc_sys::fixture::skipped;
 const JOBS: usize = 4;
 /// Huge pages of each job.
 const SIZE: u64 = 320 * MIB;
-/// What has moved when some of its huge pages have: all others come to less.
+/// Bytes moved once some of its huge pages have: all others come to less.
 const SOME: u64 = 12 * MIB;
 /// Least time between two compactions of a node.
 const EVERY: Duration = Duration::from_secs(60);
@@ -66,7 +66,7 @@ fn a_node_is_compacted_once_a_minute_by_all_jobs_together() {
         let policy = v1::Policy { compact: v1::Compact::Always.into(), ..v1::Policy::default() };
         request.spec.as_mut().expect("a spec").policy = Some(policy);
         let name = client.try_create(request).expect("it is taken").name;
-        // What it waits for huge pages for is over once some of them have moved.
+        // Its wait for huge pages is over once some of them have moved.
         let moved = |job: v1::Job| job.progress.map_or(0, |progress| progress.moved_bytes as u64);
         until("huge pages move", || moved(client.job(&name)) >= SOME);
         client.cancel(&name).expect("it has more to move");

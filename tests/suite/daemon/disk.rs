@@ -43,7 +43,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn without_room_writes_are_refused_and_jobs_go_on() {
+fn without_room_writes_are_refused_and_jobs_continue() {
     let small = Small::new("numaloc-small");
     let daemon = Daemon::on(&small.0);
     let client = daemon.client();

@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, io, panic, thread};
 
 const BUS: &str = "/sys/bus/dsa";
-/// What is to be taken down.
+/// The note of what has to be taken down.
 const NOTE: &str = "/run/numaloc/dsa";
 const MANAGED: &str = "[dsa]\nmanage_work_queue = true\n";
 const DRIVERS: [&str; 3] = ["dmaengine", "idxd", "user"];
@@ -98,8 +98,8 @@ fn names(directory: &Path) -> Vec<String> {
     entries.map(|entry| name(entry).into_string().expect("UTF-8")).collect()
 }
 
-/// All attributes and links of all devices and their parts, by `wq0.0/state`. Not what the last command has come to, which nobody
-/// can put back.
+/// All attributes and links of all devices and their parts, by `wq0.0/state`. Without the result of the last command,
+/// which cannot be put back.
 fn state() -> BTreeMap<String, String> {
     let devices = Path::new(BUS).join("devices");
     let mut state = BTreeMap::new();
@@ -247,7 +247,7 @@ fn a_queue_that_cannot_be_set_up_is_an_event() {
 }
 
 #[test]
-fn an_attribute_that_is_refused_is_told_with_its_value() {
+fn a_refused_attribute_is_reported_with_its_value() {
     let idxd = Idxd::new(Age::New, &[(0, 0)]);
     *idxd.refuse.borrow_mut() = Some(("devices/wq0.0/size".to_owned(), EINVAL));
     with(idxd, || {

@@ -25,7 +25,7 @@ fn path(file: &OnDisk) -> &str {
     file.path().to_str().expect("text")
 }
 
-/// What an operator writes for a model: its cache is on the node where it is used, whatever process reads it first.
+/// An operator's schedule for a model: its cache is on the node where it is used, whatever process reads it first.
 #[test]
 fn a_schedule_of_a_file_brings_cache_back_again_and_again() {
     let _still = Setting::still_host();

@@ -89,7 +89,7 @@ fn memory_is_spread_over_nodes() {
 }
 
 #[test]
-fn a_job_is_held_goes_on_and_is_watched_to_its_end() {
+fn a_job_is_held_continues_and_is_watched_to_its_end() {
     let daemon = Daemon::start();
     let client = daemon.client();
     let scene = Scene::remote(&["anon:64M"]);
@@ -164,7 +164,7 @@ fn a_job_is_cancelled_on_the_way() {
 }
 
 #[test]
-fn a_target_that_goes_in_the_middle_is_told() {
+fn a_target_that_goes_in_the_middle_is_reported() {
     let daemon = Daemon::start();
     let client = daemon.client();
     let mut scene = Scene::remote(&["anon:64M"]);

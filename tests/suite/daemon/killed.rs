@@ -14,7 +14,7 @@ use std::{
     thread,
 };
 
-/// How many times the daemon is killed: 200, or as NUMALOC_KILLS says.
+/// Number of kills of the daemon: 200, or as NUMALOC_KILLS says.
 fn rounds() -> u32 {
     env::var("NUMALOC_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(200)
 }
@@ -25,7 +25,7 @@ const CLIENTS: u32 = 8;
 /// Workloads of each client, which it writes again and again.
 const WORKLOADS: u32 = 4;
 
-/// What the daemon has acknowledged.
+/// Records that the daemon has acknowledged.
 #[derive(Debug, Default)]
 struct Acknowledged {
     /// Jobs, and whether they were cancelled.
@@ -56,7 +56,7 @@ fn write(endpoint: &str, own: u32, round: u32, seen: &Mutex<Acknowledged>, end: 
     }
 }
 
-/// Gives a workload a new label, or unregisters it. Until the daemon answers, nobody knows whether it was done.
+/// Gives a workload a new label, or unregisters it. Until the daemon answers, it is not known whether it was done.
 fn workload(
     client: &Client,
     own: u32,

@@ -7,7 +7,7 @@ use numaloc_core::Identity;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 
-/// What the daemon knows by now.
+/// The daemon's view by now.
 fn view(client: &Client, process: Option<Identity>) -> v1::LiveView {
     let mut service = LocalityServiceClient::new(client.channel.clone());
     let request = v1::GetLiveViewRequest { process: process.map(Into::into) };
@@ -121,7 +121,7 @@ fn a_job_by_a_pattern_is_on_the_rows_of_its_process_and_cgroup() {
 }
 
 #[test]
-fn top_goes_on_when_the_daemon_is_started_again() {
+fn top_continues_when_the_daemon_is_started_again() {
     let app = Layout::remote(&["anon:4M"]).load("idle").start("live");
     let mut daemon = Daemon::start();
     let said = daemon.dir.join("top.stderr");
@@ -148,7 +148,7 @@ fn top_goes_on_when_the_daemon_is_started_again() {
     let before = first("the daemon has looked", &is_seen);
     assert_eq!(before["source"], "daemon");
     daemon.kill();
-    let stale = first("it says that nobody answers", &|_| {
+    let stale = first("it reports that the daemon does not answer", &|_| {
         fs::read_to_string(&said).is_ok_and(|said| said.contains("the daemon does not answer"))
     });
     assert!(is_seen(&stale), "what it said last is still shown: {stale}");

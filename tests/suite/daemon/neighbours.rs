@@ -24,7 +24,7 @@ fn held_back(client: &Client, name: &str) -> String {
 }
 
 #[test]
-fn best_effort_makes_room_and_goes_on() {
+fn best_effort_makes_room_and_continues() {
     let daemon = Daemon::with(BESIDE);
     let client = daemon.client();
     let (first, second) = (Scene::remote(&["anon:64M"]), Scene::remote(&["anon:24M"]));

@@ -1,5 +1,5 @@
 //! Processes whose memory cannot be read: one of their threads holds the mmap_lock, and waits for a file system that does not answer.
-//! Nobody else may be held up by them.
+//! They may not hold up calls for other processes.
 
 use super::*;
 use crate::{
@@ -98,14 +98,14 @@ fn names_it(message: &str, pid: i32) {
 }
 
 #[test]
-fn processes_that_do_not_answer_hold_up_nobody_and_are_named() {
+fn processes_that_do_not_answer_hold_up_no_others_and_are_named() {
     let scene = Scene::remote(&["anon:16M"]);
     let holders = [Holder::new("silent-a"), Holder::new("silent-b")];
     let pids = holders.each_ref().map(|holder| holder.app.pid());
     let mut daemon = Daemon::start();
     let client = daemon.client();
 
-    // As many as may be planned at a time, and one of somebody else.
+    // The number that may be planned at a time, and one of another user.
     let jobs = pids.map(|pid| client.create(pid, v1::Limits::default()).name);
     let other = client.create(scene.app.pid(), v1::Limits::default()).name;
     client.reaches(&other, v1::JobState::Succeeded);

@@ -8,7 +8,7 @@ use crate::{
 };
 use prost_types::Duration as Span;
 
-/// Far below the time for which a call is waited for that nobody wants to end.
+/// Far below the time for which a run waits for a call without a request to end.
 const SOON: Duration = Duration::from_secs(20);
 
 fn for_a_second() -> v1::Limits {
@@ -26,7 +26,7 @@ fn fails(client: &Client, job: &str, hog: &Hog) -> String {
 }
 
 #[test]
-fn a_call_that_does_not_return_holds_up_nobody_but_itself() {
+fn a_call_that_does_not_return_holds_up_only_itself() {
     let scene = Scene::remote(&["anon:16M"]);
     let other = Layout::remote(&["anon:8M"]).load("idle").start("other");
     let mut daemon = Daemon::start();
@@ -43,7 +43,7 @@ fn a_call_that_does_not_return_holds_up_nobody_but_itself() {
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     let warning = format!("{} without a pause: calls that move memory may not", hog.name());
     until("the run has looked for it", || daemon.log().contains(&warning));
-    // What would hang, too, is refused with the reason, and looks are not.
+    // Calls that would hang, too, are refused with the reason, and looks are not.
     let (begin, calls) = (Instant::now(), companions());
     let refused = client.create(other.pid(), v1::Limits::default()).name;
     let message = fails(&client, &refused, &hog);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::scene::Scene;
 
-/// Everybody may connect; these users are viewers.
+/// Any user may connect; these users are viewers.
 const VIEWERS: [u32; 3] = [12_001, 12_002, 12_003];
 
 fn config() -> String {

@@ -49,7 +49,7 @@ fn fifty_clients_watch_twenty_jobs_each() {
             }
             ends.push(last);
         }
-        // The silent ones have not held anybody up: all readers have seen the end while these did not read.
+        // The silent ones have not held up any others: all readers have seen the end while these did not read.
         drop(silent);
         ends
     });

@@ -25,7 +25,7 @@ impl Clock {
         Self { begin, since: Instant::now() }
     }
 
-    /// Has it show another time than it should, by so many seconds.
+    /// Sets its clock ahead by `seconds`.
     fn set_ahead(&self, seconds: u64) {
         let now = self.begin + self.since.elapsed().as_secs() + seconds;
         done("date", &["-s", &format!("@{now}")]);
@@ -48,7 +48,7 @@ fn start() {
     systemctl(&["start", "--no-block", "numalocd.service"]);
 }
 
-/// How often systemd has started it since it was last started by hand.
+/// Number of restarts by systemd since it was last started by hand.
 fn restarts() -> u32 {
     property("numalocd.service", "NRestarts").parse().expect("a number")
 }
@@ -169,7 +169,7 @@ fn a_week_without_power_and_a_clock_that_jumps_start_no_storm() {
     until("it is back", is_active);
     thread::sleep(Duration::from_secs(5));
     let kept = schedules(&system).len();
-    assert_eq!(kept, SCHEDULES, "some were removed for time in which nobody looked");
+    assert_eq!(kept, SCHEDULES, "some were removed for time in which the daemon was stopped");
     assert!(events(&system) <= before + 10, "{} events more", events(&system) - before);
 
     // A day ahead, as before NTP has set it, and back.

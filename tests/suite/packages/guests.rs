@@ -48,7 +48,7 @@ const BOOT: [u8; 96] = [
     0x00, 0x05, 0x00, 0x00, 0x67, 0x66, 0xff, 0x07, 0xeb, 0xda, 0x0f, 0x00, 0x50, 0x7c, 0x00, 0x00,
     0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x92, 0xcf, 0x00,
 ];
-/// What it counts in.
+/// The addresses in which the guest counts.
 const COUNTED: std::ops::Range<u64> = MIB..25 * MIB;
 const PASSES: u64 = 0x500;
 const DISK: &str = "/var/lib/libvirt/images/counting.img";
@@ -169,7 +169,7 @@ fn guests_come_home_while_they_count_and_what_libvirt_binds_stays() {
     let said = format!("{output:?}");
     assert!(output.status.success() && said.contains("libvirt, process"), "{said}");
     assert_eq!(off(&huge.nodes(), 0), 0, "{said}");
-    // By the pattern of their cgroups, with nobody doing anything.
+    // Matched by the pattern of their cgroups, without a command.
     let schedule = "[[schedule]]\nname = \"guests\"\ninterval = \"2s\"\n\
                     spec.target.cgroups = [\"/machine.slice/machine-qemu*.scope\"]\n";
     fs::write(SCHEDULE, schedule).expect("writable");

@@ -91,7 +91,7 @@ fn a_reload_takes_grants_over_and_leaves_jobs_alone() {
     let grant = "\n[[grants]]\ngroup = \"numaloc\"\nrole = \"viewer\"\n";
     fs::write(CONFIG, shipped + grant).expect("written");
     systemctl(&["reload", SERVICE]);
-    // Not nobody, whom no grant reaches.
+    // Not the user nobody, whom no grant reaches.
     let arguments = ["-u", "daemon", "-G", "numaloc", "--", "/usr/bin/numalocctl", "jobs", "ls"];
     until("the grant is in force", || run("runuser", &arguments).status.success());
     assert_eq!(system.pid(), pid);
@@ -167,7 +167,7 @@ fn a_step_back_to_an_earlier_version_is_refused_clearly() {
 /// Gives the store the number of another form.
 fn form(number: u64) {
     let store = Database::open(STORE).expect("a store that is closed");
-    let transaction = store.begin_write().expect("nobody else writes");
+    let transaction = store.begin_write().expect("no other process writes");
     let meta = TableDefinition::<&str, u64>::new("meta");
     transaction.open_table(meta).expect("its table").insert("schema", number).expect("room");
     transaction.commit().expect("written");
@@ -178,7 +178,7 @@ fn a_plugin_that_is_stuck_is_started_again() {
     const PLUGIN: &str = "numaloc-nri.service";
     let system = System::new();
     system.install(1, &["numaloc", "numaloc-nri"]);
-    // There is no runtime. It waits for one, which is not to be stuck. systemd 252 tells the bound of services that run.
+    // No runtime exists. It waits for one, which is not to be stuck. systemd 252 shows the bound of running services.
     systemctl(&["start", PLUGIN]);
     assert_eq!(property(PLUGIN, "WatchdogUSec"), "30s");
     let directory = format!("/run/systemd/system/{PLUGIN}.d");

@@ -11,10 +11,10 @@ use std::path::PathBuf;
 
 /// Rows of a kilobyte each.
 const ROWS: u64 = 65_536;
-/// What of the buffers they fill, at least.
+/// Least part of the buffers that they fill.
 const HELD: u64 = 64 * MIB;
 
-/// How PostgreSQL gets its shared memory.
+/// The kind of PostgreSQL's shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Segment {
     /// Shared anonymous memory: the default.
@@ -71,7 +71,7 @@ fn with_files() -> System {
 struct Prewarmed {
     server: Pinned,
     segment: Segment,
-    /// What the nodes had before.
+    /// Bytes on the nodes before.
     before: [u64; 2],
     sum: String,
 }
@@ -112,7 +112,7 @@ impl Prewarmed {
         prewarmed
     }
 
-    /// What each node has of it.
+    /// Bytes of it on each node.
     fn nodes(&self) -> [u64; 2] {
         let now = counted(self.segment);
         [0, 1].map(|node| now[node].saturating_sub(self.before[node]))
@@ -198,7 +198,7 @@ impl Prewarmed {
 
     fn comes_to(&self, node: usize) {
         let output = run("/usr/bin/numalocctl", &["migrate", "--unit", &self.server.unit]);
-        // What it shares with processes beside it may be left.
+        // Memory that it shares with processes beside it may be left.
         assert!(matches!(output.status.code(), Some(0 | 6)), "{output:?}");
         println!(
             "{:?}: {:?}\n{}",

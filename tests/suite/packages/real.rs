@@ -16,7 +16,7 @@ use std::{
 const REMOTE: u64 = 20 * MIB;
 /// The class that tests/vm/debian-root has compiled.
 const HELD: &str = "/usr/local/share/held";
-/// What it says, and its unit.
+/// The file with its output, and its unit.
 pub const HELD_SAYS: &str = "/run/held";
 const HELD_UNIT: &str = "/etc/systemd/system/held.service";
 
@@ -54,7 +54,7 @@ impl Pinned {
         let before = nodes(&Truth::of(pid));
         assert!(off(&before, 0) >= REMOTE, "{}: {before:?}", self.unit);
         let output = run("/usr/bin/numalocctl", &["migrate", "--unit", &self.unit]);
-        // What it shares with processes beside it may be left. What has moved is seen below.
+        // Memory that it shares with processes beside it may be left. The moved bytes are checked below.
         assert!(matches!(output.status.code(), Some(0 | 6)), "{}: {output:?}", self.unit);
         let after = nodes(&Truth::of(pid));
         assert!(
@@ -266,7 +266,8 @@ fn forks() -> u64 {
     line.and_then(|count| count.parse().ok()).expect("a number")
 }
 
-/// Brings a server home that forks all the time, and asserts that at most 1 % of what `nodes` picks of this process stays.
+/// Brings a server home that forks all the time, and asserts that at most 1 % of the memory that `nodes` picks of
+/// this process stays.
 fn comes_home_while_it_forks(
     server: &Pinned,
     load: &mut Load,

@@ -13,7 +13,7 @@ use crate::{
 };
 use std::mem::ManuallyDrop;
 
-/// What the first boot notes for the others.
+/// The file in which the first boot leaves a digest for the others.
 const DIGEST: &str = "/var/lib/numaloc-digest";
 
 /// That this is the boot that a test is for.
@@ -24,7 +24,7 @@ fn assert_boot(number: &str) {
 
 /// Has the machine start again once this test has ended; see tests/vm/init.
 fn restart(how: &str) {
-    // Of what the daemon stores, nothing waits for this: it is on the disk before it is answered.
+    // Records of the daemon do not need this: they are on the disk before the daemon answers.
     done("sync", &[]);
     fs::write("/run/numaloc-vm-restart", how).expect("written");
 }
@@ -104,7 +104,7 @@ fn boot_1_begins_jobs() {
 }
 
 #[test]
-fn boot_2_goes_on_after_a_reboot() {
+fn boot_2_continues_after_a_reboot() {
     assert_boot("2");
     let _balancing = Setting::numa_balancing(false);
     // It is not installed again: this boot has the one of before.
@@ -139,7 +139,7 @@ fn boot_2_goes_on_after_a_reboot() {
 }
 
 #[test]
-fn boot_3_goes_on_after_the_power_has_failed() {
+fn boot_3_continues_after_the_power_has_failed() {
     assert_boot("3");
     let _balancing = Setting::numa_balancing(false);
     let system = ManuallyDrop::new(System);
@@ -148,7 +148,7 @@ fn boot_3_goes_on_after_the_power_has_failed() {
     // A pid means a process of the boot that it was named in, and no later one.
     let by_pid = end(&system, "of-this-boot");
     assert_eq!(by_pid.state(), v1::JobState::Failed, "{by_pid:?}");
-    // What had ended before is as it was.
+    // A job that had ended before is as it was.
     assert_eq!(end(&system, "stops").state(), v1::JobState::Interrupted);
     assert!(ctl(&["schedules", "ls"]).contains("kept"));
     assert_data();

@@ -9,7 +9,7 @@ use crate::{
 };
 
 const SCHEDULE: &str = "/etc/numaloc/conf.d/50-containers.toml";
-/// What a container has that asks for it itself.
+/// The label of a container that requests it itself.
 const LABEL: &str = "numaloc.io/policy=bestEffort";
 /// Memory of the values of each server.
 const DATA: u64 = 24 * MIB;
@@ -153,7 +153,7 @@ fn containers_come_home(runtime: &[&str], cgroups: &str, label: &'static str) {
 }
 
 #[test]
-fn a_container_of_docker_comes_home_with_nobody_doing_anything() {
+fn a_container_of_docker_comes_home_without_a_command() {
     let plain =
         r#"{"bridge": "none", "iptables": false, "ip6tables": false, "storage-driver": "vfs"}"#;
     fs::create_dir_all("/etc/docker").expect("writable");
@@ -164,7 +164,7 @@ fn a_container_of_docker_comes_home_with_nobody_doing_anything() {
 }
 
 #[test]
-fn a_container_of_podman_comes_home_with_nobody_doing_anything() {
+fn a_container_of_podman_comes_home_without_a_command() {
     let podman = ["podman", "--storage-driver=vfs", "--cgroup-manager=systemd"];
     containers_come_home(&podman, "/machine.slice/libpod-*.scope", "--annotation");
 }

@@ -16,7 +16,7 @@ fn spread(server: &Pinned, arguments: &[&str]) -> Output {
     server.pin_to(&format!("{},{}", cpus_of(0), cpus_of(1)));
     let output =
         run("/usr/bin/numalocctl", &[&["migrate", "--unit", &server.unit], arguments].concat());
-    // What it shares with processes beside it may be left. What has moved is seen by the caller.
+    // Memory that it shares with processes beside it may be left. The caller checks the moved bytes.
     assert!(matches!(output.status.code(), Some(0 | 6)), "{}: {output:?}", server.unit);
     output
 }

@@ -49,7 +49,7 @@ fn memory_that_is_bound_to_the_node_finds_room_meanwhile() {
 fn a_run_that_is_killed_leaves_nothing_behind() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let (file, mut ballast) = full(320);
-    // What the node has besides of what somebody uses, wherever the target's pages are.
+    // The spare memory of the node besides memory in use, wherever the target's pages are.
     let spare = || {
         let spare =
             free_bytes(0) + node_bytes(0, "Inactive(file):") + node_bytes(0, "Active(file):");

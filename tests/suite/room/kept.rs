@@ -1,4 +1,5 @@
-//! Page cache on a full target that is no room: dirty, locked, or protected by the cgroup that it is charged to.
+//! Page cache on a full target that does not count as room: dirty, locked, or protected by the cgroup that it is
+//! charged to.
 
 use super::*;
 use crate::{
@@ -12,7 +13,7 @@ use numaloc_sys::fixture::{Backing, Region, skipped};
 /// Cache in each of these scenes, in MiB. It comes before the ballast, see [`full`].
 const CACHE: u64 = 200;
 
-/// Nothing but a little that was free has found room, and nobody has been harmed.
+/// Nothing but a little that was free has found room, and no other process was harmed.
 fn assert_no_room(outcome: &Outcome, before: [u64; 2]) {
     assert!(outcome.account().left_for(Reason::NoMemory) > SIZE / 2, "{outcome:?}");
     assert!(outcome.calls.cache_bytes < 32 * MIB, "{outcome:?}");
@@ -20,7 +21,7 @@ fn assert_no_room(outcome: &Outcome, before: [u64; 2]) {
 }
 
 #[test]
-fn dirty_cache_is_no_room_and_nobody_waits_until_it_is_written() {
+fn dirty_cache_does_not_count_as_room_and_no_run_waits_until_it_is_written() {
     // Nothing is written to the disk meanwhile: neither because it is old, nor because there is much of it.
     let vm = |name: &str, value| Setting::set(format!("/proc/sys/vm/{name}"), value);
     let _unwritten = [
@@ -47,7 +48,7 @@ fn dirty_cache_is_no_room_and_nobody_waits_until_it_is_written() {
 }
 
 #[test]
-fn locked_cache_is_no_room() {
+fn locked_cache_does_not_count_as_room() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let file = OnDisk::new("locked", CACHE);
     file.read(0);

@@ -90,7 +90,7 @@ fn the_other_node_is_not_filled() {
 }
 
 #[test]
-fn a_file_that_becomes_shorter_meanwhile_harms_nobody() {
+fn a_file_that_becomes_shorter_meanwhile_harms_no_process() {
     let scene = Scene::remote(&[&format!("anon:{}M", SIZE / MIB)]);
     let (file, mut ballast, user) = in_use(ASLEEP);
     let (pid, range) = (scene.app.pid(), scene.app.range("anon"));
@@ -105,7 +105,7 @@ fn a_file_that_becomes_shorter_meanwhile_harms_nobody() {
         opened.set_len(0).expect("root");
         run.join().expect("it does not panic")
     });
-    // What is cut off is free.
+    // The part that is cut off is free.
     assert_complete(&outcome);
     scene.assert_on("anon", 0, SIZE);
     end(user);

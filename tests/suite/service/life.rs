@@ -15,7 +15,7 @@ use std::{
 };
 use tonic::Code;
 
-/// How often systemd received that the daemon reads its configuration, and that it is ready.
+/// Number of times that systemd received that the daemon reads its configuration, and that it is ready.
 fn reloads(log: &str) -> [usize; 2] {
     ["RELOADING=1", "READY=1"].map(|word| log.matches(word).count())
 }
@@ -36,10 +36,10 @@ fn a_reload_takes_the_configuration_over_unless_it_is_wrong() {
     let reload = Command::new("systemctl").args(["reload", SERVICE]).output().expect("systemctl");
     assert!(!reload.status.success(), "{reload:?}");
     assert_eq!(reason(second()), full);
-    // Who sends the signal without a check finds the old configuration in force, too.
+    // A user that sends the signal without a check finds the old configuration in force, too.
     let text = systemd_logs(|| {
         systemctl(&["kill", "--signal=HUP", "--kill-whom=main", SERVICE]);
-        until("its status says so", || installed.property("StatusText").contains("is wrong"));
+        until("its status reports it", || installed.property("StatusText").contains("is wrong"));
     });
     assert_eq!(reloads(&text), [1, 1], "{text}");
     assert_eq!(reason(second()), full);
@@ -64,7 +64,7 @@ fn a_reload_takes_the_configuration_over_unless_it_is_wrong() {
 }
 
 #[test]
-fn a_stop_saves_the_jobs_and_a_start_goes_on() {
+fn a_stop_saves_the_jobs_and_a_start_continues_them() {
     let installed = Installed::start();
     let scene = Scene::remote(&["anon:64M"]);
     let name = resuming(&installed.client(), scene.app.pid());

@@ -39,7 +39,7 @@ fn it_is_confined() {
     {
         assert_eq!(installed.property(bound), value, "{bound}");
     }
-    // Its state directory is its own, and nobody else can read it. The mode of the socket decides who may connect.
+    // Its state directory is its own, and no other user can read it. The mode of the socket decides who may connect.
     let state = fs::metadata(STATE).expect("a directory");
     assert_eq!((state.uid(), state.mode() & 0o777), (uid, 0o700));
     let socket = fs::metadata(SOCKET).expect("a socket");
@@ -119,7 +119,7 @@ fn page_cache_of_files_of_others_takes_the_drop_in_for_it() {
 
 /// For this it has to see the numbers of page frames, and how often each is mapped: a drop-in lets it.
 #[test]
-fn pages_of_strangers_are_told_apart() {
+fn pages_of_strangers_are_distinguished() {
     let installed = Installed::new();
     installed.shipped("frames");
     installed.run();
@@ -184,7 +184,7 @@ fn a_unit_comes_home() {
 }
 
 #[test]
-fn without_a_bus_it_is_told_why_there_are_no_units() {
+fn without_a_bus_the_error_says_why_no_unit_is_found() {
     let installed = Installed::start();
     let mut unit = request(1, v1::Limits::default());
     let target = v1::Target { units: vec!["numaloc-vm".into()], ..v1::Target::default() };

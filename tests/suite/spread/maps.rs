@@ -18,7 +18,7 @@ fn others(app: &App, named: &[&str]) -> Vec<(String, Vec<(u64, i32)>)> {
     others.map(|(name, range)| (name.to_owned(), nodes(app.pid(), range))).collect()
 }
 
-/// Bytes on node 1 of all that is in no region: the program and its libraries, heap and stacks.
+/// Bytes on node 1 of memory that is in no region: the program and its libraries, heap and stacks.
 fn outside(app: &App) -> u64 {
     let truth = Truth::of(app.pid());
     let regions = app.ranges().map(|(_, range)| on(&truth.region(range), 1)).sum::<u64>();
@@ -85,7 +85,7 @@ fn mappings_of_all_kinds_go_where_the_first_rule_says() {
 }
 
 #[test]
-fn of_what_is_named_the_application_keeps_what_it_has_bound() {
+fn the_application_keeps_named_memory_that_it_has_bound() {
     let scene = Scene::of(Layout::remote(&["bound:16M:bind=1", "memfd:8M"]).on("0,1"));
     let options = mapped(&["anon>15M=interleave:0,1", "memfd:*=interleave:0,1"]);
     let outcome = migrate(&scene.target(), &options);

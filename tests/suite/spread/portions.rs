@@ -7,7 +7,7 @@ pub fn placed_by(text: &str) -> Options {
     Options { placement: text.parse().expect("valid"), ..Options::default() }
 }
 
-/// How many bytes of a region are on each of two nodes.
+/// Bytes of a region on each of two nodes.
 fn halves(app: &App, region: &str) -> [u64; 2] {
     let nodes = nodes(app.pid(), app.range(region));
     [0, 1].map(|wanted| 4096 * nodes.iter().filter(|&&(_, node)| node == wanted).count() as u64)
@@ -42,7 +42,7 @@ pub fn assert_blocks(app: &App, region: &str, order: &[i32]) {
     assert_eq!(count, pages.len(), "{region}: all pages are on these nodes");
 }
 
-/// What a plan would move of the regions of the application.
+/// Bytes of the application's regions that a plan would move.
 fn of_regions(app: &App, options: &Options) -> u64 {
     let plan = inspect(&[Target::Pid(app.pid())], options).plan;
     let is_of = |start: u64| app.ranges().any(|(_, range)| range.contains(&start));
@@ -71,7 +71,7 @@ fn the_surplus_alone_moves() {
         assert_complete(&outcome);
         assert_eq!(of_regions(&app, options), 0);
     }
-    // What is there already stays: the other way round only the difference comes back.
+    // Pages in place stay: the other way round only the difference comes back.
     let outcome = migrate(&target, &one);
     let moved = outcome.account().moved_bytes();
     assert!(moved.abs_diff(3 * 72 * MIB / 4) <= 3 * MIB, "{moved}");

@@ -90,7 +90,7 @@ fn a_language_model_answers_alike_before_while_and_after_its_model_moves() {
     // As the cache of a file, whose pages a process has mapped.
     to(home(), &["--file", &path]);
     to(away(), &["--file", &path]);
-    // As memory of that process.
+    // As memory of the process.
     to(home(), &["--cgroup", "/numaloc-llama"]);
     to(away(), &["--file", &path]);
     to(home(), &["--cgroup", "/numaloc-llama"]);

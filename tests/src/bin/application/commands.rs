@@ -10,9 +10,9 @@
 //!   address
 //! - `churn NAME EVERY LIFE`: from now on, forks a child each EVERY ms that reads all pages of a region and ends LIFE ms later
 //! - `hold FILE`: a thread faults on a mapping of this file with the lock of all memory (mmap_lock) held, and another one then waits
-//!   to map. If the file system does not answer, nobody gets the lock any more
+//!   to map. If the file system does not answer, no process gets the lock any more
 //! - `share`: makes a process with the same memory, as vfork does, and answers with its pid; `sharer exit` and `sharer exec` end
-//!   that process or make it execute another program
+//!   it or make it execute another program
 //! - `leave`: the first thread ends, and another one continues to answer
 //! - `child`: answers with the pid of the child that a `cow` region is shared with
 //! - `exec`: executes the program again with the same arguments; it prints its regions and `ready` again

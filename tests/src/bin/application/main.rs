@@ -47,7 +47,7 @@ struct Args {
     /// IPC namespace to enter first: `new`, or that of the process with this pid.
     #[arg(long)]
     ipc: Option<String>,
-    /// What the second thread does.
+    /// The work of the second thread.
     #[arg(long, value_enum, default_value_t = Load::Write)]
     load: Load,
     /// Have a third thread, `helper`, that may run on all CPUs and sleeps.
@@ -63,7 +63,7 @@ struct Args {
     regions: Vec<spec::Spec>,
 }
 
-/// What the second thread does.
+/// The work of the second thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Load {
     /// Rewrites and checks all memory over and over.
@@ -121,8 +121,8 @@ fn main() -> Result<()> {
                 writer::spin()
             }
         });
-        // A new thread maps pages of the program that were not needed before. Wait for it, so that nobody who counts pages sees
-        // them appear.
+        // A new thread maps pages of the program that were not needed before. Wait for it, so that a test that counts
+        // pages does not see them appear.
         has_begun.recv()?;
     }
     if args.helper {
@@ -140,14 +140,14 @@ fn main() -> Result<()> {
     match commands::serve(&memory, child)? {
         commands::End::Exit => Ok(()),
         commands::End::Leave => {
-            thread::spawn(move || go_on(&memory, child));
+            thread::spawn(move || keep_answering(&memory, child));
             leave_thread()
         }
     }
 }
 
 /// Serves commands after the first thread has ended.
-fn go_on(memory: &Memory, child: Option<i32>) -> ! {
+fn keep_answering(memory: &Memory, child: Option<i32>) -> ! {
     println!("left");
     while matches!(commands::serve(memory, child), Ok(commands::End::Leave)) {}
     std::process::exit(0)

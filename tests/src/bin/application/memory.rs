@@ -36,7 +36,7 @@ pub struct Slot {
     pub pages: Vec<u32>,
     /// The generation that was last written to each of `pages`.
     pub generations: Vec<u32>,
-    /// How many of `pages`, counted from the end, are rewritten. The others are only checked.
+    /// Number of `pages`, counted from the end, that are rewritten. The others are only checked.
     pub rewritten: usize,
     _pinned: Option<PinnedBuffer>,
     _missing: Option<Missing>,

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::{num::NonZeroUsize, path::PathBuf, str::FromStr};
 
-/// What a region is made of, and its special properties.
+/// The memory that a region is made of, and its special properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Private anonymous memory in 4 KiB pages.
@@ -51,7 +51,7 @@ pub enum Kind {
     Direct,
 }
 
-/// What the process does with the pages.
+/// The access of the process to the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Fills and rewrites all of them.
@@ -86,7 +86,7 @@ impl Access {
 pub struct Spec {
     pub name: String,
     pub kind: Kind,
-    /// Of `sysv`: `new`, or an id.
+    /// For `sysv`: `new`, or an id.
     pub path: Option<PathBuf>,
     pub bytes: usize,
     pub touched_bytes: usize,
@@ -96,7 +96,8 @@ pub struct Spec {
     pub access: Access,
     /// Whether a file is mapped with MAP_SYNC.
     pub is_sync: bool,
-    /// The first word of so many holds what is expected of the page. Fewer words are faster to write and check.
+    /// Distance of the checked words: the first of each `every` words holds the expected value. Fewer words are faster
+    /// to write and check.
     pub every: NonZeroUsize,
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use std::{os::unix::fs::FileExt, path::Path};
 
-/// Two cells of 32 MiB with a vCPU each. The first one has all that the guest counts in.
+/// Two cells of 32 MiB with a vCPU each. The first one has all memory in which the guest counts.
 const CELLS: &str = "<cpu><numa><cell id='0' cpus='0' memory='32' unit='MiB'/>\
                      <cell id='1' cpus='1' memory='32' unit='MiB'/></numa></cpu>";
 const CELL: u64 = 32 * MIB;
