@@ -1,7 +1,7 @@
 //! Planning for many processes that share memory, against planning for one that maps it alone.
 //!
-//! The planner should look at shared memory about once, however many processes map it. What each process has for itself is looked
-//! at for each.
+//! The planner should look at shared memory about once, however many processes map it. Memory that each process has
+//! for itself is looked at for each.
 
 use crate::{
     figure::{Figure, NATIVE},

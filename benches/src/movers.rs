@@ -225,7 +225,7 @@ impl Mover {
 /// Moves the page cache of a file to a node by `numalocctl migrate --file`.
 ///
 /// # Errors
-/// It fails. What it leaves is printed.
+/// It fails. Its left-over is printed.
 pub fn move_file(path: &Path, node: u32) -> Result<Turn> {
     let mut command = Command::new(OURS);
     command.args(["migrate", "--no-progress", "-o", "json", "--to", &node.to_string(), "--file"]);

@@ -1,7 +1,7 @@
 //! Modules that need each other.
 //!
-//! Only neighbours are compared: a module and what lies in it may know each other. What a module needs below its neighbour counts as
-//! a need of the neighbour.
+//! Only neighbours are compared: a module and what lies in it may know each other. A need for a module below a
+//! neighbour counts as a need of the neighbour.
 
 use crate::{
     source::Crate,

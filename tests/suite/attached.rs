@@ -19,7 +19,8 @@ use std::{
 const MIB: u64 = 1 << 20;
 const ALL: u64 = 64 * MIB;
 
-/// A file in memory that a process has filled on node 1 before it ended. What is there of it is read from the nodes' own counts.
+/// A file in memory that a process has filled on node 1 before it ended. Its resident bytes are read from the nodes'
+/// own counts.
 struct Filled {
     path: &'static str,
     before: [u64; 2],

@@ -1,5 +1,5 @@
-//! Persistent memory: 384 MiB on node 0, which the kernel takes DRAM for (`memmap=`), and a DIMM of 256 MiB on node 1. What processes map of
-//! files there is the storage itself.
+//! Persistent memory: 384 MiB on node 0, which the kernel takes DRAM for (`memmap=`), and a DIMM of 256 MiB on node
+//! 1. The mappings of files there are the storage itself.
 
 use crate::{
     app::{App, Layout},
@@ -165,7 +165,7 @@ fn a_file_that_has_dax_by_its_attribute_is_storage() {
     }
 }
 
-/// A private mapping of such a file shows storage, too. What is written to it is the process's own and stays all the same
+/// A private mapping of such a file shows storage, too. Written pages are the process's own and stay all the same
 /// (include/linux/migrate.h, `vma_migratable`).
 #[test]
 fn a_private_mapping_of_storage_stays() {

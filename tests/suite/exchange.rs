@@ -45,7 +45,7 @@ pub fn fill_home() -> App {
     fill(home(), RESERVE + 2 * MIB)
 }
 
-/// An application with memory on the home node that may run on these nodes; on all if there are none.
+/// An application with memory on the home node that may run on these nodes; on all nodes if `nodes` is empty.
 pub fn best_effort(nodes: &str, mib: u64) -> App {
     Layout::remote(&[&format!("anon:{mib}M")]).memory_on(home()).on(nodes).load("idle").start("be")
 }

@@ -122,8 +122,8 @@ fn fresh_hugetlb_pages_come_after_those_of_the_pool_and_leave_the_reserve() {
         scene.nodes("hugetlb"),
         [(home(), at_home * HUGE), (away(), (16 - at_home) * HUGE)].into()
     );
-    // Memory that earlier tests give back meanwhile may be used, so that all 16 pages may come home. What counts is that the reserve is
-    // left, give or take two pages.
+    // Memory that earlier tests give back meanwhile may be used, so that all 16 pages may come home. The reserve must
+    // be left, give or take two pages.
     let left = free_bytes(home()) - high_watermark_bytes(home());
     assert!(left + 2 * HUGE >= free - 9 * MIB, "{left} bytes are left: {outcome:?}");
     assert!(at_home > 4, "fresh pages come after the pool's four: {at_home} at home: {outcome:?}");

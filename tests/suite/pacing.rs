@@ -201,8 +201,8 @@ fn a_kernel_that_does_not_measure_pressure_does_not_hold_a_run_back() {
     }
 }
 
-/// Stands for the pressure files of a cgroup in which a task waits for each byte that a run moves. What real files
-/// show depends on the machine.
+/// Stands for the pressure files of a cgroup in which a task waits for each byte that a run moves. The pressure in
+/// real files depends on the machine.
 #[derive(Debug)]
 struct Gauge {
     root: PathBuf,

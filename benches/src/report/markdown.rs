@@ -12,7 +12,7 @@ use std::fmt::Write;
 
 const READING: &str = "\
 Each value is the median of its rounds, with the first and the third quartile in parentheses; behind it the ratio to the
-subject that is named above the table. Of several boots a ratio is the median of those of each boot, with the lowest and the
+subject that is named above the table. The ratio of several boots is the median of those of each boot, with the lowest and the
 highest in parentheses. Only ratios within a column say something: most of this comes from emulated
 machines, whose times are not those of real ones.
 ";

@@ -21,7 +21,8 @@ const MESSAGE_HEADER: usize = 10;
 /// Longest payload of a frame (`maxPayloadSize` in mux.go).
 const FRAME_MAX: usize = MESSAGE_HEADER + MESSAGE_MAX;
 /// The runtime reads the begin of a message into a buffer of this size, and closes the connection if a frame does not fit into it
-/// (`conn.Read` in mux.go, `bufio.NewReader` in ttrpc's channel.go). What follows is read into a buffer of the message's size.
+/// (`conn.Read` in mux.go, `bufio.NewReader` in ttrpc's channel.go). The rest is read into a buffer of the message's
+/// size.
 const FIRST_FRAME: usize = 4096;
 
 /// A message of ttrpc, with the connection of the multiplexer that carries it.

@@ -51,14 +51,14 @@ pub struct FileLine {
 }
 
 impl<'t> Document<'t> {
-    /// Reads `text`. What could not be read is the default of its field; [`Self::conclude`] returns the value only if
+    /// Reads `text`. A field that could not be read has its default; [`Self::conclude`] returns the value only if
     /// it has no mistakes. All fields of `T` therefore need a default, except in tables of a list.
     pub fn read<T: DeserializeOwned + Default>(text: &'t str) -> (T, Self) {
         Self::read_all([text])
     }
 
-    /// Reads several texts as one: tables are joined key by key, and lists of tables one after the other. Of another value that
-    /// several texts give, the last holds ([`Self::replaced`]).
+    /// Reads several texts as one: tables are joined key by key, and lists of tables one after the other. Of any
+    /// other value that several texts give, the last holds ([`Self::replaced`]).
     pub fn read_all<T: DeserializeOwned + Default>(
         given: impl IntoIterator<Item = &'t str>,
     ) -> (T, Self) {

@@ -118,7 +118,7 @@ pub fn count<'de, const LEAST: u64, const MOST: u64, T: TryFrom<u64>, D: Deseria
 /// [`count`] for a field that is an `Option` and defaults to `None`.
 ///
 /// # Errors
-/// Those of [`count`].
+/// The errors of [`count`].
 pub fn some_count<'de, const LEAST: u64, const MOST: u64, T: TryFrom<u64>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
@@ -168,7 +168,7 @@ pub fn duration<
 /// A rate in bytes per second, as [`size`]. The bounds are those of the rate in a request.
 ///
 /// # Errors
-/// Those of [`size`].
+/// The errors of [`size`].
 pub fn rate<'de, T: TryFrom<u64>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
     size::<PAGE, BYTES_MAX, T, D>(from)
 }
@@ -176,7 +176,7 @@ pub fn rate<'de, T: TryFrom<u64>, D: Deserializer<'de>>(from: D) -> Result<T, D:
 /// The name of a profile.
 ///
 /// # Errors
-/// Those of [`one_of`].
+/// The errors of [`one_of`].
 pub fn profile<'de, D: Deserializer<'de>>(from: D) -> Result<Profile, D::Error> {
     one_of(from, "profile", &Profile::ALL.map(|profile| (profile.name(), profile)))
 }

@@ -85,7 +85,7 @@ pub fn size(text: &str) -> Result<u64, AmountError> {
 /// Parses an amount per second: a size, or a size with `/s` behind it, as the programs print it.
 ///
 /// # Errors
-/// Those of [`size`].
+/// The errors of [`size`].
 pub fn rate(text: &str) -> Result<u64, AmountError> {
     let text = text.trim_end();
     size(text.strip_suffix("/s").unwrap_or(text))

@@ -28,7 +28,7 @@
 //! Memory that is mapped shared (`MAP_SHARED`) is the same for all processes: one extent, cut at offsets of the object ([`Pages::All`]).
 //!
 //! **The account closes.** [`Account::found`] is fed by the scan, the other amounts by the settling of each page, and they must agree
-//! ([`Account::closes`]). What no window reached is accounted for by the numbers of the plan, with the reason.
+//! ([`Account::closes`]). Bytes that no window reached are accounted for by the numbers of the plan, with the reason.
 //!
 //! **A placement on several nodes divides an extent into stripes.** Which node a folio belongs on is a function of its index, which the
 //! kernel uses in the same way (`memory/stripe`). The survey's one pass counts the pages of each stripe by the node that they are on.

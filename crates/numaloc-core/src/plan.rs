@@ -357,7 +357,7 @@ impl Plan {
     /// profile is not `fast`, and the move takes long enough.
     ///
     /// # Errors
-    /// Those of `source`.
+    /// The errors of `source`.
     pub fn hottest_first<E>(
         self,
         source: impl FnOnce() -> Result<HeatSource, E>,

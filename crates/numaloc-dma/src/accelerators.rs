@@ -1,9 +1,9 @@
 //! Work queues of Data Streaming Accelerators for the kernel: set up when the daemon starts, if the configuration names them, and taken
 //! down when it ends.
 //!
-//! What is changed is noted beforehand in `/run/numaloc/dsa`. If the daemon is killed, it is taken down by the next start, whatever
-//! its configuration says, and by `numalocd --restore-settings`. Nothing here makes a start fail: without such a queue the CPU
-//! copies.
+//! Each change is noted beforehand in `/run/numaloc/dsa`. If the daemon is killed, the queue is taken down by the
+//! next start, whatever its configuration says, and by `numalocd --restore-settings`. Nothing here makes a start
+//! fail: without such a queue the CPU copies.
 
 use crate::dsa::{self, DeviceReport, HeldQueues};
 use numaloc_host::Roots;

@@ -5,7 +5,7 @@
 //! bound to the driver `dmaengine`. By default none is set up.
 //!
 //! This is done by sysfs and not by libaccel-config. The attributes are the kernel's stable interface
-//! (Documentation/ABI/stable/sysfs-driver-dma-idxd), and libaccel-config writes the same files. What matters here it does not
+//! (Documentation/ABI/stable/sysfs-driver-dma-idxd), and libaccel-config writes the same files. It does not
 //! have: values before the change, which are noted so that they can be put back after a death between any two steps; and steps
 //! that can be refused one by one in a test.
 //!

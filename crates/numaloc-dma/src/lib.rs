@@ -7,7 +7,7 @@
 //! | [`dsa`] | Intel's engines: which there are, what is missing, and a work queue of theirs for the kernel |
 //! | [`accelerators`] | these work queues from the start of the daemon to its end |
 //!
-//! What is asked of a run and reported about it are values of the core (`numaloc_core::offload`). Settings are read and written
+//! Requests to a run and its report are values of the core (`numaloc_core::offload`). Settings are read and written
 //! through the roots and the journal of numaloc-host, so a daemon that is killed leaves nothing: see `changes/journal` there.
 //!
 //! None of this has run on such hardware. So nothing here chooses by measurement between engine and CPU: an engine is used where

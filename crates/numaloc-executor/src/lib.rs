@@ -65,9 +65,9 @@
 //!
 //! **An exchange is two runs that take turns.** The kernel cannot swap pages between nodes. A run whose pages find no room asks for it
 //! (`exchange`); a second run in a thread beside it moves memory of partners the other way, never more than it was allowed by then
-//! (`allowance`). What has left and what has come in its place stay within 64 MiB of each other (`numaloc_core::exchange`). Both are
-//! ordinary runs with an account that closes. Partners are read one after the other, when room is asked for (`partners`): those without
-//! a CPU on the full node first, those pinned to it last.
+//! (`allowance`). Memory that has left and memory that has come in its place stay within 64 MiB of each other
+//! (`numaloc_core::exchange`). Both are ordinary runs with an account that closes. Partners are read one after the
+//! other, when room is asked for (`partners`): those without a CPU on the full node first, those pinned to it last.
 //!
 //! **What is used most comes first,** if it is known (`Plan::order`). It is measured just before the run (`numaloc_host::heat`), because
 //! it ages, and all windows are sorted by it: their number is bounded by batches and by chunks, 32 bytes each. Without scores windows are

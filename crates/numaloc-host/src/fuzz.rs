@@ -41,7 +41,7 @@ thread_local! {
 /// `bytes` as numa_maps, and as maps, of a process.
 ///
 /// # Panics
-/// What was read depends on how it was read.
+/// The result depends on the way of reading.
 pub fn numa_maps(bytes: &[u8]) {
     SCENE.with(|scene| {
         let path = scene.fake.path(&format!("proc/{}/numa_maps", PIDS[0]));

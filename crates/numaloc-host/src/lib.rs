@@ -43,8 +43,8 @@
 //! sample. Policies and page sizes come from numa_maps, for which the kernel walks each page of a VMA in one go while the application
 //! waits (`placement`): they are read only of processes that have something to move, and once. A migration reads them before it moves,
 //! and the look afterwards reuses them. A plan reads them as long as no mapping on the way is large, and reports for how much it has not.
-//! `locality` does not read them, so bound memory counts there as movable. Of each extent the survey keeps which chunks have a remote
-//! page, and windows are cut of these alone.
+//! `locality` does not read them, so bound memory counts there as movable. For each extent the survey keeps which
+//! chunks have a remote page, and windows are cut of these alone.
 //!
 //! **A live view has a budget, not a period.** To read even the stat files of ten thousand processes costs more than a view may use.
 //! `numaloc_core::rotation` chooses what is read next, by size, CPU use and age, and [`live`] continues until the budget is spent. The

@@ -159,8 +159,8 @@ impl FoundProcesses {
 /// The processes of all targets. Processes that end meanwhile, kernel threads, zombies and this process itself are left out
 /// of cgroups and units.
 ///
-/// Processes that share one address space are all listed; the survey joins them. What does not exist or may not be read is left
-/// out, with the reason.
+/// Processes that share one address space are all listed; the survey joins them. Targets that do not exist or are not
+/// readable are left out, with the reason.
 ///
 /// # Errors
 /// If no target takes part: the error of the first one that exists, else of the first one. If a path leads out of the cgroups.

@@ -116,8 +116,8 @@ impl<'a> Surveyor<'a> {
         Self { roots, topology, options, policies: Policies::Ask, stop: &|| false }
     }
 
-    /// Finds where all memory of `processes` is. Moves and changes nothing. What `arrivals` finds while they are surveyed and
-    /// moved counts as theirs.
+    /// Finds where all memory of `processes` is. Moves and changes nothing. Processes that `arrivals` finds while
+    /// they are surveyed and moved count as theirs.
     ///
     /// # Errors
     /// [`Error::NoRights`] if a process may not be read, [`Error::Silent`] if it cannot be read now, [`Error::Pages`] if its

@@ -21,7 +21,7 @@ pub(crate) fn mask(nodes: &[u32]) -> [u64; MASK_WORDS] {
 /// Binds a range of this process's memory to a node; does not move what is there.
 ///
 /// # Errors
-/// Those of mbind(2): EINVAL for a node without memory or outside cpuset.mems.
+/// The errors of mbind(2): EINVAL for a node without memory or outside cpuset.mems.
 pub(crate) fn bind_range(range: Range<u64>, node: u32) -> io::Result<()> {
     set_range_policy(range, libc::MPOL_BIND, &[node], 0)
 }
@@ -29,7 +29,7 @@ pub(crate) fn bind_range(range: Range<u64>, node: u32) -> io::Result<()> {
 /// Sets the memory policy of a range of this process's memory, with these flags (MPOL_MF_MOVE and others).
 ///
 /// # Errors
-/// Those of mbind(2).
+/// The errors of mbind(2).
 pub(crate) fn set_range_policy(
     range: Range<u64>,
     mode: i32,

@@ -47,11 +47,12 @@ pub fn cached_pages(file: &File, offset: u64, len: u64) -> io::Result<u64> {
     if result == 0 { Ok(stat.nr_cache) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The first offset from `offset` on at which a file has data (lseek(2), SEEK_DATA); `None` if there is none up to its end. Of tmpfs
-/// this is what is in memory or in swap; a file system on a disk also answers with what is on the disk. Moves the file's position.
+/// The first offset from `offset` on at which a file has data (lseek(2), SEEK_DATA); `None` if there is none up to
+/// its end. On tmpfs this is data in memory or in swap; a file system on a disk also answers with data on the disk.
+/// Moves the file's position.
 ///
 /// # Errors
-/// Those of lseek(2) but ENXIO.
+/// The errors of lseek(2) but ENXIO.
 pub fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
     seek(file, offset, libc::SEEK_DATA)
 }
@@ -60,7 +61,7 @@ pub fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
 /// Moves the file's position.
 ///
 /// # Errors
-/// Those of lseek(2) but ENXIO.
+/// The errors of lseek(2) but ENXIO.
 pub fn next_hole(file: &File, offset: u64) -> io::Result<Option<u64>> {
     seek(file, offset, libc::SEEK_HOLE)
 }

@@ -33,7 +33,7 @@ impl FilePages {
     /// opened with O_NOATIME.
     ///
     /// # Errors
-    /// Those of mmap(2) and madvise(2), most often ENODEV: this kind of file cannot be mapped.
+    /// The errors of mmap(2) and madvise(2), most often ENODEV: this kind of file cannot be mapped.
     pub fn map(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(PAGE);
         let pages = Self::with(file, offset, bytes, libc::MAP_SHARED | libc::MAP_STACK)?;
@@ -52,7 +52,7 @@ impl FilePages {
     /// write the file (fs/userfaultfd.c), and reserves nothing.
     ///
     /// # Errors
-    /// Those of mmap(2) and ioctl_userfaultfd(2).
+    /// The errors of mmap(2) and ioctl_userfaultfd(2).
     pub fn map_huge(file: &File, offset: u64, bytes: usize, holes: &Userfault) -> io::Result<Self> {
         let pages = Self::with(file, offset, bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE)?;
         holes.register(pages.address()..pages.address() + bytes as u64)?;
@@ -94,7 +94,7 @@ impl FilePages {
     /// same condition (fs/namei.c, `may_open`).
     ///
     /// # Errors
-    /// Those of mincore(2): EAGAIN and ENOMEM.
+    /// The errors of mincore(2): EAGAIN and ENOMEM.
     pub fn resident(&self) -> io::Result<Vec<bool>> {
         self.resident_of(0..self.len())
     }
@@ -153,7 +153,7 @@ impl Drop for FilePages {
 /// Whether a file's memory is the storage itself (DAX): then it has no page cache.
 ///
 /// # Errors
-/// Those of statx(2).
+/// The errors of statx(2).
 pub fn is_dax(file: &File) -> io::Result<bool> {
     // SAFETY: all fields are integers, for which zero is a value.
     let mut stat: libc::statx = unsafe { mem::zeroed() };

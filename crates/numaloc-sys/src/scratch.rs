@@ -38,7 +38,7 @@ impl Scratch {
     /// Maps and writes `bytes`.
     ///
     /// # Errors
-    /// Those of mmap(2) and madvise(2); EINVAL if the kernel has no transparent huge pages and they are asked for.
+    /// The errors of mmap(2) and madvise(2); EINVAL if the kernel has no transparent huge pages and they are asked for.
     pub fn new(bytes: usize, pages: ScratchPages) -> io::Result<Self> {
         let scratch = Self::map(bytes, pages)?;
         scratch.touch();
@@ -49,7 +49,7 @@ impl Scratch {
     /// them.
     ///
     /// # Errors
-    /// Those of mmap(2).
+    /// The errors of mmap(2).
     pub fn untouched(bytes: usize) -> io::Result<Self> {
         Self::map(bytes, ScratchPages::Base)
     }
@@ -80,7 +80,7 @@ impl Scratch {
     /// Maps a base page and reads it. Never written, it is the kernel's page of zeros.
     ///
     /// # Errors
-    /// Those of mmap(2).
+    /// The errors of mmap(2).
     pub fn read() -> io::Result<Self> {
         let scratch = Self::map(PAGE, ScratchPages::Base)?;
         // SAFETY: within the mapping, which is readable. Volatile, so that the read is made.
@@ -138,7 +138,7 @@ impl Scratch {
     /// The node of each of its base pages, or what move_pages(2) says about one that has none, as a negative number.
     ///
     /// # Errors
-    /// Those of move_pages(2).
+    /// The errors of move_pages(2).
     pub fn nodes(&self) -> io::Result<Vec<i32>> {
         let pages: Vec<u64> =
             (0..self.bytes).step_by(PAGE).map(|page| self.address() + page as u64).collect();

@@ -49,7 +49,7 @@ impl Userfault {
     /// A thread that touches a missing page waits until this is dropped.
     ///
     /// # Errors
-    /// Those of userfaultfd(2) and ioctl_userfaultfd(2); EPERM where only root may.
+    /// The errors of userfaultfd(2) and ioctl_userfaultfd(2); EPERM where only root may.
     #[cfg(feature = "fixture")]
     pub fn waiting() -> io::Result<Self> {
         Self::new(0, 0)
@@ -58,7 +58,8 @@ impl Userfault {
     /// A fault for a missing page fails: SIGBUS in user space, EFAULT in a system call.
     ///
     /// # Errors
-    /// Those of userfaultfd(2) and ioctl_userfaultfd(2): ENOSYS for a kernel without it, EPERM by a filter of system calls.
+    /// The errors of userfaultfd(2) and ioctl_userfaultfd(2): ENOSYS for a kernel without it, EPERM by a filter of
+    /// system calls.
     pub fn failing() -> io::Result<Self> {
         Self::new(UFFD_USER_MODE_ONLY, UFFD_FEATURE_SIGBUS)
     }
@@ -78,7 +79,7 @@ impl Userfault {
     /// Registers a range of this process's addresses, which ends with their mapping.
     ///
     /// # Errors
-    /// Those of ioctl_userfaultfd(2): EINVAL if memory there is of a kind that has no such faults.
+    /// The errors of ioctl_userfaultfd(2): EINVAL if memory there is of a kind that has no such faults.
     pub fn register(&self, Range { start, end }: Range<u64>) -> io::Result<()> {
         let (len, mode) = (end - start, UFFDIO_REGISTER_MODE_MISSING);
         self.ask(UFFDIO_REGISTER, &mut Register { start, len, mode, ioctls: 0 })

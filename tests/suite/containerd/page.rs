@@ -59,7 +59,8 @@ fn blocks(page: &str) -> Vec<String> {
     blocks
 }
 
-/// A shell at the top of the repository. What one block defines, the next ones know. It ends when this value is dropped.
+/// A shell at the top of the repository. The definitions of one block hold for the next ones. It ends when this value
+/// is dropped.
 #[derive(Debug)]
 pub struct Shell {
     child: Child,

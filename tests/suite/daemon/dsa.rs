@@ -69,7 +69,7 @@ impl Files for Driver {
     }
 }
 
-/// A device at each node. What older drivers do otherwise is in the tests of the fake itself.
+/// A device at each node. Differences of older drivers are in the tests of the fake itself.
 fn two() -> Idxd {
     Idxd::new(Age::New, &[(0, 0), (2, 1)])
 }

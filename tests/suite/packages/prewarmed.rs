@@ -1,6 +1,6 @@
 //! PostgreSQL whose shared buffers were filled by a session that has ended: no process has them mapped, as behind a pooler and after
-//! each restart with autoprewarm. The unit is pinned to the other node, and `numalocctl migrate --unit` has to find them all. What is
-//! where is read from the kernel's own counts: of the nodes, and of the unit's cgroup.
+//! each restart with autoprewarm. The unit is pinned to the other node, and `numalocctl migrate --unit` has to find
+//! them all. The nodes are read from the kernel's own counts: of the nodes, and of the unit's cgroup.
 
 use super::{
     real::{Pinned, Session, postgresql, with_frames},

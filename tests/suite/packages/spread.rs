@@ -56,7 +56,7 @@ fn the_heap_of_a_jvm_is_balanced() {
     let _system = with_frames();
     let jvm = jvm_on(1);
     let output = spread(&jvm, &["--place", "balance"]);
-    // The heap is its largest mapping. What else it has is small, and changes while it runs.
+    // The heap is its largest mapping. The rest is small, and changes while it runs.
     let heap = largest(jvm.pid());
     assert!(heap.values().sum::<u64>() >= 64 * MIB, "{heap:?}");
     assert_halves(&heap, &output);

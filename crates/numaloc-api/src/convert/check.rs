@@ -1,8 +1,8 @@
 //! Checks of single fields. Each function adds a violation if the field is wrong, and returns no value then.
 //!
 //! A field that is wrong in a request may be right in a stored record (`Violations::of_record`). Bounds of number, length and size
-//! hold for requests alone, because a bound that is tightened must not make a store unreadable. What cannot be understood, or could
-//! do harm, is refused in both.
+//! hold for requests alone, because a bound that is tightened must not make a store unreadable. A field that cannot
+//! be parsed, or could do harm, is refused in both.
 
 use super::bounds::WORKLOAD;
 use crate::{

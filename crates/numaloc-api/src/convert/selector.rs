@@ -104,7 +104,7 @@ impl From<&Requirement> for v1::LabelSelectorRequirement {
 }
 
 impl From<v1::LabelSelector> for Selector {
-    /// For answers of a daemon. What cannot be understood is left out.
+    /// For answers of a daemon. Requirements that cannot be parsed are left out.
     fn from(message: v1::LabelSelector) -> Self {
         selector("", message, &mut Violations::of_record())
     }

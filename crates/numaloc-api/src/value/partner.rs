@@ -11,7 +11,7 @@ pub struct Partner {
     pub member: Target,
     /// Number of its processes that took part.
     pub processes: usize,
-    /// Its bytes on the node where room was made. What was moved has left the node.
+    /// Its bytes on the node where room was made. Moved bytes have left the node.
     pub account: Account,
     /// Bytes moved, by (source, target).
     pub flows: Flows,

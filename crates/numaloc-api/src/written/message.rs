@@ -24,7 +24,7 @@ pub struct Rules {
 /// Reads a message of which all fields may be set.
 ///
 /// # Errors
-/// What is wrong first.
+/// The first fault.
 pub fn read_message<M: Message + Name + Default>(tree: &Tree) -> Result<M, Problem> {
     let Tree::Map(map) = tree else { return Err(Problem::sort("", "an object", tree)) };
     message("", map, Rules { allowed: |_| true, empty_lists: true }, &[])
@@ -33,7 +33,7 @@ pub fn read_message<M: Message + Name + Default>(tree: &Tree) -> Result<M, Probl
 /// Reads a message Schedule as [`read_message`] does: its name, and its contents or the mistakes in them.
 ///
 /// # Errors
-/// Those of [`read_message`].
+/// The errors of [`read_message`].
 pub fn read_schedule(tree: &Tree) -> Result<(String, Result<ScheduleSpec, Violations>), Problem> {
     let mut schedule: v1::Schedule = read_message(tree)?;
     Ok((std::mem::take(&mut schedule.name), schedule.try_into()))
@@ -42,7 +42,7 @@ pub fn read_schedule(tree: &Tree) -> Result<(String, Result<ScheduleSpec, Violat
 /// Reads an object, which is at `path`. Fields that are `null` count as missing. `also` are names that the caller takes itself.
 ///
 /// # Errors
-/// What is wrong first.
+/// The first fault.
 pub fn message<M: Message + Name + Default>(
     path: &str,
     map: &BTreeMap<String, Tree>,

@@ -127,7 +127,7 @@ impl Claims {
         processes.into_iter().map(|process| self.number(process)).collect()
     }
 
-    /// The joined claim on the pages of an extent. Those of a stripe are at home on its node alone.
+    /// The joined claim on the pages of an extent. Pages of a stripe are at home on its node alone.
     pub fn on_extent(&self, extent: &Extent) -> Claim {
         let claim = self.on(&extent.mappings, &extent.pages, extent.rule);
         match &extent.stripe {

@@ -1,7 +1,8 @@
 //! Guests with NUMA nodes of their own: which memory and which vCPUs of a virtual machine make each of them.
 //!
-//! The program that runs a guest maps the memory of each node of the guest and has a thread for each vCPU. What a vCPU uses is, for an
-//! operating system that knows NUMA, mostly the memory of its own node. The nodes of a guest are called cells here, as libvirt does.
+//! The program that runs a guest maps the memory of each node of the guest and has a thread for each vCPU. The memory
+//! that a vCPU uses is, for an operating system that knows NUMA, mostly the memory of its own node. The nodes of a
+//! guest are called cells here, as libvirt does.
 
 use crate::machine::{ids::CpuSet, threads::Threads};
 

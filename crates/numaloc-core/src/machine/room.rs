@@ -46,7 +46,7 @@ pub enum CacheStop {
     Spent,
     /// It was to move, and no other node had room above its high watermark and reserve.
     NoOtherRoom,
-    /// It was to move, and what was left is of no file that processes use and that may be moved.
+    /// Cache was to move, and the rest belongs to files that no process uses or that may not be moved.
     NoFiles,
 }
 

@@ -10,7 +10,7 @@ use std::{iter, ops::Range};
 /// ```
 /// use numaloc_core::{Chunks, HUGE, PAGE};
 ///
-/// // An extent of 4 chunks that begins where a chunk begins. One page in the second chunk is away from home.
+/// // An extent of 4 chunks that begins where a chunk begins. One page in the second chunk is remote.
 /// let (start, bytes) = (16 * HUGE, 4 * HUGE);
 /// let mut away = Chunks::default();
 /// away.add(start, HUGE + PAGE..HUGE + 2 * PAGE);

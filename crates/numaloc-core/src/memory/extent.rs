@@ -28,7 +28,7 @@ pub enum Kind {
     Anonymous,
     /// `[heap]`: what brk(2) has allocated.
     Heap,
-    /// `[stack]`: the main thread's stack. Those of further threads are [`Kind::Anonymous`].
+    /// `[stack]`: the main thread's stack. Stacks of further threads are [`Kind::Anonymous`].
     Stack,
     /// A file's pages, and private copies of them.
     File,

@@ -63,7 +63,7 @@ impl FileCache {
 /// begins at a multiple of [`PIECE`] from `from`.
 ///
 /// # Errors
-/// Those of `count`.
+/// The errors of `count`.
 pub fn cached_range<E>(
     mut from: u64,
     end: u64,

@@ -21,7 +21,7 @@ pub struct Block {
     pub bytes: BTreeMap<NodeId, u64>,
 }
 
-/// The blocks of an extent on these nodes, in their order. Those without pages are left out.
+/// The blocks of an extent on these nodes, in their order. Blocks without pages are left out.
 pub fn blocks(extent: &Extent, nodes: &NodeSet) -> Vec<Block> {
     let start = extent.mappings[0].start;
     let chunks = extent.residency.grains.chunks(start);

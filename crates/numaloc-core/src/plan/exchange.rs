@@ -1,8 +1,8 @@
 //! Exchange: a run finds room on a full node because memory of others leaves it, for the nodes that the run's pages come from.
 //!
 //! The kernel cannot swap two pages between nodes, so an exchange is two moves that take turns: a piece of the others' memory
-//! leaves, and as much of the run's memory comes in its place. Who may be asked to make room is decided outside. Here is decided
-//! in which order they are asked, what of their memory may go where, and how much at a time.
+//! leaves, and as much of the run's memory comes in its place. The partners that may be asked to make room are chosen
+//! outside. Here is decided in which order they are asked, what of their memory may go where, and how much at a time.
 
 use crate::{
     HUGE,

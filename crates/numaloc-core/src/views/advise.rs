@@ -1,5 +1,5 @@
-//! Advice: who on a host is badly placed, what would help, and in which order. Pure: a look at the host goes in, findings come
-//! out, and nothing is changed.
+//! Advice: which processes of a host are on the wrong node, which changes would help, and in which order. Pure: a
+//! look at the host goes in, findings come out, and nothing is changed.
 //!
 //! | module | what it has |
 //! |---|---|

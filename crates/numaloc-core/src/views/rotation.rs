@@ -30,7 +30,7 @@ impl<K> Candidate<K> {
     }
 }
 
-/// The keys of the candidates, most urgent first. What was looked at less than `pause` ago is left out.
+/// The keys of the candidates, most urgent first. Candidates that were looked at less than `pause` ago are left out.
 pub fn order<K: Ord>(
     candidates: impl IntoIterator<Item = Candidate<K>>,
     pause: Duration,
@@ -44,8 +44,8 @@ pub fn order<K: Ord>(
     due.into_iter().map(|(_, key)| key).collect()
 }
 
-/// CPU time that may be used: a share of the time that goes by. Unused time is kept for a second at most. What is used beyond is
-/// earned before anything else is done.
+/// CPU time that may be used: a share of the time that goes by. Unused time is kept for a second at most. Time used
+/// beyond that is earned before anything else is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     share: f64,

@@ -1,4 +1,4 @@
-//! Reads the devices and their parts. What cannot be read is left out: a device may be removed at any time.
+//! Reads the devices and their parts. Unreadable parts are left out: a device may be removed at any time.
 
 use super::{
     command_status::CommandStatus,

@@ -15,7 +15,7 @@ use std::io;
 /// Sets up this unused queue on this disabled device. Each change is noted before it is made.
 ///
 /// # Errors
-/// A step is refused. What has been done until then stays, as noted.
+/// A step is refused. The steps before it stay, as noted.
 pub fn prepare(
     tree: &dyn DsaBus,
     journal: &mut Journal<Vec<NotedDevice>>,

@@ -108,7 +108,7 @@ fn a_value_that_another_program_has_set_stays() {
 }
 
 #[test]
-fn a_boot_has_set_it_anew() {
+fn a_boot_has_set_it_again() {
     let host = Host::dcbm();
     let (_, _, _, meanwhile) = kernels().into_iter().next().expect("there are three");
     killed_while_used(&host, DCBM, &meanwhile);

@@ -57,8 +57,8 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Finds the pages of a part of the extent of move `move_index` that are away from home, after this many failed visits. Notes
-    /// the error if not all of it could be scanned.
+    /// Finds the pages of a part of the extent of move `move_index` that are remote, after this many failed visits.
+    /// Notes the error if not all of it could be scanned.
     pub fn find(&mut self, move_index: usize, range: Range<u64>, attempts: u32) -> Found {
         // Another process may get the index of one that has come since the survey.
         if self.pending.has_from(self.surveyed) {

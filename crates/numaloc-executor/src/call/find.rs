@@ -1,4 +1,4 @@
-//! Finds the pages of an extent that are away from home, and looks again where they are after a call.
+//! Finds the remote pages of an extent, and looks again where they are after a call.
 
 use crate::{
     pages::{
@@ -36,7 +36,7 @@ pub struct Finder<'a> {
     folios: Folios,
 }
 
-/// The pages of a part of an extent that are away from home.
+/// The remote pages of a part of an extent.
 #[derive(Debug)]
 pub struct Found {
     /// The remote pages of the part, in the order of their addresses.
@@ -86,7 +86,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Finds the pages of a part of an extent that are away from home. `attempts` is how often they were visited before. Where
+    /// Finds the remote pages of a part of an extent. `attempts` is how often they were visited before. Where
     /// strangers map some, looks whether these have come to the target meanwhile.
     pub fn find(&mut self, index: usize, range: Range<u64>, attempts: u32) -> Found {
         self.crew = self.survey.newcomers.crew();

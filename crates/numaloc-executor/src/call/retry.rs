@@ -77,7 +77,8 @@ impl<'m, 'a> Retry<'m, 'a> {
         }
     }
 
-    /// Sets the marked pages aside once more that no process maps at the moment: the next process that comes to the target may.
+    /// Isolates the marked pages again that no process maps at the moment: the next process that comes to the target
+    /// may.
     fn await_mapping(&mut self, marks: &mut Marks) {
         for account in marks.accounts() {
             for Range { start, end } in marks.take(account, marks.range.clone()) {

@@ -27,8 +27,8 @@ pub enum Room<'a> {
 /// Free memory is not given out in an order: the first run to ask gets it. Each asks again within milliseconds, and
 /// no run holds a reservation but for one call.
 ///
-/// What runs do to a node as a whole is bounded for all of them together: compaction, and page cache that is dropped. Calls that do not
-/// return concern all of them, too.
+/// The effects of runs on a node as a whole are bounded for all of them together: compaction, and page cache that is
+/// dropped. Calls that do not return concern all of them, too.
 #[derive(Debug, Default)]
 pub struct SharedRooms {
     in_flight: Mutex<BTreeMap<Pool, u64>>,

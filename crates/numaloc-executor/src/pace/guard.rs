@@ -129,7 +129,7 @@ impl Guard {
         }
     }
 
-    /// Ends a trial. What was measured while moving, less what was measured while resting, is what the run causes.
+    /// Ends a trial. The pressure while moving, less the pressure while resting, is what the run causes.
     fn conclude(&mut self, signals: &[BrakeSignal]) {
         let moved_last = self.interval() == Interval::Moving;
         self.trials = self.trials.wrapping_add(1);

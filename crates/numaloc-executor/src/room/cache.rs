@@ -82,7 +82,7 @@ impl RoomMaker for DroppedCache<'_> {
         target.free_room().max(reclaim.above_floor(&target.memory, wanted).min(target.cache_room()))
     }
 
-    /// A node that is asked for room makes it while calls are under way. What a kswapd makes free goes to them first.
+    /// A node that is asked for room makes it while calls are under way. Memory that a kswapd frees goes to them first.
     fn waits_for_calls(&self, node: NodeId) -> bool {
         self.nodes.lock().get(&node).is_none_or(|of_node| of_node.reclaim != Reclaim::Ask)
     }

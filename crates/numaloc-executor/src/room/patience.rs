@@ -15,7 +15,8 @@ const NUDGE: Duration = Duration::from_millis(50);
 /// The longest that a worker waits for one call's room in all. Memory that others free looks like kswapd's work, and others
 /// may take it, too.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Free memory has grown if it rose by this many bytes in all. What others took meanwhile does not count against it.
+/// Free memory has grown if it rose by this many bytes in all. Memory that others took meanwhile does not count
+/// against it.
 const RISE: u64 = 1 << 20;
 
 /// Whether a node's kswapd still makes memory free. Another run may take each time what has become free: then free memory goes up
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_begins_anew_when_memory_becomes_free() {
+    fn patience_begins_again_when_memory_becomes_free() {
         let begin = Instant::now();
         let mut patience = Patience::new(9 * RISE, begin);
         patience.looks = LOOKS;

@@ -35,7 +35,7 @@ pub trait PartnerQueue: Send {
 /// none. Gives back the outcome, and those of the partners whose memory was moved.
 ///
 /// # Errors
-/// The run could not begin. What fails later is in the outcomes.
+/// The run could not begin. Later failures are in the outcomes.
 pub fn execute_with(
     run: Assignment<'_>,
     partners: &mut dyn PartnerQueue,

@@ -20,7 +20,7 @@ use std::{sync::atomic::Ordering, time::Instant};
 /// Carries out a plan. Blocks until the run is done, cancelled or out of time. `exchange`: others who may be asked for room.
 ///
 /// # Errors
-/// The run could not begin. What fails later is in the outcome.
+/// The run could not begin. Later failures are in the outcome.
 pub fn execute(run: Assignment<'_>, exchange: Option<&Exchange>) -> Result<Outcome, Error> {
     let begin = Instant::now();
     let Assignment { roots, topology, plan, survey, limits, control, .. } = run;

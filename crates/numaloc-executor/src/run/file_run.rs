@@ -1,7 +1,7 @@
 //! Moves the page cache of files, piece by piece.
 //!
-//! A piece is looked at again just before it moves, and once more afterwards: what a call reports is not taken for where a page is. What was
-//! dropped or read since the plan is not part of the account.
+//! A piece is looked at again just before it moves, and once more afterwards: what a call reports is not taken for
+//! where a page is. Pages that were dropped or read since the plan are not part of the account.
 
 mod cut;
 mod work;
@@ -299,7 +299,7 @@ impl<'a> Worker<'a> {
                     (None, false) => Reason::NoMemory,
                 };
                 let rest: Vec<u64> = pieces.into_iter().flatten().collect();
-                // A large folio moves whole, so some may have come along with those before them.
+                // A large folio moves whole, so some may have moved with the pages before them.
                 let left = self.settle(group, rest, |on| group.nodes.contains(on), outcome);
                 outcome.account.left(reason, left.len() as u64 * self.page_bytes());
                 return;

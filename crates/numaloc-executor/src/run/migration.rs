@@ -164,7 +164,7 @@ impl<P: Party> PlannedMigration<P> {
     /// Looks up which processes outside the target map what stays for that reason ([`Survey::sharers`]).
     ///
     /// # Errors
-    /// Those of [`Survey::sharers`].
+    /// The errors of [`Survey::sharers`].
     pub fn find_sharers(
         &mut self,
         stop: &(dyn Fn() -> bool + Sync),
@@ -177,7 +177,7 @@ impl<P: Party> PlannedMigration<P> {
     /// Looks up which files in memory processes of the target have open and have not mapped ([`Survey::held`]). `stop` ends it.
     ///
     /// # Errors
-    /// Those of [`Survey::held`].
+    /// The errors of [`Survey::held`].
     pub fn find_held(&mut self, stop: &(dyn Fn() -> bool + Sync)) -> Result<(), Error> {
         self.plan.held = self.survey.held(stop)?;
         Ok(())
@@ -210,7 +210,7 @@ impl<P: Party> PlannedMigration<P> {
     /// partners whose memory was moved.
     ///
     /// # Errors
-    /// The run could not begin. What fails later is in the outcomes.
+    /// The run could not begin. Later failures are in the outcomes.
     pub fn run(
         &mut self,
         limits: &RunLimits,

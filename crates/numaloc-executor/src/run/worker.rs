@@ -39,7 +39,7 @@ impl<'a> Worker<'a> {
         self.mover.into_report()
     }
 
-    /// Moves the pages of a window that are away from home.
+    /// Moves the remote pages of a window.
     fn visit(&mut self, Window { move_index, range, .. }: Window) {
         let Found { rows, strangers, is_growing, error } = self.mover.find(move_index, range, 0);
         if error.is_some() {

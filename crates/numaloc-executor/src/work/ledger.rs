@@ -31,7 +31,7 @@ impl<'a> Ledger<'a> {
         Self { control, report, moved_bytes: 0, unpublished_moved: 0, unpublished_settled: 0 }
     }
 
-    /// Counts bytes of the extent of move `move_index` that were found away from home, in the account of `process`.
+    /// Counts bytes of the extent of move `move_index` that were found remote, in the account of `process`.
     pub fn found(&mut self, move_index: usize, process: usize, bytes: u64) {
         self.report.found(move_index, process, bytes);
     }

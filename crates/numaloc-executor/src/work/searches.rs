@@ -1,9 +1,9 @@
 //! Ends the search in a reservation where holes cost as much to read as memory does (before Linux 6.7, which has PAGEMAP_SCAN).
 //!
-//! What the plan knows of a reservation is how many of its pages are remote, by numa_maps, and not which. A heap fills its reservation
-//! from one end: once all of them were found, the rest is a hole, and it may have terabytes. Memory that comes to the
-//! reservation during the run may be found instead of memory that the plan has counted: that memory stays for the
-//! next run, as any change after a plan does.
+//! The plan knows the number of a reservation's remote pages, by numa_maps, and not which pages they are. A heap
+//! fills its reservation from one end: once all of them were found, the rest is a hole, and it may have terabytes.
+//! Memory that comes to the reservation during the run may be found instead of memory that the plan has counted: that
+//! memory stays for the next run, as any change after a plan does.
 
 use numaloc_core::{Move, reservation::is_reservation};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -57,7 +57,7 @@ pub enum Change {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moved {
-    /// That of the processes of a cgroup, by its path below the mount point.
+    /// The memory of the processes of a cgroup, by its path below the mount point.
     Cgroup(String),
     /// The memory of one process.
     #[expect(missing_docs, reason = "as in Identity")]
@@ -67,7 +67,7 @@ pub enum Moved {
 /// The result of undoing a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undone {
-    /// It is as it was.
+    /// Restored to its former state.
     Done,
     /// The changed thing no longer exists.
     Gone,

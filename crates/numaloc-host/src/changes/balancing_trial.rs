@@ -85,8 +85,8 @@ pub fn put_back(roots: &Roots) -> Result<Option<u32>, Error> {
 }
 
 /// As [`put_back`], for the process that waits for the end of the measuring one. The kernel closes the files of a process that is killed in
-/// no certain order (kernel/task_work.c, `task_work_run`): the lock can still be there when the pipe has ended. What has it after that is
-/// another measurement, which puts back what it finds noted.
+/// no certain order (kernel/task_work.c, `task_work_run`): the lock can still be there when the pipe has ended. After
+/// that it is held by another measurement, which puts back what it finds noted.
 ///
 /// # Errors
 /// As [`put_back`].

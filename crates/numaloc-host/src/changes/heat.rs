@@ -26,7 +26,7 @@ pub fn choose(roots: &Roots, order: Order) -> Result<HeatSource, Error> {
     })
 }
 
-/// Takes down the DAMON setup of a run that was killed. Returns whether there was one. What another program has set up
+/// Takes down the DAMON setup of a run that was killed. Returns whether there was one. A setup of another program
 /// stays.
 ///
 /// # Errors
@@ -39,7 +39,7 @@ pub fn recover(roots: &Roots) -> Result<bool, Error> {
 /// about a second. If `stop` returns true it ends early, with what has been seen so far.
 ///
 /// # Errors
-/// [`Error::NoDamon`], and errors of reading and writing the host's files. What was set up is taken down first.
+/// [`Error::NoDamon`], and errors of reading and writing the host's files. The setup is taken down first.
 pub fn measure(
     roots: &Roots,
     plan: &Plan,

@@ -138,7 +138,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
     /// Notes the change that is about to be made, instead of the note before, or besides it (see [`Journal::all`]).
     ///
     /// # Errors
-    /// [`Error::Write`]. What was noted before still is.
+    /// [`Error::Write`]. The note before stays.
     pub fn note(&mut self, changed: &T) -> Result<(), Error> {
         let written = self.add(changed);
         written.map_err(|source| Error::Write { path: self.path.clone(), source })

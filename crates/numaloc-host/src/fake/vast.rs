@@ -9,7 +9,7 @@ use std::{fs::File, os::unix::fs::FileExt};
 const PID: i32 = 5_000_000;
 /// First address of its memory.
 const BEGIN: u64 = 0x4000_0000;
-/// Pages that are written at a time. Their frames begin anew each time.
+/// Pages that are written at a time. Their frames begin again each time.
 const PERIOD: u64 = 1 << 15;
 
 /// A process on the CPUs of two nodes, with private memory.

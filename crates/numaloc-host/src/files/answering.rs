@@ -152,7 +152,7 @@ type EntryRead = Arc<dyn Fn() + Send + Sync>;
 /// Its index, the process, and what reads an entry of its page map.
 type Question = (usize, Identity, EntryRead);
 
-/// Reads the entry of address 0. What it says does not matter.
+/// Reads the entry of address 0. Its value does not matter.
 fn one(pagemap: &Pagemap) {
     let _ = pagemap.read(0, &mut [0; 8]);
 }

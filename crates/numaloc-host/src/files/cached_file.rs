@@ -232,7 +232,7 @@ impl CachedFile {
     /// Looks at the piece with this number ([`PIECE`]).
     ///
     /// # Errors
-    /// Those of [`CachedPiece::look`].
+    /// The errors of [`CachedPiece::look`].
     pub fn piece(&self, number: u64) -> io::Result<CachedPiece> {
         let offset = number.saturating_mul(PIECE);
         let bytes = self.bytes.min(MAPPABLE).saturating_sub(offset).min(PIECE);

@@ -140,7 +140,7 @@ impl CachedPiece {
 /// The nodes of pages of this process; `None` for pages that are not there.
 ///
 /// # Errors
-/// Those of move_pages(2).
+/// The errors of move_pages(2).
 pub fn nodes_of(addresses: &[u64]) -> io::Result<Vec<Option<NodeId>>> {
     let mut status = vec![0; addresses.len()];
     if !addresses.is_empty() {

@@ -161,7 +161,7 @@ impl MeantMounts {
 /// Opens a path without the right to read the file, without waiting for it, and without any effect (O_PATH).
 ///
 /// # Errors
-/// Those of open(2).
+/// The errors of open(2).
 pub(crate) fn open_path(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(OFlag::O_PATH.bits()).open(path)
 }
@@ -170,8 +170,8 @@ pub(crate) fn open_path(path: &Path) -> io::Result<File> {
 /// access (O_NOATIME).
 ///
 /// # Errors
-/// Those of open(2): EPERM if this process is neither its owner nor may act as its owner (CAP_FOWNER), EAGAIN if another process has
-/// a lease on it (fcntl(2), F_SETLEASE).
+/// The errors of open(2): EPERM if this process is neither its owner nor may act as its owner (CAP_FOWNER), EAGAIN if
+/// another process has a lease on it (fcntl(2), F_SETLEASE).
 pub(crate) fn open_unnoticed(roots: &Roots, by_path: &File) -> io::Result<File> {
     let flags = OFlag::O_NOATIME | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let path = roots.proc.join(format!("self/fd/{}", by_path.as_raw_fd()));

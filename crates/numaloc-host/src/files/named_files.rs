@@ -57,8 +57,8 @@ pub fn named_paths(path: &Path, stop: &dyn Fn() -> bool) -> Result<Vec<PathBuf>,
 /// below it are not followed.
 ///
 /// # Errors
-/// Those of [`named_paths`]; [`Error::Read`]: a path that is named cannot be read; [`Error::FileRefused`] if there are more than 65,536 files,
-/// or a million entries of directories.
+/// The errors of [`named_paths`]; [`Error::Read`]: a path that is named cannot be read; [`Error::FileRefused`] if
+/// there are more than 65,536 files, or a million entries of directories.
 pub(crate) fn files_of(path: &Path, stop: &dyn Fn() -> bool) -> Result<FilesOf, Error> {
     let (mut all, mut looked_at) = (FilesOf::default(), 0);
     for below in named_paths(path, stop)? {

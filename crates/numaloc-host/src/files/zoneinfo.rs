@@ -2,7 +2,7 @@
 
 use numaloc_core::NodeId;
 
-/// A zone. What its text does not say is 0.
+/// A zone. Values that its text lacks are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Zone {
     pub(crate) node: NodeId,

@@ -22,7 +22,7 @@ pub struct Capabilities {
     pub fowner: bool,
 }
 
-/// Reads them (CapEff in /proc/self/status). What cannot be read counts as missing.
+/// Reads them (CapEff in /proc/self/status). Unreadable ones count as missing.
 pub(crate) fn read(roots: &Roots) -> Capabilities {
     let status = text(&roots.proc.join("self/status")).unwrap_or_default();
     let mask = field(&status, "CapEff");

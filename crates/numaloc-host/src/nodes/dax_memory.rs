@@ -5,7 +5,7 @@ use crate::{Roots, files::read};
 use numaloc_core::{DaxMemory, NodeId};
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// The devices that the driver has, by their nodes and names. What cannot be read is left out.
+/// The devices that the driver has, by their nodes and names. Unreadable devices are left out.
 pub(crate) fn read(roots: &Roots) -> BTreeMap<NodeId, Vec<DaxMemory>> {
     let name = |name: &str| name.starts_with("dax").then(|| name.to_owned());
     let devices = read::entries(&roots.sys.join("bus/dax/devices"), name);

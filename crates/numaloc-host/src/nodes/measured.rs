@@ -44,7 +44,7 @@ pub fn own_file(roots: &Roots) -> Option<PathBuf> {
     Some(folder?.join(NAME))
 }
 
-/// The speeds of the first file that is about this host; empty if there is none. What another version has written is as good as none.
+/// The speeds of the first file that is about this host; empty if there is none. A file of another version is ignored.
 pub fn read(roots: &Roots) -> SpeedTable {
     let read = |file: PathBuf| serde_json::from_str::<Kept>(&fs::read_to_string(file).ok()?).ok();
     let mut found = files(roots).into_iter().filter_map(read).peekable();

@@ -342,7 +342,7 @@ Node 0, zone   Normal
     }
 
     #[test]
-    fn memory_is_read_anew_through_the_kept_files() {
+    fn memory_is_read_again_through_the_kept_files() {
         let fake = Fake::new();
         let node = "sys/devices/system/node/node64";
         let meminfo = |free: u64| {

@@ -9,8 +9,8 @@ use crate::{Roots, files::read};
 use numaloc_core::{NodeId, Protection};
 use std::{collections::BTreeMap, fs, path::Path};
 
-/// Bytes of page cache on inactive lists that cgroups protect, by node; at worst more than they do. What cannot be read counts as
-/// not protected.
+/// Bytes of page cache on inactive lists that cgroups protect, by node; at worst more than they do. Unreadable
+/// cgroups count as not protected.
 pub(crate) fn cache(roots: &Roots) -> BTreeMap<NodeId, u64> {
     let mut sums = BTreeMap::new();
     let entries = fs::read_dir(&roots.cgroup).into_iter().flatten().filter_map(Result::ok);

@@ -4,7 +4,7 @@ use crate::{Roots, files::read};
 use numaloc_core::{NodeId, NodeSet};
 use std::{collections::BTreeMap, fs};
 
-/// The number of the tier of each node; empty where the kernel has none. What cannot be read is left out.
+/// The number of the tier of each node; empty where the kernel has none. Unreadable tiers are left out.
 pub fn read(roots: &Roots) -> BTreeMap<NodeId, u32> {
     let directory = roots.sys.join("devices/virtual/memory_tiering");
     let mut tiers = BTreeMap::new();

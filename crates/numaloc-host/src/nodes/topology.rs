@@ -139,7 +139,7 @@ fn fill(roots: &Roots, reader: &NodeMemoryReader, nodes: &mut [Node]) -> Result<
     Ok(())
 }
 
-/// hwloc's topology as core values. Of the memory only the total is set, because hwloc has nothing else.
+/// hwloc's topology as core values. Only the total of the memory is set, because hwloc has nothing else.
 pub fn from_hwloc(hwloc: &Hwloc) -> Topology {
     Topology::new(nodes(hwloc), distances(hwloc))
 }

@@ -181,7 +181,8 @@ fn is_cgroup(directory: &Path) -> bool {
     directory.join("cgroup.procs").exists()
 }
 
-/// The processes in the directories of cgroups and in all below them. What is removed meanwhile is left out.
+/// The processes in the directories of cgroups and in all cgroups below them. Cgroups that are removed meanwhile are
+/// left out.
 fn below(roots: &Roots, mut directories: Vec<PathBuf>) -> Result<BTreeSet<i32>, Error> {
     let mut processes = BTreeSet::new();
     while let Some(directory) = directories.pop() {

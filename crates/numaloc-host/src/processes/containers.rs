@@ -230,8 +230,8 @@ fn pod(name: &str) -> Option<String> {
     }
 }
 
-/// The full id of the container that a cgroup belongs to, by the names in its path. Of containers within containers the outermost,
-/// which a runtime of the host has made.
+/// The full id of the container that a cgroup belongs to, by the names in its path. For containers within containers
+/// it is the outermost one, which a runtime of the host has made.
 pub(crate) fn container_of(cgroup: &str) -> Option<&str> {
     cgroup.split('/').filter_map(container).find(|id| is_id(id))
 }

@@ -33,7 +33,7 @@ fn cpuset(hierarchy: &Path, path: &str) -> Option<String> {
 }
 
 /// CPUs that one cgroup alone has been given: kubelet's static CPU manager gives a container such CPUs, and no cgroup but this one
-/// names them. An inherited cpuset names none. What cannot be read is left out.
+/// names them. An inherited cpuset names none. Unreadable cgroups are left out.
 pub fn exclusive_cpus(roots: &Roots) -> CpuSet {
     let mut named = Vec::new();
     for hierarchy in cgroup::hierarchies(&roots.cgroup) {

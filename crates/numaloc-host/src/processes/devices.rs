@@ -1,5 +1,5 @@
-//! Devices that processes have open and that access their memory themselves. What the device uses is pinned, or slower from other nodes:
-//! a placement on several nodes should leave it alone.
+//! Devices that processes have open and that access their memory themselves. Memory that the device uses is pinned,
+//! or slower from other nodes: a placement on several nodes should leave it alone.
 
 use crate::{Roots, nodes::devices::nodes_of_file};
 use numaloc_core::{HomeRule, NodeSet, Options, Process};

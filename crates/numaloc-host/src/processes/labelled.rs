@@ -123,7 +123,7 @@ fn bundles(files: &RuntimeFiles<'_>) -> impl Iterator<Item = (String, BTreeMap<S
     })
 }
 
-/// Names of the directories of containers. What is named otherwise has no cgroup that could be found.
+/// Names of the directories of containers. A container with another name has no cgroup that could be found.
 fn known(name: &str) -> Option<String> {
     is_id(name).then(|| name.to_owned())
 }

@@ -151,7 +151,7 @@ full avg10=1.00 avg60=0.50 avg300=0.00 total=7\n";
     }
 
     #[test]
-    fn a_file_is_read_anew() {
+    fn a_file_is_read_again() {
         let fake = Fake::new();
         fake.write("proc/pressure/cpu", TEXT);
         let mut files = Pressure::of(&fake.roots(), &[1], Resource::Cpu, 16);

@@ -40,8 +40,9 @@ pub struct Growth {
 /// The processes of a target at one time: the processes of the survey, and the ones that it has got since.
 #[derive(Debug)]
 pub struct Crew {
-    /// Their memory. Those of the survey come first, and their indices stay. That of a newcomer that has ended leads to memory that no
-    /// longer exists, until a later look gives it to another newcomer: forget indices of newcomers before you take a later crew.
+    /// Their memory. The memory of the survey comes first, and its indices stay. The index of a newcomer that has
+    /// ended leads to memory that no longer exists, until a later look gives it to another newcomer: forget indices
+    /// of newcomers before you take a later crew.
     pub spaces: Vec<AddressSpace>,
     /// Where the pages of each process belong, by the index of `spaces`.
     pub claims: Claims,

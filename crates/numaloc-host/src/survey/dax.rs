@@ -72,8 +72,8 @@ impl DaxFiles {
         *self.0.entry((device, inode)).or_insert_with(|| Self::ask(space, vma))
     }
 
-    /// The same, wherever the file is. Of a file in a layer of an overlay the answer is that of the layer (fs/overlayfs/inode.c,
-    /// `ovl_getattr`).
+    /// The same, wherever the file is. For a file in a layer of an overlay the answer is that of the layer
+    /// (fs/overlayfs/inode.c, `ovl_getattr`).
     pub(super) fn ask(space: &AddressSpace, vma: &Vma) -> Option<bool> {
         let Object::File { device, inode } = vma.object else { return None };
         let is_meant = |file: &File| {

@@ -11,8 +11,8 @@ use crate::{
 use numaloc_core::{FixedKind, FixedMemory};
 use std::collections::BTreeMap;
 
-/// Takes such mappings out of the lists of each process. What one object shows at one place counts once, also if several
-/// processes map it.
+/// Takes such mappings out of the lists of each process. The pages of one object at one place count once, also if
+/// several processes map it.
 pub(crate) fn take(all: &mut [Vec<Vma>]) -> Vec<(FixedKind, Part)> {
     let mut found = BTreeMap::new();
     for (process, vmas) in all.iter_mut().enumerate() {
@@ -36,7 +36,7 @@ pub(crate) fn take(all: &mut [Vec<Vma>]) -> Vec<(FixedKind, Part)> {
 /// The sums by kind. `find` finds where the pages of parts are.
 ///
 /// # Errors
-/// Those of `find`.
+/// The errors of `find`.
 pub(crate) fn sum(
     all: &[(FixedKind, Part)],
     find: impl Fn(&[Part]) -> Result<Vec<ExtentPages>, Error>,

@@ -153,7 +153,8 @@ impl Mounts {
             // To look at the file would ask the server.
             (_, FileSystem::Served) => None,
             (_, FileSystem::ServedDax) => Some(FixedKind::Dax),
-            // A file of a tmpfs or devtmpfs on /dev is memory, a disk has page cache. What cannot be looked at has its name alone.
+            // A file of a tmpfs or devtmpfs on /dev is memory, a disk has page cache. A file that cannot be looked at
+            // has its name alone.
             (Some(FixedKind::Device), _) => {
                 let path = space.path(&format!("map_files/{:x}-{:x}", vma.start, vma.end));
                 let is_device = |mode| mode & SFlag::S_IFMT.bits() == SFlag::S_IFCHR.bits();

@@ -1,9 +1,10 @@
 //! Memory of a target that no process outside of it can map, although its pages have more mappings than are known.
 //!
 //! In a server that forks, processes come and go between two reads: a page map shows no page of a process that is born later, and the
-//! kernel counts the pages of one that ends until it has unmapped them all. So such counts never fit. Who maps an object changes far
-//! more slowly, and the maps of all processes tell it. Copies of private memory are inherited: only processes that were forked from the
-//! same program, without an exec since, have common ones, and these have its layout ([`Layout`](crate::processes::thread::Layout)).
+//! kernel counts the pages of one that ends until it has unmapped them all. So such counts never fit. The mappers of
+//! an object change far more slowly, and the maps of all processes tell it. Copies of private memory are inherited:
+//! only processes that were forked from the same program, without an exec since, have common ones, and these have its
+//! layout ([`Layout`](crate::processes::thread::Layout)).
 //!
 //! A process that maps an object, or leaves the target, after a look is noticed by the next one.
 

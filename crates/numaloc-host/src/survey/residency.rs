@@ -80,7 +80,8 @@ fn full_pieces(parts: &[Part]) -> usize {
     usize::try_from(all.div_ceil(PIECE)).unwrap_or(usize::MAX).max(1)
 }
 
-/// Finds where the pages of extents are now. Those of which `reserved` knows that are not scanned. Up to `threads` threads scan at the same time, if there is enough to scan.
+/// Finds where the pages of extents are now. Extents in `reserved` are not scanned. Up to `threads` threads scan at
+/// the same time, if there is enough to scan.
 ///
 /// # Errors
 /// [`Error::Stopped`] if `stop` returns true between two pieces; [`Error::Pages`].

@@ -138,7 +138,7 @@ impl Scanner {
     /// mappings show it. An address space that has ended shows no pages.
     ///
     /// # Errors
-    /// [`Error::Pages`] if the pages of an address space that exists cannot be read. What was visited before is right.
+    /// [`Error::Pages`] if the pages of an address space that exists cannot be read. The visits before that are right.
     pub fn scan(
         &mut self,
         scanned: &Scanned<'_>,

@@ -1,9 +1,10 @@
 //! Files that processes have open or mapped, whose page cache may be moved to another node.
 //!
-//! Cache belongs to files and not to processes, and the kernel has no list of the files that have some. What is in use can be found
-//! by the processes: /proc/PID/maps names files by device and inode (fs/proc/task_mmu.c, `show_map_vma`), /proc/PID/fdinfo the mount
-//! and the inode of each open file (fs/proc/fd.c, `seq_show`). Nothing is asked of a file, nor is it opened, before the mount
-//! table has said that it is on a file system of this machine's own disks: one on a network may not answer. Left out are:
+//! Cache belongs to files and not to processes, and the kernel has no list of the files that have some. Files in use
+//! can be found by the processes: /proc/PID/maps names files by device and inode (fs/proc/task_mmu.c,
+//! `show_map_vma`), /proc/PID/fdinfo the mount and the inode of each open file (fs/proc/fd.c, `seq_show`). Nothing is
+//! asked of a file, nor is it opened, before the mount table has said that it is on a file system of this machine's
+//! own disks: one on a network may not answer. Left out are:
 //! - other file systems, among them tmpfs, hugetlbfs and a container's own layers (overlay),
 //! - files that are mapped executable: programs and libraries run from their cache,
 //! - files with the inode number of one that is used in an overlay in a way that would have it left out: it may be the same one, whose

@@ -85,7 +85,7 @@ pub struct HostMemory {
 }
 
 impl HostMemory {
-    /// Sums up what is known of a host. Of units, containers and programs the `most` with most remote memory are named, and the others
+    /// Sums up a host. The `most` units, containers and programs with most remote memory are named, and the others
     /// are [`OTHERS`].
     fn of(snapshot: &Snapshot, topology: &Topology, most: usize) -> Self {
         let everywhere = topology.nodes().fold(NodeSet::new(), |mut all, node| {

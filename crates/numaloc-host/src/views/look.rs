@@ -1,9 +1,9 @@
 //! One look at the host for advice: the memory of each subject by node, and the CPUs that it uses. Nothing is changed.
 //!
 //! It takes two readings of CPU times. A subject with less memory than asked for is left out after one small file:
-//! cgroups by memory.numa_stat, processes without a cgroup of their own by their status. Of the others the CPUs and
-//! threads are read, and of processes some windows of the page map. The work, the descriptors and the time are
-//! bounded; what was left out is counted.
+//! cgroups by memory.numa_stat, processes without a cgroup of their own by their status. The CPUs and
+//! threads of the others are read, and some windows of the page map of processes. The work, the descriptors and the
+//! time are bounded; what was left out is counted.
 
 mod groups;
 mod pages;
@@ -34,7 +34,7 @@ use std::{
 use subjects::{FoundSubject, SubjectMembers};
 use work::CpuTimes;
 
-/// The most subjects that are looked at closely. Those with least memory are left out.
+/// The most subjects that are looked at closely. Subjects with least memory are left out.
 const SUBJECTS: usize = 4096;
 /// Time for reading page maps. Processes with least memory come last.
 const PATIENCE: Duration = Duration::from_secs(10);

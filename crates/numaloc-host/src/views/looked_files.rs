@@ -96,8 +96,8 @@ impl<'a> FileLook<'a> {
     /// Looks at a file, or at all files below a directory. Leaves out files that this value has looked at before.
     ///
     /// # Errors
-    /// The path cannot be looked at; of a directory what cannot be is left out. Those of [`CachedFile::open`] and `admits`;
-    /// [`Error::Stopped`].
+    /// The path cannot be looked at; unreadable parts of a directory are left out. The errors of [`CachedFile::open`]
+    /// and `admits`; [`Error::Stopped`].
     pub fn at(&mut self, path: &Path) -> Result<LookedFiles, Error> {
         let named = files_of(path, self.stop)?;
         let unread = named.unread.into_iter().map(|error| (path.to_owned(), error));

@@ -1,7 +1,7 @@
 //! Pictures of processes: their page maps are read once, and become cells while they are read.
 //!
 //! Each process is looked at alone, through its own page map, so that a panel shows what its addresses show: memory that
-//! several processes map is in the panel of each. What is kept follows the picture's size, not the memory's.
+//! several processes map is in the panel of each. The kept data follows the picture's size, not the memory's.
 
 use crate::{
     Error, Roots,

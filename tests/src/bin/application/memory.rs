@@ -219,7 +219,7 @@ impl Slot {
         Ok(region.range())
     }
 
-    /// Gives all pages back to the kernel for good. None of them is touched any more.
+    /// Gives all pages back to the kernel permanently. None of them is touched any more.
     pub fn lose(&mut self) -> io::Result<()> {
         (self.pages, self.generations, self.rewritten) = (Vec::new(), Vec::new(), 0);
         self._missing = Some(Missing::all_of(&self.region)?);

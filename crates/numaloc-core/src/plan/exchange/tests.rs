@@ -164,7 +164,8 @@ fn a_plan_says_what_comes_by_exchange() {
     assert_eq!(of(&[(0, 50 * MIB)]), 20 * MIB);
 }
 
-/// Nodes 0 and 1 are near to each other, and node 1 has room. What would go there waits for an exchange at home as well.
+/// Nodes 0 and 1 are near to each other, and node 1 has room. Memory that would go there waits for an exchange at
+/// home as well.
 #[test]
 fn what_would_go_to_a_nearer_node_comes_home_by_exchange() {
     let row = [10, 11, 32];

@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Planner<'_> {
-    /// Takes room for `bytes` on the routes' targets, best first; what is free on all of them before anything is dropped. What finds none
-    /// goes to memory that is free on nearer nodes.
+    /// Takes room for `bytes` on the routes' targets, best first; free memory of all of them before anything is
+    /// dropped. The rest goes to memory that is free on nearer nodes.
     pub(super) fn expect(&mut self, planned_move: &Move, from: NodeId, mut bytes: u64) {
         let ways = self.plan.options.ways(planned_move.hugetlb_bytes);
         let routes = &self.plan.routes[planned_move.routes];

@@ -26,7 +26,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     Some(Finding {
         from_nodes: subject.home(&host.look.topology),
         home,
-        // Its CPUs reach it from as far as before. What the devices do is not known.
+        // Its CPUs reach it from as far as before. The accesses of the devices are not known.
         weight: bytes as f64 / 2.0 * subject.used_cpus(),
         flows,
         steps: vec![migrate],

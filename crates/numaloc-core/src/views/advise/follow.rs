@@ -99,8 +99,8 @@ fn change(topology: &mut Topology, id: NodeId, how: impl FnOnce(&mut crate::Node
     }
 }
 
-/// Hugetlb pages: from the pool of the target as far as it has free ones, then from its free memory. What is fresh there is given
-/// back on the node that it replaces (mm/hugetlb.c, `move_hugetlb_state`).
+/// Hugetlb pages: from the pool of the target as far as it has free ones, then from its free memory. Fresh pages are
+/// given back on the node that it replaces (mm/hugetlb.c, `move_hugetlb_state`).
 fn huge(topology: &mut Topology, subject: &mut Subject, finding: &Finding, size: u64) {
     for (&(from, to), &bytes) in &finding.flows {
         let pages = bytes / size;

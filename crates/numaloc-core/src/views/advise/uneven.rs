@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// A node is uneven if its share of the memory is so much more than its share of the CPUs.
 const EXCESS: f64 = 0.2;
 
-/// Memory that is crowded on some of the home nodes. What uses it shares their bandwidth, while that of the others is idle.
+/// Memory that is crowded on some of the home nodes. Its users share their bandwidth, while that of the others is idle.
 pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     let topology = &host.look.topology;
     let home = subject.home(topology);

@@ -13,8 +13,8 @@ pub const PRESSURE_MARGIN: f64 = 10.0;
 pub struct Sight {
     /// Its memory by node, in bytes, hugetlb memory included. Empty for the host.
     pub resident: BTreeMap<NodeId, u64>,
-    /// The percentage of the time in which one of its tasks or more waited, by resource (Documentation/accounting/psi.rst). What the
-    /// kernel does not account for is left out.
+    /// The percentage of the time in which one of its tasks or more waited, by resource
+    /// (Documentation/accounting/psi.rst). Resources that the kernel does not account for is left out.
     pub pressure: BTreeMap<&'static str, f64>,
 }
 

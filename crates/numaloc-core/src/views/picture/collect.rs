@@ -52,7 +52,7 @@ pub type Read<'a, E> = dyn FnMut(Range<u64>, &mut dyn FnMut(&Stretch)) -> Result
 /// Looks at an address space. `read` visits the resident pages of a range of addresses, each once.
 ///
 /// # Errors
-/// Those of `read`.
+/// The errors of `read`.
 pub fn side<E>(areas: Vec<Area>, bounds: Bounds, read: &mut Read<'_, E>) -> Result<Side, E> {
     let mut side = Side::default();
     for area in areas {
@@ -72,10 +72,10 @@ pub fn side<E>(areas: Vec<Area>, bounds: Bounds, read: &mut Read<'_, E>) -> Resu
     Ok(side)
 }
 
-/// Looks again, at the rows of an earlier look. What lies in none of them now is "other".
+/// Looks again, at the rows of an earlier look. Areas that lie in none of them now are "other".
 ///
 /// # Errors
-/// Those of `read`.
+/// The errors of `read`.
 pub fn again<E>(
     before: &Side,
     areas: &[Area],

@@ -1,7 +1,8 @@
 //! The guest that a process runs, from the command line of QEMU: which memory and which vCPUs make each of its NUMA nodes.
 //!
 //! The command line is the same for all programs that start QEMU (libvirt, Proxmox, OpenStack, an administrator), and states what they
-//! have made of the definitions that each of them has in a form of its own. What is plugged in later is not on it.
+//! have made of the definitions that each of them has in a form of its own. Parts that are plugged in later are not
+//! on it.
 
 mod arguments;
 
@@ -10,7 +11,8 @@ use arguments::Arguments;
 use numaloc_core::{Backing, Guest, GuestCell, GuestMemory, Threads, amount};
 use std::{collections::BTreeMap, io::Read};
 
-/// Longest command line that is read, in bytes. Those of guests with hundreds of devices have some ten thousand.
+/// Longest command line that is read, in bytes. Command lines of guests with hundreds of devices have some ten
+/// thousand.
 const LONGEST: u64 = 1 << 20;
 /// Most NUMA nodes of a guest (include/sysemu/numa.h, `MAX_NODES`).
 const MOST_CELLS: usize = 128;

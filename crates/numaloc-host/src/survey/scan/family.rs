@@ -188,7 +188,7 @@ impl Scanner {
     }
 }
 
-/// Visits the frames that have been joined, each with its ownership. Those without one are left out.
+/// Visits the frames that have been joined, each with its ownership. Frames without one are left out.
 fn joined_runs(
     joined: &table::FrameTable,
     begin: u64,

@@ -77,8 +77,9 @@ pub fn members(directory: &Path) -> Vec<i32> {
     pids
 }
 
-/// Anonymous and shared memory by node: what a migration moves. Page cache that no process maps is not, nor are files. Of shared memory
-/// that no process maps it is what the processes have attached, `attached` bytes of which are asked for where there is enough of it.
+/// Anonymous and shared memory by node: what a migration moves. Page cache that no process maps is not, nor are
+/// files. Shared memory that no process maps counts as far as the processes have attached it, `attached` bytes of
+/// which are asked for where there is enough of it.
 ///
 /// The counts are summed up from those of the CPUs now and then: each may be off by some MiB (mm/memcontrol.c,
 /// `memory_numa_stat_show`).

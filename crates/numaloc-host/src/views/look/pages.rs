@@ -25,7 +25,7 @@ const WINDOWS: u64 = 512;
 /// With fewer pages than this, most windows are holes, and the page map is scanned as a whole: holes cost little there.
 const ENOUGH: u64 = 4096;
 
-/// Hugetlb pages that are looked up of a process. Of more, every n-th.
+/// Hugetlb pages that are looked up of a process. If there are more, every n-th.
 const HUGE_PAGES: u64 = 8192;
 
 /// Memory by node, and how exactly that is known.
@@ -86,8 +86,8 @@ impl PageReader {
     }
 
     /// The private hugetlb memory of a process, by size of a page and by node. Only numa_maps says the size, and the kernel walks
-    /// all memory of the process for that; so nothing is reported where this machine has pools of several sizes. What is mapped shared
-    /// would count for each process that maps it, and is left out.
+    /// all memory of the process for that; so nothing is reported where this machine has pools of several sizes.
+    /// Shared mappings would count for each process, and are left out.
     ///
     /// # Errors
     /// It may not be read.

@@ -178,8 +178,8 @@ impl FoundSubject {
         }
     }
 
-    /// Nodes of the devices that its processes have open. Who is pinned to one node is left there whatever they are, so its files are not
-    /// read.
+    /// Nodes of the devices that its processes have open. A subject that is pinned to one node is left there whatever
+    /// they are, so its files are not read.
     fn device_nodes(&self, roots: &Roots, topology: &Topology) -> NodeSet {
         if topology.local_nodes(&self.cpus).len() < 2 {
             return NodeSet::new();

@@ -237,7 +237,7 @@ fn private_hugetlb_memory_of_a_process_is_seen_where_pools_have_one_size() {
         300000000-300800000 rw-s 00000000 00:0f 78 /anon_hugepage (deleted)\n";
     fake.write("proc/100/maps", maps);
     entries(&fake, "proc/100/pagemap", 0x10_0000, std::iter::repeat_n(64, 256));
-    // Four pages of 2 MiB: the first one is on node 0, the others on node 64. What is shared is not looked at.
+    // Four pages of 2 MiB: the first one is on node 0, the others on node 64. Shared memory is not looked at.
     let frame = |page: u64| if page < 512 { 64 } else { (1 << 15) + 64 };
     entries(&fake, "proc/100/pagemap", 0x20_0000, (0..2048).map(frame));
     let hugetlb = |sizes: &[u64]| {

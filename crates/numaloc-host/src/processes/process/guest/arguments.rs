@@ -6,7 +6,8 @@ pub(super) struct Arguments(Vec<(String, String)>);
 impl Arguments {
     /// Reads JSON (`{"qom-type":"memory-backend-ram","id":"ram-node0","size":1073741824}`, what libvirt writes from QEMU 6.0 on) or a list
     /// (`memory-backend-ram,id=ram-node0,size=1024M`, in which `,,` is a comma, and whose first value may have no key: it is that of
-    /// `first`; util/keyval.c, util/qemu-option.c). Of JSON only texts, numbers and truth values are kept. `None` if it is neither.
+    /// `first`; util/keyval.c, util/qemu-option.c). Only texts, numbers and truth values of JSON are kept. `None` if
+    /// it is neither.
     pub(super) fn parse(argument: &str, first: &str) -> Option<Self> {
         match argument.starts_with('{') {
             true => Self::json(argument),
