@@ -1,6 +1,5 @@
-//! Share of a process's accesses that is local while its memory is on the way home: in address order, and the most used
-//! memory
-//! first.
+//! Share of a process's accesses that is local while its memory is on the way home: in address order, and the most
+//! used memory first.
 //!
 //! Nothing is timed. The process writes to blocks of memory by a Zipf distribution, so the share of each block is known. The
 //! kernel is asked where each page is.

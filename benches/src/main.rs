@@ -56,9 +56,8 @@ enum Bench {
     Throughput(throughput::Args),
     /// Stalls of an application while its memory is moved. Needs root on a machine with two nodes.
     Stall(stall::Args),
-    /// Throughput of a reader of page cache while memory comes to its node, with room there and without. Needs root on
-    /// a machine with
-    /// two nodes.
+    /// Throughput of a reader of page cache while memory comes to its node, with room there and without. Needs root
+    /// on a machine with two nodes.
     Reader(reader::Args),
     /// Duration of a move where the kernel does not measure pressure, against where it does. Needs root on a machine
     /// with two nodes.
@@ -71,8 +70,7 @@ enum Bench {
     /// Stalls of an application while its memory is surveyed but not moved. Needs root on a machine with two nodes.
     Looked(looked::Args),
     /// Time until the memory of a busy process is at home, for all tools that can bring it there. Needs root on a
-    /// machine with two
-    /// nodes.
+    /// machine with two nodes.
     Soonest(soonest::Args),
     /// Interleaving a process's memory, against the process itself. Needs root on a machine with two nodes.
     Spread(spreading::Args),

@@ -1,6 +1,6 @@
 //! Latency of a web server while the memory of another process comes to its node. nginx answers requests at a fixed
-//! rate. The
-//! 90th and 99th percentile of the time that an answer takes are compared with those of an undisturbed server.
+//! rate. The 90th and 99th percentile of the time that an answer takes are compared with those of an undisturbed
+//! server.
 //!
 //! Each request has a fixed time at which it is due, whether the one before was answered or not. The published figures come from
 //! wrk, which sends the next request when the last one is answered. That drives the server to its limit, where a machine with one

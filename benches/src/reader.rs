@@ -1,6 +1,6 @@
 //! Throughput of a reader of page cache while memory comes to the node that the cache is on: the node has room, or is
-//! full of other
-//! cache, so that some has to be dropped. One CPU for each node, as for `stall`: the reader has one and the mover another.
+//! full of other cache, so that some has to be dropped. One CPU for each node, as for `stall`: the reader has one and
+//! the mover another.
 
 use crate::{
     cache::Cache,

@@ -1,6 +1,5 @@
 //! Costs for readers of page cache of the room that was made of it: dropped, or moved to the other node. One CPU for
-//! each
-//! node, as for `stall`.
+//! each node, as for `stall`.
 
 use crate::{
     cache::Cache,

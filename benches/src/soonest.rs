@@ -1,6 +1,5 @@
 //! Time until the memory of a busy process is at home: from the start of a tool until 99% of the process's memory is
-//! local, for all
-//! tools that can bring memory home.
+//! local, for all tools that can bring memory home.
 
 mod numad;
 mod peer;

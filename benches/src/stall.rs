@@ -1,6 +1,5 @@
 //! Stalls of an application while its memory is moved. For emulated machines with one CPU for each node and no more
-//! CPUs than
-//! there are real ones: the target's CPU and the mover's CPU are both busy all the time.
+//! CPUs than there are real ones: the target's CPU and the mover's CPU are both busy all the time.
 
 pub mod busy;
 mod redis;

@@ -7,8 +7,7 @@ use std::{
 };
 
 /// Beginnings or parts of reports of defects: `BUG()`, `WARN()`, mm/page_alloc.c `bad_page`, mm/memory.c
-/// `print_bad_pte`,
-/// memory that the OOM killer took back, and hung or stuck tasks.
+/// `print_bad_pte`, memory that the OOM killer took back, and hung or stuck tasks.
 const COMPLAINTS: [&str; 7] = [
     "BUG: ",
     "WARNING: ",

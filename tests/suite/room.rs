@@ -21,8 +21,8 @@ const MIB: u64 = 1 << 20;
 const SIZE: u64 = 160 * MIB;
 
 /// Memory that a ballast leaves free beyond the high watermark after the cache is there: too much for the kernel to
-/// reclaim any of it, and
-/// less than the reserve of 64 MiB. With 200 MiB of cache it is room for [`SIZE`] and little more.
+/// reclaim any of it, and less than the reserve of 64 MiB. With 200 MiB of cache it is room for [`SIZE`] and little
+/// more.
 const LEFT: u64 = 40 * MIB;
 
 /// Takes the memory of node 0 but for `spared` bytes beyond the high watermark.

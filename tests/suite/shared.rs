@@ -117,8 +117,7 @@ fn overlapping(pages: usize) -> Vec<FilePages> {
 }
 
 /// The work of comparing the mappings of one process grows with the square of their number. A client may have its own
-/// process
-/// looked at, and numalocd has to live on.
+/// process looked at, and numalocd has to live on.
 #[test]
 fn mappings_that_overlap_by_the_thousand_cost_little_memory() {
     let mappings = overlapping(65_000);

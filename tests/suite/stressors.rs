@@ -31,9 +31,8 @@ const MIB: u64 = 1 << 20;
 /// libraries, stacks, heaps.
 const BESIDES: u64 = 8 * MIB;
 
-/// Number of migrations that a program is followed for before it is asked to end. Seconds would say little: a busy host
-/// has time for one migration where
-/// another one has time for ten.
+/// Number of migrations that a program is followed for before it is asked to end. Seconds would say little: a busy
+/// host has time for one migration where another one has time for ten.
 const MIGRATIONS: u32 = 4;
 /// Number of migrations without effect from which the test fails. A few do not: memory that comes and goes may be gone
 /// when it is to move.

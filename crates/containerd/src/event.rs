@@ -24,9 +24,9 @@ pub enum Event {
         pid: u32,
     },
     /// The stored data of a container has changed, such as its resources. With UpdateContainerResources this comes
-    /// before the cgroup
-    /// has the new values; the CRI answers questions about the container only once it has (`updateContainerResources` in
-    /// pkg/cri/server/container_update_resources.go holds the lock of the container's status).
+    /// before the cgroup has the new values; the CRI answers questions about the container only once it has
+    /// (`updateContainerResources` in pkg/cri/server/container_update_resources.go holds the lock of the container's
+    /// status).
     Updated {
         /// Its id, which is that of the CRI as well.
         container: String,

@@ -1,7 +1,7 @@
 //! containerd's data on a container beyond the Container Runtime Interface: a JSON text in the answer to
-//! ContainerStatus with
-//! `verbose` (`ContainerInfo` in pkg/cri/server/container_status.go). It has the runtime specification
-//! (github.com/opencontainers/runtime-spec, config.md and config-linux.md), which NRI's plugins get as well.
+//! ContainerStatus with `verbose` (`ContainerInfo` in pkg/cri/server/container_status.go). It has the runtime
+//! specification (github.com/opencontainers/runtime-spec, config.md and config-linux.md), which NRI's plugins get as
+//! well.
 
 use crate::runtime::v1::ContainerStatusResponse;
 use serde::Deserialize;

@@ -20,8 +20,7 @@ use tokio::{
 };
 
 /// Time that the runtime may take to answer the registration, to complete a message, and to take ours. Runtimes give
-/// plugins 5 s to
-/// register and 2 s for each call.
+/// plugins 5 s to register and 2 s for each call.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most bytes of pods and containers that are taken from one Synchronize, over all its parts.
 const SYNCHRONIZE_MAX: usize = 256 << 20;

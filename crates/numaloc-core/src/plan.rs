@@ -386,9 +386,9 @@ impl Plan {
         self.expected_seconds / share + self.room_seconds(share) + searching
     }
 
-    /// Seconds that the pace allows for room by page cache, beyond the copying of the memory that takes the room, which
-    /// has
-    /// this share of the time: both continue together. Free memory costs nothing, and what the pace does not bound is not known.
+    /// Seconds that the pace allows for room by page cache, beyond the copying of the memory that takes the room,
+    /// which has this share of the time: both continue together. Free memory costs nothing, and what the pace does
+    /// not bound is not known.
     fn room_seconds(&self, share: f64) -> f64 {
         let Some(rate) = self.options.pacing.pace().drop_bytes_per_second else { return 0.0 };
         let cache_bytes: u64 = self.expected_room.values().map(|taken| taken.cache_bytes).sum();

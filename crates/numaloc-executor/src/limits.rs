@@ -42,8 +42,7 @@ pub struct RunLimits {
 }
 
 /// Scheduling of the moving threads. A mover that waits for a CPU keeps its locks meanwhile, so a high nice value can
-/// hurt
-/// the target more than it helps the target's neighbours.
+/// hurt the target more than it helps the target's neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduling {
     /// Use SCHED_BATCH: a mover that wakes up does not preempt other threads (sched(7)).

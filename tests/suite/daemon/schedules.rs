@@ -45,9 +45,8 @@ fn memory_that_is_pushed_away_comes_back_again_and_again() {
     scene.finish();
 }
 
-/// An operator's schedule for the containers of Docker or Podman: the memory of each pinned one comes home, whenever it
-/// is started, without a
-/// request of a client.
+/// An operator's schedule for the containers of Docker or Podman: the memory of each pinned one comes home, whenever
+/// it is started, without a request of a client.
 #[test]
 fn a_schedule_of_a_file_follows_all_cgroups_that_match() {
     let _still = Setting::still_host();

@@ -114,9 +114,8 @@ impl From<Share> for v1::Share {
 }
 
 impl v1::CgroupMemory {
-    /// The counts of a cgroup in memory.numa_stat. `home` is the home of all processes of the target, if they have the
-    /// same one:
-    /// the count does not say which process has its memory where.
+    /// The counts of a cgroup in memory.numa_stat. `home` is the home of all processes of the target, if they have
+    /// the same one: the count does not say which process has its memory where.
     pub fn new(cgroup: &str, memory: &CountedMemory, home: Option<&NodeSet>) -> Self {
         let percent = |home: &NodeSet| {
             let mut share = Share::default();

@@ -189,8 +189,7 @@ impl Outcome {
 }
 
 /// The end of a job whose plan moves nothing, and the reason; `None` if it moves something. It is skipped, unless
-/// memory stays that was to be
-/// moved: a job that falls short is partial, also if it falls short of everything.
+/// memory stays that was to be moved: a job that falls short is partial, also if it falls short of everything.
 pub fn nothing_to_move(plan: &Plan) -> Option<(JobState, String)> {
     if plan.planned_bytes() > 0 {
         return None;

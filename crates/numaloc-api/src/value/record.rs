@@ -281,9 +281,8 @@ pub struct Event {
     pub job: Option<JobId>,
     /// The schedule that the event is about, or that created the job.
     pub schedule: Option<ScheduleId>,
-    /// Creator of the job, or of the schedule that made it, in the form of [`Job::creator`]; empty if not known, and if
-    /// the event is
-    /// about the host.
+    /// Creator of the job, or of the schedule that made it, in the form of [`Job::creator`]; empty if not known, and
+    /// if the event is about the host.
     pub creator: String,
     /// The labels that the job or schedule had at that time.
     pub labels: BTreeMap<String, String>,

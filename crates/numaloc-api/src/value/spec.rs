@@ -9,8 +9,7 @@ use std::{
 };
 
 /// Processes whose memory is meant: all that the members name together. The members are sorted and unique, so that
-/// equal targets
-/// compare as equal.
+/// equal targets compare as equal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
     /// Pids in the daemon's pid namespace, as they are now.

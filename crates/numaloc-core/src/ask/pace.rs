@@ -81,9 +81,8 @@ pub struct Pacing {
     pub profile: Profile,
     /// The longest that one move_pages(2) call may take.
     pub max_stall: Option<Duration>,
-    /// Share of CPU time that other processes may use on a target node before the move is throttled, in percent of the
-    /// CPUs'
-    /// time. With 100 the move is never throttled for this.
+    /// Share of CPU time that other processes may use on a target node before the move is throttled, in percent of
+    /// the CPUs' time. With 100 the move is never throttled for this.
     pub node_cpu_percent_max: Option<u8>,
     /// Threads that scan, and threads that move, at the same time: neither more nor fewer.
     pub workers: Option<usize>,

@@ -123,9 +123,8 @@ impl Topology {
         self.is_bare(node) && self.tier(node.id).is_some_and(is_other)
     }
 
-    /// The property that two nodes of one tier share: the number of the tier, or, without tiers from the kernel, their
-    /// distance to the
-    /// nearest CPUs.
+    /// The property that two nodes of one tier share: the number of the tier, or, without tiers from the kernel,
+    /// their distance to the nearest CPUs.
     fn kind(&self, id: NodeId) -> (Option<u32>, Option<u64>) {
         let tiers = self.tiers_of_cpus();
         match self.node(id).is_some_and(|node| self.is_distinguished(node, &tiers)) {

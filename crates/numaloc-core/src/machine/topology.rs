@@ -37,8 +37,7 @@ pub struct NodeMemory {
     /// Locked pages and those of tmpfs are on other lists, so they are not in here.
     pub cache_bytes: u64,
     /// The part of the cache on inactive lists that cgroups protect from reclaim ([`Protection`](crate::Protection)).
-    /// The kernel drops the
-    /// rest, so this much is not counted as room.
+    /// The kernel drops the rest, so this much is not counted as room.
     pub protected_bytes: u64,
     /// Sum of the zones' min watermarks in bytes; below it an allocation has to reclaim (mm/page_alloc.c,
     /// `__alloc_pages_slowpath`). This and the other watermarks include what the node's lower zones reserve: free memory there that

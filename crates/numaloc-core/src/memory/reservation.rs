@@ -1,6 +1,5 @@
-//! Mappings that are reservations: addresses that an address sanitizer, a garbage collector or a runtime of WebAssembly
-//! takes for later,
-//! nearly all of them holes.
+//! Mappings that are reservations: addresses that an address sanitizer, a garbage collector or a runtime of
+//! WebAssembly takes for later, nearly all of them holes.
 //!
 //! Before Linux 6.7, which has PAGEMAP_SCAN, a hole costs as much to read as memory does: 32 GiB of page map for 16 TiB (fs/proc/task_mmu.c,
 //! `pagemap_pte_hole`).
@@ -8,8 +7,7 @@
 /// The smallest mapping that counts as a reservation, in bytes: a tenth of a second to read through a hole of this size.
 pub const LARGE: u64 = 64 << 30;
 /// Ratio of length to resident memory from which a mapping is a reservation. For each line of numa_maps the kernel
-/// walks all pages of a
-/// mapping under the lock that threads need which map memory: 7 ms for each GiB of base pages.
+/// walks all pages of a mapping under the lock that threads need which map memory: 7 ms for each GiB of base pages.
 const MOSTLY_HOLES: u64 = 256;
 /// Bytes of a hole whose page map is read in a second on bare metal: 256 GiB take 0.24 s.
 const HOLE_RATE: f64 = (1_u64 << 40) as f64;

@@ -220,8 +220,7 @@ impl Balance {
     }
 
     /// The step to take while `waiting_bytes` wait for room, and the nodes that they come from have room for
-    /// `room_bytes`. A run's last
-    /// bytes take what there is; before them, less than a huge page is not worth a turn.
+    /// `room_bytes`. A run's last bytes take what there is; before them, less than a huge page is not worth a turn.
     pub fn step(&self, waiting_bytes: u64, room_bytes: u64) -> Step {
         if self.out_bytes < self.asked_bytes {
             return Step::Wait;

@@ -39,8 +39,8 @@ pub fn movable(extents: &[&Extent]) -> BTreeMap<NodeId, u64> {
 }
 
 /// The cuts after which each node has its share of these extents together, as near as grains and huge pages allow.
-/// Empty if
-/// each is within a hundredth of all bytes already. Pages leave `sources` only; what is on other nodes without a share does not count.
+/// Empty if each is within a hundredth of all bytes already. Pages leave `sources` only; what is on other nodes
+/// without a share does not count.
 pub fn cuts(extents: &[&Extent], shares: &Shares, sources: &NodeSet) -> Vec<Cut> {
     let counts = sources.or(&shares.nodes());
     let mut have = movable(extents);

@@ -33,9 +33,8 @@ pub enum Fit<'d> {
 }
 
 /// The possible use of a device. A device whose configuration has begun is left alone, even if it is disabled: to
-/// enable it
-/// would put that configuration into force, and to disable it again makes the driver forget all configuration of the device
-/// (drivers/dma/idxd/device.c, `idxd_device_drv_remove` and `idxd_device_clear_state`).
+/// enable it would put that configuration into force, and to disable it again makes the driver forget all
+/// configuration of the device (drivers/dma/idxd/device.c, `idxd_device_drv_remove` and `idxd_device_clear_state`).
 pub fn fit(device: &Device) -> Fit<'_> {
     let unfit = |why: String| Fit::Unfit { why };
     if let Some(queue) = device.ready() {

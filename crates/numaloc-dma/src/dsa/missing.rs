@@ -12,8 +12,7 @@ pub struct MissingPart {
 }
 
 /// The missing parts, the first one first. `has_interface`: whether the kernel can let a device copy what it migrates
-/// (module
-/// `offload`).
+/// (module `offload`).
 pub fn missing(found: &Found, has_interface: bool) -> Vec<MissingPart> {
     let devices = of_devices(found);
     let interface = (!has_interface).then(|| MissingPart {

@@ -9,9 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Reads and writes of files below /sys/bus/dsa. Files are named from there: `devices/wq0.0/size`, `drivers/idxd/bind`.
-/// It is a
-/// trait so that tests can have a driver that refuses as the kernel's does.
+/// Reads and writes of files below /sys/bus/dsa. Files are named from there: `devices/wq0.0/size`,
+/// `drivers/idxd/bind`. It is a trait so that tests can have a driver that refuses as the kernel's does.
 pub trait DsaBus {
     /// The names of all devices, queues, groups and engines.
     fn names(&self) -> BTreeSet<String>;

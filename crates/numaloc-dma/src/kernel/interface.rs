@@ -41,8 +41,7 @@ pub trait Interface: fmt::Debug + Send + Sync {
     /// All files that may be changed. Nothing else is ever written.
     fn knobs(&self) -> &'static [&'static str];
     /// The writes that bring it into use, in this order; it is taken back in the opposite one. Files that this kernel
-    /// does
-    /// not have are left out.
+    /// does not have are left out.
     fn wanted(&self, settings: &Settings) -> Vec<Knob>;
     /// The reason why it cannot be used with its present settings; `None` if it can.
     fn refusal(&self) -> Option<String> {

@@ -40,9 +40,8 @@ impl ChangedSettings {
     }
 
     /// The values to put back, in order. `now` has the present value of a file; `None` if the file is gone, with its
-    /// content. A
-    /// value that another program has written meanwhile stays. Root may read what another user has written, so only
-    /// plain values are taken from it.
+    /// content. A value that another program has written meanwhile stays. Root may read what another user has
+    /// written, so only plain values are taken from it.
     pub fn to_put_back<'a>(
         &'a self,
         now: impl Fn(&str) -> Option<String> + 'a,

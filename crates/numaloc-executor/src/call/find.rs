@@ -17,8 +17,8 @@ use numaloc_sys::MoveFlag;
 use std::{ops::Range, sync::Arc};
 
 /// Number of scans of a part, at once, because processes have come to the target that may be its strangers. A server
-/// that forks 40 times
-/// a second gets one within every other look and scan: after two looks a fourth of its memory stayed.
+/// that forks 40 times a second gets one within every other look and scan: after two looks a fourth of its memory
+/// stayed.
 const LOOKS: u32 = 8;
 
 /// Sees pages, with files of its own.

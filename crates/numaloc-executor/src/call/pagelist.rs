@@ -13,8 +13,7 @@ use numaloc_core::PAGE;
 const STOP: u64 = !(PAGE - 1);
 
 /// The length of page lists. A page list with a page that cannot be moved ends the call. Where there are many such
-/// pages, short
-/// page lists would need a call each, so page lists become longer there.
+/// pages, short page lists would need a call each, so page lists become longer there.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
     pace: Option<u64>,

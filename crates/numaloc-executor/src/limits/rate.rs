@@ -4,9 +4,8 @@ use numaloc_core::PAGE;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// Longest time that the largest batch may take at the rate. A caller that comes late may still use as much of the time
-/// before, so that
-/// the time of its last call, and the time to wake up, are not lost.
+/// Longest time that the largest batch may take at the rate. A caller that comes late may still use as much of the
+/// time before, so that the time of its last call, and the time to wake up, are not lost.
 const SLICE: Duration = Duration::from_millis(100);
 
 const NANOS: u128 = 1_000_000_000;

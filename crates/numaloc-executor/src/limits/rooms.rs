@@ -21,8 +21,7 @@ pub enum Room<'a> {
 }
 
 /// Bytes on their way to each pool. Runs that share this do not take the same free memory twice: on a full node two
-/// calls
-/// that did would go below the min watermark, and reclaim by themselves while the application waits.
+/// calls that did would go below the min watermark, and reclaim by themselves while the application waits.
 ///
 /// Free memory is not given out in an order: the first run to ask gets it. Each asks again within milliseconds, and
 /// no run holds a reservation but for one call.

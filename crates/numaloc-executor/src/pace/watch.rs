@@ -75,8 +75,8 @@ fn some_waits(waited: &[Duration], wall: Duration) -> f64 {
 }
 
 /// The sources of the time that the processes wait for a CPU: the pressure files of their cgroups. The file of the
-/// whole host, which stands for
-/// cgroups without one, counts the waits of all processes, mostly of others. Their own threads are better, if the kernel counts them.
+/// whole host, which stands for cgroups without one, counts the waits of all processes, mostly of others. Their own
+/// threads are better, if the kernel counts them.
 fn cpu_gauges(roots: &Roots, pids: &[i32], limit: u8) -> Vec<Gauge> {
     let files = Pressure::of(roots, pids, Resource::Cpu, CGROUPS);
     let is_own = |file: &Pressure| file.scope != Scope::Host;

@@ -63,8 +63,8 @@ pub fn fitting<'r>(rows: impl IntoIterator<Item = &'r Row>, bytes: u64) -> u64 {
 }
 
 /// Size of the next call in bytes, so that the first folios of one class go in as few calls as `most` bytes a call
-/// allow, all
-/// of about the same size: each call has a fixed price (mm/swap.c, `lru_cache_disable`), which is too much for a small rest.
+/// allow, all of about the same size: each call has a fixed price (mm/swap.c, `lru_cache_disable`), which is too much
+/// for a small rest.
 pub fn share<'r>(rows: impl IntoIterator<Item = &'r Row> + Clone, most: u64) -> u64 {
     let all = fitting(rows.clone(), u64::MAX);
     let folio = rows.into_iter().next().map_or(1, |row| row.first.bytes);

@@ -147,8 +147,7 @@ impl<'a> DroppedCache<'a> {
     }
 
     /// The way to drop cache on a node at the moment and whether calls do it, or why no more is to be dropped. The
-    /// counters are read the
-    /// first time and then now and then.
+    /// counters are read the first time and then now and then.
     fn look(&self, node: NodeId) -> Result<(Reclaim, bool), CacheStop> {
         let mut nodes = self.nodes.lock();
         let now = Instant::now();

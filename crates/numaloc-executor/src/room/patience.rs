@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 /// Time for which free memory may fail to grow before a node counts as full.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Least number of looks of the worker by then. Where it gets little CPU time, kswapd most often gets little as well,
-/// and makes
-/// nothing free for a while. With time enough, a worker looks about this often in half of [`PATIENCE`].
+/// and makes nothing free for a while. With time enough, a worker looks about this often in half of [`PATIENCE`].
 const LOOKS: u32 = 200;
 /// After this long without growth a call takes the little that is above the floor. kswapd may sleep then: only an allocation that finds
 /// no zone of the node above its low watermark wakes it (mm/page_alloc.c, `get_page_from_freelist`). Others may have taken memory until

@@ -126,8 +126,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// Shows the watchers of the run what was settled since the last time. Workers share these counters, so this is
-    /// done once for many
-    /// rows.
+    /// done once for many rows.
     pub fn publish(&mut self) {
         let show = |counter: &AtomicU64, bytes: &mut u64| {
             if *bytes > 0 {

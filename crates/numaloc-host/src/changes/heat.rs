@@ -11,8 +11,8 @@ use crate::{Error, Roots, Survey, survey::space::AddressSpace};
 use numaloc_core::{Heat, HeatSource, Order, Plan, Sightings, heat::MEASURING};
 
 /// The method by which the most used memory can be found on this host. With [`Order::Probed`] it is DAMON if this
-/// process may use it and
-/// no other program uses it; whether a plan is worth that, the plan knows ([`Plan::hottest_first`]). Changes nothing.
+/// process may use it and no other program uses it; whether a plan is worth that, the plan knows
+/// ([`Plan::hottest_first`]). Changes nothing.
 ///
 /// # Errors
 /// [`Error::NoDamon`] if it was asked for and cannot be used.

@@ -30,8 +30,7 @@ use std::{
 };
 
 /// Time to wait for the first page map of a batch that does not return. Large munmap(2) calls and forks hold the lock
-/// for some
-/// hundred milliseconds.
+/// for some hundred milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time to wait for the others of the batch, so that many such processes do not take long together.
 const LESS: Duration = Duration::from_millis(200);

@@ -185,9 +185,8 @@ impl CachedFile {
         self.bytes
     }
 
-    /// Bytes that were allocated for it when it was opened. For a file in memory these are its bytes that are resident
-    /// or in swap
-    /// (mm/shmem.c, `shmem_recalc_inode`).
+    /// Bytes that were allocated for it when it was opened. For a file in memory these are its bytes that are
+    /// resident or in swap (mm/shmem.c, `shmem_recalc_inode`).
     pub fn allocated_bytes(&self) -> u64 {
         self.allocated_bytes
     }

@@ -34,10 +34,9 @@ pub struct FrameFile {
 }
 
 impl FrameFile {
-    /// Number of mappings of a frame. `None` without CAP_SYS_ADMIN, and where the kernel lacks the file or has no count
-    /// of single pages
-    /// ([`counts_whole_folios`]): then memory that several processes map is shared with strangers, as far as these
-    /// are not ruled out.
+    /// Number of mappings of a frame. `None` without CAP_SYS_ADMIN, and where the kernel lacks the file or has no
+    /// count of single pages ([`counts_whole_folios`]): then memory that several processes map is shared with
+    /// strangers, as far as these are not ruled out.
     pub fn counts(roots: &Roots) -> Option<Self> {
         if counts_whole_folios(roots) {
             return None;

@@ -18,9 +18,8 @@ pub enum UnixSocket {
 }
 
 /// The kind of file at a path below /run, such as `nri/nri.sock`. A socket counts by the path that it was bound to,
-/// which may have been
-/// `/var/run`, so that it is found in folders, too, that this process may not search (/proc/net/unix, `unix_seq_show` in
-/// net/unix/af_unix.c).
+/// which may have been `/var/run`, so that it is found in folders, too, that this process may not search
+/// (/proc/net/unix, `unix_seq_show` in net/unix/af_unix.c).
 pub fn unix_socket(roots: &Roots, path: &str) -> UnixSocket {
     let sockets = text(&roots.proc.join("self/net/unix")).unwrap_or_default();
     let end = format!("/run/{path}");

@@ -45,11 +45,10 @@ pub fn owner(roots: &Roots, identity: Identity) -> Result<Option<Owner>, Error> 
     }
 }
 
-/// The owner of a process, by its status. The real user counts: files of a process that is not dumpable belong to root
-/// (fs/proc/base.c,
-/// `task_dump_owner`), and not to the user who has started it. One that has a pid in more pid namespaces than /proc
-/// has is in a container. No lock of its memory is taken for the status (fs/proc/array.c, `proc_pid_status`). A
-/// process that has ended belongs to an id that no user has.
+/// The owner of a process, by its status. The real user counts: files of a process that is not dumpable belong to
+/// root (fs/proc/base.c, `task_dump_owner`), and not to the user who has started it. One that has a pid in more pid
+/// namespaces than /proc has is in a container. No lock of its memory is taken for the status (fs/proc/array.c,
+/// `proc_pid_status`). A process that has ended belongs to an id that no user has.
 pub(crate) fn process_owner(roots: &Roots, identity: Identity) -> ProcessOwner {
     let status = OpenProcess::new(roots, identity.pid).and_then(|process| process.text("status"));
     let status = status.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Time that the threads of processes have waited for a CPU (Documentation/scheduler/sched-stats.rst,
-//! /proc/PID/schedstat). The kernel
-//! counts it where SCHED_INFO is built in, also where pressure stall information is off, as on RHEL.
+//! /proc/PID/schedstat). The kernel counts it where SCHED_INFO is built in, also where pressure stall information is
+//! off, as on RHEL.
 
 use crate::{Roots, files::read};
 use std::{collections::BTreeSet, fs::File, path::PathBuf, time::Duration};

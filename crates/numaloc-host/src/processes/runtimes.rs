@@ -28,9 +28,8 @@ pub(crate) struct Listed {
     pub id: String,
 }
 
-/// The lists of the runtimes, read when they are first asked for and once for all names of a request. Files that cannot
-/// be read or parsed list
-/// nothing.
+/// The lists of the runtimes, read when they are first asked for and once for all names of a request. Files that
+/// cannot be read or parsed list nothing.
 pub(crate) struct RuntimeLists<'a> {
     files: &'a RuntimeFiles<'a>,
     /// Ids of Docker's and Podman's containers by their names.

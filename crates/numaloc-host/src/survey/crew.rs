@@ -163,8 +163,7 @@ impl Crew {
     }
 
     /// The objects of the VMAs of an extent with these `mappings`; `None`: none that is worth a search in all
-    /// processes, such as the
-    /// code of programs.
+    /// processes, such as the code of programs.
     pub(super) fn objects(
         &self,
         mappings: &[Mapping],

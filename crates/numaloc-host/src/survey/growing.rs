@@ -12,8 +12,7 @@ use crate::{
 use numaloc_core::{Extent, Residency};
 
 /// Number of times that extents are looked at again. A process that is born while the pages are looked at makes them
-/// look like
-/// strangers' once more.
+/// look like strangers' once more.
 const LOOKS: u32 = 3;
 
 /// With fewer bytes of strangers than this, an extent is not worth a look at all processes.

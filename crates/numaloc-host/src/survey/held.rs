@@ -24,8 +24,7 @@ const DESCRIPTORS: usize = 1 << 16;
 /// Most files that are named, the largest ones.
 const NAMED: usize = 16;
 /// Prefixes of the names of files in memory (mm/memfd.c, `MFD_NAME_PREFIX`; shm_overview(7)). Other files are not
-/// asked, because
-/// their server may not answer.
+/// asked, because their server may not answer.
 const IN_MEMORY: [&str; 2] = ["/memfd:", "/dev/shm/"];
 
 impl Survey {

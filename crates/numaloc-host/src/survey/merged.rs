@@ -16,8 +16,7 @@ use std::{collections::HashMap, sync::Arc};
 pub(super) type Mapped = (i32, u64);
 
 /// The address that each merged frame is assigned to. All scanners of a survey, and of the run that follows it, share
-/// it. It takes
-/// about 40 bytes for each merged frame that the target maps.
+/// it. It takes about 40 bytes for each merged frame that the target maps.
 #[derive(Debug, Default)]
 pub(crate) struct Assigned(Mutex<HashMap<u64, Mapped>>);
 

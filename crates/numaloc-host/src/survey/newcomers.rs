@@ -54,8 +54,8 @@ impl Newcomers {
     }
 
     /// The pages of an extent with these `mappings` that no process outside the target can map; nothing is ruled out
-    /// for a target that
-    /// gets no processes. Looks at all processes of the host if the last look is too old, unless `stop` returns true.
+    /// for a target that gets no processes. Looks at all processes of the host if the last look is too old, unless
+    /// `stop` returns true.
     pub fn ruled_out(
         &self,
         crew: &Crew,

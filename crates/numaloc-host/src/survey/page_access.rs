@@ -47,9 +47,8 @@ pub struct PageAccess {
     pub(crate) zero_frame: Option<u64>,
     /// The address that each page that KSM has merged is counted at; `None`: there are none, or each address counts.
     pub(crate) merged: Option<Arc<Assigned>>,
-    /// The address that each page that several processes map at different addresses is counted at; `None`: it counts as
-    /// shared with
-    /// strangers at each of them.
+    /// The address that each page that several processes map at different addresses is counted at; `None`: it counts
+    /// as shared with strangers at each of them.
     pub(crate) remapped: Option<Arc<Remapped>>,
 }
 

@@ -36,8 +36,7 @@ fn of(pool: &DescriptorPool, names: &[&str]) -> BTreeSet<String> {
 }
 
 /// New parts of records that a daemon acts on, and the effect of dropping them, as 0.1.0 does.
-/// `MigrationSpec::is_newer_than_0_1`
-/// asks for each, and keeps a store that has it from 0.1.0.
+/// `MigrationSpec::is_newer_than_0_1` asks for each, and keeps a store that has it from 0.1.0.
 const ACTS: [&str; 8] = [
     // Unspecified for it: it brings memory to the nodes of the CPUs.
     "HomeRule.HOME_RULE_DEVICES",

@@ -64,8 +64,7 @@ impl HostState {
     }
 
     /// The distance of memory on `to` from CPUs on `from`: 0 on the same node, 1 between the nodes with CPUs that are
-    /// farthest from
-    /// each other.
+    /// farthest from each other.
     pub fn far(&self, from: NodeId, to: NodeId) -> f64 {
         let over = |distance: u64| distance.saturating_sub(LOCAL_DISTANCE) as f64;
         match from == to {

@@ -10,9 +10,8 @@ use numaloc_core::{CacheStop, HUGE, NodeId, NodeSet, PAGE, Supply, cache_move::d
 use numaloc_host::{CacheSearch, CachedPiece, UsedFile, nodes_of, used_files};
 use std::{collections::VecDeque, fs::File};
 
-/// Bytes of a file that are mapped at once. Large folios of the page cache lie at multiples of their size in the file,
-/// so none of up to
-/// this size is in two pieces.
+/// Bytes of a file that are mapped at once. Large folios of the page cache lie at multiples of their size in the
+/// file, so none of up to this size is in two pieces.
 const PIECE: u64 = 2 * HUGE;
 /// Pieces that a worker looks at before it rests.
 const PIECES_MOST: usize = 16;

@@ -13,9 +13,8 @@ pub(super) enum Halt {
 
 impl Halt {
     /// The meaning of an error that the kernel returned for the operation `how` on an address space. ESRCH means that
-    /// the
-    /// address space has ended: PAGEMAP_SCAN gives it (fs/proc/task_mmu.c, `do_pagemap_scan`), and so does opening the
-    /// pagemap again.
+    /// the address space has ended: PAGEMAP_SCAN gives it (fs/proc/task_mmu.c, `do_pagemap_scan`), and so does
+    /// opening the pagemap again.
     pub(super) fn at(space: &AddressSpace, how: &'static str, source: io::Error) -> Self {
         if is_gone(&source) {
             return Self::Ended;

@@ -17,8 +17,7 @@ fn words(fake: &Fake, path: &str, words: impl Iterator<Item = u64>) {
 }
 
 /// The ownership of the first `seen` pages of a memory whose 16 pages are one folio, as (pages, ownership). Each
-/// process
-/// shows the pages that `shows` is true for, and the kernel counts `counts` mappings.
+/// process shows the pages that `shows` is true for, and the kernel counts `counts` mappings.
 fn found_if(
     processes: i32,
     seen: u64,

@@ -168,8 +168,7 @@ impl Processes {
     }
 
     /// Shared memory that the processes of these cgroups, and of the cgroups below each, have attached; only for
-    /// cgroups whose processes have all
-    /// been looked at.
+    /// cgroups whose processes have all been looked at.
     pub(super) fn attached(&self) -> BTreeMap<&str, u64> {
         let mut all: BTreeMap<&str, Option<AttachedObjects>> = BTreeMap::new();
         for known in self.0.values().flatten().filter(|known| known.has_memory()) {
