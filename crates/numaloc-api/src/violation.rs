@@ -105,11 +105,11 @@ impl Violations {
     pub fn iter(&self) -> impl Iterator<Item = &Violation> {
         self.listed.iter()
     }
-    /// `value` without a violation.
+    /// `value`, unless there is a violation.
     pub(crate) fn or<T>(self, value: T) -> Result<T, Self> {
         self.or_of(Some(value))
     }
-    /// The value without a violation. A `value` of `None` must come with a violation.
+    /// The value, unless there is a violation. A `value` of `None` must come with a violation.
     pub(crate) fn or_of<T>(self, value: Option<T>) -> Result<T, Self> {
         value.filter(|_| self.listed.is_empty()).ok_or(self)
     }

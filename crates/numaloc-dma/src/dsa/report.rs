@@ -8,7 +8,7 @@ use std::fmt;
 pub struct DeviceReport {
     /// The device's name on the bus, for example `dsa0`.
     pub device: String,
-    /// The outcome for it.
+    /// The outcome for this device.
     pub became: Became,
 }
 

@@ -35,7 +35,7 @@ pub struct HowSpread {
     pub nodes: Vec<(NodeId, CpuSet)>,
     /// Memory that each node gets, in bytes.
     pub node_bytes: usize,
-    /// Time of writing.
+    /// Time for which the memory is written.
     pub time: Duration,
 }
 
