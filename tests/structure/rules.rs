@@ -42,10 +42,10 @@ const SPEAKERS: [(&str, &str); 12] = [
     ("numaloc-agent", "wanted"),
     ("numaloc-agent", "results"),
     ("numaloc-agent", "keeper"),
-    ("numaloc-keeper", "records"),
-    ("numaloc-keeper", "daemon"),
-    ("numaloc-keeper", "mark"),
-    ("numaloc-keeper", "fake"),
+    ("numaloc-node", "records"),
+    ("numaloc-node", "daemon"),
+    ("numaloc-node", "mark"),
+    ("numaloc-node", "fake"),
 ];
 
 /// Where Cargo puts what it builds.

@@ -5,7 +5,7 @@ use numaloc_config::{
     Document, FileError, Problem, load,
     value::{DAY_MS, count, duration},
 };
-use numaloc_keeper::Grpc;
+use numaloc_node::Grpc;
 use numaloc_policy::Defaults;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{fmt, net::SocketAddr, path::Path, str::FromStr, time::Duration};

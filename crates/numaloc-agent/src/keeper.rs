@@ -19,7 +19,7 @@ use crate::{
     wanted::{Registrar, WantedContainer, WantedPod, ids, wanted},
 };
 use numaloc_api::{NRI_SOURCE, v1};
-use numaloc_keeper::{AGAIN, BackOff, Daemon, Events, Records, hash, is_lost};
+use numaloc_node::{AGAIN, BackOff, Daemon, Events, Records, hash, is_lost};
 use numaloc_policy::{EventKind, EventReason, Node, PodEvent};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -385,7 +385,7 @@ impl<D: Daemon> Keeper<D> {
             let wanted = self.wanted(&facts);
             let same = before.as_ref().filter(|pod| pod.facts.api_uid == facts.api_uid);
             let told = same.map_or_else(|| Told::of(&facts), |pod| pod.told.clone());
-            let was_wanted = |records: &numaloc_keeper::Wanted| {
+            let was_wanted = |records: &numaloc_node::Wanted| {
                 let before = before.iter().flat_map(|pod| &pod.wanted.containers);
                 before.into_iter().any(|container| container.records == *records)
             };

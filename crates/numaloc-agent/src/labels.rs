@@ -1,6 +1,6 @@
 //! What marks the workloads and schedules that are ours.
 
-use numaloc_keeper::Mark;
+use numaloc_node::Mark;
 
 /// Our source.
 pub const SOURCE: &str = "agent";

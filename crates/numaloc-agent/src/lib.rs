@@ -15,7 +15,7 @@
 //! | `wanted` | a pod to what numalocd is to have: workloads and schedules; pure |
 //! | `results` | numalocd's events to what is to be said about a pod; pure |
 //! | `nri` | what numaloc-nri has at numalocd; pure |
-//! | `keeper` | says what numalocd is to have; `numaloc-keeper` makes it so |
+//! | `keeper` | says what numalocd is to have; `numaloc-node` makes it so |
 //! | `outbox`, `budget` | what is to be written: events, and the newest status of each pod within a budget |
 //! | `writer` | writes it |
 //! | `metrics`, `serve` | figures of the agent, and its state of health, by HTTP |
@@ -96,18 +96,18 @@ pub fn main() -> ExitCode {
 fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     // Of the clients of HTTP only what is wrong with them.
     let levels = "info,kube=off,kube_client=off,hyper=warn,hyper_util=warn";
-    numaloc_keeper::start_log("numaloc-agent", levels, false).context("cannot log")?;
+    numaloc_node::start_log("numaloc-agent", levels, false).context("cannot log")?;
     let node = args.node_name.clone().filter(|node| !node.is_empty());
     let node = node.context("the name of this node is not known: set NODE_NAME, in a pod from spec.nodeName, or --node-name")?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("cannot start threads")?;
     let done = runtime.block_on(async {
-        let daemon = numaloc_keeper::Grpc::new(&config.endpoint, labels::MARK)?;
+        let daemon = numaloc_node::Grpc::new(&config.endpoint, labels::MARK)?;
         let api = Api::from_env().await?;
         tokio::select! {
             ended = work(Arc::new(config), node, api, daemon) => ended,
-            stopped = numaloc_keeper::stopped() => stopped,
+            stopped = numaloc_node::stopped() => stopped,
         }
     });
     runtime.shutdown_background();
@@ -119,7 +119,7 @@ async fn work(
     config: Arc<Config>,
     node: String,
     api: Api,
-    daemon: impl numaloc_keeper::Daemon + Send + 'static,
+    daemon: impl numaloc_node::Daemon + Send + 'static,
 ) -> anyhow::Result<()> {
     let known = Arc::new(known::Known::new(config.config_maps.len()));
     let served = serve::Served { metrics: api.metrics(), ..serve::Served::default() };

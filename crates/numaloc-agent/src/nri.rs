@@ -1,6 +1,6 @@
 //! What numaloc-nri has at numalocd, which may act for the same containers. Pure.
 
-use numaloc_keeper::Others;
+use numaloc_node::Others;
 use std::collections::BTreeSet;
 
 /// The label with the id of a container for which numaloc-nri has a schedule.

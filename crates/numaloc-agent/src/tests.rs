@@ -18,7 +18,7 @@ use crate::{
 };
 use cluster::{Cluster, NODE};
 use numaloc_api::{NRI_SOURCE, v1};
-use numaloc_keeper::{Daemon, Others, RUN, fake::Fake};
+use numaloc_node::{Daemon, Others, RUN, fake::Fake};
 use numaloc_policy::{KOORDINATOR_KEY, POLICY_KEY, RUN_KEY};
 use samples::{config_map, pod};
 use serde_json::json;

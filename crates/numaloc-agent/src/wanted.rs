@@ -8,7 +8,7 @@ use numaloc_api::{
     v1,
     value::{Condition, Requirement, ScheduleId, Selector, Target, WorkloadId, WorkloadSpec},
 };
-use numaloc_keeper::{MANAGED, RUN, STATE, Wanted, fitting, hash, state, token};
+use numaloc_node::{MANAGED, RUN, STATE, Wanted, fitting, hash, state, token};
 use numaloc_policy::{Decision, PodEvent, RUN_KEY, Settings, Sources, decide, qos_class};
 use std::{collections::BTreeMap, time::Duration};
 

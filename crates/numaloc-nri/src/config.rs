@@ -119,7 +119,7 @@ pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
     if let Err(error) = nri::Identity::new(NAME, &config.index) {
         document.refuse("index", error);
     }
-    if let Err(error) = numaloc_keeper::Grpc::new(&config.endpoint, crate::labels::MARK) {
+    if let Err(error) = numaloc_node::Grpc::new(&config.endpoint, crate::labels::MARK) {
         document.refuse("endpoint", error);
     }
     document.conclude(config)

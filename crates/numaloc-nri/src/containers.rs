@@ -8,7 +8,7 @@ use containerd::{
     ANSWER_MAX, Info,
     runtime::v1::{self, ContainerState, runtime_service_client::RuntimeServiceClient},
 };
-use numaloc_keeper::within;
+use numaloc_node::within;
 use numaloc_policy::{Pod, Resources};
 use std::{
     collections::{BTreeMap, BTreeSet},

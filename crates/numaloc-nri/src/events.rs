@@ -13,7 +13,7 @@ use containerd::{
     services::events::{Envelope, events_client::EventsClient},
 };
 use numaloc_api::innermost;
-use numaloc_keeper::BackOff;
+use numaloc_node::BackOff;
 use std::{convert::Infallible, future::pending, io, path::Path, time::Duration};
 use tokio::{
     net::UnixStream,

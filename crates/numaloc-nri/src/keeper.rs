@@ -10,7 +10,7 @@ use crate::{
     wanted::{id, wanted},
 };
 use numaloc_core::NodeId;
-use numaloc_keeper::{AGAIN, BackOff, Daemon, Records};
+use numaloc_node::{AGAIN, BackOff, Daemon, Records};
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tonic::Status;

@@ -1,6 +1,6 @@
 //! What marks the workloads and schedules that are ours.
 
-use numaloc_keeper::Mark;
+use numaloc_node::Mark;
 
 pub use numaloc_api::{NRI_SOURCE as SOURCE, TOLD_BY_LABEL as TOLD_BY};
 

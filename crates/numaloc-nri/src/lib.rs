@@ -16,7 +16,7 @@
 //! | `cgroup` | from a runtime's name of a cgroup to its path; pure |
 //! | `wanted` | facts to what the daemon is to have: a workload, and a schedule; pure |
 //! | `labels` | what marks the workloads and schedules that are ours |
-//! | `keeper` | says what the daemon is to have, and again after each failure; `numaloc-keeper` makes it so |
+//! | `keeper` | says what the daemon is to have, and again after each failure; `numaloc-node` makes it so |
 //! | `source` | which way containers are told: by NRI or by containerd's events |
 //! | `runtime` | the connection to the runtime by NRI, made again with back-off |
 //! | `events` | the connection to containerd's own socket, in the same way |
@@ -99,7 +99,7 @@ pub fn main() -> ExitCode {
 
 fn run(config: Config) -> anyhow::Result<()> {
     let launched = nri::Launched::read(|name| env::var(name).ok())?;
-    numaloc_keeper::start_log("numaloc-nri", "info", launched.is_some()).context("cannot log")?;
+    numaloc_node::start_log("numaloc-nri", "info", launched.is_some()).context("cannot log")?;
     // Before there are other threads.
     account::leave_root(&config.user)?;
     let runtime =
@@ -114,7 +114,7 @@ fn run(config: Config) -> anyhow::Result<()> {
 async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::Result<()> {
     let inbox = Arc::new(inbox::Inbox::new(queue::MOST));
     let nodes = align::MachineNodes::default();
-    let daemon = numaloc_keeper::Grpc::new(&config.endpoint, labels::MARK)?;
+    let daemon = numaloc_node::Grpc::new(&config.endpoint, labels::MARK)?;
     let keeper = keeper::Keeper::new(Arc::clone(&config), daemon, nodes.clone());
     let connection = source::serve(Arc::clone(&config), launched, Arc::clone(&inbox), nodes);
     let watchdog = Arc::new(watchdog::Watchdog::from_env());
@@ -130,6 +130,6 @@ async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::
         ended = connection => ended.context("the connection's task has failed")?,
         () = keeper.run(&inbox) => Ok(()),
         () = watchdog.pat() => Ok(()),
-        stopped = numaloc_keeper::stopped() => stopped,
+        stopped = numaloc_node::stopped() => stopped,
     }
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use anyhow::Context;
 use nri::{Identity, Launched};
-use numaloc_keeper::BackOff;
+use numaloc_node::BackOff;
 use std::{
     future::{Future, pending},
     io,

@@ -17,7 +17,7 @@ use nri::{
     serve,
     v1alpha1::{Event, LinuxCpu, MpolMode},
 };
-use numaloc_keeper::fake::Fake;
+use numaloc_node::fake::Fake;
 use numaloc_policy::{MEMORY_POLICY_KEY, MemoryPolicy, NUMA_BALANCING_KEY};
 use samples::{config, container, cpuset, pod};
 use std::{sync::Arc, time::Duration};
@@ -41,7 +41,7 @@ impl Plugin {
     /// A plugin that nobody has told anything.
     fn start(
         config: Config,
-        daemon: impl numaloc_keeper::Daemon + Send + 'static,
+        daemon: impl numaloc_node::Daemon + Send + 'static,
         nodes: MachineNodes,
     ) -> Self {
         let inbox = Arc::new(Inbox::new(queue::MOST));

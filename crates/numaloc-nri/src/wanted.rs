@@ -9,7 +9,7 @@ use numaloc_api::{
     v1,
     value::{ScheduleId, Target, WorkloadId, WorkloadSpec},
 };
-use numaloc_keeper::{MANAGED, STATE, Wanted, fitting, state, token};
+use numaloc_node::{MANAGED, STATE, Wanted, fitting, state, token};
 use numaloc_policy::{Decision, MemoryPolicy, decide, qos_class};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -7,7 +7,7 @@ use crate::{
     locality::{Surroundings, Unread, locality},
     reading::Reading,
 };
-use numaloc_keeper::{Daemon, is_lost};
+use numaloc_node::{Daemon, is_lost};
 use std::time::SystemTime;
 use tokio::time::Instant;
 use tonic::Status;

@@ -3,7 +3,7 @@
 use super::{Agent, Cluster, ids, samples};
 use crate::labels::MARK;
 use numaloc_api::{NRI_SOURCE, v1};
-use numaloc_keeper::{Daemon, Grpc, Mark};
+use numaloc_node::{Daemon, Grpc, Mark};
 use numaloc_policy::{KOORDINATOR_KEY, POLICY_KEY};
 use std::{path::Path, thread, time::Duration};
 use tokio::time::{Instant, sleep};

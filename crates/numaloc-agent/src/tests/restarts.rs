@@ -4,7 +4,7 @@
 use super::{Agent, BEST, Cluster, Fake, ids, samples, until};
 use crate::labels::MARK;
 use numaloc_api::v1;
-use numaloc_keeper::{Records, Wanted};
+use numaloc_node::{Records, Wanted};
 use numaloc_policy::{KOORDINATOR_KEY, STATUS_KEY};
 use samples::{end, pod};
 use std::{collections::BTreeSet, time::Duration};

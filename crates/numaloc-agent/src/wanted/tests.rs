@@ -1,7 +1,7 @@
 //! What numalocd is to have for a pod.
 
 use super::*;
-use numaloc_keeper::MANAGED;
+use numaloc_node::MANAGED;
 use numaloc_policy::{Defaults, EventReason, KOORDINATOR_KEY, POLICY_KEY};
 use proptest::prelude::*;
 

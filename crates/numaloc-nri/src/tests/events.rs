@@ -19,7 +19,7 @@ use nri::{
     fake::{Generation, Runtime},
     v1alpha1::Event,
 };
-use numaloc_keeper::fake::Fake;
+use numaloc_node::fake::Fake;
 use std::{path::PathBuf, sync::Arc};
 use tempfile::TempDir;
 use tokio::net::{UnixListener, UnixStream};

@@ -12,7 +12,7 @@ use nri::{
     fake::{Generation, Runtime},
     frame::{MESSAGE_MAX, Message, REQUEST, RESPONSE},
 };
-use numaloc_keeper::fake::Fake;
+use numaloc_node::fake::Fake;
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},

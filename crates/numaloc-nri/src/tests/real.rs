@@ -7,7 +7,7 @@ use super::{
 use crate::{align::MachineNodes, config::Config, labels::MARK};
 use nri::{fake::Generation, v1alpha1::Event};
 use numaloc_api::v1;
-use numaloc_keeper::{Daemon, Grpc, STATE};
+use numaloc_node::{Daemon, Grpc, STATE};
 use std::{path::Path, thread, time::Duration};
 use tokio::time::{Instant, sleep};
 

@@ -16,7 +16,7 @@ use nri::{
     fake::{Generation, Runtime},
     v1alpha1::{Container, Event},
 };
-use numaloc_keeper::{STATE, fake::Fake};
+use numaloc_node::{STATE, fake::Fake};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::{io::DuplexStream, time::sleep};
 
