@@ -33,15 +33,18 @@ const IO: [&[&str]; 13] = [
 const API: &str = "numaloc-api";
 /// numalocctl answers with the API's messages, with and without the daemon.
 const WHOLE: [&str; 4] = [API, "numalocctl", "tests", "benches"];
-const SPEAKERS: [(&str, &str); 12] = [
+const SPEAKERS: [(&str, &str); 15] = [
     ("numaloc-engine", "answers"),
     ("numalocd", "service"),
     ("numalocd", "refusal::status"),
     ("numaloc-policy", "own"),
+    ("numaloc-policy", "settings"),
+    ("numaloc-policy", "ceilings"),
     ("numaloc-nri", "wanted"),
     ("numaloc-agent", "wanted"),
     ("numaloc-agent", "results"),
     ("numaloc-agent", "keeper"),
+    ("numaloc-node", "container"),
     ("numaloc-node", "records"),
     ("numaloc-node", "daemon"),
     ("numaloc-node", "mark"),

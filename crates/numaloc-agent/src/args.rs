@@ -4,10 +4,9 @@
 #[path = "../../../tests/docs/commands.rs"]
 mod documented;
 
-use crate::config::{self, Config};
+use crate::config::Config;
 use clap::Parser;
-use numaloc_config::FileError;
-use std::path::{Path, PathBuf};
+use numaloc_node::NodeArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,30 +23,8 @@ pub struct Args {
     /// The name of this node in the cluster.
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub node_name: Option<String>,
-    /// Address of numalocd [default: endpoint in the configuration, or unix:///run/numaloc/numalocd.sock].
-    #[arg(long, value_name = "URI")]
-    pub endpoint: Option<String>,
-    /// Configuration file, which has to exist [default: /etc/numaloc/agent.toml, if it exists].
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Check the configuration, print what is wrong, and exit.
-    #[arg(long)]
-    pub check_config: bool,
-}
-
-impl Args {
-    /// The configuration, with what the command line says instead.
-    ///
-    /// # Errors
-    /// What is wrong with the file.
-    pub fn configuration(&self) -> Result<Config, FileError> {
-        let mut config = match &self.config {
-            Some(path) => config::read(path, true)?,
-            None => config::read(Path::new(config::PATH), false)?,
-        };
-        self.endpoint.iter().for_each(|endpoint| config.endpoint.clone_from(endpoint));
-        Ok(config)
-    }
+    #[command(flatten)]
+    pub node: NodeArgs<Config>,
 }
 
 #[cfg(test)]

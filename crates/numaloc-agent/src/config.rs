@@ -1,17 +1,11 @@
 //! The configuration: TOML, checked strictly.
 
 use crate::labels::MARK;
-use numaloc_config::{
-    Document, FileError, Problem, load,
-    value::{DAY_MS, count, duration},
-};
-use numaloc_node::Grpc;
+use numaloc_config::value::{DAY_MS, count, duration};
+use numaloc_node::{Configuration, ENDPOINT, LEASE, Mark};
 use numaloc_policy::Defaults;
 use serde::{Deserialize, Deserializer, de::Error};
-use std::{fmt, net::SocketAddr, path::Path, str::FromStr, time::Duration};
-
-/// Where it is, unless the command line names another file.
-pub const PATH: &str = "/etc/numaloc/agent.toml";
+use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
 /// What the operator has set.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -138,11 +132,11 @@ impl Default for Config {
             name: name.to_owned(),
         };
         Self {
-            endpoint: "unix:///run/numaloc/numalocd.sock".to_owned(),
+            endpoint: ENDPOINT.to_owned(),
             listen: Some(([0u16; 8], 9469).into()),
             metrics: Metrics::default(),
             register: Register::Auto,
-            lease: Duration::from_secs(300),
+            lease: LEASE,
             config_maps: vec![config_map("kube-system", "ack-slo-config")],
             other_agent: OtherAgent::StandBack,
             event_component: "koordlet".to_owned(),
@@ -153,65 +147,29 @@ impl Default for Config {
     }
 }
 
-/// Reads a file. If there is none, the defaults hold, unless the file was asked for (`explicit`).
-///
-/// # Errors
-/// The file cannot be read, or its contents are invalid.
-pub fn read(path: &Path, explicit: bool) -> Result<Config, FileError> {
-    load(path, explicit, parse)
-}
+impl Configuration for Config {
+    const PATH: &'static str = "/etc/numaloc/agent.toml";
+    const MARK: Mark = MARK;
 
-/// Reads the text of a file.
-///
-/// # Errors
-/// All mistakes in it.
-pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
-    let (config, mut document) = Document::read::<Config>(text);
-    if let Err(error) = Grpc::new(&config.endpoint, MARK) {
-        document.refuse("endpoint", error);
+    fn endpoint(&mut self) -> &mut String {
+        &mut self.endpoint
     }
-    document.conclude(config)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_config::samples::uncommented;
-
-    fn parsed(text: &str) -> Result<Config, String> {
-        parse(text).map_err(|problems| {
-            let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            lines.join("\n")
-        })
-    }
+    use numaloc_node::fake::{assert_documented, assert_sample, parsed};
 
     #[test]
     fn the_sample_has_the_defaults() {
-        let sample = include_str!("../../../systemd/agent.toml");
-        let bare = parsed(sample).expect("it is valid");
-        let all = parsed(&uncommented(sample)).expect("it is valid");
-        for config in [bare, all] {
-            assert_eq!(config, Config::default());
-        }
+        assert_sample::<Config>(include_str!("../../../systemd/agent.toml"));
     }
 
     #[test]
     fn documented_keys_are_those_that_are_read() {
-        let error = parsed("surely_not = 1").expect_err("there is no such key");
-        let (_, known) =
-            error.split_once("expected one of ").expect("it lists those that are known");
-        let mut read: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
         let page = include_str!("../../../docs/kubernetes.md");
-        let (_, page) = page.split_once("\n## The node agent\n").expect("a section");
-        let section = page.split("\n## ").next().expect("what there is up to the next one");
-        let (_, table) = section.split_once("| key |").expect("a table of them");
-        let table = table.split("\n\n").next().expect("what there is up to an empty line");
-        let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
-        let mut documented: Vec<&str> =
-            rows.flat_map(|(keys, _)| keys.split('`').skip(1).step_by(2)).collect();
-        read.sort_unstable();
-        documented.sort_unstable();
-        assert_eq!(documented, read);
+        assert_documented::<Config>(page, "\n## The node agent\n");
     }
 
     #[test]
@@ -229,9 +187,9 @@ mod tests {
             ("endpoint = \"here\"", "endpoint"),
             ("[pods]\nlsx = {}", "lsx"),
         ] {
-            let error = parsed(text).expect_err(text);
+            let error = parsed::<Config>(text).expect_err(text);
             assert!(error.contains(expected), "{error}");
         }
-        assert_eq!(parsed("listen = \"\"").expect("valid").listen, None);
+        assert_eq!(parsed::<Config>("listen = \"\"").expect("valid").listen, None);
     }
 }

@@ -38,7 +38,7 @@ pub fn objects(bytes: &[u8]) {
 /// # Panics
 /// It is refused without a reason.
 pub fn configuration(text: &str) {
-    if let Err(problems) = config::parse(text) {
+    if let Err(problems) = numaloc_node::parse::<config::Config>(text) {
         assert!(!problems.is_empty());
     }
 }

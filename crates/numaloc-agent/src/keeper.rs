@@ -19,7 +19,7 @@ use crate::{
     wanted::{Registrar, WantedContainer, WantedPod, ids, wanted},
 };
 use numaloc_api::{NRI_SOURCE, v1};
-use numaloc_node::{AGAIN, BackOff, Daemon, Events, Records, hash, is_lost};
+use numaloc_node::{AGAIN, Daemon, Events, MANY, Records, hash, is_lost, renewals};
 use numaloc_policy::{EventKind, EventReason, Node, PodEvent};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,14 +27,10 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::StreamExt;
 use tonic::Status;
 
-/// Each lease is renewed this often within its time.
-const RENEWALS: u32 = 3;
-/// From so many changed pods on all are declared at once.
-const MANY: usize = 50;
 /// When nothing more comes for so long, the events that are stored have been told.
 const QUIET: Duration = Duration::from_millis(100);
 /// Runs of a pod's containers that end within this time are reported in one event.
@@ -110,6 +106,61 @@ fn standing<D: Daemon>(records: &Records<D>, container: &WantedContainer) -> Sta
     refused.map_or(Standing::Unscheduled, |why| Standing::Refused(why.to_owned()))
 }
 
+impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
+    const MEANWHILE: &'static str = "the cluster is watched";
+
+    async fn serve(&mut self) -> Result<Infallible, Status> {
+        while !self.known.is_complete() {
+            self.known.filled().await;
+        }
+        self.records.connect().await?;
+        self.metrics.daemon(true);
+        self.nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
+        let me = self.records.me().to_owned();
+        let mut events = self.records.daemon().events(me).await?;
+        // Their ends may be among the events by now.
+        self.results.begin(self.records.begun());
+        // Runs that ended while the agent was away are reported before a policy that has changed since starts another one.
+        self.look();
+        self.take_stored(&mut events).await?;
+        self.declare().await?;
+        tracing::info!(
+            me = %self.records.me(),
+            pods = self.pods.len(),
+            workloads = self.records.workloads(),
+            schedules = self.records.schedules().len(),
+            "numalocd has what the cluster wants"
+        );
+        self.count();
+        let mut renewal = renewals(self.config.lease);
+        loop {
+            let again = self.records.again();
+            let due = again.unwrap_or_else(|| Instant::now() + AGAIN);
+            let expires = self.expiry();
+            let expiry = expires.unwrap_or(due);
+            let (figures, read_at) = (Arc::clone(&self.figures), self.read_at);
+            let (is_ended, say_at) = (self.say_at.is_some(), self.say_at.unwrap_or(due));
+            tokio::select! {
+                () = self.known.filled() => self.changed().await?,
+                event = events.next() => self.happened(event)?,
+                () = sleep_until(say_at), if is_ended => self.say_ended(),
+                _ = renewal.tick() => self.renew().await?,
+                () = figures.wanted(read_at) => self.read_figures().await?,
+                () = sleep_until(due), if again.is_some() => self.declare_again().await?,
+                () = sleep_until(expiry), if expires.is_some() => self.declare_again().await?,
+            }
+            self.count();
+        }
+    }
+
+    fn lost(&mut self, status: &Status) {
+        self.metrics.daemon(false);
+        self.figures.put(None);
+        self.read_at = Instant::now();
+        self.report_node(Err(Unread::Lost(status.message())));
+    }
+}
+
 impl<D: Daemon> Keeper<D> {
     /// A keeper that knows nothing yet.
     pub fn new(
@@ -144,73 +195,6 @@ impl<D: Daemon> Keeper<D> {
             unread: None,
             locality,
             since: Since::default(),
-        }
-    }
-
-    /// Works forever. What fails is done again from the begin, with back-off.
-    pub async fn run(mut self) -> Infallible {
-        let mut back_off = BackOff::default();
-        loop {
-            let begin = Instant::now();
-            let Err(status) = self.serve().await;
-            self.metrics.daemon(false);
-            self.figures.put(None);
-            self.read_at = Instant::now();
-            self.report_node(Err(Unread::Lost(status.message())));
-            let wait = back_off.after(begin.elapsed());
-            tracing::warn!(
-                "numalocd: {} ({:?}); again in {wait:?}. Meanwhile nothing is lost: the cluster is watched",
-                status.message(),
-                status.code()
-            );
-            sleep(wait).await;
-        }
-    }
-
-    /// Declares everything, and then each change, until numalocd is lost.
-    async fn serve(&mut self) -> Result<Infallible, Status> {
-        while !self.known.is_complete() {
-            self.known.filled().await;
-        }
-        self.records.connect().await?;
-        self.metrics.daemon(true);
-        self.nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
-        let me = self.records.me().to_owned();
-        let mut events = self.records.daemon().events(me).await?;
-        // Their ends may be among the events by now.
-        self.results.begin(self.records.begun());
-        // Runs that ended while the agent was away are reported before a policy that has changed since starts another one.
-        self.look();
-        self.take_stored(&mut events).await?;
-        self.declare().await?;
-        tracing::info!(
-            me = %self.records.me(),
-            pods = self.pods.len(),
-            workloads = self.records.workloads(),
-            schedules = self.records.schedules().len(),
-            "numalocd has what the cluster wants"
-        );
-        self.count();
-        let mut renewal = interval(self.config.lease / RENEWALS);
-        renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        renewal.reset();
-        loop {
-            let again = self.records.again();
-            let due = again.unwrap_or_else(|| Instant::now() + AGAIN);
-            let expires = self.expiry();
-            let expiry = expires.unwrap_or(due);
-            let (figures, read_at) = (Arc::clone(&self.figures), self.read_at);
-            let (is_ended, say_at) = (self.say_at.is_some(), self.say_at.unwrap_or(due));
-            tokio::select! {
-                () = self.known.filled() => self.changed().await?,
-                event = events.next() => self.happened(event)?,
-                () = sleep_until(say_at), if is_ended => self.say_ended(),
-                _ = renewal.tick() => self.renew().await?,
-                () = figures.wanted(read_at) => self.read_figures().await?,
-                () = sleep_until(due), if again.is_some() => self.declare_again().await?,
-                () = sleep_until(expiry), if expires.is_some() => self.declare_again().await?,
-            }
-            self.count();
         }
     }
 

@@ -15,7 +15,7 @@
 //! | `wanted` | a pod to what numalocd is to have: workloads and schedules; pure |
 //! | `results` | numalocd's events to what is to be said about a pod; pure |
 //! | `nri` | what numaloc-nri has at numalocd; pure |
-//! | `keeper` | says what numalocd is to have; `numaloc-node` makes it so |
+//! | `keeper` | tells `numaloc-node` what is wanted for which pods, and reports what became of it |
 //! | `outbox`, `budget` | what is to be written: events, and the newest status of each pod within a budget |
 //! | `writer` | writes it |
 //! | `metrics`, `serve` | figures of the agent, and its state of health, by HTTP |
@@ -74,44 +74,21 @@ pub fn command() -> Command {
 /// Runs the agent with the arguments of this process.
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    let config = match args.configuration() {
-        Ok(config) => config,
-        Err(problem) => {
-            eprintln!("numaloc-agent: {problem}");
-            return ExitCode::FAILURE;
-        }
-    };
-    if args.check_config {
-        return ExitCode::SUCCESS;
-    }
-    match run(&args, config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("numaloc-agent: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    let (config, checks_only) = (args.node.configuration(), args.node.check_config);
+    numaloc_node::main("numaloc-agent", config, checks_only, |config| run(args.node_name, config))
 }
 
-fn run(args: &Args, config: Config) -> anyhow::Result<()> {
+fn run(node: Option<String>, config: Config) -> anyhow::Result<()> {
     // Of the clients of HTTP only what is wrong with them.
     let levels = "info,kube=off,kube_client=off,hyper=warn,hyper_util=warn";
     numaloc_node::start_log("numaloc-agent", levels, false).context("cannot log")?;
-    let node = args.node_name.clone().filter(|node| !node.is_empty());
+    let node = node.filter(|node| !node.is_empty());
     let node = node.context("the name of this node is not known: set NODE_NAME, in a pod from spec.nodeName, or --node-name")?;
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.context("cannot start threads")?;
-    let done = runtime.block_on(async {
+    numaloc_node::until_stopped(async {
         let daemon = numaloc_node::Grpc::new(&config.endpoint, labels::MARK)?;
         let api = Api::from_env().await?;
-        tokio::select! {
-            ended = work(Arc::new(config), node, api, daemon) => ended,
-            stopped = numaloc_node::stopped() => stopped,
-        }
-    });
-    runtime.shutdown_background();
-    done
+        work(Arc::new(config), node, api, daemon).await
+    })
 }
 
 /// Runs until a task fails, which none does.
@@ -189,7 +166,7 @@ async fn work(
         let (config, outbox) = (Arc::clone(&config), Arc::clone(&outbox));
         async move { writer::write(&config, &node, &api, &outbox).await }
     });
-    tasks.spawn(keeper.run());
+    tasks.spawn(numaloc_node::keep(keeper));
     match tasks.join_next().await {
         Some(Err(error)) => Err(error).context("a task has failed"),
         Some(Ok(never)) => match never {},

@@ -2,7 +2,7 @@
 
 use crate::{
     facts::Facts,
-    labels::{CONTAINER, ID},
+    labels::ID,
     outbox::{Post, Report, StatusPatch},
     wanted::{WantedContainer, WantedPod},
 };
@@ -11,7 +11,7 @@ use numaloc_api::{
     value::{Event, EventType, Job, ScheduleId},
     written::{ERROR_MAX, SHOWN_MAX, shown},
 };
-use numaloc_node::hash;
+use numaloc_node::{CONTAINER, hash};
 use numaloc_policy::{
     ContainerResult, ContainerStatus, EventKind, EventReason, LastResult, OWN_STATUS_KEY,
     OwnStatus, Phase, PodEvent, PodResult, PodStatus, STATUS_KEY, Verdict,

@@ -1,22 +1,16 @@
 //! What numalocd is to have for the containers of a pod, and what is to be said about it. Pure.
 
 use crate::{
-    facts::{Container, Facts},
-    labels::{CONTAINER, DECIDED_BY, ID, NAMESPACE, POD, SOURCE},
+    facts::{self, Facts},
+    labels::{DECIDED_BY, MARK, SOURCE},
 };
-use numaloc_api::{
-    v1,
-    value::{Condition, Requirement, ScheduleId, Selector, Target, WorkloadId, WorkloadSpec},
+use numaloc_api::{v1, value::WorkloadId};
+use numaloc_node::{
+    CONTAINER_NAME, Container, POD_UID, RUN, Registration, Terms, Wanted, fitting, hash,
 };
-use numaloc_node::{MANAGED, RUN, STATE, Wanted, fitting, hash, state, token};
 use numaloc_policy::{Decision, PodEvent, RUN_KEY, Settings, Sources, decide, qos_class};
 use std::{collections::BTreeMap, time::Duration};
 
-/// The labels by which a workload's container is known (kubernetes/pkg/kubelet/types/labels.go).
-const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-const POD_NAME: &str = "io.kubernetes.pod.name";
-const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-const POD_UID: &str = "io.kubernetes.pod.uid";
 /// A schedule whose container does not run goes after a day: the agent that would remove it may be gone.
 const TTL_AFTER_GONE: Duration = Duration::from_secs(24 * 3600);
 
@@ -110,10 +104,22 @@ pub fn wanted(
         };
         let id = id(&facts.pod.uid, &container.name);
         let mut records = Wanted { id: id.clone(), ..Wanted::default() };
+        let ours = ours(facts, container, &id);
         if let Registrar::Us { lease, .. } = registrar {
             let class = qos_class(&facts.pod, &policed, &sources.defaults.ceilings);
-            records.workload = workload(facts, container, &id, *lease)
-                .map(|spec| (&WorkloadSpec { qos_class: Some(class), ..spec }).into());
+            records.workload =
+                container.id.as_deref().filter(|id| is_full(id)).map(|container_id| {
+                    let theirs = facts.pod.labels.iter();
+                    ours.workload(Registration {
+                        container_id,
+                        // numalocd finds it by the id.
+                        cgroup: "",
+                        class,
+                        lease: *lease,
+                        runtime: Vec::new(),
+                        pod: theirs.map(|(key, value)| (key.clone(), value.clone())).collect(),
+                    })
+                });
         }
         let decided_by = match decide(&facts.pod, &policed, sources) {
             Ok(decision) => {
@@ -128,9 +134,8 @@ pub fn wanted(
                 }
                 if let Some(settings) = decision.settings.as_ref().filter(|_| other.is_none()) {
                     wanted.repeats |= settings.repeats();
-                    records.schedule = registrar
-                        .creator()
-                        .map(|of| schedule(facts, container, &id, &decision, settings, of));
+                    records.schedule =
+                        registrar.creator().map(|of| schedule(&ours, &decision, settings, of));
                 }
                 records.notes = decision.notes;
                 decision.source.to_string()
@@ -162,79 +167,35 @@ pub fn wanted(
     wanted
 }
 
-/// The workload of a container that runs.
-fn workload(
-    facts: &Facts,
-    container: &Container,
-    id: &str,
-    lease: Duration,
-) -> Option<WorkloadSpec> {
-    let container_id = container.id.as_ref()?;
-    // numalocd finds the cgroup by it.
-    let is_full =
-        container_id.len() == 64 && container_id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let pod = &facts.pod;
-    let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    let who = [
-        text(CONTAINER_NAME, &container.name),
-        text(POD_NAME, &pod.name),
-        text(POD_NAMESPACE, &pod.namespace),
-        text(POD_UID, &pod.uid),
-    ];
-    let theirs = pod.labels.iter().map(|(key, value)| text(key, value));
-    is_full.then_some(WorkloadSpec {
-        id: WorkloadId::new(id)?,
-        cgroup: String::new(),
-        container_id: Some(container_id.clone()),
-        pod_uid: token(&pod.uid),
-        namespace: token(&pod.namespace),
-        labels: fitting(who.into_iter().chain(theirs)),
-        qos_class: None,
-        source: Some(SOURCE.to_owned()),
-        ttl: Some(lease),
-    })
+fn ours<'a>(facts: &'a Facts, container: &'a facts::Container, id: &'a str) -> Container<'a> {
+    Container { mark: MARK, key: id, id, name: &container.name, pod: &facts.pod }
+}
+
+/// Whether numalocd finds the cgroup of a container by this id.
+fn is_full(id: &str) -> bool {
+    id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn schedule(
-    facts: &Facts,
-    container: &Container,
-    id: &str,
+    container: &Container<'_>,
     decision: &Decision,
     settings: &Settings,
     registrar: &str,
 ) -> v1::Schedule {
-    let pod = &facts.pod;
-    let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    let is = |key: &str, value: &str| Requirement {
-        key: key.to_owned(),
-        condition: Condition::In([value.to_owned()].into()),
-    };
-    let selector = Selector {
-        requirements: [is(POD_UID, &pod.uid), is(CONTAINER_NAME, &container.name)].into(),
-        ..Selector::default()
-    };
-    let target = Target {
-        labels: selector,
-        // Only what the registrar has registered: others may have registered something else under these labels.
-        workload_creators: [registrar.to_owned()].into(),
-        ..Target::default()
-    };
-    let labels = [
-        text(MANAGED, SOURCE),
-        text(ID, id),
-        text(NAMESPACE, &pod.namespace),
-        text(POD, &pod.name),
-        text(CONTAINER, &container.name),
-        text(DECIDED_BY, &decision.source.to_string()),
-    ];
-    let mut spec = settings.schedule(target, fitting(labels));
-    // Pods are served in turns, although all of their schedules are ours.
-    spec.migration.policy.tenant = token(&pod.uid);
-    spec.ttl_after_gone = Some(TTL_AFTER_GONE);
-    let mut schedule =
-        v1::Schedule { name: format!("{}{id}", ScheduleId::PREFIX), ..(&spec).into() };
-    let state = state(&schedule, &[]);
-    schedule.labels.insert(STATE.to_owned(), state);
+    let pod = container.pod;
+    let match_labels = [(POD_UID, pod.uid.as_str()), (CONTAINER_NAME, container.name)];
+    let match_labels = match_labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let labels = v1::LabelSelector { match_labels: match_labels.into(), ..Default::default() };
+    let mut schedule = container.schedule(
+        settings,
+        Terms {
+            target: v1::Target { labels: Some(labels), ..v1::Target::default() },
+            registrar,
+            ttl_after_gone: TTL_AFTER_GONE,
+            labels: vec![(DECIDED_BY.to_owned(), decision.source.to_string())],
+            state: &[],
+        },
+    );
     let run = pod.annotations.get(RUN_KEY).map(|run| (RUN.to_owned(), run.clone()));
     let run: BTreeMap<_, _> = fitting(run.filter(|(_, run)| !run.is_empty()));
     schedule.labels.extend(run);

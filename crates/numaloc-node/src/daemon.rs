@@ -134,6 +134,24 @@ impl Grpc {
     }
 }
 
+/// Reads page after page of a list: `$call` of a client with these fields in its request.
+macro_rules! all_pages {
+    ($client:expr, $call:ident, $request:ident { $filter:expr }, $records:ident) => {{
+        let mut client = $client;
+        let (mut all, mut page_token) = (Vec::new(), String::new());
+        loop {
+            let filter = Some($filter.clone());
+            let request = v1::$request { filter, page_size: PAGE, page_token };
+            let answer = within(LONG_ANSWER, client.$call(request)).await?;
+            all.extend(answer.$records);
+            page_token = answer.next_page_token;
+            if page_token.is_empty() {
+                break all;
+            }
+        }
+    }};
+}
+
 /// Jobs with these labels that have not ended and are ours alone: a run under way whose schedule was removed belongs to the schedule's
 /// creator, and all others end with it. Others may give their jobs the same labels.
 async fn open_jobs(
@@ -145,18 +163,8 @@ async fn open_jobs(
     let states = [Queued, Planning, Running, Paused, Suspended].map(i32::from).to_vec();
     let labels = labels.into_iter().collect();
     let filter = v1::JobFilter { states, creator, labels, ..Default::default() };
-    let mut client = MigrationServiceClient::new(channel);
-    let (mut all, mut page_token) = (Vec::new(), String::new());
-    loop {
-        let filter = Some(filter.clone());
-        let request = v1::ListJobsRequest { filter, page_size: PAGE, page_token };
-        let answer = within(LONG_ANSWER, client.list_jobs(request)).await?;
-        all.extend(answer.jobs);
-        page_token = answer.next_page_token;
-        if page_token.is_empty() {
-            return Ok(all);
-        }
-    }
+    let client = MigrationServiceClient::new(channel);
+    Ok(all_pages!(client, list_jobs, ListJobsRequest { filter }, jobs))
 }
 
 /// The schedules that a filter meets.
@@ -164,18 +172,8 @@ async fn schedules(
     channel: Channel,
     filter: v1::ScheduleFilter,
 ) -> Result<Vec<v1::Schedule>, Status> {
-    let mut client = ScheduleServiceClient::new(channel);
-    let (mut all, mut page_token) = (Vec::new(), String::new());
-    loop {
-        let filter = Some(filter.clone());
-        let request = v1::ListSchedulesRequest { page_size: PAGE, page_token, filter };
-        let answer = within(LONG_ANSWER, client.list_schedules(request)).await?;
-        all.extend(answer.schedules);
-        page_token = answer.next_page_token;
-        if page_token.is_empty() {
-            return Ok(all);
-        }
-    }
+    let client = ScheduleServiceClient::new(channel);
+    Ok(all_pages!(client, list_schedules, ListSchedulesRequest { filter }, schedules))
 }
 
 /// The workloads that a filter meets.
@@ -183,18 +181,8 @@ async fn workloads(
     channel: Channel,
     filter: v1::WorkloadFilter,
 ) -> Result<Vec<v1::Workload>, Status> {
-    let mut client = WorkloadServiceClient::new(channel);
-    let (mut all, mut page_token) = (Vec::new(), String::new());
-    loop {
-        let filter = Some(filter.clone());
-        let request = v1::ListWorkloadsRequest { page_size: PAGE, page_token, filter };
-        let answer = within(LONG_ANSWER, client.list_workloads(request)).await?;
-        all.extend(answer.workloads);
-        page_token = answer.next_page_token;
-        if page_token.is_empty() {
-            return Ok(all);
-        }
-    }
+    let client = WorkloadServiceClient::new(channel);
+    Ok(all_pages!(client, list_workloads, ListWorkloadsRequest { filter }, workloads))
 }
 
 /// The label that all schedules of a source have.

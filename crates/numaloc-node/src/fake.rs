@@ -1,5 +1,9 @@
 //! numalocd as tests need it, as far as keeping records sees it, with failures before and after what a call does.
 
+mod configured;
+
+pub use configured::{assert_documented, assert_sample, parsed};
+
 use crate::{
     daemon::{Daemon, Events, Others},
     mark::{Mark, STATE},

@@ -1,32 +1,50 @@
-//! Keeps numalocd as a client wants it: its workloads registered, and one schedule for each that has a policy. `numaloc-nri` and
-//! `numaloc-agent` are such clients; each derives what it wants in its own way.
+//! What the clients of numalocd on a node share: `numaloc-nri`, which container runtimes tell of containers, and `numaloc-agent`, which the
+//! API server of Kubernetes tells of pods. They are two programs because their rights differ. Each derives in its own way which containers
+//! there are; from there on their way is the one here.
+//!
+//! ```text
+//! args, config -> program: start, log, end
+//! containers of the client -> container: workload, schedule -> keeper -> records -> daemon: numalocd
+//! ```
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `args`, `config` | arguments and configuration that each client has |
+//! | `program`, `log`, `stopped` | the start of a client, its log, and its end |
 //! | `mark` | what marks the records of one client, and the state that a schedule was made of |
-//! | `records` | compares what is wanted with what numalocd has, and makes it so, again after each failure |
+//! | `container` | the workload of a container, and the schedule of a policy for it |
+//! | `keeper` | the loop: all is declared, then each change; again after each failure |
+//! | `records` | compares what numalocd has with what is wanted, and reconciles the difference |
 //! | `daemon` | the calls of numalocd that this takes |
 //! | `answer`, `back_off` | answers in time, and the wait before something is tried again |
-//! | `log`, `stopped` | how a client logs, and its end |
 //!
-//! **It compares, it does not replay.** Whoever uses [`Records`] says what is wanted as a whole or of one record, and each step may be
+//! **It compares, it does not replay.** A client of [`Records`] names what is wanted as a whole or of one record, and each step may be
 //! done twice. So it does not matter after what failure, and whose, it begins again, and nothing is stored.
 #![forbid(unsafe_code)]
 
 mod answer;
+mod args;
 mod back_off;
+mod config;
+mod container;
 mod daemon;
 #[cfg(feature = "fake")]
 pub mod fake;
+mod keeper;
 mod log;
 mod mark;
+mod program;
 mod records;
 mod stopped;
 
 pub use answer::within;
+pub use args::NodeArgs;
 pub use back_off::BackOff;
+pub use config::{Configuration, ENDPOINT, LEASE, parse};
+pub use container::{CONTAINER_NAME, Container, POD_UID, Registration, Terms};
 pub use daemon::{Daemon, Events, Grpc, Others, is_lost};
+pub use keeper::{Keeper, MANY, keep, renewals};
 pub use log::start_log;
-pub use mark::{MANAGED, Mark, RUN, STATE, fitting, hash, state, token};
+pub use mark::{CONTAINER, MANAGED, Mark, NAMESPACE, POD, RUN, STATE, fitting, hash, state, token};
+pub use program::{main, until_stopped};
 pub use records::{AGAIN, Records, Wanted};
-pub use stopped::stopped;

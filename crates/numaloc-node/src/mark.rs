@@ -1,6 +1,9 @@
 //! What marks the records of one client, and the state that a schedule was made of.
 
-use numaloc_api::{Fnv, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, v1, value::WorkloadId};
+use numaloc_api::{
+    Fnv, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, v1,
+    value::{ScheduleSpec, WorkloadId},
+};
 use prost::Message;
 use std::{collections::BTreeMap, hash::Hasher};
 
@@ -11,6 +14,13 @@ pub const STATE: &str = "numaloc.io/state";
 /// An id that somebody has given to a run that is wanted now. Each id has one run.
 pub const RUN: &str = "numaloc.io/run-now";
 
+/// The namespace of the pod that a schedule is for, its name, and the name of the container.
+pub const NAMESPACE: &str = "numaloc.io/namespace";
+/// See [`NAMESPACE`].
+pub const POD: &str = "numaloc.io/pod";
+/// See [`NAMESPACE`].
+pub const CONTAINER: &str = "numaloc.io/container";
+
 /// What marks the records of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
@@ -20,10 +30,15 @@ pub struct Mark {
     pub key: &'static str,
 }
 
-/// A number that differs when the schedule or one of `more` differs. It is stored, so it is the same in each version.
+/// A number that differs when the schedule or one of `more` differs. It is stored, so it is the same in each version, and for each text
+/// of one policy: it is that of the schedule with all of its defaults.
 pub fn state(schedule: &v1::Schedule, more: &[&str]) -> String {
     let mut hash = Fnv::default();
-    hash.write(&schedule.encode_to_vec());
+    let whole = ScheduleSpec::try_from(schedule.clone()).map_or_else(
+        |_| schedule.clone(),
+        |spec| v1::Schedule { name: schedule.name.clone(), ..(&spec).into() },
+    );
+    hash.write(&whole.encode_to_vec());
     more.iter().for_each(|text| write_text(&mut hash, text));
     hex(hash)
 }

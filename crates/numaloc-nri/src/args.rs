@@ -4,10 +4,11 @@
 #[path = "../../../tests/docs/commands.rs"]
 mod documented;
 
-use crate::config::{self, Config, Source};
+use crate::config::{Config, Source};
 use clap::Parser;
 use numaloc_config::FileError;
-use std::path::{Path, PathBuf};
+use numaloc_node::NodeArgs;
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,15 +35,8 @@ pub struct Args {
     /// containerd's own socket [default: containerd_socket in the configuration, or /run/containerd/containerd.sock].
     #[arg(long, value_name = "PATH")]
     pub containerd_socket: Option<PathBuf>,
-    /// Address of numalocd [default: endpoint in the configuration, or unix:///run/numaloc/numalocd.sock].
-    #[arg(long, value_name = "URI")]
-    pub endpoint: Option<String>,
-    /// Configuration file, which has to exist [default: /etc/numaloc/nri.toml, if it exists].
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Check the configuration, print what is wrong, and exit.
-    #[arg(long)]
-    pub check_config: bool,
+    #[command(flatten)]
+    pub node: NodeArgs<Config>,
 }
 
 impl Args {
@@ -51,14 +45,10 @@ impl Args {
     /// # Errors
     /// What is wrong with the file.
     pub fn configuration(&self) -> Result<Config, FileError> {
-        let mut config = match &self.config {
-            Some(path) => config::read(path, true)?,
-            None => config::read(Path::new(config::PATH), false)?,
-        };
+        let mut config = self.node.configuration()?;
         self.source.iter().for_each(|source| config.source = *source);
         self.containerd_socket.iter().for_each(|path| config.containerd_socket.clone_from(path));
         self.nri_socket.iter().for_each(|path| config.nri_socket.clone_from(path));
-        self.endpoint.iter().for_each(|endpoint| config.endpoint.clone_from(endpoint));
         Ok(config)
     }
 }

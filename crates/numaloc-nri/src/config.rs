@@ -1,18 +1,14 @@
 //! The configuration: TOML, checked strictly.
 
+use crate::labels::MARK;
 use numaloc_config::{
-    Document, FileError, Problem, load,
+    Document,
     value::{DAY_MS, duration},
 };
+use numaloc_node::{Configuration, ENDPOINT, LEASE, Mark};
 use numaloc_policy::{Defaults, MemoryPolicy};
 use serde::Deserialize;
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
-
-/// Where it is, unless the command line names another file.
-pub const PATH: &str = "/etc/numaloc/nri.toml";
+use std::{path::PathBuf, time::Duration};
 
 /// The name under which the plugin registers with the runtime.
 pub const NAME: &str = "numaloc-nri";
@@ -83,13 +79,13 @@ impl Default for Config {
             source: Source::Auto,
             nri_socket: nri::SOCKET.into(),
             containerd_socket: containerd::SOCKET.into(),
-            endpoint: "unix:///run/numaloc/numalocd.sock".to_owned(),
+            endpoint: ENDPOINT.to_owned(),
             index: "90".to_owned(),
             user: "numaloc-nri".to_owned(),
             policies: Policies::Nri,
             align_mems: AlignMems::Off,
             memory_policies: Vec::new(),
-            lease: Duration::from_secs(300),
+            lease: LEASE,
             pods: Defaults::default(),
         }
     }
@@ -102,65 +98,35 @@ impl Config {
     }
 }
 
-/// Reads a file. If there is none, the defaults hold, unless the file was asked for (`explicit`).
-///
-/// # Errors
-/// The file cannot be read, or its contents are invalid.
-pub fn read(path: &Path, explicit: bool) -> Result<Config, FileError> {
-    load(path, explicit, parse)
-}
+impl Configuration for Config {
+    const PATH: &'static str = "/etc/numaloc/nri.toml";
+    const MARK: Mark = MARK;
 
-/// Reads the text of a file.
-///
-/// # Errors
-/// All mistakes in it.
-pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
-    let (config, mut document) = Document::read::<Config>(text);
-    if let Err(error) = nri::Identity::new(NAME, &config.index) {
-        document.refuse("index", error);
+    fn endpoint(&mut self) -> &mut String {
+        &mut self.endpoint
     }
-    if let Err(error) = numaloc_node::Grpc::new(&config.endpoint, crate::labels::MARK) {
-        document.refuse("endpoint", error);
+
+    fn check(&self, document: &mut Document<'_>) {
+        if let Err(error) = nri::Identity::new(NAME, &self.index) {
+            document.refuse("index", error);
+        }
     }
-    document.conclude(config)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_config::samples::uncommented;
-
-    fn parsed(text: &str) -> Result<Config, String> {
-        parse(text).map_err(|problems| {
-            let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            lines.join("\n")
-        })
-    }
+    use numaloc_node::fake::{assert_documented, assert_sample, parsed};
 
     #[test]
     fn the_sample_has_the_defaults() {
-        let sample = include_str!("../../../systemd/nri.toml");
-        let bare = parsed(sample).expect("it is valid");
-        let all = parsed(&uncommented(sample)).expect("it is valid");
-        for config in [bare, all] {
-            assert_eq!(format!("{config:?}"), format!("{:?}", Config::default()));
-        }
+        assert_sample::<Config>(include_str!("../../../systemd/nri.toml"));
     }
 
     #[test]
     fn documented_keys_are_those_that_are_read() {
-        let error = parsed("surely_not = 1").expect_err("there is no such key");
-        let (_, known) =
-            error.split_once("expected one of ").expect("it lists those that are known");
-        let mut read: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
         let page = include_str!("../../../docs/containerd.md");
-        let (_, page) = page.split_once("\n## Configuration\n").expect("a section");
-        let section = page.split("\n## ").next().expect("what there is up to the next one");
-        let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
-        let mut documented: Vec<&str> = rows.map(|(key, _)| key).collect();
-        read.sort_unstable();
-        documented.sort_unstable();
-        assert_eq!(documented, read);
+        assert_documented::<Config>(page, "\n## Configuration\n");
     }
 
     #[test]
@@ -177,7 +143,7 @@ mod tests {
             ("memory_policies = \"exempt\"", "memory_policies"),
             ("[pods]\nlsx = {}", "lsx"),
         ] {
-            let error = parsed(text).expect_err(text);
+            let error = parsed::<Config>(text).expect_err(text);
             assert!(error.contains(expected), "{error}");
         }
     }

@@ -10,73 +10,56 @@ use crate::{
     wanted::{id, wanted},
 };
 use numaloc_core::NodeId;
-use numaloc_node::{AGAIN, BackOff, Daemon, Records};
+use numaloc_node::{AGAIN, Daemon, MANY, Records, renewals};
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 
-/// Each lease is renewed this often within its time.
-const RENEWALS: u32 = 3;
-/// From so many changed containers on all are declared at once.
-const MANY: usize = 50;
 /// Keeps numalocd as it is to be.
 #[derive(Debug)]
 pub struct Keeper<D> {
     config: Arc<Config>,
     records: Records<D>,
     nodes: MachineNodes,
+    inbox: Arc<Inbox>,
     /// Containers that run; `None` until the runtime has told all of them. Nothing is declared or removed before.
     known: Option<BTreeMap<String, Facts>>,
 }
 
-impl<D: Daemon> Keeper<D> {
-    /// A keeper that knows nothing yet.
-    pub fn new(config: Arc<Config>, daemon: D, nodes: MachineNodes) -> Self {
-        let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
-        Self { config, records, nodes, known: None }
-    }
+impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
+    const MEANWHILE: &'static str = "containers are kept in memory";
 
-    /// Works forever. What fails is done again from the begin, with back-off.
-    pub async fn run(mut self, inbox: &Inbox) {
-        let mut back_off = BackOff::default();
-        loop {
-            let begin = Instant::now();
-            let Err(status) = self.serve(inbox).await;
-            let wait = back_off.after(begin.elapsed());
-            tracing::warn!(
-                "numalocd: {} ({:?}); again in {wait:?}. Meanwhile nothing is lost: containers are kept in memory",
-                status.message(),
-                status.code()
-            );
-            sleep(wait).await;
-        }
-    }
-
-    /// Declares everything, and then each change, until numalocd is lost.
-    async fn serve(&mut self, inbox: &Inbox) -> Result<Infallible, Status> {
-        self.take(inbox);
+    async fn serve(&mut self) -> Result<Infallible, Status> {
+        let inbox = Arc::clone(&self.inbox);
+        self.take();
         while self.known.is_none() {
             inbox.filled().await;
-            self.take(inbox);
+            self.take();
         }
         self.begin().await?;
-        let mut renewal = interval(self.config.lease / RENEWALS);
-        renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        renewal.reset();
+        let mut renewal = renewals(self.config.lease);
         loop {
             let again = self.records.again();
             let due = again.unwrap_or_else(|| Instant::now() + AGAIN);
             tokio::select! {
-                () = inbox.filled() => self.changed(inbox).await?,
+                () = inbox.filled() => self.changed().await?,
                 _ = renewal.tick() => self.renew().await?,
                 () = sleep_until(due), if again.is_some() => self.declare().await?,
             }
         }
     }
+}
+
+impl<D: Daemon> Keeper<D> {
+    /// A keeper that knows nothing yet, and gets all from this inbox.
+    pub fn new(config: Arc<Config>, daemon: D, nodes: MachineNodes, inbox: Arc<Inbox>) -> Self {
+        let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
+        Self { config, records, nodes, inbox, known: None }
+    }
 
     /// Takes in what the runtime has told. Gives back which containers have changed; `None`: all may have.
-    fn take(&mut self, inbox: &Inbox) -> Option<Vec<String>> {
-        let Some(batch) = inbox.take() else { return Some(Vec::new()) };
+    fn take(&mut self) -> Option<Vec<String>> {
+        let Some(batch) = self.inbox.take() else { return Some(Vec::new()) };
         let is_all = batch.all.is_some();
         // Changes that come before the runtime has told all are in what it then tells.
         if self.known.is_none() && !is_all {
@@ -120,8 +103,8 @@ impl<D: Daemon> Keeper<D> {
     }
 
     /// Takes changes in, and brings numalocd up to date with them.
-    async fn changed(&mut self, inbox: &Inbox) -> Result<(), Status> {
-        let Some(changed) = self.take(inbox).filter(|changed| changed.len() < MANY) else {
+    async fn changed(&mut self) -> Result<(), Status> {
+        let Some(changed) = self.take().filter(|changed| changed.len() < MANY) else {
             return self.declare().await;
         };
         for container in changed {

@@ -16,7 +16,7 @@
 //! | `cgroup` | from a runtime's name of a cgroup to its path; pure |
 //! | `wanted` | facts to what the daemon is to have: a workload, and a schedule; pure |
 //! | `labels` | what marks the workloads and schedules that are ours |
-//! | `keeper` | says what the daemon is to have, and again after each failure; `numaloc-node` makes it so |
+//! | `keeper` | tells `numaloc-node` which containers there are and what is wanted for them, and again after each failure |
 //! | `source` | which way containers are told: by NRI or by containerd's events |
 //! | `runtime` | the connection to the runtime by NRI, made again with back-off |
 //! | `events` | the connection to containerd's own socket, in the same way |
@@ -76,25 +76,7 @@ pub fn command() -> Command {
 /// Runs the plugin with the arguments of this process.
 pub fn main() -> ExitCode {
     let args = Args::parse();
-    let config = match args.configuration() {
-        Ok(config) => config,
-        Err(problem) => {
-            eprintln!("numaloc-nri: {problem}");
-            return ExitCode::FAILURE;
-        }
-    };
-    if args.check_config {
-        return ExitCode::SUCCESS;
-    }
-    match run(config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!("{error:#}");
-            // The log may not have been started, or go elsewhere.
-            eprintln!("numaloc-nri: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    numaloc_node::main("numaloc-nri", args.configuration(), args.node.check_config, run)
 }
 
 fn run(config: Config) -> anyhow::Result<()> {
@@ -102,21 +84,17 @@ fn run(config: Config) -> anyhow::Result<()> {
     numaloc_node::start_log("numaloc-nri", "info", launched.is_some()).context("cannot log")?;
     // Before there are other threads.
     account::leave_root(&config.user)?;
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.context("cannot start threads")?;
-    let done = runtime.block_on(serve(Arc::new(config), launched));
-    runtime.shutdown_background();
-    done
+    numaloc_node::until_stopped(serve(Arc::new(config), launched))
 }
 
-/// Runs until it is stopped, or until the runtime that has launched this process ends the connection.
+/// Runs until the runtime that has launched this process ends the connection.
 async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::Result<()> {
     let inbox = Arc::new(inbox::Inbox::new(queue::MOST));
     let nodes = align::MachineNodes::default();
     let daemon = numaloc_node::Grpc::new(&config.endpoint, labels::MARK)?;
-    let keeper = keeper::Keeper::new(Arc::clone(&config), daemon, nodes.clone());
-    let connection = source::serve(Arc::clone(&config), launched, Arc::clone(&inbox), nodes);
+    let keeper =
+        keeper::Keeper::new(Arc::clone(&config), daemon, nodes.clone(), Arc::clone(&inbox));
+    let connection = source::serve(Arc::clone(&config), launched, inbox, nodes);
     let watchdog = Arc::new(watchdog::Watchdog::from_env());
     let beating = Arc::clone(&watchdog);
     // Of its own thread: however long the keeper thinks, the runtime has its answers.
@@ -128,8 +106,7 @@ async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::
     });
     tokio::select! {
         ended = connection => ended.context("the connection's task has failed")?,
-        () = keeper.run(&inbox) => Ok(()),
+        never = numaloc_node::keep(keeper) => match never {},
         () = watchdog.pat() => Ok(()),
-        stopped = numaloc_node::stopped() => stopped,
     }
 }

@@ -45,9 +45,8 @@ impl Plugin {
         nodes: MachineNodes,
     ) -> Self {
         let inbox = Arc::new(Inbox::new(queue::MOST));
-        let keeper = Keeper::new(Arc::new(config), daemon, nodes);
-        let of_keeper = Arc::clone(&inbox);
-        let tasks = vec![tokio::spawn(async move { keeper.run(&of_keeper).await })];
+        let keeper = Keeper::new(Arc::new(config), daemon, nodes, Arc::clone(&inbox));
+        let tasks = vec![tokio::spawn(async move { match numaloc_node::keep(keeper).await {} })];
         Self { inbox, tasks }
     }
 

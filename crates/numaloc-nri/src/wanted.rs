@@ -3,18 +3,12 @@
 use crate::{
     config::{Config, Policies},
     facts::Facts,
-    labels::{CONTAINER, SOURCE, TOLD_BY},
+    labels::{MARK, TOLD_BY},
 };
-use numaloc_api::{
-    v1,
-    value::{ScheduleId, Target, WorkloadId, WorkloadSpec},
-};
-use numaloc_node::{MANAGED, STATE, Wanted, fitting, state, token};
+use numaloc_api::{v1, value::WorkloadId};
+use numaloc_node::{Container, Registration, Terms, Wanted};
 use numaloc_policy::{Decision, MemoryPolicy, decide, qos_class};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::time::Duration;
 
 /// A schedule goes this many leases after its target: a plugin that comes back within that finds it as it was.
 const LEASES_AFTER_GONE: u32 = 2;
@@ -25,16 +19,18 @@ pub fn id(container: &str) -> Option<String> {
     WorkloadId::new(&id).map(|_| id)
 }
 
-/// What is wanted for a container, for a caller that numalocd knows as `me`. `None`: its id is none that numalocd takes.
+/// What is wanted for a container, for a caller that numalocd knows as `me`. `None`: numalocd does not accept its id.
 pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<Wanted> {
     let id = id(&facts.id)?;
-    let container =
+    let policed =
         numaloc_policy::Container { name: facts.name.clone(), resources: facts.resources };
+    let container =
+        Container { mark: MARK, key: &facts.id, id: &id, name: &facts.name, pod: &facts.pod };
     let (mut notes, mut schedule) = (Vec::new(), None);
     if config.policies == Policies::Nri {
-        match decide(&facts.pod, &container, &config.pods) {
+        match decide(&facts.pod, &policed, &config.pods) {
             Ok(decision) => {
-                schedule = scheduled(facts, &decision, config.lease, &id, me);
+                schedule = scheduled(facts, &container, &decision, config.lease, me);
                 notes = decision.notes;
             }
             Err(bad) => notes.push(bad.to_string()),
@@ -49,76 +45,41 @@ pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<Wanted> {
             asked.name()
         ));
     }
-    let spec = WorkloadSpec {
-        id: WorkloadId::new(&id)?,
-        // Empty: numalocd looks for it by the container's id.
-        cgroup: facts.cgroup.clone().unwrap_or_default(),
-        container_id: Some(facts.id.clone()),
-        pod_uid: token(&facts.pod.uid),
-        namespace: token(&facts.pod.namespace),
-        labels: labels(facts),
-        qos_class: Some(qos_class(&facts.pod, &container, &config.pods.ceilings)),
-        source: Some(SOURCE.to_owned()),
-        ttl: Some(config.lease),
-    };
-    Some(Wanted { id, workload: Some((&spec).into()), schedule, notes })
+    let theirs = facts.pod.annotations.iter().chain(&facts.pod.labels);
+    let workload = container.workload(Registration {
+        container_id: &facts.id,
+        cgroup: facts.cgroup.as_deref().unwrap_or_default(),
+        class: qos_class(&facts.pod, &policed, &config.pods.ceilings),
+        lease: config.lease,
+        runtime: vec![
+            ("numaloc.io/cpuset-cpus", facts.cpus.clone()),
+            ("numaloc.io/cpuset-mems", facts.mems.clone()),
+            ("numaloc.io/pid", if facts.pid == 0 { String::new() } else { facts.pid.to_string() }),
+            (TOLD_BY, facts.told_by.name().to_owned()),
+        ],
+        pod: theirs.map(|(key, value)| (key.clone(), value.clone())).collect(),
+    });
+    Some(Wanted { id, workload: Some(workload), schedule, notes })
 }
 
 fn scheduled(
     facts: &Facts,
+    container: &Container<'_>,
     decision: &Decision,
     lease: Duration,
-    id: &str,
     me: &str,
 ) -> Option<v1::Schedule> {
-    let target = Target {
-        containers: [facts.id.clone()].into(),
-        // Only as we have registered it: others may have registered something else under this container's id.
-        workload_creators: [me.to_owned()].into(),
-        ..Target::default()
-    };
-    let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    let labels = [
-        text(MANAGED, SOURCE),
-        text(CONTAINER, &facts.id),
-        text("numaloc.io/namespace", &facts.pod.namespace),
-        text("numaloc.io/pod", &facts.pod.name),
-        text("numaloc.io/container", &facts.name),
-    ];
-    let mut spec = decision.settings.as_ref()?.schedule(target, fitting(labels));
-    // Pods are served in turns, although all of their schedules are ours.
-    spec.migration.policy.tenant = token(&facts.pod.uid).or_else(|| token(&facts.id));
-    spec.ttl_after_gone = Some(LEASES_AFTER_GONE * lease);
-    let mut schedule =
-        v1::Schedule { name: format!("{}{id}", ScheduleId::PREFIX), ..(&spec).into() };
-    let state = state(&schedule, &[&facts.cpus, &facts.mems]);
-    schedule.labels.insert(STATE.to_owned(), state);
-    Some(schedule)
-}
-
-/// The labels of a workload: who the container is, what the runtime has set, the annotations that concern us, and the pod's own
-/// labels, of all these as many as fit.
-fn labels(facts: &Facts) -> BTreeMap<String, String> {
-    let Facts { name, pid, pod, cpus, mems, told_by, .. } = facts;
-    let pid = if *pid == 0 { String::new() } else { pid.to_string() };
-    let text = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    // The kubelet's names (pkg/kubelet/types/labels.go).
-    let who = [
-        text("io.kubernetes.container.name", name),
-        text("io.kubernetes.pod.name", &pod.name),
-        text("io.kubernetes.pod.namespace", &pod.namespace),
-        text("io.kubernetes.pod.uid", &pod.uid),
-        text("numaloc.io/cpuset-cpus", cpus),
-        text("numaloc.io/cpuset-mems", mems),
-        text("numaloc.io/pid", &pid),
-        text(TOLD_BY, told_by.name()),
-    ];
-    // Also where the runtime has set nothing: nobody else says what it has set.
-    let ours: BTreeSet<String> = who.iter().map(|(key, _)| key.clone()).collect();
-    let who = who.into_iter().filter(|(_, value)| !value.is_empty());
-    let theirs = pod.annotations.iter().chain(&pod.labels);
-    let theirs = theirs.filter(|(key, _)| !ours.contains(*key));
-    fitting(who.chain(theirs.map(|(key, value)| (key.clone(), value.clone()))))
+    let settings = decision.settings.as_ref()?;
+    Some(container.schedule(
+        settings,
+        Terms {
+            target: v1::Target { containers: vec![facts.id.clone()], ..v1::Target::default() },
+            registrar: me,
+            ttl_after_gone: LEASES_AFTER_GONE * lease,
+            labels: Vec::new(),
+            state: &[&facts.cpus, &facts.mems],
+        },
+    ))
 }
 
 #[cfg(test)]
@@ -130,6 +91,7 @@ mod tests {
     };
     use nri::v1alpha1::{Container, PodSandbox};
     use numaloc_api::LABELS_MAX;
+    use numaloc_node::STATE;
 
     fn made(pod: PodSandbox, container: Container, config: &Config) -> Wanted {
         let facts = Facts::new(facts::pod(pod).into(), container);

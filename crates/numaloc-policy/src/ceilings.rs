@@ -3,7 +3,10 @@
 mod reduce;
 
 use crate::Settings;
-use numaloc_api::{Excess, value::QosClass};
+use numaloc_api::{
+    Excess,
+    value::{MigrationSpec, QosClass},
+};
 use numaloc_config::value::{DAY_MS, count, duration, profile, rate};
 use numaloc_core::Profile;
 use serde::Deserialize;
@@ -148,7 +151,8 @@ impl Ceilings {
         let mut say =
             |what: &str| notes.push(format!("{what}; the operator of the node has set this bound"));
         let ceilings = self.shared(class);
-        for excess in ceilings.excesses(&settings.policy, &settings.limits, false) {
+        let asked = settings.asked();
+        for excess in ceilings.excesses(&asked.policy, &asked.limits, false) {
             reduce::lower(excess, &ceilings, &mut settings);
             say(&reduce::note(excess, &ceilings));
             if matches!(excess, Excess::NodesTo | Excess::NodesFrom | Excess::Cache) {
@@ -156,8 +160,8 @@ impl Ceilings {
             }
         }
         self.bound_limits(&mut settings, &mut say);
-        if settings.repeats() && settings.interval < self.min_interval {
-            settings.interval = self.min_interval;
+        if settings.repeats() && settings.interval() < self.min_interval {
+            settings.set_interval(self.min_interval);
             say(&format!("it runs once in {:?}", self.min_interval));
         }
         Some(settings)
@@ -210,25 +214,40 @@ impl Ceilings {
 
     /// Sets the bounds that hold also where nothing is asked for, and the least rate.
     fn bound_limits(&self, settings: &mut Settings, say: &mut impl FnMut(&str)) {
-        let (pacing, limits) = (&settings.policy.options.pacing, &mut settings.limits);
-        // The profile's own number counts where none is asked for.
-        limits.workers = limits.workers.or(pacing.pace().workers_within(self.workers));
+        let MigrationSpec { policy, limits: asked, .. } = settings.asked();
+        let limits = settings.limits();
+        if asked.workers.is_none() {
+            // The profile's own number counts where none is asked for.
+            let workers = policy.options.pacing.pace().workers_within(self.workers);
+            limits.workers = workers.map(threads);
+        }
         let most = self.rate_bytes_per_second.unwrap_or(u64::MAX);
         let least = self.min_rate_bytes_per_second.min(most);
-        if limits.rate_bytes_per_second.is_some_and(|rate| rate < least) {
-            limits.rate_bytes_per_second = Some(least);
+        if asked.rate_bytes_per_second.is_some_and(|rate| rate < least) {
+            limits.rate_bytes_per_second = Some(bytes(least));
             say(&format!("the rate is {least} bytes per second"));
         }
-        limits.rate_bytes_per_second = limits.rate_bytes_per_second.or(self.rate_bytes_per_second);
-        limits.timeout = limits.timeout.or(Some(self.timeout));
+        let rate = self.rate_bytes_per_second.map(bytes);
+        limits.rate_bytes_per_second = limits.rate_bytes_per_second.or(rate);
+        limits.timeout = limits.timeout.or(self.timeout.try_into().ok());
     }
+}
+
+/// Bytes as messages have them. A configuration has none that do not fit.
+fn bytes(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Threads in the same way.
+fn threads(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::own;
-    use numaloc_api::written::Tree;
+    use numaloc_api::{v1, written::Tree};
     use numaloc_core::MakeRoom;
 
     const ALL: &str = r#"{
@@ -266,9 +285,10 @@ mod tests {
             "interval": "60s"
         }"#,
         );
-        assert_eq!(bounded, expected);
+        assert_eq!(bounded.meant(), expected.meant());
         let shared = ceilings.shared(QosClass::Ls);
-        let left = shared.excesses(&bounded.policy, &bounded.limits, false);
+        let asked = bounded.asked();
+        let left = shared.excesses(&asked.policy, &asked.limits, false);
         assert_eq!(left, [], "what is reduced is within the ceilings");
         insta::assert_snapshot!(notes.join("\n"));
     }
@@ -297,10 +317,11 @@ mod tests {
             offload: true,
         };
         let mut asked = settings(ALL);
-        asked.policy.options.to = "0,8".parse().ok();
-        asked.policy.options.from = "1".parse().ok();
-        for make_room in [MakeRoom::MoveCache, MakeRoom::Exchange] {
-            asked.policy.options.make_room = make_room;
+        let nodes = v1::NodesPlacement { node_ids: vec![0, 8] };
+        asked.policy().placement = Some(v1::policy::Placement::Nodes(nodes));
+        asked.policy().from_node_ids = vec![1];
+        for make_room in [v1::MakeRoom::MoveCache, v1::MakeRoom::Exchange] {
+            asked.policy().make_room = make_room.into();
             let mut notes = Vec::new();
             assert_eq!(
                 ceilings.bound(asked.clone(), QosClass::Lsr, &mut notes),
@@ -314,8 +335,8 @@ mod tests {
     fn a_pod_keeps_its_node_from_others_for_no_longer_than_it_may() {
         let bounded = |ceilings: &Ceilings, text: &str| {
             let mut notes = Vec::new();
-            let limits =
-                ceilings.bound(settings(text), QosClass::Ls, &mut notes).expect("not off").limits;
+            let bounded = ceilings.bound(settings(text), QosClass::Ls, &mut notes);
+            let limits = bounded.expect("not off").asked().limits;
             (limits.rate_bytes_per_second, limits.timeout.map(|time| time.as_secs()), notes.len())
         };
         let default = Ceilings::default();
@@ -335,7 +356,7 @@ mod tests {
         let mut notes = Vec::new();
         let asked = settings(r#"{"spec": {"policy": {"make_room": "exchange"}}}"#);
         let bounded = Ceilings::default().bound(asked, QosClass::Ls, &mut notes).expect("not off");
-        assert_eq!(bounded.policy.options.make_room, MakeRoom::Cache);
+        assert_eq!(bounded.asked().policy.options.make_room, MakeRoom::Cache);
         assert_eq!(notes.len(), 1);
     }
 
@@ -349,7 +370,7 @@ mod tests {
         let mut notes = Vec::new();
         let asked = settings(r#"{"spec": {"policy": {"profile": "fast"}}}"#);
         let bounded = ceilings.bound(asked, QosClass::Be, &mut notes).expect("not off");
-        let limits = bounded.limits;
+        let limits = bounded.asked().limits;
         assert_eq!((limits.rate_bytes_per_second, limits.workers), (Some(4096), Some(1)));
         assert_eq!(notes, [""; 0], "nothing was asked for");
     }

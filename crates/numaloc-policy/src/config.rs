@@ -39,7 +39,8 @@ mod tests {
             include_shared = true
         "#;
         let defaults: Defaults = toml::from_str(text).expect("a configuration");
-        let lsr = Settings { interval: Duration::from_secs(600), ..Settings::default() };
+        let mut lsr = Settings::default();
+        lsr.set_interval(Duration::from_secs(600));
         let ceilings = Ceilings {
             profile: Profile::Gentle,
             rate_bytes_per_second: Some(100 << 20),

@@ -152,9 +152,9 @@ pub fn decide<'a>(
     let bound = |settings: Option<Settings>, notes: &mut Vec<String>| {
         settings.and_then(|settings| ceilings.bound(settings, class, notes))
     };
-    let with_offload = |mut settings: Settings| {
-        settings.policy.offload = offload.unwrap_or(settings.policy.offload);
-        settings
+    let with_offload = |settings: Settings| match offload {
+        Some(offload) => settings.with_offload(offload),
+        None => settings,
     };
     let by_label = || strategy?.get(&class::named(pod)?).cloned();
     let by = |policy: &PolicyResource| DecisionSource::Policy(policy.to_string());

@@ -5,9 +5,7 @@ use crate::{
     Settings,
     own::{WANTED, Wanted},
 };
-use numaloc_api::value::Policy;
 use numaloc_api::written::{Fields, Problem, Tree, one_of, whole};
-use numaloc_core::Options;
 use std::time::Duration;
 
 /// The longest interval in minutes: that of the daemon's schedules, 366 days.
@@ -42,11 +40,8 @@ pub fn read(tree: &Tree) -> Result<Says, Problem> {
         (Some(Wanted::None), _) | (_, Some(None)) => Says::Off,
         (None, _) => Says::Nothing,
         (Some(Wanted::BestEffort), minutes) => {
-            let target_ratio = ratio.unwrap_or(100);
-            let options = Options { target_ratio, ..Options::default() };
             let interval = Duration::from_secs(60 * minutes.flatten().unwrap_or(0));
-            let policy = Policy { options, ..Policy::default() };
-            Says::Do(Box::new(Settings { policy, interval, ..Settings::default() }))
+            Says::Do(Box::new(Settings::of_ratio(ratio.unwrap_or(100), interval)))
         }
     })
 }

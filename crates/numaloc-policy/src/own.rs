@@ -2,10 +2,7 @@
 
 use crate::Settings;
 use numaloc_api::written::{Problem, Rules, Tree, below, message, one_of};
-use numaloc_api::{
-    Violation, Violations, v1,
-    value::{MigrationSpec, ScheduleSpec},
-};
+use numaloc_api::{Violation, Violations, v1};
 use prost_reflect::{FieldDescriptor, MessageDescriptor};
 
 /// Whether anything is to be done: the values of the key `policy` here and in the contract's annotation.
@@ -37,7 +34,7 @@ pub fn read(path: &str, tree: &Tree) -> Result<Option<Settings>, Problem> {
         Some(switch) => one_of(WANTED)(&below(path, SWITCH), &switch)?,
     };
     let schedule = message(path, &map, RULES, &[SWITCH])?;
-    let settings = settings(schedule).map_err(|bad| problem(path, &bad))?;
+    let settings = Settings::new(schedule).map_err(|bad| problem(path, &bad))?;
     Ok((wanted == Wanted::BestEffort).then_some(settings))
 }
 
@@ -66,16 +63,6 @@ pub fn is_of_policies(field: &FieldDescriptor) -> bool {
         ),
         _ => true,
     }
-}
-
-/// The settings if the daemon would take them: the bounds are those of its API.
-fn settings(mut schedule: v1::Schedule) -> Result<Settings, Violations> {
-    // No target is checked here: the schedule gets one later.
-    let target = v1::Target { cgroups: vec!["/".to_owned()], ..v1::Target::default() };
-    schedule.spec.get_or_insert_default().target = Some(target);
-    let ScheduleSpec { migration, interval, jitter, paused, .. } = schedule.try_into()?;
-    let MigrationSpec { policy, limits, .. } = migration;
-    Ok(Settings { policy, limits, interval, jitter, paused })
 }
 
 fn problem(path: &str, violations: &Violations) -> Problem {

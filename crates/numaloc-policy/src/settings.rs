@@ -1,39 +1,101 @@
-//! What a policy comes to: the settings of a schedule without its target.
+//! What a policy comes to: a schedule of the API without its target.
 
-use numaloc_api::value::{Limits, MigrationSpec, Policy, ScheduleSpec, Target};
-use std::{collections::BTreeMap, time::Duration};
+use numaloc_api::{
+    Violations, v1,
+    value::{MigrationSpec, ScheduleSpec},
+};
+use numaloc_core::Offload;
+use std::time::Duration;
 
-/// What is to be done for a container: all of a schedule but its target and labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What is to be done for a container: the message that numalocd gets, which has been checked and lacks its target, name and labels.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Which memory moves, where to and how.
-    pub policy: Policy,
-    /// How fast each run may be, and how long it may take.
-    pub limits: Limits,
-    /// Shortest time from the end of one run to the start of the next; zero: it runs once.
-    pub interval: Duration,
-    /// Longest random time that is added to each interval.
-    pub jitter: Duration,
-    /// Whether runs are kept from starting.
-    pub paused: bool,
+    schedule: v1::Schedule,
+}
+
+// A schedule has no floating-point number.
+impl Eq for Settings {}
+
+impl Default for Settings {
+    /// All memory is brought home once, as by default.
+    fn default() -> Self {
+        let spec = Some(v1::MigrationSpec::default());
+        Self { schedule: v1::Schedule { spec, ..v1::Schedule::default() } }
+    }
 }
 
 impl Settings {
-    /// Whether it runs again and again.
-    pub fn repeats(&self) -> bool {
-        !self.interval.is_zero()
+    /// Settings that the daemon would take: the bounds are those of its API.
+    ///
+    /// # Errors
+    /// What it would refuse.
+    pub(crate) fn new(mut schedule: v1::Schedule) -> Result<Self, Violations> {
+        ScheduleSpec::without_target(schedule.clone())?;
+        schedule.spec.get_or_insert_default().target = None;
+        Ok(Self { schedule })
     }
 
-    /// The schedule that does this for `target`.
-    pub fn schedule(&self, target: Target, labels: BTreeMap<String, String>) -> ScheduleSpec {
-        let (policy, limits) = (self.policy.clone(), self.limits.clone());
-        ScheduleSpec {
-            migration: MigrationSpec { target, policy, limits },
-            interval: self.interval,
-            jitter: self.jitter,
-            ttl_after_gone: None,
-            paused: self.paused,
-            labels,
-        }
+    /// Brings home as much as makes this percentage of the memory local, at this interval; zero: once.
+    pub(crate) fn of_ratio(target_ratio_percent: u8, interval: Duration) -> Self {
+        let mut settings = Self::default();
+        settings.policy().target_ratio_percent = Some(target_ratio_percent.into());
+        settings.set_interval(interval);
+        settings
+    }
+
+    /// The schedule that does this for each target, name and labels that it gets.
+    pub fn schedule(&self) -> v1::Schedule {
+        self.schedule.clone()
+    }
+
+    /// Shortest time from the end of one run to the start of the next; zero: it runs once.
+    pub fn interval(&self) -> Duration {
+        self.schedule.interval.and_then(|time| time.try_into().ok()).unwrap_or_default()
+    }
+
+    /// Whether it runs again and again.
+    pub fn repeats(&self) -> bool {
+        !self.interval().is_zero()
+    }
+
+    /// Whether runs are kept from starting.
+    pub fn is_paused(&self) -> bool {
+        self.schedule.paused
+    }
+
+    /// What is asked for, defaults included: to be compared with bounds, not to be passed on.
+    pub(crate) fn asked(&self) -> MigrationSpec {
+        let spec = self.schedule.spec.clone().unwrap_or_default();
+        let policy = spec.policy.unwrap_or_default().into();
+        let limits = spec.limits.unwrap_or_default().into();
+        MigrationSpec { policy, limits, ..MigrationSpec::default() }
+    }
+
+    /// Which memory moves, where to and how.
+    pub(crate) fn policy(&mut self) -> &mut v1::Policy {
+        self.schedule.spec.get_or_insert_default().policy.get_or_insert_default()
+    }
+
+    /// How fast each run may be, and how long it may take.
+    pub(crate) fn limits(&mut self) -> &mut v1::Limits {
+        self.schedule.spec.get_or_insert_default().limits.get_or_insert_default()
+    }
+
+    pub(crate) fn set_interval(&mut self, interval: Duration) {
+        self.schedule.interval = interval.try_into().ok();
+    }
+
+    /// With this answer to whether a DMA engine copies.
+    pub(crate) fn with_offload(mut self, offload: Offload) -> Self {
+        self.policy().set_offload(offload.into());
+        self
+    }
+}
+
+#[cfg(test)]
+impl Settings {
+    /// What numalocd understands: two texts may mean the same.
+    pub(crate) fn meant(&self) -> ScheduleSpec {
+        ScheduleSpec::without_target(self.schedule()).expect("it was checked")
     }
 }

@@ -1,7 +1,8 @@
 //! What numalocd is to have for a pod.
 
 use super::*;
-use numaloc_node::MANAGED;
+use crate::labels::ID;
+use numaloc_node::{CONTAINER, MANAGED, STATE};
 use numaloc_policy::{Defaults, EventReason, KOORDINATOR_KEY, POLICY_KEY};
 use proptest::prelude::*;
 

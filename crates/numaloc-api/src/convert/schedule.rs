@@ -8,13 +8,13 @@ use super::{
     labels::labels,
     names::all_named,
     policy::policy,
-    spec::{limits, spec, target},
+    spec::{self, limits, target},
 };
 use crate::{
     Fnv, Problem, Violations, v1,
     value::{
-        CreateSchedule, DeleteSchedule, ListSchedules, RunSchedule, ScheduleFilter, ScheduleId,
-        ScheduleSpec, ScheduleUpdate, UpdateSchedule, WatchSchedules,
+        CreateSchedule, DeleteSchedule, ListSchedules, MigrationSpec, RunSchedule, ScheduleFilter,
+        ScheduleId, ScheduleSpec, ScheduleUpdate, UpdateSchedule, WatchSchedules,
     },
 };
 use prost::Message;
@@ -29,9 +29,18 @@ fn interval(field: &str, from: Option<prost_types::Duration>, bad: &mut Violatio
 
 /// Reads what a client sets. `path` is where the schedule is within the message: empty, or ending in a dot.
 pub fn settings(path: &str, from: v1::Schedule, bad: &mut Violations) -> ScheduleSpec {
+    read(path, from, spec::spec, bad)
+}
+
+fn read(
+    path: &str,
+    from: v1::Schedule,
+    migration: impl FnOnce(&str, Option<v1::MigrationSpec>, &mut Violations) -> MigrationSpec,
+    bad: &mut Violations,
+) -> ScheduleSpec {
     let at = |name: &str| format!("{path}{name}");
     let spec = ScheduleSpec {
-        migration: spec(&at("spec"), from.spec, bad),
+        migration: migration(&at("spec"), from.spec, bad),
         interval: interval(&at("interval"), from.interval, bad),
         jitter: duration(&at("jitter"), from.jitter, any(), bad).unwrap_or_default(),
         ttl_after_gone: duration(&at("ttl_after_gone"), from.ttl_after_gone, any(), bad),
@@ -45,8 +54,8 @@ pub fn settings(path: &str, from: v1::Schedule, bad: &mut Violations) -> Schedul
 impl TryFrom<v1::Schedule> for ScheduleSpec {
     type Error = Violations;
 
-    /// Reads a schedule that comes from elsewhere than a request, such as a pod's annotation, as if a request had brought it.
-    /// Paths are such as `spec.policy.max_stall`.
+    /// Reads a schedule that comes from elsewhere than a request, as if a request had brought it. Paths are such as
+    /// `spec.policy.max_stall`.
     fn try_from(from: v1::Schedule) -> Result<Self, Violations> {
         let mut bad = Violations::default();
         let spec = settings("", from, &mut bad);
@@ -55,6 +64,19 @@ impl TryFrom<v1::Schedule> for ScheduleSpec {
 }
 
 impl ScheduleSpec {
+    /// Checks a schedule that gets its target later, for example the annotation of a pod. The target of the result is empty.
+    ///
+    /// # Errors
+    /// What a request would be refused for, apart from its target.
+    pub fn without_target(from: v1::Schedule) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let migration = |field: &str, from: Option<v1::MigrationSpec>, bad: &mut Violations| {
+            spec::without_target(field, from.unwrap_or_default(), bad)
+        };
+        let spec = read("", from, migration, &mut bad);
+        bad.or(spec)
+    }
+
     /// A number that differs, as good as certainly, where the settings do; never 0. Later versions give the same one for the same
     /// settings: it is the 64 bit FNV-1a hash of their message, in which maps are ordered.
     pub fn digest(&self) -> u64 {

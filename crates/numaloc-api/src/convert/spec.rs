@@ -22,14 +22,20 @@ const NAME_MAX: usize = 512;
 
 /// Reads a migration, which is required.
 pub fn spec(field: &str, from: Option<v1::MigrationSpec>, bad: &mut Violations) -> MigrationSpec {
-    let Some(from) = required(field, from, bad) else { return MigrationSpec::default() };
-    let spec = MigrationSpec {
-        target: target(&format!("{field}.target"), from.target, bad),
-        policy: policy(&format!("{field}.policy"), from.policy, bad),
-        limits: limits(&format!("{field}.limits"), from.limits, bad),
-    };
+    let Some(mut from) = required(field, from, bad) else { return MigrationSpec::default() };
+    let target = target(&format!("{field}.target"), from.target.take(), bad);
+    let spec = MigrationSpec { target, ..without_target(field, from, bad) };
     spec.check_files(field, bad);
     spec
+}
+
+/// Reads what a migration does, which is the same for each target. The target of the result is empty.
+pub fn without_target(field: &str, from: v1::MigrationSpec, bad: &mut Violations) -> MigrationSpec {
+    MigrationSpec {
+        target: Target::default(),
+        policy: policy(&format!("{field}.policy"), from.policy, bad),
+        limits: limits(&format!("{field}.limits"), from.limits, bad),
+    }
 }
 
 /// Reads a target, which must have at least one member.

@@ -1,36 +1,40 @@
 //! What is left of what pods ask for beyond a ceiling.
 
+use super::{bytes, threads};
 use crate::Settings;
-use numaloc_api::{Ceilings, Excess};
-use numaloc_core::{Compact, HugetlbSource, MakeRoom, NumaBalancing, Offload};
+use numaloc_api::{Ceilings, Excess, v1};
 
 /// Lowers what is asked for to the ceiling. Names of nodes stay: nothing is moved then.
 pub fn lower(excess: Excess, ceilings: &Ceilings, settings: &mut Settings) {
-    let (policy, limits, most) = (&mut settings.policy, &mut settings.limits, ceilings.pace());
-    let options = &mut policy.options;
-    let workers = |asked: usize| asked.min(ceilings.workers);
+    let most = ceilings.pace();
     match excess {
         Excess::NodesTo | Excess::NodesFrom | Excess::Cache => {}
-        Excess::IncludeShared => options.include_shared = false,
-        Excess::IncludeNetwork => options.include_network = false,
-        Excess::IncludeBound => options.include_bound = false,
-        Excess::IncludeGigantic => options.include_gigantic = false,
-        Excess::ReserveBytes => options.reserve_bytes = None,
-        Excess::Compact => options.compact = Compact::Auto,
-        Excess::FreshHugetlb => options.hugetlb = HugetlbSource::Pool,
-        Excess::MoveCache | Excess::Exchange => options.make_room = MakeRoom::Cache,
-        Excess::PauseNumaBalancing => policy.numa_balancing = NumaBalancing::Warn,
-        Excess::Offload => policy.offload = Offload::Auto,
-        Excess::QosClass => policy.qos_class = Some(ceilings.qos_class),
-        Excess::Profile => options.pacing.profile = ceilings.profile,
-        Excess::MaxStall => options.pacing.max_stall = Some(most.max_stall),
-        Excess::BatchBytes => limits.batch_bytes = Some(most.batch_bytes),
-        Excess::Workers => {
-            options.pacing.workers = options.pacing.workers.map(workers);
-            limits.workers = limits.workers.map(workers);
+        Excess::IncludeShared => settings.policy().include_shared = false,
+        Excess::IncludeNetwork => settings.policy().include_network = false,
+        Excess::IncludeBound => settings.policy().include_bound = false,
+        Excess::IncludeGigantic => settings.policy().include_gigantic = false,
+        Excess::ReserveBytes => settings.policy().reserve_bytes = None,
+        Excess::Compact => settings.policy().set_compact(v1::Compact::Auto),
+        Excess::FreshHugetlb => settings.policy().set_hugetlb_source(v1::HugetlbSource::Pool),
+        Excess::MoveCache | Excess::Exchange => {
+            settings.policy().set_make_room(v1::MakeRoom::Cache);
         }
-        Excess::Rate => limits.rate_bytes_per_second = ceilings.rate_bytes_per_second,
-        Excess::Timeout => limits.timeout = ceilings.timeout,
+        Excess::PauseNumaBalancing => {
+            settings.policy().set_numa_balancing(v1::NumaBalancingAction::Warn);
+        }
+        Excess::Offload => settings.policy().set_offload(v1::Offload::Auto),
+        Excess::QosClass => settings.policy().set_qos_class(ceilings.qos_class.into()),
+        Excess::Profile => settings.policy().set_profile(ceilings.profile.into()),
+        Excess::MaxStall => settings.policy().max_stall = most.max_stall.try_into().ok(),
+        Excess::BatchBytes => settings.limits().batch_bytes = Some(bytes(most.batch_bytes)),
+        // A policy names threads among its limits alone.
+        Excess::Workers => settings.limits().workers = Some(threads(ceilings.workers)),
+        Excess::Rate => {
+            settings.limits().rate_bytes_per_second = ceilings.rate_bytes_per_second.map(bytes);
+        }
+        Excess::Timeout => {
+            settings.limits().timeout = ceilings.timeout.and_then(|time| time.try_into().ok());
+        }
     }
 }
 

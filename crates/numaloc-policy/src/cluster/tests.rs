@@ -25,7 +25,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 fn of(strategy: &ClassStrategy, class: QosClass) -> Option<(u64, u8)> {
     let settings = strategy.get(&class)?.as_ref()?;
-    Some((settings.interval.as_secs() / 60, settings.policy.options.target_ratio))
+    Some((settings.interval().as_secs() / 60, settings.asked().policy.options.target_ratio))
 }
 
 #[test]
@@ -112,14 +112,15 @@ fn the_configmap_counts_for_pods_that_name_their_class_and_have_no_policy() {
     let config = QosConfig::read(CONFIG).expect("it is valid");
     let strategy = config.for_node(&labels(&[]));
     let defaults = Defaults {
-        ls: Some(Settings { interval: Duration::from_secs(7), ..Settings::default() }),
+        ls: Some(Settings::of_ratio(100, Duration::from_secs(7))),
         ..Defaults::default()
     };
     let sources = Sources { strategy: Some(strategy), ..Sources::from(&defaults) };
     // Its own class is LS.
     let pod = Pod { cgroup_parent: "/kubepods/burstable/pod1".to_owned(), ..Pod::default() };
     let labelled = |class: &str| Pod { labels: labels(&[(QOS_LABEL, class)]), ..pod.clone() };
-    let interval = |decision: &Decision| decision.settings.as_ref().map(|of| of.interval.as_secs());
+    let interval =
+        |decision: &Decision| decision.settings.as_ref().map(|of| of.interval().as_secs());
     for (pod, source, expected) in [
         (pod.clone(), DecisionSource::Default, Some(7)),
         (labelled("LS"), DecisionSource::ConfigMap, Some(0)),
@@ -147,7 +148,7 @@ fn engines_are_switched_off_for_the_contracts_sources_alone() {
     ] {
         let pod = Pod { annotations: labels(&[(key, value)]), ..Pod::default() };
         let settings = decided(&pod, sources).settings.expect("it asks for one");
-        assert_eq!(settings.policy.offload, expected, "{key}");
+        assert_eq!(settings.asked().policy.offload, expected, "{key}");
     }
 }
 

@@ -4,10 +4,12 @@ use super::*;
 use crate::{Position, QOS_LABEL};
 use numaloc_api::{
     samples, v1,
-    value::{Policy, ScheduleSpec},
+    value::{MigrationSpec, Policy, ScheduleSpec},
 };
-use numaloc_core::{Options, Profile};
+use numaloc_core::Profile;
 use proptest::prelude::*;
+use prost::Message;
+use prost_reflect::{DynamicMessage, ReflectMessage};
 use std::time::Duration;
 
 mod precedence;
@@ -56,7 +58,8 @@ fn read(annotations: &[(&str, &str)]) -> Result<Decision, BadAnnotation> {
     let mut decision =
         decide(&pod(annotations), &redis(), &Defaults { ceilings, ..Defaults::default() })?;
     if let Some(settings) = &mut decision.settings {
-        settings.limits.timeout = settings.limits.timeout.filter(|timeout| *timeout != LONGEST);
+        let timeout = settings.asked().limits.timeout.filter(|timeout| *timeout != LONGEST);
+        settings.limits().timeout = timeout.and_then(|timeout| timeout.try_into().ok());
     }
     Ok(decision)
 }
@@ -69,10 +72,12 @@ fn settings(key: &str, value: &str) -> Option<Settings> {
 }
 
 fn ratio(target_ratio: u8, minutes: u64) -> Option<Settings> {
-    let options = Options { target_ratio, ..Options::default() };
-    let policy = Policy { options, ..Policy::default() };
-    let interval = Duration::from_secs(60 * minutes);
-    Some(Settings { policy, interval, ..Settings::default() })
+    Some(Settings::of_ratio(target_ratio, Duration::from_secs(60 * minutes)))
+}
+
+/// What numalocd understands.
+fn meant(settings: Option<Settings>) -> Option<ScheduleSpec> {
+    settings.map(|settings| settings.meant())
 }
 
 #[test]
@@ -93,7 +98,7 @@ fn the_contracts_annotation_is_read_as_it_is_written() {
         (r#"{"policy": "bestEffort", "migrateIntervalMinutes": "none"}"#, None),
         (r#"{"migrateIntervalMinutes": "none"}"#, None),
     ] {
-        assert_eq!(settings(KOORDINATOR_KEY, value), expected, "{value}");
+        assert_eq!(meant(settings(KOORDINATOR_KEY, value)), meant(expected), "{value}");
     }
 }
 
@@ -108,6 +113,26 @@ fn the_contracts_annotation_without_a_policy_leaves_the_decision_to_others() {
         let note = "annotation koordinator.sh/memoryLocality has no key policy, so it says nothing";
         assert_eq!(decision.notes, [note], "{value}");
     }
+}
+
+/// The fields that a policy may set and that this one does not.
+fn missing(path: &str, message: &DynamicMessage) -> Vec<String> {
+    let mut missing = Vec::new();
+    for field in message.descriptor().fields().filter(own::is_of_policies) {
+        let path = numaloc_api::written::below(path, field.name());
+        let is_set = match field.containing_oneof() {
+            Some(choice) => choice.fields().any(|of| message.has_field(&of)),
+            None => message.has_field(&field),
+        };
+        if !is_set {
+            missing.push(path);
+        } else if let Some(inner) = message.get_field(&field).as_message() {
+            // A time of whole seconds has no nanoseconds.
+            let is_ours = inner.descriptor().package_name() == "numaloc.v1";
+            missing.extend(is_ours.then(|| self::missing(&path, inner)).unwrap_or_default());
+        }
+    }
+    missing
 }
 
 /// The same fields as in docs/annotations.md.
@@ -132,8 +157,15 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
     let ScheduleSpec { migration, interval, jitter, paused, .. } = samples::schedule().spec;
     // The operator's plugin sets who the tenant is.
     let policy = Policy { tenant: None, ..migration.policy };
-    let expected = Settings { policy, limits: migration.limits, interval, jitter, paused };
-    assert_eq!(settings(POLICY_KEY, all), Some(expected));
+    let migration = MigrationSpec { policy, limits: migration.limits, ..Default::default() };
+    let expected = ScheduleSpec { migration, interval, jitter, paused, ..Default::default() };
+    let read = settings(POLICY_KEY, all);
+    assert_eq!(meant(read.clone()), Some(expected));
+    let message = read.expect("it asks for one").schedule().encode_to_vec();
+    let message =
+        DynamicMessage::decode(own::descriptor().expect("it is there"), message.as_slice());
+    let missing = missing("", &message.expect("a schedule"));
+    assert_eq!(missing, [""; 0], "name each field of a policy above: it has to arrive");
     // What is not set may be null.
     let unset = r#"{
         "spec": {
@@ -146,7 +178,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
         "interval": "0s", "jitter": "0", "paused": false
     }"#;
     for value in [unset, "{}", "bestEffort", " BestEffort\n", "\"bestEffort\""] {
-        assert_eq!(settings(POLICY_KEY, value), ratio(100, 0), "{value}");
+        assert_eq!(meant(settings(POLICY_KEY, value)), meant(ratio(100, 0)), "{value}");
     }
     for value in ["none", "\"NONE\"", r#"{"policy": "none", "interval": "10m"}"#] {
         assert_eq!(settings(POLICY_KEY, value), None, "{value}");
@@ -167,19 +199,19 @@ fn the_first_source_that_has_a_policy_decides_alone() {
     let expected = [ratio(1, 0), ratio(2, 0), ratio(3, 10), ratio(4, 0)];
     let expected = expected.map(|settings| {
         let mut settings = settings.expect("a policy");
-        settings.limits.timeout = Some(Ceilings::default().timeout);
-        Some(settings)
+        settings.limits().timeout = Ceilings::default().timeout.try_into().ok();
+        Some(settings.meant())
     });
     let defaults = Defaults { ls: ratio(5, 0), ..Defaults::default() };
     let decided = |first: usize| {
         let decision = decide(&pod(&sources[first..]), &redis(), &defaults);
         let decision = decision.unwrap_or_else(|bad| panic!("{bad}"));
-        (decision.source, decision.settings)
+        (decision.source, meant(decision.settings))
     };
     for (first, ((key, _), settings)) in sources.into_iter().zip(expected).enumerate() {
         assert_eq!(decided(first), (DecisionSource::Annotation(key.to_owned()), settings));
     }
-    assert_eq!(decided(sources.len()), (DecisionSource::Default, ratio(5, 0)));
+    assert_eq!(decided(sources.len()), (DecisionSource::Default, meant(ratio(5, 0))));
 }
 
 #[test]
@@ -219,7 +251,8 @@ fn ceilings_bound_annotations_and_not_the_operators_defaults() {
     let defaults = Defaults { ls: settings(POLICY_KEY, fast), ..Defaults::default() };
     let decided = |annotations: &[(&str, &str)]| {
         let decision = decide(&pod(annotations), &redis(), &defaults).expect("it is understood");
-        (decision.settings.map(|settings| settings.policy.options.pacing.profile), decision.notes)
+        let profile = |settings: Settings| settings.asked().policy.options.pacing.profile;
+        (decision.settings.map(profile), decision.notes)
     };
     assert_eq!(decided(&[]), (Some(Profile::Fast), Vec::new()));
     let note = "the profile is balanced; the operator of the node has set this bound".to_owned();
@@ -404,15 +437,17 @@ proptest! {
         let decision = decide(&pod(&[(POLICY_KEY, &value)]), &redis(), &defaults).expect(&value);
         prop_assert_eq!(decision.settings.is_none(), to != "null");
         if let Some(settings) = decision.settings {
-            let (options, limits) = (&settings.policy.options, &settings.limits);
+            let MigrationSpec { policy: Policy { options, .. }, limits, .. } = settings.asked();
             prop_assert!(!options.include_shared);
             prop_assert!(options.pacing.profile <= ceilings.profile);
             prop_assert!(limits.rate_bytes_per_second <= ceilings.rate_bytes_per_second);
             prop_assert!(limits.workers <= Some(ceilings.workers));
-            prop_assert!(!settings.repeats() || settings.interval >= ceilings.min_interval);
-            let target = numaloc_api::value::Target::container("c");
-            let schedule = settings.schedule(target, std::collections::BTreeMap::new());
-            prop_assert_eq!(v1::Schedule::from(&schedule).try_into(), Ok(schedule));
+            prop_assert!(!settings.repeats() || settings.interval() >= ceilings.min_interval);
+            let mut schedule = settings.schedule();
+            let target = v1::Target { containers: vec!["c".to_owned()], ..v1::Target::default() };
+            schedule.spec.get_or_insert_default().target = Some(target);
+            let taken = ScheduleSpec::try_from(schedule).expect("the daemon takes it");
+            prop_assert_eq!(v1::Schedule::from(&taken).try_into(), Ok(taken));
         }
     }
 }

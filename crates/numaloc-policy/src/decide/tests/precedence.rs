@@ -42,7 +42,7 @@ fn decided(there: usize) -> Decision {
             policies.push(resource(kind, &format!("p{source}"), spec));
         }
     }
-    let every = |interval| Some(Settings { interval: minutes(interval), ..Settings::default() });
+    let every = |interval| Some(Settings::of_ratio(100, minutes(interval)));
     let defaults = Defaults { ls: is_there(8).then(|| every(8)).flatten(), ..Defaults::default() };
     let strategy: ClassStrategy = [(QosClass::Ls, every(7))].into();
     let strategy = is_there(7).then_some(&strategy);
@@ -67,7 +67,7 @@ fn minutes(minutes: u64) -> Duration {
 }
 
 fn asked_interval(decision: &Decision) -> Option<Duration> {
-    decision.settings.as_ref().map(|settings| settings.interval)
+    decision.settings.as_ref().map(Settings::interval)
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn bounds_of_the_cluster_hold_for_what_pods_and_namespaces_ask() {
     ] {
         let decision = decide_with(&annotations, (&Defaults::default()).into(), &policies);
         let settings = decision.settings.expect("something is done");
-        let found = (settings.interval, settings.policy.options.pacing.profile);
+        let found = (settings.interval(), settings.asked().policy.options.pacing.profile);
         let bounded = (minutes(120), Profile::Gentle);
         let expected = if is_bounded { bounded } else { (minutes(1), Profile::Fast) };
         assert_eq!(found, expected, "{}", decision.source);
