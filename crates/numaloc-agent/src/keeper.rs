@@ -1,10 +1,10 @@
 //! Keeps numalocd as the cluster wants it, and says what became of it. One task: whatever fails, all is compared again.
 
 mod node;
+mod others;
 
 use crate::{
-    cluster::api::MANAGER,
-    config::{Config, OtherAgent, Register},
+    config::Config,
     facts::Facts,
     figures::Figures,
     known::{Known, PodKey},
@@ -16,9 +16,9 @@ use crate::{
     results::{Results, Standing, Told, report},
     serve::Served,
     sources::{ClusterSources, Problem},
-    wanted::{Registrar, WantedContainer, WantedPod, ids, wanted},
+    wanted::{WantedContainer, WantedPod, ids, wanted},
 };
-use numaloc_api::{NRI_SOURCE, v1};
+use numaloc_api::v1;
 use numaloc_node::{AGAIN, Daemon, Events, MANY, Records, hash, is_lost, renewals};
 use numaloc_policy::{EventKind, EventReason, Node, PodEvent};
 use std::{
@@ -52,8 +52,9 @@ pub struct Keeper<D> {
     sources: ClusterSources,
     /// What of them was said to be wrong last.
     problems: Vec<Problem>,
-    /// What numaloc-nri has at numalocd.
+    /// What numaloc-nri has at numalocd, and the cgroup of one of its containers as long as it has any.
     nri: Nri,
+    cgroup: Option<String>,
     /// The pods of this node, and what is wanted for them.
     pods: BTreeMap<PodKey, KeptPod>,
     /// The pod of each schedule that is wanted.
@@ -115,7 +116,7 @@ impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
         }
         self.records.connect().await?;
         self.metrics.daemon(true);
-        self.nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
+        self.nri = self.look_for_nri().await?;
         let me = self.records.me().to_owned();
         let mut events = self.records.daemon().events(me).await?;
         // Their ends may be among the events by now.
@@ -182,6 +183,7 @@ impl<D: Daemon> Keeper<D> {
             sources: ClusterSources::default(),
             problems: Vec::new(),
             nri: Nri::default(),
+            cgroup: None,
             pods: BTreeMap::new(),
             of_schedule: BTreeMap::new(),
             results: Results::default(),
@@ -270,7 +272,7 @@ impl<D: Daemon> Keeper<D> {
 
     async fn renew(&mut self) -> Result<(), Status> {
         let is_same = self.records.renew().await?;
-        let nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
+        let nri = self.look_for_nri().await?;
         if is_same && nri == self.nri {
             return Ok(());
         }
@@ -321,7 +323,8 @@ impl<D: Daemon> Keeper<D> {
     /// Declares all that is wanted.
     async fn declare(&mut self) -> Result<(), Status> {
         let containers = self.pods.values().flat_map(|pod| &pod.wanted.containers);
-        let all = containers.map(|container| container.records.clone()).collect();
+        let all =
+            containers.map(|container| container.records.clone()).chain(self.presence()).collect();
         self.records.declare(all).await?;
         self.results.begin(self.records.begun());
         self.say_all(standing);
@@ -336,7 +339,7 @@ impl<D: Daemon> Keeper<D> {
         }
         // The plugin hears of a new container before its pod's status has it.
         if changed.pods.iter().any(|key| self.has_new_container(key)) {
-            let nri = Nri::of(self.records.daemon().others(NRI_SOURCE).await?);
+            let nri = self.look_for_nri().await?;
             let is_same = nri.creator == self.nri.creator;
             self.nri = nri;
             if !is_same {
@@ -404,32 +407,6 @@ impl<D: Daemon> Keeper<D> {
         let other = self.other(facts);
         let sources = self.sources.with(&self.config.pods);
         wanted(facts, sources, &self.registrar(), other.as_deref())
-    }
-
-    fn registrar(&self) -> Registrar {
-        let nri = self.nri.creator.clone();
-        match (self.config.register, nri) {
-            (Register::Never, creator) | (Register::Auto, creator @ Some(_)) => {
-                Registrar::Nri { creator }
-            }
-            (Register::Auto, None) | (Register::Always, _) => {
-                Registrar::Us { me: self.records.me().to_owned(), lease: self.config.lease }
-            }
-        }
-    }
-
-    /// Who acts for a pod instead of us.
-    fn other(&self, facts: &Facts) -> Option<String> {
-        let mut running = facts.containers.iter().filter_map(|container| container.id.as_ref());
-        if running.any(|id| self.nri.scheduled.contains(id)) {
-            let what = "numaloc-nri has a schedule for it (policies = \"agent\" in its configuration leaves that to numaloc-agent)";
-            return Some(what.to_owned());
-        }
-        let writer = facts.status_writer.as_ref().filter(|writer| *writer != MANAGER)?;
-        (self.config.other_agent == OtherAgent::StandBack).then(|| {
-            let writer = numaloc_api::written::shown(writer, 128);
-            format!("{writer} writes the status of its memory locality (other_agent = \"take-over\" in the agent's configuration replaces it)")
-        })
     }
 
     /// Puts what is to be said about all pods into the outbox.

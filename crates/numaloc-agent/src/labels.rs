@@ -2,8 +2,10 @@
 
 use numaloc_node::Mark;
 
-/// Our source.
-pub const SOURCE: &str = "agent";
+pub use numaloc_node::AGENT_SOURCE as SOURCE;
+
+/// The id of the workload that shows numaloc-nri that we decide about policies. It stands for no process.
+pub const PRESENCE: &str = "agent-decides";
 /// The id of a schedule. Its jobs and their events have the label, too.
 pub const ID: &str = "numaloc.io/schedule";
 /// Which source has decided.

@@ -82,6 +82,12 @@ fn run(node: Option<String>, config: Config) -> anyhow::Result<()> {
     // Of the clients of HTTP only what is wrong with them.
     let levels = "info,kube=off,kube_client=off,hyper=warn,hyper_util=warn";
     numaloc_node::start_log("numaloc-agent", levels, false).context("cannot log")?;
+    if config.register != config::Register::Auto {
+        tracing::warn!(
+            "the key register is obsolete, and the next version does not know it: without it, the agent registers containers where \
+             numaloc-nri has registered none. Remove it from agent.toml"
+        );
+    }
     let node = node.filter(|node| !node.is_empty());
     let node = node.context("the name of this node is not known: set NODE_NAME, in a pod from spec.nodeName, or --node-name")?;
     numaloc_node::until_stopped(async {

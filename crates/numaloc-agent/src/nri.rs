@@ -1,6 +1,6 @@
 //! What numaloc-nri has at numalocd, which may act for the same containers. Pure.
 
-use numaloc_node::Others;
+use numaloc_node::{AGENT_SOURCE, Others, YIELDS_TO};
 use std::collections::BTreeSet;
 
 /// The label with the id of a container for which numaloc-nri has a schedule.
@@ -13,14 +13,20 @@ pub struct Nri {
     pub creator: Option<String>,
     /// The containers for which it has schedules.
     pub scheduled: BTreeSet<String>,
+    /// Whether it withdraws its schedules where it sees that we are here.
+    pub yields: bool,
 }
 
 impl Nri {
     /// What its records say.
-    pub fn of(others: Others) -> Self {
-        let creator = others.workloads.into_iter().next().map(|workload| workload.creator);
-        let schedules = others.schedules.into_iter();
-        let containers = schedules.filter_map(|mut schedule| schedule.labels.remove(NRI_CONTAINER));
-        Self { creator, scheduled: containers.collect() }
+    pub fn of(others: &Others) -> Self {
+        let first = others.workloads.first();
+        let creator = first.map(|workload| workload.creator.clone());
+        let schedules = others.schedules.iter();
+        let containers = schedules.filter_map(|schedule| schedule.labels.get(NRI_CONTAINER));
+        let yields = first.is_some_and(|workload| {
+            workload.labels.get(YIELDS_TO).is_some_and(|source| source == AGENT_SOURCE)
+        });
+        Self { creator, scheduled: containers.cloned().collect(), yields }
     }
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 use cluster::{Cluster, NODE};
 use numaloc_api::{NRI_SOURCE, v1};
-use numaloc_node::{Daemon, Others, RUN, fake::Fake};
+use numaloc_node::{Daemon, Others, RUN, YIELDS_TO, fake::Fake};
 use numaloc_policy::{KOORDINATOR_KEY, POLICY_KEY, RUN_KEY};
 use samples::{config_map, pod};
 use serde_json::json;
@@ -323,7 +323,7 @@ async fn where_the_plugin_registers_the_agent_does_not_and_one_of_two_schedulers
     fake.set_others(Others { workloads: vec![workload.clone()], schedules: Vec::new() });
     let _agent = Agent::start(&cluster, fake.clone());
     until(async || fake.names().1 == ids(1)).await;
-    assert!(fake.names().0.is_empty());
+    assert_eq!(fake.names().0, ["decides"], "it shows that it is here, and no more");
     let targets =
         fake.schedules().into_values().map(|schedule| schedule.spec.and_then(|spec| spec.target));
     assert!(targets.flatten().all(|target| target.workload_creators == ["uid:991"]));
@@ -341,7 +341,7 @@ async fn where_the_plugin_registers_the_agent_does_not_and_one_of_two_schedulers
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let schedules = vec![v1::Schedule { labels, ..v1::Schedule::default() }];
     fake.set_others(Others { workloads: vec![workload], schedules });
-    until(async || fake.has(&[], &[])).await;
+    until(async || fake.has(&["decides"], &[])).await;
     until(async || cluster.annotation("shop/web-1", "numaloc.io/status").is_some()).await;
     let events = cluster.events("shop/web-1");
     assert!(
@@ -351,10 +351,45 @@ async fn where_the_plugin_registers_the_agent_does_not_and_one_of_two_schedulers
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_plugin_that_yields_is_no_conflict_unless_it_cannot_see_the_agent() {
+    let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
+    cluster.pod(pod(1));
+    cluster.annotate("shop/web-1", &[(KOORDINATOR_KEY, BEST)]);
+    let owned = |labels: [(&str, &str); 1]| {
+        labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+    };
+    let workload = v1::Workload {
+        creator: "uid:991".to_owned(),
+        cgroup: "/kubepods/1".to_owned(),
+        labels: owned([(YIELDS_TO, "agent")]),
+        ..v1::Workload::default()
+    };
+    let container = samples::container_id(1, 'a');
+    let labels = owned([("numaloc.io/container-id", &container)]);
+    let schedules = vec![v1::Schedule { labels, ..v1::Schedule::default() }];
+    fake.set_others(Others { workloads: vec![workload], schedules });
+    let agent = Agent::start(&cluster, fake.clone());
+    until(async || fake.names() == (vec!["decides".to_owned()], ids(1).to_vec())).await;
+    sleep(Duration::from_secs(200)).await;
+    assert_eq!(cluster.events("shop/web-1"), [""; 0]);
+    // numalocd does not let it show that it is here, so the plugin keeps its schedule.
+    drop(agent);
+    fake.refuse("agent-decides");
+    let _agent = Agent::start(&cluster, fake.clone());
+    until(async || fake.has(&[], &[])).await;
+    until(async || !cluster.events("shop/web-1").is_empty()).await;
+    let events = cluster.events("shop/web-1");
+    assert!(
+        events[0].starts_with("MemoryLocalityConflict: numaloc-nri has a schedule"),
+        "{events:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_registers_can_be_chosen() {
     for (register, registered, creators) in [
         (Register::Always, ids(1).to_vec(), vec!["uid:990"]),
-        (Register::Never, Vec::new(), vec!["uid:991"]),
+        (Register::Never, vec!["decides".to_owned()], vec!["uid:991"]),
     ] {
         let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
         let workload = v1::Workload { creator: "uid:991".to_owned(), ..v1::Workload::default() };

@@ -2,11 +2,11 @@
 
 use crate::{
     facts::{self, Facts},
-    labels::{DECIDED_BY, MARK, SOURCE},
+    labels::{DECIDED_BY, MARK, PRESENCE, SOURCE},
 };
 use numaloc_api::{v1, value::WorkloadId};
 use numaloc_node::{
-    CONTAINER_NAME, Container, POD_UID, RUN, Registration, Terms, Wanted, fitting, hash,
+    CONTAINER_NAME, Container, POD_UID, RUN, Registration, Terms, Wanted, agent_id, fitting,
 };
 use numaloc_policy::{Decision, PodEvent, RUN_KEY, Settings, Sources, decide, qos_class};
 use std::{collections::BTreeMap, time::Duration};
@@ -72,18 +72,9 @@ impl WantedContainer {
     }
 }
 
-/// The id of the workload and the schedule of a container: the same after its restart.
-pub fn id(uid: &str, container: &str) -> String {
-    let id = format!("{SOURCE}-{uid}-{container}");
-    match WorkloadId::new(&id) {
-        Some(_) => id,
-        None => format!("{SOURCE}-{}", hash(&[uid, container])),
-    }
-}
-
 /// The ids of all containers of a pod.
 pub fn ids(facts: &Facts) -> impl Iterator<Item = String> {
-    facts.containers.iter().map(|container| id(&facts.pod.uid, &container.name))
+    facts.containers.iter().map(|container| agent_id(&facts.pod.uid, &container.name))
 }
 
 /// What is wanted for a pod. Nothing is scheduled if somebody else (`other`) acts for it.
@@ -102,7 +93,7 @@ pub fn wanted(
             name: container.name.clone(),
             resources: container.resources,
         };
-        let id = id(&facts.pod.uid, &container.name);
+        let id = agent_id(&facts.pod.uid, &container.name);
         let mut records = Wanted { id: id.clone(), ..Wanted::default() };
         let ours = ours(facts, container, &id);
         if let Registrar::Us { lease, .. } = registrar {
@@ -200,6 +191,19 @@ fn schedule(
     let run: BTreeMap<_, _> = fitting(run.filter(|(_, run)| !run.is_empty()));
     schedule.labels.extend(run);
     schedule
+}
+
+/// What shows numaloc-nri that we decide about policies, where it registers all containers: a workload in a cgroup below one of its
+/// containers' cgroups, which our grant has as well. There is no such cgroup, so it stands for no process.
+pub fn presence(cgroup: &str, lease: Duration) -> Wanted {
+    let workload = v1::Workload {
+        name: format!("{}{PRESENCE}", WorkloadId::PREFIX),
+        cgroup: format!("{}/numaloc-agent", cgroup.trim_end_matches('/')),
+        source: SOURCE.to_owned(),
+        ttl: lease.try_into().ok(),
+        ..v1::Workload::default()
+    };
+    Wanted { id: PRESENCE.to_owned(), workload: Some(workload), ..Wanted::default() }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! What numalocd is to have for a container of a pod. Pure.
 
-use crate::mark::{CONTAINER, MANAGED, Mark, NAMESPACE, POD, STATE, fitting, state, token};
+use crate::mark::{
+    AGENT_SOURCE, CONTAINER, MANAGED, Mark, NAMESPACE, POD, STATE, fitting, hash, state, token,
+};
 use numaloc_api::{
     v1,
     value::{QosClass, ScheduleId, WorkloadId},
@@ -61,6 +63,15 @@ pub struct Terms<'a> {
     pub labels: Vec<(String, String)>,
     /// What starts a run when it changes, besides the schedule itself.
     pub state: &'a [&'a str],
+}
+
+/// The id of the records that numaloc-agent has for a container: the same after its restart.
+pub fn agent_id(uid: &str, container: &str) -> String {
+    let id = format!("{AGENT_SOURCE}-{uid}-{container}");
+    match WorkloadId::new(&id) {
+        Some(_) => id,
+        None => format!("{AGENT_SOURCE}-{}", hash(&[uid, container])),
+    }
 }
 
 fn text(key: &str, value: &str) -> (String, String) {

@@ -41,10 +41,13 @@ pub use answer::within;
 pub use args::NodeArgs;
 pub use back_off::BackOff;
 pub use config::{Configuration, ENDPOINT, LEASE, parse};
-pub use container::{CONTAINER_NAME, Container, POD_UID, Registration, Terms};
+pub use container::{CONTAINER_NAME, Container, POD_UID, Registration, Terms, agent_id};
 pub use daemon::{Daemon, Events, Grpc, Others, is_lost};
 pub use keeper::{Keeper, MANY, keep, renewals};
 pub use log::start_log;
-pub use mark::{CONTAINER, MANAGED, Mark, NAMESPACE, POD, RUN, STATE, fitting, hash, state, token};
+pub use mark::{
+    AGENT_SOURCE, CONTAINER, MANAGED, Mark, NAMESPACE, POD, RUN, STATE, YIELDS_TO, fitting, hash,
+    state, token,
+};
 pub use program::{main, until_stopped};
 pub use records::{AGAIN, Records, Wanted};

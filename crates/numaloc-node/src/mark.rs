@@ -14,6 +14,11 @@ pub const STATE: &str = "numaloc.io/state";
 /// An id that somebody has given to a run that is wanted now. Each id has one run.
 pub const RUN: &str = "numaloc.io/run-now";
 
+/// The source of numaloc-agent, which decides about policies wherever it has a workload registered.
+pub const AGENT_SOURCE: &str = "agent";
+/// The label of a workload of numaloc-nri that leaves policies to the source that is its value, once that is there.
+pub const YIELDS_TO: &str = "numaloc.io/yields-to";
+
 /// The namespace of the pod that a schedule is for, its name, and the name of the container.
 pub const NAMESPACE: &str = "numaloc.io/namespace";
 /// See [`NAMESPACE`].

@@ -58,9 +58,11 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policies {
-    /// This plugin, by the annotations that a pod has when it is made.
+    /// numaloc-agent where it is, as its records at numalocd show, else this plugin.
+    Auto,
+    /// This plugin, also where the agent is. Obsolete.
     Nri,
-    /// Somebody else, such as an agent for Kubernetes. This plugin registers containers only.
+    /// Another program, such as an agent for Kubernetes, also before it runs. This plugin registers containers only.
     Agent,
 }
 
@@ -82,7 +84,7 @@ impl Default for Config {
             endpoint: ENDPOINT.to_owned(),
             index: "90".to_owned(),
             user: "numaloc-nri".to_owned(),
-            policies: Policies::Nri,
+            policies: Policies::Auto,
             align_mems: AlignMems::Off,
             memory_policies: Vec::new(),
             lease: LEASE,

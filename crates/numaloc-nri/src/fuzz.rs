@@ -1,6 +1,7 @@
 //! What the fuzz targets call: bytes that a container runtime may send, and what an operator may write. What panics here is a defect.
 
 use crate::{
+    agent::Agent,
     align::MachineNodes,
     config::{self, AlignMems, Config},
     handlers::Handlers,
@@ -59,7 +60,7 @@ pub fn runtime(bytes: &[u8]) {
         batch.apply(&mut known);
     }
     for facts in known.values() {
-        wanted(facts, &config, "uid:990");
+        wanted(facts, &config, &Agent::default(), "uid:990");
     }
 }
 

@@ -2,15 +2,17 @@
 //! compares what is wanted with what is there, so it does not matter after what failure, and whose, it begins again.
 
 use crate::{
+    agent::Agent,
     align::MachineNodes,
-    config::Config,
+    config::{Config, Policies},
     facts::Facts,
     inbox::Inbox,
     labels::MARK,
     wanted::{id, wanted},
 };
+use numaloc_api::value::ScheduleId;
 use numaloc_core::NodeId;
-use numaloc_node::{AGAIN, Daemon, MANY, Records, renewals};
+use numaloc_node::{AGAIN, AGENT_SOURCE, Daemon, MANY, Records, is_lost, renewals};
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
@@ -22,6 +24,8 @@ pub struct Keeper<D> {
     records: Records<D>,
     nodes: MachineNodes,
     inbox: Arc<Inbox>,
+    /// What numaloc-agent has at numalocd.
+    agent: Agent,
     /// Containers that run; `None` until the runtime has told all of them. Nothing is declared or removed before.
     known: Option<BTreeMap<String, Facts>>,
 }
@@ -54,7 +58,8 @@ impl<D: Daemon> Keeper<D> {
     /// A keeper that knows nothing yet, and gets all from this inbox.
     pub fn new(config: Arc<Config>, daemon: D, nodes: MachineNodes, inbox: Arc<Inbox>) -> Self {
         let records = Records::new(daemon, MARK, config.pods.ceilings.containers);
-        Self { config, records, nodes, inbox, known: None }
+        let agent = Agent::default();
+        Self { config, records, nodes, inbox, agent, known: None }
     }
 
     /// Takes in what the runtime has told. Gives back which containers have changed; `None`: all may have.
@@ -80,6 +85,7 @@ impl<D: Daemon> Keeper<D> {
             });
             self.nodes.set(nodes.collect());
         }
+        self.look_for_agent().await?;
         self.declare().await?;
         tracing::info!(
             me = %self.records.me(),
@@ -91,14 +97,53 @@ impl<D: Daemon> Keeper<D> {
     }
 
     async fn renew(&mut self) -> Result<(), Status> {
-        if self.records.renew().await? { Ok(()) } else { self.declare().await }
+        let is_same = self.records.renew().await?;
+        let is_other = self.look_for_agent().await?;
+        if is_same && !is_other { Ok(()) } else { self.declare().await }
+    }
+
+    /// Looks for numaloc-agent. Gives back whether it has come, gone or changed its schedules.
+    async fn look_for_agent(&mut self) -> Result<bool, Status> {
+        if self.config.policies != Policies::Auto {
+            return Ok(false);
+        }
+        let agent = match self.records.daemon().others(AGENT_SOURCE).await {
+            Ok(others) => Agent::of(others),
+            Err(status) if is_lost(&status) => return Err(status),
+            Err(status) => {
+                tracing::warn!(
+                    "numalocd does not show what numaloc-agent has: {} ({:?}). Policies are decided here",
+                    status.message(),
+                    status.code()
+                );
+                Agent::default()
+            }
+        };
+        match (self.agent.is_there(), agent.is_there()) {
+            (false, true) => tracing::info!("numaloc-agent is there, and decides about policies"),
+            (true, false) => {
+                tracing::info!("numaloc-agent is not there any more: policies are decided here");
+            }
+            _ => {}
+        }
+        let is_other = agent != self.agent;
+        self.agent = agent;
+        Ok(is_other)
+    }
+
+    /// Whether a container has no schedule yet.
+    fn is_new(&self, container: &str) -> bool {
+        let runs = self.known.as_ref().is_some_and(|known| known.contains_key(container));
+        let name = id(container).map(|id| format!("{}{id}", ScheduleId::PREFIX));
+        runs && name.is_some_and(|name| !self.records.has(&name))
     }
 
     /// Declares all containers.
     async fn declare(&mut self) -> Result<(), Status> {
         let known = self.known.iter().flatten();
         let me = self.records.me();
-        let all = known.filter_map(|(_, facts)| wanted(facts, &self.config, me)).collect();
+        let all =
+            known.filter_map(|(_, facts)| wanted(facts, &self.config, &self.agent, me)).collect();
         self.records.declare(all).await
     }
 
@@ -107,9 +152,13 @@ impl<D: Daemon> Keeper<D> {
         let Some(changed) = self.take().filter(|changed| changed.len() < MANY) else {
             return self.declare().await;
         };
+        // The plugin hears of a new container before the agent.
+        if changed.iter().any(|container| self.is_new(container)) && self.look_for_agent().await? {
+            return self.declare().await;
+        }
         for container in changed {
             let facts = self.known.as_ref().and_then(|known| known.get(&container));
-            match facts.map(|facts| wanted(facts, &self.config, self.records.me())) {
+            match facts.map(|facts| wanted(facts, &self.config, &self.agent, self.records.me())) {
                 Some(Some(wanted)) => self.records.keep(wanted).await?,
                 Some(None) => {
                     tracing::warn!(%container, "numalocd takes no such id: not registered")

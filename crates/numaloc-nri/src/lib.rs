@@ -15,6 +15,7 @@
 //! | `inbox` | the queue between two tasks |
 //! | `cgroup` | from a runtime's name of a cgroup to its path; pure |
 //! | `wanted` | facts to what the daemon is to have: a workload, and a schedule; pure |
+//! | `agent` | what numaloc-agent has at numalocd; where it is, it decides about policies; pure |
 //! | `labels` | what marks the workloads and schedules that are ours |
 //! | `keeper` | tells `numaloc-node` which containers there are and what is wanted for them, and again after each failure |
 //! | `source` | which way containers are told: by NRI or by containerd's events |
@@ -39,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod agent;
 mod align;
 mod args;
 mod cgroup;
@@ -82,6 +84,12 @@ pub fn main() -> ExitCode {
 fn run(config: Config) -> anyhow::Result<()> {
     let launched = nri::Launched::read(|name| env::var(name).ok())?;
     numaloc_node::start_log("numaloc-nri", "info", launched.is_some()).context("cannot log")?;
+    if config.policies == config::Policies::Nri {
+        tracing::warn!(
+            "policies = \"nri\" is obsolete, and the next version does not know it: without it, numaloc-nri decides where numaloc-agent \
+             does not run. Remove it from nri.toml"
+        );
+    }
     // Before there are other threads.
     account::leave_root(&config.user)?;
     numaloc_node::until_stopped(serve(Arc::new(config), launched))

@@ -8,8 +8,14 @@ mod restarts;
 pub mod samples;
 
 use crate::{
-    align::MachineNodes, config::AlignMems, config::Config, handlers::Handlers, inbox::Inbox,
-    keeper::Keeper, labels::MARK, queue,
+    agent::Agent,
+    align::MachineNodes,
+    config::{AlignMems, Config, Policies},
+    handlers::Handlers,
+    inbox::Inbox,
+    keeper::Keeper,
+    labels::MARK,
+    queue,
 };
 use nri::{
     Identity,
@@ -17,7 +23,8 @@ use nri::{
     serve,
     v1alpha1::{Event, LinuxCpu, MpolMode},
 };
-use numaloc_node::fake::Fake;
+use numaloc_api::v1;
+use numaloc_node::{Others, YIELDS_TO, fake::Fake};
 use numaloc_policy::{MEMORY_POLICY_KEY, MemoryPolicy, NUMA_BALANCING_KEY};
 use samples::{config, container, cpuset, pod};
 use std::{sync::Arc, time::Duration};
@@ -135,6 +142,63 @@ async fn containers_come_and_go() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_the_agent_is_it_decides_and_where_it_has_gone_the_plugin_does() {
+    let fake = Fake::new(MARK);
+    let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
+    let mut runtime = plugin.connect(Generation::Calls, &config(), MachineNodes::default()).await;
+    runtime.synchronize(vec![(vec![pod(1)], vec![container(1, "a")])]).await.expect("it answers");
+    until(async || fake.has(&["a"], &["a"])).await;
+    assert_eq!(fake.labels("a")[YIELDS_TO], "agent");
+    // A source can be named by any client, but not the name of a record.
+    let workload = |name: &str| v1::Workload { name: name.to_owned(), ..v1::Workload::default() };
+    let schedules = vec![v1::Schedule {
+        name: "schedules/agent-0000-1-server".to_owned(),
+        ..v1::Schedule::default()
+    }];
+    let workloads = vec![workload("workloads/other")];
+    fake.set_others(Others { workloads, schedules: Vec::new() });
+    sleep(Duration::from_secs(200)).await;
+    assert!(fake.has(&["a"], &["a"]));
+    // It comes: the next renewal sees it. A container that starts gets no schedule in between.
+    let workloads = vec![workload("workloads/agent-decides")];
+    fake.set_others(Others { workloads, schedules: schedules.clone() });
+    let started = container(2, "b");
+    runtime.tell(Event::PostStartContainer, &pod(1), Some(&started)).await.expect("it answers");
+    until(async || fake.has(&["a", "b"], &[])).await;
+    sleep(Duration::from_secs(200)).await;
+    assert!(fake.has(&["a", "b"], &[]));
+    // Its lease has ended. It has left a schedule for this container, which goes on.
+    fake.set_others(Others { workloads: Vec::new(), schedules });
+    sleep(Duration::from_secs(200)).await;
+    assert!(fake.has(&["a", "b"], &[]));
+    fake.set_others(Others::default());
+    until(async || fake.has(&["a", "b"], &["a", "b"])).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_decides_can_be_chosen_for_one_more_version() {
+    for (policies, schedules) in [(Policies::Nri, &["a"][..]), (Policies::Agent, &[])] {
+        let fake = Fake::new(MARK);
+        let name = "workloads/agent-decides".to_owned();
+        let workloads = vec![v1::Workload { name, ..v1::Workload::default() }];
+        let is_there = policies == Policies::Nri;
+        fake.set_others(Others {
+            workloads: if is_there { workloads } else { Vec::new() },
+            schedules: Vec::new(),
+        });
+        let config = Config { policies, ..config() };
+        let mut plugin = Plugin::start(config.clone(), fake.clone(), MachineNodes::default());
+        let mut runtime = plugin.connect(Generation::Calls, &config, MachineNodes::default()).await;
+        let all = vec![(vec![pod(1)], vec![container(1, "a")])];
+        runtime.synchronize(all).await.expect("it answers");
+        until(async || fake.has(&["a"], schedules)).await;
+        sleep(Duration::from_secs(200)).await;
+        assert!(fake.has(&["a"], schedules), "{policies:?}");
+        assert!(!fake.labels("a").contains_key(YIELDS_TO), "{policies:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_runtime_waits_for_nobody() {
     let fake = Fake::new(MARK);
     fake.hang(true);
@@ -241,8 +305,8 @@ async fn a_pod_is_kept_once_and_not_more_of_it_than_is_read() {
     let kept: usize = kept.sum();
     assert!(kept < 64 << 10, "{kept} bytes");
     // It is known that the policy is too long.
-    let wanted =
-        crate::wanted::wanted(&known["b7"], &config(), "uid:990").expect("its id is valid");
+    let wanted = crate::wanted::wanted(&known["b7"], &config(), &Agent::default(), "uid:990")
+        .expect("its id is valid");
     assert!(wanted.notes.iter().any(|note| note.contains("is longer than 16384 bytes")));
 }
 

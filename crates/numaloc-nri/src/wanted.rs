@@ -1,12 +1,13 @@
 //! What numalocd is to have for a container. Pure.
 
 use crate::{
+    agent::Agent,
     config::{Config, Policies},
     facts::Facts,
     labels::{MARK, TOLD_BY},
 };
 use numaloc_api::{v1, value::WorkloadId};
-use numaloc_node::{Container, Registration, Terms, Wanted};
+use numaloc_node::{AGENT_SOURCE, Container, Registration, Terms, Wanted, YIELDS_TO};
 use numaloc_policy::{Decision, MemoryPolicy, decide, qos_class};
 use std::time::Duration;
 
@@ -20,14 +21,19 @@ pub fn id(container: &str) -> Option<String> {
 }
 
 /// What is wanted for a container, for a caller that numalocd knows as `me`. `None`: numalocd does not accept its id.
-pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<Wanted> {
+pub fn wanted(facts: &Facts, config: &Config, agent: &Agent, me: &str) -> Option<Wanted> {
     let id = id(&facts.id)?;
     let policed =
         numaloc_policy::Container { name: facts.name.clone(), resources: facts.resources };
     let container =
         Container { mark: MARK, key: &facts.id, id: &id, name: &facts.name, pod: &facts.pod };
     let (mut notes, mut schedule) = (Vec::new(), None);
-    if config.policies == Policies::Nri {
+    let is_ours = match config.policies {
+        Policies::Auto => !agent.acts_for(facts),
+        Policies::Nri => true,
+        Policies::Agent => false,
+    };
+    if is_ours {
         match decide(&facts.pod, &policed, &config.pods) {
             Ok(decision) => {
                 schedule = scheduled(facts, &container, &decision, config.lease, me);
@@ -45,6 +51,7 @@ pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<Wanted> {
             asked.name()
         ));
     }
+    let yields_to = if config.policies == Policies::Auto { AGENT_SOURCE } else { "" };
     let theirs = facts.pod.annotations.iter().chain(&facts.pod.labels);
     let workload = container.workload(Registration {
         container_id: &facts.id,
@@ -56,6 +63,7 @@ pub fn wanted(facts: &Facts, config: &Config, me: &str) -> Option<Wanted> {
             ("numaloc.io/cpuset-mems", facts.mems.clone()),
             ("numaloc.io/pid", if facts.pid == 0 { String::new() } else { facts.pid.to_string() }),
             (TOLD_BY, facts.told_by.name().to_owned()),
+            (YIELDS_TO, yields_to.to_owned()),
         ],
         pod: theirs.map(|(key, value)| (key.clone(), value.clone())).collect(),
     });
@@ -95,7 +103,7 @@ mod tests {
 
     fn made(pod: PodSandbox, container: Container, config: &Config) -> Wanted {
         let facts = Facts::new(facts::pod(pod).into(), container);
-        wanted(&facts, config, "uid:990").expect("its id is valid")
+        wanted(&facts, config, &Agent::default(), "uid:990").expect("its id is valid")
     }
 
     #[test]

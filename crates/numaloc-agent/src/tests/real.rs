@@ -3,7 +3,7 @@
 use super::{Agent, Cluster, ids, samples};
 use crate::labels::MARK;
 use numaloc_api::{NRI_SOURCE, v1};
-use numaloc_node::{Daemon, Grpc, Mark};
+use numaloc_node::{AGENT_SOURCE, Daemon, Grpc, Mark};
 use numaloc_policy::{KOORDINATOR_KEY, POLICY_KEY};
 use std::{path::Path, thread, time::Duration};
 use tokio::time::{Instant, sleep};
@@ -67,6 +67,9 @@ async fn numalocd_takes_what_the_agent_asks_for() {
     };
     let first = agent();
     until(async || scheduled(&endpoint).await == ids(1)).await;
+    let seen = plugin.others(AGENT_SOURCE).await.expect("an answer").workloads;
+    let seen: Vec<_> = seen.iter().map(|of| (of.name.as_str(), of.cgroup.as_str())).collect();
+    assert_eq!(seen, [("workloads/agent-decides", "/kubepods/1/numaloc-agent")]);
     cluster.annotate("shop/web-1", &[("numaloc.io/policy.container.proxy", "none")]);
     until(async || scheduled(&endpoint).await == ids(1)[1..]).await;
     // Another policy while the agent is away.

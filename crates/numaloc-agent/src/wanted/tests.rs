@@ -111,9 +111,9 @@ fn every_container_has_an_id_that_numalocd_takes() {
     for (uid, container) in
         [(long.as_str(), name.as_str()), ("", ""), ("ä", "a b"), ("u", &"x".repeat(300))]
     {
-        let id = id(uid, container);
+        let id = agent_id(uid, container);
         assert!(WorkloadId::new(&id).is_some(), "{id}");
-        assert_ne!(id, super::id(uid, "other"));
+        assert_ne!(id, agent_id(uid, "other"));
     }
 }
 

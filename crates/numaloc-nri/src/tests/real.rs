@@ -7,7 +7,7 @@ use super::{
 use crate::{align::MachineNodes, config::Config, labels::MARK};
 use nri::{fake::Generation, v1alpha1::Event};
 use numaloc_api::v1;
-use numaloc_node::{Daemon, Grpc, STATE};
+use numaloc_node::{AGENT_SOURCE, Daemon, Grpc, Mark, STATE};
 use std::{path::Path, thread, time::Duration};
 use tokio::time::{Instant, sleep};
 
@@ -103,4 +103,35 @@ async fn numalocd_takes_what_the_keeper_asks_for() {
     runtime.synchronize(vec![(vec![], vec![])]).await.expect("it answers");
     until(async || names(&endpoint).await.is_empty()).await;
     assert_eq!(workloads(&endpoint).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numalocd_shows_the_plugin_that_the_agent_is_there() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let endpoint = start(dir.path());
+    let id = "a".repeat(64);
+    let schedule = [format!("schedules/nri-{id}")];
+    // It is looked for each second.
+    let config = Config { endpoint: endpoint.clone(), lease: Duration::from_secs(3), ..config() };
+    let nodes = MachineNodes::default();
+    let grpc = Grpc::new(&endpoint, MARK).expect("an address");
+    let mut plugin = Plugin::start(config.clone(), grpc, nodes.clone());
+    let mut runtime = plugin.connect(Generation::Calls, &config, nodes).await;
+    let all = vec![(vec![pod(1)], vec![container(1, &id)])];
+    runtime.synchronize(all).await.expect("it answers");
+    until(async || names(&endpoint).await == schedule).await;
+    let mark = Mark { source: AGENT_SOURCE, key: "numaloc.io/schedule" };
+    let mut agent = Grpc::new(&endpoint, mark).expect("an address");
+    agent.connect().await.expect("it is there");
+    let workload = v1::Workload {
+        name: "workloads/agent-decides".to_owned(),
+        cgroup: "/kubepods/1/numaloc-agent".to_owned(),
+        source: AGENT_SOURCE.to_owned(),
+        ..v1::Workload::default()
+    };
+    agent.register(workload.clone()).await.expect("it is registered");
+    until(async || names(&endpoint).await.is_empty()).await;
+    assert_eq!(workloads(&endpoint).await, 1);
+    agent.unregister(workload.name).await.expect("it is there");
+    until(async || names(&endpoint).await == schedule).await;
 }

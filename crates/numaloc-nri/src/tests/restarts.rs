@@ -72,7 +72,8 @@ impl RuntimeHost {
         for (id, container) in &self.containers {
             let number = if container.pod_sandbox_id == "sandbox-1" { 1 } else { 2 };
             let facts = Facts::new(facts::pod(pod(number)).into(), container.clone());
-            let wanted = wanted(&facts, &config(), "uid:990").expect("its id is valid");
+            let wanted = wanted(&facts, &config(), &crate::agent::Agent::default(), "uid:990")
+                .expect("its id is valid");
             if let Some(schedule) = wanted.schedule {
                 states.insert(id.clone(), schedule.labels[STATE].clone());
             }

@@ -1,0 +1,68 @@
+//! Who acts for the pods of the node beside the agent: numaloc-nri, and other agents.
+
+use super::Keeper;
+use crate::{
+    cluster::api::MANAGER,
+    config::{OtherAgent, Register},
+    facts::Facts,
+    labels::PRESENCE,
+    nri::Nri,
+    wanted::{Registrar, presence},
+};
+use numaloc_api::{NRI_SOURCE, value::WorkloadId};
+use numaloc_node::{Daemon, Wanted};
+use tonic::Status;
+
+impl<D: Daemon> Keeper<D> {
+    /// Looks for numaloc-nri.
+    pub(super) async fn look_for_nri(&mut self) -> Result<Nri, Status> {
+        let others = self.records.daemon().others(NRI_SOURCE).await?;
+        let first = others.workloads.first().map(|workload| workload.cgroup.clone());
+        // The first one stays as long as there is any: it need not exist.
+        self.cgroup = first.map(|first| self.cgroup.take().unwrap_or(first));
+        Ok(Nri::of(&others))
+    }
+
+    /// Whether numaloc-nri withdraws its schedules: it sees that we are here.
+    fn is_yielded_to(&self) -> bool {
+        let name = format!("{}{PRESENCE}", WorkloadId::PREFIX);
+        self.nri.yields && self.records.refused(&name).is_none()
+    }
+
+    /// Who registers the containers of this node.
+    pub(super) fn registrar(&self) -> Registrar {
+        let nri = self.nri.creator.clone();
+        match (self.config.register, nri) {
+            (Register::Never, creator) | (Register::Auto, creator @ Some(_)) => {
+                Registrar::Nri { creator }
+            }
+            (Register::Auto, None) | (Register::Always, _) => {
+                Registrar::Us { me: self.records.me().to_owned(), lease: self.config.lease }
+            }
+        }
+    }
+
+    /// Who acts for a pod instead of us.
+    pub(super) fn other(&self, facts: &Facts) -> Option<String> {
+        let mut running = facts.containers.iter().filter_map(|container| container.id.as_ref());
+        if running.any(|id| self.nri.scheduled.contains(id)) && !self.is_yielded_to() {
+            let what = "numaloc-nri has a schedule for it (without the key policies in its configuration, it leaves that to numaloc-agent)";
+            return Some(what.to_owned());
+        }
+        let writer = facts.status_writer.as_ref().filter(|writer| *writer != MANAGER)?;
+        (self.config.other_agent == OtherAgent::StandBack).then(|| {
+            let writer = numaloc_api::written::shown(writer, 128);
+            format!("{writer} writes the status of its memory locality (other_agent = \"take-over\" in the agent's configuration replaces it)")
+        })
+    }
+
+    /// What shows numaloc-nri that we are here, where it registers the containers.
+    pub(super) fn presence(&self) -> Option<Wanted> {
+        match self.registrar() {
+            Registrar::Nri { creator: Some(_) } => {
+                Some(presence(self.cgroup.as_deref()?, self.config.lease))
+            }
+            _ => None,
+        }
+    }
+}
