@@ -128,8 +128,9 @@ fn missing(path: &str, message: &DynamicMessage) -> Vec<String> {
             missing.push(path);
         } else if let Some(inner) = message.get_field(&field).as_message() {
             // A time of whole seconds has no nanoseconds.
-            let is_ours = inner.descriptor().package_name() == "numaloc.v1";
-            missing.extend(is_ours.then(|| self::missing(&path, inner)).unwrap_or_default());
+            if inner.descriptor().package_name() == "numaloc.v1" {
+                missing.extend(self::missing(&path, inner));
+            }
         }
     }
     missing
