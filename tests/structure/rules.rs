@@ -33,7 +33,7 @@ const IO: [&[&str]; 13] = [
 const API: &str = "numaloc-api";
 /// numalocctl answers with the API's messages, with and without the daemon.
 const WHOLE: [&str; 4] = [API, "numalocctl", "tests", "benches"];
-const SPEAKERS: [(&str, &str); 15] = [
+const SPEAKERS: [(&str, &str); 16] = [
     ("numaloc-engine", "answers"),
     ("numalocd", "service"),
     ("numalocd", "refusal::status"),
@@ -41,6 +41,7 @@ const SPEAKERS: [(&str, &str); 15] = [
     ("numaloc-policy", "settings"),
     ("numaloc-policy", "ceilings"),
     ("numaloc-nri", "wanted"),
+    ("numaloc-nri", "agent"),
     ("numaloc-agent", "wanted"),
     ("numaloc-agent", "results"),
     ("numaloc-agent", "keeper"),

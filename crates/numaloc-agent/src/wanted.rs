@@ -193,8 +193,8 @@ fn schedule(
     schedule
 }
 
-/// What shows numaloc-nri that we decide about policies, where it registers all containers: a workload in a cgroup below one of its
-/// containers' cgroups, which our grant has as well. There is no such cgroup, so it stands for no process.
+/// What shows numaloc-nri that we decide about policies, where it registers all containers: a workload in a cgroup
+/// below that of one of its containers, which our grant has as well. No such cgroup exists, so it stands for no process.
 pub fn presence(cgroup: &str, lease: Duration) -> Wanted {
     let workload = v1::Workload {
         name: format!("{}{PRESENCE}", WorkloadId::PREFIX),

@@ -152,8 +152,8 @@ macro_rules! all_pages {
     }};
 }
 
-/// Jobs with these labels that have not ended and are ours alone: a run under way whose schedule was removed belongs to the schedule's
-/// creator, and all others end with it. Others may give their jobs the same labels.
+/// Jobs with these labels that have not ended and are ours alone: a run under way whose schedule was removed belongs to
+/// the schedule's creator, and all others end with it. Others may give their jobs the same labels.
 async fn open_jobs(
     channel: Channel,
     creator: String,

@@ -10,7 +10,8 @@ const RENEWALS: u32 = 3;
 /// From this number of changes on all is declared at once.
 pub const MANY: usize = 50;
 
-/// Keeps numalocd as a client wants it. Each attempt begins with all that is wanted, so it does not matter how the last one ended.
+/// Keeps numalocd as a client wants it. Each attempt begins with all that is wanted, so it does not matter how the last
+/// one ended.
 pub trait Keeper {
     /// What happens while numalocd is away, for the log.
     const MEANWHILE: &'static str;

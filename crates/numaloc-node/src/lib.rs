@@ -1,6 +1,6 @@
-//! What the clients of numalocd on a node share: `numaloc-nri`, which container runtimes tell of containers, and `numaloc-agent`, which the
-//! API server of Kubernetes tells of pods. They are two programs because their rights differ. Each derives in its own way which containers
-//! there are; from there on their way is the one here.
+//! What the clients of numalocd on a node share: `numaloc-nri`, which container runtimes notify of containers, and
+//! `numaloc-agent`, which watches pods at the API server of Kubernetes. They are two programs because their rights
+//! differ. Each derives in its own way which containers exist; what follows is here.
 //!
 //! ```text
 //! args, config -> program: start, log, end
@@ -18,8 +18,13 @@
 //! | `daemon` | the calls of numalocd that this takes |
 //! | `answer`, `back_off` | answers in time, and the wait before something is tried again |
 //!
-//! **It compares, it does not replay.** A client of [`Records`] names what is wanted as a whole or of one record, and each step may be
-//! done twice. So it does not matter after what failure, and whose, it begins again, and nothing is stored.
+//! **It compares, it does not replay.** A client of [`Records`] names what is wanted as a whole or of one record, and
+//! each step may be done twice. So it does not matter after what failure, and whose, it begins again, and nothing is
+//! stored.
+//!
+//! **Who registers, who decides.** `numaloc-nri` registers containers wherever it runs. `numaloc-agent` decides about
+//! policies wherever it runs, and registers containers where the plugin has none. Each sees at numalocd what the other
+//! has: [`AGENT_SOURCE`], [`YIELDS_TO`].
 #![forbid(unsafe_code)]
 
 mod answer;

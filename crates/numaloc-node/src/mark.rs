@@ -35,8 +35,8 @@ pub struct Mark {
     pub key: &'static str,
 }
 
-/// A number that differs when the schedule or one of `more` differs. It is stored, so it is the same in each version, and for each text
-/// of one policy: it is that of the schedule with all of its defaults.
+/// A number that differs when the schedule or one of `more` differs. It is stored, so it is the same in each version,
+/// and for each text of one policy: it is that of the schedule with all of its defaults.
 pub fn state(schedule: &v1::Schedule, more: &[&str]) -> String {
     let mut hash = Fnv::default();
     let whole = ScheduleSpec::try_from(schedule.clone()).map_or_else(

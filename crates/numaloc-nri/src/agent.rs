@@ -1,7 +1,10 @@
 //! What numaloc-agent has at numalocd: where it is, it decides about policies. Pure.
 
 use crate::facts::Facts;
-use numaloc_api::value::{ScheduleId, WorkloadId};
+use numaloc_api::{
+    v1,
+    value::{ScheduleId, WorkloadId},
+};
 use numaloc_node::{AGENT_SOURCE, Others, agent_id};
 use std::collections::BTreeSet;
 
@@ -10,7 +13,7 @@ use std::collections::BTreeSet;
 pub struct Agent {
     /// Whether it is there: its registrations end with their lease.
     is_there: bool,
-    /// The names of its schedules, which stay for as long as their containers run.
+    /// The names of the schedules that it has left and whose containers run.
     schedules: BTreeSet<String>,
 }
 
@@ -20,8 +23,10 @@ impl Agent {
         // A grant can reserve the names for the agent, and not the source.
         let names = format!("{}{AGENT_SOURCE}-", WorkloadId::PREFIX);
         let is_there = others.workloads.iter().any(|workload| workload.name.starts_with(&names));
-        // As long as it is there, its schedules decide nothing: it may have none for a container because a policy says so.
-        let left = others.schedules.into_iter().filter(|_| !is_there);
+        // As long as it is there, its schedules decide nothing: a policy may be the reason why a container has none. One
+        // whose target has gone does nothing: the agent had registered its container itself.
+        let runs = |schedule: &v1::Schedule| schedule.state() != v1::ScheduleState::TargetGone;
+        let left = others.schedules.into_iter().filter(|schedule| !is_there && runs(schedule));
         Self { is_there, schedules: left.map(|schedule| schedule.name).collect() }
     }
 

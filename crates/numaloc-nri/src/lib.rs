@@ -17,7 +17,7 @@
 //! | `wanted` | facts to what the daemon is to have: a workload, and a schedule; pure |
 //! | `agent` | what numaloc-agent has at numalocd; where it is, it decides about policies; pure |
 //! | `labels` | what marks the workloads and schedules that are ours |
-//! | `keeper` | tells `numaloc-node` which containers there are and what is wanted for them, and again after each failure |
+//! | `keeper` | gives `numaloc-node` the containers with what is wanted for them, and again after each failure |
 //! | `source` | which way containers are told: by NRI or by containerd's events |
 //! | `runtime` | the connection to the runtime by NRI, made again with back-off |
 //! | `events` | the connection to containerd's own socket, in the same way |

@@ -168,11 +168,18 @@ async fn where_the_agent_is_it_decides_and_where_it_has_gone_the_plugin_does() {
     sleep(Duration::from_secs(200)).await;
     assert!(fake.has(&["a", "b"], &[]));
     // Its lease has ended. It has left a schedule for this container, which goes on.
-    fake.set_others(Others { workloads: Vec::new(), schedules });
+    fake.set_others(Others { workloads: Vec::new(), schedules: schedules.clone() });
     sleep(Duration::from_secs(200)).await;
     assert!(fake.has(&["a", "b"], &[]));
-    fake.set_others(Others::default());
-    until(async || fake.has(&["a", "b"], &["a", "b"])).await;
+    // A container that the agent had registered itself has nothing of that schedule.
+    let mut gone = schedules.clone();
+    gone[0].set_state(v1::ScheduleState::TargetGone);
+    for others in [gone, Vec::new()] {
+        fake.set_others(Others { workloads: Vec::new(), schedules: others });
+        until(async || fake.has(&["a", "b"], &["a", "b"])).await;
+        fake.set_others(Others { workloads: Vec::new(), schedules: schedules.clone() });
+        until(async || fake.has(&["a", "b"], &[])).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

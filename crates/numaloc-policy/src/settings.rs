@@ -7,7 +7,8 @@ use numaloc_api::{
 use numaloc_core::Offload;
 use std::time::Duration;
 
-/// What is to be done for a container: the message that numalocd gets, which has been checked and lacks its target, name and labels.
+/// What is to be done for a container: the message that numalocd gets, which has been checked and lacks its target, name
+/// and labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     schedule: v1::Schedule,

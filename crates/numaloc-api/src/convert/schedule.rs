@@ -64,7 +64,8 @@ impl TryFrom<v1::Schedule> for ScheduleSpec {
 }
 
 impl ScheduleSpec {
-    /// Checks a schedule that gets its target later, for example the annotation of a pod. The target of the result is empty.
+    /// Checks a schedule that gets its target later, for example the annotation of a pod. The result has an empty
+    /// target.
     ///
     /// # Errors
     /// What a request would be refused for, apart from its target.
