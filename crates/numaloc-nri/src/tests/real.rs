@@ -103,25 +103,26 @@ async fn numalocd_takes_what_the_keeper_asks_for() {
     runtime.synchronize(vec![(vec![], vec![])]).await.expect("it answers");
     until(async || names(&endpoint).await.is_empty()).await;
     assert_eq!(workloads(&endpoint).await, 0);
+    drop(third);
+    agent_comes_and_goes(&endpoint).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn numalocd_shows_the_plugin_that_the_agent_is_there() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let endpoint = start(dir.path());
+/// numalocd shows the plugin that the agent is there.
+async fn agent_comes_and_goes(endpoint: &str) {
     let id = "a".repeat(64);
     let schedule = [format!("schedules/nri-{id}")];
     // It is looked for each second.
-    let config = Config { endpoint: endpoint.clone(), lease: Duration::from_secs(3), ..config() };
+    let config =
+        Config { endpoint: endpoint.to_owned(), lease: Duration::from_secs(3), ..config() };
     let nodes = MachineNodes::default();
-    let grpc = Grpc::new(&endpoint, MARK).expect("an address");
+    let grpc = Grpc::new(endpoint, MARK).expect("an address");
     let mut plugin = Plugin::start(config.clone(), grpc, nodes.clone());
     let mut runtime = plugin.connect(Generation::Calls, &config, nodes).await;
     let all = vec![(vec![pod(1)], vec![container(1, &id)])];
     runtime.synchronize(all).await.expect("it answers");
-    until(async || names(&endpoint).await == schedule).await;
+    until(async || names(endpoint).await == schedule).await;
     let mark = Mark { source: AGENT_SOURCE, key: "numaloc.io/schedule" };
-    let mut agent = Grpc::new(&endpoint, mark).expect("an address");
+    let mut agent = Grpc::new(endpoint, mark).expect("an address");
     agent.connect().await.expect("it is there");
     let workload = v1::Workload {
         name: "workloads/agent-decides".to_owned(),
@@ -130,8 +131,8 @@ async fn numalocd_shows_the_plugin_that_the_agent_is_there() {
         ..v1::Workload::default()
     };
     agent.register(workload.clone()).await.expect("it is registered");
-    until(async || names(&endpoint).await.is_empty()).await;
-    assert_eq!(workloads(&endpoint).await, 1);
+    until(async || names(endpoint).await.is_empty()).await;
+    assert_eq!(workloads(endpoint).await, 1);
     agent.unregister(workload.name).await.expect("it is there");
-    until(async || names(&endpoint).await == schedule).await;
+    until(async || names(endpoint).await == schedule).await;
 }
