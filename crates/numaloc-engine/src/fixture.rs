@@ -1,5 +1,5 @@
 //! What the engine's tests look at: two nodes, processes, their memory and plans over it.
-#![expect(clippy::new_without_default, reason = "for tests alone")]
+#![allow(missing_docs, clippy::new_without_default, reason = "for tests alone")]
 
 use numaloc_core::{
     Extent, Identity, Kind, Mapping, Mempolicy, Node, NodeId, NodeMemory, NodeResidency, Options,

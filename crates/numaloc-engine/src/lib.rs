@@ -23,6 +23,8 @@
 //! | `answers` | the messages of the API for all of these |
 //! | [`balancing`] | pauses the kernel's own NUMA balancing for a run, and restores it |
 
+#![warn(missing_docs)]
+
 mod advice;
 mod aim;
 mod answers;

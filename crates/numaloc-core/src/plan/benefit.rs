@@ -1,8 +1,8 @@
 //! The benefit of moving memory: a range, because nothing here counts how long CPUs wait for memory.
 //!
 //! The upper bound is calculated as if all of the memory were used alike, if each access waited for it, and if what
-//! stays were as near as what moves will be: with a share s that moves, s * (before - afterwards) / (s * before + (1
-//! - s) * afterwards). Accesses that hit caches or overlap make it less, down to nothing. A program that uses what is
+//! stays were as near as what moves will be: with a share s that moves,
+//! `s * (before - afterwards) / (s * before + (1 - s) * afterwards)`. Accesses that hit caches or overlap make it less, down to nothing. A program that uses what is
 //! remote more than the rest gains more.
 
 use crate::{
