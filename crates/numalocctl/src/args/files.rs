@@ -14,8 +14,7 @@ use std::{
 #[command(next_help_heading = "Target")]
 pub struct FileArgs {
     /// Files whose page cache is meant, instead of processes: a file, a directory for all files below it, or a quoted pattern with * and ?
-    /// (repeatable). It takes the rights of their owner or root's. No daemon takes part, but for schedules and jobs that are asked for
-    /// with --endpoint or an option of the queue.
+    /// (repeatable). It takes the rights of their owner or root's.
     #[arg(
         long = "file",
         value_name = "PATH",
