@@ -5,9 +5,7 @@ use std::time::{Duration, SystemTime};
 
 /// Paths of lists.
 pub const NODES: &str = "/api/v1/nodes";
-/// All pods.
 pub const PODS: &str = "/api/v1/pods";
-/// All namespaces.
 pub const NAMESPACES: &str = "/api/v1/namespaces";
 /// The objects of the agents.
 pub const NODE_LOCALITIES: &str = "/apis/numaloc.io/v1alpha1/nodememorylocalities";

@@ -21,7 +21,6 @@ pub async fn reported(cluster: &impl Api) -> Result<Vec<Value>, Failure> {
     }
 }
 
-/// The nodes.
 pub async fn nodes(cluster: &impl Api, output: Output, now: SystemTime) -> Result<Answer, Failure> {
     let mut nodes = reported(cluster).await?;
     nodes.sort_by(|a, b| {

@@ -31,9 +31,7 @@ pub struct Facts {
 /// The workload that a pod is of: a Deployment, a StatefulSet, a DaemonSet, a Job, or the pod itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// Its kind.
     pub kind: String,
-    /// Its name.
     pub name: String,
 }
 

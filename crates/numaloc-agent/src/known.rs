@@ -51,12 +51,10 @@ pub struct NodeFacts {
 /// Policies by `namespace/name`, as they were read.
 pub type Policies = BTreeMap<String, Result<PolicyResource, BadPolicy>>;
 
-/// What has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     /// All may have: pods were told anew, or what decides for each of them.
     pub all: bool,
-    /// These pods.
     pub pods: BTreeSet<PodKey>,
 }
 
@@ -65,7 +63,6 @@ pub struct Changed {
 pub struct Snapshot {
     /// The pods of this node.
     pub pods: BTreeMap<PodKey, Arc<Facts>>,
-    /// This node.
     pub node: NodeFacts,
     /// The data of the ConfigMaps, in the order of the configuration.
     pub config_maps: Vec<BTreeMap<String, String>>,

@@ -23,7 +23,6 @@ const POSTED: &str = "ResultsPosted";
 /// What is known of the node besides its memory.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings<'a> {
-    /// Its pods.
     pub pods: Vec<&'a Facts>,
     /// Containers whose memory is brought home.
     pub managed: u64,

@@ -68,7 +68,6 @@ impl Subject {
         if self.namespace.is_empty() { "default" } else { &self.namespace }
     }
 
-    /// A pod.
     pub fn pod(facts: &Facts) -> Self {
         Self {
             kind: "Pod",

@@ -29,11 +29,9 @@ pub struct ClusterSources {
 /// An object of the cluster that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Its kind.
     pub kind: &'static str,
     /// Its namespace; empty if it is of the cluster.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its uid, if it is known.
     pub uid: String,

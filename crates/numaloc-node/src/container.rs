@@ -29,7 +29,6 @@ pub struct Container<'a> {
     pub id: &'a str,
     /// Its name within the pod.
     pub name: &'a str,
-    /// Its pod.
     pub pod: &'a Pod,
 }
 
@@ -40,7 +39,6 @@ pub struct Registration<'a> {
     pub container_id: &'a str,
     /// The path of its cgroup.
     pub cgroup: &'a str,
-    /// Its class.
     pub class: QosClass,
     /// How long numalocd keeps it if it is not renewed.
     pub lease: Duration,
@@ -79,7 +77,6 @@ fn text(key: &str, value: &str) -> (String, String) {
 }
 
 impl Container<'_> {
-    /// Its workload.
     pub fn workload(&self, of: Registration<'_>) -> v1::Workload {
         let Registration { container_id, cgroup, class, lease, runtime, pod: theirs } = of;
         let Self { mark, id, name, pod, .. } = *self;

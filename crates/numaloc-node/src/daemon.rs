@@ -90,9 +90,7 @@ pub type Events = Pin<Box<dyn Stream<Item = Result<v1::Event, Status>> + Send>>;
 /// The records of another source.
 #[derive(Clone, Debug, Default)]
 pub struct Others {
-    /// Its workloads.
     pub workloads: Vec<v1::Workload>,
-    /// Its schedules.
     pub schedules: Vec<v1::Schedule>,
 }
 

@@ -30,7 +30,6 @@ impl Agent {
         Self { is_there, schedules: left.map(|schedule| schedule.name).collect() }
     }
 
-    /// Whether it is there.
     pub fn is_there(&self) -> bool {
         self.is_there
     }

@@ -22,7 +22,6 @@ use std::time::Duration;
 
 /// What a request for a migration has led to.
 pub enum Migrated {
-    /// It has ended.
     Ended(Box<v1::Job>),
     /// The daemon has a job, which is not waited for.
     Created(Box<v1::Job>),

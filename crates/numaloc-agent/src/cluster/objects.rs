@@ -26,7 +26,6 @@ pub struct ListMeta {
     pub resource_version: String,
 }
 
-/// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodObject {

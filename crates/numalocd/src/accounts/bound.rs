@@ -5,7 +5,6 @@ use super::Holder;
 /// Whose bound has refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// That of one client.
     Client,
     /// That of the members of a group's grant together, or of all clients without a role.
     Cohort,

@@ -108,7 +108,6 @@ fn code(document: &AdviceAppliedDoc) -> Code {
     }
 }
 
-/// This host.
 struct Host<'a> {
     cli: &'a Cli,
     around: &'a Surroundings,

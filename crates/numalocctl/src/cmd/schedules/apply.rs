@@ -17,7 +17,6 @@ use numaloc_api::{
 };
 use std::collections::BTreeMap;
 
-/// Schedules.
 struct Schedules;
 
 /// Brings the daemon's schedules to what a file declares.

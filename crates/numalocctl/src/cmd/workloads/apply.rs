@@ -14,7 +14,6 @@ use numaloc_api::{
 };
 use std::collections::BTreeMap;
 
-/// Workloads.
 struct Workloads;
 
 /// Brings the daemon's workloads to what a file declares.
