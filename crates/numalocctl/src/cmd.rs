@@ -32,6 +32,7 @@ mod workloads;
 
 use crate::{
     args::{Cli, Command, Format},
+    clean::clean,
     doc::RemovedDoc,
     engine::{self, Engine},
     exit::{Code, Failure},
@@ -145,6 +146,19 @@ fn shown<D: Serialize>(
 ) -> Result<CommandResult, Failure> {
     let text = render(document, cli.output, View::of(cli), text)?;
     Ok(CommandResult { text, code: Code::Done })
+}
+
+/// The same for an answer of an engine, which the wide form names.
+fn shown_by<D: Serialize>(
+    cli: &Cli,
+    engine: &dyn Engine,
+    answer: &D,
+    text: impl Fn(&D, View) -> String,
+) -> Result<CommandResult, Failure> {
+    shown(cli, answer, |answer, view| match view.wide && !view.rows_alone() {
+        true => format!("{}via: {}\n", text(answer, view), clean(&engine.via())),
+        false => text(answer, view),
+    })
 }
 
 #[cfg(test)]

@@ -31,6 +31,9 @@ pub enum Migrated {
 
 /// Looks at targets and moves their memory. Calls block.
 pub trait Engine {
+    /// Its name for people.
+    fn via(&self) -> String;
+
     /// The machine.
     fn topology(&self) -> Result<v1::GetTopologyResponse, Failure>;
 

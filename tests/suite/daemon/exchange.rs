@@ -53,7 +53,10 @@ fn registered_best_effort_makes_room_and_others_do_not() {
     let cgroups = &partner.member.as_ref().expect("a name").cgroups;
     assert!(cgroups[0].ends_with("exchange-be"), "{partner:?}");
     let moved = partner.account.as_ref().expect("an account").moved_bytes as u64;
-    assert!(moved.abs_diff(on(&nodes(&other), 1)) <= SLACK, "{partner:?}");
+    // To where the waiting memory comes from, which is another node than 1 where there are more.
+    let away: u64 =
+        nodes(&other).iter().filter(|(node, _)| **node != 0).map(|(_, bytes)| bytes).sum();
+    assert!(moved.abs_diff(away) <= SLACK, "{partner:?}");
     assert!(outcome.calls.expect("calls").exchanged_bytes as u64 > SIZE / 2);
     assert_eq!(on(&nodes(&spared), 0), 128 * MIB, "the better class stays");
     for app in [&mut other, &mut spared, &mut ballast] {

@@ -1,6 +1,6 @@
 //! Carries out `numalocctl locality`.
 
-use super::{Surroundings, engine, map, name_left_out, shown};
+use super::{Surroundings, engine, map, name_left_out, shown_by};
 use crate::{
     args::{Cli, LocalityArgs, refuse_for_files},
     exit::{Code, Failure},
@@ -23,7 +23,8 @@ pub fn run(
     let engine = engine(cli, around)?;
     let answer = engine.locality(&files.target(target)?, &|| false)?;
     let topology = engine.topology()?.topology.unwrap_or_default();
-    let shown = shown(cli, &answer, |answer, view| text::locality(answer, &topology, view))?;
+    let text = |answer: &_, view| text::locality(answer, &topology, view);
+    let shown = shown_by(cli, &*engine, &answer, text)?;
     name_left_out(cli, &answer.missing);
     Ok(CommandResult { code: Code::left_out(&answer.missing), ..shown })
 }

@@ -2,11 +2,12 @@
 
 mod traffic;
 
-use super::{Surroundings, engine, map, plan, shown, wait};
+use super::{Surroundings, engine, map, plan, shown, shown_by, wait};
 use crate::{
     args::{Cli, MigrateArgs},
     engine::Migrated,
     exit::Failure,
+    job,
     output::CommandResult,
     text,
 };
@@ -22,8 +23,12 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Comma
     }
     let before = traffic::before(cli, around, args)?;
     let jobs = |job: Box<v1::Job>| v1::ListJobsResponse { jobs: vec![*job], ..Default::default() };
-    let result = match engine(cli, around)?.migrate(args)? {
-        Migrated::Ended(job) => wait::report(cli, &job)?,
+    let engine = engine(cli, around)?;
+    let result = match engine.migrate(args)? {
+        Migrated::Ended(job) => CommandResult {
+            code: job::code(&job),
+            ..shown_by(cli, &*engine, &*job, text::migration)?
+        },
         Migrated::Created(job) => shown(cli, &jobs(job), |answer, _| wait::names(&answer.jobs))?,
         Migrated::Checked(job) => shown(cli, &jobs(job), |answer, view| {
             answer.jobs.iter().map(|job| text::job_to_be(job, view)).collect()

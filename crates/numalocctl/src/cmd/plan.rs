@@ -1,6 +1,6 @@
 //! Carries out `numalocctl plan` and `numalocctl migrate --dry-run`.
 
-use super::{Surroundings, engine, name_left_out, shown};
+use super::{Surroundings, engine, name_left_out, shown_by};
 use crate::{
     args::{Cli, PlanArgs},
     exit::{Code, Failure},
@@ -23,7 +23,8 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandR
         plan.benefit = None;
     }
     let limits = (&args.limits.change(Limits::default())).into();
-    let shown = shown(cli, &answer, |answer, view| text::plan(answer, &topology, &limits, view))?;
+    let text = |answer: &_, view| text::plan(answer, &topology, &limits, view);
+    let shown = shown_by(cli, &*engine, &answer, text)?;
     name_left_out(cli, &answer.missing);
     Ok(CommandResult { code: Code::left_out(&answer.missing), ..shown })
 }

@@ -153,6 +153,10 @@ impl Started {
 }
 
 impl Engine for LocalEngine {
+    fn via(&self) -> String {
+        "this process".to_owned()
+    }
+
     fn topology(&self) -> Result<v1::GetTopologyResponse, Failure> {
         let topology = Some((&topology::by_hwloc(&self.0.roots)?).into());
         Ok(v1::GetTopologyResponse { topology })

@@ -23,6 +23,10 @@ pub fn nowhere(why: String) -> v1::Job {
 }
 
 impl Engine for Daemon {
+    fn via(&self) -> String {
+        format!("numalocd at {}", self.endpoint())
+    }
+
     fn topology(&self) -> Result<v1::GetTopologyResponse, Failure> {
         self.topology()
     }

@@ -127,6 +127,14 @@ fn plan_and_locality_are_those_of_the_daemon() {
     let locality = json(&fake.run("locality --pid 4711 -o json"), 0);
     assert_eq!(locality["locality"]["processes"][0]["process"]["pid"], 4711);
     assert!(text(&fake.run("locality --pid 4711"), 0).contains("NODE2 MiB"));
+    for command in ["locality", "plan"] {
+        let shown = text(&fake.run(&format!("{command} --pid 4711 -o wide")), 0);
+        assert!(shown.ends_with(&format!("via: numalocd at {}\n", fake.endpoint)), "{shown}");
+        assert!(!text(&fake.run(&format!("{command} --pid 4711")), 0).contains("via: "));
+    }
+    let own = format!("locality --pid {} --standalone -o wide", std::process::id());
+    let shown = text(&fake.run(&own), 0);
+    assert!(shown.ends_with("via: this process\n"), "{shown}");
 }
 
 #[test]
