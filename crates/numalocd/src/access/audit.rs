@@ -10,8 +10,9 @@ use std::time::Instant;
 /// Most bytes of a name in a line, before characters that are not printable are escaped.
 const NAME_MAX: usize = 256;
 
-/// Logs that `caller` called `method` (such as `CreateJob`) on `subject`, and the result. `subject` is a resource name or a short
-/// form of a target. A caller whose calls are refused again and again has a bounded number of lines ([`super::denials`]).
+/// Logs that `caller` called `method` (such as `CreateJob`) on `subject`, and the result. `subject` is a resource name
+/// or a short form of a target. A caller whose calls are refused again and again has a bounded number of lines
+/// ([`super::denials`]).
 pub fn change<T>(
     caller: &Caller,
     method: &'static str,
@@ -40,8 +41,8 @@ pub fn lease_ended(creator: &str, subject: &str) {
     line(creator, "LeaseEnded", subject, None);
 }
 
-/// Logs that a change was denied because of the caller's role, before the request was read. `calls`: how many the line stands for, at
-/// most one line a minute ([`super::denials`]).
+/// Logs that a change was denied because of the caller's role, before the request was read. `calls`: how many the line
+/// stands for, at most one line a minute ([`super::denials`]).
 pub(super) fn denied(caller: &str, method: &str, refusal: &Refusal, calls: u64) {
     let subject = if calls > 1 { format!("{calls} calls") } else { String::new() };
     line(caller, method, &subject, Some(refusal));

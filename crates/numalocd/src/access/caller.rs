@@ -10,14 +10,14 @@ use numaloc_engine::Authority;
 /// A client that has been let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Such as `uid:1000`, `cert:` and the name in the certificate, or a SPIFFE ID. Quotas and the ownership of records use this
-    /// name.
+    /// Such as `uid:1000`, `cert:` and the name in the certificate, or a SPIFFE ID. Quotas and the ownership of records
+    /// use this name.
     pub name: String,
-    /// The group that the caller's grant names; `None`: the grant names the caller itself, or there is no grant.
+    /// The group that the caller's grant names; `None`: the grant names the caller itself, or the caller has none.
     pub gid: Option<u32>,
-    /// What the caller may do.
+    /// Decides which calls the caller may make.
     pub role: Role,
-    /// Whose memory may be moved on behalf of the caller.
+    /// Decides whose memory may be moved on behalf of the caller.
     pub authority: Authority,
     /// The most that the caller may ask for.
     pub ceilings: Ceilings,
@@ -34,9 +34,9 @@ impl Caller {
         self.role == Role::Admin || self.name == creator
     }
 
-    /// Whether a target of this caller may include this workload: the caller has registered it, or it is in a cgroup of the
-    /// caller's authority. A workload that somebody else registers under the same label, pod or container takes no part in the
-    /// caller's jobs.
+    /// Whether a target of this caller may include this workload: the caller has registered it, or it is in a cgroup of
+    /// the caller's authority. A workload that another client registers under the same label, pod or container takes no
+    /// part in the caller's jobs.
     pub fn may_select(&self, workload: &Workload) -> bool {
         self.may_select_in(&workload.spec.cgroup, &workload.creator)
     }

@@ -1,5 +1,5 @@
-//! Ceilings: the most that an operator may ask for. They bound what others on the host would feel, even if an operator moves only
-//! memory that it may have moved.
+//! Ceilings: the most that an operator may ask for. They bound what others on the host would feel, even if an operator
+//! moves only memory that it may have moved.
 
 use crate::{config::Ceilings, refusal::Refusal};
 use numaloc_api::{
@@ -49,7 +49,7 @@ impl Ceilings {
             workers,
             pause_numa_balancing,
             offload,
-            // Room is made of what the client may have moved.
+            // Room is made from memory that the client may have moved.
             move_cache: true,
             exchange: true,
             // Jobs that take long leave their places to others after a while (`dispatch/queue.rs`, `SLICE`).
@@ -98,7 +98,7 @@ impl Ceilings {
         class.max(self.qos_class)
     }
 
-    /// The limits for a migration: its own, or those of the configuration where it names none. None of them exceeds the ceilings.
+    /// The limits for a migration: its own, else those of the configuration. None of them exceeds the ceilings.
     pub fn bound(&self, spec: &MigrationSpec, default: &Limits) -> Limits {
         let MigrationSpec { policy, limits, .. } = spec;
         let rate = limits.rate_bytes_per_second.or(default.rate_bytes_per_second);

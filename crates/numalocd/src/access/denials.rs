@@ -1,15 +1,15 @@
-//! Bounds the audit lines about calls that are refused: of one caller and method some lines a minute, and then one a minute with the number
-//! of those between.
+//! Bounds the audit lines about calls that are refused: of one caller and method some lines a minute, and then one a
+//! minute with the number of those between.
 
 use crate::log::LineRate;
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
-/// Most callers and methods that are remembered. Beyond these nothing is logged until some are forgotten: who may use a range of user ids
-/// is a caller with each of them.
+/// Most callers and methods that are remembered. Beyond these nothing is logged until some are forgotten: who may use a
+/// range of user ids is a caller with each of them.
 const MOST: usize = 1024;
 
-/// How many lines a caller has in a minute for each method.
+/// Log lines per minute that a caller has for each method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AuditRate {
     /// A caller without the role for the call: which record it names says nothing.
@@ -27,13 +27,13 @@ impl AuditRate {
     }
 }
 
-/// What was refused lately. Clones share it.
+/// Recent refusals. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Denials(Arc<Mutex<HashMap<(String, &'static str), LineRate>>>);
 
 impl Denials {
-    /// Counts a call of `method` by `caller` that is refused. Returns the number of calls that a line has to be logged for now: this one, and
-    /// those since the last line.
+    /// Counts a call of `method` by `caller` that is refused. Returns the number of calls that a line has to be logged
+    /// for now: this one, and those since the last line.
     pub(super) fn count(
         &self,
         caller: &str,

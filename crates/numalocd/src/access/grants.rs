@@ -1,4 +1,4 @@
-//! What peers may do by the configuration. The first grant that matches a peer decides.
+//! Rights of peers by the configuration. The first grant that matches a peer decides.
 
 use super::{Caller, Peer};
 use crate::accounts::is_host;
@@ -6,12 +6,12 @@ use crate::config::{Ceilings, Config, Grant, Grantee, NOBODY, Role, Socket};
 use numaloc_engine::Authority;
 use std::{collections::HashMap, path::Path};
 
-/// Separates the name of a caller from the path of the additional socket that lowers its role. User names of the form `uid:N` do
-/// not contain it.
+/// Separates the name of a caller from the path of the additional socket that lowers its role. User names of the form
+/// `uid:N` do not contain it.
 const AT: char = '@';
 
-/// The grants. Pure: no user database is asked. The kernel names a client's groups when it connects, and each record keeps the
-/// group that mattered.
+/// The grants. Pure: no user database is asked. The kernel names a client's groups when it connects, and each record
+/// keeps the group that mattered.
 #[derive(Debug)]
 pub struct Grants<'a> {
     grants: &'a [Grant],
@@ -30,12 +30,12 @@ impl<'a> Grants<'a> {
         Self { grants, sockets: &[] }
     }
 
-    /// What `peer` may do; `None`: nothing.
+    /// The caller that `peer` acts as, with its rights; `None`: it has none.
     ///
-    /// root and the user that the daemon runs as may do everything: they could do as much without the daemon. A certificate goes
-    /// by the name that its grant names. So its records stay its own when other names in the certificate change. Names are
-    /// compared letter by letter, and `*` is not a wildcard. Every process of the host can reach the plain TCP port. So everybody
-    /// there is a viewer, and no grant raises that.
+    /// root and the user that the daemon runs as may do everything: they could do as much without the daemon. A
+    /// certificate goes by the name that its grant names. So its records stay its own when other names in the
+    /// certificate change. Names are compared letter by letter, and `*` is not a wildcard. Every process of the host
+    /// can reach the plain TCP port. So each client there is a viewer, and no grant raises that.
     pub fn caller(&self, peer: &Peer) -> Option<Caller> {
         match peer {
             // Checked first: it holds even if the daemon itself runs as that user.
@@ -68,10 +68,11 @@ impl<'a> Grants<'a> {
         }
     }
 
-    /// What `peer` may do at the socket it connected to; `socket` is `None` for the main socket and for TCP.
+    /// The caller that `peer` acts as at the socket it connected to; `socket` is `None` for the main socket and TCP.
     ///
-    /// An additional socket has an upper role. A peer with a higher role acts there under that role and under another name. So
-    /// the records that it makes there are kept apart from its other records, and are never carried out with more rights later.
+    /// An additional socket has an upper role. A peer with a higher role acts there under that role and under another
+    /// name. So the records that it makes there are kept apart from its other records, and are never carried out with
+    /// more rights later.
     pub fn caller_at(&self, peer: &Peer, socket: Option<&Socket>) -> Option<Caller> {
         let full = self.caller(peer)?;
         let Some(socket) = socket.filter(|socket| full.role > socket.max_role) else {
@@ -85,10 +86,11 @@ impl<'a> Grants<'a> {
         Some(Caller { gid: full.gid, ..caller(name, socket.max_role, uid, None) })
     }
 
-    /// The creator of a stored record, with the rights that it has now. `creator` and `gid` come from the record: the creator's
+    /// The creator of a stored record, with its present rights. `creator` and `gid` come from the record: the creator's
     /// name, and the group that its grant named then. `None`: it is not an operator any more, or never was one.
     ///
-    /// With unchanged grants the result is the caller that created the record. Nothing but the grants and the sockets is asked.
+    /// With unchanged grants the result is the caller that created the record. Only the grants and the sockets are
+    /// asked.
     pub fn creator(&self, creator: &str, gid: Option<u32>) -> Option<Caller> {
         let (name, socket) = match creator.split_once(AT) {
             Some((name, path)) if name.starts_with("uid:") => {
@@ -98,7 +100,8 @@ impl<'a> Grants<'a> {
             _ => (creator, None),
         };
         let caller = self.caller_at(&Peer::of_creator(name, gid)?, socket)?;
-        // If the socket's upper role has been raised meanwhile, the peer would have another name there: it is another caller.
+        // If the socket's upper role has been raised meanwhile, the peer would have another name there: it is another
+        // caller.
         (caller.role >= Role::Operator && caller.name == creator).then_some(caller)
     }
 }

@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 #[derive(Clone, Debug)]
 pub struct Hangup(Arc<Mutex<Option<oneshot::Sender<()>>>>);
 
-/// What our listeners note of a connection with each of its requests.
+/// Attached by our listeners to each request of a connection.
 #[derive(Clone, Debug)]
 pub struct Via<P> {
-    /// Who is at the other end.
+    /// The peer at the other end.
     pub peer: P,
     /// Closes the connection from within a request.
     pub hangup: Hangup,

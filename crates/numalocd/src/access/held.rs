@@ -20,11 +20,12 @@ use std::{
 use tokio::{sync::oneshot, time::timeout};
 use tonic::{Status, body::Body};
 
-/// Wraps an answer so that its call keeps its turn until all bytes have been written to the connection or dropped. What a client
-/// does not take stays in memory here, however large a flow-control window it has opened. A call that continues (a stream) makes its
-/// next message only when the message before has been written, and waits for that as long as its client likes: its bytes are charged with
-/// `charge` meanwhile. It ends when its caller loses its `standing`, or has as many bytes under way as it may. Each piece of any other answer
-/// waits no longer than `patience` says.
+/// Wraps an answer so that its call keeps its turn until all bytes have been written to the connection or dropped. An
+/// answer that a client does not take stays in memory here, however large a flow-control window it has opened. A call
+/// that continues (a stream) makes its next message only when the message before has been written, and waits for that
+/// as long as its client likes: its bytes are charged with `charge` meanwhile. It ends when its caller loses its
+/// `standing`, or has the most bytes under way that it may. Each piece of any other answer waits no longer than
+/// `patience` says.
 pub(super) fn held(
     body: Body,
     turn: Turn,
@@ -46,8 +47,8 @@ pub(super) fn held(
     })
 }
 
-/// How long a piece of an answer waits for its client to take it. After that the whole connection is closed, because what HTTP/2
-/// has got of one call cannot be taken back.
+/// Longest time that a piece of an answer waits for its client to take it. After that the whole connection is closed,
+/// because the bytes of one call that HTTP/2 already has cannot be taken back.
 #[derive(Clone, Debug)]
 pub(super) struct SendTimeout {
     pub limit: Duration,
@@ -80,7 +81,7 @@ struct HeldAnswer {
     patience: Option<SendTimeout>,
     /// `None`: the answer does not depend on it any more.
     standing: Option<Standing>,
-    /// What is charged for a call that continues. Its request counts as long as this lives.
+    /// The charge of a call that continues. Its request counts as long as this lives.
     charge: Option<Charge>,
 }
 
@@ -122,7 +123,7 @@ impl HeldAnswer {
         Ok(Bytes::from_owner(UnwrittenBytes { bytes, charge, _turn, _written }))
     }
 
-    /// The end of the stream with this status. What makes the answers is dropped.
+    /// The end of the stream with this status. The source of the answers is dropped.
     fn end(&mut self, refusal: Refusal) -> Result<Frame<Bytes>, Status> {
         (self.body, self.standing, self.written) = (Body::empty(), None, None);
         let mut trailers = HeaderMap::new();

@@ -27,13 +27,13 @@ use tokio::{sync::watch, time::timeout};
 use tonic::{Status, body::Body};
 use tower::{Layer, Service};
 
-/// A layer for the whole server that lets a call through if the configuration allows it at that moment. A stream ends when its
-/// caller loses its role; other calls under way continue.
+/// A layer for the whole server that lets a call through if the configuration allows it at that moment. A stream ends
+/// when its caller loses its role; other calls under way continue.
 ///
-/// Services learn from [`super::caller`] who calls. A refused call gets a status and reaches no service. The request of a call is
-/// there as a whole before it gets a turn; of those that come in parts, the service reads the parts. A call that is not answered
-/// by its deadline is given up, and the connection of a client that does not take its answers is closed. Both limits are those of
-/// the configuration when the call comes.
+/// Services learn from [`super::caller`] who calls. A refused call gets a status and reaches no service. A request is
+/// complete before its call gets a turn; if it comes in parts, the service reads the parts. A call that is not answered
+/// by its deadline is given up, and the connection of a client that does not take its answers is closed. Both limits
+/// are those of the configuration when the call comes.
 #[derive(Clone, Debug)]
 pub struct Access {
     config: watch::Receiver<Arc<Config>>,
@@ -57,14 +57,14 @@ impl Access {
         Self { config, accounts, lines: Lines::default(), denials: Denials::default() }
     }
 
-    /// What is charged to whom.
+    /// The accounts that calls are charged to.
     pub fn accounts(&self) -> &Accounts {
         &self.accounts
     }
 
     /// Whom the connection of a user at a Unix socket counts for, by the grants that are in force.
     pub fn client_of(&self, user: &UnixPeer) -> Client {
-        // Who is not known can call nothing, and shares a part with all who have no role.
+        // An unknown peer can call nothing, and shares a part with all clients without a role.
         let unknown = || Client { name: "unknown".to_owned(), cohort: Some(Cohort::WithoutRole) };
         let Ok(peer) = user.peer() else { return unknown() };
         let config = self.config.borrow();
@@ -107,8 +107,8 @@ fn client(peer: &Peer, caller: Option<&Caller>) -> Client {
     caller.map_or_else(without_role, Caller::client)
 }
 
-/// The answer to a call without a rule, which never reaches a service. Who may call anything learns that there is no such call, so
-/// that a newer client can tell an older daemon from a missing right.
+/// The answer to a call without a rule, which never reaches a service. A known caller learns that the call does not
+/// exist, so that a newer client can tell an older daemon from a missing right.
 fn unknown(path: &str, caller: Option<&Caller>) -> Status {
     if caller.is_some() {
         return Status::unimplemented("no such call: the client may be newer than the daemon");
@@ -191,7 +191,7 @@ impl Access {
                     let (body, charge) = asking.whole(body, most, calls.timeout, continues).await?;
                     Ok((body, self.lines.turn(&client, rule.kind).await?, charge))
                 }
-                // What has come of it is kept by HTTP/2 until the service reads it.
+                // HTTP/2 keeps the parts that have arrived until the service reads them.
                 Asks::Stream => {
                     let turn = self.lines.turn(&client, rule.kind).await?;
                     let charge = rule.kind.goes_on().then(|| asking.charge());

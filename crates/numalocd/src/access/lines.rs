@@ -1,6 +1,6 @@
-//! Bounds how many calls are answered at once, per caller and for all callers together. Further calls wait in line, and their
-//! number is bounded, too. So a caller that does not take its answers holds up nobody else, and takes only a bounded amount of
-//! memory.
+//! Bounds how many calls are answered at once, per caller and for all callers together. Further calls wait in line, and
+//! their number is bounded, too. So a caller that does not take its answers does not block other callers, and takes
+//! only a bounded amount of memory.
 
 use crate::{
     accounts::{Client, Holder},
@@ -20,10 +20,10 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// Most calls of one caller that wait, for each kind of call: one part ([`crate::accounts`]).
 const WAITING: usize = 1024;
-/// How many lines are kept before those without a call are removed.
+/// Lines that are kept before those without a call are removed.
 const LINES: usize = 64;
 
-/// What a call costs while it is answered. Each kind has a line of its own, so that a quick call does not wait for slow ones.
+/// Cost of a call while it is answered. Each kind has a line of its own, so a quick call does not wait for slow ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum CallKind {
     /// Reads one record, or a few numbers.
@@ -54,8 +54,8 @@ impl CallKind {
         }
     }
 
-    /// Most calls of all callers that are answered at once. Calls of root and of the daemon's own user do not count here: they
-    /// have turns of their own, twice as many as another caller.
+    /// Most calls of all callers that are answered at once. Calls of root and of the daemon's own user do not count
+    /// here: they have turns of their own, twice those of another caller.
     pub fn over_all(self) -> usize {
         match self {
             Self::Read => 1024,
@@ -68,7 +68,7 @@ impl CallKind {
         }
     }
 
-    /// How long a call may take until it is answered, waiting in line included; `None`: as long as its client likes.
+    /// Longest time until a call is answered, waiting in line included; `None`: as long as its client likes.
     pub fn deadline(self, calls: &Calls) -> Option<Duration> {
         match self {
             Self::Read | Self::Change => Some(calls.timeout),
@@ -135,7 +135,7 @@ impl CommonTurns {
 #[derive(Debug, Default)]
 struct Remembered {
     lines: HashMap<(Holder, CallKind), Weak<CallLine>>,
-    /// How many lines were left when idle ones were last removed.
+    /// Number of lines left when idle ones were last removed.
     busy: usize,
 }
 
@@ -165,7 +165,7 @@ impl CallLine {
 /// A call that is being answered. It counts until this is dropped: keep it with the answer.
 #[derive(Debug)]
 pub(super) struct Turn {
-    /// Of the caller, and of its cohort.
+    /// Turns of the caller and of its cohort.
     _own: Vec<(OwnedSemaphorePermit, Arc<CallLine>)>,
     _of_all: Option<OwnedSemaphorePermit>,
 }
@@ -183,11 +183,11 @@ impl Lines {
     /// Waits for the turn of a call of `client`.
     ///
     /// # Errors
-    /// [`Refusal::Quota`]: as many calls of this caller wait already as may.
+    /// [`Refusal::Quota`]: the most calls of this caller that may wait already do.
     pub async fn turn(&self, client: &Client, kind: CallKind) -> Result<Turn, Refusal> {
         let mut own = Vec::with_capacity(2);
-        // The caller's own turn is taken first and that of all callers last, so that no caller waits for others with more calls
-        // than it may have at once.
+        // The caller's own turn is taken first and that of all callers last, so that no caller waits for others with
+        // more calls than it may have at once.
         for (holder, parts) in client.holders() {
             let line = self.line(holder, kind, parts);
             own.push((line.turn(&client.name).await?, line));

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection.
+//! The peer at the other end of a connection.
 
 use super::Via;
 use crate::{config::Socket, refusal::Refusal};
@@ -12,14 +12,14 @@ use x509_parser::{
     prelude::{FromDer, X509Certificate},
 };
 
-/// Who is at the other end of a connection, as the kernel or the client's certificate says.
+/// The peer at the other end of a connection, as the kernel or the client's certificate identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// A process that connected to a Unix socket.
     User {
         /// Its effective user id when it connected.
         uid: u32,
-        /// Its effective and supplementary group ids then. For the creator of a record: only the group that its grant named.
+        /// Its effective and supplementary group ids then. For the creator of a record: the group that its grant named.
         groups: Vec<u32>,
     },
     /// A client with a certificate that the configured authority has signed.
@@ -29,11 +29,11 @@ pub enum Peer {
         /// Its SPIFFE ID: the certificate's URI, if there is exactly one and it is a SPIFFE ID (X509-SVID, section 2).
         spiffe: Option<String>,
     },
-    /// A client at the plain TCP port. It could be anybody on this host.
+    /// A client at the plain TCP port. Any process on this host can be one.
     Plain,
 }
 
-/// What is known of the process at the other end of a Unix socket.
+/// The process at the other end of a Unix socket, as far as known.
 #[derive(Clone, Debug)]
 pub struct UnixPeer {
     /// Its user and groups when it connected; `None`: the kernel did not say.
@@ -49,8 +49,8 @@ impl UnixPeer {
         Self { user: Some((uid, groups.to_vec())), socket: None }
     }
 
-    /// The process at the other end of `stream`, from SO_PEERCRED and SO_PEERGROUPS (unix(7)). `socket`: the socket it connected
-    /// to, if that is an additional one.
+    /// The process at the other end of `stream`, from SO_PEERCRED and SO_PEERGROUPS (unix(7)). `socket`: the socket it
+    /// connected to, if that is an additional one.
     pub fn of(stream: &UnixStream, socket: Option<Arc<Socket>>) -> Self {
         let read = || -> io::Result<_> {
             let credentials = stream.peer_cred()?;
@@ -64,7 +64,7 @@ impl UnixPeer {
         Self { user, socket }
     }
 
-    /// Who it is.
+    /// The peer, identified by its user and groups.
     ///
     /// # Errors
     /// [`Refusal::Internal`]: the kernel did not say.
@@ -85,7 +85,7 @@ impl UnixPeer {
 }
 
 impl Peer {
-    /// Who sends a request, from what the server has noted of the connection.
+    /// The sender of a request, from what the server has noted of the connection.
     ///
     /// # Errors
     /// [`Refusal::Internal`]: the connection is of an unknown kind, or the kernel does not say who is at its other end.
@@ -106,8 +106,8 @@ impl Peer {
         Self::Certificate { names, spiffe }
     }
 
-    /// The peer that a stored record names as its creator, with the group that its grant named; `None`: nobody of this name can
-    /// create records.
+    /// The peer that a stored record names as its creator, with the group that its grant named; `None`: no peer of this
+    /// name can create records.
     pub(super) fn of_creator(creator: &str, gid: Option<u32>) -> Option<Self> {
         let (kind, name) = creator.split_once(':')?;
         match kind {
@@ -136,13 +136,13 @@ impl Peer {
     }
 }
 
-/// Who is at the other end, as our listeners or a server without them have noted it.
+/// The peer at the other end, as our listeners or a server without them have noted it.
 fn noted<P: Send + Sync + 'static>(extensions: &Extensions) -> Option<&P> {
     let via = extensions.get::<Via<P>>().map(|via| &via.peer);
     via.or_else(|| extensions.get::<P>())
 }
 
-/// The certificates that the other end has shown, noted in the same ways; `None`: there is no TLS.
+/// The certificates that the other end has shown, noted in the same ways; `None`: the connection does not use TLS.
 fn shown(extensions: &Extensions) -> Option<Arc<Vec<CertificateDer<'static>>>> {
     let via = extensions.get::<TlsConnectInfo<Via<TcpConnectInfo>>>();
     let bare = || extensions.get::<TlsConnectInfo<TcpConnectInfo>>();

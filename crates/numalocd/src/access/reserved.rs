@@ -1,5 +1,5 @@
-//! Names that are kept for one grant. Jobs, schedules and workloads of all clients have their names in common, so without this
-//! the first client has a name that another client counts on.
+//! Names that are kept for one grant. Jobs, schedules and workloads of all clients have their names in common, so
+//! without this the first client has a name that another client counts on.
 
 use super::Caller;
 use crate::{
@@ -8,8 +8,8 @@ use crate::{
 };
 
 impl Config {
-    /// Checks whether `caller` may take a name that begins like this one: it is kept for nobody, or for a grant of the caller's.
-    /// Admins may take any name. What has a name already keeps it.
+    /// Checks whether `caller` may take this name: its prefix is not reserved, or is reserved for a grant of the
+    /// caller's. Admins may take any name. A record that has the name already keeps it.
     ///
     /// # Errors
     /// [`Refusal::NotPermitted`].

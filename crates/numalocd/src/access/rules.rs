@@ -1,13 +1,13 @@
-//! The role that each call needs, its kind, and how large its request may be. A call without a rule is refused, and a test fails
-//! for it.
+//! The role that each call needs, its kind, and how large its request may be. A call without a rule is refused, and a
+//! test fails for it.
 
 use super::lines::CallKind;
 use crate::config::Role;
 
-/// Who may make a call.
+/// The callers that may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Everybody who may connect, with or without a role.
+    /// All clients that may connect, with or without a role.
     Open,
     /// Callers with this role or one above it.
     Role(Role),
@@ -15,7 +15,7 @@ pub(super) enum Need {
 
 /// Largest message of a request, in bytes, of calls that take a target, labels or workloads.
 pub const REQUEST_MAX: usize = 1 << 20;
-/// The same for all other calls. Their requests have a few names.
+/// Limit for all other calls, whose requests are small.
 pub const SMALL_REQUEST_MAX: usize = 16 << 10;
 
 /// Whether a request is one message or a stream.
@@ -27,14 +27,14 @@ pub(super) enum Asks {
     Stream,
 }
 
-/// What a method demands of its caller, and what it costs.
+/// Requirements of a method on its caller, and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     /// The path of its HTTP request.
     pub path: &'static str,
     /// The role that the caller must have, if any.
     pub need: Need,
-    /// What it costs while it is answered.
+    /// Cost of the call while it is answered.
     pub kind: CallKind,
     pub asks: Asks,
 }
@@ -79,8 +79,8 @@ const fn new(path: &'static str, need: Need, kind: CallKind) -> Rule {
     Rule { path, need, kind, asks: Asks::Once(SMALL_REQUEST_MAX) }
 }
 
-/// One rule for each call. `Check` of the health service is open to everybody, because probes have no role. Watching health and
-/// reflection hold a stream, so they need a role.
+/// One rule for each call. `Check` of the health service is open to all clients, because probes have no role. Watching
+/// health and reflection hold a stream, so they need a role.
 pub(super) const RULES: &[Rule] = &[
     open("/grpc.health.v1.Health/Check"),
     stream("/grpc.health.v1.Health/Watch"),

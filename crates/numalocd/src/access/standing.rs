@@ -27,7 +27,7 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// Of `peer`, which makes the call of `rule` by this socket.
+    /// The standing of `peer`, which makes the call of `rule` by this socket.
     pub fn new(
         rule: &'static Rule,
         peer: Peer,

@@ -1,5 +1,5 @@
-//! Reads a request to its end before the call gets a turn. So half a request holds no turn. Its bytes are charged to its caller; those of a
-//! call that continues (a watch), with what it has to send, until it ends.
+//! Reads a request to its end before the call gets a turn. So half a request holds no turn. Its bytes are charged to
+//! its caller; those of a call that continues (a watch), with what it has to send, until it ends.
 
 use crate::{
     accounts::{Accounts, Client, HeldShare, Resource},
@@ -13,14 +13,14 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tonic::{Status, body::Body};
 
-/// What a request takes once it has been decoded, as a multiple of its message: names and labels are in blocks of their own (measured: 2.3
-/// times for selectors of labels).
+/// Memory of a decoded request, as a multiple of its message: names and labels are in blocks of their own (measured:
+/// 2.3 times for selectors of labels).
 const DECODED: usize = 3;
-/// What a call takes besides its request: its task, and what HTTP/2 keeps of it.
+/// Bytes of a call besides its request: its task, and its state in HTTP/2.
 const CALL: usize = 4 << 10;
-/// What HTTP/2 counts for a header besides its name and value (RFC 9113, section 6.5.2).
+/// Bytes that HTTP/2 counts for a header besides its name and value (RFC 9113, section 6.5.2).
 const HEADER: usize = 32;
-/// Length of what stands before a message: a flag, and the message's length in 4 bytes, the highest first (gRPC over HTTP2,
+/// Length of the prefix of a message: a flag, and the message's length in 4 bytes, the highest first (gRPC over HTTP2,
 /// "Length-Prefixed-Message").
 const PREFIX: usize = 5;
 
@@ -28,11 +28,11 @@ const PREFIX: usize = 5;
 #[derive(Debug)]
 pub(super) struct Asking {
     share: HeldShare,
-    /// What it takes besides its message.
+    /// Bytes that it takes besides its message.
     call: usize,
 }
 
-/// What is charged for a call as long as it lives. Clones are the same charge.
+/// The charge of a call as long as it lives. Clones are the same charge.
 #[derive(Clone, Debug)]
 pub(super) struct Charge(Arc<Mutex<HeldShare>>);
 
@@ -80,17 +80,17 @@ impl Asking {
         Ok(Self { share: accounts.take(client, Resource::Kept, call)?, call })
     }
 
-    /// What is charged for a call whose request comes in parts.
+    /// The charge of a call whose request comes in parts.
     pub fn charge(self) -> Charge {
         Charge(Arc::new(Mutex::new(self.share)))
     }
 
-    /// Reads a request of one message to its end, within `limit`. The bytes of the message are charged until they are dropped. If the call
-    /// continues, what has been decoded of them is charged as long as the second result lives.
+    /// Reads a request of one message to its end, within `limit`. The bytes of the message are charged until they are
+    /// dropped. If the call continues, what has been decoded of them is charged as long as the second result lives.
     ///
     /// # Errors
-    /// The message has more than `most` bytes, or is not there in time; too many bytes of requests are under way; the connection
-    /// fails.
+    /// The message has more than `most` bytes, or is not there in time; too many bytes of requests are under way; the
+    /// connection fails.
     pub async fn whole(
         self,
         body: Body,

@@ -17,9 +17,10 @@ use tracing_subscriber::fmt::MakeWriter;
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
-/// A second subscriber, which no thread uses. While a process has a single one, tracing asks the thread that reaches an event first
-/// whether it is wanted, and keeps the answer for all threads (`Rebuilder::JustOne` in callsite.rs of tracing-core). Another test's thread,
-/// which has no subscriber, would so switch the event off for the test that waits for it.
+/// A second subscriber, which no thread uses. While a process has a single one, tracing asks the thread that reaches an
+/// event first whether it is wanted, and keeps the answer for all threads (`Rebuilder::JustOne` in callsite.rs of
+/// tracing-core). Another test's thread, which has no subscriber, would so switch the event off for the test that waits
+/// for it.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
 
 impl Log {

@@ -10,7 +10,7 @@ use numaloc_api::value::{self, Limits, MigrationSpec, Policy, QosClass};
 use numaloc_core::{Compact, HugetlbSource, NumaBalancing, Offload, Options, Pacing, Profile};
 use std::time::Duration;
 
-/// Requests that each exceed one default ceiling, with the name of that ceiling.
+/// Requests that each exceed one default ceiling, with the ceiling's name.
 pub(super) fn asks() -> Vec<(&'static str, MigrationSpec)> {
     let policy = |policy| MigrationSpec { policy, ..MigrationSpec::default() };
     let options = |options| policy(Policy { options, ..Policy::default() });
@@ -60,7 +60,7 @@ fn no_ceiling_is_left_out() {
         offload: _,
     } = Ceilings::default();
     let asked: std::collections::BTreeSet<_> = asks().into_iter().map(|(name, _)| name).collect();
-    // By default there is no ceiling for the rate. Another test grants one and asks for more.
+    // The default ceilings do not bound the rate. Another test grants a bound and asks for more.
     assert_eq!(asked.len(), 13 - 1);
 }
 

@@ -132,7 +132,8 @@ fn a_spiffe_id_is_the_name_of_who_has_it() {
     assert_eq!(who(&holder(&["spiffe://test/agent"])), None);
 }
 
-/// A record made at an additional socket by somebody who has a higher role elsewhere is never carried out with more rights later.
+/// A record made at an additional socket by a caller with a higher role elsewhere is never carried out with more rights
+/// later.
 #[test]
 fn who_is_less_at_a_further_socket_is_another_one() {
     let at =
@@ -167,15 +168,16 @@ fn who_is_less_at_a_further_socket_is_another_one() {
     }
     assert_eq!(grants.caller_at(&user(9, &[9]), operators), None);
     assert!(grants.creator("cert:me@/o/s", None).is_some(), "a name with @ is not a socket");
-    // When the socket is removed, the creators of its records have no rights. When its upper role is raised, they are other
-    // callers.
+    // When the socket is removed, the creators of its records have no rights. When its upper role is raised, they are
+    // other callers.
     for sockets in [Vec::new(), vec![at("/o/s", Role::Viewer)], vec![at("/o/s", Role::Admin)]] {
         assert_eq!(Grants::from(&with(sockets)).creator("uid:0@/o/s", None), None);
     }
 }
 
 proptest! {
-    /// Whatever a certificate contains, it has the rights of a grant to a certificate or none, and never passes for a user.
+    /// Whatever is in a certificate, it has the rights of a grant to a certificate or none, and never passes for a
+    /// user.
     #[test]
     fn a_certificate_is_never_a_user(names in prop::collection::vec("(uid:[0-9]|agent|boss.example|[a-z:0.]{0,6})", 0..4)) {
         let peer = Peer::Certificate { names: names.clone(), spiffe: None };
@@ -191,7 +193,8 @@ proptest! {
         }
     }
 
-    /// As long as nothing changes, the creator of a record has the same rights when the record is used as when it was made.
+    /// As long as nothing changes, the creator of a record has the same rights when the record is used as when it was
+    /// made.
     #[test]
     fn a_caller_is_who_it_was(
         uid in 0_u32..6,

@@ -74,7 +74,7 @@ async fn who_calls_no_more_is_forgotten() {
 fn list() -> http::Request<Body> {
     let mut request = http::Request::new(Body::empty());
     *request.uri_mut() = "/numaloc.v1.MigrationService/ListJobs".parse().expect("a path");
-    // Everybody at the plain port is a viewer.
+    // Each client at the plain port is a viewer.
     request.extensions_mut().insert(TcpConnectInfo { local_addr: None, remote_addr: None });
     request
 }
@@ -153,7 +153,7 @@ async fn all_callers_together_leave_some_to_root() {
     next.expect("its turn has come").expect("a turn");
 }
 
-/// Who may use many user ids is as many callers with one grant. The members of a group have half of all turns together.
+/// A user with many user ids is many callers with one grant. The members of a group have half of all turns together.
 #[tokio::test(start_paused = true)]
 async fn members_of_one_group_leave_turns_to_others() {
     for kind in [

@@ -6,7 +6,7 @@ use prost::Message;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use std::collections::BTreeMap;
 
-/// Who may make a call, as the API's definition says.
+/// The callers that may make a call, as the API's definition says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Said {
     Everybody,
@@ -15,8 +15,8 @@ pub(super) enum Said {
     Admin,
 }
 
-/// All calls of the server. Who may make them is read from the comment of their service in the proto files. For services of other
-/// APIs (health, reflection) it is written here.
+/// All calls of the server. Who may make them is read from the comment of their service in the proto files. For
+/// services of other APIs (health, reflection) it is written here.
 pub(super) fn api() -> BTreeMap<String, Said> {
     let mut calls = BTreeMap::new();
     for file in files(numaloc_api::FILE_DESCRIPTOR_SET) {
@@ -91,7 +91,7 @@ fn what_takes_more_than_a_viewer_is_a_change() {
     }
 }
 
-/// The kind of a call follows from its name. A call that does not fit fails here, so that somebody thinks about its cost.
+/// The kind of a call follows from its name. A call that does not fit fails here, so that its cost is considered.
 #[test]
 fn calls_are_of_the_kind_that_their_name_says() {
     for rule in RULES {

@@ -49,7 +49,7 @@ pub(super) fn echo<S>() -> impl Layer<
     })
 }
 
-/// Serves at a Unix socket that everybody may connect to, until the runtime ends.
+/// Serves at a Unix socket that any user may connect to, until the runtime ends.
 pub(super) async fn serve_unix(socket: &Path, access: Access) {
     serve_at(&Listen { socket: socket.to_owned(), mode: 0o666, ..Listen::default() }, access).await;
 }

@@ -1,4 +1,4 @@
-//! Streams of those who lose their role.
+//! Streams of callers that lose their role.
 
 use super::{config, grant, server::access};
 use crate::{
@@ -49,7 +49,7 @@ async fn a_stream_ends_when_its_caller_loses_its_role() {
         "/grpc.health.v1.Health/Watch",
     ] {
         let (access, sender) = access(config(vec![viewer(Grantee::Uid(7_000))]));
-        // What is sent here is the next message of the watch.
+        // The next message of the watch is sent here.
         let (tell, told) = watch::channel("first");
         let service = access.layer(service_fn(move |_: http::Request<Body>| {
             let messages = WatchStream::new(told.clone());

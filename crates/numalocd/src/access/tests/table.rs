@@ -1,5 +1,5 @@
-//! The table of tenants: for each call of the API, over the real services, who may see, move, select and exhaust what, and whom a
-//! ceiling stops.
+//! The table of tenants: for each call of the API, over the real services, who may see, move, select and exhaust what,
+//! and whom a ceiling stops.
 
 use super::{ceilings::asks, rules::api};
 use crate::{
@@ -39,8 +39,8 @@ use tonic::{
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
 
-/// The callers. The owner may have the target of these tests moved, and has made the records in them. The stranger is an operator
-/// of another cgroup. Callers that are refused come first, because the others may remove what they ask for.
+/// The callers. The owner may have the target of these tests moved, and has made the records in them. The stranger is
+/// an operator of another cgroup. Callers that are refused come first, because the others may remove what they ask for.
 const WHO: [(&str, u32); 5] =
     [("viewer", 71_001), ("stranger", 71_002), ("owner", 71_003), ("admin", 71_004), ("root", 0)];
 
@@ -213,7 +213,7 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.WorkloadService/ListWorkloads", "", List, v1::ListWorkloadsRequest::default(), SEES),
         row("/numaloc.v1.WorkloadService/GetWorkload", "", Read, named!(GetWorkloadRequest, names.workload), SEES),
         row("/numaloc.v1.WorkloadService/WatchWorkloads", "", Watch, v1::WatchWorkloadsRequest::default(), SEES),
-        // It shows what a job of the caller would find. A caller that can create no jobs sees everybody's workloads.
+        // It shows what a job of the caller would find. A caller that can create no jobs sees all workloads.
         row("/numaloc.v1.MigrationService/PlanMigration", "process", List, plan(names.process()), SEES),
         row("/numaloc.v1.MigrationService/PlanMigration", "labels", List, plan(Names::labelled()),
             [Through, Unseen, Through, Through, Through]),
@@ -233,7 +233,7 @@ fn table(names: &Names) -> Vec<Row> {
         // The name belongs to the owner, also when the cgroup is the stranger's.
         row("/numaloc.v1.WorkloadService/RegisterWorkload", "stranger's cgroup", Change,
             register(names, "/numaloc-other", v1::QosClass::Be), OWNS),
-        // A set consists of what its own client has registered, so not even root may declare the owner's workload.
+        // A set contains only workloads of its own client, so not even root may declare the owner's workload.
         row("/numaloc.v1.WorkloadService/ReplaceWorkloads", "", Bulk,
             declare(names, "/numaloc-none", v1::QosClass::Be), ONLY_OWNER),
         row("/numaloc.v1.WorkloadService/ReplaceWorkloads", "better class", Bulk,

@@ -1,4 +1,4 @@
-//! A client that is there, and does not take its answers.
+//! A connected client that does not take its answers.
 
 use super::{
     config, grant,
@@ -47,7 +47,7 @@ async fn serve_pages(socket: &Path, access: Access) {
     tokio::spawn(async move { serve(listeners, router, &access, pending()).await });
 }
 
-/// Asks for a page. Of this no more is taken than the window of its client until it is read.
+/// Asks for a page. No more of it is taken than the window of its client until it is read.
 async fn ask(channel: &Channel) -> Result<Streaming<()>, Status> {
     let mut grpc = Grpc::new(channel.clone());
     grpc.ready().await.map_err(|error| Status::unknown(error.to_string()))?;
@@ -72,7 +72,7 @@ async fn its_turns_come_back_when_its_connection_is_closed() {
         endpoint.initial_stream_window_size(1_u32).connect().await.expect("a server listens");
     let begin = Instant::now();
     let mut untaken = Vec::new();
-    // The daemon's own user has twice as many.
+    // The daemon's own user has twice the turns.
     for _ in 0..2 * CallKind::List.at_once() {
         untaken.push(ask(&greedy).await.expect("an answer"));
     }

@@ -20,10 +20,10 @@ const SMALL: &str = "/numaloc.v1.MigrationService/WatchJob";
 const GET: &str = "/numaloc.v1.MigrationService/GetJob";
 const LIST: &str = "/numaloc.v1.MigrationService/ListJobs";
 
-/// What one client may have under way.
+/// Bytes that one client may have under way.
 const EACH: usize = 16 << 20;
 
-/// What requests are made of.
+/// The piece that requests consist of.
 static PIECE: [u8; 16 << 10] = [b'a'; 16 << 10];
 
 /// Members of a group, and users with grants of their own, all of them viewers.
@@ -55,7 +55,6 @@ fn request(uid: u32, path: &str, announced: usize, sent: usize, ends: bool) -> h
     request
 }
 
-/// A request that is there as a whole.
 fn whole(uid: u32, path: &str) -> http::Request<Body> {
     request(uid, path, 3, 3, true)
 }
@@ -82,7 +81,7 @@ async fn answered(answer: http::Response<Body>) -> Result<String, Status> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Begins calls of which half the request never comes. Gives back those that still wait, and how many were refused.
+/// Begins calls whose requests stop after the first half. Returns the calls that still wait, and the number refused.
 async fn half<S>(
     service: &S,
     calls: impl Iterator<Item = (u32, &'static str)>,
@@ -126,14 +125,14 @@ async fn half_requests_hold_a_bounded_number_of_bytes_and_up_nobody_else() {
         let answer = service.clone().oneshot(whole(uid, path)).await.expect("an answer");
         assert_eq!(answered(answer).await.expect("others are answered"), "8", "{uid} {path}");
     }
-    // What is given up gives its bytes back.
+    // A call that is given up gives its bytes back.
     drop(waiting);
     tokio::time::sleep(Duration::from_millis(1)).await;
     let (again, _) = half(&service, (0..600).map(|_| (of, WATCH))).await;
     assert!(again.len() > 10, "{}", again.len());
 }
 
-/// Who may use many user ids is as many callers, and one group.
+/// A user with many user ids is many callers, but one group.
 #[tokio::test(start_paused = true)]
 async fn members_of_one_group_leave_room_to_others() {
     let (access, _config) = access(viewers());
@@ -225,7 +224,8 @@ async fn a_watch_is_charged_for_what_it_keeps_until_it_ends() {
     assert_eq!(held(), 0);
 }
 
-/// The answer of a stream that is larger than what its client may have under way ends it. So does the sum of what it does not take.
+/// A stream ends if one answer is larger than its client may have under way, or if the answers that the client does not
+/// take add up to more.
 #[tokio::test(start_paused = true)]
 async fn answers_that_are_not_taken_are_charged() {
     let (access, _config) = access(viewers());

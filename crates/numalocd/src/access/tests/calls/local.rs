@@ -30,18 +30,18 @@ const CREATE: &str = "/numaloc.v1.MigrationService/CreateJob";
 const GET: &str = "/numaloc.v1.MigrationService/GetJob";
 const CHECK: &str = "/grpc.health.v1.Health/Check";
 
-/// The variable that tells the child of a test which socket to connect to.
+/// The variable that names the socket for the child of a test.
 const SOCKET: &str = "NUMALOCD_TEST_SOCKET";
 
-/// A directory that everybody may enter.
+/// A directory that any user may enter.
 fn directory() -> TempDir {
     let directory = TempDir::new().expect("room for a directory");
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
     directory
 }
 
-/// Makes all calls from a process of another user. The program is started through /proc, because other users may not be able to
-/// reach its path.
+/// Makes all calls from a process of another user. The program is started through /proc, because other users may not be
+/// able to reach its path.
 fn answers_to(uid: u32, gid: u32, besides: &[u32], socket: &Path) -> BTreeMap<String, Answer> {
     let me = "access::tests::calls::local::as_another_user";
     // setpriv starts a process with supplementary groups, which the standard library cannot do.
@@ -203,7 +203,7 @@ async fn denied_changes_are_audited() {
     let address = serve_tcp(None, access).await;
     let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
     let channel = endpoint.connect().await.expect("a server listens");
-    // The port is plain: everybody is a viewer.
+    // The port is plain: each client is a viewer.
     assert_eq!(answer(&channel, GET).await.1, "reached by tcp:plain");
     assert_eq!(answer(&channel, "/x").await.0, Code::Unimplemented);
     assert_eq!(log.lines(), [""; 0]);
