@@ -1,15 +1,17 @@
-//! One account for each client: all that a client can use up is charged to it, by one rule.
+//! One account for each client: each resource that a client can use up is charged to it, by one rule.
 //!
-//! **The rule** (`ledger`). Of each resource a client gets one part. The members of the group of one grant get two parts together, and so do
-//! all clients without a role: they may be very many, because who may use a range of user ids (subuid(5)) is a client with each of them.
-//! All clients together get as much as [`Part::all`] says. Root and the daemon's own user get two parts beside all others, so nobody locks
-//! root out. What schedules need for their runs counts for their owners, and is not refused for what all clients have together.
+//! **The rule** (`ledger`). A client gets one part of each resource. The members of the group of one grant get two
+//! parts together, and so do all clients without a role: they may be very many, because who may use a range of user ids
+//! (subuid(5)) is a client with each of them. All clients together get as much as [`Part::all`] says. Root and the
+//! daemon's own user get two parts beside all others, so no client locks root out. The resources that schedules need
+//! for their runs count for their owners, and the bound of all clients together does not refuse them.
 //!
-//! **What is charged** ([`Resource`]): connections, calls per second, bytes of requests and answers that the daemon keeps, watches, bytes of
-//! records, and bytes that changes write. How many calls are answered at a time is the same rule over turns (`access::lines`).
+//! **What is charged** ([`Resource`]): connections, calls per second, bytes of requests and answers that the daemon
+//! keeps, watches, bytes of records, and bytes that changes write. The number of calls that are answered at a time
+//! follows the same rule over turns (`access::lines`).
 //!
-//! **A bound of all clients that refuses is seen** (`refusals`): a line in the log that names the client with the most, a problem in
-//! GetStatus for some minutes, and metrics.
+//! **A bound of all clients that refuses is seen** (`refusals`): a line in the log that names the client with the most,
+//! a problem in GetStatus for some minutes, and metrics.
 
 mod bound;
 mod client;
@@ -41,7 +43,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Keeps each client within its part of each resource, by the configuration that is in force. Clones share the same accounts.
+/// Keeps each client within its part of each resource, by the configuration in force. Clones share the same accounts.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     config: watch::Receiver<Arc<Config>>,
@@ -111,7 +113,7 @@ impl Accounts {
         self.allowing(client, resource, [before, after], self.part(resource)).map(drop)
     }
 
-    /// As [`Self::check`], for what is not refused because of what all clients have together.
+    /// As [`Self::check`], but without the bound of all clients together.
     ///
     /// # Errors
     /// [`Refusal::Quota`]: the client or its cohort has as much as it may.
@@ -179,7 +181,7 @@ impl Accounts {
         self.lock().written.charge(client, rate, bytes, now);
     }
 
-    /// How much all clients have, root included. 0 for what is counted per time.
+    /// Amount that all clients have, root included. 0 for resources counted per time.
     pub fn held(&self, resource: Resource) -> usize {
         self.lock().ledgers[resource as usize].total()
     }
@@ -189,12 +191,12 @@ impl Accounts {
         self.part(resource).all
     }
 
-    /// How often this bound of a resource has refused since the start.
+    /// Number of refusals by this bound of a resource since the start.
     pub fn refused(&self, resource: Resource, bound: Bound) -> u64 {
         self.lock().refusals.count(resource, bound)
     }
 
-    /// What all clients together have used up in the last minutes, for people: one line for each resource.
+    /// The resources that all clients together have used up in the last minutes, for people: one line for each.
     pub fn problems(&self, now: Instant) -> Vec<String> {
         let state = self.lock();
         let full = Resource::ALL.into_iter().filter(|&of| state.refusals.is_full(of, now));
@@ -209,7 +211,7 @@ impl Accounts {
         Some((holder.to_string(), has))
     }
 
-    /// What a client gets of a resource.
+    /// The part of a resource that clients get.
     fn part(&self, resource: Resource) -> Part {
         Part::of(resource, &self.quota(), self.connections)
     }
@@ -253,7 +255,7 @@ impl State {
         }
     }
 
-    /// That all clients together have used up what there is of a resource, for people.
+    /// A message for people: all clients together have used up a resource.
     fn used_up(&self, resource: Resource, limit: usize) -> String {
         let most =
             self.largest(resource).map(|(holder, has)| format!(", {has} of them by {holder}"));
@@ -265,7 +267,7 @@ impl State {
         )
     }
 
-    /// Who has most of a resource, or has used most of it of late.
+    /// The holder with the most of a resource, or with the most use of it of late.
     fn largest(&self, resource: Resource) -> Option<(Holder, usize)> {
         match resource {
             Resource::Written => self.written.largest(),

@@ -1,8 +1,7 @@
-//! Whose bound it is that refuses.
+//! The bounds that can refuse a client.
 
 use super::Holder;
 
-/// Whose bound has refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     Client,

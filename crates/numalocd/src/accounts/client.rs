@@ -3,11 +3,11 @@
 use nix::unistd::geteuid;
 use std::fmt;
 
-/// What the members of one cohort get together, and what root gets, as a multiple of what one client gets.
+/// Part of all members of one cohort together, and of root, as a multiple of the part of one client.
 pub(super) const COHORT: usize = 2;
 
-/// Clients that one bound is for, besides the bound for each of them. They may be very many: who may use a range of user ids
-/// (subuid(5)) is a client with each of them.
+/// Clients that one bound is for, besides the bound for each of them. They may be very many: who may use a range of
+/// user ids (subuid(5)) is a client with each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cohort {
     /// Members of the group with this id, which a grant names.
@@ -16,7 +16,7 @@ pub enum Cohort {
     WithoutRole,
 }
 
-/// Whom something counts for.
+/// The client that a resource is charged to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Client {
     /// Such as `uid:1000`, `cert:` and the name in the certificate, a SPIFFE ID, or the address of a TCP client.
@@ -49,7 +49,6 @@ impl Client {
 pub enum Holder {
     /// The client with this name.
     Client(String),
-    /// Clients together.
     Cohort(Cohort),
     /// All clients but root together.
     All,

@@ -1,9 +1,9 @@
-//! What a client has of a resource for as long as something lives.
+//! A client's share of a resource, held for as long as something lives.
 
 use super::{Accounts, Client, Resource};
 use crate::refusal::Refusal;
 
-/// What a client has of a resource. It counts until this is dropped.
+/// A client's share of a resource. It counts until this is dropped.
 #[derive(Debug)]
 pub struct HeldShare {
     accounts: Accounts,

@@ -1,14 +1,14 @@
-//! What clients have of one resource, and how much they may have. No IO.
+//! The amounts of one resource that clients hold, and their bounds. No IO.
 
 use super::{Bound, Client, Holder, resource::Part};
 use std::collections::HashMap;
 
-/// What clients have of one resource, by client and cohort.
+/// The amounts of one resource that clients hold, by client and cohort.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// What root and the daemon's own user have.
+    /// Amount of root and the daemon's own user.
     host: usize,
-    /// What all others have.
+    /// Amount of all other clients.
     others: usize,
     by: HashMap<Holder, usize>,
 }
@@ -21,7 +21,8 @@ pub(super) struct Refused {
 }
 
 impl Ledger {
-    /// Whether a client that gives back `before` may have `after` instead. What makes nothing larger is always allowed.
+    /// Whether a client that gives back `before` may have `after` instead. A change that adds nothing is always
+    /// allowed.
     pub fn check(
         &self,
         client: &Client,
@@ -55,7 +56,6 @@ impl Ledger {
         }
     }
 
-    /// Subtracts what was added.
     pub fn subtract(&mut self, client: &Client, amount: usize) {
         *self.side(client) -= amount;
         for (holder, _) in client.holders() {
@@ -68,12 +68,13 @@ impl Ledger {
         }
     }
 
-    /// What all clients have, root included.
+    /// Amount of all clients, root included.
     pub fn total(&self) -> usize {
         self.host + self.others
     }
 
-    /// Who has most; of a cohort and its only member, the cohort. `None`: no client but root has any.
+    /// The holder with the largest amount; of a cohort and its only member, the cohort. `None`: no client but root has
+    /// any.
     pub fn largest(&self) -> Option<(Holder, usize)> {
         let has = self.by.iter().filter(|(holder, _)| match holder {
             Holder::Client(name) => !super::is_host_name(name),

@@ -1,4 +1,4 @@
-//! What clients use per time: token buckets, one for each client and cohort.
+//! Use of resources per time: token buckets, one for each client and cohort.
 
 use super::{Bound, Client, Holder};
 use std::{
@@ -6,15 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How many clients are remembered before idle ones are removed.
+/// Number of clients that are remembered before idle ones are removed.
 const REMEMBERED: usize = 64;
 
-/// How many tokens there are in a time. As many may be used in one burst.
+/// Tokens per time. All of them may be used in one burst.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
-    /// For one client.
+    /// Tokens that one client gets.
     pub each: u64,
-    /// For all clients but root together; `u64::MAX`: there is no such bound.
+    /// Tokens of all clients but root together; `u64::MAX`: unbounded.
     pub all: u64,
     /// The time in which they come.
     pub per: Duration,
@@ -28,18 +28,18 @@ pub(super) struct Late {
     pub retry_after: Duration,
 }
 
-/// The buckets of those that have used something lately. An idle client may be forgotten as soon as its bucket is full again.
+/// The buckets of recent clients. An idle client may be forgotten as soon as its bucket is full again.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
     buckets: HashMap<Holder, Bucket>,
-    /// How many clients were left when idle ones were last removed.
+    /// Number of clients left when idle ones were last removed.
     busy: usize,
 }
 
 #[derive(Debug)]
 struct Bucket {
-    /// Tokens left, each as many units as `per` has nanoseconds, so that each nanosecond adds `limit` units. Below 0: more has been used
-    /// than there was.
+    /// Units left. A token has one unit for each nanosecond of `per`, so that each nanosecond adds `limit` units. Below
+    /// 0: more has been used than was available.
     left: i128,
     updated: Instant,
     limit: u64,
@@ -81,7 +81,7 @@ impl Rates {
         }
     }
 
-    /// Who has least left in proportion to what it gets, and how much it has used of it.
+    /// The holder with the least left in proportion to its limit, and how much it has used.
     pub fn largest(&self) -> Option<(Holder, usize)> {
         let used = |bucket: &Bucket| {
             let used = units(bucket.limit, bucket.per) - bucket.left;
@@ -95,8 +95,8 @@ impl Rates {
         largest.map(|(holder, bucket)| (holder.clone(), used(bucket)))
     }
 
-    /// The bucket of `holder`; a new one is full. Idle holders are forgotten each time their number has doubled, so that the cost of a call
-    /// does not depend on their number.
+    /// The bucket of `holder`; a new one is full. Idle holders are forgotten each time their number has doubled, so
+    /// that the cost of a call does not depend on their number.
     fn of(&mut self, holder: Holder, limit: u64, per: Duration, now: Instant) -> &mut Bucket {
         if self.buckets.len() >= REMEMBERED.max(2 * self.busy)
             && !self.buckets.contains_key(&holder)
@@ -137,13 +137,13 @@ impl Bucket {
         Some(self.time_for(cost - left))
     }
 
-    /// How long to wait until it is not below 0 any more.
+    /// Time until it is not below 0 any more.
     fn debt(&mut self, now: Instant) -> Option<Duration> {
         let left = self.fill(now);
         (left < 0).then(|| self.time_for(-left))
     }
 
-    /// The time in which so many units come.
+    /// The time in which this number of units comes.
     fn time_for(&self, units: i128) -> Duration {
         let limit = i128::from(self.limit.max(1));
         let nanos = (units + limit - 1) / limit;
@@ -161,7 +161,7 @@ impl Bucket {
     }
 }
 
-/// So many tokens in units of a bucket.
+/// This number of tokens in units of a bucket.
 fn units(tokens: u64, per: Duration) -> i128 {
     i128::from(tokens).saturating_mul(i128::try_from(per.as_nanos()).unwrap_or(i128::MAX >> 65))
 }

@@ -1,13 +1,13 @@
-//! Which bounds have refused: for metrics, the log and the daemon's status.
+//! Refusals by each bound, for metrics, the log and the daemon's status.
 
 use super::{Bound, Resource};
 use crate::log::LineRate;
 use std::time::{Duration, Instant};
 
-/// How long a bound of all clients counts as used up after it has last refused.
+/// Time for which a bound of all clients counts as used up after it has last refused.
 const SHOWN: Duration = Duration::from_secs(300);
 
-/// What has been refused since the start.
+/// Counts of all refusals since the start.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     counts: [[u64; Bound::ALL.len()]; Resource::ALL.len()],
@@ -17,7 +17,8 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Notes that `bound` of `resource` has refused. Gives back whether a line is to be logged: for a bound of all clients, once a minute.
+    /// Notes that `bound` of `resource` has refused. Gives back whether a line is to be logged: for a bound of all
+    /// clients, once a minute.
     pub fn note(&mut self, resource: Resource, bound: Bound, now: Instant) -> bool {
         self.counts[resource as usize][bound as usize] += 1;
         if bound != Bound::All {

@@ -1,17 +1,17 @@
-//! What is charged to clients, and the part of each that one client gets.
+//! The resources that are charged to clients, and the part of each that one client gets.
 
 use super::Bound;
 use crate::config::Quota;
 
 /// Most connections at the same time, for Unix sockets and for TCP sockets each; root's are counted beside them.
 pub(super) const CONNECTIONS: usize = 1024;
-/// Most bytes of requests and answers of one client that the daemon keeps: of requests that are read or wait for their turns, of those that
-/// watches continue to need, and of what watches have to send.
+/// Most bytes that the daemon keeps of one client's requests and answers: of requests that are read or wait for their
+/// turns, of requests that watches continue to need, and of answers that watches have to send.
 const KEPT: usize = 16 << 20;
-/// What all clients get together, as a multiple of what one client gets, where the configuration does not say.
+/// Part of all clients together, as a multiple of the part of one client, unless the configuration sets it.
 const OF_ALL: usize = 4;
-/// A connection with a hundred open calls takes about 100 KiB: HTTP/2 keeps a record of each call, and room for as many when they have
-/// ended. So one client gets less of them than of anything else.
+/// A connection with a hundred open calls takes about 100 KiB: HTTP/2 keeps a record of each call, and room for the
+/// same number after they have ended. So one client gets less of them than of anything else.
 const CONNECTIONS_OF_ONE: usize = 8;
 
 /// Something that clients can use up.
@@ -25,7 +25,6 @@ pub enum Resource {
     RemoteConnections,
     /// Bytes of requests and answers that the daemon keeps.
     Kept,
-    /// Open watches.
     Watches,
     /// Bytes of records.
     Records,
@@ -58,12 +57,12 @@ impl Resource {
         }
     }
 
-    /// Whether it is counted per time, so that nobody has any of it.
+    /// Whether it is counted per time, so that no client holds any of it.
     pub fn is_rate(self) -> bool {
         matches!(self, Self::Calls | Self::Written)
     }
 
-    /// What is used up when this bound refuses, in words.
+    /// The resource that is used up when this bound refuses, in words.
     pub(super) fn words(self, bound: Bound) -> &'static str {
         let [client, cohort, all] = match self {
             Self::Calls => [
@@ -109,7 +108,7 @@ impl Resource {
         }
     }
 
-    /// What an administrator can do when all clients together have used it up.
+    /// Advice for an administrator when all clients together have used it up.
     pub(super) fn advice(self) -> &'static str {
         match self {
             Self::Calls | Self::Connections | Self::RemoteConnections | Self::Kept => {
@@ -122,12 +121,12 @@ impl Resource {
     }
 }
 
-/// How much of a resource there is.
+/// The available amount of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// What one client gets.
+    /// Amount that one client gets.
     pub each: usize,
-    /// What all clients but root get together.
+    /// Amount that all clients but root get together.
     pub all: usize,
 }
 

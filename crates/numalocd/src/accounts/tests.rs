@@ -20,7 +20,7 @@ fn member(name: &str, cohort: Cohort) -> Client {
     Client { cohort: Some(cohort), ..client(name) }
 }
 
-/// How long the refused caller is to wait.
+/// Time that the refused caller is to wait.
 fn wait(refused: Result<(), Refusal>) -> Option<Duration> {
     match refused {
         Err(Refusal::TooFast { retry_after, .. }) => Some(retry_after),
@@ -29,8 +29,8 @@ fn wait(refused: Result<(), Refusal>) -> Option<Duration> {
 }
 
 proptest! {
-    /// In any period no more calls pass than the burst and what the rate adds meanwhile, and no fewer than an exact model lets
-    /// pass.
+    /// In any period no more calls pass than the burst and what the rate adds meanwhile, and no fewer than an exact
+    /// model lets pass.
     #[test]
     fn the_rate_is_kept(rate in 1_u32..50, gaps in prop::collection::vec(0_u64..200_000_000, 1..400)) {
         let (accounts, start) = (accounts(rate, 0), Instant::now());
@@ -187,7 +187,7 @@ fn all_callers_together_have_so_many_watches_and_root_its_own() {
     drop(watch("cert:a").expect("there is room again"));
 }
 
-/// Who may use many user ids is as many callers with one grant.
+/// A user with many user ids is many callers with one grant.
 #[test]
 fn members_of_one_group_have_twice_what_one_caller_has() {
     let (accounts, now) = (accounts(3, 2), Instant::now());
@@ -248,7 +248,7 @@ fn root_and_the_daemons_own_user_are_not_the_same_client_and_both_the_host() {
     }
 }
 
-/// What nobody needs to look for: who has used up what all have.
+/// Operators need not search for it: the problem names the client with the most.
 #[test]
 fn a_bound_of_all_that_refuses_is_a_problem_for_some_minutes() {
     let accounts = accounts(1000, 2);
@@ -279,7 +279,7 @@ fn a_bound_of_all_that_refuses_is_a_problem_for_some_minutes() {
     assert_eq!(accounts.largest(Resource::Watches, later), None);
 }
 
-/// What is written is known only afterwards: the next change waits for it.
+/// The written bytes are known only afterwards: the next change waits for them.
 #[test]
 fn who_has_written_much_waits_and_others_and_root_do_not() {
     let quota = Quota { written_bytes_per_minute: 6 << 20, ..Quota::default() };
