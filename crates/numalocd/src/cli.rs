@@ -54,15 +54,15 @@ pub struct Args {
     /// Configuration file, which has to exist [default: /etc/numaloc/numalocd.toml, if it exists].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Directory of the *.toml files that are read after the configuration file, which has to exist [default: conf.d beside the
-    /// configuration file, if it exists].
+    /// Directory of the *.toml files that are read after the configuration file, which has to exist [default: conf.d
+    /// beside the configuration file, if it exists].
     #[arg(long, value_name = "DIR")]
     pub config_dir: Option<PathBuf>,
     /// Check the configuration and the files that it names, print a line for each problem, and exit.
     #[arg(long, group = "once")]
     pub check_config: bool,
-    /// Put back host settings (kernel.numa_balancing, those of offload, work queues of DSA devices) that a daemon has left changed because it died,
-    /// and exit. The unit does it each time the daemon has ended.
+    /// Put back host settings (kernel.numa_balancing, those of offload, work queues of DSA devices) that a daemon has
+    /// left changed because it died, and exit. The unit does it each time the daemon has ended.
     #[arg(long, group = "once")]
     pub restore_settings: bool,
     /// Replace the store by this backup, keep the previous store beside it, and exit. The daemon must not run.
@@ -71,7 +71,8 @@ pub struct Args {
     /// Write the store again without unused room, and exit. The daemon must not run.
     #[arg(long, group = "once")]
     pub compact: bool,
-    /// Take records that cannot be read out of a damaged store, name them, keep the rest, and exit. The daemon must not run.
+    /// Take records that cannot be read out of a damaged store, name them, keep the rest, and exit. The daemon must not
+    /// run.
     #[arg(long, group = "once")]
     pub repair: bool,
     /// What to log, instead of log.level in the configuration: off, error, warn, info, debug or trace, or such as

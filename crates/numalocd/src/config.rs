@@ -1,8 +1,8 @@
 //! The configuration: plain data, how it is read from files, and which of it a reload may change.
 //!
-//! `declared` has schedules of files. `grant` has roles and ceilings, which `access` applies. `file` has the tables of the file that
-//! differ from the configuration. `check` has what makes keys invalid together. `value` parses single values, such as users and
-//! sockets.
+//! `declared` has schedules of files. `grant` has roles and ceilings, which `access` applies. `file` has the tables of
+//! the file that differ from the configuration. `check` has what makes keys invalid together. `value` parses single
+//! values, such as users and sockets.
 
 mod check;
 mod declared;
@@ -37,21 +37,21 @@ pub const DEFAULT_PATH: &str = "/etc/numaloc/numalocd.toml";
 pub struct Config {
     /// Where to listen. Not changed at run time.
     pub listen: Listen,
-    /// How many jobs run at once, and how fast they are together.
+    /// Number of jobs that run at once, and their rate together.
     pub queue: Queue,
-    /// How the threads that move are scheduled.
+    /// Scheduling of the threads that move.
     pub mover: Scheduling,
     /// The limits of a job that names none itself.
     pub limits: Limits,
-    /// What a client may use up.
+    /// Resources that one client may use up.
     pub quota: Quota,
-    /// How long calls may take.
+    /// Time limits for calls of clients.
     pub calls: Calls,
-    /// Which ended jobs and events are kept.
+    /// Bounds on the ended jobs and events that are kept.
     pub retention: Retention,
     /// Whether DMA engines may copy, and how.
     pub offload: Dma,
-    /// Who may do what. The first grant that matches decides. root and the daemon's own user are always admins.
+    /// Rights of callers. The first grant that matches decides. root and the daemon's own user are always admins.
     pub grants: Vec<Grant>,
     /// Accounts that grants are to and that this host does not have now, for people. Those grants have no effect.
     pub missing_accounts: Vec<String>,
@@ -59,11 +59,11 @@ pub struct Config {
     pub reserved: Vec<Reserved>,
     /// Where metrics are served: by plain HTTP at a loopback address, with TLS at others. Not changed at run time.
     pub metrics: Option<SocketAddr>,
-    /// How the memory of the host's processes becomes metrics.
+    /// Metrics of the memory of the host's processes.
     pub host_metrics: HostMetrics,
     /// The least severe level that is logged, also for parts of the program.
     pub log: Levels,
-    /// How long running calls may take when the daemon stops.
+    /// Time that running calls may take when the daemon stops.
     pub stop: Stop,
     /// Work queues of accelerators for the kernel. Not changed at run time.
     pub dsa: WorkQueues,
@@ -86,7 +86,8 @@ pub struct Listen {
     pub group: Option<String>,
     /// Additional Unix sockets, such as one for a container.
     pub sockets: Vec<Socket>,
-    /// A TCP address to listen on as well. Without `tls` it is plain: only at a loopback address, and only if explicitly allowed.
+    /// A TCP address to listen on as well. Without `tls` it is plain: only at a loopback address, and only if
+    /// explicitly allowed.
     #[serde(deserialize_with = "value::some_address")]
     pub tcp: Option<SocketAddr>,
     /// Whether `tcp` may be a loopback address without `tls`.
@@ -127,14 +128,14 @@ pub struct Socket {
     pub max_role: Role,
 }
 
-/// How many jobs run at once, and how fast they are together.
+/// Number of jobs that run at once, and their rate together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Queue {
     /// Jobs that move at the same time.
     #[serde(deserialize_with = "count::<1, 256, _, _>")]
     pub moves: usize,
-    /// Jobs that are planned at the same time, in addition to those that move.
+    /// Jobs that are planned at the same time, in addition to moving jobs.
     #[serde(deserialize_with = "count::<1, 256, _, _>")]
     pub plans: usize,
     /// Jobs that move to the same node at the same time.
@@ -151,7 +152,7 @@ impl Default for Queue {
     }
 }
 
-/// What one client may use up.
+/// Resources that one client may use up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Quota {
@@ -170,13 +171,13 @@ pub struct Quota {
     /// The same of all clients together.
     #[serde(deserialize_with = "value::bytes")]
     pub all_bytes: usize,
-    /// Bytes that changes write in a minute. As many may come in one burst.
+    /// Bytes that changes write in a minute. All of them may come in one burst.
     #[serde(deserialize_with = "value::bytes")]
     pub written_bytes_per_minute: usize,
     /// Watches open at the same time.
     #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub watches: usize,
-    /// Calls per second. As many may come in one burst.
+    /// Calls per second. All of them may come in one burst.
     #[serde(deserialize_with = "count::<1, 1_000_000, _, _>")]
     pub requests_per_second: u32,
 }
@@ -196,11 +197,11 @@ impl Default for Quota {
     }
 }
 
-/// How the daemon looks at the memory of the host's processes, for metrics.
+/// Observation of the memory of the host's processes, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct HostMetrics {
-    /// Whether it looks at all. It looks only while somebody reads the metrics.
+    /// Whether it looks at all. It looks only while the metrics are read.
     pub enable: bool,
     /// Time between two rounds.
     #[serde(deserialize_with = "duration::<10_000, { DAY_MS }, _, _>")]
@@ -219,16 +220,16 @@ impl Default for HostMetrics {
     }
 }
 
-/// How long calls may take.
+/// Time limits for calls of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Calls {
-    /// Longest time until a call is answered, waiting in line included. What a call asks for answers sooner or not at all (systemd
-    /// has 10 s). So only a call that is stuck, or behind too many others of its caller, is cut off.
+    /// Longest time until a call is answered, waiting in line included. What a call asks for answers sooner or not at
+    /// all (systemd has 10 s). So only a call that is stuck, or behind too many others of its caller, is cut off.
     #[serde(deserialize_with = "duration::<1000, 3_600_000, _, _>")]
     pub timeout: Duration,
-    /// The same for a call that may look at memory, because some terabytes of small pages take that long, and for a request that
-    /// comes in parts.
+    /// The same for a call that may look at memory, because some terabytes of small pages take that long, and for a
+    /// request that comes in parts.
     #[serde(deserialize_with = "duration::<1000, 3_600_000, _, _>")]
     pub long_timeout: Duration,
     /// Longest time that a piece of an answer waits for its client to take it.
@@ -259,7 +260,7 @@ pub struct Retention {
     /// Most events; the oldest are removed first.
     #[serde(deserialize_with = "count::<1, MANY, _, _>")]
     pub events: usize,
-    /// Most bytes, approximately, of ended jobs, and as many of events.
+    /// Most bytes, approximately, of ended jobs; the same number again for events.
     #[serde(deserialize_with = "value::bytes")]
     pub bytes: usize,
 }
@@ -279,7 +280,7 @@ impl Default for Retention {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Stop {
-    /// How long current batches may take to end. The unit's TimeoutStopSec has to be longer.
+    /// Time that current batches may take to end. The unit's TimeoutStopSec has to be longer.
     #[serde(deserialize_with = "duration::<100, 300_000, _, _>")]
     pub grace: Duration,
 }

@@ -6,7 +6,8 @@ use std::{
     process::ExitCode,
 };
 
-/// Writes a line for each problem of the configuration, or a line for each file that has none, and notes. Changes nothing.
+/// Writes a line for each problem of the configuration, or a line for each file without one, and notes. Changes
+/// nothing.
 ///
 /// # Errors
 /// `out` cannot be written to.

@@ -8,8 +8,8 @@ use std::{
     process::ExitCode,
 };
 
-/// Puts back the host settings that a dead daemon has left changed. Waits for nothing. What a daemon that runs has changed
-/// stays: that daemon puts it back.
+/// Puts back the host settings that a dead daemon has left changed. Waits for nothing. Changes of a running daemon
+/// stay: it puts them back itself.
 ///
 /// # Errors
 /// `out` cannot be written to.

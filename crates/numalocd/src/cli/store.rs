@@ -8,7 +8,8 @@ use std::{
     process::ExitCode,
 };
 
-/// Does what the command line asks for with the store while no daemon has it open; `None`: it asks for nothing of this kind.
+/// Does what the command line asks for with the store while no daemon has it open; `None`: it asks for nothing of this
+/// kind.
 ///
 /// # Errors
 /// `out` cannot be written to.

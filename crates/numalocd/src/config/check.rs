@@ -1,4 +1,4 @@
-//! What makes keys invalid together that are valid alone.
+//! Checks for keys that are valid alone but not together.
 
 use super::{
     Grantee, Listen, NOBODY, Role,
@@ -57,10 +57,12 @@ pub(super) fn check(file: &File, document: &mut Document<'_>) -> Vec<Overruled> 
     overruled(&file.grants, document)
 }
 
-/// No socket may be in or below the directory of another, so that the directory can be mounted into a container. The exception: an
-/// additional socket may be below the directory of the main one, because that directory is never mounted into a container.
+/// No socket may be in or below the directory of another, so that the directory can be mounted into a container. The
+/// exception: an additional socket may be below the directory of the main one, because that directory is never mounted
+/// into a container.
 fn sockets(listen: &Listen, document: &mut Document<'_>) {
-    // A table without one of its keys is not in the list of sockets, and then the indices of the file are not those of the list.
+    // A table without one of its keys is not in the list of sockets, and then the indices of the file are not those of
+    // the list.
     if document.has(&format!("listen.sockets[{}]", listen.sockets.len())) {
         return;
     }
@@ -117,14 +119,15 @@ fn grants(grants: &[GrantTable], document: &mut Document<'_>) {
     if document.has(&format!("grants[{}]", grants.len())) {
         return;
     }
-    // Packages and administrators have files of their own: a grant that another file has already is overruled, which is valid.
+    // Packages and administrators have files of their own: a grant that another file has already is overruled, which is
+    // valid.
     let file = |index: usize| document.place_of(&format!("grants[{index}]")).map(|of| of.file);
     let doubled: Vec<usize> = (0..grants.len())
         .filter(|&index| earlier(grants, index).is_some_and(|other| file(other) == file(index)))
         .collect();
     for (index, grant) in grants.iter().enumerate() {
         let table = format!("grants[{index}]");
-        // What is there but invalid has been refused already.
+        // Invalid keys have been refused already.
         let has = |key: &str| document.has(&format!("{table}.{key}"));
         let grantees =
             ["user", "group", "certificate", "spiffe"].into_iter().filter(|key| has(key));

@@ -12,7 +12,6 @@ use serde::Deserialize;
 pub struct Declared {
     /// The name that the file gives it.
     pub id: ScheduleId,
-    /// What it does, and when.
     pub spec: ScheduleSpec,
     /// The file that declares it.
     pub file: String,

@@ -152,7 +152,8 @@ pub(super) struct GrantTable {
 }
 
 impl GrantTable {
-    /// Whom it is for: the first one, if there are several. `None` for an account that this host does not have: the grant has no effect.
+    /// Whom it is for: the first one, if there are several. `None` for an account that this host does not have: the
+    /// grant has no effect.
     pub(super) fn to(&self) -> Option<Grantee> {
         let uid = self.user.as_ref().and_then(Account::id).map(Grantee::Uid);
         let gid = self.group.as_ref().and_then(Account::id).map(Grantee::Gid);

@@ -1,4 +1,4 @@
-//! Who may do what, as the configuration says it: plain values, which `access` applies.
+//! Grants of rights in the configuration: plain values, which `access` applies.
 
 use super::value;
 use numaloc_api::value::QosClass;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::fmt;
 
 /// The id that the kernel reports for users and groups that have no id in the daemon's user namespace (proc(5),
-/// /proc/sys/kernel/overflowuid; this is its default). It could be anybody, so it gets no rights.
+/// /proc/sys/kernel/overflowuid; this is its default). It can stand for any user, so it gets no rights.
 pub const NOBODY: u32 = 65_534;
 
 /// A role for those it names.
@@ -20,7 +20,8 @@ pub struct Grant {
     pub role: Role,
     /// cgroups whose processes an operator may have moved besides those of its own uid.
     pub cgroups: Vec<String>,
-    /// Files, and directories with all below them, whose page cache an operator may have moved besides that of files of its own uid.
+    /// Files, and directories with all below them, whose page cache an operator may have moved besides that of files of
+    /// its own uid.
     pub files: Vec<String>,
     /// The most that an operator may ask for.
     pub ceilings: Ceilings,
@@ -48,7 +49,7 @@ pub struct Reserved {
     pub to: Grantee,
 }
 
-/// What a caller may do. Each role includes the rights of the roles before it.
+/// The rights of a caller. Each role includes the rights of the roles before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -75,8 +76,8 @@ impl fmt::Display for Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Ceilings {
-    /// The fastest profile. The longest stall and the batch size that a request names may not exceed those of this profile, and
-    /// nodes are compacted only if it does that.
+    /// The fastest profile. The longest stall and the batch size that a request names may not exceed those of this
+    /// profile, and nodes are compacted only if it does that.
     #[serde(deserialize_with = "profile")]
     pub profile: Profile,
     /// The best class for jobs and for workloads.
@@ -84,17 +85,18 @@ pub struct Ceilings {
     pub qos_class: QosClass,
     /// Whether pages that processes outside of the target map may be moved (MPOL_MF_MOVE_ALL).
     pub include_shared: bool,
-    /// Whether pages of files on network file systems and FUSE may be moved: a server that does not answer keeps a call from returning.
+    /// Whether pages of files on network file systems and FUSE may be moved: a server that does not answer keeps a call
+    /// from returning.
     pub include_network: bool,
     /// Whether memory may be moved against the application's own memory policy.
     pub include_bound: bool,
     /// Whether hugetlb pages may be moved that take longer than one call may take: those of 1 GiB.
     pub include_gigantic: bool,
-    /// Whether nodes may be named: those that memory is brought to, instead of its home, and those that it comes from, which may be of
-    /// another memory tier; and whether page cache may be placed, which has no home.
+    /// Whether nodes may be named: nodes that memory is brought to, instead of its home, and nodes that it comes from,
+    /// which may be of another memory tier; and whether page cache may be placed, which has no home.
     pub named_nodes: bool,
-    /// Whether hugetlb pages may be taken that are made for it (`HugetlbSource::Fresh`): the sizes of the nodes' pools change
-    /// permanently.
+    /// Whether hugetlb pages may be taken that are made for it (`HugetlbSource::Fresh`): the sizes of the nodes' pools
+    /// change permanently.
     pub fresh_hugetlb: bool,
     /// Whether a policy may say how much stays free on a target. It may be nothing.
     pub reserve_bytes: bool,

@@ -7,7 +7,6 @@ use std::{collections::BTreeSet, mem, path::Path, str::FromStr};
 /// A configuration as it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
-    /// The configuration.
     pub config: Config,
     /// The files that were read, in the order in which they hold.
     pub files: Vec<Box<Path>>,
@@ -16,8 +15,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads the file at `path` and those in `drop_ins` as one. If there is no file at `path`, the defaults hold, unless the file was
-    /// asked for (`explicit`).
+    /// Reads the file at `path` and those in `drop_ins` as one. Without a file at `path`, the defaults hold, unless the
+    /// file was asked for (`explicit`).
     ///
     /// # Errors
     /// A file cannot be read, or the contents are wrong; then the error lists all problems of all files.
@@ -91,7 +90,8 @@ impl DropIns<'_> {
 impl FromStr for Config {
     type Err = Vec<Problem>;
 
-    /// Reads the text of a configuration file. It also looks up the accounts of this host and the TLS files that the text names.
+    /// Reads the text of a configuration file. It also looks up the accounts of this host and the TLS files that the
+    /// text names.
     fn from_str(text: &str) -> Result<Self, Vec<Problem>> {
         let source = Source { path: "".into(), text: text.to_owned() };
         Loaded::of(&[source]).map(|loaded| loaded.config)

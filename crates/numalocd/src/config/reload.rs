@@ -1,10 +1,10 @@
-//! Which settings a reload changes.
+//! The settings that a reload changes.
 
 use super::{Config, Grant, Listen, Socket};
 use numaloc_dma::WorkQueues;
 
-/// Returns the configuration that holds after `new` was read while `old` was in force, and a line for each setting that differs
-/// in the file but needs a restart.
+/// Returns the configuration that holds after `new` was read while `old` was in force, and a line for each setting that
+/// differs in the file but needs a restart.
 pub fn reload(old: &Config, new: Config) -> (Config, Vec<String>) {
     let pairs = fixed(old).into_iter().zip(fixed(&new));
     let later = pairs.filter(|(old, new)| old != new).map(|((key, old), (_, new))| {
@@ -17,8 +17,8 @@ pub fn reload(old: &Config, new: Config) -> (Config, Vec<String>) {
     (Config { listen, metrics: old.metrics, dsa: old.dsa.clone(), ..new }, later)
 }
 
-/// Whether a configuration that was read again differs from the last one in nothing but grants to accounts that were missing then. So looking
-/// for them takes over nothing that an administrator is still writing.
+/// Whether a configuration that was read again differs from the last one in nothing but grants to accounts that were
+/// missing then. So looking for them takes over nothing that an administrator is still writing.
 pub fn has_found_accounts(last: &Config, again: &Config) -> bool {
     let is_known = |grant: &Grant| last.grants.contains(grant);
     let known = again.grants.iter().filter(|grant| is_known(grant));

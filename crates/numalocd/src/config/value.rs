@@ -21,8 +21,8 @@ use std::{
 /// Longest path of a Unix socket: the kernel's limit, less what is added to the name while the socket is being made.
 const SOCKET_PATH_MAX: usize = 107 - ".".len() - ".new".len();
 
-/// Longest SPIFFE ID in bytes. It is shorter than the standard's 2048, because names of creators have at most 256 bytes in
-/// filters.
+/// Longest SPIFFE ID in bytes. It is shorter than the standard's 2048, because names of creators have at most 256 bytes
+/// in filters.
 const SPIFFE_MAX: usize = 256;
 
 /// The largest number that is an id: chown(2) takes the next one for "leave unchanged".
@@ -210,9 +210,9 @@ pub(super) fn some_spiffe_id<'de, D: Deserializer<'de>>(
 /// The account that a grant is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Account {
-    /// Its number.
     Id(u32),
-    /// The name of one that this host does not have now: its package may have been removed, or a directory answers later.
+    /// The name of one that this host does not have now: its package may have been removed, or a directory answers
+    /// later.
     Missing(String),
 }
 
@@ -262,7 +262,8 @@ pub(super) fn some_group_id<'de, D: Deserializer<'de>>(
     scalar(from, "the name or number of a group", |value| Account::of(value, find_group).map(Some))
 }
 
-/// A group by name or number, which is kept as it is written: a socket's group is looked up again when the socket is made.
+/// A group by name or number, which is kept as it is written: a socket's group is looked up again when the socket is
+/// made.
 pub(super) fn some_group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     scalar(from, "the name or number of a group", |value| {
         let id = group(value)?;

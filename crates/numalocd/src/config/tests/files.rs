@@ -104,7 +104,8 @@ fn a_named_directory_of_drop_ins_has_to_exist() {
     assert_eq!(Loaded::read(&main, false, DropIns::Beside).unwrap(), Loaded::default());
 }
 
-/// An account that does not exist now, because its package was removed or its directory answers later, must not keep the daemon down.
+/// An account that does not exist now, because its package was removed or its directory answers later, must not stop
+/// the daemon.
 #[test]
 fn a_grant_to_an_account_that_is_not_there_has_no_effect_and_is_noted() {
     let grants = "[[grants]]\nuser = \"no such\"\nrole = \"operator\"\nnames = [\"kept\"]\n\

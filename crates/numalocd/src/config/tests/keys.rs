@@ -214,8 +214,8 @@ fn every_key_is_read() {
     assert_eq!(config, expected);
 }
 
-/// The full names of all keys in the table that begins after `header`, as the reader lists them where it finds a key that it does not
-/// know; `None` if there is no such table.
+/// The full names of all keys in the table that begins after `header`, as the reader lists them where it finds a key
+/// that it does not know; `None` if the table does not exist.
 fn keys(header: &str, table: &str) -> Option<Vec<String>> {
     let found = problems(&format!("{header}surely_not = 1"));
     let refusal = "unknown field `surely_not`, expected ";

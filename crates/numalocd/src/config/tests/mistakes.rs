@@ -1,4 +1,4 @@
-//! What is refused, and how it is named.
+//! Refused configurations, and the messages that name the mistakes.
 
 use super::*;
 
