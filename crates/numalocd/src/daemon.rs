@@ -37,16 +37,16 @@ use std::{
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle, time::timeout};
 
-/// How often accounts that grants are to, and that this host does not have, are looked up again.
+/// Interval at which accounts that grants are to, and that this host does not have, are looked up again.
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
-/// How long open calls may take to end once all jobs have been saved.
+/// Time for open calls to end once all jobs have been saved.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// How long storing the jobs and putting settings back may take.
+/// Time for storing the jobs and putting settings back.
 const SAVING: Duration = Duration::from_secs(5);
 
-/// Starts the program again without its HWLOC_ variables, if there are any. With them hwloc may read another topology than that of
-/// this machine (hwloc's manual, "Environment Variables"). They cannot be removed in place, because the environment of a process
-/// with threads must not be changed.
+/// Starts the program again without its HWLOC_ variables, if there are any. With them hwloc may read another topology
+/// than that of this machine (hwloc's manual, "Environment Variables"). They cannot be removed in place, because the
+/// environment of a process with threads must not be changed.
 ///
 /// # Errors
 /// The program cannot be started again.
@@ -122,7 +122,7 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     // Before jobs begin, which may use them. Dropping this takes them down, also if the start fails below.
     let (accelerators, failed) = Accelerators::begin(&Roots::default(), &config.dsa);
     let news = failed.into_iter().map(|line| (EventType::DsaQueueFailed, line)).collect();
-    // What was last read as a whole, because an administrator asked for it.
+    // The configuration that was last read as a whole, because an administrator asked for it.
     let mut asked_for = config.clone();
     let (config, in_force) = watch::channel(Arc::new(config));
     let (end, ending) = watch::channel(false);
@@ -181,7 +181,7 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
             _ = look_again.tick(), if !asked_for.missing_accounts.is_empty() => reading.begin(&args),
             read = reading.done(&args) => {
                 let is_news = |new: &Loaded| is_asked || has_found_accounts(&asked_for, &new.config);
-                // What is wrong in files that nobody has asked to be read is not reported.
+                // Mistakes in files are reported only if an administrator has asked to read them.
                 if !is_asked && !read.as_ref().is_ok_and(is_news) {
                     continue;
                 }
@@ -245,7 +245,8 @@ async fn end(
     tracing::info!(seconds = begin.elapsed().as_secs_f64(), "stopped");
 }
 
-/// Takes over a configuration that was read again, and reads the TLS files again. If anything in these is wrong, nothing changes.
+/// Takes over a configuration that was read again, and reads the TLS files again. If anything in these is wrong,
+/// nothing changes.
 fn reload(
     new: Loaded,
     config: &watch::Sender<Arc<Config>>,
@@ -265,7 +266,7 @@ fn reload(
     Ok(())
 }
 
-/// Tells the log and the service manager how a reload has ended.
+/// Reports to the log and the service manager how a reload has ended.
 fn told(reloaded: anyhow::Result<()>, notifier: &Notifier) {
     match reloaded {
         Ok(()) => {

@@ -1,6 +1,6 @@
-//! Notices when workloads get other CPUs or nodes, so that their schedules need not wait for their intervals. The kernel does not
-//! notify anybody of such a change, so the cpusets are polled. Each poll reads a bounded number of them: with more workloads a
-//! round takes longer, but no more of the CPU.
+//! Notices when workloads get other CPUs or nodes, so that their schedules need not wait for their intervals. The
+//! kernel does not report such a change, so the cpusets are polled. Each poll reads a bounded number of them: with more
+//! workloads a round takes longer, but no more of the CPU.
 
 use crate::{dispatch::Handle, engine::Engine};
 use numaloc_api::value::WorkloadId;
@@ -43,8 +43,9 @@ struct Readings {
 }
 
 impl Readings {
-    /// Takes in the next readings of a round; fewer than [`AT_ONCE`] end it. Returns the cgroups whose cpuset differs from that
-    /// in the previous round. The first reading of a workload counts as no change, and neither does one without a result.
+    /// Takes in the next readings of a round; fewer than [`AT_ONCE`] end it. Returns the cgroups whose cpuset differs
+    /// from that in the previous round. The first reading of a workload counts as no change, and neither does one
+    /// without a result.
     fn take(
         &mut self,
         workloads: Vec<(WorkloadId, String)>,
@@ -62,7 +63,7 @@ impl Readings {
             self.now.insert(id, cpuset);
         }
         if is_last {
-            // Workloads left over from the previous round are no longer registered.
+            // Workloads left over from the previous round are not registered any more.
             self.before = mem::take(&mut self.now);
         }
         changed

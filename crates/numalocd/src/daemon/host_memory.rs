@@ -1,4 +1,4 @@
-//! Looks at the memory of the host's processes while somebody reads the metrics: on a host whose metrics nobody reads it costs nothing.
+//! Looks at the memory of the host's processes while the metrics are read; at other times it costs nothing.
 
 use crate::{
     config::{Config, HostMetrics},
@@ -19,7 +19,8 @@ use tokio::sync::watch;
 
 /// Time between two turns of looking.
 const TURN: Duration = Duration::from_secs(1);
-/// For how long after the metrics were read it looks. Prometheus reads them at least every two minutes, or its series end.
+/// For how long after the metrics were read it looks. Prometheus reads them at least every two minutes, or its series
+/// end.
 const LASTS: Duration = Duration::from_secs(300);
 
 /// Starts the thread that looks. It ends with the daemon.

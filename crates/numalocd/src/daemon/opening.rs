@@ -1,16 +1,17 @@
-//! Opens the store. A large one takes longer than a service manager waits for a start, and longer than it waits for an end.
+//! Opens the store. A large one takes longer than a service manager waits for a start, and longer than it waits for an
+//! end.
 
 use crate::notify::Notifier;
 use anyhow::Context;
 use std::{future::Future, time::Duration};
 use tokio::{task::spawn_blocking, time::interval};
 
-/// How long the service manager is asked to wait, and how often.
+/// Time that the service manager is asked to wait, and the interval between requests.
 const EXTENSION: Duration = Duration::from_secs(30);
 const OFTEN: Duration = Duration::from_secs(10);
 
-/// Runs `open` in a thread of its own, and keeps the service manager waiting meanwhile. `None`: `stop` came first; the thread is
-/// left to end with the process, as a kill would end it.
+/// Runs `open` in a thread of its own, and keeps the service manager waiting meanwhile. `None`: `stop` came first; the
+/// thread is left to end with the process, as a kill would end it.
 ///
 /// # Errors
 /// `open` has panicked.

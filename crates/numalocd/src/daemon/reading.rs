@@ -1,5 +1,5 @@
-//! Reading the configuration while the daemon serves. It looks names of users and groups up, and a user database may hang (a
-//! directory service that does not answer): that is waited for in a thread of its own, and by nothing else.
+//! Reading the configuration while the daemon serves. It looks names of users and groups up, and a user database may
+//! hang (a directory service that does not answer): that is waited for in a thread of its own, and by nothing else.
 
 use crate::{
     cli::Args,
@@ -28,7 +28,7 @@ impl Reading {
         self.under_way = Some(spawn_blocking(move || args.configuration()));
     }
 
-    /// What was read last. Waits forever if nothing is being read. Nothing is lost if this is dropped before it is done.
+    /// The configuration read last. Waits forever if nothing is being read. Nothing is lost if this is dropped early.
     ///
     /// # Errors
     /// A file cannot be read, or is wrong; a bug.

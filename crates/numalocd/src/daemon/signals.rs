@@ -3,7 +3,7 @@
 use std::io;
 use tokio::signal::unix::{self, SignalKind};
 
-/// What the daemon does about a signal.
+/// Actions of the daemon on signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGHUP: read the configuration again.

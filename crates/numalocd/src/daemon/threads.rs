@@ -1,5 +1,6 @@
-//! How many threads the daemon has at most, and whether it may have them. Without a thread nothing more is done: so each kind has a bound,
-//! and all of them together have to fit into what the host allows: TasksMax of the unit, or the limit of a container.
+//! Computes the most threads that the daemon has, and checks whether the host allows them. Without a thread nothing
+//! more is done: so each kind has a bound, and all of them together have to fit into what the host allows: TasksMax of
+//! the unit, or the limit of a container.
 
 use crate::{
     config::{Config, Role},
@@ -14,10 +15,10 @@ use tokio::runtime::{Builder, Runtime};
 
 /// Threads that serve clients. The engine's blocking work has threads of its own: what is left for these is little.
 const SERVING: usize = 2;
-/// Threads for work that may block: looks of clients and for schedules, reads of the store, copies of it. Looks whose clients have gone
-/// are among them until the kernel lets them end.
+/// Threads for work that may block: looks of clients and for schedules, reads of the store, copies of it. Looks whose
+/// clients have gone are among them until the kernel lets them end.
 const BLOCKING: usize = 96;
-/// The thread of main, and those that look at the host for metrics, for live views and for real-time threads.
+/// The thread of main, and the threads that look at the host for metrics, for live views and for real-time threads.
 const SINGLE: usize = 4;
 
 /// The runtime of the daemon.
@@ -43,7 +44,7 @@ fn looking(workers: usize) -> usize {
     workers + 2
 }
 
-/// Tasks of a run with so many workers. Each has a companion and may have a thread for hint faults.
+/// Tasks of a run with this number of workers. Each has a companion and may have a thread for hint faults.
 fn moving(workers: usize) -> usize {
     workers * (1 + COMPANION_TASKS + 1)
 }
@@ -57,13 +58,13 @@ impl NeededTasks {
         let named = operators.map(|grant| grant.ceilings.workers).chain(declared);
         let set = named.chain(config.limits.workers).max().unwrap_or(0);
         let workers = set.max(fast.most_workers);
-        // Those that move have a thread for partners and as many workers of theirs.
+        // A moving job has a thread for partners and the same number of workers for them.
         let moves = 2 * (1 + moving(workers));
         let plans = 1 + looking(set.max(fast.workers));
         let jobs = config.queue.moves * moves + config.queue.plans * plans;
-        // Of a look whose client has gone nothing but its own thread is left.
+        // A look whose client has gone keeps only its own thread.
         let looks = engine::TURNS * engine::AT_ONCE * looking(fast.workers);
-        // Those that are left behind, and those that ask whether calls return at all and for room on a node.
+        // Companions of abandoned calls, of the check whether calls return at all, and of the query for room on a node.
         let companions = COMPANION_TASKS * (LEFT_CALLS + 2);
         let others = SINGLE + SERVING + BLOCKING + looks + PAGE_MAP_THREADS + companions;
         Self { jobs, all: jobs + others, workers: (workers, set == workers) }

@@ -24,10 +24,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Longest time between two turns of the dispatcher when there is no watchdog.
+/// Longest time between two turns of the dispatcher without a watchdog.
 const TURN: Duration = Duration::from_secs(60);
 
-/// Starts the dispatcher and the engine over the opened store. `news` is what there is to tell of the host.
+/// Starts the dispatcher and the engine over the opened store. `news` are the events of the host to report.
 pub fn dispatcher(
     (store, contents): (Store, Contents),
     config: &watch::Receiver<Arc<Config>>,
@@ -83,7 +83,7 @@ pub fn dispatcher(
     (parts, tokio::spawn(task))
 }
 
-/// What of the host keeps the daemon from its work, by the configuration that is in force.
+/// Properties of the host that keep the daemon from its work, by the configuration in force.
 fn obstacles(
     engine: Engine,
     config: watch::Receiver<Arc<Config>>,
@@ -143,7 +143,7 @@ async fn answer_lookups(
     }
 }
 
-/// Tells the metrics and the service manager what the daemon is doing.
+/// Reports to the metrics and the service manager what the daemon is doing.
 fn tell(metrics: Metrics, notifier: Notifier) -> Box<dyn FnMut(&DaemonStatus) + Send> {
     let mut told = String::new();
     Box::new(move |status| {

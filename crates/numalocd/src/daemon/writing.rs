@@ -1,12 +1,13 @@
-//! Keeps the watchdog quiet while the dispatcher waits for the disk. The dispatcher alone serves the watchdog, so a commit that takes
-//! longer than the watchdog waits would end the daemon, and interrupt its jobs, because a disk is slow.
+//! Keeps the watchdog quiet while the dispatcher waits for the disk. The dispatcher alone serves the watchdog, so a
+//! commit that takes longer than the watchdog waits would end the daemon, and interrupt its jobs, because a disk is
+//! slow.
 
 use crate::{dispatch::Measured, notify::Watchdog};
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, interval};
 
-/// How long one commit may take. After that the daemon counts as stuck.
+/// Time limit of one commit. After that the daemon counts as stuck.
 const COMMIT: Duration = Duration::from_secs(300);
 
 /// Whether a commit is under way, and since when.
