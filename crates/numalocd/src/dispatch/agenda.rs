@@ -1,5 +1,5 @@
-//! What memory keeps of schedules beyond their records: when they are due, what was learnt of them, and who waits for their
-//! runs. By number. No IO. Nothing of it is stored.
+//! State of schedules beyond their records: when they are due, what was learnt of them, and which callers wait for
+//! their runs. By number. No IO. Nothing of it is stored.
 
 use super::{
     command::{Made, Reply},
@@ -27,13 +27,13 @@ pub struct Changed {
     pub next: u64,
 }
 
-/// What memory keeps of all schedules.
+/// State of all schedules beyond their records.
 #[derive(Debug, Default)]
 pub struct Agenda {
     due: BTreeMap<u64, Instant>,
     /// Since when a schedule's target has been gone.
     gone: HashMap<u64, Instant>,
-    /// How many probes of a schedule have failed in a row.
+    /// Number of probes of a schedule that have failed in a row.
     failures: HashMap<u64, u32>,
     /// Callers that wait for the job of a run that they have asked for; first come, first listed.
     asked: HashMap<u64, Vec<RunRequest>>,
@@ -87,7 +87,7 @@ impl Agenda {
         *failures - 1
     }
 
-    /// Notes that a schedule's target is there.
+    /// Notes that a schedule's target exists.
     pub fn note_found(&mut self, number: u64) {
         self.gone.remove(&number);
         self.failures.remove(&number);
@@ -103,7 +103,7 @@ impl Agenda {
         self.contests.insert(number, contest)
     }
 
-    /// How many schedules find their work undone again and again.
+    /// Number of schedules that find their work undone again and again.
     pub fn contests(&self) -> usize {
         self.contests.values().filter(|contest| contest.is_on()).count()
     }
@@ -119,7 +119,7 @@ impl Agenda {
         self.asked.entry(number).or_default().push(asked);
     }
 
-    /// Who has asked for a run of a schedule: the first with a request_id, else the first.
+    /// The request for a run of a schedule: the first with a request_id, else the first.
     pub fn asker(&self, number: u64) -> Option<&RunRequest> {
         let asked = self.asked.get(&number)?;
         asked.iter().find(|asked| asked.request_id.is_some()).or(asked.first())

@@ -19,7 +19,8 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// All records. Of a job that has ended, the book does not keep the plan and the outcome; the store has the whole record.
+/// All records. Of a job that has ended, the book does not keep the plan and the outcome; the store has the whole
+/// record.
 #[derive(Debug, Default)]
 pub struct Book {
     jobs: Collection<Job>,
@@ -113,7 +114,8 @@ impl Book {
         }
     }
 
-    /// What undoes `write`; to be asked before `write` is taken over. `None`: nothing undoes it (removal of an event).
+    /// Returns what undoes `write`; to be called before that is taken over. `None`: nothing undoes it (removal of an
+    /// event).
     pub fn inverse(&self, write: &Write) -> Option<Undo> {
         let job = |id: &JobId| Undo::Job(id.clone(), self.jobs.by_id(id).cloned());
         let schedule =
@@ -210,7 +212,8 @@ impl Book {
         queued.iter().for_each(|id| self.jobs.progress(id));
     }
 
-    /// Whom a job belongs to, and that client's group, which a grant may be for: the creator of its schedule, or its own.
+    /// Whom a job belongs to, and that client's group, which a grant may be for: the creator of its schedule, or its
+    /// own.
     pub fn owner<'a>(&'a self, job: &'a Job) -> (&'a str, Option<u32>) {
         match job.schedule.as_ref().and_then(|id| self.schedules.by_id(id)) {
             Some(schedule) => (&schedule.creator, schedule.creator_gid),
@@ -224,8 +227,8 @@ impl Book {
         Client::new(name, gid)
     }
 
-    /// Checks whether the quota of its owner allows a job that is new or has changed. No quota bounds the runs of what files of the
-    /// configuration declare: there is one for each schedule at most.
+    /// Checks whether the quota of its owner allows a job that is new or has changed. No quota bounds the runs of
+    /// schedules that configuration files declare: there is one for each schedule at most.
     ///
     /// # Errors
     /// As [`Collection::check`].
@@ -281,7 +284,7 @@ impl Book {
     pub fn open_numbers(&self) -> impl Iterator<Item = u64> {
         self.jobs.counted().copied()
     }
-    /// How many jobs are in each state.
+    /// Number of jobs in each state.
     pub fn counts(&self) -> &BTreeMap<JobState, usize> {
         &self.counts
     }
@@ -301,7 +304,7 @@ impl Book {
         self.jobs.progress(id);
         self.jobs.publish();
     }
-    /// How much of its quota each client uses.
+    /// Use of its quota by each client.
     pub fn used(&self) -> &Used {
         &self.used
     }
@@ -345,7 +348,7 @@ impl Book {
             .or_insert_with(|| watch::Sender::new(JobNow::new(job)))
             .subscribe()
     }
-    /// Whether somebody watches the job.
+    /// Whether a client watches the job.
     pub fn is_watched(&self, id: &JobId) -> bool {
         let watchers = id.number().and_then(|number| self.watchers.get(&number));
         watchers.is_some_and(|watchers| watchers.receiver_count() > 0)
@@ -399,7 +402,7 @@ impl Recent {
     }
 }
 
-/// What puts the book back: what a record was before, or nothing if there was none.
+/// Puts the book back: the record as it was before, or nothing if there was none.
 #[derive(Debug)]
 pub enum Undo {
     Job(JobId, Option<Kept>),

@@ -1,6 +1,6 @@
-//! The order in which records of a kind have changed, for clients that watch them; in memory only. Only the last change of each
-//! record is kept, and its progress since. So memory is bounded by the number of records and by [`REMOVALS`] removed ones. A watch
-//! reads what it has not sent yet, so nothing queues up for a slow client.
+//! The order in which records of a kind have changed, for clients that watch them; in memory only. Only the last change
+//! of each record is kept, and its progress since. So memory is bounded by the number of records and by [`REMOVALS`]
+//! removed ones. A watch reads what it has not sent yet, so nothing queues up for a slow client.
 
 use crate::refusal::Refusal;
 use std::{
@@ -9,7 +9,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// How many removals are remembered. A watcher that has missed an older one has to read all records again.
+/// Number of removals that are remembered. A watcher that has missed an older one has to read all records again.
 const REMOVALS: usize = 10_000;
 
 /// The last change of each record, by numbers that rise.
@@ -28,7 +28,7 @@ pub struct Changes<K> {
     published: watch::Sender<u64>,
 }
 
-/// What is reported of a record.
+/// A change of a record that is reported.
 #[derive(Debug)]
 pub struct ReportedChange<'a, K> {
     /// The number of the change.
@@ -39,7 +39,7 @@ pub struct ReportedChange<'a, K> {
     pub is_progress: bool,
 }
 
-/// What a watch begins with: records, or the changes after its token.
+/// The first part of a watch: records, or the changes after its token.
 #[derive(Clone, Debug)]
 pub struct Begin {
     /// The number of the last change that has been published. It is watched for as long as there is one of these.
@@ -48,12 +48,12 @@ pub struct Begin {
     pub after: Option<u64>,
 }
 
-/// What has become of a record of which a watch shows `T`.
+/// The state of a record of which a watch shows `T`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordChange<T, K> {
-    /// It is there: new, changed, or as it was before the watch.
+    /// It exists: new, changed, or as it was before the watch.
     Present(T),
-    /// It is not there, or not among those that are watched.
+    /// It is not there, or not among the watched records.
     Removed(K),
     /// All records that were there before the watch have been sent.
     CaughtUp,
@@ -96,7 +96,7 @@ impl<K: Clone + Eq + Hash> Changes<K> {
         self.order.insert(self.last, (id.clone(), false));
     }
 
-    /// A record that is there has come further, or is shown in other words.
+    /// An existing record has come further, or is shown in other words.
     pub fn progress(&mut self, id: &K) {
         self.last += 1;
         if let Some(before) = self.progressed.insert(id.clone(), self.last) {
@@ -125,8 +125,8 @@ impl<K: Clone + Eq + Hash> Changes<K> {
         self.last
     }
 
-    /// Changes with numbers above `after`. 0: all present records, and the removals that are remembered. `None`: some changes
-    /// after it have been forgotten, or there is no change with the number `after`.
+    /// Changes with numbers above `after`. 0: all present records, and the removals that are remembered. `None`: some
+    /// changes after it have been forgotten, or no change has the number `after`.
     pub fn after(&self, after: u64) -> Option<impl Iterator<Item = ReportedChange<'_, K>>> {
         let known = after == 0 || (self.forgotten..=self.last).contains(&after);
         known.then(|| {
@@ -164,7 +164,7 @@ impl<K: Clone + Eq + Hash> Changes<K> {
         Ok(Begin { last: self.published.subscribe(), after })
     }
 
-    /// Tells who watches that changes are stored.
+    /// Notifies watchers that changes are stored.
     pub fn publish(&self) {
         self.published.send_replace(self.last);
     }
@@ -237,10 +237,10 @@ mod tests {
             all.map(|told| (told.number, told.id.id().to_owned(), told.is_progress)).collect()
         };
         let entry = |number, id: &str, is_progress| (number, id.to_owned(), is_progress);
-        // Watchers that have not seen its change are notified of that, too: it may have left a filter.
+        // Watchers that have not seen its change are notified as well: it may have left a filter.
         let both = [entry(1, "w0", false), entry(2, "w1", false), entry(1002, "w0", true)];
         assert_eq!(told(&changes), both);
-        // A change says all that there is to say.
+        // A change covers the progress before it.
         changes.put(&id(0));
         assert_eq!(told(&changes), [entry(2, "w1", false), entry(1003, "w0", false)]);
         changes.progress(&id(0));

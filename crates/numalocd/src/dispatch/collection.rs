@@ -1,5 +1,5 @@
-//! All records of one kind (jobs, schedules or workloads), with what is known of all of them whatever their kind: who made them
-//! by which request, what they count for, and in which order they have changed.
+//! All records of one kind (jobs, schedules or workloads), with what is known of all of them whatever their kind: who
+//! made them by which request, what they count for, and in which order they have changed.
 
 use super::{
     changes::Changes,
@@ -28,7 +28,7 @@ pub trait Record: Weight + Sized + 'static {
     type Id: Clone + Display + Eq + Hash + Send + 'static;
     /// Its place among the others.
     type Key: Clone + Ord;
-    /// What memory keeps of it.
+    /// The form of the record that memory keeps.
     type Kept: AsRef<Self> + Clone + From<Arc<Self>>;
 
     fn id(&self) -> &Self::Id;
@@ -37,7 +37,7 @@ pub trait Record: Weight + Sized + 'static {
     fn key(&self) -> Self::Key;
     /// The requests that made it or have joined it, as far as they can be recognized.
     fn requests(&self) -> Vec<RequestKey>;
-    /// What it counts as in the quota of its owner; `None`: it does not count.
+    /// The kind that it counts as in the quota of its owner; `None`: it does not count.
     fn sort(&self) -> Option<CountedKind>;
 }
 
@@ -135,7 +135,7 @@ impl<R: Record> Collection<R> {
         self.kept.get(self.requests.get(&(client.to_owned(), request_id.to_owned()))?)
     }
 
-    /// The keys of the records that count for somebody, in order.
+    /// The keys of the records that count for a client, in order.
     pub fn counted(&self) -> impl Iterator<Item = &R::Key> {
         self.counted.keys()
     }

@@ -14,16 +14,16 @@ pub type Made = (Arc<Job>, bool);
 /// A schedule, and whether it was there before.
 pub type MadeSchedule = (Arc<Schedule>, bool);
 
-/// What is to be done to register a workload.
+/// The remaining step to register a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Registering {
     /// Nothing: an earlier request with the same request_id has registered this.
     Done(Arc<Workload>),
-    /// Registering this, if the etag of what is registered under its name is still this one (empty: nothing is).
+    /// The workload to register, if the present one under its name still has this etag (empty: none is registered).
     Whole(Box<WorkloadSpec>, String),
 }
 
-/// What has become of a set of workloads.
+/// The result of replacing a set of workloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replaced {
     /// Workloads that are new or have changed.
@@ -34,7 +34,7 @@ pub struct Replaced {
     pub removed: usize,
 }
 
-/// What a client does to a job.
+/// An action of a client on a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobAction {
     /// The job ends after its current batches.
@@ -56,7 +56,7 @@ pub enum Hold {
 /// Something that `S`, the dispatcher, does in its turn.
 pub type DispatchWork<S> = Box<dyn FnOnce(&mut S) + Send>;
 
-/// What waits for the dispatcher. Each command answers its caller.
+/// An entry in the dispatcher's queue. Each command answers its caller.
 pub enum Command<S> {
     /// Changes no record. Questions that wait behind changes are answered first.
     Question(DispatchWork<S>),

@@ -1,9 +1,9 @@
-//! Changes that wait at the same moment share one commit, so that the disk is synchronized once for all of them. A large one
-//! (`task` says what that is) shares it with none.
+//! Changes that wait at the same moment share one commit, so that the disk is synchronized once for all of them. A
+//! large one (`task` says what that is) shares it with none.
 //!
 //! Each change is made to the book as if the changes before it were stored. It is answered when all are stored. If they
-//! cannot be stored, the book is put back and none of them has happened. Questions are never answered from a book that is
-//! ahead of the disk.
+//! cannot be stored, the book is put back and none of them has happened. Questions are never answered from a book that
+//! is ahead of the disk.
 
 use super::{
     command::{DispatchWork, Reply},
@@ -17,16 +17,16 @@ use crate::{
 };
 use std::time::Instant;
 
-/// Approximate bound, in bytes, of the changes that share a commit. A larger change gets a commit of its own: if the disk has no room
-/// for it, changes of other clients do not fail with it.
+/// Approximate bound, in bytes, of the changes that share a commit. A larger change gets a commit of its own: if the
+/// disk has no room for it, changes of other clients do not fail with it.
 pub(super) const COMMIT_BYTES: usize = 1 << 20;
 
 impl Dispatcher {
-    /// Stores `writes`, all or none, and only then takes them over into the book. Within a group, writes are taken over at
-    /// once and stored when the group ends; all other effects of a change have to go through [`Self::then`].
+    /// Stores `writes`, all or none, and only then takes them over into the book. Within a group, writes are taken over
+    /// at once and stored when the group ends; all other effects of a change have to go through [`Self::then`].
     ///
     /// # Errors
-    /// There is no room, or the store cannot be written. Nothing has changed.
+    /// No room is left, or the store cannot be written. Nothing has changed.
     pub(super) fn commit(&mut self, writes: Vec<Write>) -> Result<(), Refusal> {
         let is_event = |write: &&Write| matches!(write, Write::Event(_));
         self.event_bytes += writes.iter().filter(is_event).map(Weight::weight).sum::<usize>();
@@ -44,7 +44,7 @@ impl Dispatcher {
         }
     }
 
-    /// Makes a change and, in the same commit, as many of the others as fit into it.
+    /// Makes a change and, in the same commit, the others that fit into it.
     fn commit_together(
         &mut self,
         first: DispatchWork<Self>,
@@ -90,7 +90,7 @@ impl Dispatcher {
         done
     }
 
-    /// Runs `effect` once the change is stored: when the group is, or now if there is no group.
+    /// Runs `effect` once the change is stored: when the group is, or now without a group.
     pub(super) fn then(&mut self, effect: impl FnOnce(&mut Self) + Send + 'static) {
         match &mut self.group {
             Some(group) => group.effects.push(Box::new(effect)),
@@ -98,14 +98,15 @@ impl Dispatcher {
         }
     }
 
-    /// Answers a change once its group is stored, or now if there is no group.
+    /// Answers a change once its group is stored, or now without a group.
     pub(super) fn answer<T: Send + 'static>(
         &mut self,
         reply: Reply<T>,
         answer: Result<T, Refusal>,
     ) {
         let send = move |failed: Option<&Refusal>| {
-            // A refusal, too, may be due to changes of the group that have not been made: it may name a job that does not exist.
+            // A refusal, too, may be due to changes of the group that have not been made: it may name a job that does
+            // not exist.
             let answer = match failed {
                 Some(refusal) => Err(refusal.clone()),
                 None => answer,

@@ -19,9 +19,9 @@ pub const STAYS: &str = "placement stable: memory that the schedule moves stays 
 /// Whether the work of a schedule stays done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contest {
-    /// What the last run that moved anything has moved.
+    /// The trail of the last run that moved anything.
     trail: Option<Arc<Trail>>,
-    /// How many runs in a row found much of it undone.
+    /// Number of runs in a row that found much of it undone.
     undone: u32,
     /// The state message for users; empty: none.
     message: String,
@@ -52,7 +52,7 @@ impl Contest {
         }
     }
 
-    /// What the last run that moved anything has moved.
+    /// The trail of the last run that moved anything.
     pub fn trail(&self) -> Option<&Arc<Trail>> {
         self.trail.as_ref()
     }
@@ -86,7 +86,7 @@ mod tests {
         Returned { bytes, moved_bytes: 100, by: vec!["numad (process 7)".to_owned()] }
     }
 
-    /// The factor after each of these runs. Each found so many percent moved back; `None`: it could not tell.
+    /// The factor after each of these runs. Each found this percentage moved back; `None`: it could not tell.
     fn slowdowns(percents: &[Option<u64>]) -> Vec<u32> {
         let mut contest = Contest::default();
         let run = |percent: &Option<u64>| {

@@ -9,7 +9,7 @@ use numaloc_engine::Trail;
 use std::sync::Arc;
 
 impl Dispatcher {
-    /// What the last run of the job's schedule has moved. `None` for a job that continues an earlier run of its own.
+    /// The trail of the last run of the job's schedule. `None` for a job that continues an earlier run of its own.
     pub(super) fn trail(&self, job: &Job) -> Option<Arc<Trail>> {
         let schedule = job.schedule.as_ref().filter(|_| job.outcome.is_none())?;
         let number = self.records.schedule(schedule)?.id.number()?;

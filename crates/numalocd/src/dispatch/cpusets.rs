@@ -8,8 +8,8 @@ use std::{collections::BTreeSet, ops::Bound};
 use tokio::time::Instant;
 
 impl Dispatcher {
-    /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for
-    /// its next run.
+    /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits
+    /// for its next run.
     pub(super) fn watched_workloads(
         &self,
         after: Option<&WorkloadId>,
@@ -23,16 +23,16 @@ impl Dispatcher {
         rest.take(most).map(|(id, known)| (id.clone(), known.spec.cgroup.clone())).collect()
     }
 
-    /// Makes each waiting schedule due whose target includes one of these cgroups or an ancestor of one. There may be a thousand
-    /// schedules with selectors, so [`Self::tick_cpusets`] takes one after the other.
+    /// Makes each waiting schedule due whose target includes one of these cgroups or an ancestor of one. There may be a
+    /// thousand schedules with selectors, so [`Self::tick_cpusets`] takes one after the other.
     pub(super) fn cpusets_changed(&mut self, cgroups: BTreeSet<String>) {
         let earlier = self.cpusets.take().map_or_else(BTreeSet::new, |changed| changed.cgroups);
         let cgroups = cgroups.into_iter().chain(earlier).collect();
         self.cpusets = Some(Changed { cgroups, next: 0 });
     }
 
-    /// Compares one schedule with the cgroups that have changed. Others follow in the dispatcher's next turns, so that clients are
-    /// answered in between.
+    /// Compares one schedule with the cgroups that have changed. Others follow in the dispatcher's next turns, so that
+    /// clients are answered in between.
     pub(super) fn tick_cpusets(&mut self) {
         let Some(Changed { cgroups, next }) = self.cpusets.take() else { return };
         let mut left = self.records.schedules().range(next..);

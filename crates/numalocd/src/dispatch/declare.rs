@@ -1,5 +1,6 @@
-//! Schedules that files of the configuration declare: they are made, changed and removed with the files, at the start and at each
-//! reload, in one commit. So a daemon that is killed meanwhile finds them as they were, or as they are to be.
+//! Schedules that files of the configuration declare: they are made, changed and removed with the files, at the start
+//! and at each reload, in one commit. So a daemon that is killed meanwhile finds them as they were, or as they are to
+//! be.
 
 use super::{
     command::{DispatchWork, stopping},
@@ -15,7 +16,7 @@ use numaloc_engine::Authority;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::oneshot;
 
-/// What is to be done so that the schedules are those that the files declare.
+/// A step that makes the schedules match the declarations in the files.
 #[derive(Debug)]
 enum Step {
     Add(Declared),
@@ -24,8 +25,8 @@ enum Step {
 }
 
 impl Dispatcher {
-    /// Makes the schedules those that the configuration declares, if it may have changed. If they cannot be stored, nothing is changed and
-    /// this is called again later.
+    /// Makes the schedules match the declarations in the configuration, if it may have changed. If they cannot be
+    /// stored, nothing is changed and this is called again later.
     pub(super) fn declare(&mut self) -> Result<(), Refusal> {
         if !self.undeclared || self.stopping.is_some() {
             return Ok(());

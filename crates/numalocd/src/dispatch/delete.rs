@@ -5,7 +5,7 @@ use crate::{access::Caller, refusal::Refusal, store::Write};
 use numaloc_api::value::DeleteJob;
 
 impl Dispatcher {
-    /// Removes a job that has ended. What refers to it (events, the `last_job` of its schedule) stays, as it does when the job is
+    /// Removes a job that has ended. References to it (events, the `last_job` of its schedule) stay, as when the job is
     /// forgotten.
     pub(super) fn delete_job(
         &mut self,

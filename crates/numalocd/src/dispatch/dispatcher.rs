@@ -1,4 +1,5 @@
-//! The dispatcher's state. Its parts change only through their own functions; each plain field says which file changes it.
+//! The dispatcher's state. Its parts change only through their own functions; each plain field says which file changes
+//! it.
 
 use super::{
     DaemonStatus,
@@ -33,14 +34,14 @@ use tokio::{
     time::Instant,
 };
 
-/// Asks whether the target of a schedule is there.
+/// Asks whether the target of a schedule exists.
 #[derive(Debug)]
 pub struct Probe {
     /// The schedule, whose next run is due.
     pub schedule: ScheduleId,
     /// The schedule's etag. If the schedule has changed when the answer comes, the answer is ignored.
     pub etag: String,
-    /// What the engine has to look for.
+    /// The targets that the engine has to look for.
     pub aim: Aim,
     /// Options of the migration, which decide whose memory counts.
     pub options: Options,
@@ -65,7 +66,7 @@ pub struct ProbeAnswer {
 pub struct Lookup {
     /// The job, which was open when the daemon started.
     pub job: JobId,
-    /// What the engine has to look for.
+    /// The targets that the engine has to look for.
     pub aim: Aim,
     /// Options of the migration, which decide whose memory counts.
     pub options: Options,
@@ -81,9 +82,9 @@ pub struct Edges {
     pub orders: mpsc::UnboundedSender<JobOrder>,
     /// To the engine: is the target of a schedule there?
     pub probes: mpsc::UnboundedSender<Probe>,
-    /// To the engine: what of the target of a job is there?
+    /// To the engine: which parts of a job's target exist?
     pub lookups: mpsc::UnboundedSender<Lookup>,
-    /// Called with all that is counted or measured.
+    /// Called with each count and measurement.
     pub measured: Box<dyn Fn(Measured<'_>) + Send>,
     /// Called with the daemon's status whenever that has changed.
     pub tell: Box<dyn FnMut(&DaemonStatus) + Send>,
@@ -103,16 +104,16 @@ pub struct Dispatcher {
     pub(super) edges: Edges,
     /// Jobs, schedules, workloads and events. `commits` changes them.
     pub(super) records: Records,
-    /// What follows from the changes that are to share the commit now being prepared, and their answers; `None` outside of
-    /// that. `commits` has it.
+    /// Effects and answers of the changes that share the commit now being prepared; `None`: no commit is being
+    /// prepared. `commits` has it.
     pub(super) group: Option<CommitGroup<Self>>,
     /// Jobs that the engine is working on, by number. `turn` begins them, `reports` ends them.
     pub(super) runs: BTreeMap<u64, Run>,
-    /// What is known of open jobs beyond their records.
+    /// State of open jobs beyond their records.
     pub(super) open: OpenJobs,
-    /// What is known of schedules beyond their records.
+    /// State of schedules beyond their records.
     pub(super) agenda: Agenda,
-    /// The leases of workloads: when those that nobody renews are forgotten. `workloads` sets them.
+    /// The leases of workloads: when workloads that are not renewed are forgotten. `workloads` sets them.
     pub(super) leases: Leases,
     /// The rate limit that all runs share. `turn` hands it out.
     pub(super) shared_rate: SharedLimit,
@@ -122,21 +123,23 @@ pub struct Dispatcher {
     pub(super) late: VecDeque<EngineReport>,
     /// Bytes moved since the start. `reports` adds to them.
     pub(super) moved_bytes: u64,
-    /// What there is to tell of the host since the start, as events with these messages. `recover` tells it.
+    /// News of the host since the start, as events with these messages. `recover` reports them.
     pub(super) news: Vec<(EventType, String)>,
     /// Jobs that the last daemon left open and whose processes are still to be looked up. `recover` has it.
     pub(super) unseen: VecDeque<u64>,
     /// Probes whose answers have not come yet. `ticks` counts them.
     pub(super) probing: usize,
-    /// Cgroups whose CPUs or nodes have changed, as far as schedules are still to be compared with them. `cpusets` has it.
+    /// Cgroups whose CPUs or nodes have changed, as far as schedules are still to be compared with them. `cpusets` has
+    /// it.
     pub(super) cpusets: Option<Changed>,
     /// Whether the jobs that the last daemon left under way have been dealt with. `recover` sets it.
     pub(super) recovered: bool,
-    /// Whether the schedules may differ from those that the configuration declares. `declare` clears it.
+    /// Whether the schedules may differ from the declarations in the configuration. `declare` clears it.
     pub(super) undeclared: bool,
     /// Whether anything has changed since jobs were last chosen to start. All set it; `task` clears it.
     pub(super) changed: bool,
-    /// Total weight of the jobs that have ended since old records were last removed. `ends` adds to it, `forget` clears it.
+    /// Total weight of the jobs that have ended since old records were last removed. `ends` adds to it, `forget` clears
+    /// it.
     pub(super) ended_bytes: usize,
     /// The same of events. `commits` adds to it, `forget` clears it.
     pub(super) event_bytes: usize,
@@ -182,7 +185,7 @@ impl Dispatcher {
         }
     }
 
-    /// Has it tell this of the host when it begins, as events with these messages.
+    /// Makes it report this news of the host when it begins, as events with these messages.
     #[must_use]
     pub fn telling(self, news: Vec<(EventType, String)>) -> Self {
         Self { news, ..self }

@@ -124,7 +124,8 @@ impl Dispatcher {
 
     /// Whether the end of a job is to have an event. Only a repeating schedule whose policy does not ask for all events
     /// leaves some out. Its ends have an event if there was none before, if the type differs from the last one, if the
-    /// local share is newly known, not known any more or changed by more than [`POINTS`], or if other members are not well.
+    /// local share is newly known, not known any more or changed by more than [`POINTS`], or if other members are not
+    /// well.
     fn is_news(&self, job: &Job, event: &Event) -> bool {
         let repeats = |schedule| {
             self.records

@@ -48,7 +48,8 @@ impl Dispatcher {
         Ok(more)
     }
 
-    /// Has the store give back room once its file is much larger than its records, and than what was left of it the last time.
+    /// Has the store give back room once its file is much larger than its records, and than what was left of it the
+    /// last time.
     fn shrink(&mut self) -> Result<(), Refusal> {
         let file = self.records.store_bytes();
         if file <= SMALL_FILE.max(2 * self.shrunk_to) {

@@ -1,18 +1,18 @@
-//! What follows from changes that share one commit, and their answers: both are put off until it is known whether the changes
-//! are stored.
+//! Effects and answers of changes that share one commit: both are put off until it is known whether the changes are
+//! stored.
 
 use crate::refusal::Refusal;
 use std::fmt;
 
-/// What follows from a change for `S`.
+/// An effect of a change on `S`.
 pub type Effect<S> = Box<dyn FnOnce(&mut S) + Send>;
 
 /// Answers a change. The argument says why it could not be stored, if it could not.
 pub type CommitAnswer = Box<dyn FnOnce(Option<&Refusal>) + Send>;
 
-/// What is to be done once changes are stored.
+/// Work that is put off until changes are stored.
 pub struct CommitGroup<S> {
-    /// What follows if they are stored, in the order of the changes.
+    /// Run if the changes are stored, in their order.
     pub effects: Vec<Effect<S>>,
     /// The answers, in the order of the changes.
     pub answers: Vec<CommitAnswer>,

@@ -1,4 +1,4 @@
-//! What the services ask of the dispatcher.
+//! The calls of the services to the dispatcher.
 
 use super::{
     changes::{Begin, RecordChanges},
@@ -33,10 +33,11 @@ use numaloc_engine::{FoundTarget, Offers};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What a change counts for whose request names nothing of any length, in bytes.
+/// Weight of a change whose request names nothing of any length, in bytes.
 const SMALL: usize = 1024;
 
-/// Talks to the dispatcher. Cheap to clone. Every call fails with [`Refusal::Unavailable`] once the dispatcher has stopped.
+/// Talks to the dispatcher. Cheap to clone. Every call fails with [`Refusal::Unavailable`] once the dispatcher has
+/// stopped.
 #[derive(Clone, Debug)]
 pub struct Handle {
     commands: mpsc::Sender<Command<Dispatcher>>,
@@ -77,8 +78,8 @@ impl Handle {
         self.send(Command::Question(Box::new(question)), answer).await
     }
 
-    /// Has the dispatcher change records for a client; the change writes about this number of bytes. If the caller goes away, the
-    /// change is made nevertheless.
+    /// Has the dispatcher change records for a client; the change writes about this number of bytes. If the caller goes
+    /// away, the change is made nevertheless.
     async fn change<T: Send + 'static>(
         &self,
         client: Client,
@@ -112,8 +113,8 @@ impl Handle {
         let _ = self.commands.send(Command::Stop).await;
     }
 
-    /// Resolves a target for a caller that only looks: workloads of all owners, and the processes that have these pids now.
-    /// A target that names neither cgroups nor workloads does not wait for the dispatcher.
+    /// Resolves a target for a caller that only looks: workloads of all owners, and the processes that have these pids
+    /// now. A target that names neither cgroups nor workloads does not wait for the dispatcher.
     ///
     /// # Errors
     /// [`Refusal::TargetNotFound`]: no workload of the target is registered.
@@ -124,8 +125,8 @@ impl Handle {
         }
     }
 
-    /// Resolves a target for a job to be created: workloads that `of` may select, and the processes that have these pids
-    /// now. It waits as [`Self::select`] does.
+    /// Resolves a target for a job to be created: workloads that `of` may select, and the processes that have these
+    /// pids now. It waits as [`Self::select`] does.
     ///
     /// # Errors
     /// [`Refusal::TargetNotFound`]: no workload of the target is registered for `of`.
@@ -136,7 +137,7 @@ impl Handle {
         }
     }
 
-    /// Who may make room for a migration of `of`. Waits for the dispatcher only if there may be somebody.
+    /// The workloads that may make room for a migration of `of`. Waits for the dispatcher only if there may be any.
     ///
     /// # Errors
     /// The dispatcher has gone.
@@ -147,8 +148,8 @@ impl Handle {
         self.ask(move |dispatcher| Ok(dispatcher.offers(&spec, &of))).await
     }
 
-    /// The job that an earlier request of the caller with this request_id made. To be asked before the target is looked at,
-    /// because the target may have gone meanwhile.
+    /// The job that an earlier request of the caller with this request_id made. To be asked before the target is looked
+    /// at, because the target may have gone meanwhile.
     ///
     /// # Errors
     /// Already exists: the request_id was used for another request.
@@ -199,7 +200,8 @@ impl Handle {
         Ok(events.with(read))
     }
 
-    /// A job and its changes. The sender is dropped after the last one. For a job that has ended there is only one value.
+    /// A job and its changes. The sender is dropped after the last one. For a job that has ended there is only one
+    /// value.
     ///
     /// # Errors
     /// Not found.
@@ -226,11 +228,12 @@ impl Handle {
         Ok(self.make_schedule(caller, request, pins).await?.0)
     }
 
-    /// Runs a schedule now. Gives back its job, and whether that existed before: queued or under way, or made by an earlier request
-    /// with the same request_id.
+    /// Runs a schedule now. Gives back its job, and whether that existed before: queued or under way, or made by an
+    /// earlier request with the same request_id.
     ///
     /// # Errors
-    /// Not found, already exists, target not found or empty, etag (the schedule was changed meanwhile), not permitted, store.
+    /// Not found, already exists, target not found or empty, etag (the schedule was changed meanwhile), not permitted,
+    /// store.
     pub async fn run_schedule(
         &self,
         caller: Caller,
@@ -266,7 +269,8 @@ impl Handle {
         self.ask(move |dispatcher| dispatcher.changes_after::<R>(&filter, after, most)).await
     }
 
-    /// Begins a watch of all records of a kind; with a token of an earlier watch, after the change that the token names.
+    /// Begins a watch of all records of a kind; with a token of an earlier watch, after the change that the token
+    /// names.
     ///
     /// # Errors
     /// [`Refusal::ResumeToken`]: not all changes after it are known.
@@ -283,8 +287,8 @@ impl Handle {
         Ok(Listed { entries: self.whole_events(events).await?, next })
     }
 
-    /// At most `most` stored events after number `after` that match the filter, oldest first; and the number of the last
-    /// event that was looked at.
+    /// At most `most` stored events after number `after` that match the filter, oldest first; and the number of the
+    /// last event that was looked at.
     ///
     /// # Errors
     /// Store.
@@ -301,14 +305,15 @@ impl Handle {
         Ok((self.whole_events(events).await?, seen))
     }
 
-    /// Receives the number of the last event, which changes with each new one. A watcher reads the events it has not seen
-    /// with [`Self::events_after`], so that nothing queues up for a slow watcher.
+    /// Receives the number of the last event, which changes with each new one. A watcher reads the events it has not
+    /// seen with [`Self::events_after`], so that nothing queues up for a slow watcher.
     pub fn last_event(&self) -> watch::Receiver<u64> {
         self.last_event.clone()
     }
 }
 
-/// Calls that only ask or change: their documentation, whom a change is charged to and how many bytes it is about to write, and what the dispatcher does.
+/// Calls that only ask or change: their documentation, whom a change is charged to and how many bytes it is about to
+/// write, and what the dispatcher does.
 macro_rules! calls {
     ($(
         $(#[$doc:meta])*
@@ -325,8 +330,8 @@ macro_rules! calls {
 }
 
 calls! {
-    /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier request
-    /// with the same request_id made (`true`). Refused for: conflict, already exists, quota, store.
+    /// Creates a job for what was found (`false`). Or gives back the job that the request joins, or that an earlier
+    /// request with the same request_id made (`true`). Refused for: conflict, already exists, quota, store.
     change[caller.client(), request.spec.weight() + found.members.weight()]
     create_job(caller: Caller, request: CreateJob, pins: Pins, found: FoundTarget) -> Made
         = |d| d.create_job(&caller, request, pins, found);
@@ -347,13 +352,13 @@ calls! {
     change[caller.client(), SMALL] delete_job(caller: Caller, request: DeleteJob) -> ()
         = |d| d.delete_job(&caller, &request);
 
-    /// The schedule that an earlier request of the caller with this request_id made. To be asked before the target is looked at,
-    /// because the target may have gone meanwhile. Refused if the request_id was used for another request.
+    /// The schedule that an earlier request of the caller with this request_id made. To be asked before the target is
+    /// looked at, because the target may have gone meanwhile. Refused if the request_id was used for another request.
     ask find_schedule_request(caller: Caller, request: CreateSchedule) -> Option<Arc<Schedule>>
         = |d| d.find_schedule_request(&caller, &request);
 
-    /// Creates a schedule (`false`), or gives back what an earlier request with the same request_id made (`true`). Refused for:
-    /// already exists, quota, store.
+    /// Creates a schedule (`false`), or gives back what an earlier request with the same request_id made (`true`).
+    /// Refused for: already exists, quota, store.
     change[caller.client(), request.spec.migration.weight()]
     make_schedule(caller: Caller, request: CreateSchedule, pins: Pins) -> MadeSchedule
         = |d| d.create_schedule(&caller, request, pins);
@@ -361,8 +366,8 @@ calls! {
     /// The schedule of this name, as the book has it.
     ask get_schedule(id: ScheduleId) -> Arc<Schedule> = |d| d.get_schedule(&id);
 
-    /// Changes a schedule. `pins` belong to the new target, if the change has one. Refused for: invalid, not found, etag, not
-    /// permitted, store.
+    /// Changes a schedule. `pins` belong to the new target, if the change has one. Refused for: invalid, not found,
+    /// etag, not permitted, store.
     change[caller.client(), request.update.target.as_ref().map_or(SMALL, Weight::weight)]
     update_schedule(caller: Caller, request: UpdateSchedule, pins: Pins) -> Arc<Schedule>
         = |d| d.update_schedule(&caller, request, pins);
@@ -371,8 +376,8 @@ calls! {
     change[caller.client(), SMALL] delete_schedule(caller: Caller, request: DeleteSchedule) -> ()
         = |d| d.delete_schedule(&caller, request);
 
-    /// What a request with a mask or a request_id comes to. To be asked before the cgroup of the workload is looked for. Refused
-    /// for: invalid, not found, name taken, already exists, etag, not permitted.
+    /// Evaluates a request with a mask or a request_id. To be asked before the cgroup of the workload is looked for.
+    /// Refused for: invalid, not found, name taken, already exists, etag, not permitted.
     ask begin_register(caller: Caller, request: RegisterWorkload) -> Registering
         = |d| d.begin_register(&caller, &request);
 
@@ -381,8 +386,8 @@ calls! {
     register_workload(caller: Caller, request: RegisterWorkload) -> Arc<Workload>
         = |d| d.register_workload(&caller, request);
 
-    /// Replaces a set of the caller's workloads by what the set declares, all or nothing. Refused for: not permitted, quota,
-    /// store.
+    /// Replaces a set of the caller's workloads by what the set declares, all or nothing. Refused for: not permitted,
+    /// quota, store.
     change[caller.client(), set.specs.weight()] replace_workloads(caller: Caller, set: WorkloadSet) -> Replaced
         = |d| d.replace_workloads(&caller, set);
 
@@ -397,31 +402,31 @@ calls! {
     /// The workload of this name, as the book has it.
     ask get_workload(id: WorkloadId) -> Arc<Workload> = |d| d.get_workload(&id);
 
-    /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits for its next
-    /// run.
+    /// At most `most` workloads with their cgroups, after `after` in the order of names. None while no schedule waits
+    /// for its next run.
     ask watched_workloads(after: Option<WorkloadId>, most: usize) -> Vec<(WorkloadId, String)>
         = |d| Ok(d.watched_workloads(after.as_ref(), most));
 
-    /// Makes waiting schedules due whose targets include one of these cgroups. The CPUs or nodes of these cgroups have changed.
+    /// Makes waiting schedules due whose targets include one of these cgroups. The CPUs or nodes of these cgroups have
+    /// changed.
     ask cpusets_changed(cgroups: BTreeSet<String>) -> () = |d| {
         d.cpusets_changed(cgroups);
         Ok(())
     };
 
-    /// Whether a client that has seen this event can continue after it. Refused ([`Refusal::Cursor`]) if some later events have been
-    /// forgotten, or there never was an event with this number.
+    /// Whether a client that has seen this event can continue after it. Refused ([`Refusal::Cursor`]) if some later
+    /// events have been forgotten, or there never was an event with this number.
     ask check_cursor(after: u64) -> () = |d| d.check_cursor(after);
 
     /// Sets (`on`) or clears a hold. Gives back all holds as they are now.
     change[caller.client(), SMALL] set_hold(caller: Caller, hold: Hold, on: bool) -> Holds
         = |d| d.set_hold(&caller, hold, on);
 
-    /// What the store holds at this moment. It can be copied while the store is used.
+    /// The contents of the store at this moment. It can be copied while the store is used.
     ask snapshot() -> StoreSnapshot = |d| d.records.snapshot();
 
-    /// The open jobs that work on processes, or wait to, and behind them those that have ended within the last `up`.
+    /// The open jobs that work on processes, or wait to, and behind them jobs that have ended within the last `up`.
     ask working_jobs(up: Duration) -> Vec<WorkingJob> = |d| Ok(d.working_jobs(up));
 
-    /// What the daemon is doing.
     ask status() -> DaemonStatus = |d| Ok(d.status());
 }

@@ -11,16 +11,16 @@
 //!                 PLANNING --------------------+                |
 //!                    |  |  \ nothing to do, or not possible     |
 //!   planned, and     |  |   +--> SKIPPED, FAILED                |
-//!   nobody in its way|  |                                       |
+//!   no job in its way|  |                                       |
 //!                    v  +---- PauseJob, and the batches         |
 //!                 RUNNING --- in hand are done -----------------+
 //!                    |
 //!                    +--> SUCCEEDED, PARTIAL, FAILED; CANCELLED; INTERRUPTED or SUSPENDED
 //! ```
-//! A RUNNING job that makes room for others is QUEUED again. CancelJob ends QUEUED and PAUSED jobs at once; PLANNING and
-//! RUNNING jobs end once the batches in hand are done. When the daemon stops or dies, a PLANNING job is QUEUED again:
-//! nothing has been moved yet. A RUNNING job becomes INTERRUPTED, unless its policy is to resume: then it is SUSPENDED (if
-//! the daemon could still store that), and QUEUED again at the next start.
+//! A RUNNING job that makes room for others is QUEUED again. CancelJob ends QUEUED and PAUSED jobs at once; PLANNING
+//! and RUNNING jobs end once the batches in hand are done. When the daemon stops or dies, a PLANNING job is QUEUED
+//! again: nothing has been moved yet. A RUNNING job becomes INTERRUPTED, unless its policy is to resume: then it is
+//! SUSPENDED (if the daemon could still store that), and QUEUED again at the next start.
 
 use super::{
     Made,
@@ -97,7 +97,7 @@ impl Dispatcher {
         }
         let in_the_way = self.in_the_way(&found);
         if let Some(other) = in_the_way.first() {
-            // A job that is being cancelled or paused will not do what was asked for, so nobody can join it.
+            // A job that is being cancelled or paused will not do what was asked for, so no request can join it.
             let goes_on = in_the_way.iter().find(|job| job.wanted.is_none());
             return match (request.on_conflict, goes_on) {
                 (OnConflict::Join, Some(other)) => self.join(caller, &request, other),
@@ -129,7 +129,8 @@ impl Dispatcher {
         Ok((self.with_progress(job), false))
     }
 
-    /// Notes with a job that a request has joined it: if the answer is lost, a repeat gets the same job, and makes none.
+    /// Notes with a job that a request has joined it: if the answer is lost, a repeat gets the same job, and makes
+    /// none.
     fn join(
         &mut self,
         caller: &Caller,
@@ -162,7 +163,7 @@ impl Dispatcher {
         self.records.open_jobs().filter(overlaps).cloned().collect()
     }
 
-    /// A job with all that is known of it: progress if it is open, plan and outcome if it has ended.
+    /// A job with its progress if it is open, or with its plan and outcome if it has ended.
     pub(super) fn get_job(&mut self, id: &JobId) -> Result<Arc<Job>, Refusal> {
         let job = self.known(id)?;
         if !job.state.is_end() {
@@ -200,7 +201,7 @@ impl Dispatcher {
         Ok(self.records.jobs().known(id)?.job.clone())
     }
 
-    /// The hold that keeps a job in the queue, for people; `None`: the job is not queued, or there is no hold.
+    /// The hold that keeps a job in the queue, for people; `None`: the job is not queued, or moves are not held.
     pub(super) fn why_queued(&self, job: &Job) -> Option<String> {
         let why = self.records.holds().why().filter(|_| job.state == JobState::Queued)?;
         Some(format!("waits: {why}"))
@@ -269,8 +270,8 @@ impl Dispatcher {
         check_owner(caller, &job.id, self.owner_name(job))
     }
 
-    /// Stores what the client `by` wants of a job that is under way (`None`: that it continues), and ends its run after the
-    /// current batches.
+    /// Stores what the client `by` wants of a job that is under way (`None`: that it continues), and ends its run after
+    /// the current batches.
     fn want(&mut self, job: &Job, wanted: Option<JobState>, by: &str) -> Result<(), Refusal> {
         let state_message = match wanted {
             Some(JobState::Cancelled) => format!("is being cancelled by {by}"),
@@ -313,8 +314,8 @@ impl Dispatcher {
 }
 
 impl Dispatcher {
-    /// Stores a job whose run has ended early and that stays open. If its record has become larger than the quota of its owner
-    /// allows, the job ends: nothing may stay in memory for as long as clients like without counting for one.
+    /// Stores a job whose run has ended early and that stays open. If its record has become larger than the quota of
+    /// its owner allows, the job ends: nothing may stay in memory for as long as clients like without counting for one.
     pub(super) fn stay_open(
         &mut self,
         job: &Job,
@@ -331,8 +332,8 @@ impl Dispatcher {
     }
 }
 
-/// Whether a request for this job would create `stored`. If it asks for no class, the class of `stored` (a workload's) is
-/// the same.
+/// Whether a request for this job would create `stored`. If it asks for no class, the class of `stored` (a workload's)
+/// is the same.
 fn is_same(stored: &Job, client: &str, request: &CreateJob) -> bool {
     let is_its =
         |it: &&JobJoin| it.client == client && Some(&it.request_id) == request.request_id.as_ref();

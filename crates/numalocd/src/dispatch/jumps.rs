@@ -18,8 +18,8 @@ pub struct Jumps {
 }
 
 impl Jumps {
-    /// Whether nothing is to be deleted by age now, because the wall clock has been set forward lately. One that is set back again
-    /// ends that.
+    /// Whether nothing is to be deleted by age now, because the wall clock has been set forward lately. One that is set
+    /// back again ends that.
     pub fn hold(&mut self, wall: SystemTime, now: Instant) -> bool {
         if let Some((wall_before, before)) = self.seen.replace((wall, now)) {
             let expected = wall_before + now.saturating_duration_since(before);

@@ -1,5 +1,6 @@
-//! Finds workloads by label selectors. A selector may have 64 conditions, there may be ten thousand workloads, and the dispatcher
-//! asks for each schedule that is due: a condition is a set of workloads, and sets are intersected 64 workloads at a time.
+//! Finds workloads by label selectors. A selector may have 64 conditions, there may be ten thousand workloads, and the
+//! dispatcher asks for each schedule that is due: a condition is a set of workloads, and sets are intersected 64
+//! workloads at a time.
 
 use numaloc_api::value::{Condition, Selector, Workload, WorkloadId};
 use std::{
@@ -17,12 +18,13 @@ pub struct Labels {
     free: Vec<usize>,
     by_id: HashMap<WorkloadId, usize>,
     all: More,
-    /// What has each of these. Labels may be hundreds of thousands, and the records have their text already.
+    /// The workloads with each [`ConditionKey`]. Labels may be hundreds of thousands, and the records have their text
+    /// already.
     having: HashMap<Hash, Set>,
     keys: [RandomState; 2],
 }
 
-/// Two hashes of a [`ConditionKey`], with keys that nobody knows: no two parts have the same.
+/// Two hashes of a [`ConditionKey`], with secret random keys: no two parts have the same.
 type Hash = [u64; 2];
 
 /// Something that a condition may ask for.
@@ -75,7 +77,7 @@ impl Labels {
         }
     }
 
-    /// The workloads that `selector` selects: those that [`Selector::matches`].
+    /// The workloads that `selector` selects, as [`Selector::matches`] does.
     pub fn select(&self, selector: &Selector) -> Matches<'_> {
         let mut bits = vec![0; self.slots.len().div_ceil(64)];
         match &selector.namespace {
@@ -207,7 +209,7 @@ impl More {
         }
     }
 
-    /// Bits take less room than numbers if it has one slot in 32. What has become few since is kept as numbers again.
+    /// Bits take less room than numbers if it has one slot in 32. A set that has shrunk since is kept as numbers again.
     fn reshape(&mut self, of: usize) {
         match self {
             Self::Few(slots) if (slots.len() + 1) * 32 > of => {

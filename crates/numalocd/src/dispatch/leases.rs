@@ -1,5 +1,5 @@
-//! When workloads that nobody renews are forgotten. No IO. Leases are not stored: when the daemon starts, each lease begins
-//! with its full time, because nobody could renew it while the daemon was away.
+//! Computes when workloads that are not renewed are forgotten. No IO. Leases are not stored: when the daemon starts,
+//! each lease begins with its full time, because no client could renew it while the daemon was away.
 
 use numaloc_api::value::WorkloadId;
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,8 +6,9 @@ use numaloc_core::Pacing;
 use numaloc_executor::{RunLimits, SharedRate};
 use std::sync::Arc;
 
-/// A job's own bounds; where it has none, those of the configuration. A best-effort job gets half of the rate: of its own
-/// or of the daemon's, whichever is lower. If neither is set, it gets half of the share of time in which its pace may work.
+/// A job's own bounds; where it has none, those of the configuration. A best-effort job gets half of the rate: of its
+/// own or of the daemon's, whichever is lower. If neither is set, it gets half of the share of time in which its pace
+/// may work.
 pub fn limits(spec: &MigrationSpec, config: &Config, shared: Option<Arc<SharedRate>>) -> RunLimits {
     let (own, default) = (&spec.limits, &config.limits);
     let rate = own.rate_bytes_per_second.or(default.rate_bytes_per_second);
@@ -40,7 +41,8 @@ pub fn pacing(spec: &MigrationSpec, config: &Config) -> Pacing {
 pub struct SharedLimit(Option<(u64, Arc<SharedRate>)>);
 
 impl SharedLimit {
-    /// The limit for this rate; `None`: there is none. Another rate makes a new limit, and runs under way keep the old one.
+    /// The limit for this rate; `None`: there is none. Another rate makes a new limit, and runs under way keep the old
+    /// one.
     pub fn at(&mut self, bytes_per_second: Option<u64>) -> Option<Arc<SharedRate>> {
         if bytes_per_second != self.0.as_ref().map(|(rate, _)| *rate) {
             self.0 = bytes_per_second.map(|rate| (rate, Arc::new(SharedRate::new(rate))));

@@ -29,8 +29,8 @@ use std::{
     time::SystemTime,
 };
 
-/// About how many bytes of events or records are read for a watcher at once. The watcher holds them until its client has taken
-/// them.
+/// About how many bytes of events or records are read for a watcher at once. The watcher holds them until its client
+/// has taken them.
 pub(super) const WATCHED_BYTES: usize = 1 << 20;
 
 /// Records in the order of a list.
@@ -38,9 +38,9 @@ type Rest<'a, R> = Box<dyn Iterator<Item = &'a <R as Record>::Kept> + 'a>;
 
 /// A kind of record as clients list and watch it. A record's position in a list is its key.
 pub trait Listable: Record<Key: Display> {
-    /// Which records a client asks for.
+    /// Selects the records that a client asks for.
     type Filter: Debug + Send + 'static;
-    /// What a client gets of a record.
+    /// A record as a client gets it.
     type Shown: Weight + Send + 'static;
     /// The name of the list, for page tokens.
     const LIST: &str;
@@ -48,8 +48,8 @@ pub trait Listable: Record<Key: Display> {
     /// The records of the book.
     fn collection(book: &Book) -> &Collection<Self>;
 
-    /// The records that may match the filter, in the order of the list, after this position; `None`: the list has no such
-    /// position.
+    /// The records that may match the filter, in the order of the list, after this position; `None`: the list has no
+    /// such position.
     fn after<'a>(
         book: &'a Book,
         filter: &'a Self::Filter,
@@ -59,10 +59,11 @@ pub trait Listable: Record<Key: Display> {
     /// Whether a record matches the filter.
     fn matches<'a>(book: &'a Book, filter: &'a Self::Filter) -> Box<dyn Fn(&Self) -> bool + 'a>;
 
-    /// Whether a record that does not match the filter, or is gone (`None`), has never matched it, by what does not change.
+    /// Whether a record that does not match the filter, or is gone (`None`), has never matched it, by what does not
+    /// change.
     fn never_matched(id: &Self::Id, known: Option<&Self>, filter: &Self::Filter) -> bool;
 
-    /// What clients get of the record.
+    /// The record as clients get it.
     fn shown(dispatcher: &Dispatcher, kept: &Self::Kept) -> Self::Shown;
 }
 
@@ -85,14 +86,14 @@ impl Listable for Job {
 
     fn matches<'a>(book: &'a Book, filter: &'a JobFilter) -> Box<dyn Fn(&Self) -> bool + 'a> {
         let workload = Named::by(book.workloads(), filter.workload.as_ref());
-        // With its number if it is there: the id may have been that of another one before.
+        // With its number if it exists: the id may have been that of another one before.
         let number = |id| book.schedule(id).map_or(id, |known| &known.id);
         let schedule = filter.schedule.as_ref().map(number);
         Box::new(move |job| fits(job, filter, schedule) && workload.is_in(&job.spec.target))
     }
 
-    /// Under an id that a client has chosen there may have been another job, and a run whose schedule is removed becomes its
-    /// owner's.
+    /// Under an id that a client has chosen there may have been another job, and a run whose schedule is removed
+    /// becomes its owner's.
     fn never_matched(_: &JobId, known: Option<&Self>, filter: &JobFilter) -> bool {
         let Some(job) = known else { return false };
         let is_only = job.id.number().map(JobId::numbered).as_ref() == Some(&job.id);
@@ -139,7 +140,8 @@ impl Listable for Schedule {
         })
     }
 
-    /// A schedule's creator does not change, but under an id that a client has chosen there may have been another schedule.
+    /// A schedule's creator does not change, but under an id that a client has chosen there may have been another
+    /// schedule.
     fn never_matched(_: &ScheduleId, known: Option<&Self>, filter: &ScheduleFilter) -> bool {
         let Some(schedule) = known else { return false };
         let numbered = schedule.id.number().map(ScheduleId::numbered);
@@ -222,8 +224,8 @@ impl Dispatcher {
         })
     }
 
-    /// Changes after a number, `most` at most and no more once their records have [`WATCHED_BYTES`]. A record that does not match
-    /// the filter counts as removed.
+    /// Changes after a number, `most` at most and no more once their records have [`WATCHED_BYTES`]. A record that does
+    /// not match the filter counts as removed.
     pub(super) fn changes_after<R: Listable>(
         &self,
         filter: &R::Filter,
@@ -247,7 +249,7 @@ impl Dispatcher {
                     bytes += shown.weight();
                     RecordChange::Present(shown)
                 }
-                // If it matched before, its change has told of its removal.
+                // If it matched before, its change has reported its removal.
                 None if is_progress => continue,
                 None if R::never_matched(id, kept.map(AsRef::as_ref), filter) => continue,
                 None => RecordChange::Removed(id.clone()),
@@ -299,8 +301,8 @@ impl Dispatcher {
         Ok(AnyEvents { events, reader })
     }
 
-    /// Events after a number, and the number of the last event that was looked at. At most `most` events, and no more once
-    /// they have `most_bytes`.
+    /// Events after a number, and the number of the last event that was looked at. At most `most` events, and no more
+    /// once they have `most_bytes`.
     pub(super) fn events_after(
         &mut self,
         filter: &EventFilter,
@@ -346,11 +348,11 @@ impl Dispatcher {
         oldest
     }
 
-    /// Number of the oldest event after which no event has been forgotten. If the last event has been forgotten, the next
-    /// number.
+    /// Number of the oldest event after which no event has been forgotten. If the last event has been forgotten, the
+    /// next number.
     fn whole_from(&self) -> u64 {
         let (events, last) = (self.records.events(), self.records.last().event);
-        // Whether all events from index `at` on are kept: as many as their numbers say. If so, that also holds for each
+        // Whether all events from index `at` on are kept: their numbers have no gap. If so, that also holds for each
         // later index.
         let is_whole = |at: usize| last - events[at].number == (events.len() - 1 - at) as u64;
         let (mut low, mut high) = (0, events.len());
@@ -379,7 +381,7 @@ impl Dispatcher {
         }
     }
 
-    /// What cannot be done now.
+    /// Problems of the store and of grants, for people.
     fn problems(&self) -> Vec<String> {
         let config = self.config();
         let missing = config.missing_accounts.iter().map(|missing| {

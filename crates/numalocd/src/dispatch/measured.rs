@@ -1,4 +1,4 @@
-//! What the dispatcher counts and measures. It does not know who shows it.
+//! Counts and measurements of the dispatcher. It does not know where they are shown.
 
 use numaloc_api::value::{Job, QosClass, WorkloadId};
 use std::{
@@ -21,8 +21,8 @@ pub enum Measured<'a> {
     OldestQueued(&'a BTreeMap<QosClass, SystemTime>),
     /// A job has reached an end state, which its commit has stored.
     Ended(&'a Job),
-    /// So many percent of the memory of a workload that may be moved are local.
+    /// Percentage of a workload's movable memory that is local.
     Local(&'a WorkloadId, f64),
-    /// A workload is no longer registered.
+    /// A workload is not registered any more.
     WorkloadGone(&'a WorkloadId),
 }

@@ -1,5 +1,5 @@
-//! Finds workloads by cgroup, container id, pod uid, and the set that they were declared in. Needed because a target may
-//! name thousands of each, among thousands of workloads.
+//! Finds workloads by cgroup, container id, pod uid, and the set that they were declared in. Needed because a target
+//! may name thousands of each, among thousands of workloads.
 
 use numaloc_api::value::{QosClass, Workload, WorkloadId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,7 +13,7 @@ pub struct WorkloadNames {
     containers: ByName,
     pods: ByName,
     sets: ByName,
-    /// What clients say of the class of each cgroup, and how many workloads say so.
+    /// The classes that clients declare for each cgroup, and the number of workloads that declare them.
     classes: HashMap<String, BTreeMap<DeclaredClass, usize>>,
 }
 
@@ -73,7 +73,7 @@ impl WorkloadNames {
         self.cgroups.get(path).into_iter().flatten()
     }
 
-    /// What clients say of the class of a cgroup, each once.
+    /// The classes that clients declare for a cgroup, each once.
     pub fn classes_of(&self, path: &str) -> impl Iterator<Item = &DeclaredClass> {
         self.classes.get(path).into_iter().flat_map(BTreeMap::keys)
     }

@@ -1,4 +1,4 @@
-//! What memory knows of open jobs beyond their records, by number. No IO.
+//! State of open jobs beyond their records, by number. No IO.
 
 use numaloc_api::WorkingJob;
 use numaloc_engine::FoundTarget;
@@ -9,14 +9,15 @@ use tokio::time::Instant;
 const ENDED: usize = 256;
 const ENDED_PROCESSES: usize = 65_536;
 
-/// What is known of all open jobs.
+/// State of all open jobs beyond their records.
 #[derive(Debug, Default)]
 pub struct OpenJobs {
     /// Their processes and nodes, where known, without members: records have these.
     found: HashMap<u64, FoundTarget>,
     /// The places in the queue of jobs that have been put behind others.
     behind: HashMap<u64, u64>,
-    /// Jobs that have moved memory and ended, with when they did, the oldest first: live views show what they have moved.
+    /// Jobs that have moved memory and ended, with when they did, the oldest first: live views show what they have
+    /// moved.
     ended: VecDeque<(Instant, WorkingJob)>,
 }
 
@@ -56,7 +57,8 @@ impl OpenJobs {
         }
     }
 
-    /// The jobs that have moved memory and ended at `begin` or later, as far as they are remembered. `None`: all of them.
+    /// The jobs that have moved memory and ended at `begin` or later, as far as they are remembered. `None`: all of
+    /// them.
     pub fn ended_since(&self, begin: Option<Instant>) -> impl Iterator<Item = &WorkingJob> {
         let is_since = move |at: Instant| begin.is_none_or(|begin| at >= begin);
         self.ended.iter().filter(move |(at, _)| is_since(*at)).map(|(_, job)| job)

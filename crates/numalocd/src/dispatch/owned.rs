@@ -1,4 +1,4 @@
-//! What all records have that belong to a client: an owner, who alone may change them, and an etag.
+//! Properties of all records that belong to a client: an owner, who alone may change them, and an etag.
 
 use crate::{access::Caller, refusal::Refusal};
 use std::fmt::Display;

@@ -11,7 +11,7 @@ const BYTES: usize = 2 << 20;
 /// A page of a list.
 #[derive(Clone, Debug)]
 pub struct Listed<T> {
-    /// The entries of this page, at most as many as were asked for.
+    /// The entries of this page, at most the requested number.
     pub entries: Vec<T>,
     /// The token of the next page; `None`: there is none.
     pub next: Option<String>,
@@ -19,8 +19,8 @@ pub struct Listed<T> {
 
 /// Cuts a page out of `entries`, which begin after the position in the token.
 ///
-/// `list` names the list and its filter. `entries` gives the entries after a position (`None`: from the start), each with
-/// its own position.
+/// `list` names the list and its filter. `entries` gives the entries after a position (`None`: from the start), each
+/// with its own position.
 ///
 /// # Errors
 /// The token belongs to another list.

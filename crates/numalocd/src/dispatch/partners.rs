@@ -1,4 +1,4 @@
-//! Which registered workloads may make room for a job.
+//! The registered workloads that may make room for a job.
 
 use super::{
     dispatcher::Dispatcher,
@@ -21,9 +21,10 @@ use std::{
 const MOST: usize = 512;
 
 impl Dispatcher {
-    /// Who may make room for a migration of `owner`, whose class applies in `spec`: best-effort workloads that the owner may have
-    /// moved. None of those that are part of the target, that a schedule moves (it would bring home what makes room), or that share
-    /// a cgroup with a workload of a better class. Nobody makes room for best effort.
+    /// The workloads that may make room for a migration of `owner`, whose class applies in `spec`: best-effort
+    /// workloads that the owner may have moved. Excluded are workloads that are part of the target, that a schedule
+    /// moves (it would bring home what makes room), or that share a cgroup with a workload of a better class. No
+    /// workload makes room for best effort.
     pub(super) fn offers(&mut self, spec: &MigrationSpec, owner: &Caller) -> Offers {
         let is_asked = spec.policy.options.make_room == MakeRoom::Exchange;
         if !is_asked || spec.policy.class() == QosClass::Be {
@@ -100,7 +101,7 @@ fn in_turns<'a>(workloads: impl Iterator<Item = &'a Arc<Workload>>) -> Vec<&'a A
     numbered.into_iter().map(|(_, workload)| workload).collect()
 }
 
-/// Cgroups that make no room. Those that are patterns are few, and apart: paths are looked up.
+/// Cgroups that make no room. Patterns are few, and apart: paths are looked up.
 #[derive(Debug)]
 struct Spared {
     cgroups: BTreeSet<String>,

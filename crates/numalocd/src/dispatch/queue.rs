@@ -1,4 +1,4 @@
-//! Which jobs come next. No IO, no clock.
+//! Selects the jobs that come next. No IO, no clock.
 
 use crate::config::Queue;
 use numaloc_api::value::QosClass;
@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-/// How long a job moves before it makes room for a waiting job: one of a better class, or one of another owner or tenant in
-/// its own class.
+/// Time that a job moves before it makes room for a waiting job: one of a better class, or one of another owner or
+/// tenant in its own class.
 pub const SLICE: Duration = Duration::from_secs(120);
 
 /// A job in the queue, with what decides when it is admitted.
@@ -29,15 +29,15 @@ pub struct Waiting<'a> {
     pub owner: &'a str,
     /// On whose behalf the owner asks; empty: on its own.
     pub tenant: &'a str,
-    /// How many jobs of the same owner come before it in its class, including those under way. See [`take_turns`].
+    /// Number of jobs of the same owner come before it in its class, including those under way. See [`take_turns`].
     pub turn: usize,
-    /// How many of these are of the same tenant.
+    /// Number of these that are of the same tenant.
     pub tenant_turn: usize,
     /// Its processes and nodes, as far as known.
     pub found: Option<&'a FoundTarget>,
 }
 
-/// How far a job under way is.
+/// The stage of a job under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobStage {
     /// Its target is being looked at and planned.
@@ -59,7 +59,7 @@ pub struct Active<'a> {
     pub owner: &'a str,
     /// On whose behalf the owner asks; empty: on its own.
     pub tenant: &'a str,
-    /// How far it is, which decides what it takes from the bounds.
+    /// Its stage, which decides what it takes from the bounds.
     pub stage: JobStage,
     /// Its processes and nodes, as far as known.
     pub found: Option<&'a FoundTarget>,
@@ -71,7 +71,7 @@ impl Active<'_> {
     }
 }
 
-/// What jobs have taken: address spaces, files, and nodes with the number of jobs.
+/// Resources that jobs have taken: address spaces, files, and nodes with the number of jobs.
 #[derive(Clone, Debug, Default)]
 pub struct TakenByJobs<'a> {
     processes: BTreeSet<&'a Identity>,
@@ -80,7 +80,7 @@ pub struct TakenByJobs<'a> {
 }
 
 impl<'a> TakenByJobs<'a> {
-    /// What these jobs have taken.
+    /// The resources that these jobs have taken.
     pub fn by(active: impl IntoIterator<Item = &'a FoundTarget>) -> Self {
         let mut taken = Self::default();
         active.into_iter().for_each(|found| taken.add(found));
@@ -92,7 +92,7 @@ impl<'a> TakenByJobs<'a> {
         self.files.extend(&found.files);
         found.nodes.iter().for_each(|node| *self.nodes.entry(node).or_default() += 1);
     }
-    /// Why a job has to wait, for people. `None`: it need not wait.
+    /// The reason why a job has to wait, for people. `None`: it need not wait.
     pub fn blocks(&self, found: &FoundTarget, limits: &Queue) -> Option<String> {
         if let Some(process) =
             found.processes.iter().find(|process| self.processes.contains(process))
@@ -117,8 +117,8 @@ impl<'a> TakenByJobs<'a> {
     }
 }
 
-/// Whether two names of files may mean the same one: a directory stands for what is below it, and so does the part of a pattern without
-/// `*` and `?`, because which files match is not known here.
+/// Whether two names of files may mean the same one: a directory stands for what is below it, and so does the part of a
+/// pattern without `*` and `?`, because which files match is not known here.
 fn may_share(one: &str, other: &str) -> bool {
     let fixed = |name: &str| -> PathBuf {
         let parts = Path::new(name).iter();
@@ -128,22 +128,22 @@ fn may_share(one: &str, other: &str) -> bool {
     one.starts_with(&other) || other.starts_with(&one)
 }
 
-/// Whether a job of class `own` makes room while jobs of the classes `active` are planned or moved. A best-effort job does
-/// if one of these is of another class. `active` may include the job itself.
+/// Whether a job of class `own` makes room while jobs of the classes `active` are planned or moved. A best-effort job
+/// does if one of these is of another class. `active` may include the job itself.
 pub fn makes_room(own: QosClass, active: &[QosClass]) -> bool {
     own == QosClass::Be && active.iter().any(|class| *class != QosClass::Be)
 }
 
 /// Whether a job of this class may take a place to move. Places count as taken by all jobs that move, and by jobs of a
-/// better class that are planned for one. Planning in the same class takes no place, so a long look at a target keeps no
-/// job of that class waiting.
+/// better class that are planned for one. Planning in the same class takes no place, so a long look at a target keeps
+/// no job of the same class waiting.
 pub fn has_place(class: QosClass, active: &[Active<'_>], limits: &Queue) -> bool {
     let ahead = |job: &&Active<'_>| job.is_moving() || job.qos_class < class;
     active.iter().filter(ahead).count() < limits.moves
 }
 
-/// Best-effort jobs under way that have to go back into the queue, because jobs of other classes wait for what they have: a
-/// process, a node, or a place to move or to plan. No more of them than necessary; the youngest first.
+/// Best-effort jobs under way that have to go back into the queue, because jobs of other classes wait for what they
+/// have: a process, a node, or a place to move or to plan. No more of them than necessary; the youngest first.
 pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Queue) -> Vec<u64> {
     let is_best_effort = |job: &Active<'a>| job.qos_class == QosClass::Be;
     let (own, others): (Vec<Active<'a>>, Vec<Active<'a>>) =
@@ -179,10 +179,10 @@ pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Qu
     back
 }
 
-/// A job that has moved for at least a slice and has to go behind a job that waits for what it has. The waiting job is of a
-/// better class; or it is of the same class and of another owner, or of another tenant of the same owner, with no more jobs
-/// under way. Without the first job, the waiting one can be planned or moved. If there are several to choose from, the one that
-/// has moved longest.
+/// A job that has moved for at least a slice and has to go behind a job that waits for what it has. The waiting job has
+/// a better class; or it has the same class and another owner, or another tenant of the same owner, with no more jobs
+/// under way. Without the first job, the waiting one can be planned or moved. If there are several to choose from, the
+/// one that has moved longest.
 pub fn overstayed<'a>(
     waiting: &[Waiting<'a>],
     active: &[Active<'a>],
@@ -248,8 +248,8 @@ impl<'a> Beside<'a> {
         Self { active, taken }
     }
 
-    /// The same, which are those of `active` without `late`, as a job meets them: without itself, if it is one of them. Most jobs
-    /// only wait, so what has been taken is not added up again for each.
+    /// The same, which are those of `active` without `late`, as a job meets them: without itself, if it is one of them.
+    /// Most jobs only wait, so what has been taken is not added up again for each.
     fn without(&self, number: u64, late: Option<u64>, active: &[Active<'a>]) -> Cow<'_, Self> {
         match self.active.iter().any(|job| job.number == number) {
             true => Cow::Owned(Self::new(active, [Some(number), late])),
@@ -265,12 +265,12 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// How many other jobs of the same owner and class are under way.
+/// Number of other jobs of the same owner and class under way.
 fn others_of(job: &Active<'_>, active: &[Active<'_>]) -> usize {
     others(job, active).count()
 }
 
-/// How many of these are of the same tenant.
+/// Number of these that are of the same tenant.
 fn others_of_tenant(job: &Active<'_>, active: &[Active<'_>]) -> usize {
     others(job, active).filter(|other| other.tenant == job.tenant).count()
 }
@@ -282,8 +282,8 @@ fn others<'a>(job: &Active<'_>, active: &'a [Active<'a>]) -> impl Iterator<Item 
     })
 }
 
-/// Sets the turns of queued jobs, which are given by age. The tenants of an owner take turns for the turns of the owner, so an
-/// owner gets no more by naming more tenants.
+/// Sets the turns of queued jobs, which are given by age. The tenants of an owner take turns for the turns of the
+/// owner, so an owner gets no more by naming more tenants.
 pub fn take_turns<'a>(waiting: &mut [Waiting<'a>], active: &[Active<'a>]) {
     let mut of_tenants: BTreeMap<(QosClass, &str, &str), usize> = BTreeMap::new();
     let mut of_owners: BTreeMap<(QosClass, &str), usize> = BTreeMap::new();
@@ -309,9 +309,9 @@ fn key(job: &Waiting<'_>) -> (QosClass, usize, u64, u64) {
     (job.qos_class, job.turn, job.line, job.number)
 }
 
-/// The numbers of the jobs to plan now, in order. What a waiting job needs is kept for it, so that no later job can
-/// overtake it forever; jobs that need other processes and nodes go ahead of it. No job is planned that would then only
-/// wait for a place to move.
+/// The numbers of the jobs to plan now, in order. The processes and nodes that a waiting job needs are kept for it, so
+/// that no later job can overtake it forever; jobs that need other processes and nodes go ahead of it. No job is
+/// planned that would then only wait for a place to move.
 pub fn next<'a>(mut waiting: Vec<Waiting<'a>>, active: &[Active<'a>], limits: &Queue) -> Vec<u64> {
     let mut taken = TakenByJobs::by(active.iter().filter_map(|job| job.found));
     waiting.sort_by_key(key);
@@ -331,8 +331,8 @@ pub fn next<'a>(mut waiting: Vec<Waiting<'a>>, active: &[Active<'a>], limits: &Q
     next
 }
 
-/// Whether there is a place to plan for a job, and no more jobs before it than there are places to move. `begun` has the number of
-/// jobs of each class that begin beside those under way.
+/// Whether there is a place to plan for a job, and no more jobs before it than there are places to move. `begun` has
+/// the number of jobs of each class that begin beside those under way.
 fn may_begin(
     job: &Waiting<'_>,
     active: &[Active<'_>],

@@ -1,5 +1,5 @@
-//! The records, in memory and on the disk. A change is stored first, then taken over into the book. Changes of a draft are
-//! taken over at once and stored together; if they cannot be stored, the book is put back.
+//! The records, in memory and on the disk. A change is stored first, then taken over into the book. Changes of a draft
+//! are taken over at once and stored together; if they cannot be stored, the book is put back.
 
 use super::{
     book::{Book, Undo},
@@ -26,9 +26,9 @@ use tokio::{
 pub struct Records {
     store: Store,
     book: Book,
-    /// The changes that are to share the commit now being prepared; `None` outside of that.
+    /// The changes that share the commit now being prepared; `None`: no commit is being prepared.
     draft: Option<Draft>,
-    /// Why the last commit failed, if it did.
+    /// The reason why the last commit failed, if it did.
     problem: Option<String>,
 }
 
@@ -38,7 +38,7 @@ struct Draft {
     writes: Vec<Write>,
     /// About how much they write.
     bytes: usize,
-    /// What puts the book back, in the order of the changes; it is applied from the last to the first.
+    /// Puts the book back, in the order of the changes; it is applied from the last to the first.
     undo: Vec<Undo>,
     /// The highest numbers given before.
     last: Last,
@@ -58,11 +58,11 @@ impl Records {
         Self { store, book: Book::new(contents, accounts), draft: None, problem: None }
     }
 
-    /// Stores `writes`, all or none, and only then takes them over into the book. While there is a draft, they are taken over
-    /// at once, and stored with it. `tell` is notified of the commit.
+    /// Stores `writes`, all or none, and only then takes them over into the book. While there is a draft, they are
+    /// taken over at once, and stored with it. `tell` is notified of the commit.
     ///
     /// # Errors
-    /// There is no room, or the store cannot be written. Nothing has changed.
+    /// No room is left, or the store cannot be written. Nothing has changed.
     pub fn commit(
         &mut self,
         writes: Vec<Write>,
@@ -142,8 +142,8 @@ impl Records {
         }
     }
 
-    /// Gives room that the store's file no longer needs back to the file system, as [`Store::shrink`]. A watchdog waits for it as for a
-    /// commit.
+    /// Gives room that the store's file no longer needs back to the file system, as [`Store::shrink`]. A watchdog waits
+    /// for it as for a commit.
     ///
     /// # Errors
     /// The store cannot be written.
@@ -156,12 +156,12 @@ impl Records {
         Ok(done?)
     }
 
-    /// Why the last commit failed, if it did.
+    /// The reason why the last commit failed, if it did.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
 
-    /// What is under way, and what was when a daemon died.
+    /// Work under way, and work that was under way when a daemon died.
     pub fn under_way(&mut self) -> &mut UnderWay {
         self.store.under_way()
     }

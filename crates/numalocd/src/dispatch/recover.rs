@@ -8,7 +8,7 @@ use crate::{refusal::Refusal, store::Kept};
 use numaloc_api::value::{Job, JobId, JobState, OnInterrupt};
 use numaloc_engine::FoundTarget;
 
-/// A job with which the daemon has ended so many times in a row is not begun again.
+/// A job with which the daemon has ended this number of times in a row is not begun again.
 const ENDS: u32 = 3;
 
 impl Dispatcher {
@@ -67,7 +67,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Stores what there is to tell of the host.
+    /// Stores the news of the host.
     fn tell_news(&mut self) -> Result<(), Refusal> {
         let news = self.news.iter().map(|(kind, message)| self.of_host(*kind, message.clone()));
         let events = self.tell(news);
@@ -78,8 +78,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Asks the engine for the processes of the next open job of the last daemon, which alone knew which jobs share memory. One at
-    /// a time: all targets together may be large.
+    /// Asks the engine for the processes of the next open job of the last daemon, which alone knew which jobs share
+    /// memory. One at a time: all targets together may be large.
     fn look_up(&mut self) {
         while let Some(number) = self.unseen.pop_front() {
             let kept = self.records.jobs().get(&number);
@@ -97,7 +97,8 @@ impl Dispatcher {
         }
     }
 
-    /// Notes the processes and nodes of a job that was open at the start, unless more is known by now. `None`: nothing was found.
+    /// Notes the processes and nodes of a job that was open at the start, unless more is known by now. `None`: nothing
+    /// was found.
     pub(super) fn on_looked_up(&mut self, id: &JobId, found: Option<FoundTarget>) {
         let is_open = self.records.job(id).is_some_and(|job| !job.state.is_end());
         if let Some((number, found)) = id.number().filter(|_| is_open).zip(found) {

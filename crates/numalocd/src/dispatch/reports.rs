@@ -1,4 +1,4 @@
-//! What the engine reports, and what follows from it.
+//! Reports of the engine, and their effects.
 
 use super::{dispatcher::Dispatcher, ends::joined, queue::TakenByJobs, recover::resumes, run::Run};
 use crate::{order::EngineReport, refusal::Refusal, store::Write};
@@ -78,15 +78,15 @@ impl Dispatcher {
                 }
             }
         }
-        // Dropping the run tells the engine not to move.
+        // Dropping the run signals the engine not to move.
         self.drop_run(number);
         self.changed = true;
         Ok(())
     }
 
-    /// Starts the move of a planned job. If another job has its memory or nodes, it goes back into the queue and is planned
-    /// again later. If it lacks only a place to move, it keeps its plan: each page is looked at again just before it is
-    /// moved.
+    /// Starts the move of a planned job. If another job has its memory or nodes, it goes back into the queue and is
+    /// planned again later. If it lacks only a place to move, it keeps its plan: each page is looked at again just
+    /// before it is moved.
     ///
     /// The rights of its owner are checked again, because it may have been planned long ago.
     pub(super) fn proceed(&mut self, number: u64, job: Job) -> Result<(), Refusal> {
@@ -95,7 +95,7 @@ impl Dispatcher {
         let other = || "the rights of its owner have changed".to_owned();
         if let Some(why) = changed.then(other).or_else(|| self.blocked(number)) {
             self.put_job(&job, JobState::Queued, format!("waits: {why}"))?;
-            // Dropping the run tells the engine not to move.
+            // Dropping the run signals the engine not to move.
             self.drop_run(number);
             self.changed = true;
             return Ok(());
@@ -110,8 +110,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Why a planned job has to wait after all: a hold, or a job that moves already. Jobs that are only planned do not
-    /// count: of two jobs planned at the same time, the first one continues.
+    /// The reason why a planned job has to wait after all: a hold, or a job that moves already. Jobs that are only
+    /// planned do not count: of two jobs planned at the same time, the first one continues.
     fn blocked(&self, number: u64) -> Option<String> {
         if let Some(why) = self.records.holds().why() {
             return Some(why.to_owned());
@@ -175,7 +175,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Ends cancelled jobs whose planning or run does not end. What their threads report later is about jobs that have ended.
+    /// Ends cancelled jobs whose planning or run does not end. Later reports of their threads are about jobs that have
+    /// ended.
     pub(super) fn give_up(&mut self, now: Instant) -> Result<(), Refusal> {
         let is_over = |run: &Run| run.given_up().is_some_and(|at| at <= now);
         let over: Vec<u64> =
@@ -242,7 +243,7 @@ fn all_legs(job: &Job, next: Vec<MemberResult>) -> Vec<MemberResult> {
     }
 }
 
-/// Whose memory made room for a job; empty if nobody's did.
+/// Workloads whose memory made room for a job; empty if none did.
 fn made_room(outcome: &Outcome) -> String {
     let moved = outcome.partners.iter().filter(|partner| partner.account.moved_bytes() > 0);
     let moved: Vec<_> = moved.collect();

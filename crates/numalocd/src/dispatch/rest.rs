@@ -1,13 +1,13 @@
-//! What the book does not keep of ended jobs and of events. The dispatcher says where it is, and does not wait for it. A small job is
-//! read by the task that asked for it. Events, and a job with thousands of processes, take milliseconds: these are read and decoded in
-//! threads of their own.
+//! Data of ended jobs and of events that the book does not keep. The dispatcher says where it is, and does not wait for
+//! it. A small job is read by the task that asked for it. Events, and a job with thousands of processes, take
+//! milliseconds: these are read and decoded in threads of their own.
 
 use crate::{refusal::Refusal, store::StoreReader};
 use numaloc_api::value::{Event, Job, JobId};
 use std::sync::Arc;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-/// How many records are read at a time: each may have megabytes.
+/// Number of records that are read at a time: each may have megabytes.
 const AT_ONCE: usize = 2;
 
 /// The largest job, in bytes of its record, that is read without a thread of its own: less work than to wake one.
@@ -25,7 +25,7 @@ pub struct StoredJob {
     pub bytes: usize,
 }
 
-/// Events: those that the book has, and where the others are.
+/// Events: the ones in the book, and where the others are.
 #[derive(Debug, Default)]
 pub struct AnyEvents {
     /// In the order of the answer; an event that the book does not have by its number.
@@ -78,19 +78,18 @@ impl ReadTurns {
 
 #[cfg(test)]
 impl ReadTurns {
-    /// How many turns are free.
     pub fn free(&self) -> usize {
         self.0.available_permits()
     }
 }
 
 impl AnyEvents {
-    /// The numbers of those that the book does not have.
+    /// The numbers of the events that the book does not have.
     pub fn numbers(&self) -> Vec<u64> {
         self.events.iter().filter_map(|event| event.as_ref().err().copied()).collect()
     }
 
-    /// All of them, with those that were `read`. Events that have been forgotten meanwhile are left out.
+    /// All of them, with the ones that were `read`. Events that have been forgotten meanwhile are left out.
     pub fn with(self, read: Vec<Event>) -> Vec<Arc<Event>> {
         let mut read = read.into_iter().map(Arc::new).peekable();
         let each = self.events.into_iter().filter_map(|event| match event {

@@ -1,10 +1,11 @@
-//! Chooses what to remove when there are too many records: the oldest records of the creator who has most. Members of the group of one grant
-//! have two parts together ([`crate::accounts`]). So nobody can push out the records of others by having many. No IO.
+//! Chooses what to remove when there are too many records: the oldest records of the creator who has most. Members of
+//! the group of one grant have two parts together ([`crate::accounts`]). So no client can push out the records of
+//! others by having many. No IO.
 
 use crate::accounts::Cohort;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many parts the members of a cohort have together.
+/// Parts that the members of a cohort have together.
 const COHORT: f64 = 2.0;
 
 /// A record that may be forgotten.
@@ -18,14 +19,14 @@ pub struct Forgettable<'a, K> {
     pub bytes: usize,
 }
 
-/// How much is kept at most.
+/// Most records and bytes that are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct RetentionBound {
     pub records: usize,
     pub bytes: usize,
 }
 
-/// What one creator has, or all creators together.
+/// Records of one creator, or of all creators together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Retained {
     records: usize,
@@ -58,7 +59,7 @@ enum Holder<'a> {
     Creator(&'a str),
 }
 
-/// What creators that count together have, and what each of them has.
+/// Records of creators that count together, and of each of them.
 struct Held<'a, K> {
     together: Retained,
     creators: BTreeMap<&'a str, (Retained, VecDeque<Forgettable<'a, K>>)>,

@@ -11,11 +11,11 @@ use std::{
 };
 use tokio::{sync::oneshot, time::Instant};
 
-/// How long the planning of a cancelled job may take to end. Nothing has been moved by then. Its thread may wait in the kernel for
-/// a process that does not answer, and ends when it returns from there.
+/// Time that the planning of a cancelled job may take to end. Nothing has been moved by then. Its thread may wait in
+/// the kernel for a process that does not answer, and ends when it returns from there.
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// How long a cancelled run that moves may take to end. Its calls are left behind sooner, by the run itself. What remains is a read
-/// of a page map that does not return. The run moves nothing more when it does.
+/// Time that a cancelled run that moves may take to end. Its calls are left behind sooner, by the run itself. What
+/// remains is a read of a page map that does not return. The run moves nothing more when it does.
 const GIVE_UP_MOVING: Duration = Duration::from_secs(30);
 
 /// A job that the engine is working on.
@@ -27,13 +27,13 @@ pub struct Run {
     pub owner: Caller,
     /// Its class, lowered to what its owner could ask for when the run began.
     pub qos_class: QosClass,
-    /// Tells the engine to move; `None` once that has been done.
+    /// Signals the engine to move; `None` once that has been done.
     pub go: Option<oneshot::Sender<()>>,
     /// Whether the engine has planned it.
     pub is_planned: bool,
     /// Since when the job has been moving; `None` before.
     pub moving: Option<Instant>,
-    /// Why the run is to end and go back into the queue, if it is.
+    /// The reason why the run is to end and go back into the queue, if it is.
     pub back: Option<&'static str>,
     /// The client that wants the job cancelled or paused, if one does. The record says what it wants.
     pub ended_by: Option<String>,
@@ -45,13 +45,13 @@ pub struct Run {
     pub planned_bytes: u64,
     /// A note for users, also if the job goes well.
     pub note: Option<String>,
-    /// How much of what its schedule's last run had moved it found moved back.
+    /// The part of its schedule's last moves that it found moved back.
     pub returned: Option<Returned>,
-    /// What the run has moved.
+    /// The trail of the run's moves.
     pub trail: Option<Arc<Trail>>,
-    /// What clients that watch this job were last shown.
+    /// State last shown to clients that watch this job.
     pub shown: Shown,
-    /// What clients that watch all jobs were last shown.
+    /// State last shown to clients that watch all jobs.
     pub listed: Shown,
 }
 
@@ -68,7 +68,8 @@ impl Shown {
         Self { state: (0, String::new()), at: now }
     }
 
-    /// Takes over `state` as what is shown, if it is another one and `pause` has passed. Gives back whether it is to be shown.
+    /// Takes over `state` as what is shown, if it is another one and `pause` has passed. Gives back whether it is to be
+    /// shown.
     pub fn take_news(&mut self, state: &(u64, String), now: Instant, pause: Duration) -> bool {
         let is_news = *state != self.state && now >= self.at + pause;
         if is_news {
@@ -79,7 +80,7 @@ impl Shown {
 }
 
 impl Run {
-    /// Whether it has been told to move.
+    /// Whether the engine was signalled to move.
     pub fn is_moving(&self) -> bool {
         self.go.is_none()
     }
@@ -104,11 +105,12 @@ impl Run {
     pub fn cancel(&self) {
         self.control.cancel.store(true, Ordering::Relaxed);
     }
-    /// Whether it was told to end.
+    /// Whether it was ordered to end.
     pub fn is_cancelled(&self) -> bool {
         self.control.cancel.load(Ordering::Relaxed)
     }
-    /// How far the run is, and what holds it back at the moment. Only for watchers: no record keeps what holds it back.
+    /// Progress of the run, and what holds it back at the moment. Only for watchers: no record keeps what holds it
+    /// back.
     pub fn progress_now(&self, now: SystemTime) -> JobProgress {
         JobProgress { held_back: self.control.held_back(), ..self.progress(now) }
     }

@@ -207,7 +207,8 @@ impl Dispatcher {
         let last = known.last_job.as_ref().and_then(|job| self.records.job(job)).cloned();
         let is_under_way =
             |job: &&Arc<Job>| matches!(job.state, JobState::Planning | JobState::Running);
-        // A run under way continues as a job of the schedule's owner. So it has an owner, and can be cancelled and paused.
+        // A run under way continues as a job of the schedule's owner. So it has an owner, and can be cancelled and
+        // paused.
         let own = last.as_ref().filter(is_under_way).map(|job| Job {
             schedule: None,
             creator: known.creator.clone(),

@@ -16,24 +16,24 @@ use numaloc_engine::{Aim, Member};
 use numaloc_host::{NamedKind, Target as HostTarget};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What a target means besides processes and units.
+/// The meaning of a target besides processes and units.
 struct Selection<'a> {
     /// Cgroups that it names itself and those of workloads, each with its name as a member.
     cgroups: BTreeMap<&'a str, Target>,
-    /// Containers and pods that nobody has registered: they are looked up on the host.
+    /// Containers and pods that are not registered: they are looked up on the host.
     named: Vec<Member>,
     /// Names of workloads under which nothing is registered.
     missing: Vec<Missing>,
 }
 
 impl Dispatcher {
-    /// Resolves a target. With `of`, names of workloads mean those that `of` may select; with `None` (a caller that only
-    /// looks), those of all owners. If the target names creators, only their workloads are meant. With `pins`, pids mean the
-    /// processes that had them when the record was made; without, those that have them now.
+    /// Resolves a target. With `of`, names of workloads mean workloads that `of` may select; with `None` (a caller that
+    /// only looks), workloads of all owners. If the target names creators, only their workloads are meant. With `pins`,
+    /// pids mean the processes that had them when the record was made; without, the processes that have them now.
     ///
     /// # Errors
-    /// [`Refusal::TargetNotFound`]: no member is known. The message is that of the first one. [`Refusal::NotPermitted`]: the target
-    /// names a creator of whose workloads `of` may select none.
+    /// [`Refusal::TargetNotFound`]: no member is known. The message is that of the first one.
+    /// [`Refusal::NotPermitted`]: the target names a creator of whose workloads `of` may select none.
     pub(super) fn select(
         &self,
         target: &Target,
@@ -53,7 +53,7 @@ impl Dispatcher {
             })
         });
         let qos_class = self.best_class(said);
-        // The job's class is no better than its creator may ask for, whatever class others have given the workload.
+        // The job's class is not better than its creator may ask for, whatever class others have given the workload.
         let qos_class =
             qos_class.map(|class| of.map_or(class, |of| of.ceilings.bound_class(class)));
         let mut members: Vec<Member> = Member::processes(target).collect();
@@ -80,7 +80,7 @@ impl Dispatcher {
         }
     }
 
-    /// What a target means besides processes and units.
+    /// Resolves a target, except for processes and units.
     fn meant<'a>(&'a self, target: &'a Target, of: Option<&Caller>) -> Selection<'a> {
         let names = self.records.names();
         let (mut missing, mut looked_up) = (Vec::new(), Vec::new());
@@ -118,8 +118,8 @@ impl Dispatcher {
         Selection { cgroups, named: looked_up, missing }
     }
 
-    /// Workloads that the labels of a target select, if they may be meant by a target of `of`: in each cgroup one of each client, the
-    /// first by name, because thousands may share a cgroup.
+    /// Workloads that the labels of a target select, if they may be meant by a target of `of`: in each cgroup one of
+    /// each client, the first by name, because thousands may share a cgroup.
     fn labelled<'a>(&'a self, target: &Target, of: Option<&Caller>) -> BTreeSet<&'a WorkloadId> {
         let mut places: HashMap<(&str, &str), Option<&WorkloadId>> = HashMap::new();
         for workload in self.records.labels().select(&target.labels).iter() {
@@ -223,7 +223,8 @@ fn check_creators(target: &Target, of: &Caller) -> Result<(), Refusal> {
     Err(Refusal::NotPermitted { message })
 }
 
-/// Why a name stands for no workload. Does not say whether other clients have registered one with that name.
+/// The reason why a name stands for no workload. Does not reveal whether other clients have registered one with that
+/// name.
 fn not_registered(named: &Target, creators: &BTreeSet<String>, of: Option<&Caller>) -> String {
     let from = first_few(creators.iter()).map(|creators| format!(" of {creators}"));
     let whose = of.map(|caller| format!(" that {} may move", caller.name));

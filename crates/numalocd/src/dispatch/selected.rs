@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 /// A target with its workloads resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
-    /// What the target names; workloads are replaced by their cgroups.
+    /// The target; workloads are replaced by their cgroups.
     pub aim: Aim,
     /// The best QoS class among the workloads that the target names, if any has one.
     pub qos_class: Option<QosClass>,
 }
 
-/// A target that names neither cgroups nor workloads, or files, resolved: what is registered does not matter. `None`: it names some.
+/// A target that names neither cgroups nor workloads, or files, resolved: what is registered does not matter. `None`:
+/// it names some.
 pub fn plain(target: &Target) -> Option<Selected> {
     if let Some(selected) = files(target) {
         return Some(selected);

@@ -3,8 +3,8 @@
 use numaloc_api::value::{Job, JobProgress};
 use std::sync::Arc;
 
-/// A job's record, and how far its run is. A record with a plan and members of thousands of processes has megabytes, so progress does
-/// not copy it.
+/// A job's record, and how far its run is. A record with a plan and members of thousands of processes has megabytes, so
+/// progress does not copy it.
 #[derive(Clone, Debug)]
 pub struct JobNow {
     /// The record, or with another message why it waits.
@@ -16,7 +16,6 @@ pub struct JobNow {
 }
 
 impl JobNow {
-    /// The first record.
     pub fn new(job: Arc<Job>) -> Self {
         Self { job, serial: 0, progress: None }
     }

@@ -18,23 +18,23 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// How often the progress of watched jobs is shown.
+/// Interval between reports of the progress of watched jobs.
 const PROGRESS: Duration = Duration::from_millis(100);
-/// How often the progress of each job is shown to those who watch them all.
+/// Interval between reports of each job's progress to clients that watch all jobs.
 const PROGRESS_OF_ALL: Duration = Duration::from_secs(1);
-/// How often what could not be stored is tried again.
+/// Interval between attempts to store what could not be stored.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often old records are looked for.
+/// Interval between searches for old records.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
-/// How many commands may be queued. When the queue is full, callers wait.
+/// Number of commands that may be queued. When the queue is full, callers wait.
 const COMMANDS: usize = 256;
 
 /// The channels from the engine.
 #[derive(Debug)]
 pub struct Ears {
-    /// What the engine reports on its orders.
+    /// Reports of the engine on its orders.
     pub reports: mpsc::UnboundedReceiver<EngineReport>,
-    /// What the engine has found for probes.
+    /// Findings of the engine for probes.
     pub probed: mpsc::UnboundedReceiver<ProbeAnswer>,
     /// Answers to lookups; `None`: nothing was found.
     pub looked_up: mpsc::UnboundedReceiver<(JobId, Option<FoundTarget>)>,
@@ -87,15 +87,15 @@ impl Dispatcher {
             self.make_room();
             slice = self.next_slice(now);
             let next = self.next_tick(now);
-            // If something cannot be stored now, the ends of leases and what is to be forgotten wait for the next try, too: they
-            // stay due, and this would spin.
+            // If something cannot be stored now, the ends of leases and what is to be forgotten wait for the next try,
+            // too: they stay due, and this would spin.
             let lease = self.next_lease().filter(|_| retry.is_none());
             let forgets = retry.is_none().then_some(forget);
             let wake = [retry, next, slice, lease, forgets, Some(pulse_due), self.stopping];
             let wake = wake.into_iter().flatten().min().unwrap_or(now + RETRY);
             if wake <= now {
-                // There is more to do at once. Calls that were answered are woken on this thread, and only this task's giving way lets
-                // them run.
+                // There is more to do at once. Calls that were answered are woken on this thread, and only this task's
+                // giving way lets them run.
                 yield_now().await;
             }
             tokio::select! {
@@ -123,8 +123,8 @@ impl Dispatcher {
         self.give_up(now)?;
         self.tick_schedules(now);
         self.tick_cpusets();
-        // Repeated until nothing changes any more. For example, a job that could not start has ended, so another one may
-        // start.
+        // Repeated until nothing changes any more. For example, a job that could not start has ended, so another one
+        // may start.
         while self.changed {
             self.changed = false;
             let started = self.start_jobs();
@@ -213,7 +213,8 @@ impl Dispatcher {
     }
 
     /// Handles a command and those queued behind it. Questions are answered first, so that none waits for more than one
-    /// commit. Changes share one commit, as far as they fit into it; the first that does not is given back, for the next turn.
+    /// commit. Changes share one commit, as far as they fit into it; the first that does not is given back, for the
+    /// next turn.
     fn on_commands(
         &mut self,
         first: Command<Self>,

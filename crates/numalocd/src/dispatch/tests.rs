@@ -71,11 +71,9 @@ pub struct Rig {
     pub lookups: mpsc::UnboundedReceiver<Lookup>,
     pub looked_up: mpsc::UnboundedSender<(JobId, Option<FoundTarget>)>,
     pub config: watch::Sender<Arc<Config>>,
-    /// How many commits there were.
     pub commits: Arc<AtomicU64>,
     /// Makes a later operation on the disk fail.
     pub fail: Box<dyn Fn(DiskFault) + Send + Sync>,
-    /// What clients are charged.
     pub accounts: Accounts,
     pub task: JoinHandle<()>,
 }
@@ -95,7 +93,7 @@ impl Rig {
         Self::telling(dir, config, clock, Vec::new())
     }
 
-    /// With something to tell of the host when it begins.
+    /// With news of the host when it begins.
     pub fn telling(
         dir: &TempDir,
         mut config: Config,
@@ -170,7 +168,8 @@ impl Rig {
         (id, told(order).await)
     }
 
-    /// Asserts that no order comes. The clock of these tests is paused: it moves only when no task has anything else to do.
+    /// Asserts that no order comes. The clock of these tests is paused: it moves only when no task has anything else to
+    /// do.
     pub async fn assert_no_order(&mut self) {
         let waited = tokio::time::timeout(Duration::from_millis(1), self.orders.recv()).await;
         assert!(waited.is_err(), "{waited:?}");
@@ -330,7 +329,8 @@ pub fn outcome(moved: u64, left: Option<(Reason, u64)>) -> Ended {
     Ended { outcome: Arc::new(outcome), members: Vec::new(), trail: None }
 }
 
-/// An outcome in which `moved` bytes were moved and none were left, but `remote` bytes are remote afterwards all the same.
+/// An outcome in which `moved` bytes were moved and none were left, but `remote` bytes are remote afterwards all the
+/// same.
 pub fn late(moved: u64, remote: u64) -> Ended {
     let Ended { outcome, members, trail } = outcome(moved, None);
     let after = Some(locality(8192 + moved, remote));

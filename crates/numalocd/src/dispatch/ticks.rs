@@ -60,7 +60,7 @@ impl Dispatcher {
         self.on_probed(probed);
     }
 
-    /// Asks the engine whether the target of a schedule is there.
+    /// Asks the engine whether the target of a schedule exists.
     pub(super) fn probe(&mut self, schedule: &Schedule) {
         let migration = &schedule.spec.migration;
         let owner = self.creator(&schedule.creator, schedule.creator_gid);
@@ -89,8 +89,8 @@ impl Dispatcher {
         let ProbeAnswer { schedule, etag, found } = probed;
         let known = self.records.schedule(&schedule).cloned();
         let Some(known) = known.filter(|known| known.etag == etag) else { return };
-        // There were two probes, one because the schedule was due and one for a client. The answer to the other has begun
-        // the run.
+        // There were two probes, one because the schedule was due and one for a client. The answer to the other has
+        // begun the run.
         if known.state == ScheduleState::Active {
             return self.answer_runs(&known.id, &self.last_run(&known));
         }
@@ -98,7 +98,7 @@ impl Dispatcher {
         let is_due = matches!(known.state, ScheduleState::Waiting | ScheduleState::TargetGone);
         let (answer, done) = match found {
             Ok(found) => self.ran(&known, Some(found), is_due),
-            // The end of the job says that there is no node to move to, as clients expect.
+            // The end of the job reports that no node is available as a target, as clients expect.
             Err(Refusal::NoTargetNode { .. }) => self.ran(&known, None, is_due),
             Err(refusal) if !is_due => (Err(refusal), Ok(())),
             Err(refusal @ (Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. })) => {
@@ -117,8 +117,8 @@ impl Dispatcher {
         self.answer_runs(&known.id, &done.and(answer));
     }
 
-    /// Begins a run, for what was found if that is known. Gives back the answer for the callers that have asked for the run,
-    /// and whether the run could be stored.
+    /// Begins a run, for what was found if that is known. Gives back the answer for the callers that have asked for the
+    /// run, and whether the run could be stored.
     fn ran(
         &mut self,
         known: &Schedule,
@@ -153,7 +153,7 @@ impl Dispatcher {
         job.labels.clone_from(&known.spec.labels);
         let asker = self.agenda.asker(known.id.number().unwrap_or_default());
         if let Some(RunRequest { who, request_id, .. }) = asker {
-            // Of two that were under way with the same request_id the first has it.
+            // If two requests with the same request_id were under way, the first has it.
             let is_new = |id: &String| self.records.jobs().of_request(who, id).is_none();
             job.request_id = request_id.clone().filter(is_new);
             job.requester = Some(who.clone());
@@ -251,8 +251,8 @@ impl Dispatcher {
         Some((Arc::new(schedule), wait.map(|wait| Instant::now() + wait)))
     }
 
-    /// When those schedules may be looked at again with whose probes or runs daemons have ended more than once in a row. One after the
-    /// other, because only one of them may be the cause.
+    /// When those schedules may be looked at again with whose probes or runs daemons have ended more than once in a
+    /// row. One after the other, because only one of them may be the cause.
     fn backed_off(&mut self, now: Instant) -> BTreeMap<u64, Instant> {
         let suspects: Vec<_> = self.records.under_way().left().collect();
         let schedules = suspects.into_iter().filter_map(|(work, ends)| match work {
@@ -292,7 +292,7 @@ impl Dispatcher {
                     self.agenda.set_due(number, Some(due));
                 }
                 ScheduleState::TargetGone => {
-                    // Counted anew: while the daemon or the host was off, nobody has looked whether the target is back.
+                    // Counted from the start: nothing has looked for the target while the daemon or the host was off.
                     self.agenda.set_gone(number, now);
                     let due = backed_off.get(&number).copied().unwrap_or(now);
                     self.agenda.set_due(number, Some(due));

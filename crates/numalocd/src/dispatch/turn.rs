@@ -28,7 +28,7 @@ use std::{
 use tokio::{sync::oneshot, time::Instant};
 
 impl Dispatcher {
-    /// Hands queued jobs to the engine for planning, as many as are allowed, and starts the moves of planned jobs.
+    /// Hands queued jobs to the engine for planning, up to the allowed number, and starts the moves of planned jobs.
     ///
     /// # Errors
     /// The store cannot be written. Jobs that could not be started stay queued.
@@ -53,7 +53,7 @@ impl Dispatcher {
         self.move_ready()
     }
 
-    /// Ends those jobs that wait for a place to move and have been told to end. The engine has nothing more to report of
+    /// Ends the jobs that wait for a place to move and were ordered to end. The engine has nothing more to report of
     /// them.
     fn give_up_ready(&mut self) -> Result<(), Refusal> {
         for number in self.ready() {
@@ -69,8 +69,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Starts the moves of planned jobs, by class, then by age. A job moves if there is a place for it and its owner has
-    /// the same rights as when the job was planned.
+    /// Starts the moves of planned jobs, by class, then by age. A job moves if there is a place for it and its owner
+    /// has the same rights as when the job was planned.
     fn move_ready(&mut self) -> Result<(), Refusal> {
         for number in self.ready() {
             let Some(kept) = self.records.jobs().get(&number).cloned() else { continue };
@@ -110,7 +110,7 @@ impl Dispatcher {
         active.collect()
     }
 
-    /// Tells best-effort runs to make room while jobs of other classes are under way, and to continue once these are done.
+    /// Makes best-effort runs give way while jobs of other classes are under way, and continue once these are done.
     pub(super) fn make_room(&self) {
         let active: Vec<_> = self.runs.values().map(|run| run.qos_class).collect();
         for run in self.runs.values() {
@@ -119,8 +119,8 @@ impl Dispatcher {
         }
     }
 
-    /// Jobs to start now. Jobs that are in the way of others are ordered to end after their current batches and are queued
-    /// again then: best-effort jobs in the way of other classes, and jobs that have moved for a whole slice (see
+    /// Jobs to start now. Jobs that are in the way of others are ordered to end after their current batches and are
+    /// queued again then: best-effort jobs in the way of other classes, and jobs that have moved for a whole slice (see
     /// [`overstayed`]).
     fn turn(&mut self) -> Vec<u64> {
         let limits = self.config().queue;
@@ -142,7 +142,7 @@ impl Dispatcher {
     }
 
     pub(super) fn put_back(&mut self, number: u64, why: &'static str) {
-        // A run that is ending already is not told again.
+        // A run that is ending already is not notified again.
         let Some(run) = self.runs.get_mut(&number).filter(|run| !run.is_cancelled()) else {
             return;
         };
@@ -165,8 +165,8 @@ impl Dispatcher {
         let waiting = self.records.jobs_in(JobState::Queued).filter_map(|job| {
             let (owner, gid) = self.records.owner(job);
             let bound = |owner: &Caller| owner.ceilings.bound_class(job.spec.policy.class());
-            // If the owner has lost its rights, the job is ended at its turn. Until then it counts as best effort, so that
-            // no other job has to go back for it.
+            // If the owner has lost its rights, the job is ended at its turn. Until then it counts as best effort, so
+            // that no other job has to go back for it.
             let qos_class = owners.get(owner, gid).map_or(QosClass::Be, bound);
             let number = job.id.number()?;
             let line = self.open.place(number);
@@ -275,7 +275,7 @@ impl Dispatcher {
     }
 }
 
-/// What a run of a job is noted as while it is under way.
+/// The identity of a job's run in the notes of work under way.
 pub(super) fn work_of(job: &Job) -> Work {
     match job.schedule.as_ref().and_then(|schedule| schedule.number()) {
         Some(schedule) => Work::Schedule(schedule),
@@ -288,8 +288,8 @@ fn tenant(job: &Job) -> &str {
     job.spec.policy.tenant.as_deref().unwrap_or_default()
 }
 
-/// What is left of the time for which a job may move, but at least 1 ms. A job with no time left ends as soon as it begins,
-/// and its result says so.
+/// The rest of the time for which a job may move, but at least 1 ms. A job with no time left ends as soon as it begins,
+/// and its result reports that.
 fn left_of(timeout: Duration, job: &Job) -> Duration {
     let moved = job.outcome.as_ref().map_or(Duration::ZERO, |outcome| outcome.elapsed);
     timeout.saturating_sub(moved).max(Duration::from_millis(1))

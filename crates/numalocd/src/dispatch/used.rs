@@ -1,4 +1,4 @@
-//! How much of its quota each client uses, and how much all clients together.
+//! Use of quotas, by each client and by all clients together.
 
 use crate::{
     accounts::{Accounts, Client, Resource},
@@ -12,7 +12,8 @@ use std::collections::HashMap;
 pub enum CountedKind {
     /// A job that has not ended, of a client.
     OpenJob,
-    /// A job that has not ended, of a schedule. Their number is that of schedules at most, so only their bytes are bounded.
+    /// A job that has not ended, of a schedule. Their number is that of schedules at most, so only their bytes are
+    /// bounded.
     Run,
     Schedule,
     Workload,
@@ -33,7 +34,7 @@ impl Amount {
     }
 }
 
-/// What a record counts for.
+/// A record as it counts in quotas.
 #[derive(Debug)]
 pub struct Counted {
     pub owner: Client,
@@ -41,7 +42,7 @@ pub struct Counted {
     pub bytes: usize,
 }
 
-/// What the records of all clients take: their numbers by client and [`CountedKind`]; their bytes are charged to the owners' accounts.
+/// The number of records by client and [`CountedKind`]; their bytes are charged to the owners' accounts.
 #[derive(Debug, Default)]
 pub struct Used {
     records: HashMap<String, [usize; 4]>,
@@ -79,11 +80,12 @@ impl Used {
         self.accounts.subtract(&record.owner, Resource::Records, record.bytes);
     }
 
-    /// Checks whether the quota of `owner` allows these records instead of those of `before`. What all clients have together refuses no run
-    /// of a schedule: there is one for each schedule at most.
+    /// Checks whether the quota of `owner` allows these records instead of those of `before`. The bound of all clients
+    /// together refuses no run of a schedule: there is one for each schedule at most.
     ///
     /// # Errors
-    /// [`Refusal::Quota`]: the owner has used up the number of records or their bytes, or all clients together their bytes.
+    /// [`Refusal::Quota`]: the owner has used up the number of records or their bytes, or all clients together their
+    /// bytes.
     pub fn check(
         &self,
         owner: &Client,

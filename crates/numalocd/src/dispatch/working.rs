@@ -1,4 +1,4 @@
-//! Which processes jobs work on, for live views.
+//! The processes that jobs work on, for live views.
 
 use super::{dispatcher::Dispatcher, run::Run};
 use numaloc_api::{
@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl Dispatcher {
-    /// The open jobs with the processes that are known of them: those that move first, then by number. Behind them those that have
-    /// ended within the last `up`.
+    /// The open jobs with the processes that are known of them: moving jobs first, then by number. Behind them jobs
+    /// that have ended within the last `up`.
     pub(super) fn working_jobs(&self, up: Duration) -> Vec<WorkingJob> {
         let open = self.records.open_numbers().filter_map(|number| self.working_job(number));
         let (mut jobs, waiting): (Vec<_>, Vec<_>) =
@@ -25,7 +25,7 @@ impl Dispatcher {
     fn working_job(&self, number: u64) -> Option<WorkingJob> {
         let job = &self.records.jobs().get(&number)?.job;
         let run = self.runs.get(&number);
-        // What a plan has found is newer.
+        // The findings of a plan are newer.
         let found = run.and_then(|run| run.found.as_ref()).or_else(|| self.open.found(number))?;
         let moving = run.filter(|run| run.is_moving()).map(|run| run.progress_now(self.wall()));
         let now = moving.as_ref().map_or(0, |progress| progress.moved_bytes);
@@ -59,7 +59,7 @@ impl Dispatcher {
     }
 }
 
-/// What those runs of a job have moved that have ended.
+/// Bytes that the ended runs of a job have moved.
 fn moved_before(job: &Job) -> u64 {
     job.outcome.as_ref().map_or(0, |outcome| outcome.account().moved_bytes())
 }

@@ -60,7 +60,7 @@ impl Dispatcher {
         Ok(Arc::new(Workload { expires, ..(*workload).clone() }))
     }
 
-    /// What a request comes to: its mask is applied to what is registered, and a repeated request is recognized.
+    /// Evaluates a request: its mask is applied to what is registered, and a repeated request is recognized.
     pub(super) fn begin_register(
         &self,
         caller: &Caller,
@@ -97,7 +97,7 @@ impl Dispatcher {
         Ok(Registering::Whole(Box::new(spec), etag))
     }
 
-    /// What is registered under the name of a request, if the request may replace or change it.
+    /// The workload under the name of a request, if the request may replace or change it.
     fn registrable(
         &self,
         caller: &Caller,
@@ -224,7 +224,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// What follows once a workload has been removed.
+    /// Effects of the removal of a workload.
     fn forget_workload(&mut self, id: &WorkloadId) {
         self.leases.set(id, None);
         (self.edges.measured)(Measured::WorkloadGone(id));
@@ -235,7 +235,7 @@ impl Dispatcher {
         self.leases.set(&spec.id, spec.ttl.map(|ttl| Instant::now() + ttl));
     }
 
-    /// Begins all leases again at the start of the daemon: nobody could renew them before.
+    /// Begins all leases again at the start of the daemon: no client could renew them before.
     pub(super) fn begin_all_leases(&mut self) {
         let leased =
             self.records.workloads().values().filter(|workload| workload.spec.ttl.is_some());

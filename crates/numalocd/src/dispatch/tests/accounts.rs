@@ -1,4 +1,4 @@
-//! What records and changes are charged to, and who has room when others have used up what there is.
+//! Accounts that records and changes are charged to, and clients that have room when others have used up theirs.
 
 use super::{
     schedules::{MINUTE, get, schedule, spec},
@@ -139,7 +139,8 @@ async fn what_changes_write_is_charged_and_events_are_small() {
     rig.kill().await;
 }
 
-/// Changes that wait together share a commit only as far as it stays small: on a full disk no client fails with the large ones of another.
+/// Changes that wait together share a commit only as far as it stays small: on a full disk no client fails with the
+/// large ones of another.
 #[tokio::test(start_paused = true)]
 async fn large_changes_do_not_share_a_commit() {
     let dir = dir();

@@ -1,4 +1,4 @@
-//! What records may take in memory, whatever clients ask for.
+//! Memory bounds of records, whatever clients ask for.
 
 use super::{workloads::workload, *};
 use numaloc_api::value::{
@@ -57,7 +57,7 @@ async fn runs_of_schedules_count_for_the_owner_of_the_schedules() {
         }
     }
     assert!((1..=4).contains(&runs.len()), "{} runs, {} wait", runs.len(), waiting.len());
-    // They count for their owner's other records, too, and for nobody else's.
+    // They count for their owner's other records, too, and for no other client's.
     let large = FoundTarget { members: members(400, MemberState::Waiting), ..found(&[1000], "1") };
     let create = |by| rig.handle.create_job(by, request(&[1000]), pins(&[1000]), large.clone());
     let refused = create(operator()).await.map(drop);
@@ -194,7 +194,7 @@ async fn few_probes_are_under_way_at_a_time() {
     rig.kill().await;
 }
 
-/// What is kept of ended jobs is bounded by what they take in the store, which has all processes of each, not by what lists show.
+/// Kept ended jobs are bounded by what they take in the store, which has all processes of each, not by what lists show.
 #[tokio::test(start_paused = true)]
 async fn ended_jobs_are_weighed_as_they_are_stored() {
     let dir = dir();

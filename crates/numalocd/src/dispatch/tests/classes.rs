@@ -1,4 +1,4 @@
-//! What classes and the configuration mean for jobs under way.
+//! Effects of classes and the configuration on jobs under way.
 
 use super::*;
 use crate::dispatch::queue::makes_room;
@@ -29,7 +29,7 @@ async fn create(rig: &Rig, pid: i32, qos_class: QosClass) -> JobId {
     created.expect("it is taken").0.id.clone()
 }
 
-/// Waits until the dispatcher has done all that there is to do.
+/// Waits until the dispatcher has done all its work.
 async fn settled(rig: &Rig) {
     rig.handle.status().await.expect("it is there");
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -52,7 +52,7 @@ async fn best_effort_waits_from_the_planning_of_others_to_their_end() {
     settled(&rig).await;
     assert!(control.yielding.load(Relaxed), "while the other is planned");
     assert!(!order.run.control.yielding.load(Relaxed));
-    // Watchers are told, although no byte has been settled since.
+    // Watchers are notified, although no byte has been settled since.
     let seen = watch.wait_for(|now| held_back(now).contains("class"));
     tokio::time::timeout(Duration::from_secs(9), seen).await.expect("they are told").unwrap();
     let listed = rig.handle.get_job(best_effort.clone()).await.unwrap();
@@ -71,7 +71,7 @@ async fn best_effort_waits_from_the_planning_of_others_to_their_end() {
     rig.stop().await;
 }
 
-/// What holds a watched job back, by the progress that watchers are shown.
+/// The reason why a watched job is held back, by the progress that watchers are shown.
 fn held_back(now: &crate::dispatch::JobNow) -> String {
     now.whole().progress.clone().expect("it moves").held_back
 }

@@ -146,7 +146,7 @@ async fn a_schedule_inherits_nothing_from_one_of_its_name() {
     rig.handle.delete_schedule(operator(), delete).await.expect("it is there");
     let other = caller("uid:1001", Role::Operator);
     rig.handle.create_schedule(other.clone(), create(), pins(&[1])).await.expect("it is free");
-    // What is read from the store is distinguished as well.
+    // Records read from the store are distinguished as well.
     rig.kill().await;
     let mut rig = Rig::at(&dir);
     let second = rig.run(outcome(4096, None)).await;
@@ -431,7 +431,7 @@ async fn a_run_is_the_same_for_the_same_request_id() {
     assert_eq!((&job.id, existing), (&second, false));
     assert_ne!(first, second);
     rig.reaches(&second, JobState::Succeeded).await;
-    // Another request is none of that id.
+    // Another request with the same id is refused.
     let other = RunSchedule { id: schedule(&rig, paused()).await, ..once };
     let refused = rig.handle.run_schedule(operator(), other).await;
     assert_refused!(refused, Refusal::AlreadyExists { .. });

@@ -41,7 +41,7 @@ async fn a_deleted_job_frees_its_id_and_its_request() {
     assert_refused!(rig.handle.delete_job(operator(), of(&id)).await, Refusal::NotFound { .. });
     let again = DeleteJob { allow_missing: true, ..of(&id) };
     assert_eq!(rig.handle.delete_job(operator(), again).await, Ok(()));
-    // What it has done is still told.
+    // Events of the deleted job are still reported.
     let filter = EventFilter { job: Some(id.clone()), ..EventFilter::default() };
     let (events, _) = rig.handle.events_after(filter, 0, 10).await.expect("events");
     assert_eq!(events.len(), 1);

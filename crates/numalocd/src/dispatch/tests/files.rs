@@ -72,7 +72,7 @@ async fn they_come_change_and_go_with_their_files() {
     assert_eq!(get(&rig, &id("b")).await.declared_in.as_ref(), Some(&moved.file));
     rig.stop().await;
 
-    // What has changed while the daemon was down.
+    // The files have changed while the daemon was down.
     let rig = Rig::with(&dir, with(&[declared("d", "/d")]));
     assert_eq!(names(&rig).await, ["d"]);
     rig.stop().await;
@@ -124,7 +124,8 @@ async fn that_of_a_client_stays_and_the_files_comes_when_it_goes() {
     rig.stop().await;
 }
 
-/// Whatever operation on the disk fails, the schedules are those of before or those of after, and after the next start those of the files.
+/// Whatever operation on the disk fails, the schedules are those of before or those of after, and after the next start
+/// those of the files.
 #[tokio::test(start_paused = true)]
 async fn a_change_that_is_cut_short_is_made_as_a_whole_or_not_at_all() {
     let before = [declared("a", "/a"), declared("b", "/b")];

@@ -6,7 +6,6 @@ use numaloc_api::value::{
     CreateSchedule, ListSchedules, Page, Schedule, ScheduleFilter, ScheduleSpec, WorkloadSpec,
 };
 
-/// How many commits there were.
 pub(super) fn commits(rig: &Rig) -> u64 {
     rig.commits.load(Relaxed)
 }
@@ -150,7 +149,7 @@ async fn a_large_change_fails_alone() {
     first.expect("it is small");
     second.expect("it is small");
     assert_eq!(rig.workloads(Page { size: 1000, token: None }).await.expect("a list").entries, []);
-    // Of changes before a large one the same is true: they are stored before it.
+    // Changes before a large one are stored before it, too.
     let (third, declared, fourth) = tokio::join!(create(3), set(), create(4));
     assert_eq!(declared.expect("there is room").written, 1000);
     let number = |made: Result<(Arc<Job>, bool), _>| made.expect("it is taken").0.id.number();
@@ -159,7 +158,7 @@ async fn a_large_change_fails_alone() {
     rig.kill().await;
 }
 
-/// What clients can read, as text.
+/// Everything that clients can read, as text.
 async fn snapshot(rig: &Rig) -> String {
     let page = || Page { size: 100, token: None };
     let jobs = ListJobs { filter: JobFilter::default(), page: page() };

@@ -203,7 +203,7 @@ async fn one_job_an_address_space() {
     // A job that is paused is not in the way.
     let order = rig.order().await;
     rig.handle.pause_job(admin(), id.clone()).await.unwrap();
-    // A job that is still to be paused or cancelled is in the way, and nobody can join it.
+    // A job that is still to be paused or cancelled is in the way, and no request can join it.
     let join = CreateJob { on_conflict: OnConflict::Join, ..request(&[2]) };
     let answer = rig.handle.create_job(operator(), join, pins(&[2]), found(&[2], "0")).await;
     assert_refused!(answer, Refusal::Conflict { job } if job == id);

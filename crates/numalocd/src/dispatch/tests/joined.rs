@@ -11,7 +11,7 @@ async fn create(rig: &Rig, request: CreateJob) -> Result<(Arc<Job>, bool), Refus
     rig.handle.create_job(operator(), request, pins(&[2]), found(&[2], "0")).await
 }
 
-/// What a repeat gives back, which is looked for before the target is.
+/// The job that a repeat returns, which is looked for before the target is.
 async fn repeated(rig: &Rig, request: CreateJob) -> Result<Option<JobId>, Refusal> {
     let known = rig.handle.find_request(operator(), request).await?;
     Ok(known.map(|job| job.id.clone()))

@@ -100,7 +100,7 @@ async fn a_pid_means_the_process_that_had_it() {
     let dir = dir();
     let mut rig = Rig::at(&dir);
     let at = |start_time| TargetProcess { pid: 7, start_time, boot_id: "b".to_owned() };
-    // 8 is the id of a thread of process 7, and 9 was nobody's.
+    // 8 is the id of a thread of process 7, and no process had 9.
     let target = Target { processes: [at(3)].into(), ..target(&[7, 8, 9]) };
     let pins: Pins = [(7, at(1)), (8, at(2))].into();
     let request = CreateJob { spec: of(target.clone()), ..request(&[7]) };

@@ -1,4 +1,4 @@
-//! Random sequences of what clients, the engine and the host do: nothing acknowledged is lost, nothing runs twice at once.
+//! Random actions of clients, the engine and the host: nothing acknowledged is lost, nothing runs twice at once.
 
 use super::*;
 use numaloc_api::value::QosClass;
@@ -47,7 +47,7 @@ struct ActiveRun {
 
 #[derive(Default)]
 struct World {
-    /// What was acknowledged: the pid, node and class of each job, and its last acknowledged end.
+    /// Acknowledged state: the pid, node and class of each job, and its last acknowledged end.
     jobs: BTreeMap<u64, (i32, u32, QosClass)>,
     ends: BTreeMap<u64, JobState>,
     active: Vec<ActiveRun>,
@@ -70,8 +70,8 @@ impl World {
     /// Takes in new orders, and checks that jobs that move are not in each other's way.
     async fn settle(&mut self, rig: &mut Rig) {
         tokio::time::sleep(Duration::from_millis(1)).await;
-        // First, orders that were dropped are removed: a job that was paused and resumed while it was planned is ordered
-        // again.
+        // First, orders that were dropped are removed: a job that was paused and resumed while it was planned is
+        // ordered again.
         self.active.retain_mut(|active| {
             if active.moving {
                 return true;

@@ -1,4 +1,4 @@
-//! What the engine receives of offload, and the events when it fails, or cannot be prepared.
+//! Offload as the engine receives it, and the events when it fails, or cannot be prepared.
 
 use super::*;
 use numaloc_api::value::{Event, EventFilter, EventType, Policy};
@@ -90,7 +90,7 @@ async fn what_there_is_to_tell_of_the_host_is_told_once() {
     let about = (&event.job, &event.schedule, event.creator.as_str(), &event.target);
     assert_eq!(about, (&None, &None, "", &Target::default()));
     rig.stop().await;
-    // It can be read again, and the next start has nothing to tell.
+    // It can be read again, and the next start has no news.
     let rig = Rig::at(&dir);
     let (again, _) = rig.handle.events_after(EventFilter::default(), 0, 10).await.expect("events");
     assert_eq!(again, events);

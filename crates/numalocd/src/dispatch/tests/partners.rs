@@ -1,4 +1,4 @@
-//! Who is offered to make room for a job.
+//! Workloads that are offered to make room for a job.
 
 use super::*;
 use numaloc_api::value::{

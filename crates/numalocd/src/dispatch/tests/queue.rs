@@ -1,4 +1,4 @@
-//! Which of the queued jobs are admitted next.
+//! The queued jobs that are admitted next.
 
 use super::*;
 use crate::{
@@ -65,7 +65,8 @@ fn jobs_of_files_that_may_be_the_same_wait_for_each_other() {
 #[test]
 fn owners_take_turns() {
     let at = |number, turn| Waiting { turn, ..waiting(number, QosClass::Ls, None) };
-    // One owner has asked for jobs 1 to 3, another for 4 and 5. In the second case a job of the first owner is under way.
+    // One owner has asked for jobs 1 to 3, another for 4 and 5. In the second case a job of the first owner is under
+    // way.
     let all = vec![at(1, 0), at(2, 1), at(3, 2), at(4, 0), at(5, 1)];
     assert_eq!(next(all, &[], &WIDE), [1, 4, 2, 5, 3]);
     let all = vec![at(1, 1), at(2, 2), at(3, 3), at(4, 0), at(5, 1)];
@@ -137,7 +138,7 @@ fn best_effort_leaves_places_to_what_is_planned_and_plans_to_what_waits() {
     let planned =
         [1, 2].map(|number| active(number, be, JobStage::Planning, &found[number as usize]));
     assert_eq!(preempted(&[waiting(3, ls, None)], &planned, &limits), [2]);
-    // A job that only waits for a place to move is in nobody's way.
+    // A job that only waits for a place to move is in no other job's way.
     let ready =
         [active(1, be, JobStage::Ready, &found[0]), active(2, be, JobStage::Ready, &found[1])];
     assert_eq!(preempted(&[waiting(3, ls, None)], &ready, &limits), [0; 0]);
@@ -186,14 +187,14 @@ fn who_has_moved_for_long_makes_room_for_others_of_its_class() {
     // A waiting job of a better class comes first, whichever client owns it.
     assert_eq!(overstayed(&waits("b", 0, lsr, free), &both, &limits), Some(1));
     assert_eq!(overstayed(&waits("a", 2, lsr, free), &both, &limits), Some(1));
-    // These continue waiting: the next job of the same owner, a job of a lower class, and a job whose owner has as many under
-    // way.
+    // These continue waiting: the next job of the same owner, a job of a lower class, and a job whose owner has the
+    // same number under way.
     assert_eq!(overstayed(&waits("a", 2, ls, free), &both, &limits), None);
     assert_eq!(overstayed(&waits("b", 0, QosClass::Be, free), &both, &limits), None);
     let shared = [of("b", both[0]), both[1]];
     assert_eq!(overstayed(&waits("b", 1, ls, free), &shared, &limits), None);
     assert_eq!(overstayed(&waits("c", 0, ls, free), &shared, &limits), Some(1));
-    // A job of another tenant of the same owner comes next, unless that tenant has as many jobs under way.
+    // A job of another tenant of the same owner comes next, unless that tenant has the same number of jobs under way.
     let of_tenant = |tenant, job| Active { tenant, ..job };
     let pods = [of_tenant("p", both[0]), of_tenant("p", both[1])];
     let wait =
@@ -225,7 +226,7 @@ fn an_earlier_job_is_not_passed_over_for_ever() {
         (found(&[1], "0"), found(&[2], "0-1"), found(&[3], "1"), found(&[4], "2"));
     let all = [(2, &both), (3, &one), (4, &free)];
     let all = all.map(|(number, found)| waiting(number, QosClass::Ls, Some(found)));
-    // Job 3 would keep job 2 from node 1; job 4 is in nobody's way.
+    // Job 3 would keep job 2 from node 1; job 4 is in no other job's way.
     let busy = [active(1, QosClass::Ls, BEGUN, &busy)];
     assert_eq!(next(all.to_vec(), &busy, &WIDE), [4]);
     assert_eq!(next(all.to_vec(), &[], &WIDE), [2, 4]);

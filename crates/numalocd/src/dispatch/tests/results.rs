@@ -1,4 +1,4 @@
-//! What clients are told of runs: by member, and as events.
+//! Results of runs as clients see them: by member, and as events.
 
 use super::{
     schedules::{MINUTE, schedule, spec},

@@ -53,7 +53,7 @@ impl Rig {
     }
 }
 
-/// What the engine was given.
+/// An order as the engine received it.
 pub(super) struct Ordered {
     pub(super) job: JobId,
     pub(super) trail: Option<Arc<Trail>>,
@@ -214,7 +214,7 @@ async fn a_schedule_goes_with_its_target_only_when_asked_to() {
     rig.stop().await;
 }
 
-/// While the daemon or the host is off, nobody looks whether the target is back.
+/// While the daemon or the host is off, the daemon does not look whether the target is back.
 #[tokio::test(start_paused = true)]
 async fn time_in_which_the_daemon_was_off_does_not_count() {
     let dir = dir();
@@ -404,8 +404,8 @@ async fn a_run_goes_on_without_its_schedule_as_its_owners_own() {
     rig.stop().await;
 }
 
-/// If the host cannot be read for a moment, a weekly run is delayed by seconds only. If it stays so, it is not asked all
-/// the time.
+/// If the host cannot be read for a moment, a weekly run is delayed by seconds only. If it stays so, it is not asked
+/// all the time.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_looked_at_is_looked_at_again_soon() {
     let dir = dir();

@@ -1,4 +1,4 @@
-//! What is left after the daemon was stopped or killed, and which old records are removed.
+//! Records after the daemon was stopped or killed, and the removal of old ones.
 
 use super::*;
 use numaloc_api::value::{CreateSchedule, EventFilter, OnInterrupt, ScheduleSpec, ScheduleState};
@@ -145,7 +145,7 @@ async fn the_run_of_a_schedule_is_not_doubled() {
         Ok(outcome(4096, Some((Reason::Cancelled, 4096)))),
     ));
     rig.task.await.unwrap();
-    // SUSPENDED is not an end, so there is no event.
+    // SUSPENDED is not an end and causes no event.
     let store = Store::open(dir.path()).expect("the store opens").1;
     assert_eq!(store.jobs[0].job.state, JobState::Suspended);
     assert!(store.events.is_empty() && store.jobs[0].job.ended.is_none());
@@ -180,8 +180,8 @@ async fn old_records_are_forgotten() {
     assert_eq!(numbers, [8, 7, 6, 5, 4]);
     let (events, _) = rig.handle.events_after(EventFilter::default(), 0, 100).await.unwrap();
     assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [6, 7, 8]);
-    // A watcher that continues after one of these events misses none. One that has missed events, or names an event that
-    // never was, is notified.
+    // A watcher that continues after one of these events misses none. One that has missed events, or names an event
+    // that never was, is notified.
     for after in [0, 5, 6, 8] {
         rig.handle.check_cursor(after).await.expect("all are kept that come after it");
     }

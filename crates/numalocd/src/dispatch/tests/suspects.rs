@@ -1,4 +1,4 @@
-//! What daemons have ended with: it waits longer each time, and others do not.
+//! Work that daemons have ended with: it waits longer each time, and other work does not.
 
 use super::{
     schedules::{MINUTE, get, schedule, spec},
@@ -72,7 +72,7 @@ async fn the_waits_double_and_an_answer_ends_them() {
     assert_eq!(waits(&dir, 3).await, [0, 0, 10]);
 }
 
-/// A stop in order, with a probe under way, is no reason to wait.
+/// A stop in order, with a probe under way, is not a reason to wait.
 #[tokio::test(start_paused = true)]
 async fn a_stop_counts_for_nothing() {
     let dir = dir();

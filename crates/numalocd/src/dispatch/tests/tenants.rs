@@ -107,7 +107,7 @@ async fn a_selector_means_what_its_owner_owns_or_may_move() {
         let none = select(&rig, Some(stranger), &target).await;
         match target.labels.is_empty() {
             false => assert_refused!(none, Refusal::TargetNotFound { .. }),
-            // As if nobody had registered it: what the host has of that name is another question.
+            // As for an unregistered name: the host may have such a container or pod.
             true => {
                 let selected = none.expect("the host may have one of that name");
                 let is_named = |target: &HostTarget| matches!(target, HostTarget::Named { .. });
@@ -115,7 +115,7 @@ async fn a_selector_means_what_its_owner_owns_or_may_move() {
                 assert_eq!(selected.qos_class, None);
             }
         }
-        // What the other tenant has registered in a cgroup of the agent's may be moved by the agent, too.
+        // The agent may also move workloads that the other tenant has registered in a cgroup of the agent's.
         rig.register(other(), shared.clone()).await.expect("it is taken");
         let selected = select(&rig, Some(agent()), &target).await.expect("found");
         assert_eq!(targets(&selected.aim), cgroups(&["/pods/redis", "/pods/shared/redis"]));
@@ -260,7 +260,8 @@ async fn who_was_let_in_by_its_group_is_the_same_at_the_run() {
     rig.kill().await;
 }
 
-/// Ceilings are checked when a record is made, when it is changed, and before each run, because a grant may have changed.
+/// Ceilings are checked when a record is made, when it is changed, and before each run, because a grant may have
+/// changed.
 #[tokio::test(start_paused = true)]
 async fn ceilings_hold_at_each_run() {
     let dir = dir();
@@ -359,7 +360,7 @@ async fn what_is_planned_asks_again_before_it_moves() {
     rig.stop().await;
 }
 
-/// However a class came into a record, it is no better than its creator may ask for now.
+/// However a class came into a record, it is not better than its creator may ask for now.
 #[tokio::test(start_paused = true)]
 async fn a_class_is_bounded_wherever_it_comes_from() {
     let dir = dir();

@@ -1,4 +1,4 @@
-//! Which jobs live views show on which processes.
+//! Jobs that live views show on processes.
 
 use super::*;
 use numaloc_api::WorkingJob;

@@ -74,7 +74,7 @@ impl Rig {
     }
 }
 
-/// What the engine is to look at.
+/// The targets that the engine is to look at.
 pub(super) fn targets(aim: &Aim) -> Vec<numaloc_host::Target> {
     aim.members.iter().map(|member| member.target.clone()).collect()
 }
@@ -118,7 +118,7 @@ async fn targets_name_workloads() {
     let one = |id: &str| Target { containers: [id.to_owned()].into(), ..none() };
     let on_host = |kind, name: &str| HostTarget::Named { kind, name: name.to_owned() };
     let container = |name| on_host(NamedKind::Container, name);
-    // What nobody has registered is looked up on the host, and the rest is known.
+    // Unregistered names are looked up on the host, and the rest is known.
     let some = Target { containers: ["c-a".to_owned(), "x".to_owned()].into(), ..none() };
     let selected = rig.handle.select(some.clone()).await.unwrap();
     assert_eq!(targets(&selected.aim), [cgroups(&["a"]), vec![container("x")]].concat());

@@ -1,4 +1,4 @@
-//! Whose records are kept, and under which names.
+//! Tenants whose records are kept, and the names of these records.
 
 use super::*;
 
@@ -115,7 +115,7 @@ async fn names_that_are_kept_for_one_client_are_taken_by_no_other() {
     rig.handle.create_schedule(agent(), schedule(), Pins::new()).await.expect("it is its own name");
     rig.register(agent(), workload("/pods/redis")).await.expect("it is its own name");
     rig.handle.replace_workloads(agent(), set("/pods/redis")).await.expect("it is its own name");
-    // What was made before the name was kept stays its maker's.
+    // A record made before the name was reserved stays its maker's.
     let kept = Reserved { prefix: "nri-".to_owned(), to: Grantee::Uid(1001) };
     rig.config.send_replace(Arc::new(Config { reserved: vec![kept], ..config() }));
     rig.register(agent(), workload("/pods/other")).await.expect("it has that name already");

@@ -41,7 +41,7 @@ async fn changes_may_be_bound_to_what_was_read() {
     rig.stop().await;
 }
 
-/// What the service does with a request: what it comes to is asked first.
+/// Handles a request as the service does: `begin_register` comes first.
 async fn ask(
     rig: &Rig,
     caller: Caller,
@@ -73,7 +73,8 @@ async fn a_name_is_taken_once_and_the_request_is_known_again() {
     assert_refused!(taken, Refusal::NameTaken { name } if name == "workloads/a");
     let other = ask(&rig, operator(), id_of(new(workload("a")), "r2")).await;
     assert_refused!(other, Refusal::NameTaken { .. });
-    // The answer to the first request was lost: it is asked again, also of the next daemon, and where the container has gone.
+    // The answer to the first request was lost: it is asked again, also of the next daemon, and where the container has
+    // gone.
     rig.kill().await;
     let rig = Rig::at(&dir);
     let sought = WorkloadSpec { cgroup: String::new(), ..workload("a") };
@@ -135,7 +136,7 @@ async fn a_mask_changes_what_it_names() {
         ..only(&[WorkloadField::Cgroup])
     };
     assert_refused!(ask(&rig, operator(), nowhere).await, Refusal::Invalid(_));
-    // Somebody else has changed it since it was read, or owns it.
+    // Another client has changed it since it was read, or owns it.
     let bound = RegisterWorkload { etag: Some(first.etag.clone()), ..labels() };
     assert_refused!(ask(&rig, operator(), bound).await, Refusal::Etag { .. });
     let stranger = caller("uid:1001", Role::Operator);

@@ -118,7 +118,7 @@ async fn changes_are_known_as_soon_as_they_are_stored() {
     // A renewal is not a change.
     rig.register(operator(), workload("a")).await.expect("it is taken");
     assert!(!last.has_changed().expect("it continues"));
-    // Watchers are not told of a change that could not be stored.
+    // Watchers are not notified of a change that could not be stored.
     (rig.fail)(DiskFault { after: 0, takes_effect: false, errno: nix::libc::EIO });
     assert_refused!(rig.unregister(operator(), id("a")).await, Refusal::Unavailable { .. });
     assert!(!last.has_changed().expect("it continues"));

@@ -31,7 +31,7 @@ async fn a_set_is_what_was_declared_last() {
         rig.replace(operator(), node, all(&["a", "theirs"])).await,
         Refusal::NotPermitted { message } if message.contains("workloads/theirs belongs to uid:1001")
     );
-    // An admin cannot do that either: its set would have a workload of somebody else.
+    // An admin cannot do that either: its set would have a workload of another client.
     assert_refused!(
         rig.replace(admin(), node, all(&["theirs"])).await,
         Refusal::NotPermitted { .. }
