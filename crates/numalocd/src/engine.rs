@@ -1,6 +1,6 @@
 //! Looks at targets and moves their memory, in threads that may block.
 //!
-//! What is looked at and moved is decided by [`numaloc_engine`]. This lets clients take turns, and gives each job a thread.
+//! [`numaloc_engine`] decides what is looked at and moved. Here clients take turns, and each job has a thread.
 
 mod live;
 mod run;
@@ -32,8 +32,8 @@ use std::{
 use tokio::{sync::mpsc, time::sleep};
 use turns::Turns;
 
-/// How many pieces of work of each kind run at a time. There are four kinds with turns of their own, so that none waits
-/// for another: surveys of memory for clients; looks at the whole host, for advice; short looks at processes, without their
+/// Pieces of work of each kind that run at a time. There are four kinds with turns of their own, so that none waits for
+/// another: surveys of memory for clients; looks at the whole host, for advice; short looks at processes, without their
 /// memory, for clients; and looks for the targets and cpusets of schedules.
 pub(crate) const AT_ONCE: usize = 3;
 
@@ -73,7 +73,7 @@ impl Engine {
         Self { local, offloading, finds, probes, looks, advice, live, boot_id }
     }
 
-    /// What hides a part of the host from the daemon, with what to do about it.
+    /// Obstacles that hide a part of the host from the daemon, with what to do about them.
     pub fn obstacles(&self) -> Vec<String> {
         let found = obstacles(&self.local.roots).into_iter();
         found.map(|obstacle| format!("{obstacle}: {}", obstacle.remedy())).collect()
@@ -125,7 +125,8 @@ impl Engine {
         self.boot_id.as_deref().map_err(Refusal::clone)
     }
 
-    /// What cannot be seen of memory because page frames are hidden from this process, and what to do about it; `None`: they are not.
+    /// Memory that cannot be seen because page frames are hidden from this process, and what to do about it; `None`:
+    /// they are not.
     pub fn hidden(&self) -> Option<&'static str> {
         const HIDDEN: &str = "page frames are hidden, so memory that several processes map stays where it is: enable the drop-in frames (dpkg-reconfigure numaloc), see Rights in /usr/share/doc/numaloc/daemon.md";
         (Source::probe(&self.local.roots) == Source::Query).then_some(HIDDEN)
@@ -144,8 +145,8 @@ impl Engine {
         self.finds.take(of, move |_| Ok(pin(&roots, &boot_id, pids)?)).await
     }
 
-    /// Finds the cgroups of containers by their full ids, whatever cgroup driver and runtime have made them. For each id:
-    /// its cgroup, or why there is none, or not only one.
+    /// Finds the cgroups of containers by their full ids, whatever cgroup driver and runtime have made them. For each
+    /// id: its cgroup, or why there is none, or not only one.
     ///
     /// # Errors
     /// Host cannot: there are too many cgroups to look through.
@@ -164,8 +165,8 @@ impl Engine {
         Ok(found.into_iter().map(|(id, path)| (id, path.map_err(Refusal::from))).collect())
     }
 
-    /// The effective cpusets of cgroups, in the order of `cgroups`; see [`cpusets`]. The daemon itself asks, for schedules:
-    /// clients do not wait for this, and this does not wait for clients.
+    /// The effective cpusets of cgroups, in the order of `cgroups`; see [`cpusets`]. The daemon itself asks, for
+    /// schedules: clients do not wait for this, and this does not wait for clients.
     ///
     /// # Errors
     /// Internal: a bug.
@@ -177,9 +178,9 @@ impl Engine {
         self.probes.take(ITSELF, read).await
     }
 
-    /// Finds what a new record of `caller` is about. From now on the pids of `aim` mean the processes that have them now.
-    /// The inner result says whether these may be moved by the caller and have a node to go to, and whether the kernel's
-    /// NUMA balancing can be dealt with as `asked`.
+    /// Finds what a new record of `caller` is about. From now on the pids of `aim` mean the processes that have them
+    /// now. The inner result says whether these may be moved by the caller and have a node to go to, and whether the
+    /// kernel's NUMA balancing can be dealt with as `asked`.
     ///
     /// # Errors
     /// Daemon lacks rights; the host cannot be read. The inner result: as [`Self::find`] and [`Self::check_balancing`].
@@ -215,8 +216,8 @@ impl Engine {
         self.find_by(&self.finds, caller, aim, options).await
     }
 
-    /// As [`Self::find`], for a record that `caller` has created. The daemon itself asks: clients do not wait for this, and
-    /// this does not wait for clients.
+    /// As [`Self::find`], for a record that `caller` has created. The daemon itself asks: clients do not wait for this,
+    /// and this does not wait for clients.
     ///
     /// # Errors
     /// As [`Self::find`].
@@ -243,12 +244,11 @@ impl Engine {
         turns.take(&caller.name, find).await
     }
 
-    /// Surveys the memory of a target. Gives back the plan of what would be moved, and the members that take no part.
-    /// `policies` says how far memory policies are asked for. Only a few looks run at a time; others wait. The caller `of`
-    /// asks.
+    /// Surveys the memory of a target. Returns the plan of the moves, and the members that take no part. `policies`
+    /// says how far memory policies are asked for. Only a few looks run at a time; others wait. The caller `of` asks.
     ///
     /// # Errors
-    /// As [`Self::find`]. But it is not an error if there is no target node, unless a node was named that does not exist.
+    /// As [`Self::find`]. But a missing target node is not an error, unless a node was named that does not exist.
     pub async fn look(
         &self,
         caller: &Caller,
@@ -264,8 +264,8 @@ impl Engine {
         self.looks.take(&caller.name, look).await
     }
 
-    /// Looks at those whom `aim` means, or at everybody, and decides what would help. CPU times are read twice, `interval` apart;
-    /// in between it has no turn. Only a few looks run at a time; others wait. The caller `of` asks.
+    /// Looks at the processes that `aim` means, or at all, and decides what would help. CPU times are read twice,
+    /// `interval` apart; in between it has no turn. Only a few looks run at a time; others wait. The caller `of` asks.
     ///
     /// # Errors
     /// Target not found or empty; the host cannot be read.
@@ -287,8 +287,8 @@ impl Engine {
         self.advice.take(of, end).await
     }
 
-    /// What is known of the whole host by now, for a caller that watches it live, and `process` closely. Gives back, too, whether
-    /// the caller may see the mappings of that process: those who may have it moved may.
+    /// The present snapshot of the whole host, for a caller that watches it live, and `process` closely. Also returns
+    /// whether the caller may see the mappings of the process: callers that may have it moved may.
     ///
     /// # Errors
     /// The host cannot be read.
@@ -326,8 +326,8 @@ impl Engine {
         self.looks.take(&caller.name, look).await
     }
 
-    /// Carries out orders as they come, each in a thread of its own, and reports. Ends when no order can come any more and
-    /// all threads have reported.
+    /// Carries out orders as they come, each in a thread of its own, and reports. Ends when no order can come any more
+    /// and all threads have reported.
     pub async fn serve(
         self,
         mut orders: mpsc::UnboundedReceiver<JobOrder>,

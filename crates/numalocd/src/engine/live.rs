@@ -1,8 +1,8 @@
 //! One look at the whole host, again and again, for all who watch it live.
 //!
-//! A thread looks as long as a client asks: however many do, the host is read once. What is shown is made by that thread, and
-//! nothing is kept for a viewer but which processes it watches closely, and whether it has the present snapshot: a viewer that has
-//! waits for the next one, because of each snapshot megabytes may have to be encoded.
+//! A thread looks as long as a client asks: however many do, the host is read once. The thread makes the snapshots, and
+//! nothing is kept for a viewer but which processes it watches closely, and whether it has the present snapshot: a
+//! viewer that has waits for the next one, because of each snapshot megabytes may have to be encoded.
 
 use super::turns::caught;
 use crate::refusal::Refusal;
@@ -17,16 +17,16 @@ use std::{
 };
 use tokio::{sync::watch, time::timeout};
 
-/// What looking may use, in percent of one CPU.
+/// CPU time that looking may use, in percent of one CPU.
 const BUDGET_PERCENT: f64 = 2.0;
 /// Time between two snapshots. The second one comes sooner, because the first one has little on it.
 const PERIOD: Duration = Duration::from_secs(1);
 const SECOND: Duration = Duration::from_millis(300);
 /// Time between two turns of looking.
 const TURN: Duration = Duration::from_millis(50);
-/// How long a viewer that has the present snapshot waits for the next one at most. Then it gets the present one again.
+/// Longest time that a viewer that has the present snapshot waits for the next one. Then it gets the present one again.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long after the last question looking continues.
+/// Time for which looking continues after the last question.
 const LASTS: Duration = Duration::from_secs(15);
 /// Most processes that are watched closely for one caller, and for all.
 const CLOSELY_EACH: usize = 4;
@@ -35,15 +35,14 @@ const CLOSELY: usize = 16;
 /// The host at one moment.
 #[derive(Clone, Debug)]
 pub struct HostNow {
-    /// What is known of it.
     pub snapshot: Snapshot,
-    /// How long ago looking began.
+    /// Time since looking began.
     pub up: Duration,
     /// The wall clock at that moment.
     pub time: SystemTime,
 }
 
-/// What viewers wait for; `None` before the first snapshot.
+/// The result that viewers wait for; `None` before the first snapshot.
 type Latest = Option<Result<Arc<HostNow>, Refusal>>;
 
 /// Looks while a client asks. Clones share one look.
@@ -65,7 +64,7 @@ struct Viewers {
     asked: Option<Instant>,
     /// In the order in which they were asked for last.
     closely: Vec<Closely>,
-    /// Who has the present snapshot.
+    /// Viewers that have the present snapshot.
     served: BTreeSet<String>,
 }
 
@@ -78,7 +77,8 @@ struct Closely {
 }
 
 impl Viewers {
-    /// The caller `of` watches this process closely. If it watches too many, it loses the one that it has not asked for longest.
+    /// The caller `of` watches this process closely. If it watches too many, it loses the one that it has not asked for
+    /// longest.
     fn watch(&mut self, of: &str, process: Identity, now: Instant) {
         self.closely.retain(|each| each.of != of || each.process != process);
         let own = self.closely.iter().filter(|each| each.of == of).count();
@@ -95,7 +95,8 @@ impl Viewers {
         }
     }
 
-    /// The caller with most closely watched processes loses the one asked for longest ago, if `of` has fewer even with one more.
+    /// The caller with most closely watched processes loses the one asked for longest ago, if `of` has fewer even with
+    /// one more.
     fn take_from_most(&mut self, of: &str) {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         self.closely.iter().for_each(|each| *counts.entry(&each.of).or_default() += 1);
@@ -108,7 +109,7 @@ impl Viewers {
         }
     }
 
-    /// What is to be watched closely; `None` if no client has asked for so long.
+    /// The processes to watch closely; `None` if no client has asked for so long.
     fn wanted(&mut self, lasts: Duration, now: Instant) -> Option<BTreeSet<Identity>> {
         let is_recent = |asked: Instant| now.saturating_duration_since(asked) < lasts;
         self.closely.retain(|each| is_recent(each.asked));
@@ -132,7 +133,7 @@ impl Sampler {
         Self(Arc::new(SharedFeed { roots, lasts, viewers, shown }))
     }
 
-    /// What is known by now; what is known next, if the caller `of` has that already. It watches `process` closely.
+    /// The present snapshot; the next one, if the caller `of` has the present one already. Watches `process` closely.
     ///
     /// # Errors
     /// The host cannot be read, or there can be no thread.
@@ -151,8 +152,8 @@ impl Sampler {
         Ok(now)
     }
 
-    /// Notes the question, and starts the thread if none looks. Gives back where snapshots come, and whether the caller has the
-    /// present one.
+    /// Notes the question, and starts the thread if none looks. Gives back where snapshots come, and whether the caller
+    /// has the present one.
     fn begin(
         &self,
         of: &str,
@@ -182,7 +183,7 @@ impl SharedFeed {
         self.viewers.lock()
     }
 
-    /// The thread. A failure is reported to all that wait, and the next request tries again.
+    /// The thread. A failure is reported to all waiting viewers, and the next request tries again.
     fn run(&self) {
         if let Err(refusal) = caught(|| self.look()) {
             tracing::error!(%refusal, "the host cannot be watched live");
@@ -200,7 +201,7 @@ impl SharedFeed {
         let mut live = Live::new(&self.roots, topology, BUDGET_PERCENT, pause, Duration::ZERO)?;
         loop {
             if clock() >= due {
-                // Who waits for the first snapshot gets it, however long it took until here.
+                // A viewer that waits for the first snapshot gets it, however long it took until here.
                 let is_first = due.is_zero();
                 let closely = if is_first { Some(self.viewers().closely()) } else { self.wanted() };
                 let Some(closely) = closely else { return Ok(()) };
@@ -217,14 +218,15 @@ impl SharedFeed {
         }
     }
 
-    /// Shows a snapshot, which nobody has yet.
+    /// Shows a snapshot that no viewer has yet.
     fn show(&self, now: HostNow) {
         let mut viewers = self.viewers();
         viewers.served.clear();
         self.shown.send_replace(Some(Ok(Arc::new(now))));
     }
 
-    /// As [`Viewers::wanted`]. If no client asks any more, what was shown is forgotten, and the next question starts a thread.
+    /// As [`Viewers::wanted`]. If no client asks any more, what was shown is forgotten, and the next question starts a
+    /// thread.
     fn wanted(&self) -> Option<BTreeSet<Identity>> {
         let mut viewers = self.viewers();
         let wanted = viewers.wanted(self.lasts, Instant::now());
@@ -298,7 +300,7 @@ mod tests {
         assert!(!now.snapshot.nodes.is_empty() && now.up >= now.snapshot.used);
     }
 
-    /// Who asks again and again gets each snapshot once. The clock is paused: it moves on while a viewer waits.
+    /// A viewer that asks repeatedly gets each snapshot once. The clock is paused: it moves on while a viewer waits.
     #[tokio::test(start_paused = true)]
     async fn a_viewer_that_has_the_snapshot_waits_for_the_next() {
         let sampler = Sampler::new(Roots::default());
@@ -320,7 +322,7 @@ mod tests {
         };
         assert_eq!(tokio::join!(ask("a"), ask("a"), ask("c"), next), (2, 2, 1, ()));
         assert_eq!(begin.elapsed(), Duration::ZERO, "they have waited for the snapshot alone");
-        // A look that hangs keeps nobody waiting forever.
+        // A look that hangs does not block viewers forever.
         assert_eq!((ask("b").await, ask("b").await), (2, 2));
         assert_eq!(begin.elapsed(), PATIENCE);
     }
@@ -401,7 +403,7 @@ mod tests {
         assert_eq!((0..4).map(|caller| count(&viewers, caller)).collect::<Vec<_>>(), [4; 4]);
         viewers.watch("root", Identity { pid: 999, start_time: 1 }, now);
         assert!(viewers.closely().iter().any(|process| process.pid == 999));
-        // Those who ask again and again take it from nobody who has less.
+        // Callers that ask again and again do not take it from callers that have less.
         for _ in 0..3 {
             (0..8).for_each(|caller| ask(&mut viewers, caller));
             assert!(viewers.closely().iter().any(|process| process.pid == 999));

@@ -56,7 +56,7 @@ async fn advice_that_waits_has_no_turn() {
     let engine = engine(Roots::default());
     let advise = |of: &'static str, interval| {
         let engine = engine.clone();
-        // Nobody has that much memory, so the looks themselves are short.
+        // No process has that much memory, so the looks themselves are short.
         async move { engine.advise(of, None, interval, 1 << 50).await.map(drop) }
     };
     // More than there are turns for one caller, and for all.
@@ -175,7 +175,7 @@ async fn mappings_are_for_those_who_may_have_the_process_moved() {
     }
 }
 
-/// What a process has mapped and open: a name that is guessed right must not be told from one that is not.
+/// Files that a process has mapped and open: a name that is guessed right must look like one that is not.
 #[tokio::test]
 async fn names_of_files_are_for_those_who_may_have_the_process_moved() {
     let engine = engine(Roots::default());

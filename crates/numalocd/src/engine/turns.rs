@@ -1,5 +1,5 @@
-//! Blocking work that takes turns: a limited number at a time, and callers in rotation. However much one caller asks for,
-//! the single request of another caller is next.
+//! Blocking work that takes turns: a limited number at a time, and callers in rotation. However much one caller asks
+//! for, the single request of another caller is next.
 
 use crate::refusal::Refusal;
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use std::{
 };
 use tokio::{runtime::Handle, sync::oneshot, task::spawn_blocking, time::sleep};
 
-/// How long work whose caller has gone keeps its turn.
+/// Time for which work whose caller has gone keeps its turn.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
 /// Lets a limited number of requests work at a time. Clones share the same turns.
@@ -25,7 +25,7 @@ pub struct Turns(Arc<Mutex<EngineLine>>);
 #[derive(Debug)]
 struct EngineLine {
     free: usize,
-    /// How many turns one caller has at most, because its work may take long.
+    /// Most turns of one caller, because its work may take long.
     most: usize,
     held: HashMap<String, usize>,
     /// Callers that wait, in the order of their turns, each with its requests.
@@ -130,9 +130,9 @@ impl Turns {
         Self(Arc::new(Mutex::new(EngineLine { free: at_once, most, held, waiting })))
     }
 
-    /// Waits for a turn of the caller `of`, then runs `work` in a thread. If the caller goes away before its turn, nothing
-    /// is begun. If it goes away later, the argument of `work` returns true. Work that has not ended [`GIVE_UP`] after that loses
-    /// its turn: it may wait in the kernel for a process that does not answer.
+    /// Waits for a turn of the caller `of`, then runs `work` in a thread. If the caller goes away before its turn,
+    /// nothing is begun. If it goes away later, the argument of `work` returns true. Work that has not ended
+    /// [`GIVE_UP`] after that loses its turn: it may wait in the kernel for a process that does not answer.
     ///
     /// # Errors
     /// Those of the work; internal, if it panics.
@@ -178,7 +178,7 @@ impl Turns {
 /// # Errors
 /// Those of the work; internal, if it panics.
 pub fn caught<T>(work: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
-    // This is unwind safe: what the work has changed is dropped with it, so nobody sees it half done.
+    // This is unwind safe: what the work has changed is dropped with it, so no caller sees it half done.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let message = format!("this is a bug, please report it: {}", words(&*panic));
         tracing::error!("{message}");
