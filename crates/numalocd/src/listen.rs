@@ -1,8 +1,10 @@
-//! The sockets that clients connect to: Unix sockets, TCP with client certificates, or sockets that the service manager passes.
+//! The sockets that clients connect to: Unix sockets, TCP with client certificates, or sockets that the service manager
+//! passes.
 //!
-//! `unix` makes sockets so that at no moment anybody may connect who is not meant to. `passed` takes the sockets that the service
-//! manager has opened. `incoming` accepts connections within the accounts of its clients ([`crate::accounts`]). `handshakes` does TLS handshakes with the keys of
-//! [`crate::tls`]. `serve` runs the gRPC server on all of it.
+//! `unix` makes sockets so that at no moment a user may connect who is not meant to. `passed` takes the sockets that
+//! the service manager has opened. `incoming` accepts connections within the accounts of its clients
+//! ([`crate::accounts`]). `handshakes` does TLS handshakes with the keys of [`crate::tls`]. `serve` runs the gRPC
+//! server on all of it.
 
 mod connection;
 mod handshakes;
@@ -23,7 +25,7 @@ use crate::{
 use std::{fmt, io, net::SocketAddr, path::PathBuf};
 use tokio::net::TcpListener;
 
-/// Why the sockets cannot be opened.
+/// The reason why the sockets cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error(
@@ -31,7 +33,7 @@ pub enum ListenError {
          or listen.socket"
     )]
     InUse { path: PathBuf },
-    /// A file that is not a socket is there.
+    /// The path has a file that is not a socket.
     #[error(
         "{path}: exists and is not a socket; move it away, or choose another path with --socket"
     )]
@@ -42,7 +44,7 @@ pub enum ListenError {
     /// Another daemon makes a socket there at the same time.
     #[error("{path}: another daemon starts here at this moment; start only one of them")]
     Raced { path: PathBuf },
-    /// There is no such group.
+    /// The host does not have the group.
     #[error("there is no group '{0}' for the socket; create it, or name another in [listen]")]
     Group(String),
     #[error("{path}: cannot {doing}: {source}")]
@@ -97,11 +99,13 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Takes the passed sockets, and opens those that `config` names besides. A passed Unix socket stands for the socket of
-    /// `config` with its path; the only one stands for `config.socket` if there are no additional ones. A passed TCP socket stands for the address in `config.tcp`.
+    /// Takes the passed sockets, and opens the others that `config` names. A passed Unix socket stands for the socket
+    /// of `config` with its path; the only one stands for `config.socket` if `config` has no additional ones. A passed
+    /// TCP socket stands for the address in `config.tcp`.
     ///
     /// # Errors
-    /// A socket cannot be made (another daemon or file is there, or the rights do not suffice), or the TLS files cannot be used.
+    /// A socket cannot be made (another daemon or file is there, or the rights do not suffice), or the TLS files cannot
+    /// be used.
     pub async fn open(config: &Listen, passed: Passed) -> Result<Self, ListenError> {
         let tcp = tcp(config, passed.tcp).await?;
         let keys = config.tls.as_ref().map(Keys::read).transpose()?;

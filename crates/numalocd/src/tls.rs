@@ -27,7 +27,7 @@ use tokio_rustls::{
 pub struct Tls {
     /// The server's certificate chain, its own certificate first.
     pub certificate: PathBuf,
-    /// The private key of that certificate.
+    /// The private key of `certificate`.
     pub key: PathBuf,
     /// Authority of the clients' certificates.
     pub client_ca: PathBuf,
@@ -35,7 +35,7 @@ pub struct Tls {
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Why the TLS files cannot be used.
+/// The reason why the TLS files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -49,7 +49,7 @@ pub enum TlsError {
     Rejected(String),
 }
 
-/// What a PEM file holds.
+/// The contents of a PEM file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pem {
     Certificate,

@@ -18,7 +18,7 @@ use tokio::{
 };
 use tonic::transport::server::Connected;
 
-/// How long a client may take to send the bytes below. Later, HTTP/2 pings find clients that are gone.
+/// Time that a client may take to send the bytes below. Later, HTTP/2 pings find clients that are gone.
 const OPENING: Duration = Duration::from_secs(10);
 /// Length of the HTTP/2 preface. With TLS these are any bytes; its handshake has a time limit of its own.
 const OPENING_BYTES: usize = 24;

@@ -1,4 +1,4 @@
-//! TLS handshakes, done concurrently, so that a slow client holds up no other.
+//! TLS handshakes, done concurrently, so that a slow client blocks no other.
 
 use super::{connection::Connection, incoming::Incoming};
 use crate::tls::{Keys, Protocol};
@@ -17,7 +17,8 @@ use tonic::transport::server::TcpConnectInfo;
 
 type Plain = Connection<TcpStream, TcpConnectInfo>;
 
-/// Connections whose clients have presented a valid certificate. Each handshake uses the keys that are loaded when it begins.
+/// Connections whose clients have presented a valid certificate. Each handshake uses the keys that are loaded when it
+/// begins.
 pub(super) struct Secured {
     incoming: Incoming<TcpListener>,
     keys: Keys,

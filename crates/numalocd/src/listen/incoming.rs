@@ -1,4 +1,4 @@
-//! Accepts connections, as many at a time as the accounts of their clients allow.
+//! Accepts connections, up to the number at a time that the accounts of their clients allow.
 
 use super::{connection::Connection, unix};
 use crate::{
@@ -20,16 +20,16 @@ use tokio::{
 use tokio_stream::Stream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-/// How long to wait if accepting fails, such as when there are no file descriptors left.
+/// Pause after accepting has failed, for example because the process is out of file descriptors.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A socket that connections are accepted from.
 pub(super) trait Accept: Unpin {
     type Io;
-    /// What is known about the other end.
+    /// The description of the other end.
     type Peer: Clone + Send + Sync + 'static;
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
-    /// Who is at the other end.
+    /// The peer at the other end.
     fn peer(&self, io: &Self::Io) -> Self::Peer;
 }
 
@@ -65,10 +65,10 @@ impl Accept for TcpListener {
 /// Whom the connection of a peer counts for, by the grants that are in force.
 pub(super) type ClientOf<P> = Arc<dyn Fn(&P) -> Client + Send + Sync>;
 
-/// What connections are charged to.
+/// The account that connections are charged to.
 pub(super) struct Charged<P> {
     pub accounts: Accounts,
-    /// The kind of connection.
+    /// The kind of connection that is charged.
     pub as_a: Resource,
     pub client_of: ClientOf<P>,
 }

@@ -17,8 +17,8 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// Takes the sockets that LISTEN_FDS announces. The variables are removed, so that child processes do not take the sockets
-    /// for theirs: call it once, early, and within the runtime.
+    /// Takes the sockets that LISTEN_FDS announces. The variables are removed, so that child processes do not take the
+    /// sockets for theirs: call it once, early, and within the runtime.
     ///
     /// # Errors
     /// One of them is not a listening Unix stream or TCP socket.

@@ -26,27 +26,29 @@ use tower::{Layer, Service};
 
 /// Most calls at the same time in one connection.
 const CALLS: u32 = 1024;
-/// HTTP/2 flow-control windows: how many bytes a client may send in one call, and in all calls of its connection, before they are
-/// read. The daemon may have to hold as much for each client. Most requests are smaller. Larger ones take some more round trips.
+/// HTTP/2 flow-control windows: how many bytes a client may send in one call, and in all calls of its connection,
+/// before they are read. The daemon may have to hold as much for each client. Most requests are smaller. Larger ones
+/// take some more round trips.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 128 << 10;
 /// A client that has sent nothing for this long is sent an HTTP/2 ping.
 const PING: Duration = Duration::from_secs(30);
-/// How long the client may take to answer the ping.
+/// Time that the client may take to answer the ping.
 const PONG: Duration = Duration::from_secs(20);
 
-/// Why serving has ended too early.
+/// The reason why serving has ended too early.
 #[derive(Debug, thiserror::Error)]
 #[error("the gRPC server has failed: {0}")]
 pub struct ServeError(#[from] transport::Error);
 
-/// Serves the services that `router` adds to a server, once for each kind of socket, until `shutdown` ends. From then on nothing
-/// is accepted any more, the sockets that this daemon made are removed, and open calls are awaited. To bound that wait, end the
-/// streams or drop this future. Connections are charged to the accounts of `access`: at a Unix socket to the client that calls there, at a TCP
-/// socket, whose client is not known yet, to its address.
+/// Serves the services that `router` adds to a server, once for each kind of socket, until `shutdown` ends. From then
+/// on nothing is accepted any more, the sockets that this daemon made are removed, and open calls are awaited. To bound
+/// that wait, end the streams or drop this future. Connections are charged to the accounts of `access`: at a Unix
+/// socket to the client that calls there, at a TCP socket, whose client is not known yet, to its address.
 ///
 /// The extensions of a request say who calls and hold what closes the connection: `Via<UnixPeer>` at a Unix socket,
-/// `TlsConnectInfo<Via<TcpConnectInfo>>` with TLS, only `Via<TcpConnectInfo>` without TLS (see [`Via`](crate::access::Via)).
+/// `TlsConnectInfo<Via<TcpConnectInfo>>` with TLS, only `Via<TcpConnectInfo>` without TLS (see
+/// [`Via`](crate::access::Via)).
 ///
 /// # Errors
 /// The server fails.

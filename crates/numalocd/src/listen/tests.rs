@@ -359,7 +359,7 @@ async fn a_passed_socket_that_nothing_names_is_refused() {
     }
 }
 
-/// A symbolic link in the place of the lock. Anybody who may write in the directory could put it there.
+/// A symbolic link in the place of the lock. Any user who may write in the directory could put it there.
 #[tokio::test]
 async fn no_link_is_followed() {
     let directory = tempfile::tempdir().unwrap();

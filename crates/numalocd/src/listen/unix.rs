@@ -23,8 +23,8 @@ const BACKLOG: u32 = 1024;
 /// A listening socket. If this daemon made it, its file is removed in the end.
 #[derive(Debug)]
 pub(super) struct ListeningSocket {
-    /// This field stands before the listener, so it is dropped first: no other daemon can take the path while this one still
-    /// listens.
+    /// This field stands before the listener, so it is dropped first: no other daemon can take the path while this one
+    /// still listens.
     made: Option<SocketFile>,
     pub(super) listener: UnixListener,
     /// Its configuration, if it is an additional socket.
@@ -32,8 +32,8 @@ pub(super) struct ListeningSocket {
 }
 
 impl ListeningSocket {
-    /// A socket of the service manager. If it has the path of an additional socket, it is that one. One with another path is the
-    /// main socket, if it is the only one (`is_only`) and there are no additional ones that it could be meant for.
+    /// A socket of the service manager. If it has the path of an additional socket, it is that one. One with another
+    /// path is the main socket, if it is the only one (`is_only`) and the configuration has no additional ones.
     ///
     /// # Errors
     /// The configuration does not say which socket it is, and so not what its callers may do.
@@ -113,9 +113,9 @@ pub(super) async fn bind_further(config: &config::Socket) -> Result<ListeningSoc
 
 /// Makes a socket with these rights.
 ///
-/// The socket is made under a temporary name, to which only its owner may connect. It is renamed to `path` after its rights are
-/// set, so nobody can connect who is not meant to. If several daemons start at the same time, the lock lets only one of them go
-/// on.
+/// The socket is made under a temporary name, to which only its owner may connect. It is renamed to `path` after its
+/// rights are set, so that at no moment an unintended user can connect. If several daemons start at the same time, the
+/// lock lets only one of them continue.
 async fn make(path: &Path, mode: u32, owner: Option<&str>) -> Result<ListeningSocket, ListenError> {
     let group = owner.map(group).transpose()?;
     let name = path.file_name().ok_or_else(|| ListenError::NoName { path: path.into() })?;
@@ -146,8 +146,8 @@ async fn make(path: &Path, mode: u32, owner: Option<&str>) -> Result<ListeningSo
     Ok(ListeningSocket { made: Some(made), listener, further: None })
 }
 
-/// Takes the lock that keeps other starting daemons out until it is dropped. The file stays: after removing it, two daemons could
-/// hold locks of the same name.
+/// Takes the lock that keeps other starting daemons out until it is dropped. The file stays: after removing it, two
+/// daemons could hold locks of the same name.
 pub(super) fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, ListenError> {
     let mut options = File::options();
     // Other users must not be able to open the file: they could hold the lock forever.
@@ -161,7 +161,8 @@ pub(super) fn lock(socket: &Path, path: &Path) -> Result<Flock<File>, ListenErro
     })
 }
 
-/// Binds the temporary name. It replaces what a daemon has left that died before the rename. Only the owner may connect.
+/// Binds the temporary name. It replaces what a daemon has left that died before the rename. Only the owner may
+/// connect.
 pub(super) fn claim(temporary: &Path) -> Result<UnixSocket, ListenError> {
     let failed = |doing| failed(doing, temporary);
     match fs::symlink_metadata(temporary) {

@@ -90,7 +90,7 @@ async fn only_certificates_of_the_clients_authority_get_in() {
     let plain = Endpoint::from_shared(format!("http://{address}")).unwrap();
     let plain = async { ask(plain.connect().await.map_err(|_| Status::unknown(""))?).await };
     assert!(plain.await.is_err(), "no TLS");
-    // The server still works after all that.
+    // The server still works after these failures.
     assert_eq!(call(with(clients.sign("node-agent"))).await.unwrap(), 1);
     stop.send(()).unwrap();
     served.await.unwrap();
