@@ -1,5 +1,5 @@
-//! Logging. If the service manager has connected stderr to the journal, each value becomes a field in the journal. Otherwise the
-//! log is lines on stderr.
+//! Logging. If the service manager has connected stderr to the journal, each value becomes a field in the journal.
+//! Otherwise the log is lines on stderr.
 
 mod levels;
 mod rate;

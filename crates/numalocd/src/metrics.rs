@@ -58,7 +58,7 @@ pub struct Metrics(Arc<Inner>);
 struct Inner {
     registry: Registry,
     series: Series,
-    /// When somebody read the metrics last.
+    /// The last time that the metrics were read.
     read: Mutex<Option<Instant>>,
 }
 
@@ -114,8 +114,8 @@ impl Metrics {
         text
     }
 
-    /// Sets how many jobs are in each state that is not an end. A state that `counts` does not have is set to 0, and end states
-    /// in it are ignored.
+    /// Sets how many jobs are in each state that is not an end. A state that `counts` does not have is set to 0, and
+    /// end states in it are ignored.
     pub fn jobs(&self, counts: &[JobCount]) {
         for state in JobState::ALL.into_iter().filter(|state| !state.is_end()) {
             let found = counts.iter().find(|(of, _)| *of == state);
@@ -129,7 +129,7 @@ impl Metrics {
         self.0.series.waited.observe(waited.as_secs_f64());
     }
 
-    /// A job has ended: counts it, and what became of its memory. Call it once for each end.
+    /// A job has ended: counts it, and the outcome for its memory. Call it once for each end.
     pub fn job_ended(&self, job: &Job) {
         let series = &self.0.series;
         series.ended.get_or_create(&[("state", state_name(job.state))]).inc();
@@ -160,7 +160,7 @@ impl Metrics {
         series.held_back.inc_by(outcome.calls.held_back.as_secs_f64());
     }
 
-    /// How long ago somebody read the metrics last; `None` if nobody has.
+    /// Time since the metrics were last read; `None` if they never were.
     pub fn last_read(&self) -> Option<Duration> {
         self.0.read.lock().map(|read| read.elapsed())
     }
@@ -175,22 +175,22 @@ impl Metrics {
         self.0.series.ratios.set(id, percent / 100.0);
     }
 
-    /// A workload is no longer registered.
+    /// A workload is not registered any more.
     pub fn workload_gone(&self, id: &WorkloadId) {
         self.0.series.ratios.remove(id);
     }
 
-    /// How many schedules there are.
+    /// Sets the number of schedules.
     pub fn schedules(&self, count: usize) {
         set(&self.0.series.schedules, count);
     }
 
-    /// How many workloads are registered.
+    /// Sets the number of registered workloads.
     pub fn workloads(&self, count: usize) {
         set(&self.0.series.workloads, count);
     }
 
-    /// How many schedules find again and again that their work has been undone.
+    /// Sets the number of schedules that find again and again that their work has been undone.
     pub fn contested_schedules(&self, count: usize) {
         set(&self.0.series.contested_schedules, count);
     }
@@ -211,7 +211,7 @@ impl Metrics {
         self.0.series.reload_time.set(since_epoch(now));
     }
 
-    /// How many grants are to accounts that this host does not have.
+    /// Sets the number of grants to accounts that this host does not have.
     pub fn missing_accounts(&self, count: usize) {
         set(&self.0.series.missing_accounts, count);
     }
@@ -227,8 +227,8 @@ impl Metrics {
         self.0.series.quotas.set(accounts);
     }
 
-    /// A call of `method`, such as `numaloc.v1.MigrationService/GetJob`, has ended. Pass one common name, such as `other`, for
-    /// all methods that are not served. `method` is static, so that no client can make up labels.
+    /// A call of `method`, such as `numaloc.v1.MigrationService/GetJob`, has ended. Pass one common name, such as
+    /// `other`, for all methods that are not served. `method` is static, so that no client can make up labels.
     pub fn rpc(&self, method: &'static str, code: tonic::Code) {
         let labels = [("method", method), ("code", code_name(code))];
         self.0.series.rpcs.get_or_create(&labels).inc();

@@ -1,4 +1,4 @@
-//! Tells the service manager how the daemon is doing (sd_notify(3)). Does nothing if there is no service manager.
+//! Notifies the service manager of the daemon's state (sd_notify(3)). Does nothing without a service manager.
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// How long the start and the end wait for a service manager that does not read. Nothing else waits for it.
+/// Time that the start and the end wait for a service manager that does not read. Nothing else waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The connection to the service manager, if there is one. Cheap to clone.
@@ -53,13 +53,14 @@ impl Notifier {
         }
     }
 
-    /// The start takes at most `within` from now on, also where the service manager's own time limit (TimeoutStartSec=) is shorter.
+    /// The start takes at most `within` from now on, also where the service manager's own time limit (TimeoutStartSec=)
+    /// is shorter.
     pub fn starting(&self, status: &str, within: Duration) {
         self.send(&[extension(within), NotifyState::Status(&line(status))], None);
     }
 
-    /// The daemon has begun to end, which takes at most `within`. The service manager waits that long, also where its own time limit
-    /// (TimeoutStopSec=) is shorter.
+    /// The daemon has begun to end, which takes at most `within`. The service manager waits that long, also where its
+    /// own time limit (TimeoutStopSec=) is shorter.
     pub fn stopping(&self, status: &str, within: Duration) {
         let status = line(status);
         let states = [NotifyState::Stopping, extension(within), NotifyState::Status(&status)];
@@ -110,12 +111,12 @@ impl Watchdog {
         Self { notifier, patience: patience.filter(|patience| is_armed && !patience.is_zero()) }
     }
 
-    /// How often to call [`Self::pat`]: twice within the time that the watchdog waits; `None`: it is off.
+    /// Interval at which to call [`Self::pat`]: twice within the time that the watchdog waits; `None`: it is off.
     pub fn interval(&self) -> Option<Duration> {
         self.patience.map(|patience| patience / 2)
     }
 
-    /// Tells the watchdog that the daemon is alive. Does not wait: if the socket is full, the next call tells it.
+    /// Notifies the watchdog that the daemon is alive. Does not wait: if the socket is full, the next call does.
     pub fn pat(&self) {
         if self.patience.is_some() {
             self.notifier.send(&[NotifyState::Watchdog], None);

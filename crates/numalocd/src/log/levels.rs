@@ -47,7 +47,8 @@ impl FromStr for Levels {
     }
 }
 
-/// `info` for everything. Audit lines are logged even if the general level is lower, unless `audit=` names another level.
+/// `info` for everything. Audit lines are logged even if the general level is lower, unless `audit=` names another
+/// level.
 fn usual() -> Targets {
     Targets::new().with_default(Level::INFO).with_target("audit", Level::INFO)
 }

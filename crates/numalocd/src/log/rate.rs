@@ -17,8 +17,8 @@ struct CountedMinute {
 }
 
 impl LineRate {
-    /// Counts what has happened once more, with `most` lines in a minute. Returns the number that a line has to be logged for now: this one,
-    /// and those since the last line.
+    /// Counts what has happened once more, with `most` lines in a minute. Returns the number that a line has to be
+    /// logged for now: this one, and those since the last line.
     pub fn count(&mut self, most: u64, now: Instant) -> Option<u64> {
         match &mut self.0 {
             Some(minute) if minute.is_at(now) && minute.lines < most => {

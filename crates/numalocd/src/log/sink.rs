@@ -22,8 +22,8 @@ pub enum Sink {
 impl Sink {
     /// The journal if the service manager has connected stderr to it and it can be reached, otherwise lines.
     ///
-    /// INVOCATION_ID does not tell: everything that runs in a desktop's terminal inherits it. It is also set for a service whose
-    /// output was sent to a file on purpose.
+    /// INVOCATION_ID does not show this: everything that runs in a desktop's terminal inherits it. It is also set for a
+    /// service whose output was sent to a file on purpose.
     pub fn of_this_process() -> Self {
         let stream = env::var_os("JOURNAL_STREAM");
         if stream.is_some_and(|stream| is_stream(io::stderr(), &stream))

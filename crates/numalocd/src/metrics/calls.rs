@@ -1,4 +1,4 @@
-//! How long move_pages calls took. A job's counts are added all at once, which the library's histogram does not support.
+//! Durations of move_pages calls. A job's counts are added all at once, which the library's histogram does not support.
 
 use numaloc_core::{CALL_BOUNDS_US, CallStats};
 use parking_lot::Mutex;
@@ -36,7 +36,7 @@ impl EncodeMetric for CallTimes {
     }
 }
 
-/// How many of `calls` were stalls.
+/// Number of `calls` that were stalls.
 pub(super) fn stalls(calls: &CallStats) -> u64 {
     let short = CALL_BOUNDS_US.partition_point(|bound| *bound <= STALL_US);
     calls.times[short..].iter().sum()

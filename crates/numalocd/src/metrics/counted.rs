@@ -1,4 +1,5 @@
-//! Counts calls by the code that they end with. An answer without content has the code in its headers, others in their trailers.
+//! Counts calls by the code that they end with. An answer without content has the code in its headers, others in their
+//! trailers.
 
 use super::Metrics;
 use crate::access::method_of;

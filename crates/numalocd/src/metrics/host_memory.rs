@@ -1,7 +1,7 @@
 //! The memory of the host's processes, as the last round of looking has found it.
 //!
-//! The number of series is bounded where they are summed up ([`HostMemory`]). Names of programs and cgroups are chosen by users; the
-//! encoder escapes them.
+//! The number of series is bounded where they are summed up ([`HostMemory`]). Names of programs and cgroups are chosen
+//! by users; the encoder escapes them.
 
 use numaloc_host::host_memory::{HostMemory, Nearness, PinnedBytes};
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use prometheus_client::{
 };
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-/// What is shown; nothing before the first round. Clones share the same values.
+/// The values that are shown; none before the first round. Clones share the same values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShownHostMemory(Arc<Mutex<Option<HostMemory>>>);
 

@@ -1,4 +1,4 @@
-//! What the dispatcher tells becomes metrics.
+//! Turns the dispatcher's counts and measurements into metrics.
 
 use super::Metrics;
 use crate::dispatch::Measured;

@@ -1,4 +1,4 @@
-//! How long the oldest queued job of each class has waited at the time the metrics are read.
+//! Waiting time of the oldest queued job of each class at the time the metrics are read.
 
 use numaloc_api::value::QosClass;
 use parking_lot::Mutex;

@@ -1,4 +1,4 @@
-//! What clients have of what they can use up, and which bounds have refused. Read from the accounts whenever the metrics are read.
+//! Resources that clients hold, and the bounds that have refused. Read from the accounts whenever the metrics are read.
 
 use crate::accounts::{Accounts, Bound, Resource};
 use prometheus_client::{

@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 pub(super) struct Ratios(Arc<Mutex<BTreeMap<WorkloadId, f64>>>);
 
 impl Ratios {
-    /// Sets the ratio of a workload, unless the workload is new and there is no room.
+    /// Sets the ratio of a workload, unless the workload is new and the table is full.
     pub(super) fn set(&self, id: &WorkloadId, ratio: f64) {
         let mut shown = self.0.lock();
         if let Some(before) = shown.get_mut(id) {

@@ -18,8 +18,8 @@ const COMMIT_BOUNDS: [f64; 11] =
     [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
 
 impl Default for Series {
-    /// All counts are 0. Series whose labels have a closed set of values exist from the start, so that their first increase
-    /// shows.
+    /// All counts are 0. Series whose labels have a closed set of values exist from the start, so that their first
+    /// increase shows.
     fn default() -> Self {
         let series = Self {
             moved: Default::default(),

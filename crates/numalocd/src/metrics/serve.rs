@@ -1,4 +1,4 @@
-//! Serves metrics by HTTP: in plain text to everybody on this machine, and with TLS to clients that have a role.
+//! Serves metrics by HTTP: in plain text to all users of this machine, and with TLS to clients that have a role.
 
 use super::Metrics;
 use crate::{
@@ -29,17 +29,17 @@ use tokio::{
 /// The content type of the answer to `GET /metrics`.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Most connections at a time. A further one takes the place of the oldest: an answer takes milliseconds, so what is open for long is
-/// a client that keeps others out.
+/// Most connections at a time. A further one takes the place of the oldest: an answer takes milliseconds, so what is
+/// open for long is a client that keeps others out.
 const MAX_CONNECTIONS: usize = 16;
 /// Time limit for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit for a request and its answer: a client that does not read the answer holds up others.
+/// Time limit for a request and its answer: a client that does not read the answer blocks others.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause after a failed accept. Most failures, such as a lack of file descriptors, pass by themselves.
+/// Pause after a failed accept. Most failures, such as a lack of file descriptors, pass without intervention.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Why metrics are not served.
+/// The reason why metrics are not served.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricsServeError {
     /// The address can be reached from elsewhere.
@@ -61,12 +61,12 @@ pub struct Admission {
     pub config: watch::Receiver<Arc<Config>>,
 }
 
-/// Answers `GET /metrics` until `stop` is true or its sender is gone; requests under way are answered first. Each connection
-/// serves one request. With an `admission` the connection uses TLS, and only clients with a role get the metrics. Without one it
-/// is plain HTTP.
+/// Answers `GET /metrics` until `stop` is true or its sender is gone; requests under way are answered first. Each
+/// connection serves one request. With an `admission` the connection uses TLS, and only clients with a role get the
+/// metrics. Without one it is plain HTTP.
 ///
 /// # Errors
-/// The address is not a loopback address, and there is no admission.
+/// The address is not a loopback address, and no admission is given.
 pub async fn serve(
     listener: TcpListener,
     metrics: Metrics,

@@ -1,4 +1,4 @@
-//! Tests of what is counted, how it is shown, and who may read it.
+//! Tests of the values of metrics, how they are shown, and who may read them.
 
 mod dashboards;
 mod http;

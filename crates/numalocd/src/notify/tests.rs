@@ -74,7 +74,7 @@ fn nobody_is_told_when_nobody_listens() {
         watchdog.pat();
         assert_eq!(watchdog.interval(), None);
     }
-    // A service manager that is gone is no reason to fail either.
+    // A service manager that is gone is not a reason to fail either.
     Notifier::new(Some("/nowhere/at/all".into())).ready("up");
 }
 
@@ -99,8 +99,8 @@ fn a_service_manager_that_does_not_read_holds_nobody_up() {
     let directory = tempfile::tempdir().unwrap();
     let (socket, notifier) = listening(&directory.path().join("notify"));
     let watchdog = Watchdog::new(notifier.clone(), Some(Duration::from_secs(30)));
-    // These are many more messages than the queue of a socket holds (net.unix.max_dgram_qlen). If each waited, it would take a
-    // second.
+    // These are many more messages than the queue of a socket holds (net.unix.max_dgram_qlen). If each waited, it would
+    // take a second.
     for _ in 0..10_000 {
         watchdog.pat();
         notifier.status("still here");

@@ -1,4 +1,4 @@
-//! What the dashboard and the rules in `packaging` name is there. `tests/dashboards` asks a real Prometheus.
+//! All metrics that the dashboard and the rules in `packaging` name exist. `tests/dashboards` asks a real Prometheus.
 
 use super::filled;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const DASHBOARD: &str = include_str!("../../../../../packaging/grafana/numaloc.json");
 const RULES: &str = include_str!("../../../../../packaging/prometheus/numaloc.rules.yml");
 
-/// The names in a text that are those of metrics or of what rules record.
+/// The names of metrics, and of records of rules, in a text.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let is_ours = |name: &&str| {
