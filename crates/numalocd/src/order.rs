@@ -1,4 +1,4 @@
-//! What the dispatcher and the engine tell each other: plain values, known to both.
+//! Messages between the dispatcher and the engine: plain values, known to both.
 
 use crate::refusal::Refusal;
 use numaloc_api::value::JobId;
@@ -10,15 +10,15 @@ use tokio::sync::oneshot;
 pub struct JobOrder {
     /// The job, which is committed as PLANNING.
     pub job: JobId,
-    /// What it does. The dispatcher keeps the run's control, too.
+    /// The run to carry out. The dispatcher keeps the run's control, too.
     pub run: RunOrder,
-    /// The dispatcher sends here, after [`EngineReport::Planned`], to have the memory moved. If it drops the sender, nothing is
-    /// moved and nothing more is reported. It may also send if there is nothing to move: the outcome then accounts for what
-    /// stays and why.
+    /// The dispatcher sends here, after [`EngineReport::Planned`], to have the memory moved. If it drops the sender,
+    /// nothing is moved and nothing more is reported. It may also send if there is nothing to move: the outcome then
+    /// accounts for what stays and why.
     pub go: oneshot::Receiver<()>,
 }
 
-/// What the engine reports of an order: first `Planned`, then, if it was to move, `Ended`.
+/// Reports of the engine on an order: first `Planned`, then, if it was to move, `Ended`.
 #[derive(Debug)]
 pub enum EngineReport {
     /// The order has been planned, or could not be: [`Refusal::Unavailable`] if it was cancelled meanwhile.

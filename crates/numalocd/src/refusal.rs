@@ -1,4 +1,4 @@
-//! Why a call is refused: what failed, on which thing, and what to do next.
+//! Reasons why a call is refused: what failed, on which thing, and what to do next.
 
 mod host;
 pub mod status;
@@ -15,7 +15,7 @@ pub enum Unfit {
     Only,
 }
 
-/// Why a call is refused. [`status`] turns it into a gRPC status, in one place.
+/// The reason why a call is refused. [`status`] turns it into a gRPC status, in one place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Fields are out of bounds.
@@ -24,7 +24,7 @@ pub enum Refusal {
     /// A request of more bytes than its call may have.
     #[error("the request is too large: it may have {most} bytes; ask for less at a time")]
     TooLarge {
-        /// How many it may have.
+        /// The most that it may have.
         most: usize,
     },
     /// A page token that this daemon did not make, or that belongs to another list or filter.
@@ -45,7 +45,7 @@ pub enum Refusal {
     /// A resume token of another run of the daemon, or too old.
     #[error("resume_token is too old, or of another run of the daemon: watch again without it")]
     ResumeToken,
-    /// There is no resource with this name.
+    /// No resource has this name.
     #[error("no {name}")]
     NotFound { name: String },
     /// Nothing of the target exists or is registered. The message is that of numaloc-host if the host was asked.
@@ -83,7 +83,7 @@ pub enum Refusal {
     #[error("request_id {request_id} was used for {name} with another request: take a new one")]
     AlreadyExists {
         request_id: String,
-        /// What was made with it.
+        /// The record that was made with it.
         name: String,
     },
     /// A resource with the chosen id exists.
@@ -102,7 +102,7 @@ pub enum Refusal {
     /// The caller does not have the right.
     #[error("{message}")]
     NotPermitted {
-        /// What is not permitted, and what to do.
+        /// The refused action, and what to do.
         message: String,
     },
     /// More was asked for than the grant of the caller allows.
@@ -123,7 +123,7 @@ pub enum Refusal {
         "quota used up: {limit} {what} for {caller}; wait, or ask for more in the daemon's configuration"
     )]
     Quota {
-        /// What there are too many of.
+        /// The things that there are too many of.
         what: &'static str,
         limit: usize,
         caller: String,
@@ -131,7 +131,7 @@ pub enum Refusal {
     /// The caller calls too often.
     #[error("{caller} may have {limit} {what}: wait {} ms", retry_after.as_millis() + 1)]
     TooFast {
-        /// What it may have so many of in a time.
+        /// The resource whose rate is bounded.
         what: &'static str,
         limit: u64,
         caller: String,
@@ -144,7 +144,7 @@ pub enum Refusal {
          there is"
     )]
     Late {
-        /// How long it may take.
+        /// Longest time that it may take.
         limit: Duration,
     },
     /// The daemon's disk is full.

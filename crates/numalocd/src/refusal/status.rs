@@ -1,8 +1,8 @@
 //! The one place where refusals become gRPC statuses.
 //!
-//! Each status carries a google.rpc.ErrorInfo with the reason as in `numaloc.v1.ErrorReason`, and metadata about what it
-//! concerns, as far as known: `resource` (a name), `etag`, `state` and `action`, `request_id`, `field`, `node`, `ceiling` and
-//! `most`, `oldest` and `last`, or `caller` and `limit`. If there is no more to say than the message does, the metadata are
+//! Each status carries a google.rpc.ErrorInfo with the reason as in `numaloc.v1.ErrorReason`, and metadata about what
+//! it concerns, as far as known: `resource` (a name), `etag`, `state` and `action`, `request_id`, `field`, `node`,
+//! `ceiling` and `most`, `oldest` and `last`, or `caller` and `limit`. If the message says everything, the metadata are
 //! empty.
 
 #[cfg(test)]
@@ -14,17 +14,18 @@ use std::{borrow::Cow, collections::HashMap, fmt::Display, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, QuotaViolation, StatusExt};
 
-/// Most bytes of a message. It is sent twice, in the worst case three times as long, and clients accept 8 KiB of headers.
+/// Most bytes of a message. It is sent twice, in the worst case three times as long, and clients accept 8 KiB of
+/// headers.
 const MESSAGE_MAX: usize = 1000;
 
 /// Most bytes of one value in metadata and details.
 const VALUE_MAX: usize = 200;
 
-/// How long clients are told to wait before they try again, while the daemon, or what it has to ask, starts or stops.
+/// Time that clients are asked to wait before they try again, while the daemon, or what it has to ask, starts or stops.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// Longest of the random waits (RetryInfo) before a client may begin its watch again. After a restart of the daemon all watches begin
-/// again at once.
+/// Longest of the random waits (RetryInfo) before a client may begin its watch again. After a restart of the daemon all
+/// watches begin again at once.
 const SPREAD: Duration = Duration::from_secs(5);
 
 impl From<Refusal> for Status {

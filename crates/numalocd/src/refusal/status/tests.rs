@@ -84,7 +84,7 @@ fn all(text: &str) -> Vec<(Refusal, Code, &'static str)> {
     all
 }
 
-/// Which variant it is, counted from 0.
+/// The index of the variant, counted from 0.
 fn number(refusal: &Refusal) -> usize {
     match refusal {
         Refusal::Invalid(_) => 0,
