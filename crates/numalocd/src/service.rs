@@ -1,5 +1,6 @@
-//! The gRPC services. They only forward: a request becomes a checked value, the dispatcher or the engine is asked, and what
-//! they give back becomes the answer. `change` is for calls that change something, `watch` for calls that stream answers.
+//! The gRPC services. They only forward: a request becomes a checked value, the dispatcher or the engine is asked, and
+//! what they give back becomes the answer. `change` is for calls that change something, `watch` for calls that stream
+//! answers.
 
 mod allowed;
 mod backup;
@@ -35,20 +36,21 @@ use tokio::sync::watch::Receiver;
 use tonic::service::Routes;
 use tonic_reflection::server::Builder;
 
-/// What the services forward their calls to.
+/// The parts of the daemon that the services forward their calls to.
 #[derive(Clone)]
 pub struct Parts {
     /// Jobs, schedules, workloads and events.
     pub handle: Handle,
-    /// What is known of the host's processes and memory.
+    /// Reads the host's processes and memory.
     pub engine: Engine,
-    /// How many watches a caller may have.
+    /// Bounds the watches of each caller.
     pub accounts: Accounts,
     /// The metrics as OpenMetrics text.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
-    /// What of the host keeps the daemon from its work now, with what to do about it.
+    /// Obstacles of the host that keep the daemon from its work now, with what to do about them.
     pub obstacles: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
-    /// Becomes true when the daemon takes no changes any more: then health says NOT_SERVING, and reads are still answered.
+    /// Becomes true when the daemon takes no changes any more: then health says NOT_SERVING, and reads are still
+    /// answered.
     pub ending: Receiver<bool>,
     /// Becomes true when the daemon stops: then all watches end.
     pub stop: Receiver<bool>,
@@ -63,7 +65,7 @@ impl fmt::Debug for Parts {
 /// All services: those of numaloc.v1, health, and both versions of reflection. Each call needs an
 /// [`access::Caller`](crate::access::Caller) among its extensions. A panic in a service becomes INTERNAL.
 ///
-/// Starts a task that tells the health service when the daemon ends.
+/// Starts a task that notifies the health service when the daemon ends.
 ///
 /// # Errors
 /// The definitions cannot be read: a bug.

@@ -8,11 +8,11 @@ use numaloc_core::{NumaBalancing, Options};
 use numaloc_engine::{Aim, Authority, Member};
 use std::collections::BTreeSet;
 
-/// Refuses a schedule for what exists and is another user's. Gives back the processes that the pids of its target mean
+/// Refuses a schedule for what exists and is another user's. Returns the processes that the pids of its target mean
 /// from now on.
 ///
 /// # Errors
-/// Not permitted; not found, if the target names only pids and none of them is there (no later process is meant, so that
+/// Not permitted; not found, if the target names only pids and none of them exists (no later process is meant, so that
 /// will not change); the daemon lacks rights; the host could not be read.
 pub async fn schedule(parts: &Parts, caller: &Caller, target: Target) -> Result<Pins, Refusal> {
     let (pins, found) = match caller.authority {
@@ -31,8 +31,7 @@ pub async fn schedule(parts: &Parts, caller: &Caller, target: Target) -> Result<
     }
 }
 
-/// The processes that the pids of a target mean, and whether the caller has the right to have the target moved as it is
-/// now.
+/// The processes that the pids of a target mean, and whether the caller may have the target moved as it is now.
 async fn find(
     parts: &Parts,
     caller: &Caller,
@@ -79,8 +78,8 @@ pub async fn register(
     Ok(())
 }
 
-/// As [`locate`], for a set: a workload whose container could be one of several cgroups keeps the cgroup that it was registered with,
-/// so that nobody takes it away by making a cgroup of that name.
+/// As [`locate`], for a set: a workload whose container could be one of several cgroups keeps the cgroup that it was
+/// registered with, so that no client takes it away by making a cgroup of the same name.
 ///
 /// # Errors
 /// The host could not be read.
@@ -106,8 +105,8 @@ pub async fn locate_set(
     Ok(lost)
 }
 
-/// Finds the cgroups of workloads that are given without one, all in one look at the host. Removes workloads from `specs`
-/// whose container is not there, or could be one of several cgroups. Gives these back, with the reason.
+/// Finds the cgroups of workloads that are given without one, all in one look at the host. Removes workloads from
+/// `specs` whose container is not there, or could be one of several cgroups. Gives these back, with the reason.
 ///
 /// # Errors
 /// The host could not be read.
@@ -213,7 +212,7 @@ mod tests {
         let request = RegisterWorkload::new(known[0].clone());
         rig.handle.register_workload(operator(), request).await.expect("it is taken");
 
-        // Somebody makes others of that name. Nothing says which of them is meant by a new workload.
+        // Other cgroups of the same name are made. Nothing says which of them is meant by a new workload.
         make(format!("elsewhere/{}", "a".repeat(64)));
         let asked = || vec![spec("known", "a"), spec("new", "a"), spec("gone", "b")];
         let mut specs = asked();

@@ -18,13 +18,14 @@ const AHEAD: usize = 4;
 /// Copies what the store holds into a file.
 ///
 /// # Errors
-/// There is no room for the copy, or the store cannot be read.
+/// The disk has no room for the copy, or the store cannot be read.
 pub async fn copy(snapshot: StoreSnapshot) -> Result<File, Refusal> {
     let copied = spawn_blocking(move || snapshot.copy()).await;
     copied.map_err(|error| Refusal::Internal { message: error.to_string() })?.map_err(Refusal::from)
 }
 
-/// The bytes of a file, read as fast as the client takes them. `turn` is held until all are taken or the client has gone.
+/// The bytes of a file, read as fast as the client takes them. `turn` is held until all are taken or the client has
+/// gone.
 pub fn stream(mut file: File, turn: OwnedSemaphorePermit) -> BoxStream<BackupStoreResponse> {
     let (sender, receiver) = mpsc::channel(AHEAD);
     spawn_blocking(move || {

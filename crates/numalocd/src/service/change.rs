@@ -50,7 +50,7 @@ impl ChangeRequest {
         Ok(Self { caller, method, subject: "daemon".to_owned(), denials })
     }
 
-    /// A change whose request comes in parts. What it is about is not known yet.
+    /// A change whose request comes in parts. Its subject is not known yet.
     ///
     /// # Errors
     /// The call has no caller: a bug.
@@ -64,8 +64,8 @@ impl ChangeRequest {
         self.subject = subject.subject();
     }
 
-    /// The result of a look before anything is changed; a refusal is logged. If the client leaves meanwhile, nothing has
-    /// happened.
+    /// The result of a look before anything is changed; a refusal is logged. If the client leaves meanwhile, nothing
+    /// has happened.
     ///
     /// # Errors
     /// Those of `look`.
@@ -132,7 +132,7 @@ impl ChangeRequest {
     }
 }
 
-/// What a request is about, for the log.
+/// The record that a request is about, for the log.
 pub trait LoggedSubject {
     /// A few words that name the record, without line breaks.
     fn subject(&self) -> String;

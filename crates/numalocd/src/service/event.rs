@@ -40,7 +40,8 @@ impl EventService for EventCalls {
         }
         let counted = self.0.accounts.watch(&caller.client())?;
         let handle = self.0.handle.clone();
-        // A client that begins with the oldest event gets those old events that are kept; gaps among them are not an error.
+        // A client that begins with the oldest event gets the old events that are kept; gaps among them are not an
+        // error.
         let kept = *handle.last_event().borrow();
         let begin = if after == Some(0) { kept } else { 0 };
         let watch = EventWatch::new(self.0.handle.last_event(), after, move |seen| {

@@ -77,7 +77,7 @@ impl LocalityService for LocalityCalls {
         let detail = process.map(|process| (process, may_see));
         // All who may ask for a live view may list all jobs.
         let jobs = self.0.handle.working_jobs(now.up).await?;
-        // Of ten thousand processes it takes some milliseconds.
+        // For ten thousand processes it takes some milliseconds.
         let view = spawn_blocking(move || {
             let HostNow { snapshot, up, time } = &*now;
             v1::LiveView::from(SnapshotView { snapshot, jobs: &jobs, detail, up: *up, time: *time })

@@ -61,8 +61,7 @@ impl MigrationCalls {
     }
 }
 
-/// The answer to a request with `validate_only`: the job that is there already, or the job that would be made, without a
-/// name.
+/// The answer to a request with `validate_only`: the existing job, or the job that would be made, without a name.
 fn only_checked(made: Made, asked: &MigrationSpec) -> v1::CreateJobResponse {
     let answer = created(made, asked);
     let name = |job: v1::Job| match answer.existing {

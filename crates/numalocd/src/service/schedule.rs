@@ -31,8 +31,7 @@ impl ScheduleCalls {
     }
 }
 
-/// The answer to a request with `validate_only`: the schedule that is there already, or the one that would be made, without a
-/// name.
+/// The answer to a request with `validate_only`: the existing schedule, or the one that would be made, without a name.
 fn only_checked((schedule, existing): MadeSchedule) -> v1::CreateScheduleResponse {
     let shown: v1::Schedule = (&*schedule).into();
     let name = if existing { shown.name.clone() } else { String::new() };

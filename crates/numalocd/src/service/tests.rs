@@ -134,7 +134,7 @@ async fn all_services_of_the_definitions_are_served_and_listed() {
         }
         assert!(listed.contains("grpc.health.v1.Health"), "{listed:?}");
     }
-    // Health knows what is served, so it must know all that is listed.
+    // Health knows what is served, so it must know all listed services.
     let mut health = HealthClient::new(channel);
     for service in new.union(&old).filter(|name| *name != "grpc.health.v1.Health") {
         let request = HealthCheckRequest { service: service.clone() };

@@ -1,5 +1,5 @@
-//! Calls that stream answers. Each answer is made when the client takes it. Nothing runs or queues up between two answers.
-//! So a slow client costs what an idle one does, and a client that leaves frees everything with its stream.
+//! Calls that stream answers. Each answer is made when the client takes it. Nothing runs or queues up between two
+//! answers. So a slow client costs what an idle one does, and a client that leaves frees everything with its stream.
 
 mod event;
 mod job;
@@ -28,8 +28,8 @@ pub trait Watch: Send + 'static {
     /// The message that the stream consists of.
     type Answer: Send + 'static;
 
-    /// The next answer, once there is one; `None`: no more will come. Called again after an answer, never after an error or
-    /// the end.
+    /// The next answer, once there is one; `None`: no more will come. Called again after an answer, never after an
+    /// error or the end.
     fn next(&mut self) -> impl Future<Output = Option<Result<Self::Answer, Refusal>>> + Send;
 
     /// About how many bytes it keeps until its next answer has been taken, besides its request: charged to its client.

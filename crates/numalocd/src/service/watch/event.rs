@@ -6,7 +6,7 @@ use numaloc_api::value::Event;
 use std::{collections::VecDeque, future::Future, sync::Arc};
 use tokio::sync::watch::Receiver;
 
-/// How many events are read at a time. They are held until the client has taken them.
+/// Number of events that are read at a time. They are held until the client has taken them.
 pub const AT_ONCE: usize = 100;
 
 /// Stored events after a number, then new ones. They are read from the store as the client takes them.
@@ -19,8 +19,8 @@ pub struct EventWatch<R> {
 }
 
 impl<R> EventWatch<R> {
-    /// `read` gives events after a number, and the number of the last event it looked at. `last` has the number of the last
-    /// event there is. The watch starts after event `after`; `None`: with the next new one.
+    /// `read` gives events after a number, and the number of the last event it looked at. `last` has the number of the
+    /// last event there is. The watch starts after event `after`; `None`: with the next new one.
     pub fn new(mut last: Receiver<u64>, after: Option<u64>, read: R) -> Self {
         let now = *last.borrow();
         last.mark_changed();

@@ -12,8 +12,9 @@ use tokio::{
 /// Least time between two answers that show the same state.
 const PROGRESS: Duration = Duration::from_millis(100);
 
-/// A job as it is now and after its changes. A change of its state is sent at once; any other change, a tenth of a second
-/// after the last answer at the earliest. Changes that are followed by others before that are left out. Ends with the job.
+/// A job as it is now and after its changes. A change of its state is sent at once; any other change, a tenth of a
+/// second after the last answer at the earliest. Changes that are followed by others before that are left out. Ends
+/// with the job.
 #[derive(Debug)]
 pub struct JobWatch {
     job: Receiver<JobNow>,
@@ -22,7 +23,7 @@ pub struct JobWatch {
     kept: usize,
 }
 
-/// The last answer.
+/// The last answer that the client got.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     state: JobState,

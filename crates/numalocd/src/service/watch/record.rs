@@ -20,16 +20,16 @@ pub struct RecordWatch<R, T, K> {
     read: R,
     last: Receiver<u64>,
     seen: u64,
-    /// Changes up to this number make up the list at the start, which leaves out removed workloads. 0: there is no list.
+    /// Changes up to this number make up the list at the start, which leaves out removed workloads. 0: without a list.
     listed: u64,
-    /// The last change before the watch. Once that has been told, the client has caught up.
+    /// The last change before the watch. Once that has been sent, the client has caught up.
     begin: u64,
     is_caught_up: bool,
     token: String,
     changes: VecDeque<(u64, RecordChange<T, K>, String)>,
 }
 
-/// What a change takes besides its record.
+/// Bytes of a change besides its record.
 const CHANGE: usize = 128;
 
 impl<R, T, K> RecordWatch<R, T, K> {
@@ -53,7 +53,7 @@ impl<R, T, K> RecordWatch<R, T, K> {
         }
     }
 
-    /// The next change that has been read and is to be told.
+    /// The next change that has been read and is to be sent.
     fn pop(&mut self) -> Option<(RecordChange<T, K>, String)> {
         let is_news = |(number, change, _): &(u64, RecordChange<T, K>, String)| {
             *number > self.listed || matches!(change, RecordChange::Present(_))
@@ -134,8 +134,8 @@ where
     }))
 }
 
-/// The stream that answers a request to watch records of a kind. `present` makes an answer's record of one that is there,
-/// `removed` of the id of another.
+/// The stream that answers a request to watch records of a kind. `present` makes an answer's record of one that is
+/// there, `removed` of the id of another.
 ///
 /// # Errors
 /// Those of [`records`], and the caller watches too much.

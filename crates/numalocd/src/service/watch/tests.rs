@@ -1,4 +1,4 @@
-//! The streams by themselves: slow clients, clients that leave, and a daemon that stops. tokio's clock is paused: it jumps
+//! The streams alone: slow clients, clients that leave, and a daemon that stops. tokio's clock is paused: it jumps
 //! ahead when all tasks wait.
 
 mod event;
@@ -17,7 +17,7 @@ use tokio::{
 use tokio_stream::StreamExt;
 use tonic::Code;
 
-/// What a stream needs besides its watch.
+/// The context of a stream besides its watch.
 struct Around {
     accounts: Accounts,
     stop: watch::Sender<bool>,

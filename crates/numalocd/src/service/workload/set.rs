@@ -18,11 +18,11 @@ use std::{collections::HashSet, time::Duration};
 use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
 
-/// How long a client may be silent before the call is given up.
+/// Time that a client may be silent before the call is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Reads a set up to the part that says that it is the last one. A stream that the client has cancelled looks like one that
-/// has ended, so nothing is done unless the last part has come.
+/// Reads a set up to the part that says that it is the last one. A stream that the client has cancelled looks like one
+/// that has ended, so nothing is done unless the last part has come.
 ///
 /// # Errors
 /// The messages cannot be read. The inner result is a refusal: the messages are not valid, are too many, or come too
@@ -55,7 +55,7 @@ pub async fn read(
     }
 }
 
-/// tonic's only use of OUT_OF_RANGE is a message of too many bytes. Of this API that code means something else.
+/// tonic's only use of OUT_OF_RANGE is a message of too many bytes. In this API the code means something else.
 fn too_large(status: Status) -> Status {
     match status.code() {
         Code::OutOfRange => Refusal::TooLarge { most: REQUEST_MAX }.into(),
@@ -170,7 +170,7 @@ mod tests {
         Some(prost_types::Duration { seconds, nanos: 0 })
     }
 
-    /// The set that these parts make, once the last part is there.
+    /// The set that these parts make, once the last part has arrived.
     fn gather(
         quota: Quota,
         parts: Vec<v1::ReplaceWorkloadsRequest>,

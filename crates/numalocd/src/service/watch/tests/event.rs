@@ -9,8 +9,8 @@ fn event(number: u64) -> Arc<Event> {
     Arc::new(Event { job, ..Event::new(number, kind, time, String::new()) })
 }
 
-/// A store of events, of which only those with even numbers match the filter. It reads ten at a time and notes what it was
-/// asked.
+/// A store of events, of which only those with even numbers match the filter. It reads ten at a time and notes what it
+/// was asked.
 struct Stored {
     last: watch::Sender<u64>,
     asked: Arc<Mutex<Vec<u64>>>,

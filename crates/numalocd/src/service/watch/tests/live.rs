@@ -92,7 +92,7 @@ async fn told<T: ShownRecord, K: Display>(
     (told, last)
 }
 
-/// The next answer, which is about a job that is there.
+/// The next answer, which is about an existing job.
 async fn next_job(answers: &mut Told<ListedJob, JobId>) -> v1::Job {
     match answers.next().await.expect("no end").expect("no error").0 {
         RecordChange::Present(job) => read(&job),
@@ -160,7 +160,7 @@ async fn a_watch_goes_on_where_it_was() {
     assert_eq!(rest, ["+jobs/2 QUEUED", "+jobs/3 QUEUED", "+jobs/1 CANCELLED", "all"]);
     let mut answers = jobs(&around, &rig, JobFilter::default(), Some(&token)).await;
     assert_eq!(told(&mut answers, 1).await.0, ["all"], "nothing is told twice");
-    // What a token means is known to the daemon that gave it, and for the kind of record that it was given for.
+    // A token is known only to the daemon that gave it, and only for the kind of record that it was given for.
     let resumed = rig.handle.begin_watch::<Schedule>(Some(token.clone())).await;
     assert_refused!(resumed, Refusal::ResumeToken);
     let resumed = rig.handle.begin_watch::<Workload>(Some(token.clone())).await;
@@ -231,7 +231,7 @@ async fn a_filter_hides_others() {
     assert_eq!(told(&mut answers, 1).await.0, ["+jobs/2 QUEUED"]);
     cancel(&rig, &two).await;
     assert_eq!(told(&mut answers, 1).await.0, ["-jobs/2"], "it is none of them any more");
-    // What can never have been among them is not told of at all.
+    // A job that can never have been among them is not reported at all.
     assert_quiet(&mut own).await;
     let made = rig.handle.create_job(operator(), request(&[3]), pins(&[3]), found(&[3], "0"));
     made.await.expect("it is taken");

@@ -37,7 +37,7 @@ async fn nothing_is_read_while_a_client_is_slow() {
     wait(&mut answers).await;
     tokio::time::sleep(100 * INTERVAL).await;
     assert_eq!(count.load(Ordering::Relaxed), 1);
-    // The next reading is due at once. Those that were missed are not made up for.
+    // The next reading is due at once. Missed readings are not made up for.
     assert_eq!(wait(&mut answers).await, (2, Duration::from_secs(1)));
     assert_eq!(wait(&mut answers).await, (3, INTERVAL + Duration::from_secs(1)));
 }

@@ -70,7 +70,7 @@ async fn a_list_and_then_changes() {
     let changes = vec![(2, present("a")), (3, removed("b")), (4, present("c")), (5, present("d"))];
     let (around, known) = (Around::new(), Known::new(changes));
     let mut answers = around.stream(known.watch(None));
-    // Workloads that were removed before are not told of.
+    // Workloads that were removed before are not reported.
     let expected = ["r.2 +a", "r.4 +c", "r.5 +d", "r.5 all"];
     assert_eq!(told(&mut answers, 4).await, expected);
     known.add(6, removed("a"));
