@@ -1,13 +1,15 @@
-//! The store: one redb file in the state directory. It outlives the daemon, and each commit is durable before it returns.
+//! The store: one redb file in the state directory. It outlives the daemon, and each commit is durable before it
+//! returns.
 //!
-//! **Records are stored as messages of the API,** each with a checksum over its table, its key and itself. A file is read and checked in
-//! full before anything is written to it (`opening`, `disk`); a file that is damaged, foreign or of another version is left as it is and
-//! the daemon does not start. A record is read by the same functions as a request, but not by its bounds (`Violations::of_record`): what
-//! was valid when it was made stays so. Stores that earlier versions wrote are opened by a test (`crates/numalocd/tests/program/stores`). After a
-//! failed write the database is opened again as it was before.
+//! **Records are stored as messages of the API,** each with a checksum over its table, its key and itself. A file is
+//! read and checked in full before anything is written to it (`opening`, `disk`); a file that is damaged, foreign or of
+//! another version is left as it is and the daemon does not start. A record is read by the same functions as a request,
+//! but not by its bounds (`Violations::of_record`): what was valid when it was made stays so. Stores that earlier
+//! versions wrote are opened by a test (`crates/numalocd/tests/program/stores`). After a failed write the database is
+//! opened again as it was before.
 //!
-//! **A store is replaced by one rename.** Backups, restores, compaction and repair copy the rows of one read transaction into a new file
-//! (`copies`); what takes the place of a store is whole and on the disk before it does.
+//! **A store is replaced by one rename.** Backups, restores, compaction and repair copy the rows of one read
+//! transaction into a new file (`copies`); what takes the place of a store is whole and on the disk before it does.
 
 mod copies;
 mod disk;
@@ -83,7 +85,7 @@ impl Write {
     }
 }
 
-/// What keeps moves from beginning, and since when. Each of the two does so by itself.
+/// The holds that keep moves from beginning, and since when. Each of the two suffices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
     /// The daemon is drained: moves under way continue to their end.
@@ -93,7 +95,7 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Why no move begins, as text for people; `None`: moves may begin.
+    /// The reason why no move begins, as text for people; `None`: moves may begin.
     pub fn why(&self) -> Option<&'static str> {
         match (self.paused, self.drained) {
             (Some(_), _) => Some("all moves are paused"),
@@ -112,7 +114,7 @@ pub struct Contents {
     pub schedules: Vec<Schedule>,
     /// Workloads in order of their names.
     pub workloads: Vec<Workload>,
-    /// What is kept in memory of the events, the oldest first. [`Store::events`] reads whole events.
+    /// The part of the events that is kept in memory, the oldest first. [`Store::events`] reads whole events.
     pub events: Vec<EventHead>,
     /// The highest numbers ever given, also to records that have been removed since.
     pub last: Last,
@@ -121,24 +123,23 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// How many records there are.
     pub fn records(&self) -> usize {
         self.jobs.len() + self.schedules.len() + self.workloads.len() + self.events.len()
     }
 }
 
-/// What is kept in memory of an event.
+/// The part of an event that is kept in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventHead {
     /// The event's number, which rises.
     pub number: u64,
-    /// The job that it tells of.
+    /// The job that it is about.
     pub job: Option<JobId>,
     /// When it happened, by the wall clock.
     pub time: SystemTime,
-    /// What happened, which filters ask for.
+    /// Its type, which filters ask for.
     pub kind: EventType,
-    /// The schedule that it tells of, or whose job it tells of.
+    /// The schedule that it is about, or whose job it is about.
     pub schedule: Option<ScheduleId>,
     /// The creator of the job; empty: not known.
     pub creator: Box<str>,
@@ -173,8 +174,8 @@ impl From<&Event> for EventHead {
 }
 
 impl EventHead {
-    /// A hash of the members that have failed, are missing or were refused; 0: none. Other members are left out: the result of
-    /// their pages changes from run to run.
+    /// A hash of the members that have failed, are missing or were refused; 0: none. Other members are left out: the
+    /// result of their pages changes from run to run.
     pub fn unwell_of(event: &Event) -> u64 {
         use MemberState::{Failed, Missing, Refused};
         let is_unwell = |member: &&MemberResult| matches!(member.state, Failed | Missing | Refused);
@@ -198,7 +199,7 @@ pub struct Last {
     pub event: u64,
 }
 
-/// Why a store could not be opened. Nothing has been changed.
+/// The reason why a store could not be opened. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has it open.
@@ -262,7 +263,7 @@ impl OpenError {
     }
 }
 
-/// Why something could not be written or read. Nothing has been changed.
+/// The reason why a record could not be written or read. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("no room on the file system of {path}: free some, the daemon continues automatically")]
@@ -291,8 +292,9 @@ impl StoreError {
 
 /// The store.
 ///
-/// After a failure the database is closed. When it is next needed, it is opened again with the contents that it had before the
-/// failed operation. Reading then does not touch the file, so it works on a full disk. Writing continues as soon as it works again.
+/// After a failure the database is closed. When it is next needed, it is opened again with the contents that it had
+/// before the failed operation. Reading then does not touch the file, so it works on a full disk. Writing continues as
+/// soon as it works again.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
@@ -309,7 +311,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `dir`, or creates it, and `dir` too if that is missing. Reads and checks the whole store. Blocks.
+    /// Opens the store in `dir`, or creates it, and `dir` too if that is missing. Reads and checks the whole store.
+    /// Blocks.
     ///
     /// # Errors
     /// The file is not a store, damaged, of another version or in use, or it cannot be written.
@@ -327,7 +330,7 @@ impl Store {
         self.id
     }
 
-    /// What is under way, and what was when a daemon died.
+    /// Work under way, and work that was under way when a daemon died.
     pub fn under_way(&mut self) -> &mut UnderWay {
         &mut self.under_way
     }
@@ -346,13 +349,13 @@ impl Store {
 
     /// Writes all of `writes`, durably. Blocks.
     ///
-    /// Where a commit that only removes finds no room, it takes the room that is kept in reserve and is done in halves, each of
-    /// which makes room for the next. If one of them fails, those before it have taken effect. Removing a record that is gone
-    /// already changes nothing, so the same commit may be tried again.
+    /// Where a commit that only removes finds no room, it takes the room that is kept in reserve and is done in halves,
+    /// each of which makes room for the next. If one of them fails, those before it have taken effect. Removing a
+    /// record that is gone already changes nothing, so the same commit may be tried again.
     ///
     /// # Errors
-    /// [`StoreError::Full`] if there is no room; the next commit tries again. [`StoreError::Failed`] if the file cannot be
-    /// written, or if the id of a job or schedule is not a number.
+    /// [`StoreError::Full`] if no room is left; the next commit tries again. [`StoreError::Failed`] if the file cannot
+    /// be written, or if the id of a job or schedule is not a number.
     pub fn commit(&mut self, writes: &[Write]) -> Result<(), StoreError> {
         match self.commit_at_once(writes) {
             Err(StoreError::Full { .. }) if writes.iter().all(Write::is_removal) => {
@@ -389,8 +392,8 @@ impl Store {
         Ok(())
     }
 
-    /// Gives room that the file no longer needs back to the file system. It takes the time of writing all records, or more. Gives back
-    /// whether it was done: not while a reader or a copy is under way. Blocks.
+    /// Gives room that the file no longer needs back to the file system. It takes the time of writing all records, or
+    /// more. Gives back whether it was done: not while a reader or a copy is under way. Blocks.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -1,7 +1,7 @@
 //! Copies of a store: snapshots while the store is in use, and new files that replace it while it is not.
 //!
-//! A new file replaces the store by one rename, after all of it is on the disk. So a crash at any step leaves the old store or
-//! the new one.
+//! A new file replaces the store by one rename, after all of it is on the disk. So a crash at any step leaves the old
+//! store or the new one.
 
 use super::{
     OpenError, StoreError,
@@ -24,8 +24,8 @@ const OLD: &str = "numalocd.redb.old";
 /// The file with records that could not be read.
 const ASIDE: &str = "numalocd.redb.aside";
 
-/// The contents of a store at one moment. While it exists, the room of records removed meanwhile cannot be used again: copy it
-/// soon.
+/// The contents of a store at one moment. While it exists, the room of records removed meanwhile cannot be used again:
+/// copy it soon.
 pub struct StoreSnapshot {
     read: ReadTransaction,
     id: u64,
@@ -43,11 +43,11 @@ impl StoreSnapshot {
         Self { read, id, path }
     }
 
-    /// Copies everything into a store of its own. Its file lies in the directory of the store, has no name, and is positioned at
-    /// its beginning. Blocks.
+    /// Copies everything into a store of its own. Its file lies in the directory of the store, has no name, and is
+    /// positioned at its beginning. Blocks.
     ///
     /// # Errors
-    /// There is no room, or a record cannot be read.
+    /// No room is left, or a record cannot be read.
     pub fn copy(self) -> Result<File, StoreError> {
         let failed = |error: io::Error| StoreError::of_io(self.path.clone(), error);
         let name = self.path.with_extension(format!("copy-{:016x}", fastrand::u64(..)));
@@ -70,17 +70,19 @@ impl StoreSnapshot {
 pub struct ReplacedStore {
     /// Where the previous store is now; `None`: there was none, or it was not kept.
     pub old: Option<PathBuf>,
-    /// How many records the store has.
+    /// Number of records in the store.
     pub records: usize,
     /// Sizes of the file before and after, in bytes.
     pub bytes: [u64; 2],
 }
 
-/// Replaces the store in `dir` by that in the file `from`. No process may have the store in `dir` open. The new store gets an id
-/// of its own, because what clients remember of the previous store (such as numbers of events) does not fit it. Blocks.
+/// Replaces the store in `dir` by that in the file `from`. No process may have the store in `dir` open. The new store
+/// gets an id of its own, because what clients remember of the previous store (such as numbers of events) does not fit
+/// it. Blocks.
 ///
 /// # Errors
-/// `from` is not a store or damaged, the store in `dir` is in use, or the new one cannot be written. Nothing has been changed then.
+/// `from` is not a store or damaged, the store in `dir` is in use, or the new one cannot be written. Nothing has been
+/// changed then.
 pub fn restore(dir: &Path, from: &Path) -> Result<ReplacedStore, OpenError> {
     let lock = opening::lock(dir)?;
     let file = Arc::new(File::open(from).map_err(|error| OpenError::of(from.into(), error))?);
@@ -98,7 +100,7 @@ pub fn restore(dir: &Path, from: &Path) -> Result<ReplacedStore, OpenError> {
 /// Writes the store in `dir` again without unused room. No process may have it open. Blocks.
 ///
 /// # Errors
-/// Those of [`restore`], and that there is no store.
+/// Those of [`restore`], and a missing store.
 pub fn compact(dir: &Path) -> Result<ReplacedStore, OpenError> {
     let place = opening::path(dir);
     let (file, lock) = locked(dir, &place)?;
@@ -119,20 +121,20 @@ pub enum Repaired {
     Set {
         /// Where the damaged store is now, unchanged.
         old: PathBuf,
-        /// The records that are no longer in the store, and why.
+        /// The records that are not in the store any more, and why.
         aside: Vec<String>,
         /// The file that has their bytes.
         file: PathBuf,
-        /// How many records the store has now.
+        /// Number of records in the store now.
         records: usize,
     },
 }
 
-/// Sets aside the records that cannot be read, so that the rest is a valid store again. No process may have it open. Blocks.
+/// Sets aside records that cannot be read, so that the rest is a valid store. No process may have it open. Blocks.
 ///
 /// # Errors
-/// There is no store, or it is in use, of another version, or so damaged that nothing can be read, or the new one cannot be
-/// written. The store has not been changed then.
+/// The store does not exist, or is in use, of another version, or so damaged that nothing can be read, or the new one
+/// cannot be written. The store has not been changed then.
 pub fn repair(dir: &Path) -> Result<Repaired, OpenError> {
     let place = opening::path(dir);
     let (file, lock) = locked(dir, &place)?;
@@ -167,7 +169,7 @@ fn begin(opened: &mut Opened, path: &Path) -> Result<ReadTransaction, OpenError>
 
 /// The store's file, opened with its lock held: before that, another program may put a new file in its place.
 fn locked(dir: &Path, place: &Path) -> Result<(File, Lock), OpenError> {
-    // Where there is no store, no directory is made for the lock.
+    // Without a store, no directory is made for the lock.
     let open = || opening::existing(place)?.ok_or_else(|| none(place));
     open()?;
     let lock = opening::lock(dir)?;
@@ -182,8 +184,8 @@ fn size(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// Gives the file at `place` the second name `old`, which replaces an earlier file of that name. Returns whether there is a file
-/// at `place`.
+/// Gives the file at `place` the second name `old`, which replaces an earlier file of the same name. Returns whether
+/// there is a file at `place`.
 fn keep(place: &Path, old: &Path) -> Result<bool, OpenError> {
     let failed = |error| OpenError::of(old.to_owned(), error);
     match fs::remove_file(old) {
@@ -196,7 +198,8 @@ fn keep(place: &Path, old: &Path) -> Result<bool, OpenError> {
     }
 }
 
-/// Appends records to the file of records set aside: a line each, with the name, the problem and the bytes in hexadecimal.
+/// Appends records to the file of records set aside: a line each, with the name, the problem and the bytes in
+/// hexadecimal.
 fn write_aside(path: &Path, records: &[Aside]) -> io::Result<()> {
     let mut text = String::new();
     for Aside { name, why, bytes } in records {

@@ -1,6 +1,6 @@
-//! The file below the database. At first it is only read, and writes stay in memory. The reason: opening a database repairs what
-//! it finds, and must not touch a file that turns out to be damaged. [`Disk::release`] then carries out all these writes, in
-//! order.
+//! The file below the database. At first it is only read, and writes stay in memory. The reason: opening a database
+//! repairs what it finds, and must not touch a file that turns out to be damaged. [`Disk::release`] then carries out
+//! all these writes, in order.
 
 use parking_lot::Mutex;
 use redb::StorageBackend;
@@ -13,7 +13,7 @@ const SLOT_BIT: u8 = 1;
 /// Offsets of the transaction numbers of the two slots.
 const TRANSACTIONS: [usize; 2] = [168, 296];
 
-/// Which of the two latest commits to open.
+/// Selects one of the two latest commits to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
     /// The one that the header selects.
@@ -31,7 +31,7 @@ pub struct Disk {
 #[derive(Debug)]
 struct DiskState {
     stage: DiskStage,
-    /// Why the first operation failed that did.
+    /// The error of the first operation that failed.
     error: Option<io::Error>,
     #[cfg(test)]
     fault: Option<InjectedFault>,
@@ -65,7 +65,7 @@ enum Operation<'a> {
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
 pub struct InjectedFault {
-    /// How many writing operations succeed first.
+    /// Number of writing operations that succeed first.
     pub after: usize,
     /// Whether the failing operation takes effect all the same.
     pub takes_effect: bool,
@@ -102,8 +102,8 @@ impl Disk {
         Self { file, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Whether the commit that the header does not select is the later one. Then the daemon died in the middle of that commit, or
-    /// the byte that selects the slot is damaged.
+    /// Whether the commit that the header does not select is the later one. Then the daemon died in the middle of this
+    /// commit, or the byte that selects the slot is damaged.
     pub fn other_is_later(file: &File) -> io::Result<bool> {
         let mut header = [0; 320];
         file.read_exact_at(&mut header, 0)?;
@@ -114,7 +114,7 @@ impl Disk {
         Ok(if header[SLOT_BYTE] & SLOT_BIT == 0 { second > first } else { first > second })
     }
 
-    /// Carries out the writes that were held back. From now on everything is written at once.
+    /// Carries out the writes that were deferred. From now on everything is written at once.
     pub fn release(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         if !matches!(state.stage, DiskStage::Held(_)) {
@@ -133,7 +133,7 @@ impl Disk {
         self.state.lock().stage = DiskStage::Cut;
     }
 
-    /// Why the first operation failed that did.
+    /// The error of the first operation that failed.
     pub fn error(&self) -> Option<io::Error> {
         let state = self.state.lock();
         let error = state.error.as_ref()?;

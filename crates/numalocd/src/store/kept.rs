@@ -1,4 +1,4 @@
-//! What is kept in memory of a job.
+//! The part of a job that is kept in memory.
 
 use numaloc_api::{Stored, encoded::ListedJob, value::Job};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 pub struct Kept {
     /// The job. If it has ended, its plan, members and outcome are left out; [`super::Store::job`] reads the whole job.
     pub job: Arc<Job>,
-    /// What lists show of the job, if it has ended. It is encoded once, because it does not change and ended jobs are most of
-    /// what is listed.
+    /// The form of the job in lists, if it has ended. It is encoded once, because it does not change and most jobs have
+    /// ended.
     pub listed: Option<ListedJob>,
-    /// How many bytes the whole job takes in the store, if it has ended; 0: it has not.
+    /// Size of the whole job in the store in bytes, if it has ended; 0: it has not.
     pub bytes: usize,
 }
 

@@ -46,7 +46,7 @@ impl Opened {
         }
     }
 
-    /// Runs `work` with the database. A panic in it becomes an error, after which the database must not be used any more.
+    /// Runs `work` with the database. A panic in it becomes an error, after which the database must not be used.
     pub fn with<T>(
         &mut self,
         work: impl FnOnce(&mut Database) -> Result<T, TableFault>,
@@ -68,7 +68,7 @@ impl Drop for Opened {
     }
 }
 
-/// Why an operation on a database failed.
+/// The reason why an operation on a database failed.
 #[derive(Debug)]
 pub struct StoreFailure {
     pub fault: TableFault,
@@ -200,14 +200,15 @@ impl New {
         contents.map_err(|failure| failure.into_open_error(&self.unfinished))
     }
 
-    /// Renames it to `path`, where it replaces what is there.
+    /// Renames it to `path`, where it replaces an existing file.
     pub fn put(&self, path: &Path, lock: &Lock) -> Result<(), OpenError> {
         let renamed = fs::rename(&self.unfinished, path).and_then(|()| lock.0.sync_all());
         renamed.map_err(|source| OpenError::of(path.to_owned(), source))
     }
 }
 
-/// If root makes a file beside the store, it gives the file to the owner of the directory, so that the daemon can use it.
+/// If root makes a file beside the store, it gives the file to the owner of the directory, so that the daemon can use
+/// it.
 pub fn give_to_owner(file: &File, path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let owner = directory.unwrap_or(Path::new(".")).metadata()?;
@@ -244,8 +245,8 @@ pub fn readable(file: &Arc<File>, path: &Path) -> Result<Opened, OpenError> {
     opened.map_err(|failure| failure.into_open_error(path))
 }
 
-/// Opens the database again after a failure, with the contents after `commits` commits, whether or not the failed commit has
-/// reached the file. Nothing is written until the disk is released.
+/// Opens the database again after a failure, with the contents after `commits` commits, whether or not the failed
+/// commit has reached the file. Nothing is written until the disk is released.
 pub fn reopen(file: &Arc<File>, commits: u64) -> Result<Opened, String> {
     let mut reason = String::new();
     for slot in [Slot::Current, Slot::Other] {

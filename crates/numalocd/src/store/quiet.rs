@@ -1,4 +1,4 @@
-//! Turns panics into errors. The database may panic on a damaged file, and its panic message would help nobody.
+//! Turns panics into errors. The database may panic on a damaged file, and its panic message would not help users.
 
 use std::{
     any::Any,

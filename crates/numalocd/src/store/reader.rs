@@ -10,9 +10,11 @@ use numaloc_api::value::{Event, Job, JobId};
 use redb::ReadTransaction;
 use std::{fmt, path::PathBuf};
 
-/// The records of a store at one moment. While it exists, the room of records removed meanwhile cannot be used again: read at once.
+/// The records of a store at one moment. While it exists, the room of records removed meanwhile cannot be used again:
+/// read at once.
 ///
-/// A failure leaves the store as it is, also where only opening it again would help. So read what has failed by [`super::Store`].
+/// A failure leaves the store as it is, also where only opening it again would help. So read what has failed by
+/// [`super::Store`].
 pub struct StoreReader {
     read: ReadTransaction,
     path: PathBuf,

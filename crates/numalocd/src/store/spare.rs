@@ -1,7 +1,7 @@
 //! Room that is kept in reserve beside the store, so that records can be removed on a file system that is full.
 //!
-//! A commit writes changed pages of the tree again before it frees the old ones, and the database chooses new pages that the file
-//! system may have no room for. So removing needs room, too, and nobody could empty a store that fills its disk.
+//! A commit writes changed pages of the tree again before it frees the old ones, and the database chooses new pages
+//! that the file system may have no room for. So removing needs room, too, and a full store could not be emptied.
 
 use std::{
     fs::{self, OpenOptions},
@@ -10,7 +10,7 @@ use std::{
 };
 
 const NAME: &str = "numalocd.redb.spare";
-/// What the removal of a single record needs a few times over: a page for each level of the database's trees.
+/// A few times the need of the removal of a single record: a page for each level of the database's trees.
 const BYTES: u64 = 128 << 10;
 
 /// The file that keeps the room.
@@ -24,7 +24,7 @@ impl Spare {
         spare
     }
 
-    /// Takes the room if it is not kept yet. Without room for it there is none, which is no reason not to continue.
+    /// Takes the room if it is not kept yet. If the file system has no room for it, the daemon continues without.
     pub fn keep(&self) {
         if fs::metadata(&self.0).is_ok_and(|metadata| metadata.len() >= BYTES) {
             return;

@@ -1,5 +1,5 @@
-//! The tables in the file. There is one table per kind of record. Each record has a checksum over its table, its key and its
-//! bytes.
+//! The tables in the file. There is one table per kind of record. Each record has a checksum over its table, its key
+//! and its bytes.
 
 mod transfer;
 
@@ -21,11 +21,12 @@ use std::{
 
 /// Bytes of a record's checksum.
 const CHECKSUM: usize = 4;
-/// Open jobs are whole in memory. Earlier versions had no bound for them: of what is beyond this weight, the rest is planned again.
+/// Open jobs are whole in memory. Earlier versions had no bound for them: jobs beyond this are reduced, and planned
+/// again.
 const OPEN: usize = 128 << 20;
 
-/// The highest version of the layout that is known: 2 has migrations that 0.1.0 would carry out otherwise. A store has the lowest
-/// version that understands all of it, and one of a later version is refused.
+/// The highest version of the layout that is known: 2 has migrations that 0.1.0 would carry out otherwise. A store has
+/// the lowest version that understands all of it, and one of a later version is refused.
 pub const SCHEMA: u64 = 2;
 const FIRST: u64 = 1;
 
@@ -40,7 +41,7 @@ const ID: &str = "store_id";
 const HOLDS: [&str; 2] = ["drained", "paused"];
 const LAST: [&str; 3] = ["last_job", "last_schedule", "last_event"];
 
-/// Why the tables cannot be read or written.
+/// The reason why the tables cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableFault {
     /// An error of the database.
@@ -136,7 +137,7 @@ impl TableKey for &str {
 
 /// A kind of record, which has a table of its own.
 trait TableRecord: Stored {
-    /// What the table is sorted by.
+    /// The key that the table is sorted by.
     type Key: Key + 'static;
     const TABLE: TableDefinition<'static, Self::Key, &'static [u8]>;
 
@@ -271,7 +272,7 @@ pub fn contents(db: &Database) -> Result<Contents, TableFault> {
     Ok(contents)
 }
 
-/// An open job with no more than fits into memory beside those that take `open` bytes already.
+/// An open job with no more than fits into memory beside other jobs that take `open` bytes already.
 fn within(job: Job, open: &mut usize) -> Job {
     if job.state.is_end() {
         return job;
@@ -330,8 +331,8 @@ fn number(number: Option<u64>, name: &impl ToString) -> Result<u64, TableFault> 
     number.ok_or_else(|| TableFault::Unnumbered(name.to_string()))
 }
 
-/// The lowest version of the layout that understands a write. A field of a migration that is new, and that changes what is done, is
-/// named where this asks.
+/// The lowest version of the layout that understands a write. A field of a migration that is new, and that changes what
+/// is done, is named where this asks.
 fn layout(write: &Write) -> u64 {
     let spec = match write {
         Write::Job(job) => &job.spec,
@@ -360,7 +361,8 @@ fn raise(
     Ok(())
 }
 
-/// The release of the latest numalocd that has written to the store, for people; `None`: it was written before stores had that.
+/// The release of the latest numalocd that has written to the store, for people; `None`: it was written before stores
+/// had that.
 pub fn writer(db: &Database) -> Option<String> {
     let meta = db.begin_read().ok()?.open_table(META).ok()?;
     let release = meta.get(RELEASE).ok()??.value();
@@ -371,7 +373,7 @@ pub fn writer(db: &Database) -> Option<String> {
 /// Carries out `writes` as the commit with the number `commits`, in the store with this id.
 pub fn commit(db: &Database, writes: &[Write], commits: u64, id: u64) -> Result<(), TableFault> {
     let mut transaction = db.begin_write()?;
-    // With two phases, damage to the last commit can be told from a commit that a crash cut short.
+    // With two phases, damage to the last commit can be distinguished from a commit that a crash cut short.
     transaction.set_two_phase_commit(true);
     {
         let mut meta = transaction.open_table(META)?;

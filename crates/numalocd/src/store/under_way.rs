@@ -1,7 +1,8 @@
-//! What is under way at this moment, in a file beside the store: a daemon that dies finds at its next start what may have ended it.
+//! Work under way at this moment, in a file beside the store: a daemon that dies finds at its next start what may have
+//! ended it.
 //!
-//! The file is not synchronized. It outlives the process, which is all that matters here: after a crash of the host nothing in it says
-//! that it was the daemon that ended.
+//! The file is not synchronized. It outlives the process, which suffices here: after a crash of the host nothing in it
+//! says that it was the daemon that ended.
 
 use std::{
     collections::BTreeMap,
@@ -24,18 +25,18 @@ pub enum Work {
     Job(u64),
 }
 
-/// How often in a row a daemon has ended while this was under way, and whether it is under way now.
+/// Number of times in a row that a daemon has ended while this was under way, and whether it is under way now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Noted {
     ends: u32,
     is_under_way: bool,
 }
 
-/// What is under way, and how often a daemon has ended meanwhile.
+/// Work under way, and how often a daemon has ended meanwhile.
 #[derive(Debug)]
 pub struct UnderWay {
     path: PathBuf,
-    /// `None`: nothing has been noted yet, or there is no room for it. Then nothing is noted.
+    /// `None`: nothing has been noted yet, or the disk is full. Then nothing is noted.
     file: Option<File>,
     noted: BTreeMap<Work, Noted>,
 }
@@ -47,7 +48,7 @@ impl UnderWay {
         let file = options().open(&path).ok();
         let mut text = String::new();
         if let Some(file) = &file {
-            // What cannot be read was not written here: nothing is noted then.
+            // Unreadable text was not written here: nothing is noted then.
             let _ = file.take(MOST).read_to_string(&mut text);
         }
         let mut noted: BTreeMap<Work, Noted> = text.lines().filter_map(line).collect();
@@ -59,18 +60,17 @@ impl UnderWay {
         under_way
     }
 
-    /// How often in a row a daemon has ended while this was under way.
+    /// Number of times in a row that a daemon has ended while this was under way.
     pub fn ends(&self, work: Work) -> u32 {
         self.noted.get(&work).map_or(0, |noted| noted.ends)
     }
 
-    /// What a daemon has ended with, in the order of numbers.
+    /// Work that a daemon has ended with, in the order of numbers.
     pub fn left(&self) -> impl Iterator<Item = (Work, u32)> {
         let left = self.noted.iter().filter(|(_, noted)| noted.ends > 0);
         left.map(|(&work, noted)| (work, noted.ends))
     }
 
-    /// Notes that this begins.
     pub fn begin(&mut self, work: Work) {
         self.noted.entry(work).or_default().is_under_way = true;
         self.write();

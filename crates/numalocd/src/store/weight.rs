@@ -1,5 +1,5 @@
-//! Estimates how much room records take: in an answer, in memory and on the disk. Fields whose length clients choose are counted.
-//! All others together count as 1 KiB.
+//! Estimates how much room records take: in an answer, in memory and on the disk. Fields whose length clients choose
+//! are counted. All others together count as 1 KiB.
 
 use super::{EventHead, Write};
 use numaloc_api::{
@@ -130,7 +130,7 @@ impl Weight for Workload {
     }
 }
 impl Weight for Write {
-    /// What it writes; a removal writes next to nothing.
+    /// The weight of its record; a removal writes next to nothing.
     fn weight(&self) -> usize {
         match self {
             Self::Job(job) => job.weight(),

@@ -10,14 +10,14 @@ use redb::{Database, ReadTransaction, ReadableTable, TableHandle, Value, WriteTr
 pub struct Aside {
     /// Its table and its key, for example `jobs/7`.
     pub name: String,
-    /// What is wrong with it.
+    /// The reason why it is invalid.
     pub why: String,
     /// The bytes of the record, as the table has them.
     pub bytes: Vec<u8>,
 }
 
-/// Copies all of a store into a new one, which gets this id. The checksum of each record is verified. Fails if a record cannot be
-/// read.
+/// Copies all of a store into a new one, which gets this id. The checksum of each record is verified. Fails if a record
+/// cannot be read.
 pub fn copy(from: &ReadTransaction, to: &Database, id: u64) -> Result<(), TableFault> {
     let mut aside = Vec::new();
     transfer(from, to, id, &mut |wrong| aside.push(wrong))?;
@@ -39,7 +39,7 @@ pub fn salvage(from: &ReadTransaction, to: &Database, id: u64) -> Result<Vec<Asi
     Ok(records.collect())
 }
 
-/// What is wrong with a record, and its bytes.
+/// The fault of a record, and its bytes.
 type Wrong = (TableFault, Vec<u8>);
 
 fn transfer(
@@ -72,8 +72,8 @@ fn transfer(
     Ok(transaction.commit()?)
 }
 
-/// Copies the rows of a table that can be read. It reads from the front, and if it meets rows that cannot be reached, also from
-/// the back. Returns the highest key that is a number.
+/// Copies the rows of a table that can be read. It reads from the front, and if it meets rows that cannot be reached,
+/// also from the back. Returns the highest key that is a number.
 fn rows<R: TableRecord>(
     from: &ReadTransaction,
     to: &WriteTransaction,

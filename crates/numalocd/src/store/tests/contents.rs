@@ -1,4 +1,4 @@
-//! What is read is what was written, and the file stays small.
+//! Records are read as they were written, and the file stays small.
 
 use super::*;
 
@@ -118,7 +118,7 @@ fn ten_thousand_jobs() {
     assert_eq!(whole, job(4711, JobState::Succeeded));
 }
 
-/// Fifty thousand events come and go. The file needs room only for those that exist at one time.
+/// Fifty thousand events come and go. The file needs room only for events that exist at one time.
 #[test]
 fn the_file_does_not_grow_for_ever() {
     let dir = tempfile::tempdir().unwrap();

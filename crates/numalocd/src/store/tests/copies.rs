@@ -95,7 +95,7 @@ fn what_was_there_before_a_restore_is_kept() {
     assert_eq!(names(other.path()), [NAME, "numalocd.redb.old"]);
     let (now, new) = contents_of(other.path());
     assert_eq!(now, expected);
-    // The new id tells clients that the numbers which they remember of either store are of no use.
+    // The new id shows clients that the numbers which they remember of either store are of no use.
     assert!(new != before && new != id, "{new:x} {before:x} {id:x}");
     fs::rename(other.path().join("numalocd.redb.old"), other.path().join(NAME)).unwrap();
     assert_eq!(stored_jobs(other.path()), [50]);
@@ -147,8 +147,8 @@ fn compaction_keeps_all_but_the_room() {
     assert_eq!(names(none.path()), [""; 0]);
 }
 
-/// Changes a byte of a stored job through the database. So the database's own pages stay valid, which damage on a disk would not
-/// do.
+/// Changes a byte of a stored job through the database. So the database's own pages stay valid, which damage on a disk
+/// would not do.
 fn spoil(dir: &Path, key: u64) {
     let db = Database::open(dir.join(NAME)).unwrap();
     let transaction = db.begin_write().unwrap();

@@ -16,7 +16,7 @@ fn again(program: &Path, role: &str, dir: &Path) -> Command {
     command
 }
 
-/// What the other process does.
+/// The role of the other process.
 #[test]
 #[ignore = "started by the tests below, with a role"]
 fn child() {
@@ -139,8 +139,9 @@ fn missing_rights() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     open(root.path(), 0o755);
-    // A copy of the program that the other user can run. Another process writes it: a child that another test starts meanwhile would
-    // hold our own descriptor for a moment, and the kernel runs no file that is open for writing (ETXTBSY).
+    // A copy of the program that the other user can run. Another process writes it: a child that another test starts
+    // meanwhile would hold our own descriptor for a moment, and the kernel runs no file that is open for writing
+    // (ETXTBSY).
     let program = root.path().join("tests");
     let mut copy = Command::new("cp");
     copy.arg(std::env::current_exe().unwrap()).arg(&program);

@@ -3,7 +3,8 @@
 use super::*;
 use std::{fs, path::PathBuf};
 
-/// The bytes and contents of a store of some size. `clean`: it was closed properly; otherwise it is as a killed daemon leaves it.
+/// The bytes and contents of a store of some size. `clean`: it was closed properly; otherwise it is as a killed daemon
+/// leaves it.
 fn sample(dir: &Path, clean: bool) -> (Vec<u8>, String) {
     let (mut store, _) = Store::open(dir).unwrap();
     for round in 0..6 {

@@ -3,7 +3,8 @@
 use super::*;
 use crate::store::{StoreError, disk::InjectedFault};
 
-/// Whether the commit with this fault failed. If so, checks that it left no trace, before and after opening the store again.
+/// Whether the commit with this fault failed. If so, checks that it left no trace, before and after opening the store
+/// again.
 fn fails(fault: InjectedFault) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = Store::open(dir.path()).unwrap();
@@ -36,7 +37,7 @@ fn is_full(errno: i32) -> bool {
     [nix::libc::ENOSPC, nix::libc::EDQUOT].contains(&errno)
 }
 
-/// Each operation of a commit fails in turn, with and without taking effect, until there is no operation left to fail.
+/// Each operation of a commit fails in turn, with and without taking effect, until no operation is left to fail.
 #[test]
 fn every_operation_of_a_commit_may_fail() {
     use nix::libc::{EDQUOT, EFBIG, EIO, ENOSPC};

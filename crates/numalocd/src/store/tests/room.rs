@@ -39,7 +39,7 @@ fn fill(dir: &Path) -> PathBuf {
     path
 }
 
-/// Commits jobs from the number `first` on until there is no room. Returns the number of the job that did not fit.
+/// Commits jobs from the number `first` on until the disk is full. Returns the number of the job that did not fit.
 fn commit_until_full(store: &mut Store, first: u64) -> u64 {
     for number in first..100_000 {
         match store.commit(&[write_job(number)]) {
@@ -115,7 +115,7 @@ fn read_only() {
     });
 }
 
-/// What was removed leaves the file, with what is there as it was; not while somebody reads.
+/// Removed records leave the file, and the others stay as they were; not during a read.
 #[test]
 fn a_file_shrinks_when_its_records_are_gone() {
     let dir = tempfile::tempdir().unwrap();
