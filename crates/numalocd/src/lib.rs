@@ -1,15 +1,16 @@
-//! The daemon. It takes requests to bring memory home, runs them as jobs, repeats them on a schedule, and keeps them over
-//! restarts.
+//! The daemon. It takes requests to bring memory home, runs them as jobs, repeats them on a schedule, and keeps them
+//! over restarts.
 //!
-//! `service` converts a call and asks [`dispatch`]. The one task of [`dispatch`] owns all jobs, schedules, workloads and events,
-//! and the [`store`]. `engine` looks at targets and moves their memory in threads of its own. [`access`] decides who may do what.
+//! `service` converts a call and asks [`dispatch`]. The one task of [`dispatch`] owns all jobs, schedules, workloads
+//! and events, and the [`store`]. `engine` looks at targets and moves their memory in threads of its own. [`access`]
+//! decides who may do what.
 //!
 //! | modules | what they do |
 //! |---|---|
 //! | [`listen`], [`tls`] | accept connections: Unix sockets, TCP with TLS, sockets from systemd |
 //! | [`access`] | stands before all services: who calls, what the caller may call, how often and how far |
 //! | [`service`] | one file for each service of the API: converts, asks, converts back; `watch` has the streams |
-//! | [`dispatch`], [`refusal`], [`order`] | the one task that owns all records; its states of a job are in `dispatch/jobs.rs` |
+//! | [`dispatch`], [`refusal`], [`order`] | the one task that owns all records; `dispatch/jobs.rs` has a job's states |
 //! | [`store`] | keeps the records on the disk |
 //! | [`engine`] | has [`numaloc_engine`] look at targets, plan and move, in turns and in threads |
 //! | [`config`], [`cli`] | the configuration file, and the arguments of the program |
