@@ -1,9 +1,9 @@
-//! How often something may be written: a token bucket. Pure.
+//! A token bucket that bounds how often something is written. Pure.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// So many at once, and one more after each interval.
+/// A burst of writes, and one more after each interval.
 #[derive(Clone, Debug)]
 pub struct Budget {
     burst: u32,
@@ -24,7 +24,6 @@ impl Budget {
         self.full.checked_sub(room).map_or(now, |next| next.max(now))
     }
 
-    /// Takes one.
     pub fn take(&mut self, now: Instant) {
         self.full = self.full.max(now) + self.interval;
     }
@@ -36,7 +35,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// However it is used, there are no more within any time than the burst and one for each interval.
+        /// The writes within any time never exceed the burst plus one for each interval.
         #[test]
         fn no_more_are_taken_than_allowed(
             burst in 1u32..30, pauses in prop::collection::vec(0u64..20, 1..200),

@@ -1,4 +1,4 @@
-//! What the API server of the cluster has, and how it is asked.
+//! Objects of the cluster's API server, and the calls that read and write them.
 
 pub mod api;
 pub mod objects;

@@ -7,29 +7,29 @@ use numaloc_policy::Defaults;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
-/// What the operator has set.
+/// The configuration file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Config {
     /// Address of numalocd: `unix:///PATH`.
     pub endpoint: String,
-    /// Where the metrics and the state of health are served; `None`: nowhere.
+    /// Address of the server for metrics and health; `None`: not served.
     #[serde(deserialize_with = "listen")]
     pub listen: Option<SocketAddr>,
-    /// What is served of numalocd's figures.
+    /// The part of numalocd's figures that is served.
     pub metrics: Metrics,
-    /// Who registers containers with numalocd.
+    /// The program that registers containers with numalocd.
     pub register: Register,
-    /// How long numalocd keeps containers that are not renewed.
+    /// Time that numalocd keeps containers that are not renewed.
     #[serde(deserialize_with = "duration::<30_000, DAY_MS, _, _>")]
     pub lease: Duration,
     /// ConfigMaps with policies for classes. The first that has a key counts for it.
     pub config_maps: Vec<ObjectName>,
-    /// Who acts for a pod whose status another program has written.
+    /// The agent that acts for a pod whose status another program has written.
     pub other_agent: OtherAgent,
     /// The component that events of Koordinator's contract are of.
     pub event_component: String,
-    /// How many status annotations may be written at once.
+    /// Most status annotations that may be written at once.
     #[serde(deserialize_with = "count::<1, 10_000, _, _>")]
     pub status_burst: u32,
     /// The time after which one more may be written.
@@ -39,7 +39,7 @@ pub struct Config {
     pub pods: Defaults,
 }
 
-/// What the metrics have.
+/// Bounds of the metrics that are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Metrics {
@@ -54,7 +54,7 @@ impl Default for Metrics {
     }
 }
 
-/// Who registers the containers of the node.
+/// The program that registers the containers of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Register {
@@ -66,11 +66,11 @@ pub enum Register {
     Never,
 }
 
-/// Who acts for a pod whose status another program has written.
+/// The agent that acts for a pod whose status another program has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OtherAgent {
-    /// That one. This agent stands back, and says so.
+    /// The other program. This agent stands back, and reports it.
     StandBack,
     /// This agent: the other one has been removed.
     TakeOver,

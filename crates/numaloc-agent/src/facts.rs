@@ -1,4 +1,4 @@
-//! What is known of a pod, from the API's object. Pure.
+//! The facts about a pod, from the API's object. Pure.
 
 use crate::cluster::objects::{
     ContainerResources, ContainerSpec, ContainerState, Meta, OwnerReference, PodObject,
@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 /// The annotation of a static pod's mirror that has the uid by which its node knows it (kubernetes/pkg/kubelet/types).
 const MIRROR_KEY: &str = "kubernetes.io/config.mirror";
-/// The label of a Deployment's pods that ends the name of their ReplicaSet (kubernetes/pkg/controller/deployment/sync.go).
+/// The label of a Deployment's pods that ends the name of their ReplicaSet
+/// (kubernetes/pkg/controller/deployment/sync.go).
 const HASH_LABEL: &str = "pod-template-hash";
 const SHARES_PER_CPU: u64 = 1024;
 const SHARES_MIN: u64 = 2;
@@ -18,11 +19,11 @@ const SHARES_MIN: u64 = 2;
 pub struct Facts {
     /// Its uid in the API, of which the node knows static pods by another one.
     pub api_uid: String,
-    /// As the policies see it: with as much of its labels and annotations as is read, and the uid that its node knows.
+    /// The pod as the policies see it: with the labels and annotations that are read, and the uid that its node knows.
     pub pod: Pod,
     /// Its containers that run or will run again, sidecars last, each in the pod's order.
     pub containers: Vec<Container>,
-    /// Who last wrote the status annotation; `None`: nobody did.
+    /// The last writer of the status annotation; `None` if it was never written.
     pub status_writer: Option<String>,
     /// The workload that it is of.
     pub owner: Owner,
@@ -56,12 +57,12 @@ pub struct Container {
     pub name: String,
     /// The id that its runtime knows; `None`: it has not been made yet.
     pub id: Option<String>,
-    /// What the kubelet gives it.
+    /// The CPUs that the kubelet gives it.
     pub resources: Resources,
 }
 
 impl Facts {
-    /// What an object tells.
+    /// Takes the facts from an object.
     pub fn new(object: PodObject) -> Self {
         let PodObject { metadata, spec, status } = object;
         let Meta { name, namespace, uid: api_uid, labels, annotations, .. } = metadata;
@@ -112,7 +113,7 @@ fn running(
     })
 }
 
-/// The cgroup of a pod as the kubelet names it with cgroupfs: it says the pod's class.
+/// The cgroup of a pod as the kubelet names it with cgroupfs: it shows the pod's class.
 fn cgroup_parent(class: &str, uid: &str) -> String {
     match class {
         "Guaranteed" => format!("/kubepods/pod{uid}"),
@@ -128,7 +129,7 @@ fn cpu(allocated: &BTreeMap<String, String>, asked: &ContainerResources) -> Opti
     of(allocated).or_else(|| of(&asked.requests)).or_else(|| of(&asked.limits))
 }
 
-/// What the kubelet makes of that (kubernetes/pkg/kubelet/cm, `MilliCPUToShares`).
+/// The kubelet's conversion of CPU requests (kubernetes/pkg/kubelet/cm, `MilliCPUToShares`).
 fn resources(cpu: Option<u64>) -> Resources {
     let shares = cpu.map(|milli| (milli * SHARES_PER_CPU / 1000).max(SHARES_MIN));
     Resources { cpu_shares: shares, ..Resources::default() }
@@ -206,7 +207,7 @@ mod tests {
             (1, "Never", false),
         ] {
             let pod = ended(code, restart);
-            // Statuses come by name: the first is that of `cache`.
+            // Statuses are sorted by name: the first is that of `cache`.
             let cache = pod.containers.iter().find(|container| container.name == "cache");
             assert_eq!(
                 cache.map(|cache| cache.id.clone()),
@@ -242,7 +243,7 @@ mod tests {
         };
         for (references, hash, kind, name) in [
             (by("ReplicaSet", "web-6f7d"), "6f7d", "Deployment", "web"),
-            // One that somebody has made without a Deployment.
+            // A ReplicaSet made by hand, without a Deployment.
             (by("ReplicaSet", "web-6f7d"), "other", "ReplicaSet", "web-6f7d"),
             (by("StatefulSet", "db-6f7d"), "6f7d", "StatefulSet", "db-6f7d"),
             (by("DaemonSet", "log"), "", "DaemonSet", "log"),
@@ -298,7 +299,7 @@ mod tests {
             }),
             Some(1536)
         );
-        // It asks for a part of what its pod has.
+        // A container that requests a part of its pod's CPUs.
         let shared = |pod: &mut serde_json::Value| {
             pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100m".into();
             pod["spec"]["resources"] = serde_json::json!({"limits": {"cpu": "4", "memory": "8Gi"}});

@@ -1,4 +1,4 @@
-//! numalocd's figures on the agent's port: read once a minute at most, and only while somebody wants them.
+//! numalocd's figures on the agent's port: read once a minute at most, and only while there is a reader.
 
 use crate::{
     facts::Facts,
@@ -17,9 +17,10 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// How often numalocd's metrics are read at most.
+/// Shortest interval between two readings of numalocd's metrics.
 pub const PERIOD: Duration = Duration::from_secs(60);
-/// How long after a scrape the next one is awaited. numalocd looks at the memory of the host for as long after it was read.
+/// Longest wait for the next scrape. numalocd keeps measuring the host's memory for the same time after its metrics
+/// were read.
 const INTEREST: Duration = Duration::from_secs(300);
 /// Figures that are older are not served: numalocd has not answered since.
 const FRESH: Duration = Duration::from_secs(180);
@@ -54,7 +55,7 @@ impl Figures {
         self.asked.notify_one();
     }
 
-    /// Somebody scrapes the agent's metrics. Gives back the figures, if there are any.
+    /// Notes that the agent's metrics are being scraped. Returns the figures, if there are any.
     pub fn scrape(&self) -> Option<Arc<str>> {
         let mut state = self.state.lock();
         state.scraped = Some(Instant::now());
@@ -63,7 +64,7 @@ impl Figures {
         (read.elapsed() < FRESH).then(|| Arc::clone(text))
     }
 
-    /// Waits until this time, and then until somebody wants them.
+    /// Waits until this time, and then until there is a reader.
     pub async fn wanted(&self, from: Instant) {
         sleep_until(from).await;
         while !self.state.lock().is_wanted() {
@@ -77,8 +78,8 @@ impl Figures {
     }
 }
 
-/// What is served of a reading: the memory of the node of this name by NUMA node, that of at most so many of its containers by pod, and
-/// what numalocd says besides.
+/// The served text of a reading: the node's memory by NUMA node, the memory of at most `most` of its containers by pod,
+/// and numalocd's other figures.
 pub fn text(reading: &Reading, node: &str, pods: &[&Facts], most: usize) -> String {
     let mut registry = Registry::with_prefix("numaloc");
     registry.register_collector(Box::new(Memory::of(reading, node, pods, most)));
@@ -88,7 +89,7 @@ pub fn text(reading: &Reading, node: &str, pods: &[&Facts], most: usize) -> Stri
     text + &reading.rest
 }
 
-/// The families that tell of memory.
+/// The families of memory.
 #[derive(Debug)]
 struct Memory {
     /// The name of the node.
@@ -214,7 +215,7 @@ mod tests {
         assert!(!none.iter().any(|line| line.contains("web")), "{none:?}");
         for line in [
             "numaloc_node_memory_bytes{node=\"node-1\",numa_node=\"1\",place=\"remote\"} 9",
-            // What numalocd says itself.
+            // numalocd's own figures.
             "numaloc_host_memory_bytes{node=\"1\",place=\"remote\"} 9",
         ] {
             assert!(none.iter().any(|found| found == line), "{line}: {none:?}");

@@ -1,5 +1,5 @@
-//! What the fuzz targets call: objects that anybody who may create a pod has written, and what operators may write. What panics here is
-//! a defect.
+//! Entry points of the fuzz targets: objects written by any user who may create a pod, and files written by operators.
+//! A panic here is a defect.
 
 use crate::{
     cluster::objects::{ConfigMapObject, PodObject},
@@ -28,7 +28,7 @@ pub fn objects(bytes: &[u8]) {
     let mut told = Told::of(&facts);
     let _ = Subject::pod(&facts);
     let first = report(&facts, &wanted, &Results::default(), |_| Standing::Scheduled, &mut told);
-    // What has been said is not said again.
+    // A report is not repeated.
     let second = report(&facts, &wanted, &Results::default(), |_| Standing::Scheduled, &mut told);
     assert!(second.is_none(), "{first:?} {second:?}");
 }

@@ -1,4 +1,5 @@
-//! Keeps numalocd as the cluster wants it, and says what became of it. One task: whatever fails, all is compared again.
+//! Keeps numalocd as the cluster wants it, and reports the results. One task: after any failure, it compares
+//! everything.
 
 mod node;
 mod others;
@@ -31,11 +32,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::StreamExt;
 use tonic::Status;
 
-/// When nothing more comes for so long, the events that are stored have been told.
+/// When no event has come for this time, all stored events have been read.
 const QUIET: Duration = Duration::from_millis(100);
 /// Runs of a pod's containers that end within this time are reported in one event.
 const TOGETHER: Duration = Duration::from_millis(500);
-/// How long after its end a policy has ended for sure.
+/// A policy has certainly ended this time after its end.
 const MOMENT: Duration = Duration::from_millis(100);
 /// The longest wait for a time of the clock.
 const CLOCK: Duration = Duration::from_secs(3600);
@@ -50,12 +51,12 @@ pub struct Keeper<D> {
     known: Arc<Known>,
     outbox: Arc<Outbox>,
     sources: ClusterSources,
-    /// What of them was said to be wrong last.
+    /// The last problem reported for each.
     problems: Vec<Problem>,
-    /// What numaloc-nri has at numalocd, and the cgroup of one of its containers as long as it has any.
+    /// The records of numaloc-nri at numalocd, and the cgroup of one of its containers as long as it has any.
     nri: Nri,
     cgroup: Option<String>,
-    /// The pods of this node, and what is wanted for them.
+    /// The pods of this node, and the records wanted for them.
     pods: BTreeMap<PodKey, KeptPod>,
     /// The pod of each schedule that is wanted.
     of_schedule: BTreeMap<String, PodKey>,
@@ -67,11 +68,11 @@ pub struct Keeper<D> {
     /// The uid of the node; empty if the API server does not have it, which is logged once.
     node_uid: String,
     is_node_missed: bool,
-    /// Where the figures of numalocd are served, when they may be read next, and why they could not be read, as it was logged.
+    /// The served figures of numalocd, the time of the next reading, and the last logged error of one.
     figures: Arc<Figures>,
     read_at: Instant,
     unread: Option<String>,
-    /// Where the NodeMemoryLocality waits for the writer, and since when its conditions have been as they are.
+    /// The slot in which the NodeMemoryLocality waits for the writer, and the last changes of its conditions.
     locality: Arc<Slot>,
     since: Since,
 }
@@ -97,7 +98,7 @@ impl KeptPod {
     }
 }
 
-/// What numalocd has of what is wanted for a container.
+/// The state at numalocd of the records wanted for a container.
 fn standing<D: Daemon>(records: &Records<D>, container: &WantedContainer) -> Standing {
     let Some(schedule) = container.schedule() else { return Standing::Unscheduled };
     if records.has(schedule) {
@@ -121,7 +122,7 @@ impl<D: Daemon + Send> numaloc_node::Keeper for Keeper<D> {
         let mut events = self.records.daemon().events(me).await?;
         // Their ends may be among the events by now.
         self.results.begin(self.records.begun());
-        // Runs that ended while the agent was away are reported before a policy that has changed since starts another one.
+        // Runs that ended while the agent was away are reported before a changed policy starts another one.
         self.look();
         self.take_stored(&mut events).await?;
         self.declare().await?;
@@ -225,7 +226,7 @@ impl<D: Daemon> Keeper<D> {
         self.metrics.counts(counts);
     }
 
-    /// Takes the events that numalocd has stored, and then says what they mean.
+    /// Takes the events that numalocd has stored, and then reports their meaning.
     async fn take_stored(&mut self, events: &mut Events) -> Result<(), Status> {
         while let Ok(event) = timeout(QUIET, events.next()).await {
             let event = event.ok_or_else(|| Status::unavailable("the events have ended"))??;
@@ -236,7 +237,7 @@ impl<D: Daemon> Keeper<D> {
         Ok(())
     }
 
-    /// Takes the ends of runs whose events are not stored any more: the agent was away for longer than numalocd keeps them.
+    /// Takes the ends of runs whose events are not stored any more: the agent was away too long.
     async fn take_unseen(&mut self) -> Result<(), Status> {
         let me = self.records.me().to_owned();
         let schedules = self.records.daemon().schedules(me).await?.into_iter();
@@ -285,7 +286,7 @@ impl<D: Daemon> Keeper<D> {
         self.declare().await
     }
 
-    /// Looks at all that is known of the cluster.
+    /// Compares the whole known state of the cluster.
     fn look(&mut self) {
         // Callers have waited until it is complete.
         let Some(all) = self.known.snapshot() else { return };
@@ -320,7 +321,7 @@ impl<D: Daemon> Keeper<D> {
         self.results.retain(|schedule| self.of_schedule.contains_key(schedule));
     }
 
-    /// Declares all that is wanted.
+    /// Declares all wanted records.
     async fn declare(&mut self) -> Result<(), Status> {
         let containers = self.pods.values().flat_map(|pod| &pod.wanted.containers);
         let all =
@@ -376,7 +377,7 @@ impl<D: Daemon> Keeper<D> {
                 let before = before.iter().flat_map(|pod| &pod.wanted.containers);
                 before.into_iter().any(|container| container.records == *records)
             };
-            // Most changes of a pod change nothing that is wanted, as those that we make.
+            // Most changes of a pod, such as our own, do not change the wanted records.
             let records = wanted.containers.iter().map(|container| container.records.clone());
             let changed: Vec<_> = records.filter(|records| !was_wanted(records)).collect();
             for container in &wanted.containers {
@@ -409,21 +410,21 @@ impl<D: Daemon> Keeper<D> {
         wanted(facts, sources, &self.registrar(), other.as_deref())
     }
 
-    /// Puts what is to be said about all pods into the outbox.
+    /// Puts the reports about all pods into the outbox.
     fn say_all(&mut self, standing: impl Fn(&Records<D>, &WantedContainer) -> Standing) {
         for pod in self.pods.values_mut() {
             pod.say(&self.results, |of| standing(&self.records, of), &self.outbox);
         }
     }
 
-    /// Puts what is to be said about a pod into the outbox.
+    /// Puts the report about a pod into the outbox.
     fn say(&mut self, key: &str) {
         if let Some(pod) = self.pods.get_mut(key) {
             pod.say(&self.results, |of| standing(&self.records, of), &self.outbox);
         }
     }
 
-    /// Says which ConfigMaps and policies cannot be understood. All nodes say the same under the same name, so it is one event.
+    /// Reports ConfigMaps and policies that cannot be parsed. All nodes use the same name, so it is one event.
     fn say_sources(&mut self) {
         if self.problems == self.sources.problems() {
             return;

@@ -1,5 +1,5 @@
-//! What the cluster has told so far, between the tasks that follow it and the one that speaks to numalocd. It has as much as the node
-//! has pods.
+//! The known state of the cluster, shared by the tasks that follow it and the one that speaks to numalocd. Its size is
+//! bounded by the node's pods.
 
 use crate::{
     cluster::{
@@ -19,29 +19,29 @@ use tokio::sync::Notify;
 /// A pod by its namespace and name, as `namespace/name`.
 pub type PodKey = String;
 
-/// What is known, and who waits for it.
+/// The known state, and the tasks that wait for it.
 #[derive(Debug)]
 pub struct Known {
     state: Mutex<State>,
     filled: Notify,
 }
 
-/// What has been told so far.
+/// The state received so far.
 #[derive(Debug)]
 struct State {
-    /// The pods of this node; `None` until all have been told.
+    /// The pods of this node; `None` until all are listed.
     pods: Option<BTreeMap<PodKey, Arc<Facts>>>,
-    /// This node, if it is there; `None` until that has been told.
+    /// This node, if it exists; `None` until it is listed.
     node: Option<NodeFacts>,
-    /// The data of the ConfigMaps, in the order of the configuration; `None` until it has been told, no data if there is none.
+    /// The data of the ConfigMaps, in the order of the configuration; `None` until listed, no data if there is none.
     config_maps: Vec<Option<BTreeMap<String, String>>>,
-    /// The policies of each kind; a kind that is missing has not been told yet.
+    /// The policies of each kind; a kind that is missing is not listed yet.
     policies: BTreeMap<PolicyKind, Policies>,
-    /// What has changed since it was last taken.
+    /// The changes since the last [`Known::changed`].
     changed: Changed,
 }
 
-/// What is known of a node; empty if it is not there.
+/// The facts about a node; empty if it does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     pub uid: String,
@@ -53,12 +53,12 @@ pub type Policies = BTreeMap<String, Result<PolicyResource, BadPolicy>>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// All may have: pods were told anew, or what decides for each of them.
+    /// Any pod may have changed: pods were listed again, or a source that decides for each of them changed.
     pub all: bool,
     pub pods: BTreeSet<PodKey>,
 }
 
-/// What is known at one moment.
+/// The known state at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The pods of this node.
@@ -71,7 +71,7 @@ pub struct Snapshot {
 }
 
 impl Known {
-    /// Nothing is known yet. So many ConfigMaps will be told.
+    /// Nothing is known yet; this number of ConfigMaps is expected.
     pub fn new(config_maps: usize) -> Self {
         let config_maps = vec![None; config_maps];
         let (policies, changed) = Default::default();
@@ -84,7 +84,7 @@ impl Known {
         self.filled.notified().await;
     }
 
-    /// Whether all has been told at least once. Nothing is decided before.
+    /// Whether everything is listed at least once. Nothing is decided before.
     pub fn is_complete(&self) -> bool {
         let state = self.state();
         state.pods.is_some()
@@ -93,7 +93,7 @@ impl Known {
             && PolicyKind::ALL.iter().all(|kind| state.policies.contains_key(kind))
     }
 
-    /// All that is known, and nothing has changed after that; `None`: not all has been told yet.
+    /// The whole known state, with no change after it; `None` until everything is listed.
     pub fn snapshot(&self) -> Option<Snapshot> {
         let mut state = self.state();
         let config_maps = state.config_maps.iter().cloned().collect::<Option<_>>()?;
@@ -104,7 +104,7 @@ impl Known {
         Some(snapshot)
     }
 
-    /// Takes what has changed.
+    /// Takes the changes.
     pub fn changed(&self) -> Changed {
         std::mem::take(&mut self.state().changed)
     }
@@ -115,7 +115,7 @@ impl Known {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What is in it is whole between any two statements of these functions that can panic: there are none.
+        // The state is consistent between any two statements of these functions that can panic: there are none.
         self.state.lock()
     }
 
@@ -159,7 +159,7 @@ impl Sink<PodObject> for Pods {
         let (key, facts) = keyed(one);
         self.0.change(|state| {
             let pods = state.pods.get_or_insert_default();
-            // There may be another one of that name by now.
+            // Another pod of the same name may exist by now.
             if pods.get(&key).is_some_and(|known| known.api_uid == facts.api_uid) {
                 pods.remove(&key);
                 state.changed.pods.insert(key);

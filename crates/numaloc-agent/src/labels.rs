@@ -1,4 +1,4 @@
-//! What marks the workloads and schedules that are ours.
+//! Marks of our workloads and schedules.
 
 use numaloc_node::Mark;
 
@@ -8,7 +8,7 @@ pub use numaloc_node::AGENT_SOURCE as SOURCE;
 pub const PRESENCE: &str = "agent-decides";
 /// The id of a schedule. Its jobs and their events have the label, too.
 pub const ID: &str = "numaloc.io/schedule";
-/// Which source has decided.
+/// The source that has decided.
 pub const DECIDED_BY: &str = "numaloc.io/source";
 /// The records that are ours.
 pub const MARK: Mark = Mark { source: SOURCE, key: ID };

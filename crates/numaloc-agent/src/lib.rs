@@ -1,5 +1,5 @@
-//! The node agent for Kubernetes. What pods of its node and their cluster declare becomes schedules of numalocd, and what became of
-//! them is posted back as events and annotations.
+//! The node agent for Kubernetes. Declarations of its node's pods and of their cluster become schedules of numalocd,
+//! and their results are posted back as events and annotations.
 //!
 //! ```text
 //! API server -> watch ... known -> keeper <-> numalocd
@@ -9,26 +9,26 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `cluster` | the API server: calls with time limits, objects as far as they are read, lists and watches |
-//! | `facts` | what is known of a pod, from its object; pure |
-//! | `known` | what the cluster has told, between the tasks that follow it and the keeper |
-//! | `sources` | what decides besides annotations: the ConfigMaps, and policies as objects of the cluster; pure |
-//! | `wanted` | a pod to what numalocd is to have: workloads and schedules; pure |
-//! | `results` | numalocd's events to what is to be said about a pod; pure |
-//! | `nri` | what numaloc-nri has at numalocd; pure |
-//! | `keeper` | tells `numaloc-node` what is wanted for which pods, and reports what became of it |
-//! | `outbox`, `budget` | what is to be written: events, and the newest status of each pod within a budget |
-//! | `writer` | writes it |
+//! | `facts` | the facts about a pod, from its object; pure |
+//! | `known` | the known state of the cluster, shared by the tasks that follow it and the keeper |
+//! | `sources` | sources of decisions besides annotations: ConfigMaps, and policies as objects of the cluster; pure |
+//! | `wanted` | from a pod to the records that numalocd should have: workloads and schedules; pure |
+//! | `results` | from numalocd's events to the reports about a pod; pure |
+//! | `nri` | the records of numaloc-nri at numalocd; pure |
+//! | `keeper` | gives `numaloc-node` the wanted records of each pod, and reports the results |
+//! | `outbox`, `budget` | pending writes: events, and the newest status of each pod within a budget |
+//! | `writer` | writes them |
 //! | `metrics`, `serve` | figures of the agent, and its state of health, by HTTP |
 //! | `reading` | the memory of the node by numalocd's metrics; pure |
-//! | `figures` | numalocd's figures beside those of the agent, by pod, and who wants them |
+//! | `figures` | numalocd's figures beside those of the agent, by pod, and their readers |
 //! | `locality` | the NodeMemoryLocality of the node, from the same reading |
-//! | `labels` | what marks the workloads and schedules that are ours |
+//! | `labels` | marks of our workloads and schedules |
 //!
-//! **The agent stores nothing.** From the pods that run, and these alone, it derives what numalocd is to have, under names that are made
-//! of pods' uids and containers' names; numalocd has the timers. What has been told about a pod is in its annotations: the time of the
-//! last result in its status is a cursor into numalocd's events. An event has a name that is made of what it tells, so one that was
-//! posted before a crash is not posted again after it. Nothing is declared before the API server has told all, and so nothing is removed
-//! while it is away.
+//! **The agent stores nothing.** From the pods that run, and these alone, it derives the records that numalocd should
+//! have, under names that are made of pods' uids and containers' names; numalocd has the timers. The reports already
+//! made about a pod are in its annotations: the time of the last result in its status is a cursor into numalocd's
+//! events. An event's name is made of its content, so one that was posted before a crash is not posted again after it.
+//! Nothing is declared before the API server has listed everything, and so nothing is removed while it is away.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -79,7 +79,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(node: Option<String>, config: Config) -> anyhow::Result<()> {
-    // Of the clients of HTTP only what is wrong with them.
+    // The HTTP clients log only errors.
     let levels = "info,kube=off,kube_client=off,hyper=warn,hyper_util=warn";
     numaloc_node::start_log("numaloc-agent", levels, false).context("cannot log")?;
     if config.register != config::Register::Auto {

@@ -1,5 +1,5 @@
-//! How much memory of the node is where it belongs, for those who look at the whole cluster: its NodeMemoryLocality. Pure but for the slot
-//! in which the newest one waits for the writer.
+//! The node's memory by where it belongs, for observers of the whole cluster: its NodeMemoryLocality. Pure but for the
+//! slot in which the newest one waits for the writer.
 
 use crate::{
     facts::Facts,
@@ -10,25 +10,25 @@ use parking_lot::Mutex;
 use std::{collections::BTreeMap, time::SystemTime};
 use tokio::sync::Notify;
 
-/// The condition that says whether numalocd answers.
+/// The condition that reports whether numalocd answers.
 const REACHABLE: &str = "DaemonReachable";
-/// The condition that says whether all policies can be understood.
+/// The condition that reports whether all policies can be parsed.
 const ACCEPTED: &str = "PoliciesAccepted";
-/// The condition that says whether numalocd tells its figures.
+/// The condition that reports whether numalocd provides its figures.
 const READ: &str = "FiguresRead";
 
-/// The condition that says whether the API server takes events and statuses.
+/// The condition that reports whether the API server takes events and statuses.
 const POSTED: &str = "ResultsPosted";
 
-/// What is known of the node besides its memory.
+/// The facts about the node besides its memory.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings<'a> {
     pub pods: Vec<&'a Facts>,
     /// Containers whose memory is brought home.
     pub managed: u64,
-    /// What of the cluster's policies cannot be understood: the first of them.
+    /// The first of the cluster's policies that cannot be parsed.
     pub problem: Option<String>,
-    /// Which events or statuses the API server refuses, and why.
+    /// Events or statuses that the API server refuses, and why.
     pub refused: Option<String>,
 }
 
@@ -53,12 +53,12 @@ impl Since {
     }
 }
 
-/// Why numalocd's figures are not known.
+/// The reason why numalocd's figures are unknown.
 #[derive(Clone, Copy, Debug)]
 pub enum Unread<'a> {
     /// It does not answer.
     Lost(&'a str),
-    /// It refuses to tell them: it is older, or its grant does not allow it.
+    /// It refuses to provide them: it is older, or its grant does not allow it.
     Refused(&'a str),
 }
 
@@ -71,7 +71,7 @@ pub fn locality(
 ) -> NodeLocality {
     let (lost, unread) = match reading {
         Ok(_) => (None, None),
-        // Said once: the object is bounded.
+        // Reported once: the object is bounded.
         Err(Unread::Lost(why)) => (Some(("Unreachable", why)), Some(("Unreachable", ""))),
         Err(Unread::Refused(why)) => (None, Some(("Refused", why))),
     };

@@ -1,4 +1,5 @@
-//! Figures of the agent, as OpenMetrics text: whether it does its work. Those of the memory are the daemon's ([`crate::figures`]).
+//! Figures of the agent, as OpenMetrics text: whether it does its work. The daemon provides those of the memory
+//! ([`crate::figures`]).
 
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -24,22 +25,21 @@ pub struct Metrics {
     lost_events: Gauge,
     daemon: Gauge,
     figures: Gauge,
-    /// 1: all of the cluster is known and numalocd has what it wants.
+    /// 1: the whole state of the cluster is known, and numalocd has the wanted records.
     ready: Gauge,
 }
 
-/// What there is of the pods of this node.
+/// Counts of this node's pods and their containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Pods of this node.
     pub pods: usize,
     /// Containers that have a schedule.
     pub scheduled: usize,
     /// Pods that another program acts for.
     pub stood_back: usize,
-    /// Pods with annotations that cannot be understood, or that ask for too much.
+    /// Pods with annotations that cannot be parsed, or that ask for too much.
     pub invalid: usize,
-    /// Policies and ConfigMaps of the cluster that cannot be understood.
+    /// Policies and ConfigMaps of the cluster that cannot be parsed.
     pub invalid_policies: usize,
 }
 
@@ -125,7 +125,7 @@ impl Metrics {
         self.requests.get_or_create(&[("verb", verb), ("end", end)]).inc();
     }
 
-    /// What there is of the pods now, after numalocd has what they want.
+    /// Sets the counts, after numalocd has the wanted records.
     pub fn counts(&self, counts: Counts) {
         self.pods.set(gauge(counts.pods));
         self.scheduled.set(gauge(counts.scheduled));
@@ -143,7 +143,7 @@ impl Metrics {
         }
     }
 
-    /// Whether numalocd has what the cluster wants.
+    /// Whether numalocd has the records that the cluster wants.
     pub fn is_ready(&self) -> bool {
         self.ready.get() == 1
     }

@@ -1,4 +1,4 @@
-//! What numaloc-nri has at numalocd, which may act for the same containers. Pure.
+//! The records of numaloc-nri, which may act for the same containers, at numalocd. Pure.
 
 use numaloc_node::{AGENT_SOURCE, Others, YIELDS_TO};
 use std::collections::BTreeSet;
@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 /// The label with the id of a container for which numaloc-nri has a schedule.
 const NRI_CONTAINER: &str = "numaloc.io/container-id";
 
-/// What numaloc-nri has at numalocd.
+/// The records of numaloc-nri at numalocd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nri {
-    /// Who it is to numalocd, if it has registered containers.
+    /// Its account at numalocd, if it has registered containers.
     pub creator: Option<String>,
     /// The containers for which it has schedules.
     pub scheduled: BTreeSet<String>,
-    /// Whether it withdraws its schedules where it sees that we are here.
+    /// Whether it withdraws its schedules when it detects this agent.
     pub yields: bool,
 }
 
 impl Nri {
-    /// What its records say.
+    /// Reads its records.
     pub fn of(others: &Others) -> Self {
         let first = others.workloads.first();
         let creator = first.map(|workload| workload.creator.clone());

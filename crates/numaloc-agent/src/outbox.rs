@@ -1,5 +1,5 @@
-//! What is to be written into the cluster and has not been yet. Nothing in it grows with time: of each pod the newest status waits, and
-//! of the events at most so many.
+//! Pending writes to the cluster. They do not grow with time: the newest status of each pod waits, and a bounded number
+//! of events.
 
 use crate::facts::Facts;
 use numaloc_policy::PodEvent;
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 /// Most events that wait. With more, the oldest are lost: the API server has not answered for long.
 const POSTS_MAX: usize = 10_000;
 
-/// What is to be said about a pod.
+/// The report about a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Events, oldest first.
@@ -26,9 +26,9 @@ pub struct Report {
 /// An event that is to be posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Post {
-    /// What tells it from the others of its pod. The same thing has the same id after a restart, so it is posted once.
+    /// Distinguishes the event from others of its pod. The same event has the same id after a restart, so it is posted
+    /// once.
     pub id: String,
-    /// What it says.
     pub event: PodEvent,
     /// When that was; `None`: now.
     pub at: Option<SystemTime>,
@@ -39,7 +39,7 @@ pub struct Post {
 pub struct StatusPatch {
     /// Koordinator's; `None`: it stays as it is.
     pub status: Option<String>,
-    /// Ours.
+    /// Our annotation.
     pub own: String,
 }
 
@@ -63,7 +63,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The namespace of its events: those of an object of the cluster are in `default` (kubernetes/pkg/apis/core/validation/events.go).
+    /// The namespace of its events: those of an object of the cluster are in `default`
+    /// (kubernetes/pkg/apis/core/validation/events.go).
     pub fn events_namespace(&self) -> &str {
         if self.namespace.is_empty() { "default" } else { &self.namespace }
     }
@@ -79,16 +80,14 @@ impl Subject {
     }
 }
 
-/// What is to be done next.
+/// The next write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Post this event.
     Post(Arc<Subject>, Post),
-    /// Write this status.
     Patch(Arc<Subject>, StatusPatch),
 }
 
-/// What waits.
+/// The pending writes.
 #[derive(Debug, Default)]
 pub struct Outbox {
     queue: Mutex<Queue>,
@@ -104,19 +103,19 @@ struct Queue {
     /// The uids of these pods, in the order in which they came.
     order: VecDeque<String>,
     lost: u64,
-    /// What the API server refuses to take.
+    /// The write that the API server refuses.
     refused: Option<String>,
 }
 
 impl Outbox {
-    /// Adds what is to be said about a pod.
+    /// Adds the report about a pod.
     pub fn push(&self, subject: Subject, report: Report) {
         let subject = Arc::new(subject);
         let mut queue = self.queue.lock();
         let Report { posts, mut patch } = report;
         let last = posts.len().checked_sub(1);
         for (at, post) in posts.into_iter().enumerate() {
-            // The status is a cursor: what it has passed is not posted any more.
+            // The status is a cursor: events that it has passed are not posted any more.
             let after = if Some(at) == last { patch.take() } else { None };
             queue.posts.push_back((Arc::clone(&subject), post, after));
         }
@@ -143,7 +142,7 @@ impl Outbox {
         self.filled.notified().await;
     }
 
-    /// What is to be done first: events, and if `may_patch`, statuses. It stays until it is done.
+    /// The next write: events first, and if `may_patch`, statuses. It stays until it is done.
     pub fn next(&self, may_patch: bool) -> Option<Work> {
         let queue = self.queue.lock();
         if let Some((subject, post, _)) = queue.posts.front() {
@@ -173,7 +172,7 @@ impl Outbox {
                 let Some(is_same) = queue.patches.get(uid).map(|(_, patch)| patch == done) else {
                     return;
                 };
-                // Of one that came meanwhile the turn comes later.
+                // A status that came meanwhile is written later.
                 queue.order.retain(|waiting| waiting != uid);
                 match is_same {
                     true => drop(queue.patches.remove(uid)),
@@ -183,7 +182,8 @@ impl Outbox {
         }
     }
 
-    /// A pod is gone: its status is of no use any more, and would use up the budget of those that are there. Its events are.
+    /// Drops the status of a pod that is gone: it is useless, and would use up the budget of the others. Its events
+    /// stay.
     pub fn gone(&self, api_uid: &str) {
         let mut queue = self.queue.lock();
         queue.patches.remove(api_uid);
@@ -197,12 +197,12 @@ impl Outbox {
         self.queue.lock().refused = problem;
     }
 
-    /// What the API server refuses.
+    /// The write that the API server refuses.
     pub fn problem(&self) -> Option<String> {
         self.queue.lock().refused.clone()
     }
 
-    /// How many events and statuses wait, and how many events were lost.
+    /// The number of events and statuses that wait, and the number of events lost.
     pub fn counts(&self) -> (usize, usize, u64) {
         let queue = self.queue.lock();
         (queue.posts.len(), queue.patches.len(), queue.lost)
@@ -237,7 +237,7 @@ mod tests {
         Post { id: number.to_string(), event: PodEvent::conflict("x"), at: None }
     }
 
-    /// Does all that there is.
+    /// Does all pending writes.
     fn drain(outbox: &Outbox) -> Vec<Work> {
         std::iter::from_fn(|| {
             let work = outbox.next(true)?;
@@ -279,8 +279,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in which order: every event is posted once, the last status of each pod that is there is written, and nothing
-        /// is left.
+        /// In whatever order reports come, every event is posted once, the last status of each existing pod is written,
+        /// and nothing is left.
         #[test]
         fn nothing_is_lost_or_done_twice(
             reports in prop::collection::vec((0u8..3, 0usize..3, any::<bool>(), 0usize..4, 0u8..8), 0..40),
@@ -301,7 +301,7 @@ mod tests {
                         done.push(work);
                     }
                 }
-                // While the first of what waits is being done, as likely as not.
+                // In about half of the cases, while the first pending write is being done.
                 let under_way = outbox.next(true);
                 if gone < 3 {
                     outbox.gone(&gone.to_string());

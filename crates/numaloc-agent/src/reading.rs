@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The name under which numalocd sums up the containers that have no series of their own.
 pub const OTHERS: &str = "other";
-/// Families whose series are named by what users of the host choose. They are left out of what the agent passes on.
+/// Families whose series are named by users of the host. The agent does not pass them on.
 const NAMED: [&str; 4] = [
     "numaloc_host_unit_memory",
     HOST_CONTAINERS,
@@ -14,7 +14,7 @@ const NAMED: [&str; 4] = [
 ];
 const HOST_CONTAINERS: &str = "numaloc_host_container_memory";
 
-/// What numalocd's metrics say.
+/// The values of numalocd's metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Version of numalocd; empty if it does not name it.
@@ -30,16 +30,16 @@ pub struct Reading {
 /// Memory by its place, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// Of pinned processes, on the nodes of their CPUs.
+    /// Memory of pinned processes, on the nodes of their CPUs.
     pub local: u64,
-    /// Of pinned processes, on other nodes.
+    /// Memory of pinned processes, on other nodes.
     pub remote: u64,
-    /// Of processes that may run on all nodes.
+    /// Memory of processes that may run on all nodes.
     pub unpinned: u64,
 }
 
 impl Places {
-    /// Adds what is at a place. A place of a newer numalocd is left out.
+    /// Adds the memory at a place. A place of a newer numalocd is left out.
     fn add(&mut self, place: Option<&str>, bytes: u64) {
         let sum = match place {
             Some("local") => &mut self.local,
@@ -61,7 +61,7 @@ impl Places {
 }
 
 impl Reading {
-    /// What a text of numalocd says. What of it cannot be read is left out.
+    /// Parses numalocd's metrics. Lines that cannot be parsed are skipped.
     pub fn of(text: &str) -> Self {
         let mut reading = Self::default();
         for (labels, _) in samples(text, "numaloc_build_info") {
@@ -82,7 +82,8 @@ impl Reading {
         reading
     }
 
-    /// The memory of the containers of these pods, as far as they have series of their own: those with the most remote memory first.
+    /// The memory of the containers of these pods, as far as they have series of their own: those with the most remote
+    /// memory first.
     pub fn of_pods<'p>(
         &self,
         pods: impl IntoIterator<Item = &'p Facts>,
@@ -92,7 +93,7 @@ impl Reading {
         let mut found: Vec<_> = all
             .filter_map(|(facts, of)| Some((facts, of, *self.containers.get(of.id.as_deref()?)?)))
             .collect();
-        // Stable: those that are alike stay in the order of their pods.
+        // Stable: equal entries stay in the order of their pods.
         found.sort_by_key(|(.., places)| std::cmp::Reverse((places.remote, places.local)));
         found
     }
@@ -104,7 +105,8 @@ fn is_named(line: &str) -> bool {
     NAMED.iter().any(|family| name.starts_with(family))
 }
 
-/// The samples of a metric in OpenMetrics text whose labels have no quotes in their values, as ids, numbers and versions have none.
+/// The samples of a metric in OpenMetrics text whose labels have no quotes in their values, as ids, numbers and
+/// versions have none.
 fn samples<'t>(
     text: &'t str,
     name: &'t str,

@@ -1,4 +1,4 @@
-//! What has become of the schedules, from numalocd's events, and what is to be said about a pod because of it. Pure.
+//! Results of the schedules, from numalocd's events, and the reports about a pod that follow from them. Pure.
 
 use crate::{
     facts::Facts,
@@ -21,10 +21,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A status that says nothing new is written again after this time.
+/// An unchanged status is written again after this time.
 const STATUS_AGE: Duration = Duration::from_secs(3600);
 
-/// What is reported of a run of which nothing is left but that it was.
+/// Reported for a run of which only its existence is known.
 const UNKNOWN: &str =
     "it has run, and numalocd does not keep the result any more (retention in its configuration)";
 
@@ -39,12 +39,11 @@ pub struct Results {
 /// The end of a run.
 #[derive(Debug)]
 struct Run {
-    /// Name of its job.
     job: String,
     /// When it ended.
     at: SystemTime,
     result: ContainerResult,
-    /// What numalocd says about it.
+    /// numalocd's message about it.
     message: String,
 }
 
@@ -60,7 +59,7 @@ impl Results {
         self.begun.retain(|name| is_wanted(name));
     }
 
-    /// Takes an event of numalocd. Gives back the schedule that it is about, if its pod is to be looked at.
+    /// Takes an event of numalocd. Returns the schedule that it is about, if its pod is to be compared.
     pub fn take(&mut self, event: v1::Event) -> Option<String> {
         let event = match Event::try_from(event) {
             Ok(event) => event,
@@ -90,7 +89,7 @@ impl Results {
         Some(schedule)
     }
 
-    /// Whether nothing is known of the last run of this schedule: its event has left numalocd's store, or it has not run.
+    /// Whether the last run of this schedule is unknown: its event has left numalocd's store, or it has not run.
     pub fn is_unseen(&self, schedule: &v1::Schedule) -> bool {
         let waits = self.begun.contains(&schedule.name);
         let known = self.runs.get(&schedule.name);
@@ -98,13 +97,14 @@ impl Results {
             && known.is_none_or(|run| waits && run.job != schedule.last_job)
     }
 
-    /// Takes the end of the last run of a schedule from its job, or, if numalocd does not keep that any more, what the schedule says.
+    /// Takes the end of the last run of a schedule from its job, or, if numalocd does not keep that any more, what the
+    /// schedule says.
     pub fn take_last(&mut self, schedule: &v1::Schedule, job: Option<v1::Job>) {
         let Some(container) = schedule.labels.get(CONTAINER) else { return };
         let is_over = schedule.state() == v1::ScheduleState::Completed;
         let run = match job.map(Job::try_from) {
             Some(Ok(job)) => {
-                // Of a run that is under way there will be an event.
+                // A run that is under way will have an event.
                 let Some(result) = ContainerResult::of_job(container, &job) else { return };
                 let at = job.ended.unwrap_or(job.created);
                 Run { job: schedule.last_job.clone(), at, result, message: job.state_message }
@@ -133,7 +133,7 @@ impl Results {
     }
 }
 
-/// What has been said about a pod.
+/// The reports already made about a pod.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     /// The last result in its status.
@@ -147,10 +147,10 @@ pub struct Told {
 }
 
 impl Told {
-    /// What the annotations of a pod say that it has been told. This is all that an agent knows after its start.
+    /// The reports recorded in a pod's annotations. An agent knows nothing else after its start.
     pub fn of(facts: &Facts) -> Self {
         let annotation = |key: &str| facts.pod.annotations.get(key);
-        // One that cannot be read says nothing: the next run writes a new one.
+        // One that cannot be parsed counts as missing: the next run writes a new one.
         let status = annotation(STATUS_KEY).and_then(|text| PodStatus::read(text).ok());
         let (phase, last) = status.map(|status| (status.phase, status.last)).unzip();
         let (last, own) = (last.flatten(), annotation(OWN_STATUS_KEY));
@@ -159,12 +159,12 @@ impl Told {
     }
 }
 
-/// What numalocd has of what is wanted for a container.
+/// The state at numalocd of the records wanted for a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It has not been compared yet since the agent is connected.
     Unknown,
-    /// Its schedule.
+    /// numalocd has its schedule.
     Scheduled,
     /// No schedule: none is wanted, or it is tried again.
     Unscheduled,
@@ -172,8 +172,8 @@ pub enum Standing {
     Refused(String),
 }
 
-/// What is to be said about a pod now; `None`: nothing new. `standing` says what numalocd has: a schedule that it has refused holds up
-/// none of the pod's others.
+/// The new report about a pod; `None` if there is none. `standing` gives the state at numalocd: a schedule that
+/// numalocd has refused does not block the pod's others.
 pub fn report(
     facts: &Facts,
     wanted: &WantedPod,
@@ -189,7 +189,7 @@ pub fn report(
         Some(ran) => after(facts, wanted, ran, told, &mut report),
         None => closed(wanted, told),
     };
-    // Before all has been compared, it would take back what was said about refusals.
+    // Before everything has been compared, it would revoke reports about refusals.
     let is_known = !standings.contains(&Standing::Unknown);
     let own = is_known.then(|| {
         let refused = wanted.containers.iter().zip(standings).filter_map(refusal);
@@ -225,7 +225,8 @@ fn ended<'r>(
     let waits = |container: &WantedContainer| {
         container.schedule().is_some_and(|name| results.begun.contains(name))
     };
-    // Each of a pod's policies ends with one event for all of its containers. Policies that repeat report the last run of each.
+    // Each of a pod's policies ends with one event for all of its containers. Policies that repeat report the last run
+    // of each.
     if scheduled().any(|container| waits(container) && !(wanted.repeats && told.event.is_some())) {
         return None;
     }

@@ -1,5 +1,6 @@
-//! Serves the figures and the state of health by HTTP, to everybody who reaches the port. Names of pods, containers and workloads are
-//! among the figures, as many as `metrics.containers` of the configuration allows; what pods ask for, and who asks, is not.
+//! Serves the figures and the state of health by HTTP, to every client that reaches the port. The figures include names
+//! of pods, containers and workloads, at most `metrics.containers` of the configuration; they do not include pods'
+//! requests or their authors.
 
 use crate::{figures::Figures, metrics::Metrics, outbox::Outbox};
 use http::{Method, Request, Response, StatusCode, header};
@@ -17,7 +18,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// What is served: others fill it.
+/// The served data: others fill it.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     pub metrics: Arc<Metrics>,

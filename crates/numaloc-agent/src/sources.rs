@@ -1,4 +1,4 @@
-//! What decides besides the annotations of a pod. Pure.
+//! The sources of decisions besides the annotations of a pod. Pure.
 
 use crate::config::ObjectName;
 use numaloc_core::Offload;
@@ -8,12 +8,12 @@ use numaloc_policy::{
 };
 use std::{collections::BTreeMap, time::SystemTime};
 
-/// What the cluster has declared for all pods, as it was last understood.
+/// The last valid declarations of the cluster for all pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterSources {
     /// Strategies by class, for all nodes.
     qos: Option<QosConfig>,
-    /// Those for this node.
+    /// The strategy for this node.
     strategy: Option<ClassStrategy>,
     /// Whether DMA engines copy.
     offload: Option<Offload>,
@@ -22,11 +22,11 @@ pub struct ClusterSources {
     /// The node that is decided for, and when that was.
     node: Node,
     now: Option<SystemTime>,
-    /// What of the last one could not be understood.
+    /// Parts of the last version that could not be parsed.
     problems: Vec<Problem>,
 }
 
-/// An object of the cluster that cannot be understood.
+/// An object of the cluster that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub kind: &'static str,
@@ -35,13 +35,13 @@ pub struct Problem {
     pub name: String,
     /// Its uid, if it is known.
     pub uid: String,
-    /// What is wrong, and what holds instead.
+    /// The error, and the setting that applies instead.
     pub message: String,
 }
 
 impl ClusterSources {
-    /// Takes what the ConfigMaps and the node's labels are now. The first ConfigMap that has a key counts for it; a value that cannot be
-    /// understood changes nothing, and one that is gone is no source any more.
+    /// Takes the ConfigMaps and the node's labels. The first ConfigMap that has a key counts for it; a value that
+    /// cannot be parsed changes nothing, and a removed one is not a source any more.
     pub fn update(&mut self, names: &[ObjectName], maps: &[BTreeMap<String, String>], node: &Node) {
         self.problems.clear();
         let value = |key| {
@@ -78,7 +78,7 @@ impl ClusterSources {
         });
     }
 
-    /// Takes what the policies are now, after [`ClusterSources::update`]. One that cannot be understood decides nothing.
+    /// Takes the present policies, after [`ClusterSources::update`]. One that cannot be parsed decides nothing.
     pub fn policies(&mut self, all: Vec<Result<PolicyResource, BadPolicy>>, now: SystemTime) {
         self.policies.clear();
         self.now = Some(now);
@@ -104,7 +104,7 @@ impl ClusterSources {
         self.now.map(|now| Policies { all: &self.policies, node: &self.node, now })
     }
 
-    /// What of them cannot be understood.
+    /// The problems found in the sources.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }

@@ -71,7 +71,8 @@ fn ids(number: usize) -> [String; 2] {
     ["proxy", "web"].map(|name| format!("{}-{name}", samples::uid(number)))
 }
 
-/// A cluster with two pods that have a policy, the agent, and the ids of their containers, all of which it has scheduled.
+/// A cluster with two pods that have a policy, the agent, and the ids of their containers, all of which it has
+/// scheduled.
 async fn two_scheduled() -> (Cluster, Fake, Agent, Vec<String>) {
     let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
     for number in [1, 2] {
@@ -228,7 +229,7 @@ async fn schedules_go_on_while_the_server_is_away_or_forgets() {
 async fn a_server_that_hangs_is_asked_less_and_less() {
     let cluster = Cluster::new();
     let _agent = Agent::start(&cluster, Fake::new(MARK));
-    // Until each watch has told its version.
+    // Until each watch has reported its version.
     sleep(Duration::from_secs(100)).await;
     cluster.hang(true);
     // Until all watches are given up.
@@ -273,7 +274,7 @@ async fn in_the_steady_state_there_is_neither_a_get_nor_a_list() {
     let (declared, writes) = (fake.declared(), cluster.node_writes());
     sleep(Duration::from_secs(3600)).await;
     let requests = cluster.requests();
-    // The object of the node says every ten minutes that the agent lives.
+    // The object of the node shows every ten minutes that the agent lives.
     let writes = cluster.node_writes() - writes;
     assert!((5..=7).contains(&writes), "{writes} writes in an hour");
     assert!(requests.iter().all(|request| request.contains("watch=true")), "{requests:?}");
@@ -294,7 +295,7 @@ async fn the_configmap_decides_for_pods_that_name_their_class() {
     let put = |text: &str| cluster.put(path, "kube-system/ack-slo-config", config_map(text));
     put(r#"{"clusterStrategy": {"lsClass": {"memoryLocality": {"policy": "bestEffort"}}}}"#);
     until(async || fake.names().1 == ids(1)).await;
-    // It breaks: what was read last holds, and there is one event.
+    // It breaks: the last valid version holds, and there is one event.
     put("{");
     until(async || cluster.events("kube-system/ack-slo-config").len() == 1).await;
     assert_eq!(fake.names().1, ids(1));

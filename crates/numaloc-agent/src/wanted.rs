@@ -1,4 +1,4 @@
-//! What numalocd is to have for the containers of a pod, and what is to be said about it. Pure.
+//! The records that numalocd should have for the containers of a pod, and the reports about it. Pure.
 
 use crate::{
     facts::{self, Facts},
@@ -14,12 +14,13 @@ use std::{collections::BTreeMap, time::Duration};
 /// A schedule whose container does not run goes after a day: the agent that would remove it may be gone.
 const TTL_AFTER_GONE: Duration = Duration::from_secs(24 * 3600);
 
-/// Who registers the containers of this node with numalocd.
+/// The program that registers the containers of this node with numalocd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Registrar {
     /// This agent, which is known as this to numalocd, with a lease of this length.
     Us { me: String, lease: Duration },
-    /// numaloc-nri, which is known as this to numalocd; `None`: it has registered nothing yet, so there is nothing to schedule.
+    /// numaloc-nri, which is known as this to numalocd; `None`: it has registered nothing yet, so there is nothing to
+    /// schedule.
     Nri { creator: Option<String> },
 }
 
@@ -32,31 +33,31 @@ impl Registrar {
     }
 }
 
-/// What is wanted for a pod.
+/// The records and reports wanted for a pod.
 #[derive(Clone, Debug, Default)]
 pub struct WantedPod {
     /// Its containers, in its order.
     pub containers: Vec<WantedContainer>,
     /// Whether any of its containers has a policy that repeats.
     pub repeats: bool,
-    /// Whether it says that nothing is to be done, for any of its containers.
+    /// Whether nothing is to be done, for any of its containers.
     pub is_off: bool,
-    /// Who acts for it instead, although it asks for something.
+    /// The program that acts for the pod instead, although it has a policy.
     pub other: Option<String>,
-    /// What its author should know: annotations that cannot be understood, and less than was asked for.
+    /// Notices for its author: annotations that cannot be parsed, and requests that were reduced.
     pub events: Vec<PodEvent>,
 }
 
-/// What is wanted for a container.
+/// The records wanted for a container.
 #[derive(Clone, Debug)]
 pub struct WantedContainer {
     /// Its name within the pod.
     pub name: String,
     /// Its id, if it runs.
     pub container_id: Option<String>,
-    /// Which source has decided, and what is to be said about that.
+    /// The source that has decided, and any error in it.
     pub decided_by: String,
-    /// What numalocd is to have.
+    /// The records that numalocd should have.
     pub records: Wanted,
 }
 
@@ -77,7 +78,7 @@ pub fn ids(facts: &Facts) -> impl Iterator<Item = String> {
     facts.containers.iter().map(|container| agent_id(&facts.pod.uid, &container.name))
 }
 
-/// What is wanted for a pod. Nothing is scheduled if somebody else (`other`) acts for it.
+/// Derives the records wanted for a pod. Nothing is scheduled if another program (`other`) acts for it.
 pub fn wanted(
     facts: &Facts,
     sources: Sources<'_>,
@@ -116,7 +117,7 @@ pub fn wanted(
             Ok(decision) => {
                 wanted.events.extend(decision.event(&container.name));
                 wanted.is_off &= decision.settings.is_none();
-                // Nobody stands back from a pod that asks for nothing.
+                // A pod without a policy needs no owner.
                 if let (Some(other), true) = (other, decision.settings.is_some())
                     && wanted.other.is_none()
                 {
@@ -142,7 +143,7 @@ pub fn wanted(
                 format!("annotation {}, which cannot be understood", bad.key)
             }
         };
-        // A container that numalocd cannot be told of has no schedule: it would wait for ever.
+        // A container that cannot be registered with numalocd has no schedule: the schedule would wait forever.
         if records.workload.is_none()
             && matches!(registrar, Registrar::Us { .. })
             && container.id.is_some()
@@ -193,8 +194,8 @@ fn schedule(
     schedule
 }
 
-/// What shows numaloc-nri that we decide about policies, where it registers all containers: a workload in a cgroup
-/// below that of one of its containers, which our grant has as well. No such cgroup exists, so it stands for no process.
+/// Shows numaloc-nri, where it registers all containers, that we decide about policies: a workload in a cgroup below
+/// that of one of its containers, which our grant has as well. No such cgroup exists, so it names no process.
 pub fn presence(cgroup: &str, lease: Duration) -> Wanted {
     let workload = v1::Workload {
         name: format!("{}{PRESENCE}", WorkloadId::PREFIX),

@@ -25,12 +25,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// Waits between attempts: doubled each time.
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(8);
-/// How long a kind that is not defined is left alone.
+/// Time for which a kind that is not defined is not retried.
 const UNDEFINED: Duration = Duration::from_secs(600);
 /// Longest name of an object.
 const NAME_MAX: usize = 253;
 
-/// Writes forever. What fails is tried again, and keeps its turn; what is refused is left, for want of a right after some time.
+/// Writes forever. A failed write is retried, and keeps its turn; a refused one is dropped, one for want of a right
+/// only after some time.
 pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>) -> Infallible {
     let mut budget = Budget::new(config.status_burst, config.status_interval, Instant::now());
     let (mut wait, mut refusals) = (FIRST, Refusals::default());
@@ -97,8 +98,8 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
     }
 }
 
-/// Writes the NodeMemoryLocality forever: changes at once, the rest in intervals. A cluster may do without the kind: numalocd's
-/// figures are then not wanted for it, and it is tried again after a while.
+/// Writes the NodeMemoryLocality forever: changes at once, the rest in intervals. A cluster may do without the kind:
+/// numalocd's figures are then not wanted for it, and it is tried again after a while.
 pub async fn write_node(node: &str, api: &Api, slot: &Slot, figures: &Figures) -> Infallible {
     let path = format!("/apis/{GROUP}/{VERSION}/nodememorylocalities/{node}");
     let empty = json!({
@@ -111,7 +112,7 @@ pub async fn write_node(node: &str, api: &Api, slot: &Slot, figures: &Figures) -
         if !is_defined {
             is_defined = match api.try_apply(&path, &empty).await {
                 Ok(()) => true,
-                // Whatever else is wrong, the write itself says it.
+                // The write itself reports any other error.
                 Err(ApiError::Refused(refusal)) => refusal.code != 404,
                 Err(_) => {
                     sleep(LONGEST).await;
@@ -135,7 +136,7 @@ pub async fn write_node(node: &str, api: &Api, slot: &Slot, figures: &Figures) -
         match api.apply(&path, &locality.object(node, &uid, SystemTime::now())).await {
             Ok(()) => written = Some((locality, uid, Instant::now())),
             Err(error) if error.refused() == Some(404) => is_defined = false,
-            // What comes next is newer: it is not tried again.
+            // The next one is newer: this one is not retried.
             Err(error) => {
                 let why = error.to_string();
                 if said.as_ref() != Some(&why) {

@@ -1,4 +1,4 @@
-//! Tests of the whole program: what it prints without connecting to anybody.
+//! Tests of the whole program: its output without any connection.
 
 use std::{
     fs,

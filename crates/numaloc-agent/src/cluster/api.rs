@@ -1,4 +1,4 @@
-//! Calls of the API server. Each has a time limit, and none is repeated here: who calls knows when that makes sense.
+//! Calls of the API server. Each has a time limit, and none is repeated here: the caller knows when to retry.
 
 use crate::metrics::Metrics;
 use http::{Method, Request, StatusCode, header};
@@ -12,15 +12,15 @@ use tokio::time::timeout;
 const ANSWER: Duration = Duration::from_secs(10);
 /// Longest answer that is read, in bytes: a list of 500 large pods has 10 MB.
 const ANSWER_MAX: usize = 256 << 20;
-/// How long to wait if the server says that it has too much to do, and not for how long.
+/// Time to wait if the server is overloaded and does not say for how long.
 const TOO_MUCH: Duration = Duration::from_secs(1);
 /// The longest wait that is believed: the server may be behind a proxy that knows nothing.
 const TOO_MUCH_MAX: Duration = Duration::from_secs(30);
 
-/// Who we are to the API server as the owner of fields.
+/// Our name at the API server as the owner of fields.
 pub const MANAGER: &str = "numaloc-agent";
 
-/// Why a call has given nothing.
+/// The reason why a call has failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// The server has forgotten the version that a watch was to begin with (410).
@@ -29,7 +29,6 @@ pub enum ApiError {
     /// The server has too much to do (429): not before this time.
     #[error("the API server asks to wait for {0:?}")]
     TooMuch(Duration),
-    /// The server refuses it.
     #[error("the API server refuses it: {0}")]
     Refused(Refusal),
     /// No answer, or none that can be read.
@@ -37,12 +36,11 @@ pub enum ApiError {
     Lost(String),
 }
 
-/// What the server refuses, and why.
+/// A refusal of the server, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The code of HTTP.
+    /// The HTTP status code.
     pub code: u16,
-    /// The server's words.
     pub message: String,
 }
 
@@ -98,7 +96,8 @@ impl Form {
 }
 
 impl Api {
-    /// The API server that the environment names: by a kubeconfig (KUBECONFIG), or that of the cluster that this process runs in.
+    /// The API server that the environment names: by a kubeconfig (KUBECONFIG), or that of the cluster that this
+    /// process runs in.
     ///
     /// # Errors
     /// The environment names none, or its keys cannot be read.
@@ -131,7 +130,7 @@ impl Api {
         Self { client, metrics: Arc::default() }
     }
 
-    /// What is counted of the calls, beside other figures.
+    /// The figures that count the calls.
     pub fn metrics(&self) -> Arc<Metrics> {
         Arc::clone(&self.metrics)
     }
@@ -202,7 +201,7 @@ impl Api {
         self.whole("apply", request.body(object.to_string().into_bytes().into())).await.map(drop)
     }
 
-    /// The body of an answer that is no refusal.
+    /// The body of a successful answer.
     async fn head(&self, request: http::Result<Request<Body>>) -> Result<Body, ApiError> {
         let request = request.map_err(|error| ApiError::Lost(error.to_string()))?;
         let answer = match timeout(ANSWER, self.client.send(request)).await {
@@ -234,7 +233,7 @@ impl Api {
     }
 }
 
-/// How a call has ended, for the figures.
+/// The outcome of a call, for the figures.
 fn end<T>(done: &Result<T, ApiError>) -> &'static str {
     match done {
         Ok(_) => "done",
@@ -296,7 +295,7 @@ struct Details {
 }
 
 impl Status {
-    /// The error that a watch has told.
+    /// The error that a watch has reported.
     pub fn error(self) -> ApiError {
         let status = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         self.error_of(status, None)
@@ -332,7 +331,7 @@ fn refusal(status: StatusCode, after: Option<u64>, body: &[u8]) -> ApiError {
 pub struct Lines {
     body: Body,
     read: Vec<u8>,
-    /// Where the next line is looked for.
+    /// Offset at which the search for the next line continues.
     from: usize,
 }
 

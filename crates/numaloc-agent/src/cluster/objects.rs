@@ -6,11 +6,9 @@ use std::collections::BTreeMap;
 
 /// An object that can be followed.
 pub trait Object: DeserializeOwned + Send {
-    /// Its metadata.
     fn meta(&self) -> &Meta;
 }
 
-/// A list of objects.
 #[derive(Debug, Deserialize)]
 #[serde(bound = "T: DeserializeOwned")]
 pub struct List<T> {
@@ -19,7 +17,7 @@ pub struct List<T> {
     pub items: Vec<T>,
 }
 
-/// Which version of the cluster's state a list is of.
+/// The version of the cluster's state that a list shows.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
@@ -34,7 +32,6 @@ pub struct PodObject {
     pub status: PodState,
 }
 
-/// A ConfigMap.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ConfigMapObject {
@@ -54,7 +51,6 @@ pub struct MetaObject {
 #[derive(Clone, Debug, Default)]
 pub struct PolicyObject {
     pub metadata: Meta,
-    /// The whole object.
     pub whole: serde_json::Value,
 }
 
@@ -67,7 +63,7 @@ impl<'de> Deserialize<'de> for PolicyObject {
     }
 }
 
-/// What all objects have.
+/// The metadata that all objects have.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Meta {
@@ -81,12 +77,12 @@ pub struct Meta {
     pub annotations: BTreeMap<String, String>,
     #[serde(deserialize_with = "or_none")]
     pub owner_references: Vec<OwnerReference>,
-    /// Who last wrote the status that koordlet and we write; `None`: nobody did.
+    /// The last writer of the status that koordlet and we write; `None` if it was never written.
     #[serde(rename = "managedFields", deserialize_with = "status_writer")]
     pub status_writer: Option<String>,
 }
 
-/// What an object belongs to.
+/// The owner of an object.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct OwnerReference {
@@ -103,7 +99,7 @@ pub struct PodSpec {
     #[serde(deserialize_with = "or_none")]
     pub init_containers: Vec<ContainerSpec>,
     pub restart_policy: String,
-    /// Those of the pod as a whole.
+    /// The resources of the pod as a whole.
     pub resources: ContainerResources,
 }
 
@@ -134,7 +130,7 @@ pub struct PodState {
     pub container_statuses: Vec<ContainerState>,
     #[serde(deserialize_with = "or_none")]
     pub init_container_statuses: Vec<ContainerState>,
-    /// What the kubelet has given the pod as a whole, where that can be changed while it runs.
+    /// The resources that the kubelet has given the pod as a whole, where they can be changed while it runs.
     #[serde(deserialize_with = "or_none")]
     pub allocated_resources: BTreeMap<String, String>,
 }
@@ -147,7 +143,7 @@ pub struct ContainerState {
     #[serde(rename = "containerID")]
     pub container_id: String,
     pub state: State,
-    /// What the kubelet has given it, which follows the specification later.
+    /// The resources that the kubelet has given it; they follow the specification later.
     #[serde(deserialize_with = "or_none")]
     pub allocated_resources: BTreeMap<String, String>,
 }
@@ -196,7 +192,7 @@ fn or_none<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// Who owns the annotation [`STATUS_KEY`], by `managedFields`: the last one that has written it.
+/// The owner of the annotation [`STATUS_KEY`], by `managedFields`: the last one that has written it.
 fn status_writer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase")]

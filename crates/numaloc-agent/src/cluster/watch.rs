@@ -1,6 +1,7 @@
 //! Follows the objects of one kind: a list from the API server's cache, then each change.
 //!
-//! A list replaces what is known in one step, so nothing is missing while it comes. What the server has forgotten (410) is listed again.
+//! A list replaces the known objects in one step, so nothing is missing while it arrives. A version that the server has
+//! forgotten (410) is listed again.
 
 use super::{
     api::{Api, ApiError, Form, Lines, Status},
@@ -10,21 +11,23 @@ use serde::Deserialize;
 use std::{convert::Infallible, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// How long a watch is asked for, and up to how much more by chance, so that agents that were started at once do not all come back at
-/// once.
+/// Requested duration of a watch, and the random time added to it, so that agents that were started together do not all
+/// return together.
 const WATCH_SECONDS: u64 = 300;
 const WATCH_JITTER_SECONDS: u64 = 300;
-/// A watch that has told its version once does so each minute: one that has said nothing for so long is broken. Of a kind that has not
-/// changed since the server's start it tells none until it ends (apiserver/pkg/storage/cacher, `dispatchEvents`).
+/// A watch that has reported its version once repeats it each minute: one that is silent for longer than this is
+/// broken. For a kind that has not changed since the server's start it reports no version until it ends
+/// (apiserver/pkg/storage/cacher, `dispatchEvents`).
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Waits between attempts: doubled each time, by chance up to as much again.
 const FIRST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(8);
 
-/// An attempt that took longer has worked for a while: at a server that hangs its list and its watch end after 10 s each.
+/// An attempt that took longer has worked for a while: at a server that hangs its list and its watch end after 10 s
+/// each.
 const LASTING: Duration = Duration::from_secs(30);
 
-/// Which objects are followed.
+/// Selects the objects to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// The path of their collection.
@@ -33,7 +36,7 @@ pub struct Selection {
     pub fields: String,
     /// In which form they are asked for.
     pub form: Form,
-    /// Whether a cluster may do without this kind: then there are none of it.
+    /// Whether a cluster may lack this kind: it then has none of its objects.
     pub is_optional: bool,
 }
 
@@ -61,7 +64,7 @@ impl Selection {
     }
 }
 
-/// How long a watch is asked for.
+/// Requested duration of a watch.
 fn watch_time() -> Duration {
     Duration::from_secs(WATCH_SECONDS + fastrand::u64(..=WATCH_JITTER_SECONDS))
 }
@@ -78,20 +81,21 @@ fn encoded(text: &str) -> String {
     })
 }
 
-/// Where what is followed goes.
+/// Receives the followed objects.
 pub trait Sink<T>: Sync {
-    /// All that there are. What was known and is not among them is gone.
+    /// All existing objects. Known ones that are not among them are gone.
     fn listed(&self, all: Vec<T>);
     /// One is new, or has changed.
     fn applied(&self, one: T);
-    /// One is gone.
+    /// An object is gone.
     fn deleted(&self, one: T);
 }
 
-/// How long a kind that was there has to be missing before it counts as removed: a server that starts may not know it yet.
+/// Time that a kind that existed has to be missing before it counts as removed: a server that starts may not know it
+/// yet.
 const REMOVED: Duration = Duration::from_secs(30);
 
-/// Follows objects forever. What fails is tried again after a while, which grows.
+/// Follows objects forever. A failed call is retried after a delay, which grows.
 pub async fn follow<T: Object>(
     api: &Api,
     selection: &Selection,
@@ -113,7 +117,7 @@ pub async fn follow<T: Object>(
                 if !was_there || since.elapsed() >= REMOVED {
                     sink.listed(Vec::new());
                     was_there = false;
-                    // As often as a watch is begun: that is how its definition is noticed.
+                    // As often as a watch is begun: this is how a new definition is noticed.
                     sleep(watch_time()).await;
                     continue;
                 }
@@ -149,7 +153,7 @@ pub async fn follow<T: Object>(
     }
 }
 
-/// A change as the server tells it.
+/// A change as the server reports it.
 #[derive(Deserialize)]
 #[serde(tag = "type", content = "object", rename_all = "UPPERCASE")]
 enum Change<T> {
@@ -187,7 +191,7 @@ async fn follow_once<T: Object>(
         let change: Change<T> = match serde_json::from_slice(&line) {
             Ok(change) => change,
             Err(error) => {
-                // Whatever it was, a list tells what there is.
+                // On any error, list again.
                 *version = None;
                 return Err(ApiError::Lost(format!("a change cannot be read: {error}")));
             }

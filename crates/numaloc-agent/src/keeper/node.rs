@@ -1,4 +1,4 @@
-//! What the keeper tells of its node: numalocd's figures on the agent's port, and the NodeMemoryLocality.
+//! The keeper's reports about its node: numalocd's figures on the agent's port, and the NodeMemoryLocality.
 
 use super::Keeper;
 use crate::{
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tonic::Status;
 
 impl<D: Daemon> Keeper<D> {
-    /// Reads the figures of numalocd, for those who scrape the agent and for the NodeMemoryLocality.
+    /// Reads the figures of numalocd, for scrapers of the agent and for the NodeMemoryLocality.
     pub(super) async fn read_figures(&mut self) -> Result<(), Status> {
         self.read_at = Instant::now() + figures::PERIOD;
         let text = match self.records.daemon().metrics().await {

@@ -1,4 +1,4 @@
-//! Who acts for the pods of the node beside the agent: numaloc-nri, and other agents.
+//! Programs that act for the pods of the node beside the agent: numaloc-nri, and other agents.
 
 use super::Keeper;
 use crate::{
@@ -14,7 +14,6 @@ use numaloc_node::{Daemon, Wanted};
 use tonic::Status;
 
 impl<D: Daemon> Keeper<D> {
-    /// Looks for numaloc-nri.
     pub(super) async fn look_for_nri(&mut self) -> Result<Nri, Status> {
         let others = self.records.daemon().others(NRI_SOURCE).await?;
         let first = others.workloads.first().map(|workload| workload.cgroup.clone());
@@ -23,13 +22,13 @@ impl<D: Daemon> Keeper<D> {
         Ok(Nri::of(&others))
     }
 
-    /// Whether numaloc-nri withdraws its schedules: it sees that we are here.
+    /// Whether numaloc-nri withdraws its schedules because it detects this agent.
     fn is_yielded_to(&self) -> bool {
         let name = format!("{}{PRESENCE}", WorkloadId::PREFIX);
         self.nri.yields && self.records.refused(&name).is_none()
     }
 
-    /// Who registers the containers of this node.
+    /// The program that registers the containers of this node.
     pub(super) fn registrar(&self) -> Registrar {
         let nri = self.nri.creator.clone();
         match (self.config.register, nri) {
@@ -42,7 +41,7 @@ impl<D: Daemon> Keeper<D> {
         }
     }
 
-    /// Who acts for a pod instead of us.
+    /// The program that acts for a pod instead of us.
     pub(super) fn other(&self, facts: &Facts) -> Option<String> {
         let mut running = facts.containers.iter().filter_map(|container| container.id.as_ref());
         if running.any(|id| self.nri.scheduled.contains(id)) && !self.is_yielded_to() {
@@ -56,7 +55,7 @@ impl<D: Daemon> Keeper<D> {
         })
     }
 
-    /// What shows numaloc-nri that we are here, where it registers the containers.
+    /// The record that shows our presence to numaloc-nri, where it registers the containers.
     pub(super) fn presence(&self) -> Option<Wanted> {
         match self.registrar() {
             Registrar::Nri { creator: Some(_) } => {

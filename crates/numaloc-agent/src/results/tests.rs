@@ -1,9 +1,8 @@
-//! What numalocd's events and jobs tell, also those of another version.
+//! Reports from numalocd's events and jobs, also those of another version.
 
 use super::*;
 use crate::tests::samples::end;
 
-/// A schedule of ours.
 fn schedule() -> v1::Schedule {
     let labels = [(ID, "agent-1-web"), (CONTAINER, "web")];
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
@@ -46,7 +45,7 @@ fn a_run_whose_event_is_gone_is_that_of_its_job() {
     assert!(results.is_unseen(&schedule));
     results.take_last(&schedule, Some(crate::tests::samples::job(&schedule, 7, 100)));
     assert!(!results.is_unseen(&schedule));
-    // It was told to run again, and that one's event is gone, too.
+    // It was ordered to run again, and the event of this run is gone, too.
     results.begin([schedule.name.clone()].into());
     assert!(!results.is_unseen(&schedule), "it has not begun yet");
     schedule.last_job = "jobs/8".to_owned();

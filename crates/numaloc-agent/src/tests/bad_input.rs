@@ -1,5 +1,5 @@
-//! Objects that are broken, contradict each other, or are there in another form than before: what was decided last stays, or the policy
-//! is off, and one event names what is wrong.
+//! Objects that are broken, contradict each other, or are there in another form than before: the last decision stays,
+//! or the policy is off, and one event names the error.
 
 use super::*;
 use numaloc_policy::STATUS_KEY;

@@ -1,4 +1,5 @@
-//! An API server that is not real, in memory: lists, watches, patches of pods' annotations, and events, as the real one answers them.
+//! An API server that is not real, in memory: lists, watches, patches of pods' annotations, and events, as the real one
+//! answers them.
 
 use crate::cluster::api::Api;
 use http::{Method, Request, Response, StatusCode};
@@ -18,7 +19,7 @@ use tokio_stream::{StreamExt, wrappers::UnboundedReceiverStream};
 
 /// The node that the agent is for.
 pub const NODE: &str = "node-1";
-/// Where the agents write what they say about their nodes.
+/// The path where agents write reports about their nodes.
 const NODE_LOCALITIES: &str = "/apis/numaloc.io/v1alpha1/nodememorylocalities/";
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
@@ -49,7 +50,7 @@ struct State {
     is_hung: bool,
     is_gone: bool,
     refuses_token: bool,
-    /// Its watches tell no version, as those of kinds that have not changed since its start.
+    /// Its watches report no version, as those of kinds that have not changed since its start.
     is_silent: bool,
     /// The next writes are refused like this, with a time to wait.
     busy: u32,
@@ -57,7 +58,7 @@ struct State {
     forbidden: u32,
     /// The paths of kinds that are defined by custom resources.
     kinds: BTreeSet<String>,
-    /// How often a NodeMemoryLocality was written: of each node the last one.
+    /// Number of writes of NodeMemoryLocality; of each node the last one is kept.
     node_writes: usize,
     node_localities: BTreeMap<String, Value>,
 }
@@ -71,7 +72,7 @@ impl Cluster {
         cluster
     }
 
-    /// A client of it.
+    /// A client of this cluster.
     pub fn api(&self) -> Api {
         let cluster = self.clone();
         let service = tower::service_fn(move |request: Request<kube::client::Body>| {
@@ -97,7 +98,6 @@ impl Cluster {
         self.0.changed.notify_waiters();
     }
 
-    /// Removes an object.
     pub fn remove(&self, path: &str, name: &str) {
         let mut state = self.state();
         state.version += 1;
@@ -117,7 +117,7 @@ impl Cluster {
         }
     }
 
-    /// What the agent has said about its node.
+    /// The agent's report about its node.
     pub fn node_locality(&self) -> Option<Value> {
         self.state().node_localities.get(NODE).cloned()
     }
@@ -153,7 +153,6 @@ impl Cluster {
         self.put("/api/v1/pods", &name, pod);
     }
 
-    /// Changes a pod.
     pub fn change(&self, name: &str, change: impl FnOnce(&mut Value)) {
         let mut pod = self.get(name);
         change(&mut pod);
@@ -169,7 +168,6 @@ impl Cluster {
         });
     }
 
-    /// A pod.
     pub fn get(&self, name: &str) -> Value {
         let key = ("/api/v1/pods".to_owned(), name.to_owned());
         self.state().objects.get(&key).expect("it is there").clone()
@@ -191,7 +189,7 @@ impl Cluster {
         of.map(|event| format!("{}: {}", text(event, "reason"), text(event, "message"))).collect()
     }
 
-    /// How often the agent has said something about its node.
+    /// The number of the agent's reports about its node.
     pub fn node_writes(&self) -> usize {
         self.state().node_writes
     }
@@ -215,17 +213,17 @@ impl Cluster {
         self.0.changed.notify_waiters();
     }
 
-    /// Its watches tell nothing but changes.
+    /// Its watches report only changes.
     pub fn be_silent(&self) {
         self.state().is_silent = true;
     }
 
-    /// Whether it is there.
+    /// Whether it is reachable.
     pub fn go(&self, is_gone: bool) {
         self.cut(|state| state.is_gone = is_gone);
     }
 
-    /// Whether the token has expired: all connections are cut, and no request is answered but with 401.
+    /// Whether the token has expired: all connections are cut, and each request is answered with 401.
     pub fn refuse_token(&self, refuses: bool) {
         self.cut(|state| state.refuses_token = refuses);
     }
@@ -239,12 +237,12 @@ impl Cluster {
         self.0.changed.notify_waiters();
     }
 
-    /// The next so many writes are too much.
+    /// The next `times` writes are refused as too many.
     pub fn be_busy(&self, times: u32) {
         self.state().busy = times;
     }
 
-    /// The right to the next so many writes is missing, as while an API server starts.
+    /// The right to the next `times` writes is missing, as while an API server starts.
     pub fn forbid(&self, times: u32) {
         self.state().forbidden = times;
     }
@@ -318,7 +316,7 @@ impl Cluster {
         if is_expired {
             let status =
                 json!({"kind": "Status", "code": 410, "message": "too old resource version"});
-            // As the real one: the answer begins, and tells it.
+            // As the real server does: the answer begins, and carries the error.
             drop(sender.send(format!("{}\n", json!({"type": "ERROR", "object": status}))));
         } else {
             tokio::spawn(async move {

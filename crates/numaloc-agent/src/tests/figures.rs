@@ -1,4 +1,4 @@
-//! When numalocd's figures are read, and what follows if it does not tell them.
+//! Tests of when numalocd's figures are read, and of the effects if it does not provide them.
 
 use super::*;
 use serde_json::Value;
@@ -42,7 +42,7 @@ async fn figures_that_nobody_wants_are_not_read() {
     sleep(Duration::from_secs(3600)).await;
     assert_eq!(fake.readings(), 0);
     cluster.define();
-    // As long as a kind that is not defined is left alone.
+    // The time for which a kind that is not defined is not retried.
     sleep(Duration::from_secs(610)).await;
     let readings = fake.readings();
     assert!(readings > 0);

@@ -13,7 +13,7 @@ fn begun() -> (Cluster, Fake, Agent) {
     (cluster, fake, agent)
 }
 
-/// A policy with an interval of so many minutes.
+/// A policy with an interval of this number of minutes.
 fn each(minutes: u64) -> Value {
     json!({"schedule": {"interval": format!("{minutes}m")}})
 }
@@ -30,7 +30,7 @@ async fn a_policy_decides_for_pods_that_run_until_it_goes() {
     until(async || fake.names().0 == ids(1)).await;
     cluster.policy("", "all", &each(20));
     until(async || intervals(&fake) == [20, 20]).await;
-    // That of the namespace decides before it, and an annotation before both.
+    // The namespace's policy decides before it, and an annotation before both.
     cluster.policy("shop", "mine", &each(30));
     until(async || intervals(&fake) == [30, 30]).await;
     cluster

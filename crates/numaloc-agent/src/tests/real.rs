@@ -82,8 +82,8 @@ async fn numalocd_takes_what_the_agent_asks_for() {
     let third = agent();
     until(async || scheduled(&endpoint).await.is_empty()).await;
 
-    // Without the plugin the agent registers containers. One without a cgroup has no schedule, and holds up no other: the other one is
-    // between two runs, so it is not looked for.
+    // Without the plugin the agent registers containers. One without a cgroup has no schedule, and blocks no other: the
+    // other one is between two runs, so it is not looked for.
     let mut pod = samples::pod(2);
     pod["metadata"]["annotations"][KOORDINATOR_KEY] = super::BEST.into();
     pod["status"]["containerStatuses"][0]["state"] = serde_json::json!({"waiting": {}});

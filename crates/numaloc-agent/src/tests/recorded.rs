@@ -1,5 +1,5 @@
-//! The agent with answers that a real API server has given to it: `tests/kubernetes/agent record` has recorded them, and says when they
-//! are out of date.
+//! The agent with answers that a real API server has given to it: `tests/kubernetes/agent record` has recorded them,
+//! and says when they are out of date.
 
 use super::{Agent, Fake, samples::end, until};
 use crate::{
@@ -22,7 +22,7 @@ use std::{
 use tokio::sync::watch;
 
 const RECORDED: &str = include_str!("../../tests/recorded.json");
-/// What is written in intervals, and not because something has happened.
+/// Objects written in intervals, and not because of an event.
 const TIMED: &str = "/nodememorylocalities/";
 
 type Body = BoxBody<Bytes, Infallible>;
@@ -30,7 +30,7 @@ type Body = BoxBody<Bytes, Infallible>;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Entry {
-    /// What a watch has told.
+    /// A line of a watch.
     Line {
         /// Set if the test has asked, and not the agent.
         name: Option<String>,
@@ -58,7 +58,7 @@ fn recorded() -> Vec<Entry> {
     serde_json::from_str(RECORDED).expect("a recording")
 }
 
-/// Which objects are meant. The recorded node has another name than ours.
+/// Selects the requested objects. The recorded node has another name than ours.
 fn selected(path: &str, query: &BTreeMap<String, String>) -> String {
     match query.get("fieldSelector") {
         Some(selector) if path.ends_with("/configmaps") => format!("{path}?{selector}"),
@@ -96,7 +96,7 @@ struct Player {
     entries: Vec<Entry>,
     /// The writes that are still to come, in their order.
     writes: Mutex<Vec<Entry>>,
-    /// How many have come.
+    /// The number of writes received.
     written: watch::Sender<usize>,
     lists: Mutex<BTreeMap<String, usize>>,
 }

@@ -1,4 +1,4 @@
-//! What is posted: events and status annotations.
+//! Posted reports: events and status annotations.
 
 use super::{Agent, BEST, Cluster, Fake, ids, samples, until};
 use crate::{config::Config, labels::MARK};
@@ -157,7 +157,7 @@ async fn a_container_that_gets_no_schedule_holds_up_no_other() {
     let (_, schedule) = fake.schedules().pop_first().expect("one");
     fake.happens(end(&schedule, 1, 100, true, (100, 0)));
     until(async || ends() == 1).await;
-    // Nor is it told again when the pod loses a container's policy.
+    // Nor is it reported again when the pod loses a container's policy.
     cluster.annotate("shop/web-1", &[("numaloc.io/policy.container.proxy", "none")]);
     sleep(Duration::from_secs(600)).await;
     assert_eq!(
@@ -231,7 +231,7 @@ async fn a_bad_annotation_has_one_event_and_no_other_source_decides() {
         "{events:?}"
     );
     assert!(fake.names().1.is_empty());
-    // Another agent knows from the pod's status that it has been said.
+    // Another agent knows from the pod's status that the report was made.
     sleep(Duration::from_secs(60)).await;
     drop(agent);
     cluster.requests();
@@ -292,7 +292,7 @@ async fn a_pod_passes_to_another_agent_while_it_runs_and_one_that_asks_for_nothi
     let names = |event: &&String| event.starts_with("MemoryLocalityConflict: koordlet writes");
     assert_eq!(events.iter().filter(names).count(), 1, "{events:?}");
     sleep(Duration::from_secs(600)).await;
-    // Nobody acts for the other one, and its status is not ours.
+    // No agent acts for the other pod, and its status is not ours.
     assert!(cluster.events("shop/web-2").is_empty());
     let theirs = cluster.annotation("shop/web-2", STATUS_KEY);
     assert_eq!(theirs.as_deref(), Some(r#"{"phase": "InProgress"}"#));

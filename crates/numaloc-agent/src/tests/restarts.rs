@@ -1,5 +1,5 @@
-//! The agent, numalocd and the API server fail at random while pods come, ask and end. In the end numalocd has what it is to have, and
-//! each run was reported once.
+//! The agent, numalocd and the API server fail at random while pods come, ask and end. In the end numalocd has what it
+//! is to have, and each run was reported once.
 
 use super::{Agent, BEST, Cluster, Fake, ids, samples, until};
 use crate::labels::MARK;
@@ -18,7 +18,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// Ends the runs of so many schedules that have not ended.
+    /// Ends the runs of at most `most` schedules that have not ended.
     fn end(&mut self, most: usize) {
         let schedules = self.fake.schedules();
         let open: Vec<_> = schedules.values().filter(|of| !self.ended.contains(&of.name)).collect();
@@ -30,7 +30,7 @@ impl Runs {
     }
 }
 
-/// A life with so many failures.
+/// A life with this number of failures.
 async fn life(seed: u64, failures: usize) {
     let (cluster, fake) = (Cluster::new(), Fake::new(MARK));
     let mut random = fastrand::Rng::with_seed(seed);

@@ -41,7 +41,8 @@ pub fn config_map(text: &str) -> Value {
     })
 }
 
-/// The end of a run of a schedule at this time: its memory was moved, or nothing was to be done, and so many pages are local and remote.
+/// The end of a run of a schedule at this time: its memory was moved, or there was nothing to do, and these numbers of
+/// pages are local and remote.
 pub fn end(
     schedule: &v1::Schedule,
     number: u64,

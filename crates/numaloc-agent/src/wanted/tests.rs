@@ -1,4 +1,4 @@
-//! What numalocd is to have for a pod.
+//! The records that numalocd should have for a pod.
 
 use super::*;
 use crate::labels::ID;
@@ -100,7 +100,7 @@ fn without_a_full_id_there_is_neither_workload_nor_schedule() {
     let registered =
         made.containers.iter().filter(|container| container.records.workload.is_some());
     assert_eq!(registered.count(), 1);
-    // Who waits for the plugin schedules nothing that it has not registered.
+    // An agent that waits for the plugin schedules nothing that the plugin has not registered.
     let waits = wanted(&pod, Sources::from(&defaults), &Registrar::Nri { creator: None }, None);
     assert!(scheduled(&waits).is_empty());
 }

@@ -1,10 +1,10 @@
-//! How long a missing right is no more than a moment. Pure.
+//! The time after which a missing right counts as permanent. Pure.
 
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
-/// An API server that starts refuses with 403 until it has read its roles. After this time the refusal counts: the namespace is being
-/// removed, a quota is used up, or the agent has lost the right.
+/// An API server that starts refuses with 403 until it has read its roles. After this time the refusal counts: the
+/// namespace is being removed, a quota is used up, or the agent has lost the right.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Writes that were refused this long ago get their patience again.
 const FORGOTTEN: Duration = Duration::from_secs(600);
@@ -14,23 +14,23 @@ const FORGOTTEN: Duration = Duration::from_secs(600);
 struct Refused {
     since: Instant,
     last: Instant,
-    /// Why, as the API server says it, if it is believed.
+    /// The API server's reason, if it is believed.
     why: Option<String>,
 }
 
-/// Which writes are refused, and since when, by kind and namespace, such as "events of shop": what waits behind a refusal waits once for each
-/// of them. A quota for events leaves statuses alone.
+/// Refused writes, and since when, by kind and namespace, such as "events of shop": a queue behind a refusal waits once
+/// for each of them. A quota for events leaves statuses alone.
 #[derive(Debug, Default)]
 pub struct Refusals {
     of_writes: BTreeMap<String, Refused>,
 }
 
 impl Refusals {
-    /// Whether a refusal with this code is to be believed.
+    /// Whether a refusal with this code is believed.
     pub fn is_final(&mut self, writes: &str, code: u16, why: &str, now: Instant) -> bool {
         match code {
-            // A token that has expired, until the kubelet has written the next one and its file is read again: nothing of it is about
-            // what is written.
+            // A token that has expired, until the kubelet has written the next one and its file is read again: nothing
+            // of it is about what is written.
             401 => return false,
             403 => {}
             _ => return true,
@@ -46,7 +46,7 @@ impl Refusals {
         is_final
     }
 
-    /// What is refused now: the first kind of writes, how many others there are, and why.
+    /// The current refusal: the first kind of writes, the number of other kinds, and the reason.
     pub fn problem(&self) -> Option<String> {
         let mut refused = self
             .of_writes

@@ -1,4 +1,4 @@
-//! What is written into the cluster.
+//! Writes to the cluster.
 
 use super::*;
 use numaloc_policy::{EventKind, EventReason, PodEvent};
