@@ -4,8 +4,8 @@ use anyhow::{Context, ensure};
 use nix::unistd::{Uid, User, geteuid, getuid, initgroups, setgid, setuid};
 use std::ffi::CString;
 
-/// If this process is root, as it is when the runtime launches it, it becomes the account `user`, in whose groups it then is, and has
-/// no capabilities any more. `root` stays root.
+/// If this process is root, as it is when the runtime launches it, it becomes the account `user` with the groups of
+/// that account, and drops all capabilities. `root` stays root.
 ///
 /// # Errors
 /// There is no such account, or it cannot be changed to.

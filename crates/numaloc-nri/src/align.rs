@@ -4,8 +4,8 @@ use numaloc_core::{CpuSet, NodeId, NodeSet};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The machine's nodes that have memory, with their CPUs, once numalocd has told them. A container that is created before that
-/// stays as it is: nobody waits for numalocd.
+/// The machine's nodes that have memory, with their CPUs, once numalocd has reported them. A container that is created
+/// before that stays unchanged: creation does not wait for numalocd.
 #[derive(Clone, Debug, Default)]
 pub struct MachineNodes(Arc<Mutex<Vec<(NodeId, CpuSet)>>>);
 
@@ -20,7 +20,7 @@ impl MachineNodes {
         nodes.iter().map(|(id, _)| *id).collect::<NodeSet>().to_string()
     }
 
-    /// Those that have CPUs.
+    /// The nodes that have CPUs.
     pub fn with_cpus(&self) -> NodeSet {
         let nodes = self.0.lock();
         nodes.iter().filter(|(_, cpus)| !cpus.is_empty()).map(|(id, _)| *id).collect()
@@ -37,8 +37,8 @@ impl MachineNodes {
     }
 }
 
-/// The nodes of these CPUs. `None` if there are no CPUs, if they are on all nodes that have CPUs, or if a CPU is on none of
-/// the nodes with memory: it would be bound to memory that is not its own.
+/// The nodes of these CPUs. `None` if there are no CPUs, if they are on all nodes that have CPUs, or if a CPU is on
+/// none of the nodes with memory: it would be bound to memory that is not its own.
 fn local(cpus: &str, nodes: &[(NodeId, CpuSet)]) -> Option<NodeSet> {
     let cpus: CpuSet = cpus.parse().ok().filter(|cpus: &CpuSet| !cpus.is_empty())?;
     let covered = nodes.iter().fold(CpuSet::new(), |all, (_, cpus)| all.or(cpus));

@@ -1,6 +1,8 @@
-//! From the name that a runtime gives to a container's cgroup (`linux.cgroupsPath` of the OCI runtime specification) to its path.
+//! From the name that a runtime gives to a container's cgroup (`linux.cgroupsPath` of the OCI runtime specification) to
+//! its path.
 
-/// The path as in /proc/PID/cgroup, or `None` if the name does not tell it: numalocd then looks for the cgroup by the container's id.
+/// The path as in /proc/PID/cgroup, or `None` if it does not follow from the name: numalocd then looks for the cgroup
+/// by the container's id.
 ///
 /// A name is an absolute path (cgroupfs), or `slice:prefix:name` (systemd), which runc and crun make to the scope
 /// `prefix-name.scope` in that slice (runc: `libcontainer/cgroups/systemd/common.go`, getUnitName and ExpandSlice).

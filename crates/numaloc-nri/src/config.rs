@@ -13,7 +13,7 @@ use std::{path::PathBuf, time::Duration};
 /// The name under which the plugin registers with the runtime.
 pub const NAME: &str = "numaloc-nri";
 
-/// Which way the containers of this host are told.
+/// The source of this host's containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
@@ -25,11 +25,10 @@ pub enum Source {
     Containerd,
 }
 
-/// What the operator has set.
+/// The configuration file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Config {
-    /// Which way containers are told.
     pub source: Source,
     /// The runtime's socket for plugins.
     pub nri_socket: PathBuf,
@@ -37,7 +36,8 @@ pub struct Config {
     pub containerd_socket: PathBuf,
     /// Address of numalocd: `unix:///PATH`.
     pub endpoint: String,
-    /// Two digits: runtimes call plugins in this order. One that is launched by the runtime has the index of its file's name.
+    /// Two digits: runtimes call plugins in this order. One that is launched by the runtime has the index of its file's
+    /// name.
     pub index: String,
     /// The account that the process changes to if it is started as root.
     pub user: String,
@@ -47,14 +47,14 @@ pub struct Config {
     pub align_mems: AlignMems,
     /// The memory policies that pods may ask for, for their containers that are created from now on.
     pub memory_policies: Vec<MemoryPolicy>,
-    /// How long numalocd keeps containers and their schedules that are not renewed.
+    /// Time that numalocd keeps containers and their schedules that are not renewed.
     #[serde(deserialize_with = "duration::<30_000, DAY_MS, _, _>")]
     pub lease: Duration,
     /// Policies for pods that name none, and the most that pods may ask for.
     pub pods: Defaults,
 }
 
-/// Who decides about policies, so that two never do.
+/// The program that decides about policies, so that two never do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policies {
@@ -71,7 +71,7 @@ pub enum Policies {
 #[serde(rename_all = "lowercase")]
 pub enum AlignMems {
     Off,
-    /// Those that are pinned to CPUs of some of the nodes, and to no memory yet.
+    /// Containers that are pinned to CPUs of some of the nodes, and not yet to memory.
     Preferred,
 }
 

@@ -1,4 +1,4 @@
-//! The pods and containers that containerd has, as its CRI tells them.
+//! containerd's pods and containers, from its CRI.
 
 use crate::{
     facts::{Facts, Pods, ToldBy},
@@ -16,12 +16,12 @@ use std::{
 };
 use tonic::{Code, Status, transport::Channel};
 
-/// Longest wait for an answer. The CRI answers about a container only when nobody is changing it.
+/// Longest wait for an answer. The CRI answers about a container only while it is not being changed.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Longest wait for a list, which has to wait for each container.
 const LIST: Duration = Duration::from_secs(60);
 
-/// What the CRI says of one container.
+/// The state of one container in the CRI.
 enum CriState {
     /// It runs, or is about to.
     Runs(Box<(v1::ContainerStatus, Info)>),
@@ -36,7 +36,7 @@ enum CriState {
 pub struct Containers {
     client: RuntimeServiceClient<Channel>,
     shared: Pods,
-    /// What was logged about containers for which containerd gives no answer, so that it is logged once.
+    /// Logged problems of containers for which containerd does not answer, so that each is logged once.
     said: BTreeMap<String, String>,
 }
 
@@ -46,7 +46,7 @@ impl Containers {
         Self { client, shared: Pods::default(), said: BTreeMap::new() }
     }
 
-    /// All that run.
+    /// All containers that run.
     ///
     /// # Errors
     /// containerd is lost, or has no CRI.
@@ -80,8 +80,9 @@ impl Containers {
         Ok(look)
     }
 
-    /// A container that runs, or that is about to: the CRI learns that a container has started a moment after it has. `pod` is its
-    /// pod, if it is known. `None`: it is not a container of a pod, has ended, or nothing can be found out.
+    /// A container that runs, or that is about to: the CRI learns that a container has started a moment after it has.
+    /// `pod` is its pod, if it is known. `None`: it is not a container of a pod, has ended, or nothing can be found
+    /// out.
     ///
     /// # Errors
     /// containerd is lost.
@@ -124,7 +125,7 @@ impl Containers {
             Err(status) => match status.code() {
                 Code::NotFound => return Ok(CriState::Gone),
                 Code::Unavailable | Code::Cancelled | Code::Unimplemented => return Err(status),
-                // One container may be stuck or damaged; that is no reason to give up all others.
+                // One container may be stuck or damaged; this is not a reason to give up all others.
                 code => format!("{} ({code:?})", status.message()),
             },
         };

@@ -1,9 +1,9 @@
-//! The memory policy that a new container is created with. Nothing can change the policy of a process that runs from outside, so this is
-//! the only time.
+//! The memory policy that a new container is created with. Nothing can change the policy of a process that runs from
+//! outside, so this is the only time.
 //!
-//! The runtime passes it to set_mempolicy(2) in the container's first process, and a policy that the kernel refuses makes the creation of
-//! the container fail. So what the kernel could refuse is not asked for: nodes that the container may not use, and modes that it does not
-//! have.
+//! The runtime passes it to set_mempolicy(2) in the container's first process, and a policy that the kernel refuses
+//! makes the creation of the container fail. So what the kernel could refuse is not asked for: nodes that the container
+//! may not use, and modes that it does not have.
 
 use crate::align::MachineNodes;
 use nri::v1alpha1::{LinuxMemoryPolicy, MpolMode};
@@ -14,13 +14,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a policy depends on of this host.
+/// The facts about this host that a memory policy depends on.
 #[derive(Clone, Debug)]
 pub struct Creation {
-    /// What pods may ask for.
+    /// The policies that pods may request.
     allowed: Vec<MemoryPolicy>,
     nodes: MachineNodes,
-    /// Where cgroups are, and where the kernel has its weights of nodes.
+    /// The directory of cgroups, and the kernel's directory of node weights.
     cgroups: PathBuf,
     weights: PathBuf,
 }
@@ -80,8 +80,8 @@ impl Creation {
         }
     }
 
-    /// The nodes that a container may have memory of: those that are set for it, or those of the cgroup that its own will be in. Where a
-    /// cgroup has no cpuset, it has that of the one above (Documentation/admin-guide/cgroup-v2.rst).
+    /// The nodes that a container may have memory of: the ones set for it, or those of the cgroup that its own will be
+    /// in. A cgroup without a cpuset has that of its parent (Documentation/admin-guide/cgroup-v2.rst).
     fn allowed_nodes(&self, mems: &str, cgroup: Option<&str>) -> Result<NodeSet, String> {
         let parsed =
             |text: &str| text.trim().parse().ok().filter(|nodes: &NodeSet| !nodes.is_empty());
@@ -188,12 +188,13 @@ mod tests {
             assert_eq!(wide().map(|(_, nodes)| nodes).as_deref(), Ok("0-1,8"));
             mems(dir.path(), &at("kubepods.slice"), file, "1,8-9");
             assert_eq!(wide().map(|(_, nodes)| nodes).as_deref(), Ok("1,8"));
-            // Its own cgroup is not there yet, and one that is left of an earlier container of its name says nothing.
+            // Its own cgroup is not there yet, and the one that an earlier container of its name left behind does not
+            // count.
             mems(dir.path(), &at("kubepods.slice/pod.slice/c.scope"), file, "0");
             assert_eq!(wide().map(|(_, nodes)| nodes).as_deref(), Ok("1,8"));
             let local = said(&creation, MemoryPolicy::Preferred, ("0-3", ""));
             assert!(local.expect_err("its node is not allowed").contains("none of the nodes"));
-            // What is set for the container counts: the runtime writes it before the process starts.
+            // The container's own setting counts: the runtime writes it before the process starts.
             let own = said(&creation, MemoryPolicy::Preferred, ("0-3", "0"));
             assert_eq!(own.map(|(_, nodes)| nodes).as_deref(), Ok("0"));
             let unknown = creation.policy(MemoryPolicy::Preferred, ("0", ""), None);

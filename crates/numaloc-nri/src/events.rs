@@ -1,7 +1,8 @@
 //! Containers by containerd's own events and its CRI, on hosts without NRI.
 //!
-//! An event names a container that has changed, and the CRI has its state. All containers are listed at the start of each connection, and
-//! again at intervals: an event could be missed between the first list and the start of the subscription, which containerd does not report.
+//! An event names a container that has changed, and the CRI has its state. All containers are listed at the start of
+//! each connection, and again at intervals: an event could be missed between the first list and the start of the
+//! subscription, which containerd does not report.
 
 use crate::{
     config::Config, containers::Containers, inbox::Inbox, queue::ContainerChange,
@@ -22,20 +23,20 @@ use tokio::{
 };
 use tonic::transport::{Channel, Endpoint};
 
-/// How long NRI may be away before this begins, so that a runtime that restarts has its time.
+/// Time that NRI may be away before this begins, so that a runtime can restart.
 const GRACE: Duration = Duration::from_secs(3);
 /// The second look at all containers, by which the subscription has begun for sure.
 const SECOND: Duration = Duration::from_secs(2);
-/// How often all containers are looked at after that.
+/// Interval at which all containers are then compared.
 const EACH: Duration = Duration::from_secs(60);
 /// Longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a process that is not let in continues if it may use NRI as well.
+/// Time for which a process that is refused continues if it may use NRI as well.
 const SHUT_OUT: Duration = Duration::from_secs(30);
-/// Events that wait here. containerd keeps those that do not fit.
+/// Events that wait here. containerd keeps the rest.
 const WAITING: usize = 256;
 
-/// Follows containerd, again and again, whenever NRI does not tell of containers.
+/// Follows containerd whenever NRI does not report containers, and connects again after each failure.
 ///
 /// # Errors
 /// This process is not let in, which only its next start can change.
@@ -80,21 +81,21 @@ pub async fn serve(
     }
 }
 
-/// How long NRI has the first word, if both ways are open.
+/// The time for which NRI has precedence, if both ways are open.
 pub fn grace(is_auto: bool) -> Duration {
     if is_auto { GRACE } else { Duration::ZERO }
 }
 
-/// Waits until NRI tells of containers, or does not.
+/// Waits until NRI reports containers, or ceases to.
 async fn until(by_nri: &mut watch::Receiver<bool>, wanted: bool) {
     let is_lost = by_nri.wait_for(|is_told| *is_told == wanted).await.is_err();
     if is_lost {
-        // Nobody is there any more who could change it.
+        // No task is left that could change it.
         pending::<()>().await;
     }
 }
 
-/// One connection, until it ends, or until changes were dropped: the next one begins with all that there is.
+/// One connection, until it ends, or until changes were dropped: the next one begins with a full list.
 async fn session(
     config: &Config,
     inbox: &Inbox,
@@ -118,7 +119,7 @@ async fn connect(socket: &Path) -> anyhow::Result<Channel> {
         };
         format!("cannot connect to {}. {hint}", socket.display())
     };
-    // By itself, because its error says what it is; gRPC wraps it.
+    // Separately, because its own error is precise; gRPC wraps it.
     drop(UnixStream::connect(socket).await.with_context(cannot)?);
     // No keep-alive: Go's servers take a ping each five minutes at most, and the looks find out whether it is there.
     let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display()))?;
@@ -213,8 +214,8 @@ async fn happened(
     change.map_or(Ok(()), |change| push(inbox, id, change))
 }
 
-/// Puts a change into the inbox. If that has no room, all has to be told again. The connection by NRI, if there is one, waits for the
-/// same, and only one of them would be woken: so this one asks.
+/// Puts a change into the inbox. If it is full, all containers have to be listed again. The connection by NRI, if there
+/// is one, waits for the same, and only one of them would be woken: so this one asks.
 fn push(inbox: &Inbox, id: String, change: ContainerChange) -> anyhow::Result<()> {
     inbox.push(id, change);
     anyhow::ensure!(!inbox.is_lost(), "too many containers have changed at once");

@@ -1,4 +1,4 @@
-//! What is known of a container.
+//! The facts about a container.
 
 use nri::v1alpha1::{Container, PodSandbox};
 use numaloc_policy::{Pod, Resources};
@@ -42,14 +42,14 @@ pub struct Facts {
     pub cpus: String,
     /// cpuset.mems in the same way.
     pub mems: String,
-    /// The path of its cgroup; `None` if the runtime's name of it does not tell.
+    /// The path of its cgroup; `None` if it does not follow from the runtime's name.
     pub cgroup: Option<String>,
     /// By which way this is known.
     pub told_by: ToldBy,
 }
 
 impl Facts {
-    /// What a runtime says of a container and its pod.
+    /// Takes the facts about a container and its pod from the runtime's messages.
     pub fn new(pod: Arc<Pod>, container: Container) -> Self {
         let linux = container.linux.unwrap_or_default();
         let all = linux.resources.unwrap_or_default();
@@ -75,14 +75,15 @@ impl Facts {
     }
 }
 
-/// What a runtime says of a pod.
+/// Takes the facts about a pod from the runtime's message.
 pub fn pod(sandbox: PodSandbox) -> Pod {
     let PodSandbox { name, uid, namespace, labels, annotations, linux, .. } = sandbox;
     let cgroup_parent = linux.unwrap_or_default().cgroup_parent;
     Pod { namespace, name, uid, labels, annotations, cgroup_parent }.bounded()
 }
 
-/// Pods by the ids of their sandboxes. Each container is reported with all of its pod; what all of them have in common is kept once.
+/// Pods by the ids of their sandboxes. Each container is reported with all of its pod; what all of them have in common
+/// is kept once.
 #[derive(Debug, Default)]
 pub struct Pods(BTreeMap<String, Weak<Pod>>);
 

@@ -1,4 +1,5 @@
-//! What the fuzz targets call: bytes that a container runtime may send, and what an operator may write. What panics here is a defect.
+//! Entry points of the fuzz targets: bytes that a container runtime may send, and files written by operators. A panic
+//! here is a defect.
 
 use crate::{
     agent::Agent,
@@ -38,8 +39,9 @@ const METHODS: [&str; 11] = [
     "Other",
 ];
 
-/// Bytes from the socket of a runtime, and what numalocd is to have of the containers that they tell of. The first byte says how the
-/// others come: as they are, or as the payloads of calls in whole frames, so that what is in them is reached soon.
+/// Bytes from the socket of a runtime, and what numalocd is to have of the containers that they tell of. The first byte
+/// says how the others come: as they are, or as the payloads of calls in whole frames, so that what is in them is
+/// reached soon.
 pub fn runtime(bytes: &[u8]) {
     let Some((&form, bytes)) = bytes.split_first() else { return };
     let socket = if form & 1 == 0 { bytes.to_vec() } else { calls(bytes) };
@@ -53,7 +55,7 @@ pub fn runtime(bytes: &[u8]) {
     let identity = Identity::new(config::NAME, "90").expect("they are valid");
     let runtime = runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.expect("a runtime");
-    // An error is an end as good as any other: the plugin connects again.
+    // An error is a valid end: the plugin connects again.
     let _ = runtime.block_on(serve(join(&socket[..], sink()), &identity, &mut handlers));
     let mut known = BTreeMap::new();
     if let Some(batch) = inbox.take() {
@@ -74,7 +76,8 @@ pub fn configuration(text: &str) {
     }
 }
 
-/// What a runtime sends that makes these calls: of each a byte for its method, two for the length of the payload, and the payload.
+/// The runtime's bytes that make these calls: for each, a byte for its method, two for the length of the payload, and
+/// the payload.
 fn calls(mut bytes: &[u8]) -> Vec<u8> {
     let encoded = |message: Message| message.encode().expect("64 KiB fit");
     // The number of the plugin's only call.

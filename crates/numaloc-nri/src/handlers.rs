@@ -1,4 +1,4 @@
-//! What the runtime calls. Nothing here waits for anybody: facts go into the inbox, and the answer back to the runtime.
+//! Handlers of the runtime's calls. They never block: facts go into the inbox, and the answer back to the runtime.
 
 use crate::{
     align::MachineNodes,
@@ -29,7 +29,7 @@ pub struct Handlers {
     nodes: MachineNodes,
     creation: Creation,
     pods: Pods,
-    /// Whether the runtime has told all containers, and is connected still.
+    /// Whether the runtime has listed all containers, and is still connected.
     is_told: watch::Sender<bool>,
 }
 
@@ -42,7 +42,7 @@ impl Handlers {
         Self { inbox, align, nodes, creation, pods, is_told }
     }
 
-    /// Whether the runtime tells of containers, from now on.
+    /// Whether the runtime reports containers, from now on.
     pub fn is_told(&self) -> watch::Receiver<bool> {
         self.is_told.subscribe()
     }
@@ -52,7 +52,7 @@ impl Handlers {
         self.is_told.send_replace(false);
     }
 
-    /// `cpuset.mems` for a container that is created. What somebody has set stays.
+    /// `cpuset.mems` for a container that is created. A value that is already set stays.
     fn aligned(&self, id: &str, cpu: &LinuxCpu) -> Option<String> {
         if self.align == AlignMems::Off || !cpu.mems.is_empty() {
             return None;
@@ -74,7 +74,7 @@ impl Handlers {
         }
         let id = &container.id;
         let asked = match MemoryPolicy::asked(&pod(sandbox), &container.name) {
-            // What is not allowed is reported with the workload.
+            // A policy that is not allowed is reported with the workload.
             Ok(asked) => asked.filter(|asked| self.creation.allows(*asked))?,
             Err(bad) => {
                 tracing::warn!(container = %id, "{bad}");
@@ -114,13 +114,14 @@ impl Plugin for Handlers {
         let is_aligning = self.align != AlignMems::Off;
         let creating = (is_aligning || self.creation.is_on()).then_some(Event::CreateContainer);
         let updating = is_aligning.then_some(Event::UpdateContainer);
-        // PostUpdateContainer and not UpdateContainer: only then the cgroup has the new CPUs, and the container the new values.
+        // PostUpdateContainer and not UpdateContainer: only then the cgroup has the new CPUs, and the container the new
+        // values.
         let always = [Event::PostStartContainer, Event::PostUpdateContainer];
         let ends = [Event::StopContainer, Event::RemoveContainer];
         Ok(always.into_iter().chain(ends).chain(creating).chain(updating).collect())
     }
 
-    /// Containers that do not run yet are told when they start.
+    /// Containers that do not run yet are reported when they start.
     fn synchronize(&mut self, pods: Vec<PodSandbox>, containers: Vec<Container>) {
         let shared = pods.into_iter().map(|sandbox| {
             let id = sandbox.id.clone();
@@ -175,9 +176,10 @@ impl Plugin for Handlers {
         is_adjusted.then_some(ContainerAdjustment { linux: Some(linux) })
     }
 
-    /// The kubelet and others change the CPUs of containers that run. A container that stayed bound to the nodes of its first CPUs
-    /// could never have its memory brought home. It is bound to no nodes then: bound to its new ones, the kernel would move all of its
-    /// memory at once (`cpuset.mems` in Documentation/admin-guide/cgroup-v2.rst), as fast as it can.
+    /// The kubelet and others change the CPUs of containers that run. A container that stayed bound to the nodes of its
+    /// first CPUs could never have its memory brought home. It is bound to no nodes then: bound to its new ones, the
+    /// kernel would move all of its memory at once (`cpuset.mems` in Documentation/admin-guide/cgroup-v2.rst), as fast
+    /// as it can.
     fn update(
         &mut self,
         _pod: PodSandbox,
@@ -189,7 +191,7 @@ impl Plugin for Handlers {
         }
         let asked = resources.cpu.filter(|cpu| !cpu.cpus.is_empty() && cpu.mems.is_empty())?;
         let now = container.linux?.resources?.cpu?;
-        // What another program has set stays.
+        // A value set by another program stays.
         let own = self.nodes.mems(&now.cpus).filter(|own| *own == now.mems)?;
         if self.nodes.mems(&asked.cpus).as_ref() == Some(&own) {
             return None;

@@ -1,5 +1,5 @@
-//! The queue between the task that answers the runtime and the one that speaks to numalocd. Nobody holds its lock for longer than
-//! one change takes.
+//! The queue between the task that answers the runtime and the one that speaks to numalocd. Its lock is never held for
+//! longer than one change takes.
 
 use crate::{
     facts::Facts,
@@ -26,7 +26,7 @@ impl Inbox {
         }
     }
 
-    /// Replaces all that waits by the containers that run.
+    /// Replaces everything that waits by the containers that run.
     pub fn synchronize(&self, all: BTreeMap<String, Facts>) {
         self.queue().synchronize(all);
         self.filled.notify_one();
@@ -54,18 +54,18 @@ impl Inbox {
         self.lost.notified().await;
     }
 
-    /// Whether changes were dropped, and not all containers were told since.
+    /// Whether changes were dropped, and not all containers were listed since.
     pub fn is_lost(&self) -> bool {
         self.queue().is_lost()
     }
 
-    /// Takes all that waits; `None` if nothing does.
+    /// Takes everything that waits; `None` if nothing does.
     pub fn take(&self) -> Option<PendingChanges> {
         self.queue().take()
     }
 
     fn queue(&self) -> MutexGuard<'_, ChangeQueue> {
-        // What is in it is whole between any two statements of its functions that can panic: there are none.
+        // The queue is consistent between any two statements of its functions that can panic: there are none.
         self.queue.lock()
     }
 }

@@ -1,5 +1,6 @@
-//! Keeps numalocd as it is to be: all containers that run are registered, and each that has a policy has one schedule. It only ever
-//! compares what is wanted with what is there, so it does not matter after what failure, and whose, it begins again.
+//! Keeps numalocd as it is to be: all containers that run are registered, and each that has a policy has one schedule.
+//! It only ever compares the wanted records with the existing ones, so it does not matter after which failure it begins
+//! again.
 
 use crate::{
     agent::Agent,
@@ -24,9 +25,9 @@ pub struct Keeper<D> {
     records: Records<D>,
     nodes: MachineNodes,
     inbox: Arc<Inbox>,
-    /// What numaloc-agent has at numalocd.
+    /// The records of numaloc-agent at numalocd.
     agent: Agent,
-    /// Containers that run; `None` until the runtime has told all of them. Nothing is declared or removed before.
+    /// Containers that run; `None` until the runtime has listed all of them. Nothing is declared or removed before.
     known: Option<BTreeMap<String, Facts>>,
 }
 
@@ -62,11 +63,11 @@ impl<D: Daemon> Keeper<D> {
         Self { config, records, nodes, inbox, agent, known: None }
     }
 
-    /// Takes in what the runtime has told. Gives back which containers have changed; `None`: all may have.
+    /// Takes the runtime's changes. Returns which containers have changed; `None`: all may have.
     fn take(&mut self) -> Option<Vec<String>> {
         let Some(batch) = self.inbox.take() else { return Some(Vec::new()) };
         let is_all = batch.all.is_some();
-        // Changes that come before the runtime has told all are in what it then tells.
+        // Changes that come before the runtime has listed all containers are in the list that follows.
         if self.known.is_none() && !is_all {
             return Some(Vec::new());
         }
@@ -102,7 +103,7 @@ impl<D: Daemon> Keeper<D> {
         if is_same && !is_other { Ok(()) } else { self.declare().await }
     }
 
-    /// Looks for numaloc-agent. Gives back whether it has come, gone or changed its schedules.
+    /// Looks for numaloc-agent. Returns whether it has come, gone or changed its schedules.
     async fn look_for_agent(&mut self) -> Result<bool, Status> {
         if self.config.policies != Policies::Auto {
             return Ok(false);

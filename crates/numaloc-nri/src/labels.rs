@@ -1,4 +1,4 @@
-//! What marks the workloads and schedules that are ours.
+//! Marks of our workloads and schedules.
 
 use numaloc_node::Mark;
 

@@ -1,5 +1,5 @@
-//! The plugin of containerd and CRI-O. It tells numalocd about every container, and makes a schedule of what a container's pod has
-//! declared.
+//! The plugin of containerd and CRI-O. It registers every container with numalocd, and makes a schedule of the policy
+//! that a container's pod declares.
 //!
 //! ```text
 //! NRI -> handlers ----\
@@ -9,34 +9,35 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `handlers` | what the runtime calls. They put facts into the inbox and answer at once |
-//! | `facts` | what is known of a container, from the runtime's messages |
+//! | `handlers` | handlers of the runtime's calls. They put facts into the inbox and answer at once |
+//! | `facts` | the facts about a container, from the runtime's messages |
 //! | `queue` | facts that wait, one change for each container; pure |
 //! | `inbox` | the queue between two tasks |
 //! | `cgroup` | from a runtime's name of a cgroup to its path; pure |
-//! | `wanted` | facts to what the daemon is to have: a workload, and a schedule; pure |
-//! | `agent` | what numaloc-agent has at numalocd; where it is, it decides about policies; pure |
-//! | `labels` | what marks the workloads and schedules that are ours |
-//! | `keeper` | gives `numaloc-node` the containers with what is wanted for them, and again after each failure |
-//! | `source` | which way containers are told: by NRI or by containerd's events |
+//! | `wanted` | from facts to the records that the daemon should have: a workload, and a schedule; pure |
+//! | `agent` | the records of numaloc-agent at numalocd; where it runs, it decides about policies; pure |
+//! | `labels` | marks of our workloads and schedules |
+//! | `keeper` | gives `numaloc-node` the containers with the records wanted for them, and again after each failure |
+//! | `source` | the source of containers: NRI or containerd's events |
 //! | `runtime` | the connection to the runtime by NRI, made again with back-off |
 //! | `events` | the connection to containerd's own socket, in the same way |
 //! | `containers` | facts from containerd's CRI |
-//! | `seen` | events and lists of containerd to changes; pure |
+//! | `seen` | from events and lists of containerd to changes; pure |
 //! | `align` | memory nodes for new containers, if the operator wants that |
 //! | `creation` | memory policies for new containers, if the operator allows them and a pod asks for one |
 //! | `account` | leaves root behind |
-//! | `watchdog` | tells the service manager that both tasks continue |
+//! | `watchdog` | notifies the service manager that both tasks continue |
 //!
-//! **The plugin compares, it does not replay.** The runtime waits for each of its plugins, so the handlers only put the last change of a
-//! container into a bounded queue; if that overflows, the connection is made again, which begins with all containers. From the containers
-//! that run, and these alone, the keeper derives what numalocd is to have: ids of workloads and schedules are made of container ids, and
-//! a label of the schedule tells from which policy and CPUs it was made. After any failure it declares all and compares, and each step
-//! may be done twice. Nothing is declared before the runtime has listed all containers, and nothing is stored.
+//! **The plugin compares, it does not replay.** The runtime waits for each of its plugins, so the handlers only put the
+//! last change of a container into a bounded queue; if that overflows, the connection is made again, which begins with
+//! all containers. From the containers that run, and these alone, the keeper derives the records that numalocd should
+//! have: ids of workloads and schedules are made of container ids, and a label of the schedule encodes the policy and
+//! the CPUs from which it was made. After any failure it declares all and compares, and each step may be done twice.
+//! Nothing is declared before the runtime has listed all containers, and nothing is stored.
 //!
-//! **An event is a reason to ask.** Without NRI, containerd's events name a container and little else, and some come before what they
-//! report is done. So each is followed by a question to the CRI, and what differs from what was known becomes a change. The end of a
-//! container is believed at once: lists may have it for a moment longer.
+//! **An event is a reason to ask.** Without NRI, containerd's events name a container and little else, and some come
+//! before the reported action is done. So each is followed by a query of the CRI, and a difference from the known state
+//! becomes a change. The end of a container is believed at once: lists may have it for a moment longer.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -105,7 +106,7 @@ async fn serve(config: Arc<Config>, launched: Option<nri::Launched>) -> anyhow::
     let connection = source::serve(Arc::clone(&config), launched, inbox, nodes);
     let watchdog = Arc::new(watchdog::Watchdog::from_env());
     let beating = Arc::clone(&watchdog);
-    // Of its own thread: however long the keeper thinks, the runtime has its answers.
+    // In a thread of its own: however long the keeper takes, the runtime has its answers.
     let connection = tokio::spawn(async move {
         tokio::select! {
             ended = connection => ended,

@@ -1,10 +1,10 @@
-//! What the runtime has told and the keeper has not taken yet. Pure. It never grows beyond a change for each container.
+//! Changes that the runtime has reported and the keeper has not taken yet. Pure. At most one change for each container.
 
 use crate::facts::Facts;
 use std::collections::BTreeMap;
 
-/// Most containers that have a change waiting. Far more than a host has: when there are more, something is wrong, and the runtime
-/// is asked for all of them again.
+/// Most containers that have a change waiting. Far more than a host has: when there are more, something is wrong, and
+/// the runtime is asked for all of them again.
 pub const MOST: usize = 16_384;
 
 /// The last change of a container.
@@ -20,14 +20,14 @@ pub enum ContainerChange {
 /// The changes that the keeper has not taken yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingChanges {
-    /// All containers that run, if the runtime has said that. What was known before counts no more.
+    /// All containers that run, if the runtime has listed them. Earlier facts do not count any more.
     pub all: Option<BTreeMap<String, Facts>>,
-    /// What has changed after that, by container.
+    /// Later changes, by container.
     pub changes: BTreeMap<String, ContainerChange>,
 }
 
 impl PendingChanges {
-    /// Makes these changes to what is known. Gives back the ids of the containers that have changed.
+    /// Makes these changes to the known containers. Returns the ids of the containers that have changed.
     pub fn apply(self, known: &mut BTreeMap<String, Facts>) -> Vec<String> {
         let Self { all, changes } = self;
         all.into_iter().for_each(|all| *known = all);
@@ -60,14 +60,14 @@ impl ChangeQueue {
         Self { batch: PendingChanges::default(), most, is_lost: false }
     }
 
-    /// Replaces all that waits by the containers that run.
+    /// Replaces everything that waits by the containers that run.
     pub fn synchronize(&mut self, all: BTreeMap<String, Facts>) {
         self.batch = PendingChanges { all: Some(all), changes: BTreeMap::new() };
         self.is_lost = false;
     }
 
-    /// A container has changed. If there is no room, all changes are dropped, and [`ChangeQueue::is_lost`] until the next
-    /// [`ChangeQueue::synchronize`].
+    /// A container has changed. If there is no room, all changes are dropped, and [`ChangeQueue::is_lost`] until the
+    /// next [`ChangeQueue::synchronize`].
     pub fn push(&mut self, id: String, change: ContainerChange) {
         let changes = &mut self.batch.changes;
         if self.is_lost || (changes.len() >= self.most && !changes.contains_key(&id)) {
@@ -86,12 +86,12 @@ impl ChangeQueue {
         changes.insert(id, change);
     }
 
-    /// Whether changes were dropped. Only the runtime can tell what there is then.
+    /// Whether changes were dropped. Only the runtime can then list the containers.
     pub fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    /// Takes all that waits; `None`: nothing.
+    /// Takes everything that waits; `None`: nothing.
     pub fn take(&mut self) -> Option<PendingChanges> {
         let batch = std::mem::take(&mut self.batch);
         (batch != PendingChanges::default()).then_some(batch)
@@ -107,7 +107,7 @@ mod tests {
         Facts { id: id.to_string(), cpus: cpus.to_string(), ..Facts::default() }
     }
 
-    /// What a runtime may tell of a container.
+    /// A runtime's report about a container.
     #[derive(Clone, Debug)]
     enum ReportedContainer {
         All(Vec<u8>),

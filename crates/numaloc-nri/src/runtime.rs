@@ -20,14 +20,14 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// How long a runtime may take to tell all containers to a plugin that it has launched. containerd 1.7 never does
-/// (<https://github.com/containerd/nri/pull/43>), and what was there before would be taken for gone.
+/// Time that a runtime may take to list all containers to a plugin that it has launched. containerd 1.7 never does
+/// (<https://github.com/containerd/nri/pull/43>), and older containers would be taken for gone.
 const UNTOLD: Duration = Duration::from_secs(8);
 
-/// Serves the runtime by connections to its socket, again and again.
+/// Serves the runtime by connections to its socket, and connects again when one ends.
 ///
 /// # Errors
-/// There is nothing to connect to that would become better by waiting.
+/// The connection cannot be made, and waiting would not help.
 pub async fn serve(config: &Config, handlers: Handlers, inbox: &Inbox) -> anyhow::Result<()> {
     let connect = || UnixStream::connect(config.nri_socket.clone());
     serve_by(connect, config, handlers, inbox).await
@@ -118,7 +118,7 @@ fn inherited(socket: i32) -> io::Result<UnixStream> {
     UnixStream::from_std(stream)
 }
 
-/// One connection, until it ends, or until changes were dropped: the next one begins with all that there is.
+/// One connection, until it ends, or until changes were dropped: the next one begins with a full list.
 async fn session(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     identity: &Identity,

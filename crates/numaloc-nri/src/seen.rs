@@ -1,4 +1,4 @@
-//! What is known of containerd's containers, so that events and lists become changes. Pure.
+//! The known containers of containerd, so that events and lists become changes. Pure.
 
 use crate::{facts::Facts, queue::ContainerChange};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A list of the containers that run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerList {
-    /// What was found out of each.
+    /// The facts found about each.
     pub found: BTreeMap<String, Facts>,
-    /// Those that run, and of which nothing could be found out.
+    /// Containers that run, and of which no facts were found.
     pub unclear: BTreeSet<String>,
 }
 
@@ -16,12 +16,13 @@ pub struct ContainerList {
 #[derive(Clone, Debug, Default)]
 pub struct KnownContainers {
     known: BTreeMap<String, Facts>,
-    /// Containers whose end was reported. Lists have them as running for a moment longer: the CRI learns by the same event.
+    /// Containers whose end was reported. Lists have them as running for a moment longer: the CRI learns by the same
+    /// event.
     ended: BTreeSet<String>,
 }
 
 impl KnownContainers {
-    /// The containers by id, with what is known of each.
+    /// The containers by id, with the facts about each.
     pub fn known(&self) -> &BTreeMap<String, Facts> {
         &self.known
     }
@@ -50,7 +51,7 @@ impl KnownContainers {
         self.known.remove(id).map(|_| ContainerChange::Gone)
     }
 
-    /// These containers run. Gives back what has changed, by container.
+    /// These containers run. Returns the changes, by container.
     pub fn look(&mut self, look: ContainerList) -> BTreeMap<String, ContainerChange> {
         let ContainerList { found, unclear } = look;
         let runs = |id: &String| found.contains_key(id) || unclear.contains(id);
@@ -117,7 +118,7 @@ mod tests {
         assert!(seen.known().is_empty() && seen.ended.contains("a"));
         seen.look(look(&[], &[]));
         assert!(seen.ended.is_empty(), "it is forgotten");
-        // Somebody's container that was never told of.
+        // A container that was never reported.
         assert_eq!(seen.ended("sandbox"), None);
     }
 

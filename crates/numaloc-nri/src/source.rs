@@ -1,4 +1,4 @@
-//! Which way the containers of this host are told: by NRI, or by containerd's own events. Both fill the same inbox.
+//! The source of this host's containers: NRI, or containerd's own events. Both fill the same inbox.
 
 use crate::{
     align::MachineNodes,
@@ -11,11 +11,12 @@ use crate::{
 use nri::Launched;
 use std::sync::Arc;
 
-/// Serves the runtime: by the connection with which it has launched this process, until that ends; or by connections that are made
-/// again and again. With both ways open, NRI is tried all the time, and containerd is followed as long as NRI tells nothing.
+/// Serves the runtime: by the connection with which it has launched this process, until that ends; or by connections
+/// that are made again and again. With both ways open, NRI is tried all the time, and containerd is followed as long as
+/// NRI reports nothing.
 ///
 /// # Errors
-/// There is nothing to connect to that would become better by waiting.
+/// The connection cannot be made, and waiting would not help.
 pub async fn serve(
     config: Arc<Config>,
     launched: Option<Launched>,
@@ -34,7 +35,7 @@ pub async fn serve(
         );
     }
     let by_events = events::serve(&config, &inbox, by_nri, events::grace(is_auto));
-    // In one task, so that what NRI tells is never followed by something older.
+    // In one task, so that a report of NRI is never followed by an older state.
     match config.source {
         Source::Nri => runtime::serve(&config, handlers, &inbox).await,
         Source::Containerd => by_events.await,

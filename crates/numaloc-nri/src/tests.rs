@@ -34,7 +34,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// What pods may ask for.
+/// The policies that pods may request.
 const POLICIES: [MemoryPolicy; 3] =
     [MemoryPolicy::Preferred, MemoryPolicy::Interleave, MemoryPolicy::Exempt];
 
@@ -45,7 +45,7 @@ struct Plugin {
 }
 
 impl Plugin {
-    /// A plugin that nobody has told anything.
+    /// A plugin that has not received any container yet.
     fn start(
         config: Config,
         daemon: impl numaloc_node::Daemon + Send + 'static,
@@ -167,11 +167,11 @@ async fn where_the_agent_is_it_decides_and_where_it_has_gone_the_plugin_does() {
     until(async || fake.has(&["a", "b"], &[])).await;
     sleep(Duration::from_secs(200)).await;
     assert!(fake.has(&["a", "b"], &[]));
-    // Its lease has ended. It has left a schedule for this container, which goes on.
+    // Its lease has ended. It has left a schedule for this container, which continues.
     fake.set_others(Others { workloads: Vec::new(), schedules: schedules.clone() });
     sleep(Duration::from_secs(200)).await;
     assert!(fake.has(&["a", "b"], &[]));
-    // A container that the agent had registered itself has nothing of that schedule.
+    // This schedule does nothing for a container that the agent had registered itself.
     let mut gone = schedules.clone();
     gone[0].set_state(v1::ScheduleState::TargetGone);
     for others in [gone, Vec::new()] {
@@ -212,7 +212,7 @@ async fn the_runtime_waits_for_nobody() {
     let mut plugin = Plugin::start(config(), fake.clone(), MachineNodes::default());
     let preferring = Config { align_mems: AlignMems::Preferred, ..config() };
     let mut runtime = plugin.connect(Generation::Calls, &preferring, MachineNodes::default()).await;
-    // The clock stands still as long as anybody has anything to do: it would continue if the runtime had to wait for a timer.
+    // The clock stands still as long as any task has work: it would advance if the runtime had to wait for a timer.
     let begin = Instant::now();
     runtime.synchronize(vec![(vec![pod(1)], vec![])]).await.expect("it answers");
     let ids: Vec<_> = (0..500).map(|id| format!("c{id}")).collect();
@@ -255,7 +255,8 @@ async fn what_has_no_cgroup_is_not_taken_for_registered() {
     let mut runtime = plugin.connect(Generation::Calls, &config(), MachineNodes::default()).await;
     let containers = ["a", "b"].map(|id| container(1, id)).to_vec();
     runtime.synchronize(vec![(vec![pod(1)], containers)]).await.expect("it answers");
-    // No schedule waits for it, and no renewal takes what is there for less than there should be: it is tried again each minute.
+    // No schedule waits for it, and no renewal takes what is there for less than there should be: it is tried again
+    // each minute.
     until(async || fake.has(&["a"], &["a"])).await;
     sleep(Duration::from_secs(595)).await;
     assert!(fake.declared() <= 11, "{} times", fake.declared());

@@ -1,4 +1,4 @@
-//! What numalocd is to have for a container. Pure.
+//! The records that numalocd should have for a container. Pure.
 
 use crate::{
     agent::Agent,
@@ -20,7 +20,8 @@ pub fn id(container: &str) -> Option<String> {
     WorkloadId::new(&id).map(|_| id)
 }
 
-/// What is wanted for a container, for a caller that numalocd knows as `me`. `None`: numalocd does not accept its id.
+/// Derives the records wanted for a container, for a caller that numalocd knows as `me`. `None`: numalocd does not
+/// accept its id.
 pub fn wanted(facts: &Facts, config: &Config, agent: &Agent, me: &str) -> Option<Wanted> {
     let id = id(&facts.id)?;
     let policed =
@@ -149,7 +150,7 @@ mod tests {
             note.contains("default/pod-3") && note.contains("koordinator.sh/memoryLocality"),
             "{note}"
         );
-        // Somebody else decides, and says what is wrong.
+        // Another program decides, and reports errors.
         let agent = Config { policies: Policies::Agent, ..Config::default() };
         for number in 1..=3 {
             let wanted = made(pod(number), container(number, "c"), &agent);

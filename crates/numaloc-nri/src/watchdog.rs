@@ -1,5 +1,5 @@
-//! The service manager's watchdog (sd_watchdog_enabled(3)). It hears from this process as long as both of its tasks continue: the one
-//! that answers the runtime, and the one that speaks to numalocd.
+//! The service manager's watchdog (sd_watchdog_enabled(3)). It hears from this process as long as both of its tasks
+//! continue: the one that answers the runtime, and the one that speaks to numalocd.
 
 use sd_notify::NotifyState;
 use std::{
@@ -11,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 #[derive(Debug)]
 pub struct Watchdog {
-    /// After so long a silence this process is taken for stuck; `None`: nobody watches.
+    /// A process that is silent for longer than this counts as stuck; `None`: not watched.
     patience: Option<Duration>,
     /// Whether the connection's task has made progress since the watchdog was last notified.
     has_beaten: AtomicBool,
@@ -23,13 +23,13 @@ impl Watchdog {
         Self::new(sd_notify::watchdog_enabled())
     }
 
-    /// A watchdog with this patience; `None` or 0: nobody watches.
+    /// A watchdog with this patience; `None` or 0: not watched.
     fn new(patience: Option<Duration>) -> Self {
         let patience = patience.filter(|patience| !patience.is_zero());
         Self { patience, has_beaten: AtomicBool::new(false) }
     }
 
-    /// Shows again and again that the task that polls this continues. Never ends.
+    /// Shows repeatedly that the task that polls this continues. Never ends.
     pub async fn beat(&self) {
         let Some(mut turn) = self.each(4) else { return pending().await };
         loop {
@@ -38,8 +38,8 @@ impl Watchdog {
         }
     }
 
-    /// Tells the service manager twice within its patience that this process continues: that the task that polls this does, and the one
-    /// that polls [`Self::beat`]. Never ends.
+    /// Notifies the service manager twice within its patience that this process continues: both the task that polls
+    /// this and the one that polls [`Self::beat`]. Never ends.
     pub async fn pat(&self) {
         self.pat_by(tell).await;
     }
@@ -63,7 +63,7 @@ impl Watchdog {
     }
 }
 
-/// Tells the service manager. It may not read for a while, so a thread waits for it, and no task.
+/// Notifies the service manager. It may not read for a while, so a thread waits for it instead of a task.
 async fn tell() {
     let told = tokio::task::spawn_blocking(|| sd_notify::notify(&[NotifyState::Watchdog])).await;
     if let Ok(Err(error)) = told {
@@ -77,12 +77,13 @@ mod tests {
     use std::cell::Cell;
     use tokio::time::{sleep, timeout};
 
-    /// Number of messages to the service manager within five minutes, while the connection's task runs for `beaten_for`.
+    /// Number of messages to the service manager within five minutes, while the connection's task runs for
+    /// `beaten_for`.
     async fn told(patience: Option<Duration>, beaten_for: Duration) -> u32 {
         let (watchdog, told) = (Watchdog::new(patience), Cell::new(0));
         tokio::select! {
             () = watchdog.pat_by(async || told.set(told.get() + 1)) => {}
-            // It ends, and nobody polls `beat` any more.
+            // It ends, and `beat` is not polled any more.
             () = async {
                 timeout(beaten_for, watchdog.beat()).await.ok();
                 pending().await

@@ -1,4 +1,4 @@
-//! Tests of the whole program: what it prints without connecting to anybody. That they are there also has the program built for the
+//! Tests of the whole program: its output without any connection. Their presence also has the program built for the
 //! suites (`tests/built.sh`).
 
 use std::{

@@ -47,7 +47,7 @@ async fn it_connects_again_after_whatever_ends_a_connection() {
     let mut third = accept(&listener).await;
     third.synchronize(vec![(vec![], vec![])]).await.expect("it answers");
     assert!(inbox.take().expect("it was told").all.is_some());
-    // More containers change than there is room for, and nobody takes them.
+    // More containers change than there is room for, and no task takes them.
     for id in ["a", "b", "c"] {
         // The last one may not be answered.
         let _ = third.tell(Event::PostStartContainer, &pod(1), Some(&container(1, id))).await;
@@ -81,7 +81,7 @@ async fn a_plugin_that_the_runtime_has_launched_ends_with_its_connection() {
     assert!(inbox.take().expect("it was told").all.is_some());
 }
 
-/// containerd 1.7 launches plugins and then tells them nothing.
+/// containerd 1.7 launches plugins and never lists containers to them.
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_was_launched_and_is_told_nothing_says_so_and_ends() {
     let (ours, theirs) = StdStream::pair().expect("a pair");

@@ -80,7 +80,7 @@ impl ContainerdHost {
     }
 }
 
-/// A sample pod as the CRI tells it.
+/// A sample pod as the CRI reports it.
 fn sandbox(number: u8) -> v1::PodSandbox {
     let pod = pod(number);
     let metadata = v1::PodSandboxMetadata {
@@ -201,7 +201,7 @@ async fn a_container_that_containerd_cannot_tell_about_holds_up_no_other() {
 async fn too_many_changes_at_once_begin_the_connection_anew() {
     let host = ContainerdHost::new(Source::Containerd);
     host.containerd.listen(&host.socket());
-    // Nobody takes what is in it.
+    // No task takes its contents.
     let inbox = Arc::new(Inbox::new(1));
     let config = Arc::clone(&host.config);
     let following = source::serve(config, None, Arc::clone(&inbox), MachineNodes::default());
@@ -236,7 +236,7 @@ async fn nri_takes_over_when_it_appears_and_containerd_when_it_goes() {
 
     let listener = UnixListener::bind(&host.config.nri_socket).expect("room");
     let mut nri = accept(&listener).await;
-    // Until NRI has told all containers, containerd is followed.
+    // Until NRI has listed all containers, containerd is followed.
     host.containerd.start("b", "sandbox-2", "0-3", 1);
     host.until(&["a", "b"], &["a"]).await;
     let all = vec![container(1, "a"), container(2, "b")];
@@ -257,7 +257,7 @@ async fn nri_takes_over_when_it_appears_and_containerd_when_it_goes() {
     assert_eq!(told_by("a"), "containerd");
 }
 
-/// What listens there and never answers is not waited for.
+/// The plugin does not wait for a listener that never answers.
 #[tokio::test]
 async fn an_nri_that_does_not_answer_is_not_used() {
     let host = ContainerdHost::new(Source::Auto);

@@ -1,5 +1,5 @@
-//! A runtime that sends frames which are cut, out of order, too long, or no frames at all, to the plugin at work. Each time it ends the
-//! connection and makes another one, and in the end it does what it is for.
+//! A runtime that sends frames which are cut, out of order, too long, or no frames at all, to the plugin at work. Each
+//! time it ends the connection and makes another one, and in the end it works.
 
 use super::{
     Plugin,
@@ -22,7 +22,7 @@ use tokio::{
 
 /// Longer than the plugin waits for anything before it connects again.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often the connection is made and broken.
+/// The number of connections made and broken.
 const ROUNDS: usize = 400;
 
 /// The plugin, which connects to us.
@@ -66,8 +66,8 @@ impl PluginPeer {
         Runtime::accept(stream, Generation::Calls).await.expect("it registers")
     }
 
-    /// Sends this on a connection of its own, and waits until the plugin has ended it. Gives back what it has answered, and how long
-    /// that took.
+    /// Sends this on a connection of its own, and waits until the plugin has ended it. Returns what it has answered,
+    /// and how long that took.
     async fn ends(&mut self, bytes: &[u8]) -> (Vec<u8>, Duration) {
         let mut stream = self.registered().await.into_stream();
         let begin = Instant::now();
@@ -79,7 +79,7 @@ impl PluginPeer {
         (answers, begin.elapsed())
     }
 
-    /// It still does what it is for.
+    /// It still works.
     async fn works(&mut self) {
         let mut runtime = self.registered().await;
         let all = vec![container(1, "a")];
@@ -140,7 +140,7 @@ async fn frames_out_of_order_end_the_connection() {
     // The parts of two messages in turn: the second begin is taken for the rest of the first one.
     let other = frames(&request(3, 20_000));
     host.ends(&[&parts[0][..], &other[0], &parts[1], &other[1], &[0; 3]].concat()).await;
-    // An answer to what was not asked, or was answered.
+    // An answer to a request that was not made, or was answered.
     host.ends(&message(PLUGIN, 1, RESPONSE, b"")).await;
     host.ends(&message(RUNTIME, 1, RESPONSE, b"")).await;
     host.works().await;
@@ -160,7 +160,7 @@ async fn frames_that_are_too_long_end_the_connection_at_once() {
     ] {
         let (answers, took) = host.ends(&bytes).await;
         assert_eq!(answers, b"");
-        // Without waiting for what was announced.
+        // Without waiting for the announced payload.
         assert_eq!(took, Duration::ZERO);
     }
     host.works().await;
@@ -183,7 +183,7 @@ async fn an_answer_to_the_registration_that_is_none_ends_the_connection() {
     host.works().await;
 }
 
-/// Whatever comes, the plugin continues: it waits for more, or ends the connection and makes another one.
+/// On any input, the plugin continues: it waits for more, or ends the connection and makes another one.
 #[tokio::test(start_paused = true)]
 async fn garbage_of_all_kinds_is_survived() {
     for seed in 0..4 {

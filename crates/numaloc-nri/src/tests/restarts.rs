@@ -1,5 +1,5 @@
-//! The plugin, the runtime and numalocd restart at random while containers come, change and go. In the end numalocd has what it is
-//! to have.
+//! The plugin, the runtime and numalocd restart at random while containers come, change and go. In the end numalocd has
+//! what it is to have.
 
 use super::{
     Plugin,
@@ -29,7 +29,7 @@ struct RuntimeHost {
 }
 
 impl RuntimeHost {
-    /// Connects to a plugin, and tells it of all containers.
+    /// Connects to a plugin, and lists all containers to it.
     async fn connect(&self, plugin: &mut Plugin) -> Runtime<DuplexStream> {
         let mut runtime = plugin.connect(self.generation, &config(), MachineNodes::default()).await;
         let pods = [1, 2].map(pod).to_vec();
@@ -38,7 +38,7 @@ impl RuntimeHost {
         runtime
     }
 
-    /// A container starts, gets other CPUs, or stops. It does so whether a plugin is there to be told or not.
+    /// A container starts, gets other CPUs, or stops, whether or not a plugin is connected.
     async fn step(&mut self, plugin: Option<&mut Runtime<DuplexStream>>) {
         let known = self.random.choice(self.containers.keys()).cloned();
         let (event, container) = match (self.random.u8(..4), known) {
@@ -82,7 +82,7 @@ impl RuntimeHost {
     }
 }
 
-/// A life with so many restarts.
+/// A life with this number of restarts.
 async fn life(seed: u64, restarts: usize) {
     let fake = Fake::new(MARK);
     fake.fail(30, seed);

@@ -1,4 +1,4 @@
-//! Pods and containers as containerd tells of them.
+//! Pods and containers as containerd reports them.
 
 use crate::config::Config;
 use nri::v1alpha1::{
