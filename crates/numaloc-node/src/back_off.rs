@@ -1,10 +1,10 @@
-//! How long to wait before something is tried again.
+//! The wait before a retry.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(30);
-/// What has worked for this long has worked: if it fails then, it is soon tried again.
+/// Work that has run for this long counts as successful: after a later failure it is soon retried.
 const GOOD: Duration = Duration::from_secs(60);
 
 /// Pauses between attempts, each twice as long as the one before, up to a bound.

@@ -7,20 +7,20 @@ use std::{path::Path, time::Duration};
 
 /// Address of numalocd, unless the operator sets another one.
 pub const ENDPOINT: &str = "unix:///run/numaloc/numalocd.sock";
-/// How long numalocd keeps containers that are not renewed, unless the operator sets another time.
+/// Time that numalocd keeps containers that are not renewed, unless the operator sets another time.
 pub const LEASE: Duration = Duration::from_secs(300);
 
-/// What an operator sets of a client.
+/// A client's configuration file.
 pub trait Configuration: DeserializeOwned + Default {
-    /// Where the file is, unless the command line names another one.
+    /// Path of the file, unless the command line names another one.
     const PATH: &'static str;
-    /// What marks the records of this client.
+    /// The mark of this client's records.
     const MARK: Mark;
 
     /// The key `endpoint`: address of numalocd.
     fn endpoint(&mut self) -> &mut String;
 
-    /// Refuses what is wrong although each key has a value of its type.
+    /// Refuses invalid values that have the right types.
     fn check(&self, _document: &mut Document<'_>) {}
 }
 

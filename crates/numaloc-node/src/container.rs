@@ -1,4 +1,4 @@
-//! What numalocd is to have for a container of a pod. Pure.
+//! The records that numalocd should have for a container of a pod. Pure.
 
 use crate::mark::{
     AGENT_SOURCE, CONTAINER, MANAGED, Mark, NAMESPACE, POD, STATE, fitting, hash, state, token,
@@ -21,7 +21,7 @@ pub const POD_UID: &str = "io.kubernetes.pod.uid";
 /// A container of a pod, with the names of its records.
 #[derive(Clone, Copy, Debug)]
 pub struct Container<'a> {
-    /// What marks its records.
+    /// The mark of its records.
     pub mark: Mark,
     /// The value of the label [`Mark::key`].
     pub key: &'a str,
@@ -32,7 +32,7 @@ pub struct Container<'a> {
     pub pod: &'a Pod,
 }
 
-/// What the workload of a container has besides its pod.
+/// The parts of a container's workload besides its pod.
 #[derive(Clone, Debug)]
 pub struct Registration<'a> {
     /// Its id, by which numalocd finds the cgroup where `cgroup` is empty.
@@ -40,26 +40,26 @@ pub struct Registration<'a> {
     /// The path of its cgroup.
     pub cgroup: &'a str,
     pub class: QosClass,
-    /// How long numalocd keeps it if it is not renewed.
+    /// Time that numalocd keeps it if it is not renewed.
     pub lease: Duration,
     /// Labels whose values only the runtime knows. An empty value is left out, and the pod does not set it either.
     pub runtime: Vec<(&'static str, String)>,
-    /// Labels that the pod brings, as many as fit.
+    /// Labels of the pod, as many of them as fit.
     pub pod: Vec<(String, String)>,
 }
 
-/// What the schedule of a container has besides its policy.
+/// The parts of a container's schedule besides its policy.
 #[derive(Clone, Debug)]
 pub struct Terms<'a> {
     /// The processes that it is for.
     pub target: v1::Target,
     /// The client that has registered the container: others may have registered something else under its names.
     pub registrar: &'a str,
-    /// How long it stays after its target has gone.
+    /// Time that it stays after its target has gone.
     pub ttl_after_gone: Duration,
     /// Labels besides those of all containers.
     pub labels: Vec<(String, String)>,
-    /// What starts a run when it changes, besides the schedule itself.
+    /// The state that starts a run when it changes, besides the schedule itself.
     pub state: &'a [&'a str],
 }
 
@@ -105,7 +105,7 @@ impl Container<'_> {
         }
     }
 
-    /// The schedule that does what a policy says.
+    /// The schedule of a policy.
     pub fn schedule(&self, settings: &Settings, of: Terms<'_>) -> v1::Schedule {
         let Terms { target, registrar, ttl_after_gone, labels, state: more } = of;
         let Self { mark, key, id, name, pod } = *self;

@@ -24,13 +24,13 @@ const ANSWER: Duration = Duration::from_secs(30);
 const LONG_ANSWER: Duration = Duration::from_secs(120);
 const PAGE: i32 = 1000;
 
-/// What keeping records needs of numalocd. Each call may be made again after a failure.
+/// The calls of numalocd that keeping records needs. Each may be made again after a failure.
 pub trait Daemon {
-    /// Connects, and says who we are to it.
+    /// Connects, and returns our account.
     fn connect(&mut self) -> impl Future<Output = Result<String, Status>> + Send;
     /// The machine's nodes with their CPUs and memory.
     fn nodes(&mut self) -> impl Future<Output = Result<Vec<v1::Node>, Status>> + Send;
-    /// Declares all of our workloads. Gives back the names of those that are not registered: each has no cgroup, or several.
+    /// Declares all of our workloads. Returns the names of unregistered ones: each has no cgroup, or several.
     fn replace(
         &mut self,
         all: Vec<v1::Workload>,
@@ -42,7 +42,7 @@ pub trait Daemon {
     ) -> impl Future<Output = Result<(), Status>> + Send;
     /// Unregisters the workload of this name, if it is there.
     fn unregister(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
-    /// Begins all leases again. Gives back how many workloads of ours there are.
+    /// Begins all leases again. Returns the number of our workloads.
     fn renew(&mut self) -> impl Future<Output = Result<usize, Status>> + Send;
     /// Our schedules, if we are `me`.
     fn schedules(
@@ -64,9 +64,9 @@ pub trait Daemon {
     fn run(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
     /// Removes the schedule of this name.
     fn delete(&mut self, name: String) -> impl Future<Output = Result<(), Status>> + Send;
-    /// What is stored and what then happens to our schedules, oldest first, if we are `me`.
+    /// The stored and then the new events of our schedules, oldest first, if we are `me`.
     fn events(&mut self, me: String) -> impl Future<Output = Result<Events, Status>> + Send;
-    /// The workloads and schedules of another source, whoever has made them.
+    /// The workloads and schedules of another source, by any creator.
     fn others(
         &mut self,
         source: &'static str,
@@ -76,7 +76,7 @@ pub trait Daemon {
     -> impl Future<Output = Result<Option<v1::Job>, Status>> + Send;
     /// The metrics of numalocd, as OpenMetrics text.
     fn metrics(&mut self) -> impl Future<Output = Result<String, Status>> + Send;
-    /// Cancels the jobs of ours that have not ended and have this value of the label that tells our schedules apart.
+    /// Cancels our jobs that have not ended and have this value of the label that distinguishes our schedules.
     fn cancel(
         &mut self,
         me: String,

@@ -26,7 +26,7 @@ pub struct Fake {
     mark: Mark,
 }
 
-/// Those who watch events.
+/// The watchers of events.
 #[derive(Debug)]
 struct Told(broadcast::Sender<v1::Event>);
 
@@ -55,10 +55,10 @@ struct World {
     told: Told,
     others: Others,
     hangs: bool,
-    /// How often the metrics were read, and whether they are refused.
+    /// The number of readings of the metrics, and whether they are refused.
     readings: usize,
     refuses_metrics: bool,
-    /// How often of a hundred a call fails.
+    /// Percentage of calls that fail.
     failures: u8,
     random: fastrand::Rng,
 }
@@ -74,7 +74,7 @@ impl Fake {
         self.world.lock().hangs = hangs;
     }
 
-    /// So many calls of a hundred fail, before or after they have done something.
+    /// This percentage of calls fails, before or after taking effect.
     pub fn fail(&self, failures: u8, seed: u64) {
         let mut world = self.world.lock();
         (world.failures, world.random) = (failures, fastrand::Rng::with_seed(seed));
@@ -94,7 +94,7 @@ impl Fake {
     pub fn happens(&self, event: v1::Event) {
         let mut world = self.world.lock();
         world.events.push(event.clone());
-        // Nobody may watch.
+        // There may be no watcher.
         drop(world.told.0.send(event));
     }
 
@@ -113,27 +113,26 @@ impl Fake {
         self.world.lock().others = others;
     }
 
-    /// The schedules, by name.
     pub fn schedules(&self) -> BTreeMap<String, v1::Schedule> {
         self.world.lock().schedules.clone()
     }
 
-    /// How often all workloads were declared.
+    /// The number of declarations of all workloads.
     pub fn declared(&self) -> usize {
         self.world.lock().declared
     }
 
-    /// How often a workload was registered by itself.
+    /// The number of registrations of a single workload.
     pub fn registrations(&self) -> usize {
         self.world.lock().registrations
     }
 
-    /// How often its metrics were read.
+    /// The number of readings of the metrics.
     pub fn readings(&self) -> usize {
         self.world.lock().readings
     }
 
-    /// Whether it refuses to tell its metrics.
+    /// Whether it refuses to provide its metrics.
     pub fn refuse_metrics(&self, refuses: bool) {
         self.world.lock().refuses_metrics = refuses;
     }
@@ -143,7 +142,7 @@ impl Fake {
         self.world.lock().workloads.remove(&format!("workloads/{id}"));
     }
 
-    /// The containers that are registered, and those that have a schedule.
+    /// The registered containers, and the containers that have a schedule.
     pub fn names(&self) -> (Vec<String>, Vec<String>) {
         let world = self.world.lock();
         let short =
@@ -167,7 +166,7 @@ impl Fake {
         workload.map(|workload| workload.labels.clone()).unwrap_or_default()
     }
 
-    /// The states of the schedules, by the label that tells them apart.
+    /// The states of the schedules, by the label that distinguishes them.
     pub fn states(&self) -> BTreeMap<String, String> {
         let label =
             |schedule: &v1::Schedule, key| schedule.labels.get(key).cloned().unwrap_or_default();
@@ -176,7 +175,7 @@ impl Fake {
         states.map(|schedule| (label(schedule, self.mark.key), label(schedule, STATE))).collect()
     }
 
-    /// How many runs were asked for.
+    /// The number of requested runs.
     pub fn runs(&self) -> usize {
         self.world.lock().runs
     }
@@ -192,7 +191,7 @@ impl Fake {
         act: impl FnOnce(&mut World) -> Result<T, Status>,
     ) -> Result<T, Status> {
         if self.world.lock().hangs {
-            // As the calls of the real client do after their time.
+            // As the calls of the real client do at their time limit.
             tokio::time::timeout(std::time::Duration::from_secs(30), pending::<()>())
                 .await
                 .unwrap_or(());

@@ -10,10 +10,10 @@ const RENEWALS: u32 = 3;
 /// From this number of changes on all is declared at once.
 pub const MANY: usize = 50;
 
-/// Keeps numalocd as a client wants it. Each attempt begins with all that is wanted, so it does not matter how the last
-/// one ended.
+/// Keeps numalocd as a client wants it. Each attempt begins with the whole wanted state, so it does not matter how the
+/// last one ended.
 pub trait Keeper {
-    /// What happens while numalocd is away, for the log.
+    /// The effect while numalocd is unreachable, for the log.
     const MEANWHILE: &'static str;
 
     /// Declares everything, and then each change, until numalocd is lost.

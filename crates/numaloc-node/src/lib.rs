@@ -1,6 +1,6 @@
-//! What the clients of numalocd on a node share: `numaloc-nri`, which container runtimes notify of containers, and
+//! The common part of numalocd's clients on a node: `numaloc-nri`, which container runtimes notify of containers, and
 //! `numaloc-agent`, which watches pods at the API server of Kubernetes. They are two programs because their rights
-//! differ. Each derives in its own way which containers exist; what follows is here.
+//! differ. Each derives in its own way which containers exist; the further steps are here.
 //!
 //! ```text
 //! args, config -> program: start, log, end
@@ -11,20 +11,19 @@
 //! |---|---|
 //! | `args`, `config` | arguments and configuration that each client has |
 //! | `program`, `log`, `stopped` | the start of a client, its log, and its end |
-//! | `mark` | what marks the records of one client, and the state that a schedule was made of |
+//! | `mark` | the mark of one client's records, and the state that a schedule was made of |
 //! | `container` | the workload of a container, and the schedule of a policy for it |
 //! | `keeper` | the loop: all is declared, then each change; again after each failure |
-//! | `records` | compares what numalocd has with what is wanted, and reconciles the difference |
+//! | `records` | compares numalocd's records with the wanted ones, and reconciles the difference |
 //! | `daemon` | the calls of numalocd that this takes |
-//! | `answer`, `back_off` | answers in time, and the wait before something is tried again |
+//! | `answer`, `back_off` | answers in time, and the wait before a retry |
 //!
-//! **It compares, it does not replay.** A client of [`Records`] names what is wanted as a whole or of one record, and
-//! each step may be done twice. So it does not matter after what failure, and whose, it begins again, and nothing is
-//! stored.
+//! **It compares, it does not replay.** A client of [`Records`] names the wanted state as a whole or of one record, and
+//! each step may be done twice. So it may begin again after any failure on either side, and nothing is stored.
 //!
 //! **Who registers, who decides.** `numaloc-nri` registers containers wherever it runs. `numaloc-agent` decides about
-//! policies wherever it runs, and registers containers where the plugin has none. Each sees at numalocd what the other
-//! has: [`AGENT_SOURCE`], [`YIELDS_TO`].
+//! policies wherever it runs, and registers containers where the plugin has none. Each reads the other's records at
+//! numalocd: [`AGENT_SOURCE`], [`YIELDS_TO`].
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -3,8 +3,8 @@
 use std::{env, io, io::IsTerminal};
 use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
 
-/// Starts logging as `program`, at the levels of RUST_LOG or else at `levels`. A program that a runtime has launched has /dev/null for
-/// stderr, and logs to the journal as a service does.
+/// Starts logging as `program`, at the levels of RUST_LOG or else at `levels`. A program that a runtime has launched
+/// has /dev/null for stderr, and logs to the journal as a service does.
 ///
 /// # Errors
 /// Logging has been started in this process already.

@@ -1,4 +1,4 @@
-//! What marks the records of one client, and the state that a schedule was made of.
+//! The mark of one client's records, and the state that a schedule was made of.
 
 use numaloc_api::{
     Fnv, LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX, v1,
@@ -9,9 +9,9 @@ use std::{collections::BTreeMap, hash::Hasher};
 
 /// The label of a schedule that names the source that it is of: [`Mark::source`].
 pub const MANAGED: &str = "numaloc.io/managed-by";
-/// What a schedule was made of. If it differs from what is wanted, the target is to be looked at again.
+/// The state that a schedule was made of. If it differs from the wanted one, the target is judged again.
 pub const STATE: &str = "numaloc.io/state";
-/// An id that somebody has given to a run that is wanted now. Each id has one run.
+/// The id of a run that a user has requested now. Each id has one run.
 pub const RUN: &str = "numaloc.io/run-now";
 
 /// The source of numaloc-agent, which decides about policies wherever it has a workload registered.
@@ -26,12 +26,12 @@ pub const POD: &str = "numaloc.io/pod";
 /// See [`NAMESPACE`].
 pub const CONTAINER: &str = "numaloc.io/container";
 
-/// What marks the records of one client.
+/// The mark of one client's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The source of its workloads, and the value of [`MANAGED`] of its schedules.
     pub source: &'static str,
-    /// The label that tells the schedules of this source apart. Their jobs have it, too.
+    /// The label that distinguishes the schedules of this source. Their jobs have it, too.
     pub key: &'static str,
 }
 
@@ -64,7 +64,7 @@ fn hex(hash: Fnv) -> String {
     format!("{:016x}", hash.finish())
 }
 
-/// Those labels that the API takes. The first of a key counts.
+/// The labels that the API accepts. The first of a key counts.
 pub fn fitting(labels: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String, String> {
     let is_plain = |text: &str| !text.chars().any(char::is_control);
     let mut fitting = BTreeMap::new();

@@ -36,7 +36,7 @@ pub fn main<C>(
 /// Does this with two threads, until it ends or the process is stopped.
 ///
 /// # Errors
-/// Those of the work, or there are no threads or signals.
+/// Errors of the work, or a failure to start threads or to take signals.
 pub fn until_stopped(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

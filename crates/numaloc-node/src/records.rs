@@ -1,4 +1,4 @@
-//! The records that a client has at numalocd, and what it wants of them.
+//! The records that a client has at numalocd, and those that it wants.
 
 use crate::{
     daemon::{Daemon, is_lost},
@@ -15,16 +15,16 @@ use std::{
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-/// What numalocd has refused is tried again after this time: a quota may have room by then, and a grant another form.
+/// A refused request is retried after this time: quota may have been freed or the grant changed by then.
 pub const AGAIN: Duration = Duration::from_secs(60);
 /// Most refusals that are remembered.
 const REFUSALS: usize = 10_000;
-/// Why a workload that was declared is not registered.
+/// The reason why a workload that was declared is not registered.
 const MISSING: &str = "its container has no cgroup, or several: not registered";
-/// What an update changes of a schedule before it runs. Its labels come last: they say that it has run.
+/// Fields of a schedule that an update changes before it runs. Its labels come last: they record that it has run.
 const FIELDS: &[&str] = &["spec", "interval", "jitter", "ttl_after_gone", "paused"];
 
-/// What numalocd is to have for a container.
+/// The records that numalocd should have for a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wanted {
     /// The id of its workload and of its schedule.
@@ -33,7 +33,7 @@ pub struct Wanted {
     pub workload: Option<v1::Workload>,
     /// The schedule; `None`: its memory stays where it is.
     pub schedule: Option<v1::Schedule>,
-    /// What its operator should know: a bad annotation, or less than was asked for.
+    /// Notices for its operator: a bad annotation, or a request that was reduced.
     pub notes: Vec<String>,
 }
 
@@ -44,19 +44,19 @@ pub struct Records<D> {
     mark: Mark,
     /// Most schedules of one tenant, which is a pod.
     most: usize,
-    /// Who we are to numalocd.
+    /// Our account at numalocd.
     me: String,
     /// The schedules that numalocd has, by name.
     stored: BTreeMap<String, v1::Schedule>,
     /// Workloads that numalocd has taken, by name.
     registered: BTreeMap<String, v1::Workload>,
-    /// What was logged about containers by their ids, so that it is logged once.
+    /// Notices logged for containers, by their ids, so that each is logged once.
     told: BTreeMap<String, Vec<String>>,
-    /// What numalocd has refused, with its message, so that it is logged once.
+    /// Refusals of numalocd, with their messages, so that each is logged once.
     refused: BTreeMap<String, String>,
     /// When all is to be declared again because something was refused.
     again: Option<Instant>,
-    /// Schedules that were made or were told to run since somebody has asked.
+    /// Schedules that were made or ordered to run since [`Self::begun`] was last called.
     begun: BTreeSet<String>,
 }
 
@@ -86,12 +86,11 @@ impl<D: Daemon> Records<D> {
         Ok(())
     }
 
-    /// numalocd.
     pub fn daemon(&mut self) -> &mut D {
         &mut self.daemon
     }
 
-    /// Who we are to numalocd: the creator of our records.
+    /// Our account at numalocd: the creator of our records.
     pub fn me(&self) -> &str {
         &self.me
     }
@@ -106,17 +105,18 @@ impl<D: Daemon> Records<D> {
         self.stored.contains_key(schedule)
     }
 
-    /// Why numalocd does not have this workload or schedule, if it has refused it. One whose container is just not there is not refused.
+    /// The reason why numalocd has refused this workload or schedule, if it has. A workload whose container does not
+    /// exist is not refused.
     pub fn refused(&self, name: &str) -> Option<&str> {
         self.refused.get(name).map(String::as_str).filter(|&why| why != MISSING)
     }
 
-    /// How many workloads numalocd has taken.
+    /// The number of workloads that numalocd has accepted.
     pub fn workloads(&self) -> usize {
         self.registered.len()
     }
 
-    /// How many refusals are remembered.
+    /// The number of refusals that are remembered.
     pub fn refusals(&self) -> usize {
         self.refused.len()
     }
@@ -131,8 +131,8 @@ impl<D: Daemon> Records<D> {
         std::mem::take(&mut self.begun)
     }
 
-    /// Begins all leases again. Gives back whether numalocd has as many workloads as it has taken: if not, somebody has removed some, or
-    /// their leases have ended while this host was suspended, and all is to be declared.
+    /// Begins all leases again. Returns whether numalocd has the number of workloads that it has accepted: if not, some
+    /// were removed, or their leases have ended while this host was suspended, and all are to be declared.
     ///
     /// # Errors
     /// numalocd is lost.
@@ -140,7 +140,7 @@ impl<D: Daemon> Records<D> {
         Ok(self.daemon.renew().await? == self.registered.len())
     }
 
-    /// Declares all workloads, and makes the schedules what they are to be. What is not among `all` is removed.
+    /// Declares all workloads, and creates or updates the schedules. Records that are not among `all` are removed.
     ///
     /// # Errors
     /// numalocd is lost.
@@ -165,12 +165,12 @@ impl<D: Daemon> Records<D> {
         Ok(())
     }
 
-    /// Whether a schedule for it makes sense: one for what is not registered would wait forever.
+    /// Whether it may have a schedule: one for an unregistered workload would wait forever.
     fn is_registered(&self, wanted: &Wanted) -> bool {
         wanted.workload.as_ref().is_none_or(|workload| self.registered.contains_key(&workload.name))
     }
 
-    /// Says what is to be said of all containers, and forgets what was said of others.
+    /// Logs new notices of these containers and forgets the rest.
     fn tell_all(&mut self, all: &[Wanted]) {
         let ids: BTreeSet<_> = all.iter().map(|wanted| wanted.id.as_str()).collect();
         self.told.retain(|id, _| ids.contains(id.as_str()));
@@ -260,7 +260,7 @@ impl<D: Daemon> Records<D> {
         if self.stored.contains_key(&schedule) { self.remove(&schedule).await } else { Ok(()) }
     }
 
-    /// Makes a schedule what it is to be.
+    /// Creates or updates a schedule.
     async fn settle(&mut self, schedule: v1::Schedule) -> Result<(), Status> {
         let name = schedule.name.clone();
         let Some(stored) = self.stored.get(&name) else {
@@ -273,7 +273,7 @@ impl<D: Daemon> Records<D> {
                 return Ok(());
             }
             let made = self.daemon.create(schedule).await;
-            // If there is one of that id, the next look at all of them shows whose it is.
+            // If a schedule of this id exists, the next comparison of all schedules shows its owner.
             if let Some(made) = self.is_done(&name, made)? {
                 self.begun.insert(name.clone());
                 self.stored.insert(name, made);
@@ -286,7 +286,8 @@ impl<D: Daemon> Records<D> {
         if !is_changed && !is_asked {
             return Ok(());
         }
-        // Another policy, or other CPUs. Each step may be the last one before a failure: the labels are written when it has run.
+        // Another policy, or other CPUs. Each step may be the last one before a failure: the labels are written when it
+        // has run.
         if is_changed {
             let done = self.daemon.update(schedule.clone(), FIELDS).await;
             if self.is_done(&name, done)?.is_none() {
@@ -312,7 +313,7 @@ impl<D: Daemon> Records<D> {
         Ok(())
     }
 
-    /// Removes a schedule, and cancels what it has begun.
+    /// Removes a schedule, and cancels its jobs.
     async fn remove(&mut self, schedule: &str) -> Result<(), Status> {
         let value = |stored: &v1::Schedule| stored.labels.get(self.mark.key).cloned();
         let value = self.stored.get(schedule).and_then(value).unwrap_or_default();
@@ -328,7 +329,7 @@ impl<D: Daemon> Records<D> {
         Ok(())
     }
 
-    /// What a call has given; `None` if numalocd has refused it. It is then tried again later.
+    /// The result of a call; `None` if numalocd has refused it. It is then retried later.
     ///
     /// # Errors
     /// numalocd is lost.
@@ -366,7 +367,7 @@ fn tenant(schedule: &v1::Schedule) -> &str {
     policy.map_or("", |policy| &policy.tenant)
 }
 
-/// Says what is to be said of a container, once.
+/// Logs the notices of a container, once.
 fn tell(told: &mut BTreeMap<String, Vec<String>>, wanted: &Wanted) {
     let before = told.insert(wanted.id.clone(), wanted.notes.clone());
     if before.as_ref() != Some(&wanted.notes) {

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Ends when the process is stopped. What is registered stays until its lease ends: the next start takes it over.
+/// Ends when the process is stopped. Registrations stay until their lease ends: the next start takes them over.
 ///
 /// # Errors
 /// The process cannot take signals.

@@ -1,4 +1,4 @@
-//! What the configurations of all clients are tested for.
+//! Tests of configurations that all clients share.
 
 use crate::config::{Configuration, parse};
 use numaloc_config::samples::uncommented;
