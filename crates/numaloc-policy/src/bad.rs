@@ -1,4 +1,4 @@
-//! Annotations that cannot be understood.
+//! Annotations that cannot be parsed.
 
 use crate::{EventKind, EventReason, MEMORY_POLICY_KEY, NUMA_BALANCING_KEY, Pod, PodEvent};
 use numaloc_api::written::{Problem, SHOWN_MAX, shown};
@@ -7,19 +7,19 @@ use std::fmt;
 /// Longest namespace, name and key that a message repeats, in characters: as long as Kubernetes allows.
 const NAME_MAX: usize = 253;
 
-/// An annotation that cannot be understood. It can be shown as it is: whatever the pod's author wrote, characters that are not
-/// printed are escaped, and long texts are cut.
+/// An annotation that cannot be parsed. It can be shown as it is: whatever the pod's author wrote, characters that are
+/// not printed are escaped, and long texts are cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadAnnotation {
     /// The pod that has it, as `namespace/name`.
     pub pod: String,
     /// The annotation's key, which is one of ours.
     pub key: String,
-    /// Where in the annotation's value the error is.
+    /// Place of the error in the annotation's value.
     pub position: Position,
-    /// What is wrong there, and what is expected.
+    /// The error, and the expected form.
     pub problem: String,
-    /// What to write instead; empty if there is nothing to say.
+    /// The correct form; empty if there is none to suggest.
     pub hint: String,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// Where a text is not valid JSON, and why.
+/// Place and reason of an error in a text that is not valid JSON.
 pub(crate) fn syntax(error: &serde_json::Error) -> (Position, String) {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();

@@ -1,10 +1,11 @@
-//! As much of a pod as is read.
+//! Bounds on the part of a pod that is read.
 
 use crate::{Pod, QOS_LABEL, VALUE_MAX, cut::cut};
 use numaloc_api::{LABEL_KEY_MAX, LABEL_VALUE_MAX, LABELS_MAX};
 
 impl Pod {
-    /// The pod with as much of its labels and annotations as is read. A pod may have 256 KiB of annotations, and more of labels.
+    /// The pod with as much of its labels and annotations as is read. A pod may have 256 KiB of annotations, and more
+    /// of labels.
     pub fn bounded(mut self) -> Self {
         let is_ours =
             |key: &str| key.starts_with("numaloc.io/") || key.starts_with("koordinator.sh/");

@@ -20,8 +20,9 @@ const CONTAINERS_MAX: u64 = 1000;
 /// Upper bound of threads: that of the API.
 const WORKERS_MAX: u64 = 256;
 
-/// The most that pods may ask for by annotations. It is the operator's: pods cannot change it. The default ceilings keep a pod from
-/// harming its neighbours. The daemon has ceilings of its own for the client that passes the request on.
+/// The most that pods may ask for by annotations. It is the operator's: pods cannot change it. The default ceilings
+/// keep a pod from harming its neighbours. The daemon has ceilings of its own for the client that passes the request
+/// on.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Ceilings {
@@ -31,17 +32,19 @@ pub struct Ceilings {
     /// Most bytes per second, also of pods that name no rate; `None`: only the profile limits the rate.
     #[serde(deserialize_with = "rate")]
     pub rate_bytes_per_second: Option<u64>,
-    /// The least rate in bytes per second that a pod may ask for: a run keeps its target node and its processes from others for
-    /// as long as it moves. `rate_bytes_per_second` goes before it.
+    /// The least rate in bytes per second that a pod may ask for: a run keeps its target node and its processes from
+    /// others for as long as it moves. `rate_bytes_per_second` goes before it.
     #[serde(deserialize_with = "rate")]
     pub min_rate_bytes_per_second: u64,
     /// The longest time that a run moves, also of pods that name none.
     #[serde(deserialize_with = "duration::<1, TIME_MAX, _, _>")]
     pub timeout: Duration,
-    /// How many containers of one pod get a schedule by annotations. The daemon's quota of schedules is for all pods together.
+    /// Most containers of one pod that get a schedule by annotations. The daemon's quota of schedules is for all pods
+    /// together.
     #[serde(deserialize_with = "count::<0, CONTAINERS_MAX, _, _>")]
     pub containers: usize,
-    /// Whether the label `koordinator.sh/qosClass` may give a container a better class than its cgroup and its resources do.
+    /// Whether the label `koordinator.sh/qosClass` may give a container a better class than its cgroup and its
+    /// resources do.
     pub qos_label: bool,
     /// Most threads of a run.
     #[serde(deserialize_with = "count::<1, WORKERS_MAX, _, _>")]
@@ -51,24 +54,25 @@ pub struct Ceilings {
     pub min_interval: Duration,
     /// Whether pages that processes outside the container map may be moved.
     pub include_shared: bool,
-    /// Whether pages of files on network file systems and FUSE may be moved, for whose servers a call may wait without end.
+    /// Whether pages of files on network file systems and FUSE may be moved, for whose servers a call may wait without
+    /// end.
     pub include_network: bool,
     /// Whether memory may be moved against the application's own memory policy.
     pub include_bound: bool,
     /// Whether pods may move hugetlb pages that take longer than one call may take.
     pub include_gigantic: bool,
-    /// Whether pods may name nodes: those that memory goes to, instead of its home, or those that it comes from, which may be of
-    /// another memory tier.
+    /// Whether pods may name nodes: nodes that memory goes to, instead of its home, or nodes that it comes from, which
+    /// may be of another memory tier.
     pub named_nodes: bool,
     /// Whether pods may name how much is kept free on the nodes that memory goes to.
     pub reserve_bytes: bool,
     /// Whether the sizes of the nodes' hugetlb pools may be changed (`hugetlb` `fresh`).
     pub fresh_hugetlb: bool,
-    /// Whether page cache may go to other nodes for room (`make_room` `move-cache`). It may be that of files of any pod, because the
-    /// request comes with the plugin's rights.
+    /// Whether page cache may go to other nodes for room (`make_room` `move-cache`). It may be that of files of any
+    /// pod, because the request comes with the plugin's rights.
     pub move_cache: bool,
-    /// Whether memory of best-effort containers may go to other nodes for room (`make_room` `exchange`). It may be that of any pod,
-    /// for the same reason.
+    /// Whether memory of best-effort containers may go to other nodes for room (`make_room` `exchange`). It may be that
+    /// of any pod, for the same reason.
     pub exchange: bool,
     /// Whether kernel.numa_balancing may be switched off for a time.
     pub pause_numa_balancing: bool,
@@ -76,7 +80,7 @@ pub struct Ceilings {
     pub offload: bool,
 }
 
-/// What the value of a key is.
+/// The type of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     Flag,
@@ -140,8 +144,8 @@ impl Default for Ceilings {
 }
 
 impl Ceilings {
-    /// What of `settings` is within the ceilings, for a container of this class. `notes` gets a sentence for each thing that is less
-    /// than was asked for. `None` if nothing is to be done at all: memory that is to go to named nodes goes nowhere else instead.
+    /// Reduces `settings` to the ceilings, for a container of this class. `notes` gets a sentence for each reduction.
+    /// `None` if the container may get nothing at all: memory for named nodes is not moved to others instead.
     pub(crate) fn bound(
         &self,
         mut settings: Settings,

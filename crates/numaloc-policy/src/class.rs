@@ -1,5 +1,5 @@
-//! The quality-of-service class of a container: the one that Kubernetes gives it, or the one that its pod's label names, if that is no
-//! better or the operator trusts it.
+//! The quality-of-service class of a container: the one from Kubernetes, or the one that its pod's label names, if it
+//! is not better or the operator trusts the label.
 
 use crate::{Ceilings, Container, Pod, Resources};
 use numaloc_api::value::QosClass;
@@ -14,10 +14,10 @@ const SHARES_MAX: u64 = 1 << 18;
 /// The shares of a container that requests no CPU.
 const NO_SHARES: u64 = 2;
 
-/// The class of a container. A container of a guaranteed pod with whole CPUs is LSR, because the kubelet's static CPU manager gives it
-/// CPUs of its own; other ones of guaranteed and burstable pods are LS, and those of best-effort pods BE. The label
-/// `koordinator.sh/qosClass` of its pod may name a lower class, and a better one if [`Ceilings::qos_label`] allows that: LSR, LS or
-/// BE, and LSE, which counts as LSR.
+/// The class of a container. A container of a guaranteed pod with whole CPUs is LSR, because the kubelet's static CPU
+/// manager gives it CPUs of its own; other ones of guaranteed and burstable pods are LS, and those of best-effort pods
+/// BE. The label `koordinator.sh/qosClass` of its pod may name a lower class, and a better one if
+/// [`Ceilings::qos_label`] allows that: LSR, LS or BE, and LSE, which counts as LSR.
 pub fn qos_class(pod: &Pod, container: &Container, ceilings: &Ceilings) -> QosClass {
     let own = own_class(pod, container);
     match of_label(pod) {
@@ -27,7 +27,7 @@ pub fn qos_class(pod: &Pod, container: &Container, ceilings: &Ceilings) -> QosCl
     }
 }
 
-/// What is to be said about the class that [`qos_class`] has given; `None`: nothing.
+/// A remark about the class that [`qos_class`] has returned; `None` if there is none.
 pub fn note(pod: &Pod, class: QosClass) -> Option<String> {
     let class_name = class.name();
     match of_label(pod) {
@@ -82,12 +82,12 @@ enum KubeClass {
 }
 
 impl KubeClass {
-    /// The class by the cgroup of a pod. The kubelet has a cgroup for each class but guaranteed, whose pods are directly below
-    /// `kubepods` (pkg/kubelet/cm/qos_container_manager_linux.go). `None` if it makes no such cgroups (`cgroupsPerQOS: false`), or
-    /// if somebody else made the pod.
+    /// The class by the cgroup of a pod. The kubelet has a cgroup for each class but guaranteed, whose pods are
+    /// directly below `kubepods` (pkg/kubelet/cm/qos_container_manager_linux.go). `None` if it makes no such cgroups
+    /// (`cgroupsPerQOS: false`), or if another program made the pod.
     fn of(cgroup_parent: &str) -> Option<Self> {
-        // kubepods/burstable/pod..., or kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod....slice, or the last of these
-        // alone. Some distributions put a slice of their own before them, which is none of these words.
+        // kubepods/burstable/pod..., or kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod....slice, or the
+        // last of these alone. Some distributions put a slice of their own before them, which is none of these words.
         let words = || cgroup_parent.split(['/', '-', '.']).take_while(|word| !is_pod(word));
         if words().any(|word| word == "besteffort") {
             return Some(Self::BestEffort);
@@ -98,11 +98,12 @@ impl KubeClass {
         words().any(|word| word == "kubepods").then_some(Self::Guaranteed)
     }
 
-    /// The class by what the container was given. A container of a burstable pod may look as if its pod were guaranteed.
+    /// The class by the container's resources. A container of a burstable pod may look as if its pod were guaranteed.
     fn guess(resources: &Resources) -> Self {
         let limited = |limit: Option<i64>| limit.is_some_and(|limit| limit > 0);
         let Resources { cpu_shares, cpu_quota_us, memory_limit_bytes, .. } = *resources;
-        // -997 is also for critical pods of any class, but then nothing less is meant for them than for guaranteed ones.
+        // -997 is also for critical pods of any class, but then nothing less is meant for them than for guaranteed
+        // ones.
         match resources.oom_score_adj {
             Some(1000) => return Self::BestEffort,
             Some(-997) => return Self::Guaranteed,
@@ -118,7 +119,7 @@ impl KubeClass {
     }
 }
 
-/// Whether a word of a path is the part with a pod's uid. Nothing after it says anything about the class.
+/// Whether a word of a path is the part with a pod's uid. The words after it do not depend on the class.
 fn is_pod(word: &str) -> bool {
     word.strip_prefix("pod").is_some_and(|uid| uid.starts_with(|c: char| c.is_ascii_hexdigit()))
 }
@@ -135,8 +136,8 @@ fn quota_is_shares(resources: &Resources) -> bool {
     resources.cpu_shares.is_some_and(|given| u128::from(given).abs_diff(shares) <= 1)
 }
 
-/// Whether a number of whole CPUs is requested. The shares say it, because the kubelet makes exactly 1,024 of each CPU and takes
-/// away the quota of containers that have CPUs of their own.
+/// Whether a number of whole CPUs is requested. The shares show it, because the kubelet makes exactly 1,024 of each CPU
+/// and takes away the quota of containers that have CPUs of their own.
 fn has_whole_cpus(resources: &Resources) -> bool {
     match resources.cpu_shares {
         Some(SHARES_MAX..) => is_whole_quota(resources).unwrap_or(true),
@@ -184,7 +185,7 @@ mod tests {
             ),
             ("/system.slice/kubelet-kubepods-besteffort-pod5f.slice".to_owned(), QosClass::Be),
         ] {
-            // What a container was given counts for whole CPUs only.
+            // A container's resources count for whole CPUs only.
             let resources = Resources { oom_score_adj: Some(7), ..cpus(2048) };
             assert_eq!(class(&parent, resources), expected, "{parent}");
         }

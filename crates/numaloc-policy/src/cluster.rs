@@ -1,8 +1,8 @@
-//! What a cluster's operator declares for all nodes in a ConfigMap, in Koordinator's form: `resource-qos-config` with a strategy for
-//! each class, and others for some nodes; and `dsa-accelerate-config`.
+//! The declarations of a cluster's operator for all nodes in a ConfigMap, in Koordinator's form: `resource-qos-config`
+//! with a strategy for each class, and others for some nodes; and `dsa-accelerate-config`.
 //!
-//! The same ConfigMap configures other programs, so keys that are not known are ignored. What is known has to be right as a whole: a
-//! half of a configuration is not what was meant.
+//! The same ConfigMap configures other programs, so keys that are not known are ignored. Known keys have to be right as
+//! a whole: half of a configuration is not the intended one.
 
 use crate::{
     Settings,
@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, fmt};
 
 /// The key of the ConfigMap with the strategies.
 pub const QOS_CONFIG_KEY: &str = "resource-qos-config";
-/// The key of the ConfigMap that says whether DMA engines copy.
+/// The ConfigMap's key for copying by DMA engines.
 pub const DSA_CONFIG_KEY: &str = "dsa-accelerate-config";
 
 /// Longest value that is read, in bytes: as long as a ConfigMap may be.
@@ -28,16 +28,16 @@ const VALUE_MAX: usize = 1 << 20;
 const CLASSES: [(QosClass, &str); 3] =
     [(QosClass::Lsr, "lsrClass"), (QosClass::Ls, "lsClass"), (QosClass::Be, "beClass")];
 
-/// What is wrong with a ConfigMap's value.
+/// An error in a ConfigMap's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadConfigMap {
     /// The key of the value.
     pub key: &'static str,
-    /// Where in the value the mistake is.
+    /// Place of the error in the value.
     pub position: Position,
-    /// What is wrong there; it can be shown as it is.
+    /// The error; safe to show unescaped.
     pub problem: String,
-    /// What to write instead; empty if there is nothing to say.
+    /// The correct form; empty if there is none to suggest.
     pub hint: String,
 }
 
@@ -51,15 +51,15 @@ impl fmt::Display for BadConfigMap {
 
 impl std::error::Error for BadConfigMap {}
 
-/// The strategies of a cluster: what is done for pods by the class that their label names.
+/// The strategies of a cluster: settings for pods by the class that their label names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QosConfig {
     cluster: ClassStrategy,
-    /// Those for some nodes, each merged over the cluster's.
+    /// The strategies for some nodes, each merged over the cluster's.
     nodes: Vec<(Option<Selector>, ClassStrategy)>,
 }
 
-/// What is done for each class; a class that is not there says nothing.
+/// The settings of each class; a class that is missing is not decided.
 pub type ClassStrategy = BTreeMap<QosClass, Option<Settings>>;
 
 impl QosConfig {
@@ -84,7 +84,7 @@ impl QosConfig {
         let one = |(at, node): (usize, &Tree)| {
             let path = format!("{path}[{at}]");
             let (selector_path, selector) = field(&path, node, "nodeSelector")?;
-            // As in Kubernetes, one that is missing selects nothing.
+            // As in Kubernetes, a missing selector selects nothing.
             let selector = match selector {
                 Tree::Null => None,
                 tree => Some(Selector::read(&selector_path, tree)?),
@@ -108,7 +108,7 @@ impl QosConfig {
 struct Wanted(BTreeMap<QosClass, BTreeMap<String, (String, Tree)>>);
 
 impl Wanted {
-    /// What the strategy at `path` has.
+    /// Parses the strategy at `path`.
     fn of(path: &str, strategy: &Tree) -> Result<Self, Problem> {
         let mut wanted = BTreeMap::new();
         for (class, key) in CLASSES {
@@ -161,10 +161,10 @@ impl Wanted {
     }
 }
 
-/// Whether DMA engines copy, by the value of [`DSA_CONFIG_KEY`]; `None`: it does not say.
+/// Whether DMA engines copy, by the value of [`DSA_CONFIG_KEY`]; `None`: not specified.
 ///
 /// # Errors
-/// What is wrong first.
+/// The first error in the value.
 pub fn read_dsa_config(text: &str) -> Result<Option<Offload>, BadConfigMap> {
     let tree = tree(DSA_CONFIG_KEY, text)?;
     let read = || {
@@ -192,8 +192,8 @@ fn tree(key: &'static str, text: &str) -> Result<Tree, BadConfigMap> {
     })
 }
 
-/// A field of the object at `path`, with its own path. The case of its name does not count, as for Go's encoding/json. `null` if it
-/// is missing, or if there is no object.
+/// A field of the object at `path`, with its own path. The case of its name does not count, as for Go's encoding/json.
+/// `null` if it is missing, or if there is no object.
 fn field<'t>(path: &str, tree: &'t Tree, name: &str) -> Result<(String, &'t Tree), Problem> {
     let own = below(path, name);
     match tree {

@@ -1,6 +1,6 @@
 //! Texts that are cut to a number of bytes.
 
-/// Takes away what is after `most` bytes, and a character that would be cut.
+/// Cuts a text to `most` bytes, at the end of a character.
 pub(crate) fn cut(text: &mut String, most: usize) {
     if text.len() > most {
         let end = (0..=most).rev().find(|&at| text.is_char_boundary(at));

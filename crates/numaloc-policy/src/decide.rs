@@ -21,12 +21,13 @@ pub const KOORDINATOR_KEY: &str = "koordinator.sh/memoryLocality";
 pub const POLICY_KEY: &str = "numaloc.io/policy";
 /// Our own annotation with the policies of several containers: an object by their names.
 pub const POLICIES_KEY: &str = "numaloc.io/policies";
-/// Our own annotation for one container: this and the container's name. Kubernetes allows 63 characters after the slash, so names of
-/// up to 46 characters fit; longer ones go into [`POLICIES_KEY`].
+/// Our own annotation for one container: this and the container's name. Kubernetes allows 63 characters after the
+/// slash, so names of up to 46 characters fit; longer ones go into [`POLICIES_KEY`].
 pub const CONTAINER_KEY: &str = "numaloc.io/policy.container.";
 /// Our annotation that asks for a run now: an id, for each of which there is one run of the pod's schedules.
 pub const RUN_KEY: &str = "numaloc.io/run-now";
-/// Longest value of an annotation in bytes: far more than a policy for each of some hundred containers. A pod may have 256 KiB.
+/// Longest value of an annotation in bytes: far more than a policy for each of some hundred containers. A pod may have
+/// 256 KiB.
 pub const VALUE_MAX: usize = 16 << 10;
 
 /// Keys of ours that do not hold policies.
@@ -34,17 +35,17 @@ const OTHER_KEYS: [&str; 4] = [OWN_STATUS_KEY, RUN_KEY, MEMORY_POLICY_KEY, NUMA_
 /// Most keys that are not known and are named.
 const UNKNOWN_MAX: usize = 4;
 
-/// What the operator of a node has set.
+/// The settings of a node's operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Defaults {
     /// For containers of the class LSR that have no policy of their own; `None`: nothing is done for them.
     #[serde(deserialize_with = "config::settings")]
     pub lsr: Option<Settings>,
-    /// What is done for containers of class LS.
+    /// The policy for containers of class LS.
     #[serde(deserialize_with = "config::settings")]
     pub ls: Option<Settings>,
-    /// What is done for containers of class BE.
+    /// The policy for containers of class BE.
     #[serde(deserialize_with = "config::settings")]
     pub be: Option<Settings>,
     /// The most that pods may ask for. The defaults above are the operator's own and not bounded by it.
@@ -62,16 +63,16 @@ impl Defaults {
     }
 }
 
-/// What decides besides the annotations of a pod.
+/// The sources of decisions besides the annotations of a pod.
 #[derive(Clone, Copy, Debug)]
 pub struct Sources<'a> {
-    /// What the operator of the node has set.
+    /// The settings of the node's operator.
     pub defaults: &'a Defaults,
     /// The policies of the cluster; `None`: there are none.
     pub policies: Option<Policies<'a>>,
-    /// What the operator of the cluster has set for pods whose label names their class; `None`: nothing.
+    /// The settings of the cluster's operator for pods whose label names their class; `None`: none.
     pub strategy: Option<&'a ClassStrategy>,
-    /// Whether DMA engines copy for policies in Koordinator's form, which cannot say it themselves; `None`: as by default.
+    /// Whether DMA engines copy for policies in Koordinator's form, which have no field for it; `None`: as by default.
     pub offload: Option<Offload>,
 }
 
@@ -82,21 +83,20 @@ impl<'a> From<&'a Defaults> for Sources<'a> {
     }
 }
 
-/// What is done for a container, and why.
+/// The decision for a container, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Its class, by a label, or derived from its cgroup and resources.
     pub class: QosClass,
-    /// Where the decision comes from.
+    /// The source of the decision.
     pub source: DecisionSource,
-    /// What is to be done; `None`: nothing.
+    /// The settings to apply; `None`: nothing is done.
     pub settings: Option<Settings>,
-    /// What is to be said about it, a sentence each: what was bounded by the ceilings, what was not understood. They can be shown
-    /// as they are.
+    /// Remarks, a sentence each: reductions by the ceilings, and keys that are unknown. They can be shown unescaped.
     pub notes: Vec<String>,
 }
 
-/// Where a decision comes from.
+/// The source of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecisionSource {
     /// An annotation with this key, which can be shown as it is.
@@ -120,7 +120,7 @@ impl fmt::Display for DecisionSource {
     }
 }
 
-/// Decides what is done for a container. The first of these sources that has a policy decides alone; nothing is merged:
+/// Decides about a container. The first of these sources that has a policy decides alone; nothing is merged:
 ///
 /// 1. a policy of the cluster that is enforced
 /// 2. `numaloc.io/policy.container.<name>`
@@ -129,15 +129,15 @@ impl fmt::Display for DecisionSource {
 /// 5. `koordinator.sh/memoryLocality`
 /// 6. a policy of the pod's namespace
 /// 7. a policy of the cluster
-/// 8. the cluster's ConfigMap, by the class that the label `koordinator.sh/qosClass` names, whether it is trusted or not
+/// 8. the cluster's ConfigMap, by the class in the label `koordinator.sh/qosClass`, whether it is trusted or not
 /// 9. the operator's default for the container's class
 ///
-/// What 2 to 6 ask for is bounded by a policy of the cluster that has bounds, else by the operator's ceilings;
-/// [`Decision::notes`] says what was.
+/// The requests of 2 to 6 are bounded by a policy of the cluster that has bounds, else by the operator's ceilings;
+/// [`Decision::notes`] lists the reductions.
 ///
 /// # Errors
-/// The first annotation that is there cannot be understood. Nothing is to be done for the container then: what was meant is not
-/// known, and another source is not what the pod asked for. A policy that is enforced decides without a look at annotations.
+/// The first annotation that exists cannot be parsed. Nothing is done for the container then: its intent is unknown,
+/// and the pod did not ask for another source. A policy that is enforced decides without a look at annotations.
 pub fn decide<'a>(
     pod: &Pod,
     container: &Container,
@@ -179,8 +179,8 @@ pub fn decide<'a>(
     Ok(Decision { class, source, settings, notes })
 }
 
-/// What the annotations ask for, with the key of the one that does: nothing is to be done if that is `None`. `None` altogether if
-/// there is no policy.
+/// The policy in the annotations, with the key of its annotation: `None` there means that nothing is to be done. `None`
+/// altogether if there is no policy.
 fn asked(
     pod: &Pod,
     container: &Container,
@@ -255,7 +255,7 @@ pub(crate) fn text_or_json(text: &str) -> Option<Tree> {
     (!is_json).then(|| Tree::Text(text.to_owned()))
 }
 
-/// What is to be said about keys in our own domain that mean nothing: the first few.
+/// Remarks about unknown keys in our own domain: the first few.
 fn unknown_keys(pod: &Pod) -> impl Iterator<Item = String> {
     let is_known = |key: &str| {
         [POLICY_KEY, POLICIES_KEY].contains(&key)

@@ -4,7 +4,7 @@ use crate::{ContainerResult, Decision, EventKind, EventReason, PodEvent, Verdict
 use numaloc_api::written::{SHOWN_MAX, shown};
 use numaloc_core::{NodeSet, PAGE, Share};
 
-/// What became of a pod: of all of its containers that have a policy.
+/// The result of a pod: of all of its containers that have a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodResult {
     /// The results of its containers, in the pod's order.
@@ -24,8 +24,8 @@ impl PodResult {
         }
     }
 
-    /// Local share in percent of the memory of all containers that can be read, rounded up; -1 if that is none. As it is rounded up,
-    /// there may be remote pages at 100.
+    /// Local share in percent of the memory of all containers that can be read, rounded up; -1 if that is none. As it
+    /// is rounded up, there may be remote pages at 100.
     pub fn ratio(&self) -> i64 {
         self.share().map_or(-1, ratio)
     }
@@ -150,7 +150,7 @@ fn nodes(nodes: &NodeSet) -> String {
 }
 
 impl Decision {
-    /// The event that says what of a decision the pod's author may not expect; `None`: there is nothing to say.
+    /// The event about parts of a decision that the pod's author may not expect; `None`: there are none.
     pub fn event(&self, container: &str) -> Option<PodEvent> {
         let lines = self.notes.iter().map(|note| {
             let name = shown(container, SHOWN_MAX);

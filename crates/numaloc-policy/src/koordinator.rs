@@ -1,5 +1,5 @@
-//! The annotation `koordinator.sh/memoryLocality`, as koordlet reads it: keys in any case, unknown ones ignored, numbers that are
-//! whole numbers and nothing else.
+//! The annotation `koordinator.sh/memoryLocality`, as koordlet reads it: keys in any case, unknown ones ignored,
+//! numbers that are whole numbers and nothing else.
 
 use crate::{
     Settings,
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The longest interval in minutes: that of the daemon's schedules, 366 days.
 const MINUTES_MAX: u64 = 366 * 24 * 60;
 
-/// What the annotation asks for, if anything.
+/// The request in the annotation, if any.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Says {
     /// It has no policy, so another source decides.

@@ -1,5 +1,5 @@
-//! Policies for pods: what a pod asks for, and what its operator allows, becomes one decision for each container. What became of
-//! it becomes events and a status. Nothing here does IO or reads a clock. `numaloc-nri` uses it, and so does
+//! Policies for pods: a pod's requests, within its operator's ceilings, become one decision for each container. Its
+//! result becomes events and a status. Nothing here does IO or reads a clock. `numaloc-nri` uses it, and so does
 //! `numaloc-agent`, the node agent for Kubernetes.
 //!
 //! ```text
@@ -10,33 +10,33 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `pod` | what is known of a pod and its containers |
-//! | `bounded` | as much of a pod as is read |
+//! | `pod` | the facts about a pod and its containers |
+//! | `bounded` | bounds on the part of a pod that is read |
 //! | `cut` | texts that are cut to a number of bytes |
 //! | `class` | the quality-of-service class of a container |
-//! | `decide` | which source decides: annotations, then the cluster's ConfigMap, then the operator's default for the class |
-//! | `cluster`, `selector` | the cluster's ConfigMap: what is done for classes, and on which nodes |
+//! | `decide` | the source that decides: annotations, the cluster's ConfigMap, or the operator's default for the class |
+//! | `cluster`, `selector` | the cluster's ConfigMap: settings of classes, and the nodes they are for |
 //! | `keys` | annotations about the memory policy of new containers |
 //! | `koordinator`, `own` | the two forms of a policy: `koordinator.sh/memoryLocality`, and our own, a schedule of the API |
-//! | `settings` | what a policy comes to: a schedule without its target |
+//! | `settings` | the effect of a policy: a schedule without its target |
 //! | `ceilings` | the most that pods may request, and the messages where they request more |
 //! | `config` | defaults and ceilings in a configuration |
 //! | `memory_policy` | the memory policy that containers are created with |
-//! | `bad` | an annotation that cannot be understood, and where |
+//! | `bad` | an annotation that cannot be parsed, and the place of the error |
 //! | `object` | objects of Kubernetes, in which each field has to be known |
-//! | `resource`, `selector` | policies as objects of the cluster, and which pods and nodes they select |
-//! | `result` | what became of a container |
-//! | `pod_event` | an event of a pod, whatever it tells |
-//! | `event` | the events of what became of a pod, word for word as koordlet writes them |
-//! | `own_status` | our own annotation: which source has decided, and what has become of it |
-//! | `status` | the annotation with the last result, and which results have an event |
+//! | `resource`, `selector` | policies as objects of the cluster, and the pods and nodes that they select |
+//! | `result` | the result of a container |
+//! | `pod_event` | an event of a pod, of any kind |
+//! | `event` | the events about a pod's result, word for word as koordlet writes them |
+//! | `own_status` | our own annotation: the source that has decided, and the result |
+//! | `status` | the annotation with the last result, and the choice of results that have an event |
 //! | `time` | times as text |
 //!
-//! JSON and TOML as values, fields one by one with their paths, messages of the API by their descriptions, and texts made fit for messages
-//! are in `numaloc_api::written`.
+//! JSON and TOML as values, fields one by one with their paths, messages of the API by their descriptions, and texts
+//! made fit for messages are in `numaloc_api::written`.
 //!
-//! What pods bring is written by anybody who may create one. So no input makes anything here panic, sizes are bounded, and whatever
-//! is repeated in a message is escaped and cut.
+//! Any user who may create a pod writes its fields. So no input makes this crate panic, sizes are bounded, and every
+//! text repeated in a message is escaped and cut.
 #![forbid(unsafe_code)]
 
 mod bad;

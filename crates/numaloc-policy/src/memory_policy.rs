@@ -7,8 +7,8 @@ use crate::{
 use numaloc_api::written::{Problem, Tree, below, one_of};
 use serde::Deserialize;
 
-/// What the first process of a container is created with, and all processes of the container inherit (set_mempolicy(2)). The kernel's
-/// NUMA balancing does not scan memory of a process that has any of these (mm/mempolicy.c, `vma_policy_mof`).
+/// The policy that a container's first process is created with and all its processes inherit (set_mempolicy(2)). The
+/// kernel's NUMA balancing does not scan memory of a process that has any of these (mm/mempolicy.c, `vma_policy_mof`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemoryPolicy {
@@ -18,8 +18,8 @@ pub enum MemoryPolicy {
     Interleave,
     /// Pages come from the nodes in turn, by the kernel's weights of nodes.
     Weighted,
-    /// Pages come from the node of the CPU that touches them first, as without a policy. It is set for the exemption from NUMA balancing
-    /// alone.
+    /// Pages come from the node of the CPU that touches them first, as without a policy. It is set for the exemption
+    /// from NUMA balancing alone.
     Exempt,
 }
 
@@ -44,10 +44,10 @@ impl MemoryPolicy {
         }
     }
 
-    /// What a pod asks for one of its containers; `None`: nothing.
+    /// A pod's request for one of its containers; `None`: none.
     ///
     /// # Errors
-    /// An annotation that cannot be understood.
+    /// An annotation that cannot be parsed.
     pub fn asked(pod: &Pod, container: &str) -> Result<Option<Self>, BadAnnotation> {
         let policy = for_container(pod, container, MEMORY_POLICY_KEY, POLICIES)?;
         let exempt = for_container(pod, container, NUMA_BALANCING_KEY, BALANCING)?;

@@ -57,7 +57,7 @@ impl<'t> Object<'t> {
     /// Ends the reading.
     ///
     /// # Errors
-    /// There is a field that nobody has asked for.
+    /// There is a field that was not read.
     pub fn end(self) -> Result<(), Problem> {
         match self.left.keys().next() {
             None => Ok(()),

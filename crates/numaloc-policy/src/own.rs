@@ -18,7 +18,8 @@ pub enum Wanted {
 pub const WANTED: [(&str, Wanted); 2] =
     [("bestEffort", Wanted::BestEffort), ("none", Wanted::None)];
 
-/// Reads a policy, which is at `path`; `None`: it is switched off. Text instead of an object is the value of its key `policy`.
+/// Reads a policy, which is at `path`; `None`: it is switched off. Text instead of an object is the value of its key
+/// `policy`.
 ///
 /// # Errors
 /// What is wrong first.
@@ -52,7 +53,8 @@ pub const SWITCH: &str = "policy";
 /// An empty list is a mistake of who meant to name something.
 const RULES: Rules = Rules { allowed: is_of_policies, empty_lists: false };
 
-/// Whether a policy may set a field. The target is the container, and the tenant the pod. Memory of pods is only brought home.
+/// Whether a policy may set a field. The target is the container, and the tenant the pod. Memory of pods is only
+/// brought home.
 pub fn is_of_policies(field: &FieldDescriptor) -> bool {
     match field.parent_message().name() {
         "Schedule" => matches!(field.name(), "spec" | "interval" | "jitter" | "paused"),

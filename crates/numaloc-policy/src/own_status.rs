@@ -1,4 +1,4 @@
-//! The annotation `numaloc.io/status`: which source has decided, what has become of it, and why memory stays.
+//! The annotation `numaloc.io/status`: the source that has decided, the result, and the reason why memory stays.
 
 use numaloc_api::written::{ERROR_MAX, SHOWN_MAX, shown};
 use serde::{Deserialize, Serialize};
@@ -6,37 +6,37 @@ use serde::{Deserialize, Serialize};
 /// The key of the annotation.
 pub const OWN_STATUS_KEY: &str = "numaloc.io/status";
 
-/// Most containers that it tells of.
+/// Most containers in the annotation.
 const CONTAINERS_MAX: usize = 16;
 /// Most events that it remembers.
 const SAID_MAX: usize = 16;
 /// Longest status that is read, in bytes.
 const STATUS_MAX: usize = 16 << 10;
 
-/// What an agent says about a pod.
+/// An agent's report about a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OwnStatus {
     /// Its containers, in its order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerStatus>,
-    /// Who acts for the pod instead of the agent.
+    /// The program that acts for the pod instead of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stands_back: Option<String>,
-    /// Which events were posted about what the pod asks for, by the agent's own numbers of them.
+    /// Events posted about the pod's requests, by the agent's own numbers of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<String>,
 }
 
-/// What an agent says about a container.
+/// An agent's report about a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerStatus {
     /// Its name within the pod.
     pub name: String,
-    /// Which source has decided.
+    /// The source that has decided.
     pub source: String,
-    /// What the last run has come to, and why memory stays; `None` before the first.
+    /// The result of the last run, and the reason why memory stays; `None` before the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
 }
@@ -58,7 +58,7 @@ impl OwnStatus {
         serde_json::to_string(&bounded).unwrap_or_default()
     }
 
-    /// Reads the annotation's value. What cannot be read says nothing: the next one replaces it.
+    /// Reads the annotation's value. A value that cannot be parsed counts as empty: the next one replaces it.
     pub fn read(text: &str) -> Self {
         let text = if text.len() > STATUS_MAX { "" } else { text };
         serde_json::from_str(text).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What is known of a pod and its containers, in the words of NRI and of the Kubernetes API.
+//! The facts about a pod and its containers, in the words of NRI and of the Kubernetes API.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ pub struct Pod {
     pub labels: BTreeMap<String, String>,
     /// Its annotations. NRI has them as they were when the sandbox was made.
     pub annotations: BTreeMap<String, String>,
-    /// The cgroup that its containers' cgroups are below, in the form of cgroupfs (`/kubepods/burstable/pod...`) or of systemd
-    /// (`kubepods-burstable-pod....slice`); empty if it is not known. It says the pod's class.
+    /// The cgroup that its containers' cgroups are below, in the form of cgroupfs (`/kubepods/burstable/pod...`) or of
+    /// systemd (`kubepods-burstable-pod....slice`); empty if it is not known. It shows the pod's class.
     pub cgroup_parent: String,
 }
 
@@ -29,8 +29,8 @@ pub struct Container {
     pub resources: Resources,
 }
 
-/// What a container was given, as in `linux.resources` of the OCI runtime specification. `None` is a value that the runtime did
-/// not set.
+/// A container's resources, as in `linux.resources` of the OCI runtime specification. `None` is a value that the
+/// runtime did not set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
     /// `cpu.shares`. The kubelet makes 1,024 of each CPU that is requested, and 2 of none.
@@ -41,7 +41,7 @@ pub struct Resources {
     pub cpu_period_us: Option<u64>,
     /// `memory.limit` in bytes; 0 or less: no limit.
     pub memory_limit_bytes: Option<i64>,
-    /// `oom_score_adj`. The kubelet gives 1,000 to best effort, from 2 to 999 to burstable, and -997 to guaranteed and critical
-    /// pods (pkg/kubelet/qos/policy.go).
+    /// `oom_score_adj`. The kubelet gives 1,000 to best effort, from 2 to 999 to burstable, and -997 to guaranteed and
+    /// critical pods (pkg/kubelet/qos/policy.go).
     pub oom_score_adj: Option<i64>,
 }

@@ -1,13 +1,14 @@
-//! An event for a pod, whatever it tells.
+//! An event for a pod, of any kind.
 
 /// An event for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodEvent {
-    /// Normal, or Warning if somebody should act.
+    /// Normal, or Warning if action is needed.
     pub kind: EventKind,
     /// Its reason, one word that clients can filter by.
     pub reason: EventReason,
-    /// Its message: lines, without an end of line after the last. There is one for each container, and none of them is long.
+    /// Its message: lines, without an end of line after the last. There is one for each container, and none of them is
+    /// long.
     pub message: String,
 }
 
@@ -16,7 +17,7 @@ pub struct PodEvent {
 pub enum EventKind {
     /// Information. All events of the contract are.
     Normal,
-    /// The pod's author should look into it: an annotation cannot be understood.
+    /// The pod's author should look into it: an annotation cannot be parsed.
     Warning,
 }
 
@@ -37,7 +38,7 @@ pub enum EventReason {
     Completed,
     /// Nothing was to be done for any container.
     Skipped,
-    /// It failed for some, and was completed for none. Or an annotation cannot be understood.
+    /// It failed for some, and was completed for none. Or an annotation cannot be parsed.
     Failed,
     /// A pod gets less than it asks for. The contract does not have this one.
     Bounded,
@@ -46,7 +47,7 @@ pub enum EventReason {
 }
 
 impl PodEvent {
-    /// The event of a pod that another program acts for: `other` names it, and says what to do.
+    /// The event of a pod that another program acts for: `other` names it, and the remedy.
     pub fn conflict(other: &str) -> Self {
         let message = format!("{other}; nothing is done for this pod by numaloc-agent");
         Self { kind: EventKind::Warning, reason: EventReason::Conflict, message }
@@ -62,7 +63,7 @@ impl EventReason {
     pub const ALL: [Self; 5] =
         [Self::Completed, Self::Skipped, Self::Failed, Self::Bounded, Self::Conflict];
 
-    /// As events and the status have it.
+    /// The name in events and in the status.
     pub fn name(self) -> &'static str {
         match self {
             Self::Completed => "MemoryLocalityCompleted",

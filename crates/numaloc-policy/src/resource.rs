@@ -1,14 +1,15 @@
 //! Policies as objects of the cluster: `MemoryLocalityPolicy` of a namespace, and `ClusterMemoryLocalityPolicy`.
 //!
-//! What is to be done is in `spec.schedule`, in the form of the annotation `numaloc.io/policy`; the rest says for which containers.
+//! The schedule is in `spec.schedule`, in the form of the annotation `numaloc.io/policy`; the rest selects its
+//! containers.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `scope` | which of them decide for a container |
-//! | `rollout` | which nodes a policy has reached |
-//! | `node_locality` | what an agent writes about its node |
+//! | `scope` | the policies that decide for a container |
+//! | `rollout` | the nodes that a policy has reached |
+//! | `node_locality` | an agent's report about its node |
 //! | `definition` | the kinds of policies as CustomResourceDefinitions |
-//! | `group` | where the kinds are in the API |
+//! | `group` | the API group of the kinds |
 
 mod definition;
 mod group;
@@ -251,7 +252,7 @@ impl PolicyResource {
 }
 
 impl PolicyVerdict {
-    /// What is done; `None`: nothing.
+    /// The settings to apply; `None`: none.
     pub fn settings(&self) -> Option<Settings> {
         match self {
             Self::Abstains | Self::Off => None,
@@ -267,7 +268,7 @@ impl fmt::Display for PolicyResource {
 }
 
 fn shown_name(kind: PolicyKind, namespace: &str, name: &str) -> String {
-    // As long as Kubernetes allows.
+    // The longest names that Kubernetes allows.
     let (namespace, name) = (shown(namespace, 63), shown(name, 253));
     match kind {
         PolicyKind::Namespaced => format!("{} {namespace}/{name}", kind.name()),

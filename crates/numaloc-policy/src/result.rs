@@ -1,4 +1,4 @@
-//! What became of a pod's containers, in the terms of the contract.
+//! The results of a pod's containers, in the terms of the contract.
 
 use numaloc_api::value::{
     Event, EventType, FailedProcess, Job, JobState, MemberResult, MemberState, state_and_reason,
@@ -7,7 +7,7 @@ use numaloc_api::written::{ERROR_MAX, shown};
 use numaloc_core::{NodeSet, Reason, Share, Skip};
 use std::collections::BTreeMap;
 
-/// What became of a container.
+/// The result of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerResult {
     /// Its name within the pod.
@@ -18,7 +18,7 @@ pub struct ContainerResult {
     pub share: Option<Share>,
 }
 
-/// What became of a container, in the terms of the contract.
+/// The result of a container, in the terms of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Its memory was moved, or was to be moved and some of its processes failed.
@@ -32,7 +32,7 @@ pub enum Verdict {
     },
     /// There is no node that memory could leave or come to.
     NoTarget,
-    /// As much as was asked for was local already.
+    /// The requested share was local already.
     Reached,
     /// There was nothing to do for another reason, which can be shown as it is.
     Skipped(String),
@@ -41,20 +41,20 @@ pub enum Verdict {
 }
 
 impl ContainerResult {
-    /// What became of a container by the result of the member of a target that it was.
+    /// The result of a container by the result of the member of a target that it was.
     pub fn of_member(name: &str, member: &MemberResult) -> Self {
         let verdict = judge(member);
         let movable = |locality: numaloc_core::Locality| locality.movable;
         let share = match verdict {
-            // What was before is not so any more.
+            // The state before the run does not hold any more.
             Verdict::Completed { .. } | Verdict::Failed(_) => member.after.map(movable),
             _ => member.after.or(member.before).map(movable),
         };
         Self { name: name.to_owned(), verdict, share }
     }
 
-    /// What became of a container by the event for the end of a job that was about this container alone; `None` for events of
-    /// other types.
+    /// The result of a container by the event for the end of a job for this container alone; `None` for events of other
+    /// types.
     pub fn of_event(name: &str, event: &Event) -> Option<Self> {
         let message = || shown(&event.message, ERROR_MAX);
         let verdict = match event.kind {
@@ -71,7 +71,7 @@ impl ContainerResult {
         Some(only(&event.members).map_or_else(bare, |member| Self::of_member(name, member)))
     }
 
-    /// What became of a container by a job that was about this container alone; `None` as long as the job has not ended.
+    /// The result of a container by a job for this container alone; `None` as long as the job has not ended.
     pub fn of_job(name: &str, job: &Job) -> Option<Self> {
         if !job.state.is_end() {
             return None;
@@ -87,8 +87,8 @@ impl ContainerResult {
         Some(Self { name: name.to_owned(), verdict, share: None })
     }
 
-    /// What became of the containers of a pod by the members of one target: `containers` has their names and ids in the pod's
-    /// order. Containers that are not members are left out.
+    /// The results of a pod's containers by the members of one target: `containers` has their names and ids in the
+    /// pod's order. Containers that are not members are left out.
     pub fn of_members(containers: &[(String, String)], members: &[MemberResult]) -> Vec<Self> {
         let ids = members.iter().flat_map(|member| {
             member.member.containers.iter().map(move |id| (id.as_str(), member))
@@ -117,7 +117,7 @@ fn judge(member: &MemberResult) -> Verdict {
         // For the contract, a container does not fail because processes end meanwhile.
         MemberState::Partial | MemberState::Failed if is_completed => completed(member),
         MemberState::Skipped => skipped(member),
-        // Nothing was left of what the run came to: it may be moved only since then.
+        // The run left no account: it may be movable only since then.
         MemberState::Partial if !member.account.is_partial() => Verdict::Skipped(reason()),
         MemberState::Missing => Verdict::Skipped(reason()),
         MemberState::Partial | MemberState::Failed | MemberState::Refused => {
@@ -144,7 +144,7 @@ fn skipped(member: &MemberResult) -> Verdict {
     if has_no_target.iter().any(|skip| member.reason.starts_with(skip.message())) {
         return Verdict::NoTarget;
     }
-    // Only a reason that comes from the account says that somebody has looked and found enough.
+    // Only a reason from the account shows that a run has judged the memory and found enough local.
     let is_judged =
         state_and_reason(&member.account, 0) == (MemberState::Skipped, member.reason.clone());
     let mut left = member.account.left_bytes().keys();

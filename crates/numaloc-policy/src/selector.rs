@@ -1,10 +1,11 @@
-//! Selectors of Kubernetes: which labels an object has to have (`LabelSelector` of apimachinery, pkg/apis/meta/v1/types.go).
+//! Selectors of Kubernetes: which labels an object has to have (`LabelSelector` of apimachinery,
+//! pkg/apis/meta/v1/types.go).
 
 use crate::object::{Object, list, texts};
 use numaloc_api::written::{Problem, Tree, below, one_of, text};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which labels an object has to have. Without any requirement it takes all objects.
+/// The labels that an object has to have. Without any requirement it takes all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     requirements: Vec<Requirement>,
@@ -25,7 +26,6 @@ enum Operator {
     DoesNotExist,
 }
 
-/// The operators by name.
 const OPERATORS: [(&str, Operator); 4] = [
     ("In", Operator::In),
     ("NotIn", Operator::NotIn),

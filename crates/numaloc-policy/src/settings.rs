@@ -1,4 +1,4 @@
-//! What a policy comes to: a schedule of the API without its target.
+//! The effect of a policy: a schedule of the API without its target.
 
 use numaloc_api::{
     Violations, v1,
@@ -7,8 +7,8 @@ use numaloc_api::{
 use numaloc_core::Offload;
 use std::time::Duration;
 
-/// What is to be done for a container: the message that numalocd gets, which has been checked and lacks its target, name
-/// and labels.
+/// The schedule for a container: the message that numalocd gets, which has been checked and lacks its target, name and
+/// labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     schedule: v1::Schedule,
@@ -54,7 +54,7 @@ impl Settings {
         self.schedule.interval.and_then(|time| time.try_into().ok()).unwrap_or_default()
     }
 
-    /// Whether it runs again and again.
+    /// Whether it runs repeatedly.
     pub fn repeats(&self) -> bool {
         !self.interval().is_zero()
     }
@@ -64,7 +64,7 @@ impl Settings {
         self.schedule.paused
     }
 
-    /// What is asked for, defaults included: to be compared with bounds, not to be passed on.
+    /// The requested spec, defaults included: to be compared with bounds, not to be passed on.
     pub(crate) fn asked(&self) -> MigrationSpec {
         let spec = self.schedule.spec.clone().unwrap_or_default();
         let policy = spec.policy.unwrap_or_default().into();
@@ -72,12 +72,12 @@ impl Settings {
         MigrationSpec { policy, limits, ..MigrationSpec::default() }
     }
 
-    /// Which memory moves, where to and how.
+    /// The memory that moves, its destination, and the way it moves.
     pub(crate) fn policy(&mut self) -> &mut v1::Policy {
         self.schedule.spec.get_or_insert_default().policy.get_or_insert_default()
     }
 
-    /// How fast each run may be, and how long it may take.
+    /// The speed and the duration of each run.
     pub(crate) fn limits(&mut self) -> &mut v1::Limits {
         self.schedule.spec.get_or_insert_default().limits.get_or_insert_default()
     }
@@ -95,7 +95,7 @@ impl Settings {
 
 #[cfg(test)]
 impl Settings {
-    /// What numalocd understands: two texts may mean the same.
+    /// The schedule as numalocd reads it: two texts may mean the same.
     pub(crate) fn meant(&self) -> ScheduleSpec {
         ScheduleSpec::without_target(self.schedule()).expect("it was checked")
     }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 /// The key of the annotation.
 pub const STATUS_KEY: &str = "koordinator.sh/memory-locality-status";
 
-/// A result has an event when the local share differs from that of the last one told by more than this many points.
+/// A result has an event when the local share differs from that of the last reported one by more than this many points.
 const POINTS: u64 = 10;
 /// Longest status that is read, in bytes. Ours have less than 300.
 const STATUS_MAX: usize = 4096;
@@ -15,13 +15,13 @@ const STATUS_MAX: usize = 4096;
 /// The status of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodStatus {
-    /// How far the migration of its memory is.
+    /// Progress of the migration of its memory.
     pub phase: Phase,
     /// The last result; `None`: there is none.
     pub last: Option<LastResult>,
 }
 
-/// How far the migration of a pod's memory is.
+/// Progress of the migration of a pod's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// It was to be done once, and has been done.
@@ -45,7 +45,7 @@ pub struct LastResult {
     pub remote_pages: u64,
 }
 
-/// Why the annotation's value is not a valid status.
+/// The reason why the annotation's value is not a valid status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadStatus {
     /// It is not the JSON of a status.
@@ -69,15 +69,15 @@ pub enum BadStatus {
 }
 
 impl LastResult {
-    /// What became of a pod at this time.
+    /// The result of a pod at this time.
     pub fn new(result: &PodResult, completed: SystemTime) -> Self {
         let (reason, ratio) = (result.reason(), result.ratio());
         Self { completed, reason, ratio, remote_pages: result.remote_pages() }
     }
 
-    /// Whether `self` is to have an event, when `told` is the last result that had one. Always if nothing repeats; else the first
-    /// time, when the reason changes, and when the ratio has changed by more than 10 points. A ratio that could not be read is
-    /// no change.
+    /// Whether `self` is to have an event, when `told` is the last result that had one. Always if nothing repeats; else
+    /// the first time, when the reason changes, and when the ratio has changed by more than 10 points. A ratio that
+    /// could not be read is not a change.
     pub fn is_news(&self, told: Option<&Self>, repeats: bool) -> bool {
         let Some(told) = told.filter(|_| repeats) else { return true };
         let is_known = self.ratio >= 0 && told.ratio >= 0;
@@ -86,7 +86,8 @@ impl LastResult {
 }
 
 impl PodStatus {
-    /// The status of a pod whose memory is to be moved, and that has this last result, if any, from an earlier policy or run.
+    /// The status of a pod whose memory is to be moved, and that has this last result, if any, from an earlier policy
+    /// or run.
     pub fn begun(last: Option<LastResult>) -> Self {
         Self { phase: Phase::InProgress, last }
     }

@@ -2,12 +2,11 @@
 
 use std::time::SystemTime;
 
-/// A time as text.
 pub fn written(time: SystemTime) -> String {
     prost_types::Timestamp { nanos: 0, ..numaloc_api::timestamp(time) }.to_string()
 }
 
-/// The time that a text says; `None`: it is not a time after 1970.
+/// Parses a time; `None`: it is not a time after 1970.
 pub fn read(text: &str) -> Option<SystemTime> {
     let stamp: prost_types::Timestamp = text.parse().ok()?;
     (stamp.seconds >= 0).then(|| SystemTime::try_from(stamp).ok())?

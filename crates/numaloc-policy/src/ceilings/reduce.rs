@@ -1,10 +1,10 @@
-//! What is left of what pods ask for beyond a ceiling.
+//! Reduces pods' requests that exceed a ceiling.
 
 use super::{bytes, threads};
 use crate::Settings;
 use numaloc_api::{Ceilings, Excess, v1};
 
-/// Lowers what is asked for to the ceiling. Names of nodes stay: nothing is moved then.
+/// Lowers a request to the ceiling. Names of nodes stay: nothing is moved then.
 pub fn lower(excess: Excess, ceilings: &Ceilings, settings: &mut Settings) {
     let most = ceilings.pace();
     match excess {
@@ -38,7 +38,7 @@ pub fn lower(excess: Excess, ceilings: &Ceilings, settings: &mut Settings) {
     }
 }
 
-/// What that means for the pod, as text for people.
+/// The reduction's effect on the pod, as text for people.
 pub fn note(excess: Excess, ceilings: &Ceilings) -> String {
     let what = match excess {
         Excess::NodesTo => {

@@ -1,4 +1,4 @@
-//! What the cluster's ConfigMap says for a node.
+//! The strategies of the cluster's ConfigMap for a node.
 
 use super::*;
 use crate::{Container, Decision, DecisionSource, Defaults, Pod, QOS_LABEL, Sources, decide};
@@ -125,7 +125,7 @@ fn the_configmap_counts_for_pods_that_name_their_class_and_have_no_policy() {
         (pod.clone(), DecisionSource::Default, Some(7)),
         (labelled("LS"), DecisionSource::ConfigMap, Some(0)),
         (labelled("BE"), DecisionSource::ConfigMap, None),
-        // The label is not trusted to give a better class, but the operator has said what it means here.
+        // The label is not trusted to give a better class, but the operator has declared its meaning here.
         (labelled("LSE"), DecisionSource::ConfigMap, Some(600)),
         (labelled("SYSTEM"), DecisionSource::Default, Some(7)),
     ] {

@@ -1,4 +1,4 @@
-//! Which source decides, and what it may say.
+//! Tests of the source that decides, and of its permitted requests.
 
 use super::*;
 use crate::{Position, QOS_LABEL};
@@ -32,7 +32,7 @@ fn redis() -> Container {
 /// The longest time of a run, which holds for policies that name none.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// What annotations come to, without any default and ceiling in the way.
+/// The decision by annotations, without defaults and ceilings.
 fn read(annotations: &[(&str, &str)]) -> Result<Decision, BadAnnotation> {
     let ceilings = Ceilings {
         profile: Profile::Fast,
@@ -75,7 +75,7 @@ fn ratio(target_ratio: u8, minutes: u64) -> Option<Settings> {
     Some(Settings::of_ratio(target_ratio, Duration::from_secs(60 * minutes)))
 }
 
-/// What numalocd understands.
+/// The schedule as numalocd reads it.
 fn meant(settings: Option<Settings>) -> Option<ScheduleSpec> {
     settings.map(|settings| settings.meant())
 }
@@ -167,7 +167,7 @@ fn our_own_annotation_has_all_that_a_schedule_has() {
         DynamicMessage::decode(own::descriptor().expect("it is there"), message.as_slice());
     let missing = missing("", &message.expect("a schedule"));
     assert_eq!(missing, [""; 0], "name each field of a policy above: it has to arrive");
-    // What is not set may be null.
+    // Fields that are not set may be null.
     let unset = r#"{
         "spec": {
             "policy": {
@@ -415,7 +415,7 @@ proptest! {
         }
     }
 
-    /// What pods get is within the ceilings, and the daemon takes it.
+    /// The settings of pods are within the ceilings, and the daemon accepts them.
     #[test]
     fn what_is_decided_is_within_the_ceilings(
         (shared, profile, stall) in (any::<bool>(), 0..3_usize, 100..60_000_000_u64),

@@ -1,4 +1,5 @@
-//! The kinds as CustomResourceDefinitions. Their schema of a schedule is made of the API's definitions, so both take the same fields.
+//! The kinds as CustomResourceDefinitions. Their schema of a schedule is made of the API's definitions, so both take
+//! the same fields.
 
 use super::{
     PRIORITY_MAX, PolicyKind,
@@ -221,7 +222,7 @@ fn field(field: &FieldDescriptor) -> Value {
     let mut one = match field.kind() {
         Kind::Bool => json!({"type": "boolean"}),
         Kind::String => json!({"type": "string", "maxLength": 256}),
-        // As text it may have a percent sign.
+        // The text form may have a percent sign.
         Kind::Int32 if name.ends_with("_percent") => amount(),
         Kind::Int32 | Kind::Uint32 => json!({"type": "integer", "format": "int32", "minimum": 0}),
         Kind::Int64 => amount(),

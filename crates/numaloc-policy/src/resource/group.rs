@@ -1,4 +1,4 @@
-//! Where the kinds are in the API.
+//! The API group of the kinds.
 
 /// The API group of the kinds.
 pub const GROUP: &str = "numaloc.io";

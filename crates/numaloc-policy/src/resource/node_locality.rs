@@ -1,4 +1,4 @@
-//! `NodeMemoryLocality`: what the agent of a node writes about it, for those who look at the whole cluster.
+//! `NodeMemoryLocality`: an agent's report about its node, for observers of the whole cluster.
 
 use super::group::{GROUP, VERSION};
 use crate::{cut::cut, time};
@@ -16,7 +16,7 @@ const NODES_MAX: usize = 16;
 const TOP_MAX: usize = 10;
 /// Longest message of a condition, in bytes: what is not printed is escaped, and takes ten.
 const MESSAGE_MAX: usize = 200;
-/// Shortest time between two writes that are no news of a condition.
+/// Shortest time between two writes without a change of a condition.
 const WRITE_GAP: Duration = Duration::from_secs(60);
 /// An object that says the same is written again after this time: who reads it sees that the agent lives.
 const HEARTBEAT: Duration = Duration::from_secs(600);
@@ -105,7 +105,7 @@ impl Condition {
         }
     }
 
-    /// What it says, without the time.
+    /// Its content, without the time.
     fn says(&self) -> (&str, &str, &str) {
         (&self.kind, &self.status, &self.reason)
     }
@@ -117,8 +117,8 @@ impl NodeLocality {
         percent(self.local_bytes, self.remote_bytes)
     }
 
-    /// Whether this is to be written after `last` was, this long ago: at once if a condition has changed, else in intervals, and only if
-    /// a figure has changed by a point, or by a sixteenth.
+    /// Whether this is to be written after `last` was, this long ago: at once if a condition has changed, else in
+    /// intervals, and only if a figure has changed by a point, or by a sixteenth.
     pub fn is_due(&self, last: &Self, ago: Duration) -> bool {
         let says =
             |of: &Self| of.conditions.iter().map(Condition::says).map(owned).collect::<Vec<_>>();

@@ -1,16 +1,17 @@
-//! Which nodes a policy has reached, when it is to reach them little by little.
+//! The nodes that a policy has reached during a gradual rollout.
 
 use numaloc_api::Fnv;
 use std::hash::Hasher;
 
-/// Whether a policy is in force on a node when it is rolled out to this percentage of nodes. Each agent decides for itself: a node that
-/// is reached at some percentage is reached at every higher one, and each policy begins with other nodes.
+/// Whether a policy is in force on a node when it is rolled out to this percentage of nodes. Each agent decides for
+/// itself: a node that is reached at some percentage is reached at every higher one, and each policy begins with other
+/// nodes.
 pub fn reaches(percent: u8, node: &str, policy_uid: &str) -> bool {
     place(node, policy_uid) < u64::from(percent.min(100))
 }
 
-/// The place of a node in the order of a rollout, from 0 to 99. It is the same in each version of the agent, because agents of
-/// several versions take part in one rollout: FNV-1a with the finalizer of MurmurHash3.
+/// The place of a node in the order of a rollout, from 0 to 99. It is the same in each version of the agent, because
+/// agents of several versions take part in one rollout: FNV-1a with the finalizer of MurmurHash3.
 fn place(node: &str, policy_uid: &str) -> u64 {
     let mut hash = Fnv::default();
     for part in [node.as_bytes(), &[0], policy_uid.as_bytes()] {

@@ -17,7 +17,7 @@ pub struct Policies<'a> {
 }
 
 impl<'a> Policies<'a> {
-    /// Those that are for a container of this class.
+    /// The policies for a container of this class.
     pub(crate) fn of(&self, pod: &Pod, container: &Container, class: QosClass) -> Applicable<'a> {
         let applies =
             |policy: &&PolicyResource| policy.applies(pod, container, class, self.node, self.now);
@@ -38,7 +38,7 @@ impl<'a> Policies<'a> {
 pub(crate) struct Applicable<'a>(Vec<&'a PolicyResource>);
 
 impl<'a> Applicable<'a> {
-    /// The policy of the cluster that goes before all that others say.
+    /// The policy of the cluster that precedes all other sources.
     pub fn enforced(&self) -> Option<&'a PolicyResource> {
         self.deciding(PolicyKind::Cluster).find(|policy| policy.cluster.is_enforced)
     }
@@ -53,7 +53,7 @@ impl<'a> Applicable<'a> {
         self.deciding(PolicyKind::Cluster).next()
     }
 
-    /// The bounds of what pods and namespaces may ask for, if a policy has them.
+    /// The bounds of requests by pods and namespaces, if a policy has them.
     pub fn bounds(&self) -> Option<&'a Ceilings> {
         self.0.iter().find_map(|policy| policy.cluster.bounds.as_ref())
     }

@@ -1,4 +1,4 @@
-//! What policies of the cluster say, and for which containers.
+//! The settings of the cluster's policies, and the containers that they select.
 
 use super::*;
 use proptest::prelude::*;

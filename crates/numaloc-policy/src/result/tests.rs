@@ -4,13 +4,13 @@ use super::*;
 use numaloc_api::value::Target;
 use numaloc_core::{Account, Identity, Locality, NodeId};
 
-/// What is local and remote, in pages.
+/// Local and remote memory, in pages.
 pub(crate) fn share(local: u64, remote: u64) -> Share {
     Share { local_bytes: local * 4096, remote_bytes: remote * 4096, ..Share::default() }
 }
 
 fn locality(share: Share) -> Locality {
-    // What may not be moved counts for nothing here.
+    // Memory that may not be moved does not count here.
     let overall = Share { remote_bytes: share.remote_bytes + (1 << 30), ..share };
     Locality { movable: share, overall }
 }

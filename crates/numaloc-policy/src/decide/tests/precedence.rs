@@ -1,11 +1,12 @@
-//! Which of several sources decides.
+//! Precedence among several sources.
 
 use super::*;
 use crate::{ClassStrategy, Node, PolicyKind};
 use serde_json::{Value, json};
 use std::time::SystemTime;
 
-/// What may be there for the container at once, in the order in which they decide. Each asks for an interval of its own in minutes.
+/// The sources that may exist for the container at once, in the order in which they decide. Each asks for an interval
+/// of its own in minutes.
 const SOURCES: usize = 9;
 
 fn interval(minutes: usize) -> Value {
