@@ -16,25 +16,24 @@ const PAGE: usize = 500;
 /// Lists have the metadata of objects alone.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// Why a command could not be carried out.
+/// The reason why a command has failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The API server cannot be reached.
     #[error("cannot reach the API server: {0}")]
     Unreachable(String),
-    /// It refuses.
+    /// The server refuses the request.
     #[error("the API server refuses: {0}")]
     Forbidden(String),
-    /// What was named is not there.
+    /// The named object does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// Something else.
     #[error("{0}")]
     Other(String),
 }
 
 impl Failure {
-    /// As numalocctl has it: 3 not found, 4 a right is missing, 5 unreachable.
+    /// The exit codes of numalocctl: 3 not found, 4 a right is missing, 5 unreachable.
     pub fn code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Other(_) => 1,
@@ -45,7 +44,7 @@ impl Failure {
     }
 }
 
-/// What the commands take of an API server. Paths are those of its URLs.
+/// The calls of an API server that the commands need. Paths are those of its URLs.
 pub trait Api {
     /// An object.
     ///
@@ -67,14 +66,13 @@ pub trait Api {
     fn patch(&self, path: &str, patch: &Value) -> impl Future<Output = Result<Value, Failure>>;
 }
 
-/// An API server.
 pub struct Kube(Client);
 
 impl Kube {
     /// The server that the command line and the kubeconfig name.
     ///
     /// # Errors
-    /// There is no such kubeconfig, or it cannot be understood.
+    /// There is no such kubeconfig, or it cannot be parsed.
     pub async fn connect(place: &Place) -> Result<Self, Failure> {
         let options = KubeConfigOptions { context: place.context.clone(), ..Default::default() };
         let other = |error: String| Failure::Other(format!("kubeconfig: {error}"));

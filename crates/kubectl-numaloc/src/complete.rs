@@ -1,6 +1,6 @@
-//! What a shell offers for `kubectl numaloc`. kubectl calls `kubectl_complete-numaloc` with the words after the plugin's name, the last
-//! of which is to be completed, and expects what cobra's `__complete` prints: a line for each offer, a tab before what it means, and a
-//! number that says how they are used.
+//! Completions for `kubectl numaloc` in a shell. kubectl calls `kubectl_complete-numaloc` with the words after the
+//! plugin's name, the last of which is to be completed, and expects the output format of cobra's `__complete`: a line
+//! for each offer, a tab before its meaning, and a number for the way they are used.
 
 use crate::{
     args::{Args, Place},
@@ -12,19 +12,16 @@ use std::fmt::Write;
 
 /// Names of files are not offered (cobra's ShellCompDirectiveNoFileComp).
 const NO_FILES: &str = ":4";
-/// They are (ShellCompDirectiveDefault).
+/// File names are offered (ShellCompDirectiveDefault).
 const FILES: &str = ":0";
 
-/// What may stand at a place of the command line.
+/// The kind of word at a place of the command line.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
-    /// These words, with what they mean.
+    /// These words, with their meanings.
     Words(Vec<(String, String)>),
-    /// Names of pods.
     Pods,
-    /// Names of namespaces.
     Namespaces,
-    /// A file.
     File,
 }
 
@@ -59,7 +56,7 @@ async fn names(place: &Place, pods: bool) -> Result<Vec<(String, String)>, Failu
     Ok(objects.iter().map(name).collect())
 }
 
-/// Which cluster the words name so far.
+/// The cluster that the words name so far.
 fn place(words: &[String]) -> Place {
     let program = std::iter::once("kubectl-numaloc");
     let all = program.chain(words.iter().map(String::as_str));

@@ -15,12 +15,11 @@ use std::{
 
 /// An agent that has written nothing for this long does not run: it writes each ten minutes at least.
 const STALE: Duration = Duration::from_secs(20 * 60);
-/// Of a condition that an agent does not have. Older ones do not know all of them.
+/// For a condition that an agent does not have. Older agents do not know all of them.
 const UNREPORTED: &str = "the agent does not report it";
 /// Most nodes that a line names.
 const NAMED_MAX: usize = 5;
 
-/// The command.
 pub async fn run(cluster: &impl Api, now: SystemTime) -> Result<Answer, Failure> {
     let mut checks = Checks::default();
     match top::reported(cluster).await {
@@ -80,7 +79,7 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
             }
         }
     }
-    // Of nobody there is nothing good to say either.
+    // Without any agent there is nothing good to report either.
     if reported.is_empty() {
         return;
     }
@@ -105,7 +104,7 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
     for (why, nodes) in unreached {
         checks.fail("daemons", &format!("not reached {}: {why}", on(&nodes)));
     }
-    // A daemon that is not reached tells no figures either, which has been said.
+    // A daemon that is not reached provides no figures either; that is reported already.
     let mut unread = without(reported, "FiguresRead");
     unread.remove("");
     unread.remove(UNREPORTED);
@@ -149,7 +148,7 @@ fn without<'a>(reported: &'a [Value], kind: &str) -> BTreeMap<&'a str, Vec<Strin
     reasons
 }
 
-/// How many nodes, with the first few.
+/// The number of nodes, with the first few names.
 fn on(nodes: &[String]) -> String {
     format!("on {} nodes ({})", nodes.len(), some(nodes))
 }

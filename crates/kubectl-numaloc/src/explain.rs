@@ -1,4 +1,4 @@
-//! `explain`: which policy decides for a pod, and what came of it.
+//! `explain`: the policy that decides for a pod, and its result.
 
 use crate::{
     Answer,
@@ -12,7 +12,6 @@ use numaloc_policy::{
 use serde_json::Value;
 use std::{fmt::Write, time::SystemTime};
 
-/// The command.
 pub async fn run(
     cluster: &impl Api,
     namespace: &str,
@@ -34,7 +33,7 @@ pub async fn run(
     Ok(Answer { text: out, is_well: is_served })
 }
 
-/// What its annotations ask for.
+/// The policy in its annotations.
 fn asked(pod: &Value) -> String {
     let keys = pod.pointer("/metadata/annotations").and_then(Value::as_object);
     let is_policy = |key: &str| {
@@ -51,7 +50,7 @@ fn asked(pod: &Value) -> String {
     }
 }
 
-/// Which policies select it.
+/// The policies that select it.
 async fn selecting(cluster: &impl Api, namespace: &str, pod: &Value) -> Result<String, Failure> {
     let all = match policies::read(cluster, Some(namespace)).await {
         Err(Failure::Forbidden(why)) => return Ok(format!("policies: unknown, {why}\n")),
@@ -113,7 +112,7 @@ async fn agent(
     Ok(is_reachable)
 }
 
-/// What the agent has written to the pod.
+/// The agent's report on the pod.
 fn result(pod: &Value) -> String {
     let mut out = String::new();
     for (title, key) in [("status", OWN_STATUS_KEY), ("status for Koordinator", STATUS_KEY)] {

@@ -1,13 +1,13 @@
-//! `kubectl numaloc`: what the agents of a cluster report, which policies there are, and runs on demand. It speaks to the API server
-//! alone, with the rights of who calls it.
+//! `kubectl numaloc`: the reports of a cluster's agents, its policies, and runs on demand. It speaks to the API server
+//! alone, with the rights of its caller.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `args` | the command line |
 //! | `cluster` | requests to the API server |
-//! | `top`, `policies`, `explain`, `run`, `doctor` | the commands: objects to what is shown; pure but for their requests |
+//! | `top`, `policies`, `explain`, `run`, `doctor` | the commands: from objects to output; pure but for requests |
 //! | `table`, `object` | tables, and fields of objects |
-//! | `complete` | what a shell offers when somebody presses the tab key |
+//! | `complete` | completions in a shell |
 #![forbid(unsafe_code)]
 
 mod args;
@@ -53,18 +53,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A text without control characters but ends of lines: anybody who may create a pod may write its annotations, and terminals obey
-/// some of them.
+/// A text without control characters but ends of lines: any user who may create a pod may write its annotations, and
+/// terminals obey some of them.
 fn plain(text: &str) -> String {
     let plain = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
     text.chars().map(plain).collect()
 }
 
-/// What a command prints.
+/// The output of a command.
 #[derive(Debug)]
 struct Answer {
     text: String,
-    /// Whether nothing needs somebody's attention.
+    /// Whether nothing needs attention.
     is_well: bool,
 }
 

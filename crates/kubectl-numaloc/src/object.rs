@@ -9,7 +9,6 @@ pub const PODS: &str = "/api/v1/pods";
 pub const NAMESPACES: &str = "/api/v1/namespaces";
 /// The objects of the agents.
 pub const NODE_LOCALITIES: &str = "/apis/numaloc.io/v1alpha1/nodememorylocalities";
-/// Policies of the cluster.
 pub const CLUSTER_POLICIES: &str = "/apis/numaloc.io/v1alpha1/clustermemorylocalitypolicies";
 /// Policies of all namespaces.
 pub const ALL_POLICIES: &str = "/apis/numaloc.io/v1alpha1/memorylocalitypolicies";
@@ -54,7 +53,7 @@ pub fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v Value> {
     list(object, "/status/conditions").iter().find(|condition| condition["type"] == kind)
 }
 
-/// How long ago a time is; `None`: it is no time.
+/// The time elapsed since a time; `None` if the text is not a time.
 pub fn ago(text: &str, now: SystemTime) -> Option<Duration> {
     let stamp: prost_types::Timestamp = text.parse().ok()?;
     let time = SystemTime::try_from(stamp).ok()?;

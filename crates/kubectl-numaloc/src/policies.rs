@@ -1,4 +1,4 @@
-//! `policies`: which there are, whom they select, and what is wrong with them.
+//! `policies`: all policies, the pods that they select, and their errors.
 
 use crate::{
     Answer,
@@ -36,7 +36,6 @@ pub async fn read(
     Ok(all)
 }
 
-/// The command.
 pub async fn run(
     cluster: &impl Api,
     namespace: Option<&str>,
@@ -111,7 +110,7 @@ fn row(
     row
 }
 
-/// What a policy does, in a few words; the interval as its object has it.
+/// A policy in a few words; the interval as its object has it.
 pub fn does(policy: &PolicyResource, object: &Value) -> String {
     let interval = text(object, "/spec/schedule/interval");
     match &policy.verdict {
@@ -123,7 +122,8 @@ pub fn does(policy: &PolicyResource, object: &Value) -> String {
     }
 }
 
-/// Whether a policy selects a pod by its namespace and labels. Nodes and classes of containers are the agents' business.
+/// Whether a policy selects a pod by its namespace and labels. Nodes and classes of containers are the agents'
+/// business.
 pub fn selects(policy: &PolicyResource, pod: &Value) -> bool {
     let namespace = text(pod, "/metadata/namespace");
     let labels: BTreeMap<String, String> = pod

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-/// Objects and lists by path, and what was patched.
+/// Objects and lists by path, and the patches.
 #[derive(Default)]
 struct Fake {
     lists: BTreeMap<String, Vec<Value>>,

@@ -11,7 +11,7 @@ use numaloc_api::amount::shown_size;
 use serde_json::{Value, json};
 use std::{cmp::Reverse, time::SystemTime};
 
-/// What the agents have written, with a message of what is missing if there is nothing.
+/// The agents' reports, or a message about what is missing if there are none.
 pub async fn reported(cluster: &impl Api) -> Result<Vec<Value>, Failure> {
     match cluster.list(NODE_LOCALITIES, false).await {
         Err(Failure::NotFound(_)) => Err(Failure::NotFound(
