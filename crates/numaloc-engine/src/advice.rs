@@ -1,4 +1,4 @@
-//! A look at everybody on the host, or at some, and what would help them.
+//! Scans all processes on the host, or some, and advises on changes that would help them.
 
 use crate::{Aim, Error, Local, labelled::with_labelled};
 use numaloc_api::value::Missing;
@@ -6,7 +6,7 @@ use numaloc_core::advise::{Finding, advise};
 use numaloc_host::{Begun, LookRequest, Looked, Roots};
 use std::{borrow::Cow, time::Duration};
 
-/// What was seen, and what would help.
+/// The scan's findings, and changes that would help.
 #[derive(Debug)]
 pub struct Advised {
     /// The nodes and subjects of the host.
@@ -17,7 +17,7 @@ pub struct Advised {
     pub missing: Vec<Missing>,
 }
 
-/// A look after its first reading. Nobody needs a turn until its second one.
+/// A scan after its first reading. It needs no turn until its second one.
 #[derive(Debug)]
 pub struct BeforeAdvice {
     begun: Begun,
@@ -26,8 +26,8 @@ pub struct BeforeAdvice {
 }
 
 impl Local {
-    /// Looks at the processes that `aim` means, or at all of the host; [`BeforeAdvice::end`] looks again `interval` later, and
-    /// decides what would help.
+    /// Looks at the processes that `aim` means, or at all of the host; [`BeforeAdvice::end`] looks again `interval`
+    /// later, and decides what would help.
     ///
     /// # Errors
     /// Target not found or empty; the host cannot be read.

@@ -1,4 +1,4 @@
-//! What a target means on this host.
+//! Resolves a target to processes and files of this host.
 
 use crate::Error;
 use numaloc_api::value::{self, Missing, Pins, TargetProcess};
@@ -6,12 +6,12 @@ use numaloc_core::Identity;
 use numaloc_host::{NamedKind, Roots, Target, identify};
 use std::collections::BTreeSet;
 
-/// What a target means on this host.
+/// A target, resolved on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aim {
     /// The members to look at.
     pub members: Vec<Member>,
-    /// The files whose page cache is meant, by path. Then there are no members, and none is missing.
+    /// The files whose page cache is meant, by path. If there are any, there are no members, and none is missing.
     pub files: BTreeSet<String>,
     /// Labels of containers of the host, each of which becomes a member when the host is looked at.
     pub container_labels: BTreeSet<String>,
@@ -85,8 +85,8 @@ impl Member {
 }
 
 impl Aim {
-    /// A target without regard to registered workloads: containers and pods are looked up on the host. Its selector and creators of
-    /// workloads mean nothing then.
+    /// A target without regard to registered workloads: containers and pods are looked up on the host. Its selector and
+    /// creators of workloads mean nothing then.
     pub fn unregistered(target: &value::Target) -> Self {
         if let Some(files) = Self::of_files(target) {
             return files;
@@ -113,7 +113,7 @@ impl Aim {
         (!files.is_empty()).then(|| Self { files, ..Self::default() })
     }
 
-    /// These members.
+    /// An aim of these members.
     pub fn of(members: Vec<Member>) -> Self {
         Self { members, ..Self::default() }
     }
@@ -125,7 +125,8 @@ impl Aim {
         })
     }
 
-    /// Replaces each pid by the process that `pins` has for it. A pid without one is missing, and `why` says why.
+    /// Replaces each pid by the process that `pins` has for it. A pid without one is missing, and `why` gives the
+    /// reason.
     pub fn pinned(self, pins: &Pins, why: impl Fn(i32) -> String) -> Self {
         let Self { members, files, container_labels, mut missing } = self;
         let pinned = |Member { target, name }| {

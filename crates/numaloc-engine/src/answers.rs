@@ -1,4 +1,4 @@
-//! What was looked at, planned and moved, as the API answers it.
+//! Scans, plans and results, as messages of the API.
 
 use crate::{Advised, Ended, LookedAt, Planned};
 use numaloc_api::{
@@ -9,7 +9,7 @@ use numaloc_core::{NodeSet, Plan, PlannedCell, advise::Finding, live::CountedMem
 use std::time::SystemTime;
 
 impl LookedAt {
-    /// Where the memory of the target is.
+    /// Placement of the target's memory.
     pub fn locality(&self) -> v1::GetLocalityResponse {
         let view = LocalityView { plan: &self.plan, time: SystemTime::now() };
         let cgroup = |(path, nodes): &(String, CountedMemory)| {
@@ -24,7 +24,7 @@ impl LookedAt {
         }
     }
 
-    /// What a migration with this policy would do.
+    /// The effect that a migration with this policy would have.
     pub fn planned(&self, policy: &Policy) -> v1::PlanMigrationResponse {
         v1::PlanMigrationResponse {
             plan: Some(v1::Plan {

@@ -1,4 +1,4 @@
-//! Whose memory a caller may have moved.
+//! Memory that a caller may have moved, by its owner.
 
 use crate::Error;
 use numaloc_core::{Identity, Process};
@@ -7,24 +7,24 @@ use numaloc_host::{
 };
 use std::path::{Path, PathBuf};
 
-/// Whose memory may be moved on behalf of a caller.
+/// Owners whose memory may be moved on behalf of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authority {
     /// The memory of every process of the host.
     All,
-    /// That of processes of one user, and of processes in some cgroups.
+    /// Memory of processes of one user, and of processes in some cgroups.
     Of {
         /// Processes whose real, effective and saved user id are this one.
         uid: Option<u32>,
         /// Processes in these cgroups and their children: absolute paths as in /proc/PID/cgroup.
         cgroups: Vec<String>,
-        /// The page cache of files of that user, and of these files and what is below these directories: absolute paths.
+        /// The page cache of the user's files, of these files, and of files below these directories: absolute paths.
         files: Vec<String>,
     },
 }
 
 impl Authority {
-    /// Nobody's memory.
+    /// No owner.
     pub const NONE: Self = Self::Of { uid: None, cgroups: Vec::new(), files: Vec::new() };
 
     /// Whether `cgroup` is one of the authority's cgroups, or below one of them.
@@ -61,13 +61,13 @@ pub fn check<'a>(
     Ok(())
 }
 
-/// Whether `authority` extends to a process. It does not to one that has ended or may not be read.
+/// Whether `authority` extends to a process. It does not extend to a process that has ended or is not readable.
 pub fn includes(roots: &Roots, process: Identity, authority: &Authority) -> bool {
     let is_included = |owner: Owner| extends_to(authority, &owner);
     *authority == Authority::All || owner(roots, process).ok().flatten().is_some_and(is_included)
 }
 
-/// Whose page cache may be moved: that of files that no other program uses.
+/// The owner whose page cache may be moved, of files that no other program uses.
 pub fn whose(authority: &Authority) -> Whose {
     match authority.clone() {
         Authority::All => Whose::Anybody,
@@ -96,12 +96,12 @@ pub fn check_file(authority: &Authority, file: &CachedFile) -> Result<(), HostEr
     }
 }
 
-/// Checks that a file or directory is there, or one that matches, and that `authority` extends to it. Does not say which of the two is missing: the daemon
-/// sees files that the caller may not.
+/// Checks that a file or directory is there, or one that matches, and that `authority` extends to it. Does not say
+/// which of the two is missing: the daemon sees files that the caller may not.
 ///
 /// # Errors
-/// Not found; [`HostError::FileRefused`] for a pattern that matches too much or is in procfs or sysfs; [`HostError::Stopped`] if `stop`
-/// returns true.
+/// Not found; [`HostError::FileRefused`] for a pattern that matches too much or is in procfs or sysfs;
+/// [`HostError::Stopped`] if `stop` returns true.
 pub fn check_path(
     roots: &Roots,
     path: &Path,

@@ -1,8 +1,9 @@
 //! Switches the kernel's NUMA balancing off while jobs that ask for it move memory, and back on afterwards.
 //!
-//! The journal has the previous value before the setting is changed, and until it has been put back. If the daemon dies in between,
-//! [`Balancing::put_back`] repairs the setting: at the next start, and by `numalocd --restore-settings`, which the unit runs each
-//! time the daemon has ended. If another program sets another value meanwhile, that value stays.
+//! The journal has the previous value before the setting is changed, and until it has been put back. If the daemon dies
+//! in between, [`Balancing::put_back`] repairs the setting: at the next start, and by `numalocd --restore-settings`,
+//! which the unit runs each time the daemon has ended. If another program sets another value meanwhile, that value
+//! stays.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,7 @@ pub fn follows_cpus(value: u32) -> bool {
     value & FOLLOWS_CPUS != 0
 }
 
-/// Why balancing could not be paused or put back.
+/// The reason why balancing could not be paused or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum BalancingError {
     /// The setting could not be read or changed.
@@ -53,7 +54,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct PauseSession {
-    /// How many jobs want balancing off.
+    /// The number of jobs that want balancing off.
     jobs: usize,
     /// Held while there are any.
     journal: Option<BalancingJournal>,
@@ -69,7 +70,7 @@ impl Balancing {
         Self(Arc::new(Shared { roots, session: Mutex::default() }))
     }
 
-    /// Whether this process can do what a job asks for.
+    /// Whether this process can handle balancing as a job requests.
     ///
     /// # Errors
     /// Balancing is to be paused, and this process may not change the setting.
@@ -112,8 +113,8 @@ impl Balancing {
         Ok(Some(Paused(shared.clone())))
     }
 
-    /// Puts back the value that a daemon has left changed: this daemon, or one that died. Returns the value that was put back;
-    /// `None`: nothing had to be put back. Blocks.
+    /// Puts back the value that a daemon has left changed: this daemon, or one that died. Returns the value that was
+    /// put back; `None`: nothing had to be put back. Blocks.
     ///
     /// # Errors
     /// The setting cannot be changed, or the note cannot be read. The note is kept for another try.
@@ -157,8 +158,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts the noted value back. It is forgotten if the setting is not 0: then another program has set it, or it has been put back
-    /// already.
+    /// Puts the noted value back. It is forgotten if the setting is not 0: then another program has set it, or it has
+    /// been put back already.
     fn put_back(&self, session: &mut PauseSession) -> Result<Option<u32>, BalancingError> {
         let Some(journal) = &mut session.journal else { return Ok(None) };
         let Some(value) = journal.noted().map_err(BalancingError::Journal)? else {
@@ -179,7 +180,7 @@ impl Shared {
         Ok(is_ours.then_some(value))
     }
 
-    /// Ends the session of the last job. There is nobody to report an error to, so it is logged.
+    /// Ends the session of the last job. No caller is left to return an error to, so it is logged.
     fn end(&self, session: &mut PauseSession) {
         if let Err(error) = self.put_back(session) {
             tracing::error!(%error, "kernel.numa_balancing is not put back: tried again after the next job, and at the next start");

@@ -1,10 +1,10 @@
-//! Why a request about a target cannot be carried out.
+//! Reasons why a request about a target cannot be carried out.
 
 use crate::balancing::BalancingError;
 use numaloc_dma::Refused;
 use std::sync::Arc;
 
-/// Why a target cannot be looked at or moved. It is cloned, because each member of a target may have one.
+/// The reason why a target cannot be scanned or moved. It is cloned, because each member of a target may have one.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The host cannot be read, or has no such target.
@@ -31,7 +31,7 @@ pub enum Error {
     /// A look was ended because it took too long.
     #[error("{message}")]
     Late {
-        /// How long it took, and what to do.
+        /// The time it took, and what to do.
         message: String,
     },
     /// The kernel's NUMA balancing cannot be paused.

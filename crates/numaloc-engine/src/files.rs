@@ -23,8 +23,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest look at the files of a job. A look takes as long as what is cached, so this is for files of which the kernel cannot tell that
-/// (before Linux 6.5: 14 s for each TiB of data).
+/// Longest look at the files of a job. A look takes as long as what is cached, so this is for files of which the kernel
+/// cannot tell that (before Linux 6.5: 14 s for each TiB of data).
 const LONGEST_LOOK: Duration = Duration::from_secs(600);
 
 /// Planned files, which are not kept open.
@@ -42,7 +42,7 @@ pub struct PlannedFiles {
 struct PlannedPath {
     name: String,
     found: Result<Vec<PlannedFile>, Error>,
-    /// What below it takes no part, for people.
+    /// Files below it that take no part, for people.
     left_out: Option<String>,
 }
 
@@ -64,7 +64,7 @@ pub fn find(
         let owner = authority::check_path(roots, path, authority, stop);
         let found = owner.and_then(|()| match path.is_file() {
             true => Ok(CachedFile::open(roots, path).map(|_| Vec::new())?),
-            // Of a directory and of a pattern, what cannot be moved is left out.
+            // Files of a directory or a pattern that cannot be moved are left out.
             false => Ok(Vec::new()),
         });
         PlannedPath { name: name.clone(), found, left_out: None }
@@ -242,8 +242,8 @@ fn look(
     Ok(paths)
 }
 
-/// Looks at files for a client, with how much of their cache processes have mapped, and what would move of it to where `goal` says. Also gives
-/// back the names that name none.
+/// Looks at files for a client, with how much of their cache processes have mapped, and what would move of it to where
+/// `goal` says. Also returns the names that name none.
 ///
 /// # Errors
 /// None of the names is that of a file; `stop` is true.
@@ -332,7 +332,7 @@ fn check(paths: &[PlannedPath]) -> Result<(), Error> {
     }
 }
 
-/// What was found and planned, with each path as a member.
+/// The files found and their plan, with each path as a member.
 fn planned_target(
     paths: &[PlannedPath],
     goal: &CacheGoal,
@@ -342,7 +342,7 @@ fn planned_target(
     found_target(paths, &nodes, words, |name, files| planned_member(name, files, &nodes))
 }
 
-/// What was found, with each path as a member: those that take part by `of`.
+/// The files found, with each path as a member; `of` makes the members that take part.
 fn found_target(
     paths: &[PlannedPath],
     nodes: &NodeSet,
@@ -384,7 +384,7 @@ fn planned_member(name: &str, files: &[PlannedFile], nodes: &NodeSet) -> MemberR
     member
 }
 
-/// Why nothing moves of cache of which so much is where it belongs, if that is so.
+/// The reason why no cache of this locality is moved, if none is.
 fn nothing_to_move(Locality { movable, .. }: Locality) -> Option<&'static str> {
     match (movable.local_bytes, movable.remote_bytes) {
         (0, 0) => Some("nothing of it is cached"),
@@ -393,7 +393,7 @@ fn nothing_to_move(Locality { movable, .. }: Locality) -> Option<&'static str> {
     }
 }
 
-/// How much of the cache is where it belongs.
+/// Local and remote bytes of the cache.
 fn locality<'a>(files: impl IntoIterator<Item = &'a PlannedFile>) -> Locality {
     let mut share = Share::default();
     for PlannedFile { cache, plan, .. } in files {

@@ -6,7 +6,8 @@ use numaloc_executor::{Migration, Party, identities};
 use std::sync::Arc;
 
 impl Local {
-    /// The processes of a target: whether they exist, `authority` extends to them, and they have a node to go to. Does not look at memory.
+    /// The processes of a target: whether they exist, `authority` extends to them, and they have a node to go to. Does
+    /// not look at memory.
     ///
     /// # Errors
     /// Target not found, empty, without target node; not permitted; rights are missing.

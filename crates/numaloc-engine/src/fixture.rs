@@ -1,4 +1,4 @@
-//! What the engine's tests look at: two nodes, processes, their memory and plans over it.
+//! Fixtures of the engine's tests: two nodes, processes, their memory and plans over it.
 #![allow(missing_docs, clippy::new_without_default, reason = "for tests alone")]
 
 use numaloc_core::{

@@ -12,12 +12,12 @@ pub struct Joining {
     roots: Roots,
     groups: Groups,
     authority: Authority,
-    /// Those that were found, by the index of the member among those of the aim.
+    /// The processes found, by the index of the member among those of the aim.
     found: Mutex<BTreeMap<Identity, (usize, Process)>>,
 }
 
 impl Joining {
-    /// Those of the members of an aim, by their targets in its order; `None`: no member gets processes.
+    /// The joining processes of an aim's members, by their targets in its order; `None`: no member gets processes.
     pub fn of(
         roots: &Roots,
         topology: &Topology,
@@ -29,7 +29,7 @@ impl Joining {
         Some(Arc::new(Self { roots, groups, authority, found: Mutex::default() }))
     }
 
-    /// Those of `identities` that were found, with the index of their member.
+    /// The processes of `identities` that were found, with the index of their member.
     pub fn among(&self, identities: impl IntoIterator<Item = Identity>) -> Vec<(usize, Process)> {
         let found = self.found.lock();
         identities.into_iter().filter_map(|identity| found.get(&identity).cloned()).collect()
@@ -43,7 +43,7 @@ impl Joining {
 impl Arrivals for Joining {
     fn arrived(&self, is_known: &dyn Fn(i32) -> bool) -> Vec<Process> {
         let mut found = self.found.lock();
-        // Of those that were found before, the ones that are known are alive.
+        // Processes found before that are still known are alive.
         found.retain(|identity, _| is_known(identity.pid));
         let mut arrived = BTreeMap::new();
         for (member, process) in self.groups.arrived_by_target(is_known) {

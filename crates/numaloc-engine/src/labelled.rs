@@ -5,7 +5,8 @@ use numaloc_api::value::{Missing, Target};
 use numaloc_host::{Roots, Target as HostTarget, labelled};
 use std::{borrow::Cow, mem};
 
-/// The aim with a member for each container that runs and has one of its labels. A label that no such container has is missing.
+/// The aim with a member for each container that runs and has one of its labels. A label that no such container has is
+/// missing.
 ///
 /// # Errors
 /// The host cannot be read.

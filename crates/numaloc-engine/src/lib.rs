@@ -1,23 +1,25 @@
-//! Looks at targets, plans and moves, on this host: what the daemon does for its clients, and the command line in its own process.
+//! Scans targets, plans and moves, on this host: for the daemon's clients, and for the command line in its own process.
 //!
-//! **A target is what its owner means by it.** Names of workloads stand for those that the owner has registered or may have moved; pids for
-//! the processes that had them when the record was made. Members that do not exist are data, by the name that the client gave
-//! them ([`Aim`]): a target is gone only when all of it is.
+//! **A target is what its owner means by it.** Names of workloads stand for workloads that the owner has registered or
+//! may have moved; pids for the processes that had them when the record was made. Members that do not exist are data,
+//! by the name that the client gave them ([`Aim`]): a target is gone only when all its members are.
 //!
-//! **A run is for processes or for files** (`files`), whose page cache is planned and moved by path, with the same results.
+//! **A run is for processes or for files** (`files`), whose page cache is planned and moved by path, with the same
+//! results.
 //!
-//! **Each member is judged on its own** ([`Members`]). One that is gone, owned by another user or not readable takes no part, and the others
-//! continue. What the planner counts and the executor settles by process is summed up by the processes of each member.
+//! **Each member is judged on its own** ([`Members`]). One that is gone, owned by another user or not readable takes no
+//! part, and the others continue. Counts of the planner and results of the executor by process are added up for the
+//! processes of each member.
 //!
-//! **The right to a process is checked before and after it is held,** also of processes that join during a run (`joining`) and of
-//! partners, whose registrar has to have it as well (`partners`).
+//! **The right to a process is checked before and after it is held,** also of processes that join during a run
+//! (`joining`) and of partners, whose registrar has to have it as well (`partners`).
 //!
-//! Every function blocks. Who may ask, and how many at a time, is decided by the callers.
+//! Every function blocks. The callers decide who may ask, and how many at a time.
 //!
 //! | modules | what they do |
 //! |---|---|
-//! | [`Aim`], `labelled` | what a target means on this host |
-//! | [`Authority`], `authority` | whose memory may be looked at and moved |
+//! | [`Aim`], `labelled` | a target, resolved on this host |
+//! | [`Authority`], `authority` | owners whose memory may be scanned and moved |
 //! | [`Look`], `advice` | locality, plans and advice |
 //! | [`RunOrder`], [`PlannedRun`] | a migration: planned, then carried out |
 //! | `answers` | the messages of the API for all of these |

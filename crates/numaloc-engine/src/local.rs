@@ -13,7 +13,7 @@ pub struct Local {
     pub balancing: Balancing,
     /// The DMA engines. They have the same roots.
     pub offload: OffloadAccess,
-    /// What people read of an error: a daemon and a command line advise different things where rights are missing.
+    /// The text of an error for people: a daemon and a command line advise different things where rights are missing.
     pub words: fn(&Error) -> String,
     /// Gets the name of a partner that makes no room, and why.
     pub makes_no_room: fn(&str, &str),

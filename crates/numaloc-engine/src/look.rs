@@ -17,11 +17,12 @@ pub struct Look<'a> {
     pub local: &'a Local,
     /// The target.
     pub aim: &'a Aim,
-    /// What may be moved, and where to.
+    /// Memory that may be moved, and where to.
     pub options: &'a Options,
-    /// Whose memory the caller may have moved. Processes of any owner are looked at; names of files are shown for these alone.
+    /// Owners whose memory the caller may have moved. Processes of any owner are scanned; names of files are shown for
+    /// these alone.
     pub authority: &'a Authority,
-    /// How far memory policies are asked for.
+    /// The extent to which memory policies are read.
     pub policies: Policies<'a>,
 }
 
@@ -30,20 +31,21 @@ pub struct Look<'a> {
 pub struct LookedAt {
     /// The machine around it.
     pub topology: Topology,
-    /// What would be moved.
+    /// The memory that would be moved.
     pub plan: Plan,
     /// Members that take no part, or not with all of their processes.
     pub missing: Vec<Missing>,
-    /// Where members were found that had to be looked up.
+    /// Places where members were found that had to be looked up.
     pub found: Vec<FoundMember>,
-    /// What the kernel counts for the cgroups that the target names, by path.
+    /// The kernel's counts for the cgroups that the target names, by path.
     pub cgroups: Vec<(String, CountedMemory)>,
     /// The page cache of the files that the target names. The plan is for no process then.
     pub files: Option<CachedFiles>,
 }
 
 impl Look<'_> {
-    /// Where the memory of the target is. It is not an error if there is no target node, unless a node was named that does not exist.
+    /// Finds where the memory of the target is. It is not an error if there is no target node, unless a node was named
+    /// that does not exist.
     ///
     /// # Errors
     /// As [`Members::look`]; the host cannot be read, or `stop` is true.
@@ -61,7 +63,7 @@ impl Look<'_> {
         Ok(LookedAt { cgroups: named.filter_map(cgroup).collect(), ..LookedAt::from(seen) })
     }
 
-    /// What a migration would do. Those who are offered may make room for it.
+    /// Plans a migration. Processes that are offered may make room for it.
     ///
     /// # Errors
     /// As [`Self::locality`], and on a machine with only one node.
@@ -97,8 +99,9 @@ impl Look<'_> {
         Ok(LookedAt { topology, plan, missing, found: Vec::new(), cgroups: Vec::new(), files })
     }
 
-    /// Plans for members of any owner: a plan moves nothing. Once they are found, `check` says whether the host is fit for it. What names
-    /// files is about processes that the caller may have moved alone: it may not read the maps of others.
+    /// Plans for members of any owner: a plan moves nothing. Once they are found, `check` tests whether the host is fit
+    /// for it. A request that names mapped files may cover only processes that the caller may have moved: it may not
+    /// read the maps of others.
     fn survey(
         &self,
         stop: &(dyn Fn() -> bool + Sync),

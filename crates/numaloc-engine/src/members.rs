@@ -23,7 +23,7 @@ use std::{
 /// The members of a target as they were found.
 #[derive(Clone, Debug)]
 pub struct Members {
-    /// What was asked for, for people.
+    /// The requested target, for people.
     target: String,
     /// Extends to all processes that take part.
     authority: Authority,
@@ -44,7 +44,7 @@ struct Judged {
     found: Result<BTreeSet<Identity>, Error>,
     /// Number of its further processes, which may not be read, and why the first of them may not.
     unreadable: Option<(usize, String)>,
-    /// Where it was found, if it had to be looked up.
+    /// The place where it was found, if it had to be looked up.
     at: Option<FoundAt>,
 }
 
@@ -139,7 +139,7 @@ impl Members {
         members
     }
 
-    /// Leaves out members that the authority does not extend to by now. Gives back whether there are any.
+    /// Leaves out members that the authority does not extend to by now. Returns whether there are any.
     fn leave_to_others(&mut self, roots: &Roots, survey: &Survey) -> Result<bool, Error> {
         let mut any = false;
         for process in survey.processes() {
@@ -153,7 +153,7 @@ impl Members {
         Ok(any)
     }
 
-    /// Leaves out the members that have this process. Gives back whether there are any.
+    /// Leaves out the members that have this process. Returns whether there are any.
     fn leave_out(&mut self, pid: i32, why: &Error) -> bool {
         let mut any = false;
         for judged in &mut self.judged {
@@ -176,7 +176,7 @@ impl Members {
         first.or(refusals().next()).map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Where the members were found that had to be looked up.
+    /// Places where the members were found that had to be looked up.
     pub fn found_at(&self) -> Vec<FoundMember> {
         let at = |judged: &Judged| {
             let (member, at) = (judged.name.clone(), judged.at.clone()?);
@@ -197,7 +197,7 @@ impl Members {
         self.missing.iter().cloned().chain(left_out).collect()
     }
 
-    /// What is known of the members before their memory is looked at.
+    /// State of the members before their memory is scanned.
     pub fn found(&self, topology: &Topology, options: &Options) -> Vec<MemberResult> {
         self.results(|identities| {
             let all = identities.iter().filter_map(|identity| self.processes.get(&identity.pid));
@@ -211,7 +211,7 @@ impl Members {
         })
     }
 
-    /// What is known of the members before anything is moved. If nothing will be moved, these are their final results.
+    /// State of the members before anything is moved. If nothing will be moved, these are their final results.
     pub fn planned(&self, plan: &Plan, moves_nothing: bool) -> Vec<MemberResult> {
         let places = places(plan);
         let results = self.results(|identities| before(plan, &at(&places, identities)));
@@ -236,7 +236,7 @@ impl Members {
         ended(settled, plan)
     }
 
-    /// What became of the members in a run. `after` is a look at them after the run.
+    /// Results of the members in a run. `after` is a scan of them after the run.
     pub fn ended(&self, plan: &Plan, outcome: &Outcome, after: Option<&Plan>) -> Vec<MemberResult> {
         let (places, places_after) = (places(plan), after.map(places).unwrap_or_default());
         let results = self.joined(after).results(|identities| {
@@ -289,7 +289,7 @@ impl Party for Members {
         self.target.clone()
     }
 
-    /// Those of the members that take part, in ascending order of pid.
+    /// Processes of the members that take part, in ascending order of pid.
     fn processes(&self) -> impl Iterator<Item = &Process> {
         let taking: BTreeSet<&Identity> =
             self.judged.iter().flat_map(|judged| &judged.found).flatten().collect();
@@ -297,8 +297,8 @@ impl Party for Members {
         processes.filter(move |process| taking.contains(&process.identity))
     }
 
-    /// Surveys the members that take part, with the processes that they get meanwhile. A member is left out if it turns out not
-    /// to be readable, to be another user's by now, or to have mappings that cannot be compared.
+    /// Surveys the members that take part, with the processes that they get meanwhile. A member is left out if it turns
+    /// out not to be readable, to be another user's by now, or to have mappings that cannot be compared.
     ///
     /// # Errors
     /// As [`Self::look`], if no member is left. As [`Surveyor::survey`], if the error is not that of one member.
@@ -343,7 +343,7 @@ fn found_at(found: Found) -> FoundAt {
     FoundAt { cgroup: found.cgroup().map(str::to_owned), by: found.how }
 }
 
-/// What a plan says of the processes at these indexes.
+/// The plan's account of the processes at these indexes.
 fn before(plan: &Plan, at: &[usize]) -> MemberResult {
     if at.is_empty() {
         let why = "its processes have ended, or share the memory of other processes";
@@ -376,7 +376,7 @@ fn ended(results: Vec<MemberResult>, plan: &Plan) -> Vec<MemberResult> {
     results.into_iter().map(|result| result.settled(target_ratio)).collect()
 }
 
-/// Why nothing of these processes is moved, if that is so for each of them: the reason of the first.
+/// The reason why none of these processes is moved, if that is so for each of them: the reason of the first.
 fn all_skipped(skips: impl Iterator<Item = Option<Skip>>) -> Option<Skip> {
     let skips: Option<Vec<Skip>> = skips.collect();
     skips?.first().copied()
@@ -398,8 +398,8 @@ pub fn state(error: &Error) -> MemberState {
     if error.is_missing() { MemberState::Missing } else { MemberState::Refused }
 }
 
-/// Tells apart two kinds of errors. `NotPermitted` concerns only the member that was looked at (inner result). Any other
-/// one concerns all members (outer result).
+/// Distinguishes two kinds of errors. `NotPermitted` concerns only the member that was scanned (inner result). Any
+/// other one concerns all members (outer result).
 fn own(checked: Result<(), Error>) -> Result<Result<(), Error>, Error> {
     match checked {
         Err(error) if !matches!(error, Error::NotPermitted { .. }) => Err(error),

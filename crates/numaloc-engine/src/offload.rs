@@ -14,7 +14,7 @@ pub enum OffloadAccess {
     Observed,
 }
 
-/// What a run has of it. Ended by [`Self::end`].
+/// A run's use of the kernel's offload. Ended by [`Self::end`].
 #[derive(Debug)]
 pub enum OffloadInUse {
     Switched(Using),
@@ -46,7 +46,7 @@ impl OffloadAccess {
 }
 
 impl OffloadInUse {
-    /// Call after the move of so many folios.
+    /// Call after the move of this number of folios.
     pub fn end(self, folios: u64) -> OffloadUse {
         match self {
             Self::Switched(using) => using.end(folios),

@@ -1,4 +1,4 @@
-//! What a run is asked to do.
+//! The order for a run.
 
 use crate::{Aim, Authority, Offers, Trail};
 use numaloc_core::{NumaBalancing, Options};
@@ -9,22 +9,23 @@ use std::sync::Arc;
 /// A migration to be planned and, once its owner wants that, carried out.
 #[derive(Debug)]
 pub struct RunOrder {
-    /// What to look for.
+    /// The target.
     pub aim: Aim,
-    /// What the planner may move, and where to.
+    /// Memory that the planner may move, and where to.
     pub options: Options,
     /// The bounds of the run: of a job those of its request, the configuration and its class, joined.
     pub limits: RunLimits,
-    /// Whose memory may be moved.
+    /// Owners whose memory may be moved.
     pub authority: Authority,
-    /// Who may make room for it.
+    /// Processes that may make room for it.
     pub offers: Offers,
-    /// What is done about the kernel's NUMA balancing.
+    /// The handling of the kernel's NUMA balancing.
     pub numa_balancing: NumaBalancing,
     /// Whether a DMA engine copies.
     pub offload: Asked,
-    /// What the last run of the same schedule has moved, to see how much of it stayed.
+    /// Pages that the last run of the same schedule has moved, to see how much of them stayed.
     pub trail: Option<Arc<Trail>>,
-    /// The owner reads the run's progress from it, and sets it to end the run after the current batches, or to end planning.
+    /// The owner reads the run's progress from it, and sets it to end the run after the current batches, or to end
+    /// planning.
     pub control: Arc<Control>,
 }

@@ -9,8 +9,8 @@ use numaloc_api::value::Partner;
 use numaloc_core::{Topology, exchange};
 use numaloc_executor::{Outcome, Partners, Party, PlannedMigration, identities};
 
-/// Has those who are offered make room for a plan that lacks room. Other plans do without: while a job has partners, no other job
-/// gets them.
+/// Has the offered processes make room for a plan that lacks room. Other plans do without: while a job has partners, no
+/// other job gets them.
 pub fn take_in(
     local: &Local,
     planned: &mut PlannedMigration<Members>,
@@ -24,8 +24,8 @@ pub fn take_in(
     }
 }
 
-/// Finds those who are offered. Leaves out those of which `authority`, the right of the job's owner, or the right of their registrar
-/// does not extend to each process.
+/// Finds the offered processes. Leaves out an offer if the right of the job's owner (`authority`) or of the offer's
+/// registrar does not extend to each of its processes.
 fn find(
     local: &Local,
     topology: &Topology,
@@ -50,7 +50,7 @@ fn find(
     partners
 }
 
-/// What was moved of the partners in these runs.
+/// Memory of the partners that these runs have moved.
 pub fn moved(planned: &PlannedMigration<Members>, runs: &[Outcome]) -> Vec<Partner> {
     let known = |party| Some((Members::member(party)?.clone(), identities(party)));
     Partner::of_runs(planned.partners().iter().filter_map(known), runs)

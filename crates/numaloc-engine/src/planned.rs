@@ -1,4 +1,4 @@
-//! What the engine reports of a plan.
+//! The engine's report of a plan.
 
 use crate::{FoundTarget, Planned, members::Members};
 use numaloc_api::value::{PlanSummary, nothing_to_move};

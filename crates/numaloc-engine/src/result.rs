@@ -1,10 +1,10 @@
-//! What is found of a target, what is planned for it, and how a run has ended: plain values.
+//! Scan results of a target, its plan, and the end of a run: plain values.
 
 use numaloc_api::value::{JobState, MemberResult, Outcome, PlanSummary};
 use numaloc_core::{Identity, Moved, NodeSet};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// What was found of a target. It tells whether jobs are in each other's way.
+/// The scan's result for a target. It shows whether jobs are in each other's way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundTarget {
     /// The processes that the run would move.
@@ -13,7 +13,7 @@ pub struct FoundTarget {
     pub files: BTreeSet<String>,
     /// Nodes that memory would be brought to.
     pub nodes: NodeSet,
-    /// The members of the target, including those that take no part.
+    /// The members of the target, including members that take no part.
     pub members: Vec<MemberResult>,
 }
 
@@ -36,22 +36,22 @@ impl FoundTarget {
 pub struct Planned {
     /// The summary of the plan, which the job shows.
     pub summary: Arc<PlanSummary>,
-    /// What the plan would work on; other jobs may be in the way.
+    /// The processes and files of the plan; other jobs may be in the way.
     pub found: FoundTarget,
     /// Bytes that the plan is to move.
     pub planned_bytes: u64,
     /// The local share of the memory that may be moved, in percent, before the move.
     pub local_percent: f64,
-    /// How the job ends without a move, and why, for people: no target node, or nothing is remote, the ratio is reached, or all that is
-    /// remote stays.
+    /// The state in which the job ends without a move, and the reason, for people: no target node, or nothing is
+    /// remote, the ratio is reached, or all remote memory stays.
     pub nothing: Option<(JobState, String)>,
     /// A note for users, also if the job goes well.
     pub note: Option<String>,
-    /// How much of the order's trail was remote again.
+    /// The part of the order's trail that was remote again.
     pub returned: Option<Returned>,
 }
 
-/// What a run has moved.
+/// The pages that a run has moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trail {
     /// Bytes that the run has moved.
@@ -60,28 +60,28 @@ pub struct Trail {
     pub sample: Vec<Moved>,
 }
 
-/// How much of a trail was remote again.
+/// The part of a trail that was remote again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Returned {
     /// Bytes that were remote again, estimated from the sample.
     pub bytes: u64,
     /// Bytes that the earlier run had moved.
     pub moved_bytes: u64,
-    /// Who may have moved it, in words. Looked for only if it is much.
+    /// Movers that may have moved it, in words. Looked for only if it is much.
     pub by: Vec<String>,
 }
 
 impl Returned {
-    /// From this share on, in percent, the work counts as undone. Less is normal: processes free and allocate memory all
-    /// the time, and new memory is remote if the home node is full. The error of the sample is too small to take 10% for
-    /// this much, or 40% for less.
+    /// From this share on, in percent, the work counts as undone. Less is normal: processes free and allocate memory
+    /// all the time, and new memory is remote if the home node is full. The error of the sample is too small to take
+    /// 10% for this much, or 40% for less.
     const MUCH: u64 = 25;
 
     /// The share that was remote again, in percent.
     pub fn percent(&self) -> u64 {
         self.bytes.saturating_mul(100) / self.moved_bytes.max(1)
     }
-    /// Whether much of what the earlier run had done was undone.
+    /// Whether much of the earlier run's work was undone.
     pub fn is_much(&self) -> bool {
         self.percent() >= Self::MUCH
     }
@@ -92,8 +92,8 @@ impl Returned {
 pub struct Ended {
     /// The outcome. If the run was cancelled, its account has bytes left as cancelled.
     pub outcome: Arc<Outcome>,
-    /// What became of each member of the target.
+    /// The result of each member of the target.
     pub members: Vec<MemberResult>,
-    /// What the run has moved; `None`: nothing.
+    /// The pages that the run has moved; `None`: none.
     pub trail: Option<Arc<Trail>>,
 }

@@ -1,12 +1,12 @@
-//! Finds out how much of what an earlier run had moved is remote again.
+//! Measures how much of the memory moved by an earlier run is remote again.
 
 use crate::{Returned, Trail};
 use numaloc_core::{Identity, Moved, NodeSet, Options, Topology, planner};
 use numaloc_host::{AddressSpace, PageLocation, Precision, Roots, Scanner, Survey, movers};
 use std::collections::BTreeMap;
 
-/// Looks where the pages of `trail` are now, among the processes of `survey`. A page that is not mapped any more does not
-/// count as moved back, nor does a page of a process that has ended.
+/// Looks where the pages of `trail` are now, among the processes of `survey`. A page that is not mapped any more does
+/// not count as moved back, nor does a page of a process that has ended.
 pub fn returned(
     roots: &Roots,
     topology: &Topology,
@@ -14,7 +14,8 @@ pub fn returned(
     options: &Options,
     trail: &Trail,
 ) -> Returned {
-    // Of several nodes only the one that a page was brought to is right, and a page that may not leave a node is right there.
+    // With several nodes only the one that a page was brought to is right, and a page that may not leave a node is
+    // right there.
     let home = |space: &AddressSpace| match options.is_wide() || !options.maps.is_empty() {
         true => topology.ids().minus(&options.sources(topology)),
         false => planner::stay(topology, &space.process, options),

@@ -20,10 +20,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the look after the move may take once the run has been cancelled. It is short, because its caller waits for the end.
+/// Longest duration of the scan after the move once the run has been cancelled. It is short, because its caller waits
+/// for the end.
 const CANCELLED_LOOK: Duration = Duration::from_secs(2);
 
-/// A planned run. What it is about is held open.
+/// A planned run. Its processes are held open.
 #[derive(Debug)]
 pub struct PlannedRun {
     local: Local,
@@ -46,7 +47,7 @@ struct MemoryRun {
 }
 
 impl Local {
-    /// Plans a run, and holds what it is about open.
+    /// Plans a run, and holds its processes or files open.
     ///
     /// # Errors
     /// As [`Self::find`]; stopped if its control cancels it.

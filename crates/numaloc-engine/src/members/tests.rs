@@ -1,10 +1,10 @@
-//! Members of targets that are there, and what became of them.
+//! Existing members of targets, and their results.
 
 use super::*;
 use crate::fixture::{self, MIB, process, topology};
 use numaloc_core::{Account, Extent, NodeId, NodeResidency, ProcessOutcome, Reason};
 
-/// Memory with so many MiB on node 0 and node 1. `process` is the index of its process.
+/// Memory with these numbers of MiB on node 0 and node 1. `process` is the index of its process.
 fn extent(process: usize, mib: [u64; 2]) -> Extent {
     let on = |mib| NodeResidency { owned_bytes: mib * MIB, ..NodeResidency::default() };
     fixture::extent(process, mib.map(on))
