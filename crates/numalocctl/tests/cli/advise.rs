@@ -20,7 +20,7 @@ fn the_daemons_advice_is_shown() {
     assert_eq!(finding["commands"], json!(["numalocctl migrate --cgroup /redis"]));
     assert_eq!(finding["source"], "MEMORY_SOURCE_COUNTED");
     assert_eq!((&advice["subject_count"], &advice["is_whole"]), (&json!(3), &json!(true)));
-    // What only a newer daemon knows.
+    // A kind that only a newer daemon knows.
     assert_eq!(advice["findings"][1]["kind"], 99);
     let shown = text(&fake.run("advise --cgroup /redis"), 0);
     assert!(shown.contains("moves 600.0 MiB from node 2 to node 0"), "{shown}");

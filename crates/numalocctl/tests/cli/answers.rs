@@ -96,7 +96,7 @@ pub fn advice() -> v1::Advice {
     }
 }
 
-/// A host with two nodes. Of one process all is known, of another one nothing.
+/// A host with two nodes. For one process everything is known, for another one nothing.
 pub fn live() -> v1::LiveView {
     let seconds = |seconds| Some(Duration { seconds, nanos: 0 });
     let on = |pairs: &[(i32, i64)]| {
@@ -137,7 +137,7 @@ pub fn live() -> v1::LiveView {
     let hidden = v1::LiveProcess {
         process: id(4712),
         comm: "secret".to_owned(),
-        // What is not there.
+        // A group that does not exist.
         group_index: Some(99),
         is_hidden: true,
         ..v1::LiveProcess::default()

@@ -33,15 +33,15 @@ use tonic_types::{ErrorDetails, StatusExt};
 
 mod services;
 
-/// What the fake daemon answers.
+/// The answers of the fake daemon.
 pub struct Script {
     /// If set, every call is answered with this.
     pub refuse: Option<Status>,
     pub version: &'static str,
     pub drained: bool,
-    /// What it knows of its host; `None`: it does not know the call, as an older one.
+    /// Its live view of the host; `None`: it does not know the call, as an older one.
     pub live: Option<v1::LiveView>,
-    /// What is left out of each target.
+    /// Members left out of each target.
     pub missing: Vec<v1::MissingMember>,
     pub jobs: Vec<v1::Job>,
     pub schedules: Vec<v1::Schedule>,
@@ -49,9 +49,9 @@ pub struct Script {
     pub existing: bool,
     /// The answers of each call of WatchJob. The last call then waits for a CancelJob; the earlier ones break off.
     pub watch: Vec<Vec<v1::Job>>,
-    /// What a watched job becomes on CancelJob; `None`: it stays as it is.
+    /// The state of a watched job on CancelJob; `None`: it stays unchanged.
     pub cancelled: Option<v1::Job>,
-    /// What each call of WatchJobs shows. The last one then stays open, those before break off.
+    /// Changes that each call of WatchJobs shows. The last one then stays open, those before break off.
     pub changes: Vec<Vec<v1::WatchJobsResponse>>,
     /// Whether it knows no resume_token of WatchJobs.
     pub forgets: bool,

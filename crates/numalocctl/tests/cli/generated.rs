@@ -1,4 +1,4 @@
-//! What `completions` and `generate man` write.
+//! The output of `completions` and `generate man`.
 
 use crate::run::{fails, numalocctl, text};
 use std::{
@@ -31,7 +31,7 @@ fn shells_take_the_completions() {
     fails("completions tcsh", 2, "tcsh");
 }
 
-/// What bash offers for a line, whose last word is being typed.
+/// Completions by bash for a line, whose last word is being typed.
 fn offered(script: &std::path::Path, endpoint: &str, words: &[&str]) -> Vec<String> {
     let program = env!("CARGO_BIN_EXE_numalocctl");
     let words = [&[program], words].concat();
@@ -57,7 +57,7 @@ fn shells_complete_what_the_program_knows() {
     assert!(text(&numalocctl("__complete columns"), 0).contains("remote\n"));
     let pid = std::process::id().to_string();
     assert!(text(&numalocctl("__complete pids"), 0).lines().any(|line| line == pid));
-    // Nobody waits for a daemon, and nobody hears that there is none.
+    // The command waits for no daemon, and does not report that there is none.
     for kind in ["jobs", "schedules", "workloads", "containers"] {
         let alone = numalocctl(&format!("__complete {kind} --endpoint unix:///no/such/socket"));
         assert_eq!((text(&alone, 0).as_str(), &alone.stderr[..]), ("", &b""[..]), "{kind}");
@@ -116,7 +116,7 @@ fn each_command_has_a_man_page() {
     };
     assert!(page("numalocctl-pause-all").contains("fBnumalocctl pause-allfR [OPTIONS]"));
     assert!(page("numalocctl-schedules-update").contains("[OPTIONS] <ID> [PROCESS]..."));
-    // To update, what is left out stays; what all commands have is in one page.
+    // For an update, fields that are left out stay; options of all commands are in one page.
     assert!(!page("numalocctl-schedules-update").contains("[default: "));
     assert!(
         page("numalocctl").contains("--tls-ca") && !page("numalocctl-jobs-ls").contains("--tls-ca")

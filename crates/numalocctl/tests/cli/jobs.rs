@@ -93,7 +93,7 @@ fn a_watch_is_a_line_per_change_and_goes_on_after_a_break() {
     assert!(message.contains("broke off") && message.lines().count() == 1, "{message}");
 }
 
-/// What has become of a job, with the token of this number.
+/// A change of a job, with the token of this number.
 fn change(change: RecordChange, job: Option<Job>, number: u64) -> WatchJobsResponse {
     WatchJobsResponse { change: change.into(), job, resume_token: format!("r.{number}") }
 }

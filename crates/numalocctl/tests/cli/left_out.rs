@@ -22,7 +22,7 @@ fn cgroup(path: &str) -> Option<Target> {
     Some(Target { cgroups: vec![path.to_owned()], ..Target::default() })
 }
 
-/// What two processes of a cgroup, and a pid, are left out for.
+/// The reasons for which two processes of a cgroup, and a pid, are left out.
 fn missing() -> Vec<MissingMember> {
     let pid = Some(Target { pids: vec![9], ..Target::default() });
     vec![
@@ -60,7 +60,7 @@ fn rows_alone_leave_what_is_left_out_to_standard_error() {
     }
 }
 
-/// A part of a cgroup is a part of what was asked for; a misspelt name is an error, as with kubectl.
+/// A part of a cgroup is a part of the target; a misspelt name is an error, as with kubectl.
 #[test]
 fn what_is_left_out_in_part_is_told_from_what_is_missing() {
     let missing = vec![missing().remove(0)];
@@ -99,7 +99,8 @@ fn a_job_that_was_done_in_part_does_not_end_with_0() {
     }
 }
 
-/// As without the daemon: a process that may run everywhere is skipped, and a node that does not exist is a wrong command line.
+/// As without the daemon: a process that may run everywhere is skipped, and a node that does not exist is a wrong
+/// command line.
 #[test]
 fn a_job_without_a_node_to_go_to_ends_as_without_the_daemon() {
     let refusing = |node: Option<&str>| {
@@ -154,7 +155,7 @@ fn a_process_that_is_gone_is_left_out() {
     }
 }
 
-/// Of the cgroup of this test an ordinary user sees his own process, and root's are left out.
+/// An ordinary user sees his own process in the cgroup of this test, and root's are left out.
 #[test]
 fn processes_of_others_in_a_cgroup_are_left_out() {
     const OTHER: u32 = 65_534;

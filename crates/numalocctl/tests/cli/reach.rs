@@ -1,4 +1,4 @@
-//! How the daemon is found, and messages if it does not answer or refuses.
+//! The search for the daemon, and messages if it does not answer or refuses.
 
 use crate::{
     fake::{Fake, Script},

@@ -1,4 +1,4 @@
-//! Runs the program, and keeps what it prints.
+//! Runs the program, and keeps its output.
 
 use std::{
     io::Read,

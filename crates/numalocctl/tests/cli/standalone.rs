@@ -296,7 +296,8 @@ fn a_configuration_that_may_not_be_read_is_left_out_with_a_warning() {
     // Other users may not reach the directory of the build.
     fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = open.path().join("numalocctl");
-    // By another process: as long as any child of this one, forked meanwhile, has the copy open for writing, it cannot be run.
+    // By another process: as long as any child of this one, forked meanwhile, has the copy open for writing, it cannot
+    // be run.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_numalocctl")).arg(&copy).status();
     assert!(copied.unwrap().success());
     let run = |user: Option<u32>| {
@@ -339,10 +340,11 @@ fn top_shows_the_page_cache_of_files_as_often_as_asked() {
     fails("top --file /none -b -n 1", 3, "no file /none");
 }
 
-/// O_NONBLOCK of open(2): opening a pipe that nobody reads is an error.
+/// O_NONBLOCK of open(2): opening a pipe without a reader is an error.
 const NO_WAIT: i32 = 0o4000;
 
-/// The list of containers is a pipe, so that reading it takes forever. Signals have their default effect until something is moved or changed.
+/// The list of containers is a pipe, so that reading it takes forever. Signals have their default effect until
+/// something is moved or changed.
 #[test]
 fn ctrl_c_ends_a_search_for_names_at_once() {
     let home = tempfile::tempdir().unwrap();

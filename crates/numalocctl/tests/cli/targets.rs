@@ -1,4 +1,4 @@
-//! Each field of a target, by its definition, in all that prints targets.
+//! Each field of a target, by its definition, in all outputs that print targets.
 
 use crate::{
     answers::{job, schedule},
@@ -12,8 +12,8 @@ use numaloc_api::{
 };
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, Value};
 
-/// A value of a field that nothing else has, and a part of what is printed of it. A kind of field that is new fails here: decide how it
-/// is printed.
+/// A unique value of a field, and a part of its printed form. A kind of field that is new fails here: decide how it is
+/// printed.
 fn sample(field: &FieldDescriptor) -> (Value, String) {
     let name = format!("a-{}", field.name().replace('_', "-"));
     let number = 7000 + field.number();

@@ -24,7 +24,8 @@ struct Window {
 }
 
 impl Window {
-    /// A window of 100 columns and 30 lines, in which a shell runs this line. `$TOP` is `numalocctl top` without a daemon.
+    /// A window of 100 columns and 30 lines, in which a shell runs this line. `$TOP` is `numalocctl top` without a
+    /// daemon.
     fn open(line: &str) -> Self {
         let window = Self { directory: tempfile::tempdir().unwrap() };
         let top = format!("TOP={} top --standalone", env!("CARGO_BIN_EXE_numalocctl"));
@@ -63,8 +64,9 @@ impl Window {
         self.ask(&["capture-pane", "-p"])
     }
 
-    /// Waits until the screen has this on it; returns the screen. It fails when the screen stays as it is for long, or has changed many
-    /// times without that: on a busy host the program takes its time, so how long it runs says nothing.
+    /// Waits until the screen has this on it; returns the screen. It fails when the screen stays as it is for long, or
+    /// has changed many times without that: on a busy host the program takes its time, so how long it runs says
+    /// nothing.
     fn shows(&self, words: &str) -> String {
         let (mut last, mut since, mut changes) = (String::new(), Instant::now(), 0);
         loop {
@@ -93,8 +95,8 @@ impl Drop for Window {
     }
 }
 
-/// A process to look at, with a name that no other on this host has, nor one of the same test in another run. It is killed when this
-/// value is dropped.
+/// A process to look at, with a name that no other on this host has, nor one of the same test in another run. It is
+/// killed when this value is dropped.
 struct Sleeper {
     child: Child,
     name: String,
@@ -151,7 +153,7 @@ fn a_session_on_a_terminal() {
     });
     window.keys(&["Enter"]);
     window.shows("threads and mappings");
-    // What is not there yet cannot be scrolled to.
+    // A window cannot be scrolled beyond the existing rows.
     window.shows("[heap]");
     window.keys(&["End"]);
     let screen = window.shows("[stack]");
@@ -210,8 +212,8 @@ fn a_signal_gives_the_terminal_back() {
 
 #[test]
 fn a_panic_gives_the_terminal_back() {
-    // The thread of a migration gets a stack that this program may not have by then, so what starts it panics: in the thread that
-    // draws.
+    // The thread of a migration gets a stack that this program may not have by then, so what starts it panics: in the
+    // thread that draws.
     let line = format!("RUST_MIN_STACK={} $TOP -d 200ms; echo ended $?; exec cat", 256 << 20);
     let window = Window::open(&line);
     let is_selected = || window.screen().lines().any(|line| line.starts_with('>'));
@@ -295,7 +297,7 @@ impl Drop for Lines {
     }
 }
 
-/// The daemon says which rows a job works on, whatever its target names.
+/// The daemon reports the rows that a job works on, for any kind of target.
 #[test]
 fn the_daemons_jobs_are_on_their_rows_as_long_as_it_answers() {
     let mut fake = Fake::start(Script { live: Some(live()), ..Script::default() });
@@ -356,7 +358,7 @@ fn a_daemon_that_does_not_tell_is_named_and_this_program_looks_itself() {
         assert!(said.contains("looks itself") && said.contains(why), "{said}");
         assert_eq!(json(&output, 0)["source"], "standalone");
     }
-    // What is reached by TCP may be another host, which cannot be read in its place. Nothing listens on port 1.
+    // An address by TCP may be another host, which cannot be read in its place. Nothing listens on port 1.
     fails(
         "top -b -n 1 --endpoint http://127.0.0.1:1",
         5,

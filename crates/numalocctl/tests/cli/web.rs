@@ -1,4 +1,5 @@
-//! `web`: requests as a browser sends them, and requests that must be refused. tests/web/check opens the page in a browser.
+//! `web`: requests as a browser sends them, and requests that must be refused. tests/web/check opens the page in a
+//! browser.
 
 use crate::{
     answers::{job, live},
@@ -269,7 +270,8 @@ fn those_who_ask_and_do_not_read_keep_the_owner_out_of_nothing() {
     web.end();
 }
 
-/// Opens connections one after the other, sends a request on each, and reads nothing, until `stop`. The last 64 stay open.
+/// Opens connections one after the other, sends a request on each, and reads nothing, until `stop`. The last 64 stay
+/// open.
 fn connect_again_and_again(address: &str, stop: &AtomicBool, opened: &AtomicUsize) {
     let request = format!("GET /page.js HTTP/1.1\r\nHost: {address}\r\n\r\n");
     let mut held = VecDeque::new();
@@ -287,7 +289,8 @@ fn connect_again_and_again(address: &str, stop: &AtomicBool, opened: &AtomicUsiz
     }
 }
 
-/// Those of another user take the places of one another, and the owner's next one is among them until it has shown the token.
+/// Connections of another user take the places of one another, and the owner's next one is among them until it has
+/// shown the token.
 #[test]
 fn those_who_connect_again_and_again_keep_the_owner_out_of_nothing() {
     let fake = Fake::start(script());
@@ -311,7 +314,7 @@ fn those_who_connect_again_and_again_keep_the_owner_out_of_nothing() {
     web.end();
 }
 
-/// What the kernel has no room for it drops, and the client tries again after a second.
+/// The kernel drops connections that it has no room for, and the client tries again after a second.
 #[test]
 fn many_connections_wait_to_be_accepted_and_the_owners_among_them() {
     let fake = Fake::start(script());
@@ -501,8 +504,8 @@ fn crowd() -> v1::LiveView {
     view
 }
 
-/// For tests/web/check: a page of a host with a thousand workloads. Prints its address, and then obeys lines: `stop` and `start` the
-/// daemon, `report FILE`, `seen CALL`, `page read-only`. Ends with its input.
+/// For tests/web/check: a page of a host with a thousand workloads. Prints its address, and then obeys lines: `stop`
+/// and `start` the daemon, `report FILE`, `seen CALL`, `page read-only`. Ends with its input.
 #[test]
 #[ignore = "tests/web/check starts it"]
 fn for_a_browser() {
