@@ -108,8 +108,8 @@ impl Cli {
         groups::grouped(shaped(Self::command(), &[]))
     }
 
-    /// A part of it that is built sooner: with one subcommand, the first that is among `words`. What it parses, [`Self::definition`] parses
-    /// in the same way; where it fails, only that one knows why.
+    /// A smaller definition that is built sooner: with one subcommand, the first that is among `words`.
+    /// [`Self::definition`] gives the same result for each command line that it parses; only that one can explain a failure.
     pub fn with_one_command(words: &[OsString]) -> Option<clap::Command> {
         let all = Self::command();
         let chosen = words.iter().find_map(|word| all.find_subcommand(word))?;

@@ -10,7 +10,7 @@ use numaloc_core::{
 };
 use std::cmp::Reverse;
 
-/// Where, when and by what a picture was made.
+/// Place, time and command of a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     pub host: String,
@@ -110,7 +110,7 @@ pub fn shortened(text: &str, width: usize) -> String {
     }
 }
 
-/// `~` before what is an estimate.
+/// `~` before an estimate.
 pub fn about(is_sampled: bool) -> &'static str {
     if is_sampled { "~" } else { "" }
 }
@@ -124,7 +124,7 @@ pub fn other(other: &OtherAreas) -> Option<String> {
     }
 }
 
-/// What has to be known of the whole picture: what is an estimate, and what is not in it.
+/// Notes on the whole picture: estimates, and parts that are left out.
 pub fn notes(picture: &Picture) -> Vec<String> {
     let mut notes = Vec::new();
     if picture.is_sampled() {

@@ -1,4 +1,4 @@
-//! The checks of `doctor`: each takes facts and says whether they are a problem.
+//! The checks of `doctor`: each takes facts and decides whether they are a problem.
 
 mod containers;
 mod daemon;
@@ -19,7 +19,7 @@ use numaloc_core::Topology;
 use numaloc_dma::dsa::Found;
 use numaloc_host::{Error, HostFacts, RealTimeHog, node_room::RoomRights};
 
-/// What `doctor` judges: the state of this host and of its daemon.
+/// The facts that `doctor` judges: the state of this host and of its daemon.
 #[derive(Debug)]
 pub struct Findings {
     pub facts: HostFacts,
@@ -31,9 +31,9 @@ pub struct Findings {
     pub pagemap_scan: bool,
     /// The machine as hwloc sees it.
     pub topology: Result<Topology, Error>,
-    /// What this process may ask nodes for; `None` if no node has memory, or it is not known which.
+    /// Means of making room that this process may use; `None` if no node has memory, or it is unknown which.
     pub ways: Option<RoomRights>,
-    /// What can tell of containers.
+    /// The sources of containers.
     pub containers: ContainersState,
     /// Real-time threads that use a whole CPU.
     pub real_time: Vec<RealTimeHog>,

@@ -62,7 +62,7 @@ fn remove_each<I: ToString>(
 pub struct Surroundings {
     /// The roots of the host's files.
     pub roots: Roots,
-    /// What says where the daemon is.
+    /// The surroundings that locate the daemon.
     pub environment: Environment,
 }
 

@@ -27,7 +27,7 @@ pub enum Column {
     Local,
     /// Share of local memory in percent.
     Share,
-    /// How long ago it was looked where the memory is.
+    /// Time since the memory was scanned.
     Age,
     /// Memory by node, a column each.
     Nodes,
@@ -41,11 +41,11 @@ pub enum Column {
     Job,
 }
 
-/// What is known of a column. All that shows, prints, sorts or names columns takes it from here.
+/// The description of a column, used by every part that shows, prints, sorts or names columns.
 #[derive(Debug)]
 pub struct Description {
     column: Column,
-    /// As it is written on the command line and above the column. `NODE` stands for NODE0, NODE1 and so on.
+    /// The name on the command line and above the column. `NODE` stands for NODE0, NODE1 and so on.
     pub name: &'static str,
     /// esxtop's name for it, which the command line takes as well.
     of_esxtop: Option<&'static str>,
@@ -55,11 +55,11 @@ pub struct Description {
     pub width: usize,
     /// Columns with a lower rank are left on narrower screens; those with the same rank appear and disappear together.
     pub rank: usize,
-    /// Whether it leaves its room to others while no row has anything in it.
+    /// Whether it leaves its room to others while it is empty in all rows.
     pub is_optional: bool,
     /// Whether it has words, which begin at the left and are cut at the end, and not numbers.
     pub has_words: bool,
-    /// What a row has in it.
+    /// The value of a row.
     pub value: for<'a> fn(&'a TopRowDoc) -> Value<'a>,
 }
 
@@ -180,12 +180,12 @@ impl Column {
         &DESCRIPTIONS[self as usize]
     }
 
-    /// As it is written on the command line and above the column.
+    /// The name on the command line and above the column.
     pub fn name(self) -> &'static str {
         self.description().name
     }
 
-    /// What a row has in it.
+    /// The value of a row.
     pub fn value(self, row: &TopRowDoc) -> Value<'_> {
         (self.description().value)(row)
     }
@@ -239,11 +239,11 @@ pub fn with_age(mut columns: Vec<Column>) -> Vec<Column> {
     columns
 }
 
-/// What rows are sorted by.
+/// The order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sort {
     pub column: Column,
-    /// Whether the order is the other way round than usual.
+    /// Whether the order is reversed.
     pub reverse: bool,
 }
 
@@ -282,7 +282,7 @@ impl ShownColumn {
         }
     }
 
-    /// What a row has in it.
+    /// The value of a row.
     pub fn value(self, row: &TopRowDoc) -> Value<'_> {
         match self {
             Self::One(column) => column.value(row),

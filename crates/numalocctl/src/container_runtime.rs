@@ -1,4 +1,4 @@
-//! Asks containerd for its version, which is all that this program asks it, and runc for its features.
+//! Asks containerd for its version only, and runc for its features.
 
 use containerd::{WITH_MEMORY_POLICIES, services::version::version_client::VersionClient};
 use std::{
@@ -11,7 +11,7 @@ use std::{
 use tokio::{net::UnixStream, runtime::Builder, time::timeout};
 use tonic::transport::Endpoint;
 
-/// What was found at containerd's socket when it was asked for its version.
+/// The answer at containerd's socket to a request for its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuntimeAnswer {
     /// There is no socket, or no process listens at it.
@@ -36,7 +36,7 @@ pub fn ask(socket: &Path, within: Duration) -> RuntimeAnswer {
 }
 
 async fn version(socket: &Path) -> RuntimeAnswer {
-    // By itself, because its error says what it is; gRPC wraps it.
+    // Separately, because its own error is precise; gRPC wraps it.
     match UnixStream::connect(socket).await {
         Ok(_) => {}
         Err(error) => {
@@ -60,8 +60,8 @@ async fn asked(socket: &Path) -> Result<String, Box<dyn Error>> {
     Ok(answer.into_inner().version)
 }
 
-/// Whether runc sets the memory policies that this containerd passes on: what `runc features` says. `None`: containerd passes none on, or
-/// there is no runc where containerd looks for it (PATH), or one before 1.1, which does not say.
+/// Whether runc sets the memory policies that this containerd passes on, by `runc features`. `None`: containerd passes
+/// none on, or there is no runc in containerd's PATH, or one before 1.1, which does not report it.
 pub fn sets_memory_policies(containerd: &RuntimeAnswer) -> Option<bool> {
     let RuntimeAnswer::Version(version) = containerd else { return None };
     containerd::version(version).filter(|version| *version >= WITH_MEMORY_POLICIES)?;
@@ -69,7 +69,7 @@ pub fn sets_memory_policies(containerd: &RuntimeAnswer) -> Option<bool> {
     has_memory_policy(&output.stdout)
 }
 
-/// As the OCI's runtime-spec has it (features-linux.md, `memoryPolicy`).
+/// By the OCI's runtime-spec (features-linux.md, `memoryPolicy`).
 fn has_memory_policy(features: &[u8]) -> Option<bool> {
     let features: serde_json::Value = serde_json::from_slice(features).ok()?;
     Some(features.get("linux")?.get("memoryPolicy").is_some())

@@ -1,5 +1,5 @@
-//! Documents that `-o json` prints where the API has no message: what only this program shows (docs/json.md). Bytes and node ids
-//! are integers; names are snake_case with the unit at the end.
+//! Documents that `-o json` prints where the API has no message: what only this program shows (docs/json.md). Bytes and
+//! node ids are integers; names are snake_case with the unit at the end.
 
 mod advise;
 mod bench;
@@ -30,23 +30,23 @@ pub struct BackupDoc {
     pub bytes: u64,
 }
 
-/// What `schedules apply` shows.
+/// The output of `schedules apply`.
 #[derive(Clone, Debug, Serialize)]
 pub struct AppliedDoc {
-    /// The records that the file declares, and those that were removed, by name.
+    /// The records that the file declares, and the removed ones, by name.
     pub applied: Vec<AppliedRecord>,
     /// Whether this was only checked.
     pub dry_run: bool,
 }
 
-/// A record, and what has become different about it.
+/// A record, and the change to it.
 #[derive(Clone, Debug, Serialize)]
 pub struct AppliedRecord {
     pub name: String,
     pub change: Change,
 }
 
-/// What a file changes about a record, in kubectl's words.
+/// A file's change to a record, in kubectl's words.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
@@ -56,7 +56,7 @@ pub enum Change {
     Pruned,
 }
 
-/// What `jobs delete`, `schedules delete` and `workloads unregister` show.
+/// The output of `jobs delete`, `schedules delete` and `workloads unregister`.
 #[derive(Clone, Debug, Serialize)]
 pub struct RemovedDoc {
     /// Names of the records that were removed.

@@ -6,7 +6,7 @@ use std::{
 };
 use tonic::transport::Uri;
 
-/// How to reach the daemon.
+/// The address of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Unix(PathBuf),
@@ -23,11 +23,11 @@ pub struct TlsFiles {
     pub ca: Option<PathBuf>,
     /// The certificate to show to the daemon.
     pub certificate: Option<PathBuf>,
-    /// The key of that certificate.
+    /// The private key of the certificate.
     pub key: Option<PathBuf>,
 }
 
-/// An address of the daemon, with what is needed to connect.
+/// An address of the daemon, with the certificates to connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The address as it was written.
@@ -38,7 +38,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Whether the daemon is surely this host's. What is reached by TCP may be another's.
+    /// Whether the daemon is surely this host's. An address by TCP may be another host's.
     pub fn is_this_host(&self) -> bool {
         matches!(self.address, Address::Unix(_))
     }
@@ -46,7 +46,7 @@ impl Endpoint {
     /// Reads an address.
     ///
     /// # Errors
-    /// The address is wrong: the message says what is expected.
+    /// The address is wrong: the message names the expected form.
     pub fn new(uri: &str, tls: TlsFiles) -> Result<Self, String> {
         Ok(Self { uri: uri.to_owned(), address: address(uri)?, tls })
     }

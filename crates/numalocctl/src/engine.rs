@@ -1,5 +1,5 @@
-//! The engine of a command: this process, for its own host, or a daemon. Commands and views know this interface alone, in words of
-//! the API.
+//! The engine of a command: this process, for its own host, or a daemon. Commands and views know this interface alone,
+//! in words of the API.
 
 mod local;
 mod remote;
@@ -20,7 +20,7 @@ use numaloc_core::NodeSet;
 use numaloc_host::{Roots, check_page_size};
 use std::time::Duration;
 
-/// What a request for a migration has led to.
+/// The result of a request for a migration.
 pub enum Migrated {
     Ended(Box<v1::Job>),
     /// The daemon has a job, which is not waited for.
@@ -34,7 +34,6 @@ pub trait Engine {
     /// Its name for people.
     fn via(&self) -> String;
 
-    /// The machine.
     fn topology(&self) -> Result<v1::GetTopologyResponse, Failure>;
 
     /// The nodes with memory, if the options cannot be read without them; else none.
@@ -49,21 +48,21 @@ pub trait Engine {
     /// The first of such options, with what has it.
     fn check(&self, args: &PlanArgs) -> Result<(), Failure>;
 
-    /// Where the memory of a target is. This process ends its look early if `stop` returns true.
+    /// Placement of a target's memory. This process ends its scan early if `stop` returns true.
     fn locality(
         &self,
         target: &Target,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<v1::GetLocalityResponse, Failure>;
 
-    /// What a migration would do. `exchange_with` may make room for it.
+    /// The effect that a migration would have. `exchange_with` may make room for it.
     fn plan(
         &self,
         spec: &MigrationSpec,
         exchange_with: &[Target],
     ) -> Result<v1::PlanMigrationResponse, Failure>;
 
-    /// What would help a target, or all processes of the host; CPU times are read twice, `interval` apart.
+    /// Changes that would help a target, or all processes of the host; CPU times are read twice, `interval` apart.
     fn advice(
         &self,
         target: Option<&Target>,
@@ -74,8 +73,8 @@ pub trait Engine {
     /// Carries a migration out, with progress on standard error. Ctrl-C cancels it.
     fn migrate(&self, args: &MigrateArgs) -> Result<Migrated, Failure>;
 
-    /// Carries a migration out for a view. `look` gets the job as it is, again and again, and decides about the rest. `None`: it
-    /// continues without the view.
+    /// Carries a migration out for a view. `look` gets the job as it is, again and again, and decides about the rest.
+    /// `None`: it continues without the view.
     fn run(
         &self,
         spec: &MigrationSpec,
@@ -83,7 +82,7 @@ pub trait Engine {
     ) -> Result<Option<v1::Job>, Failure>;
 }
 
-/// How a migration continues that a view looks at.
+/// The next state of a migration that a view shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     Continue,

@@ -1,4 +1,4 @@
-//! How a run ends: errors and exit codes.
+//! Errors and exit codes at the end of a run.
 
 use numaloc_api::v1::MissingMember;
 use numaloc_core::BadGoal;
@@ -11,7 +11,7 @@ use std::{io, path::PathBuf, process::ExitCode};
 pub enum Code {
     /// Done, also when there was nothing to do.
     Done = 0,
-    /// It could not be done, or not for all that was named.
+    /// The command failed, or failed for a part of the named targets.
     Failure = 1,
     /// The command line or the request is wrong.
     Usage = 2,
@@ -21,7 +21,7 @@ pub enum Code {
     Permission = 4,
     /// The daemon cannot be reached.
     Unreachable = 5,
-    /// Some of the memory that was to move is still where it was, or some processes of what was named are left out.
+    /// Some of the memory that should have moved is still where it was, or some of the named processes are left out.
     Partly = 6,
     /// The time limit was reached.
     TimedOut = 124,
@@ -30,8 +30,8 @@ pub enum Code {
 }
 
 impl Code {
-    /// The code of an answer from which this is left out: what is named and left out as a whole is as bad as a mistake in its name,
-    /// as in `kubectl get a b`.
+    /// The code of an answer from which this is left out: a member that is named and left out as a whole counts as a
+    /// mistake in its name, as in `kubectl get a b`.
     pub fn left_out(missing: &[MissingMember]) -> Self {
         match missing.iter().map(|missing| missing.process_count).min() {
             None => Self::Done,
@@ -47,7 +47,7 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// Why a command could not be carried out.
+/// The reason why a command could not be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The host could not be read, or the target does not exist.
@@ -77,7 +77,7 @@ pub enum Failure {
     #[error("{}: {reason}", path.display())]
     Config {
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         reason: String,
     },
     /// The daemon cannot be reached.

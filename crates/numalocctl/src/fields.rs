@@ -22,7 +22,8 @@ pub fn seconds(duration: Option<prost_types::Duration>) -> f64 {
     span(duration).as_secs_f64()
 }
 
-/// The name of an enum's value for people, `target_gone` for SCHEDULE_STATE_TARGET_GONE; `unknown` for a value of a newer daemon.
+/// The name of an enum's value for people, `target_gone` for SCHEDULE_STATE_TARGET_GONE; `unknown` for a value of a
+/// newer daemon.
 pub fn word(full: &str, prefix: &str) -> String {
     match full.strip_prefix(prefix).unwrap_or(full) {
         "UNSPECIFIED" => "unknown".to_owned(),

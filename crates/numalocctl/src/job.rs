@@ -1,4 +1,4 @@
-//! How jobs end, by the API's message. A migration without the daemon ends as a job, too: one without a name.
+//! Ends of jobs, by the API's message. A migration without the daemon ends as a job, too: one without a name.
 
 use crate::{
     exit::Code,
@@ -17,7 +17,7 @@ pub fn state(job: &v1::Job) -> String {
     word(job.state().as_str_name(), "JOB_STATE_")
 }
 
-/// How far a job in this state is, for people: in percent while it moves.
+/// Progress of a job in this state, for people: in percent while it moves.
 pub fn progressed(state: v1::JobState, progress: Option<&v1::JobProgress>) -> String {
     match (state, progress) {
         (v1::JobState::Running, Some(progress)) => {
@@ -28,7 +28,7 @@ pub fn progressed(state: v1::JobState, progress: Option<&v1::JobProgress>) -> St
     }
 }
 
-/// How a job ended, in more detail than its state.
+/// The end of a job, in more detail than its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// All memory that was to be moved is local.
@@ -83,7 +83,7 @@ impl End {
     }
 }
 
-/// The exit code of a migration. What was left out was not done, however the rest ended.
+/// The exit code of a migration. Members that were left out count as not done, however the rest ended.
 pub fn code(job: &v1::Job) -> Code {
     match End::of(job).code() {
         Code::Done => Code::left_out(&left_out(job)),
@@ -91,7 +91,7 @@ pub fn code(job: &v1::Job) -> Code {
     }
 }
 
-/// What was left out of a job's target.
+/// Members left out of a job's target.
 pub fn left_out(job: &v1::Job) -> Vec<v1::MissingMember> {
     let one = |member: &v1::MemberResult| {
         let whole = matches!(member.state(), v1::MemberState::Missing | v1::MemberState::Refused);

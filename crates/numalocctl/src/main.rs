@@ -1,9 +1,8 @@
 //! `numalocctl` shows where a process's memory is and where it should be, and moves it there.
 //!
-//! Each command is one file in `cmd`. It reads the host or asks the daemon (`remote`), and either way gets a message of the API.
-//! `output` prints it as JSON for programs, and what a pure function in `text` makes of it for people. What only this program shows
-//! is a document of `doc`.
-//! `place` decides between host and daemon.
+//! Each command is one file in `cmd`. It reads the host or asks the daemon (`remote`), and either way gets a message of
+//! the API. `output` prints it as JSON for programs, and the text of a pure function in `text` for people. Output of
+//! this program alone is a document of `doc`. `place` decides between host and daemon.
 //!
 //! | modules | what they do |
 //! |---|---|
@@ -12,14 +11,15 @@
 //! | `inspect` | the host's side: from a target to a plan |
 //! | `remote` | the daemon's side: its calls |
 //! | `doc`, `text`, `output` | messages and documents as JSON, text for people, and how either is printed |
-//! | `job`, `fields` | how a job ended, and fields of messages as values |
-//! | `check`, `container_runtime` | the checks of `doctor`, and what it asks containerd |
+//! | `job`, `fields` | the end of a job, and fields of messages as values |
+//! | `check`, `container_runtime` | the checks of `doctor`, and its requests to containerd |
 //! | `captions`, `svg` | pictures: their words, their drawing |
 //! | `whole_file` | a file that appears when its content is complete |
-//! | `top`, `columns` | the live view: a model, what is drawn of it, and the terminal |
+//! | `top`, `columns` | the live view: a model, its drawing, and the terminal |
 //! | `web` | the page for a browser, and the server of it |
-//! | `follow`, `progress`, `signals` | what is shown while a job runs, and Ctrl-C |
-//! | `units`, `clean`, `wrap`, `exit`, `man` | sizes and times as people write them, texts in lines, exit codes, the manual pages |
+//! | `follow`, `progress`, `signals` | output while a job runs, and Ctrl-C |
+//! | `units`, `clean`, `wrap` | sizes and times as people write them, texts in lines |
+//! | `exit`, `man` | exit codes, the manual pages |
 #![forbid(unsafe_code)]
 
 mod args;
@@ -108,7 +108,7 @@ fn leaked(definition: clap::Command) -> &'static mut clap::Command {
     Box::leak(Box::new(definition))
 }
 
-/// As [`command_line`], by one definition.
+/// As [`command_line`], with a given definition.
 fn parse(
     definition: &mut clap::Command,
     words: &[OsString],

@@ -40,7 +40,7 @@ fn without_help(command: Command) -> Command {
 fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) {
     let mut page = Vec::new();
     let renamed = command.clone().name(name.to_owned()).display_name(name.to_owned());
-    // What all commands have is in the page of the program.
+    // Options that all commands have are in the page of the program.
     let is_part = name != "numalocctl";
     let renamed = renamed.mut_args(|arg| {
         let hide = arg.is_hide_set() || (is_part && arg.is_global_set());
@@ -81,7 +81,7 @@ fn write(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
     see_also(command, out)
 }
 
-/// The usage, as --help has it: all options one after the other say nothing.
+/// The usage, as --help has it: a list of all options would be useless.
 fn synopsis(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
     let usage = command.clone().render_usage().to_string();
     let arguments = usage.split_whitespace().skip_while(|word| !word.starts_with(['[', '<', '-']));

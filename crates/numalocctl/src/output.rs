@@ -27,7 +27,7 @@ pub struct CommandResult {
     pub code: Code,
 }
 
-/// How tables are printed: the options `-o wide`, `-o csv`, `--no-headers` and `--color`.
+/// The form of tables: the options `-o wide`, `-o csv`, `--no-headers` and `--color`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// Whether tables have all columns and rows.
@@ -36,9 +36,9 @@ pub struct View {
     pub headers: bool,
     /// Whether rows are comma-separated values, with no text around them.
     pub csv: bool,
-    /// Whether what matters is coloured.
+    /// Whether important parts are coloured.
     pub colours: bool,
-    /// How many characters a line has in the terminal; `None`: as many as it takes.
+    /// Width of the terminal in characters; `None`: unlimited.
     pub width: Option<u16>,
     /// The time from which ages are counted.
     pub now: SystemTime,
@@ -150,7 +150,8 @@ pub fn complain(message: &str) {
     let _ = writeln!(stderr().lock(), "numalocctl: {}", clean(&message));
 }
 
-/// Handles a command line that cannot be parsed, or that asks for help. `is_hidden` is true for commands that are never suggested.
+/// Handles a command line that cannot be parsed, or that asks for help. `is_hidden` is true for commands that are never
+/// suggested.
 pub fn refuse(error: &clap::Error, is_hidden: impl Fn(&str) -> bool) -> Code {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -179,7 +180,7 @@ fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
     }
 }
 
-/// What is wrong with the value of an option, and what is expected: `--timeout: invalid duration '5x': expected ...`.
+/// The error in the value of an option, and the expected form: `--timeout: invalid duration '5x': expected ...`.
 fn value_refused(error: &clap::Error) -> Option<String> {
     let given = context(error, ContextKind::InvalidValue)?;
     let expected = match error.kind() {

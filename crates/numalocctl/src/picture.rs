@@ -33,7 +33,7 @@ pub fn save(file: WholeFile, picture: &Picture, roots: &Roots) -> Result<PathBuf
     file.write(&svg::svg(picture, &origin(roots)))
 }
 
-/// Where, when and by which command a picture is made.
+/// Place, time and command of a picture.
 fn origin(roots: &Roots) -> Origin {
     let words = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     Origin {

@@ -8,10 +8,10 @@ use crate::{
 };
 use std::{env, ffi::OsString, path::PathBuf};
 
-/// Where numalocd listens by default.
+/// The socket at which numalocd listens by default.
 pub const SOCKET: &str = "/run/numaloc/numalocd.sock";
 
-/// The surroundings of this program that say where the daemon is.
+/// The surroundings of this program that locate the daemon.
 #[derive(Clone, Debug)]
 pub struct Environment {
     pub endpoint: Option<String>,
@@ -43,14 +43,14 @@ pub fn home() -> Option<PathBuf> {
     set("HOME").map(Into::into)
 }
 
-/// A directory of the user's by a variable, and without one below the home directory. The XDG base directory specification says that
-/// relative paths are ignored.
+/// A directory of the user's by a variable, and without one below the home directory. The XDG base directory
+/// specification says that relative paths are ignored.
 pub fn base_directory(variable: &str, below_home: &str) -> Option<PathBuf> {
     let given = set(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     given.or_else(|| Some(home()?.join(below_home)))
 }
 
-/// Where a command is carried out.
+/// The program that carries a command out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// By this program itself, without a daemon.
@@ -59,7 +59,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Whether what is done there is done to this host.
+    /// Whether the command affects this host.
     pub fn is_this_host(&self) -> bool {
         self.daemon().is_none_or(Endpoint::is_this_host)
     }

@@ -11,7 +11,7 @@ const LINE_EVERY: Duration = Duration::from_secs(1);
 const TEMPLATE: &str =
     "[{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left{msg}";
 
-/// What the options --progress and --no-progress ask for.
+/// The request of the options --progress and --no-progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Only if standard error is a terminal.

@@ -26,12 +26,12 @@ pub struct TlsSettings {
     pub ca: Option<PathBuf>,
     /// The certificate to show to the daemon.
     pub certificate: Option<PathBuf>,
-    /// The key of that certificate.
+    /// The private key of the certificate.
     pub key: Option<PathBuf>,
 }
 
-/// Reads the files. Each value comes from the first file that has it. Files that do not exist are ignored. So are those that this
-/// user may not read, with a warning: HOME may still be that of root after a change of users.
+/// Reads the files. Each value comes from the first file that has it. Files that do not exist are ignored. Files that
+/// this user may not read are ignored with a warning: HOME may still be root's after a change of users.
 ///
 /// # Errors
 /// A file cannot be read for another reason, or has an unknown key.

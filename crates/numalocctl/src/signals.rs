@@ -8,8 +8,8 @@ use std::sync::{Arc, atomic::AtomicBool};
 pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // Handlers run in the order of their registration. The first one acts only if the flag is set already, so the first
-        // signal only sets the flag.
+        // Handlers run in the order of their registration. The first one acts only if the flag is set already, so the
+        // first signal only sets the flag.
         signal_hook::flag::register_conditional_default(signal, flag.clone())
             .map_err(Failure::Signals)?;
         signal_hook::flag::register(signal, flag.clone()).map_err(Failure::Signals)?;

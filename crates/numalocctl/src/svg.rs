@@ -1,7 +1,7 @@
 //! Pictures as SVG: a panel a process, a bar a mapping, a column of it a cell.
 //!
-//! Everything is drawn on whole pixels, and what looks the same within a bar is one shape, so that files are small. Colours differ by
-//! node; a hatch marks remote memory; numbers and words repeat all of it.
+//! Everything is drawn on whole pixels, and what looks the same within a bar is one shape, so that files are small.
+//! Colours differ by node; a hatch marks remote memory; numbers and words repeat all of it.
 
 mod bar;
 mod page;
@@ -18,7 +18,7 @@ use numaloc_core::{
 use page::{Anchor, Page, Shape, WIDTH, fitting, width, wrapped};
 use style::Colours;
 
-/// How many cells a row is divided into.
+/// The number of cells in a row.
 pub const CELLS: u64 = 256;
 
 /// All in pixels. Bars have three for each cell, and begin where the words beside them end.
@@ -26,7 +26,7 @@ const MARGIN: i32 = 12;
 const LEFT: i32 = MARGIN + 38;
 const BARS: i32 = 768;
 const ROOM: i32 = WIDTH - 2 * MARGIN;
-/// A line of text.
+/// Height of a line of text.
 const LINE: i32 = 16;
 /// From a panel's top to what is below its title, and from its last bar to the next panel.
 const TITLE: i32 = 28;
@@ -34,7 +34,7 @@ const GAP: i32 = 12;
 /// A bar with the marks and the words below it.
 const BAR: i32 = 24;
 const MARKS: i32 = 8;
-/// The bar of all of a process, and of what is joined.
+/// Height of the bar for a whole process, and for joined rows.
 const SUM: i32 = 18;
 /// The line above a bar that shows the mapping's share.
 const SHARE: i32 = 3;
@@ -44,7 +44,7 @@ const HOW: &str = "A bar is a mapping, with its addresses from left to right. Al
     many addresses it has, and the line above it is as long as the mapping's share of the process's resident memory. The height says how \
     much of a column's addresses is resident.";
 
-/// Draws a picture, and says where it is from.
+/// Draws a picture, with its origin.
 pub fn svg(picture: &Picture, origin: &Origin) -> String {
     let colours = Colours::new(&picture.nodes());
     let mut page = Page::new();
@@ -96,7 +96,7 @@ fn common_home(picture: &Picture) -> Option<&NodeSet> {
     others.iter().all(|panel| panel.home == first.home).then_some(&first.home)
 }
 
-/// Samples with their meanings, in as many lines as they take. Returns where they end.
+/// Samples with their meanings, in as few lines as possible. Returns where they end.
 fn legend(page: &mut Page, picture: &Picture, colours: &Colours, top: i32) -> i32 {
     let home = common_home(picture);
     let (mut x, mut y) = (MARGIN, top);
@@ -245,7 +245,7 @@ fn draw_row(page: &mut Page, panel: &Panel, paint: Paint<'_>, index: usize, top:
     y + GAP
 }
 
-/// As many parts of a list as have room, and how many others there are.
+/// The parts of a list that have room, and the number of others.
 fn fitting_list(list: &str, room: i32) -> String {
     let parts: Vec<&str> = list.split(", ").collect();
     let shown = |count: usize| match parts.len() - count {
@@ -256,7 +256,7 @@ fn fitting_list(list: &str, room: i32) -> String {
     fits.unwrap_or_else(|| format!("{} nodes", parts.len()))
 }
 
-/// How long the line is for a mapping's share of what is resident of its process. A small share still has a line.
+/// Length of the line for a mapping's share of its process's resident memory. A small share still has a line.
 fn share(row: &AreaRow, side: &Side) -> i32 {
     let (part, all) = (row.total().resident_bytes(), side.total().resident_bytes().max(1));
     ((u128::from(part) * BARS as u128 / u128::from(all)) as i32).max(1)

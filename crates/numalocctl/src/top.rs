@@ -1,5 +1,6 @@
-//! The live view. A pure model (`state`, `rows`, `keys`) takes documents and events, and `draw` makes a picture of it. `host`,
-//! `views` and `flows` feed it, `moving` carries out the migrations that it starts, `screen` has the terminal, `live` strings all together.
+//! The live view. A pure model (`state`, `rows`, `keys`) takes documents and events, and `draw` makes a picture of it.
+//! `host`, `views` and `flows` feed it, `moving` carries out the migrations that it starts, `screen` has the terminal,
+//! `live` strings all together.
 
 mod batch;
 mod draw;

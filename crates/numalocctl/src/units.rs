@@ -26,7 +26,7 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A parser for whole numbers of a range; without a greatest one all that are at least `least`.
+/// A parser for whole numbers of a range; without an upper bound, for all numbers from `least` on.
 pub fn whole<T: TryFrom<u64> + Clone + Send + Sync + 'static>(
     least: u64,
     most: Option<u64>,

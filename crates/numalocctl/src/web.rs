@@ -1,6 +1,8 @@
-//! The page: what `top`, `jobs`, `advise` and pictures show, for a browser. `desk` looks at the host and carries out what is confirmed,
-//! `gate` decides whether a request is answered, `route` what it asks for, `serve` speaks HTTP over what `listen` has opened, to clients
-//! that have a place (`places`) and read what they ask for (`patient`), `look` answers what is asked for once, and `report` writes all of it into one file. The page itself is in `page`, without a build step.
+//! The page: what `top`, `jobs`, `advise` and pictures show, for a browser. `desk` looks at the host and carries out
+//! what is confirmed, `gate` decides whether a request is answered, `route` what it asks for, `serve` speaks HTTP over
+//! what `listen` has opened, to clients that have a place (`places`) and read what they ask for (`patient`), `look`
+//! answers what is asked for once, and `report` writes all of it into one file. The page itself is in `page`, without a
+//! build step.
 
 mod desk;
 mod doc;

@@ -32,8 +32,8 @@ impl WholeFile {
         };
         let part = format!(".{}.{}.part", name.to_string_lossy(), process::id());
         let part = path.with_file_name(part);
-        // A new file: nobody can have put a link there that leads elsewhere.
-        // And one that its owner alone reads: it may have what /proc/PID/maps shows to nobody else.
+        // A new file, because another user cannot have put a link there that leads elsewhere. Only its owner may read
+        // it: it may have data of /proc/PID/maps, which others cannot read.
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         let file = options.open(&part).map_err(failed)?;

@@ -1,7 +1,8 @@
 //! Texts in lines of bounded width.
 
-/// A text in lines of at most `width` characters, broken between words, and within a word only if that is longer than a line. A line
-/// break of the text is kept, and so are spaces at the beginning of a line, which its continuation has as well.
+/// A text in lines of at most `width` characters, broken between words, and within a word only if that is longer than a
+/// line. A line break of the text is kept, and so are spaces at the beginning of a line, which its continuation has as
+/// well.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     text.lines().flat_map(|line| one(line, width.max(1))).collect()
 }

@@ -1,4 +1,4 @@
-//! Which daemon to ask, and how long to wait for it.
+//! The daemon to ask, and the longest wait for it.
 
 use crate::units::parse_duration;
 use clap::Args;

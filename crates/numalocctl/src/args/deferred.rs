@@ -1,5 +1,5 @@
-//! Arguments of a subcommand that are built once it is chosen. All 25 subcommands have some 400 together, and building all of them was
-//! a fifth of the instructions of a short command.
+//! Arguments of a subcommand that are built once it is chosen. All 25 subcommands have some 400 together, and building
+//! all of them was a fifth of the instructions of a short command.
 
 use super::output::shaped;
 use clap::{
@@ -45,7 +45,7 @@ fn defer(command: Command, now: fn(Command) -> Command, later: fn(Command) -> Co
     if AT_ONCE.get() { now(command) } else { command.defer(later) }
 }
 
-/// Builds what was deferred. The command keeps what it says of itself, where the types of its arguments say something of theirs, and
+/// Builds a deferred command. The command keeps its own descriptions where the types of its arguments have others, and
 /// the options of all commands, which it has already, come after its own.
 fn built(command: Command, build: fn(Command) -> Command) -> Command {
     let (about, long) = (command.get_about().cloned(), command.get_long_about().cloned());

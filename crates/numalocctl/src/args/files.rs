@@ -30,8 +30,8 @@ impl FileArgs {
         !self.files.is_empty()
     }
 
-    /// The target for the daemon, which `processes` names as well: files by absolute paths, without symbolic links if they are on this
-    /// host.
+    /// The target for the daemon, which `processes` names as well: files by absolute paths, without symbolic links if
+    /// they are on this host.
     ///
     /// # Errors
     /// A path is not UTF-8.

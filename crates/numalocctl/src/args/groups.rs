@@ -3,7 +3,7 @@
 use clap::Command;
 use std::fmt::Write;
 
-/// Commands by what they are for. Those that no group has come last.
+/// Commands by purpose. Commands without a group come last.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Look",
@@ -114,7 +114,7 @@ mod tests {
         assert!(long.contains("NUMALOC_ENDPOINT") && long.contains("/etc/numaloc/numalocctl.toml"));
     }
 
-    /// As those of kubectl and systemctl, they are for reading one below the other.
+    /// Like the texts of kubectl and systemctl, they are for reading one below the other.
     #[test]
     fn what_a_command_is_for_fits_in_a_line() {
         for command in Cli::definition().get_subcommands().filter(|sub| !sub.is_hide_set()) {

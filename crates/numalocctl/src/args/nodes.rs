@@ -1,4 +1,4 @@
-//! Nodes, by number, as all that a machine has, or by a device that is attached to them.
+//! Nodes, by number, by `all`, or by a device that is attached to them.
 
 use crate::exit::Failure;
 use numaloc_core::NodeSet;

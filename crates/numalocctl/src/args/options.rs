@@ -1,4 +1,4 @@
-//! What to move and where to.
+//! The memory to move, and its destination.
 
 use super::{
     nodes::{Nodes, parse_sources, parse_targets},

@@ -1,4 +1,4 @@
-//! How answers are printed, and which commands can print them so.
+//! The forms of output, and the commands that have each of them.
 
 use clap::{
     Arg, ArgAction, Command, ValueEnum,
@@ -65,7 +65,7 @@ pub struct Outputs {
     pub has_headers: bool,
 }
 
-/// What the command at this path prints, such as `jobs ls`.
+/// The output formats of the command at this path, such as `jobs ls`.
 pub fn outputs(path: &[&str]) -> Outputs {
     use Format::{Csv, Json, Name, Table, Wide, Yaml};
     let (formats, has_headers): (&[Format], _) = match path {
@@ -92,13 +92,14 @@ pub fn outputs(path: &[&str]) -> Outputs {
     Outputs { formats, has_headers }
 }
 
-/// Gives each subcommand of `command`, which is at `path`, an option --output with what it can print, in place of the one that all
-/// commands have. What it cannot print is not in its help.
+/// Gives each subcommand of `command`, which is at `path`, an option --output with its own formats, in place of the one
+/// that all commands have. Formats that it cannot print are not in its help.
 pub fn shaped(command: Command, path: &[&str]) -> Command {
     command.mut_subcommands(|sub| {
         let below = [path, &[sub.get_name()]].concat();
         let Outputs { formats, has_headers } = outputs(&below);
-        // Its subcommands have their own. zsh completes a value by the outermost command that has the option, so this one has all.
+        // Its subcommands have their own. zsh completes a value by the outermost command that has the option, so this
+        // one has all.
         match &below[..] {
             ["jobs" | "schedules" | "workloads" | "generate"] => {
                 sub.arg(output(Format::value_variants()).hide(true)).arg(headers().hide(true))
@@ -135,7 +136,7 @@ pub fn check(path: &[&str], format: Format, no_headers: bool) -> Result<(), Stri
 
 /// The heading of these options in a command's help.
 pub const HEADING: &str = "Output";
-/// Where they stand: behind a command's own, however late these are built.
+/// Position of these options: behind a command's own, however late these are built.
 pub const ORDER: usize = 900;
 
 fn output(formats: &[Format]) -> Arg {

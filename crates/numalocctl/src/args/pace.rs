@@ -46,8 +46,8 @@ impl PaceArgs {
         }
     }
 
-    /// Refuses to pause NUMA balancing and to require offload without the daemon. Only the daemon restores these settings even
-    /// after it is killed.
+    /// Refuses to pause NUMA balancing and to require offload without the daemon. Only the daemon restores these
+    /// settings even after it is killed.
     ///
     /// # Errors
     /// The option that needs the daemon.

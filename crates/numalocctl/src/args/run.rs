@@ -1,4 +1,4 @@
-//! How a migration is carried out.
+//! The way a migration is carried out.
 
 use super::OptionArgs;
 use crate::{

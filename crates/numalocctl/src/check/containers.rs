@@ -1,4 +1,4 @@
-//! Which way the containers of this host can be told to the daemon, and which way they are.
+//! The sources of containers that this host has, and the one that the daemon's containers come from.
 
 use super::Findings;
 use crate::{container_runtime::RuntimeAnswer, doc::Check};
@@ -10,7 +10,7 @@ const WITH_NRI: (u32, u32) = (1, 7);
 const BY_DEFAULT: (u32, u32) = (2, 0);
 const OTHER_WAY: &str = "until then numaloc-nri can use containerd's own events, if its drop-in numaloc-nri-containerd.conf lets it in (see /usr/share/doc/numaloc/containerd.md)";
 
-/// What is known of containers.
+/// The state of container support.
 #[derive(Clone, Debug)]
 pub struct ContainersState {
     /// The runtime's socket for plugins, in its usual place.
@@ -19,11 +19,12 @@ pub struct ContainersState {
     pub containerd: RuntimeAnswer,
     /// Whether its runc sets memory policies, if that is known.
     pub runc_sets_policies: Option<bool>,
-    /// By which way the containers were told that the daemon knows, as numaloc-nri names it; `None`: it knows none, or was not asked.
+    /// The source of the containers that the daemon knows, as numaloc-nri names it; `None`: it knows none, or was not
+    /// asked.
     pub told_by: Option<String>,
 }
 
-/// Whether NRI can be used, and what is used.
+/// Whether NRI can be used, and the source in use.
 pub fn containers(found: &Findings) -> Check {
     const NAME: &str = "containers";
     let ContainersState { nri, containerd, runc_sets_policies, told_by } = &found.containers;

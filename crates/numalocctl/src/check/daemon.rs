@@ -9,11 +9,11 @@ use numaloc_api::v1;
 pub enum DaemonState {
     Reachable {
         version: String,
-        /// What the caller may do.
+        /// The caller's role.
         role: String,
-        /// What keeps moves from beginning.
+        /// The holds that keep moves from beginning.
         holds: v1::Holds,
-        /// What it cannot do, a sentence each.
+        /// Problems of the daemon, a sentence each.
         problems: Vec<String>,
     },
     /// No daemon is named, and the default socket does not exist.
@@ -64,7 +64,7 @@ pub fn daemon(found: &Findings) -> Check {
     }
 }
 
-/// What keeps moves from beginning, and what ends that.
+/// The holds that keep moves from beginning, and the command that ends each.
 fn held(holds: &v1::Holds) -> Vec<(String, &'static str)> {
     let drained = holds.drain_time.map(|time| {
         let text = format!("drained since {}, so no move begins", short(time));

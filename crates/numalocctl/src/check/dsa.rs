@@ -16,7 +16,7 @@ pub fn dsa(found: &Findings) -> Check {
         None => format!("{}: no work queue for the kernel", device.name),
     });
     let text = text.collect::<Vec<_>>().join(", ");
-    // Nobody needs a queue where the kernel cannot use it.
+    // A queue is useless where the kernel cannot use it.
     let is_wanted = !found.facts.offload.is_empty();
     match missing(&found.dsa, true).first() {
         Some(first) if is_wanted && devices.iter().all(|device| device.ready().is_none()) => {

@@ -25,7 +25,7 @@ fn known_version(found: &Findings) -> Option<(u32, u32)> {
 }
 
 const HIDDEN: &str = "unknown: /proc is mounted with subset=pid, which hides all but processes";
-/// What is to be done where proc shows processes alone.
+/// The advice where proc shows processes alone.
 pub(super) const WHOLE_PROC: &str = "mount proc without it, or set ProcSubset=all in the unit";
 
 /// The kernel version, and known problems of this version.

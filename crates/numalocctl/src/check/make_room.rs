@@ -1,10 +1,11 @@
-//! What may be done for room on a full node.
+//! Ways to make room on a full node.
 
 use super::Findings;
 use crate::doc::Check;
 use numaloc_host::node_room::{Permission, RoomRights};
 
-/// How page cache is dropped, whose files' may move, and whether memory can be compacted for huge pages.
+/// The way page cache is dropped, the owners whose files' cache may move, and whether memory can be compacted for huge
+/// pages.
 pub fn make_room(found: &Findings) -> Check {
     const NAME: &str = "make_room";
     let Some(RoomRights { reclaim, compact, demotes }) = found.ways else {

@@ -201,7 +201,7 @@ fn a_machine_of_one_full_node_is_a_problem() {
     insta::assert_snapshot!(shown(&Findings { topology: Ok(topology), ..good() }));
 }
 
-/// What doctor says of a daemon that moves nothing, and of one that cannot do something besides.
+/// The check of a daemon that moves nothing, and of one that has another problem besides.
 #[test]
 fn a_daemon_that_is_held_is_a_warning_that_says_how_to_end_it() {
     let since = Some(Timestamp { seconds: 1_700_000_000, nanos: 0 });
@@ -235,7 +235,7 @@ fn a_daemon_that_is_held_is_a_warning_that_says_how_to_end_it() {
     assert_eq!(check(None, None, &[]).level.name(), "ok");
 }
 
-/// What doctor says of accelerators: a queue is missed only where the kernel could use it.
+/// The check of accelerators: a queue is missed only where the kernel could use it.
 #[test]
 fn a_work_queue_is_missed_where_the_kernel_could_use_it() {
     let check = |ready: bool, offload: bool| {

@@ -1,5 +1,4 @@
-//! Carries out `numalocctl advise`. What it advises is carried out by this program: it changes
-//! its own host.
+//! Carries out `numalocctl advise`. This program applies the advice itself: it changes its own host.
 
 mod apply;
 mod carry;
@@ -16,7 +15,7 @@ use crate::{
 };
 use numaloc_api::{v1, value::Target};
 
-/// Looks at the host once and says what would help. Findings are no failure.
+/// Scans the host once and prints advice. Findings are not a failure.
 pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<CommandResult, Failure> {
     match args.carry {
         CarryArgs { apply: true, .. } => return apply::run(cli, around, args),
@@ -32,7 +31,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Comman
     Ok(CommandResult { code, ..shown(cli, &answer, text::advice)? })
 }
 
-/// Looks once.
+/// Scans once.
 pub(super) fn answer(
     cli: &Cli,
     around: &Surroundings,

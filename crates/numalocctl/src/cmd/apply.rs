@@ -1,4 +1,4 @@
-//! `schedules apply` and `workloads apply`: bring the daemon's records to what a file declares.
+//! `schedules apply` and `workloads apply`: make the daemon's records match a file.
 
 use crate::{
     args::ApplyArgs,
@@ -8,7 +8,7 @@ use crate::{
 };
 use std::{collections::BTreeMap, fmt::Display};
 
-/// What is to be done about one record.
+/// The change to make to one record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step<S> {
     Create(S),
@@ -22,7 +22,7 @@ pub enum Step<S> {
 /// A kind of records that files declare.
 pub trait Declared {
     type Id: Clone + Ord + Display;
-    /// What a file declares of a record.
+    /// The declaration of a record in a file.
     type Spec;
     /// A record of the daemon.
     type Record;
@@ -34,7 +34,7 @@ pub trait Declared {
     fn declared_in(_: &Self::Record) -> &str {
         ""
     }
-    /// What a record has to become; `None`: it is what the file declares.
+    /// The spec that a record should have; `None`: the one that the file declares.
     fn changed(spec: Self::Spec, record: &Self::Record) -> Option<Self::Spec>;
     /// Carries a step out, or only has the daemon check it.
     ///
@@ -48,8 +48,8 @@ pub trait Declared {
     ) -> Result<(), Failure>;
 }
 
-/// Has the daemon check all changes, and carries them out unless that is all that was asked for. A record that somebody else changes
-/// meanwhile ends it; what was done by then stays, and the next run does the rest.
+/// Has the daemon check all changes, and carries them out unless only the check was asked for. If another client
+/// changes a record meanwhile, it ends; changes made by then stay, and the next run makes the rest.
 pub fn apply<D: Declared>(
     daemon: &Daemon,
     args: &ApplyArgs,
@@ -78,7 +78,7 @@ pub fn apply<D: Declared>(
     Ok(AppliedDoc { applied: steps.into_iter().map(change).collect(), dry_run: args.dry_run })
 }
 
-/// What is to be done. With `pruned`, existing records that have all of these labels and are not declared are removed.
+/// The changes to make. With `pruned`, existing records that have all of these labels and are not declared are removed.
 pub fn steps<D: Declared>(
     declared: Vec<(D::Id, D::Spec)>,
     existing: &[D::Record],

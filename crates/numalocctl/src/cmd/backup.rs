@@ -38,7 +38,7 @@ fn copy(
     part: &Path,
     failed: &impl Fn(io::Error) -> Failure,
 ) -> Result<u64, Failure> {
-    // Like the store, the copy says who uses what. Only its owner may read it.
+    // Like the store, the copy names users and their memory. Only its owner may read it.
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     let mut out: File = options.open(part).map_err(failed)?;

@@ -25,7 +25,7 @@ pub use placement::put_back;
 
 /// The least memory that is read for a pair, unless another size is given.
 const LEAST: u64 = 64 << 20;
-/// How many times the last cache of a node is read for a pair.
+/// The number of times the last cache of a node is read for a pair.
 const CACHES: u64 = 4;
 
 pub fn run(cli: &Cli, around: &Surroundings, args: &BenchArgs) -> Result<CommandResult, Failure> {
@@ -101,7 +101,8 @@ fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
     })
 }
 
-/// Why the memory of a node is not measured. More than what is free may not be asked for: the kernel would end processes.
+/// The reason why the memory of a node is not measured. It must not exceed the free memory: the kernel would end
+/// processes.
 fn why_not(node: &Node, usable: &speed::Usable, bytes: u64) -> Option<String> {
     let room = node.memory.room(Supply::BASE, Reserve::default());
     match node.memory.total_bytes {

@@ -9,7 +9,8 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Shows the changes that `watch` reports, forever. JSON is a line per change, YAML a document, text a row of `line`, which without a record is the header.
+/// Shows the changes that `watch` reports, forever. JSON is a line per change, YAML a document, text a row of `line`,
+/// which without a record is the header.
 pub fn follow<A: WatchAnswer + Serialize>(
     cli: &Cli,
     line: impl Fn(Option<&A::Record>, View) -> String,
@@ -27,7 +28,7 @@ pub fn follow<A: WatchAnswer + Serialize>(
             (_, Some(_), _) if !is_text => render(answer, cli.output, view, |_, _| String::new())?,
             (_, Some(record), _) => line(Some(record), View { headers: false, ..view }),
             (_, None, Some(name)) if is_text && !view.csv => format!("{} removed\n", clean(name)),
-            // That all there is has been told: people see that it pauses.
+            // All existing records have been listed: people see that it pauses.
             _ => return Ok(()),
         };
         emit(&shown)

@@ -1,4 +1,4 @@
-//! Values for a shell's completion. Whatever is not known is left out: an error would end up in somebody's command line.
+//! Values for a shell's completion. Unknown values are left out: an error would end up in the user's command line.
 
 use super::Surroundings;
 use crate::{
@@ -66,7 +66,7 @@ fn sorted(values: impl Iterator<Item = String>) -> Vec<String> {
     values.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// What the daemon has records of; `None` for any error.
+/// Names of the daemon's records; `None` for any error.
 fn of_daemon(cli: &Cli, around: &Surroundings, kind: ValueKind) -> Option<Vec<String>> {
     let args = ConnectArgs { request_timeout: PATIENCE, ..cli.connect.clone() };
     let place = place::choose(&args, &around.environment).ok()?;

@@ -1,5 +1,5 @@
-//! Carries out `numalocctl completions`, for which no daemon is needed. What clap generates completes commands and options; values
-//! that only this program knows come from `numalocctl __complete`.
+//! Carries out `numalocctl completions`, for which no daemon is needed. clap's scripts complete commands and options;
+//! values that only this program knows come from `numalocctl __complete`.
 
 use crate::{
     args::{Cli, Shell, ValueKind},
@@ -120,14 +120,14 @@ impl Known {
         // _arguments puts the options of compadd before the words of an action (zshcompsys(1)), so the kind comes last.
         let function = "\n_numalocctl_known() {\n    local -a values\n    values=(${(f)\"$(numalocctl __complete $@[-1] 2>/dev/null)\"})\n    compadd \"${(@)@[1,-2]}\" -a values\n}\n\n";
         let text: String = lines.collect();
-        // What follows calls the completion.
+        // The text after it calls the completion.
         match text.rfind("\nif [ \"$funcstack[1]\"") {
             Some(end) => format!("{}{function}{}", &text[..end], &text[end + 1..]),
             None => text + function,
         }
     }
 
-    /// The generated script, with values for options, and lines for what has no option.
+    /// The generated script, with values for options, and lines for values without an option.
     fn fish(&self, script: &str) -> String {
         let values = |kind: &ValueKind| {
             format!("-a \"(numalocctl __complete {} 2>/dev/null)\"", kind.name())

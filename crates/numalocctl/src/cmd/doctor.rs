@@ -52,7 +52,7 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
     Ok(CommandResult { text, code: document.code() })
 }
 
-/// The daemon, and by which way its containers were told.
+/// The daemon, and the source of its containers.
 fn daemon(cli: &Cli, around: &Surroundings) -> (DaemonState, Option<String>) {
     let request_timeout = PATIENCE.min(cli.connect.request_timeout);
     let args = ConnectArgs { request_timeout, ..cli.connect.clone() };

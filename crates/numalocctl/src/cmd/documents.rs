@@ -1,12 +1,12 @@
-//! Reads what a file declares: records in YAML or JSON, one document or several.
+//! Reads a file's declarations: records in YAML or JSON, one document or several.
 
 use crate::exit::Failure;
 use numaloc_api::written::Tree;
 use serde_json::Deserializer;
 use std::{fs, io, path::Path};
 
-/// The records of a file, each read by `read`. `-` is standard input. `list` is the field of a document that holds the records, as
-/// `-o json` prints them; a document may also be a list, or a single record.
+/// The records of a file, each read by `read`. `-` is standard input. `list` is the field of a document that holds the
+/// records, as `-o json` prints them; a document may also be a list, or a single record.
 ///
 /// # Errors
 /// The file cannot be read or is neither YAML nor JSON; `read` refuses a record.
@@ -36,7 +36,8 @@ pub fn parse<T>(
     records.map(one).collect()
 }
 
-/// JSON has no separator of documents, and YAML has none that JSON may have. What begins as JSON does is read as JSON.
+/// JSON has no separator of documents, and YAML has none that JSON may have. A text that begins as JSON does is read as
+/// JSON.
 fn documents(text: &str) -> Result<Vec<Tree>, String> {
     if text.trim_start().starts_with(['{', '[']) {
         let documents = Deserializer::from_str(text).into_iter::<Tree>();

@@ -1,4 +1,4 @@
-//! Carries out `numalocctl explain`: asks the daemon what it has to do with a target.
+//! Carries out `numalocctl explain`: asks the daemon for its records about a target.
 
 use super::shown;
 use crate::{
@@ -69,7 +69,7 @@ fn is_unknown(schedule: &v1::Schedule, last_plan: Option<&v1::Plan>) -> bool {
     last_plan.is_none() && schedule.pinned_processes.is_empty() && !is_gone
 }
 
-/// What a migration would do, or why the host allows none: that is an answer, too.
+/// The effect that a migration would have, or the reason why the host allows none: that is an answer, too.
 fn planned(
     daemon: &Daemon,
     spec: &MigrationSpec,

@@ -16,8 +16,8 @@ const NO_TARGET: &str = "no target: name processes by pid or name, for example 4
 /// Finds the processes of the target, if the command has one.
 ///
 /// # Errors
-/// A target is needed, and there is none. No process has a name. The daemon may be on another host, where names of this one mean
-/// nothing.
+/// A target is needed, and there is none. No process has a name. The daemon may be on another host, where names of this
+/// one mean nothing.
 pub fn prepare(cli: &mut Cli, around: &Surroundings) -> Result<(), Failure> {
     let connect = cli.connect.clone();
     let Some((target, is_needed)) = cli.command.target_mut() else { return Ok(()) };

@@ -10,8 +10,8 @@ use crate::{
 };
 use numaloc_host::check_page_size;
 
-/// Shows the host live. The daemon, where one is reached, tells what it knows of the host and of its jobs, and carries out
-/// migrations. Without one, this program reads the host itself.
+/// Shows the host live. The daemon, where one is reached, provides its view of the host and of its jobs, and carries
+/// out migrations. Without one, this program reads the host itself.
 pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandResult, Failure> {
     check_page_size(&around.roots)?;
     if !args.batch && cli.output != Format::Table {
@@ -33,7 +33,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandRe
     Ok(CommandResult { text: String::new(), code: Code::Done })
 }
 
-/// Shows the page cache of files again and again.
+/// Shows the page cache of files repeatedly.
 fn files(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandResult, Failure> {
     refuse_for_files(&[
         ("--columns", args.columns.is_some()),
@@ -46,7 +46,7 @@ fn files(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandResu
     Ok(CommandResult { text: String::new(), code: Code::Done })
 }
 
-/// Who migrates, the host that is shown, and what to say about that first.
+/// The program that migrates, the host that is shown, and a note to show first.
 pub(super) fn feed(
     cli: &Cli,
     around: &Surroundings,

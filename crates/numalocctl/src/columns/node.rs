@@ -8,9 +8,9 @@ pub struct NodeColumn {
     pub name: &'static str,
     /// Its width on a screen, in cells.
     pub width: usize,
-    /// Whether a screen has it last, where the last ones go if there is no room for all.
+    /// Whether a screen has it last, where columns are dropped first if there is no room for all.
     pub is_last: bool,
-    /// What a node has in it.
+    /// The value of a node.
     pub cell: fn(&TopNodeDoc) -> String,
 }
 

@@ -1,4 +1,4 @@
-//! What a row has in a column: as people and programs read it, and by what rows are sorted.
+//! The value of a row in a column: as people and programs read it, and for sorting rows.
 
 use crate::{
     clean::clean,
@@ -17,7 +17,7 @@ pub enum Value<'a> {
     Nodes(&'a [u32]),
     /// `None`: not known.
     Bytes(Option<u64>),
-    /// In percent of all. The least comes first, and only what is all is shown as 100.
+    /// In percent of all. The least comes first, and only a full share is shown as 100.
     Share(Option<f64>),
     /// In percent of one CPU.
     Percent(Option<f64>),
@@ -33,7 +33,7 @@ pub enum Value<'a> {
     Job(Option<&'a str>, Option<&'a str>),
 }
 
-/// More comes first; what is not known comes last.
+/// More comes first; unknown values come last.
 fn most<T: Copy>(left: Option<T>, right: Option<T>, compare: fn(&T, &T) -> Ordering) -> Ordering {
     match (left, right) {
         (Some(left), Some(right)) => compare(&right, &left),
@@ -49,7 +49,7 @@ impl Value<'_> {
         Value::Bytes(found.or(is_read.then_some(0)))
     }
 
-    /// As people read it, without control characters. A dash stands for what is not known.
+    /// As people read it, without control characters. A dash stands for an unknown value.
     pub fn text(&self) -> String {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         match *self {
@@ -75,7 +75,7 @@ impl Value<'_> {
         }
     }
 
-    /// As programs read it: sizes in bytes, empty where nothing is known.
+    /// As programs read it: sizes in bytes, empty if unknown.
     pub fn raw(&self) -> String {
         match *self {
             Self::Bytes(bytes) => bytes.map_or_else(String::new, |bytes| bytes.to_string()),
@@ -89,8 +89,8 @@ impl Value<'_> {
         }
     }
 
-    /// The usual order of two values of a column, in which most memory comes first and the least local one. What is not known comes
-    /// last.
+    /// The usual order of two values of a column, in which most memory comes first and the least local one. Unknown
+    /// values come last.
     pub fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Pid(left), Self::Pid(right)) => left.cmp(right),

@@ -3,12 +3,12 @@
 use numaloc_api::v1;
 use serde::Serialize;
 
-/// What `advise --apply` shows.
+/// The output of `advise --apply`.
 #[derive(Clone, Debug, Serialize)]
 pub struct AdviceAppliedDoc {
     /// The findings in the order in which they are carried out.
     pub applied: Vec<AppliedFinding>,
-    /// Whether nothing was carried out, because only that was asked for.
+    /// Whether this was a dry run, which carries nothing out.
     pub dry_run: bool,
 }
 
@@ -17,16 +17,16 @@ pub struct AdviceAppliedDoc {
 pub struct AppliedFinding {
     pub finding: v1::Finding,
     pub end: FindingEnd,
-    /// What got worse or failed; empty: nothing.
+    /// The thing that got worse or failed; empty: nothing.
     pub reason: String,
     /// The percentage of its memory on the nodes that become its home, before and after; `null` if it is not known.
     pub local_percent_before: Option<f64>,
     pub local_percent_after: Option<f64>,
-    /// What was changed for it and taken back at once, because it got worse.
+    /// Changes that were made for it and taken back at once, because it got worse.
     pub undone: Vec<UndoneChange>,
 }
 
-/// How far a finding was carried out.
+/// The extent to which a finding was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingEnd {
@@ -34,9 +34,9 @@ pub enum FindingEnd {
     Done,
     /// All of its commands, but some memory stayed.
     Partly,
-    /// It got worse, and what was changed for it was taken back.
+    /// It got worse, and its changes were taken back.
     Worse,
-    /// A command failed, and what was changed for it was taken back.
+    /// A command failed, and its changes were taken back.
     Failed,
     /// It had ended before its turn.
     Gone,
@@ -44,26 +44,25 @@ pub enum FindingEnd {
     NotDone,
 }
 
-/// What `advise --undo` shows.
+/// The output of `advise --undo`.
 #[derive(Clone, Debug, Serialize)]
 pub struct AdviceUndoneDoc {
     /// The changes of the last `advise --apply`, the last one first.
     pub undone: Vec<UndoneChange>,
-    /// Whether nothing was taken back, because only that was asked for.
+    /// Whether this was a dry run, which takes nothing back.
     pub dry_run: bool,
 }
 
-/// A change, and what has become of it.
+/// A change, and the result of taking it back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UndoneChange {
-    /// What was changed.
     pub change: String,
     pub end: UndoEnd,
-    /// What it is now, or why it could not be taken back; empty: it is as it was.
+    /// Its present value, or the reason why it could not be taken back; empty: it is restored.
     pub reason: String,
 }
 
-/// What has become of a change.
+/// The result of taking a change back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UndoEnd {
@@ -73,9 +72,9 @@ pub enum UndoEnd {
     Undone,
     /// Some memory is elsewhere than before.
     Partly,
-    /// What was changed no longer exists.
+    /// The changed file no longer exists.
     Gone,
-    /// Somebody else has changed it since, so it was left.
+    /// Another program has changed it since, so it was left.
     Changed,
     /// It could not be taken back; the next `--undo` tries again.
     Failed,

@@ -1,4 +1,4 @@
-//! What memory of each node costs on the CPUs of each node.
+//! Latency and bandwidth of each node's memory on the CPUs of each node.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ pub struct BenchDoc {
     pub host: String,
     /// When it was measured.
     pub time: String,
-    /// How much memory was read for each pair.
+    /// Memory that was read for each pair.
     pub memory_bytes: u64,
     /// Whether huge pages were asked for.
     pub huge_pages: bool,
-    /// How long each pair was measured, once for each figure.
+    /// Time for which each pair was measured, once for each figure.
     pub seconds: f64,
     pub pairs: Vec<PairDoc>,
     /// Nodes that are not measured.
@@ -27,9 +27,9 @@ pub struct PairDoc {
     pub memory_node: u32,
     /// By the firmware's table (ACPI SLIT); 10 is local.
     pub distance: u64,
-    /// How long a load waits that depends on the one before: the median.
+    /// Time that a load waits that depends on the one before: the median.
     pub latency_ns: f64,
-    /// What all CPUs of the node read together.
+    /// Bytes that all CPUs of the node read together.
     pub bandwidth_bytes_per_second: u64,
     /// The same by the firmware's table (ACPI HMAT); null where it has no value.
     pub firmware_latency_ns: Option<u64>,
@@ -52,10 +52,10 @@ pub struct PlacementBenchDoc {
     pub time: String,
     /// The nodes that the memory is on.
     pub nodes: Vec<u32>,
-    /// How many threads have written it, each on a CPU of its own.
+    /// Threads that have written it, each on a CPU of its own.
     pub threads: u64,
     pub memory_bytes: u64,
-    /// How long it was written in each run, at least.
+    /// Least time for which it was written in each run.
     pub seconds: f64,
     /// kernel.numa_balancing before and after the measurement; null if the kernel has none.
     pub numa_balancing: Option<u32>,
@@ -69,19 +69,19 @@ pub struct PlacementRunDoc {
     pub placement: String,
     /// kernel.numa_balancing in this run.
     pub numa_balancing: Option<u32>,
-    /// How many times all of the memory was written.
+    /// The number of times all of the memory was written.
     pub passes: u64,
     pub elapsed_seconds: f64,
     /// CPU time of all threads outside of the kernel, and in it.
     pub user_seconds: f64,
     pub system_seconds: f64,
-    /// Pages of the memory.
     pub pages: u64,
-    /// Those that began on another node than the threads that write them.
+    /// Pages that began on another node than the threads that write them.
     pub remote_pages: u64,
-    /// Those that ended on another node than they began on.
+    /// Pages that ended on another node than they began on.
     pub moved_pages: u64,
-    /// Pages that balancing has moved on the whole host meanwhile (numa_pages_migrated); null if the kernel does not count them.
+    /// Pages that balancing has moved on the whole host meanwhile (numa_pages_migrated); null if the kernel does not
+    /// count them.
     pub host_moved_pages: Option<u64>,
 }
 

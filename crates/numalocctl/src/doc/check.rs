@@ -3,7 +3,6 @@
 use crate::exit::Code;
 use serde::Serialize;
 
-/// How serious a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -30,7 +29,7 @@ pub struct Check {
     pub name: &'static str,
     pub level: Level,
     pub found: String,
-    /// What to do about it; null if all is well.
+    /// The remedy; null if all is well.
     pub advice: Option<String>,
 }
 

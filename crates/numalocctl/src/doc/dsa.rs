@@ -13,11 +13,11 @@ pub struct DsaDoc {
     pub devices: Vec<DsaDeviceDoc>,
     /// Whether this kernel can let a device copy the pages that it migrates.
     pub kernel_offload: KernelOffloadDoc,
-    /// What is missing for that, the first thing first.
+    /// Missing requirements for that, the first one first.
     pub missing: Vec<MissingDoc>,
 }
 
-/// One device. What the kernel does not show is null.
+/// One device. Fields that the kernel does not show are null.
 #[derive(Clone, Debug, Serialize)]
 pub struct DsaDeviceDoc {
     /// The device's name on the bus, such as `dsa0`.
@@ -32,11 +32,11 @@ pub struct DsaDeviceDoc {
     pub configurable: Option<bool>,
     /// Whether processes may use it with addresses of their own.
     pub pasid_enabled: Option<bool>,
-    /// How many users its queues have.
+    /// The number of users of its queues.
     pub clients: Option<u64>,
     /// The bitmap of software errors; null if there are none.
     pub errors: Option<String>,
-    /// Why its last command was refused; null if it was not.
+    /// The reason why its last command was refused; null if it was not.
     pub cmd_status: Option<CommandStatusDoc>,
     pub max_work_queues: Option<u64>,
     /// Most entries of all work queues together.
@@ -55,7 +55,7 @@ pub struct DsaDeviceDoc {
     pub engines: Vec<EngineDoc>,
 }
 
-/// What the last command of a device has come to.
+/// The result of a device's last command.
 #[derive(Clone, Debug, Serialize)]
 pub struct CommandStatusDoc {
     pub code: u32,
@@ -69,7 +69,7 @@ pub struct WorkQueueDoc {
     pub name: String,
     /// `enabled`, `disabled` or `unknown`, as the driver shows it.
     pub state: &'static str,
-    /// What the queue is for: `none`, `kernel` or `user`.
+    /// The queue's use: `none`, `kernel` or `user`.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// `dedicated`, or `shared` by several clients.
@@ -85,7 +85,7 @@ pub struct WorkQueueDoc {
     pub size: Option<u64>,
     /// 1 to 15; 0 until it is configured.
     pub priority: Option<u64>,
-    /// Of a shared queue: entries up to which unprivileged users may fill it.
+    /// For a shared queue: entries up to which unprivileged users may fill it.
     pub threshold: Option<u64>,
     /// Most descriptors in a batch.
     pub max_batch_size: Option<u64>,
@@ -93,12 +93,12 @@ pub struct WorkQueueDoc {
     pub max_transfer_bytes: Option<u64>,
     /// The bitmap of operations that it allows.
     pub op_config: Option<String>,
-    /// How many users it has.
+    /// The number of its users.
     pub clients: Option<u64>,
 }
 
 impl WorkQueueDoc {
-    /// Whether anybody has given it a use.
+    /// Whether it has been given a use.
     pub fn is_in_use(&self) -> bool {
         self.state != "disabled"
             || self.label.is_some()

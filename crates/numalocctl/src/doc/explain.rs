@@ -1,18 +1,19 @@
-//! The document of `explain`: what the daemon has to do with a target.
+//! The document of `explain`: the daemon's records about a target.
 
 use numaloc_api::v1;
 use numaloc_core::covers_cgroup;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Why the daemon moves the memory of a target, or does not.
+/// The reasons why the daemon moves the memory of a target, or does not.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ExplainDoc {
-    /// What keeps all moves from beginning.
+    /// The holds that keep all moves from beginning.
     pub holds: v1::Holds,
     /// The schedules that move memory of the target.
     pub schedules: Vec<ExplainedSchedule>,
-    /// Names of the schedules that have not run yet, so that their processes are not known, and that name nothing of the target.
+    /// Names of the schedules that have not run yet, so that their processes are not known, and that name nothing of
+    /// the target.
     pub unknown: Vec<String>,
     /// The jobs that are under way for memory of the target.
     pub jobs: Vec<v1::Job>,
@@ -20,9 +21,9 @@ pub struct ExplainDoc {
     pub workloads: Vec<v1::Workload>,
     /// Name of the schedule whose policy the plan has; empty: that of a request without options.
     pub policy_of: String,
-    /// What a migration would do now.
+    /// The effect that a migration would have now.
     pub plan: Option<v1::PlanMigrationResponse>,
-    /// Why there is no plan; empty if there is one.
+    /// The reason why there is no plan; empty if there is one.
     pub refused: String,
 }
 
@@ -34,7 +35,7 @@ pub struct ExplainedSchedule {
     pub last_job: Option<v1::Job>,
 }
 
-/// A target, as far as it is known: what a request names, and what was found for it.
+/// A target, as far as it is known: the names in a request, and the members found for them.
 #[derive(Clone, Debug, Default)]
 pub struct Sought {
     target: v1::Target,
@@ -43,7 +44,7 @@ pub struct Sought {
 }
 
 impl Sought {
-    /// What a request names, where its members were found, and their processes.
+    /// The names in a request, the places where its members were found, and their processes.
     pub fn new(
         mut target: v1::Target,
         found: &[v1::FoundMember],
@@ -54,7 +55,7 @@ impl Sought {
         Self { target, processes: ids(processes).collect() }
     }
 
-    /// Whether a migration of `target` with these pinned processes concerns it. `plan` is that of its last run.
+    /// Whether a migration of `target` with these pinned processes concerns it. `plan` is the plan of its last run.
     pub fn is_in(
         &self,
         target: Option<&v1::Target>,
@@ -69,14 +70,15 @@ impl Sought {
             || target.is_some_and(|target| self.names(target))
     }
 
-    /// Whether the cgroup of a registered workload is one of those that were named or found.
+    /// Whether the cgroup of a registered workload is one of the named or found ones.
     pub fn is_of(&self, workload: &v1::Workload) -> bool {
         self.target.cgroups.contains(&workload.cgroup)
             || self.target.containers.contains(&workload.container_id)
             || self.target.pods.contains(&workload.pod_uid)
     }
 
-    /// Whether both name the same thing, or `other` a cgroup around it. Pids are not compared: they may mean earlier processes.
+    /// Whether both name the same thing, or `other` a cgroup around it. Pids are not compared: they may mean earlier
+    /// processes.
     fn names(&self, other: &v1::Target) -> bool {
         let service = |unit: &String| match unit.contains('.') {
             true => unit.clone(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The document of `locality --draw`, which `-o json` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct MapDoc {
-    /// How page locations were found: `pagemap` or `move_pages`.
+    /// The source of page locations: `pagemap` or `move_pages`.
     pub source: &'static str,
     /// The file with the picture; null if none was asked for.
     pub file: Option<String>,
@@ -17,13 +17,13 @@ pub struct MapDoc {
     pub sampled: bool,
     /// The largest processes, largest first.
     pub processes: Vec<PanelDoc>,
-    /// How many others there are.
+    /// The number of other processes.
     pub left_out_processes: u64,
-    /// What is resident in those, by the kernel's own count.
+    /// Their resident memory, by the kernel's own count.
     pub left_out_bytes: u64,
-    /// How many processes ended while they were looked at.
+    /// The number of processes that ended during the scan.
     pub ended_processes: u64,
-    /// What of the target is left out: none of the numbers include it.
+    /// Members of the target that are left out: none of the numbers include them.
     pub missing: Vec<v1::MissingMember>,
 }
 
@@ -37,7 +37,7 @@ pub struct PanelDoc {
     pub sampled: bool,
     #[serde(flatten)]
     pub total: CellDoc,
-    /// What is on other nodes than its home.
+    /// Memory on other nodes than its home.
     pub remote_bytes: u64,
     /// The mappings that hold most, in the order that was asked for.
     pub mappings: Vec<RowDoc>,
@@ -52,7 +52,7 @@ pub struct RowDoc {
     pub address: String,
     /// Length of its addresses in bytes.
     pub bytes: u64,
-    /// What backs it, by the names of [`numaloc_core::Kind`].
+    /// Its backing, by the names of [`numaloc_core::Kind`].
     pub kind: &'static str,
     /// Path or name as in /proc/PID/maps.
     pub name: String,
@@ -66,7 +66,7 @@ pub struct RowDoc {
     pub cells: Vec<CellDoc>,
 }
 
-/// What is resident in a range of addresses.
+/// Resident memory in a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CellDoc {
     pub nodes: Vec<NodeBytes>,
@@ -74,7 +74,7 @@ pub struct CellDoc {
     pub unplaced_bytes: u64,
     /// Bytes in huge pages, which `nodes` counts as well.
     pub huge_bytes: u64,
-    /// Those that other processes map, too.
+    /// Bytes that other processes map, too.
     pub shared_bytes: u64,
 }
 
@@ -86,13 +86,13 @@ pub struct OtherDoc {
     pub bytes: u64,
     /// Bytes of their addresses that were looked at.
     pub looked_bytes: u64,
-    /// What is resident in them.
+    /// Resident memory in them.
     #[serde(flatten)]
     pub total: CellDoc,
 }
 
 impl MapDoc {
-    /// A picture, the file that it was drawn into, and what is not in it.
+    /// A picture, the file that it was drawn into, and the parts left out.
     pub fn new(
         picture: &Picture,
         source: Source,

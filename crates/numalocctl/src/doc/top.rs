@@ -20,7 +20,7 @@ use std::{
 pub struct TopDoc {
     #[serde(serialize_with = "as_text")]
     pub time: Option<Timestamp>,
-    /// Whether the daemon or this program has looked.
+    /// Whether the daemon or this program has scanned.
     pub source: TopSource,
     pub nodes: Vec<TopNodeDoc>,
     /// Workloads: cgroups that have processes.
@@ -33,8 +33,8 @@ pub struct TopDoc {
     pub hidden_count: usize,
     /// Processes that the daemon left out, because there are too many for an answer.
     pub left_out_count: usize,
-    /// CPU time that was used for looking, in percent of one CPU, since the beginning and without the first look's allowance, which is
-    /// beyond the budget.
+    /// CPU time that was used for looking, in percent of one CPU, since the beginning and without the first look's
+    /// allowance, which is beyond the budget.
     pub cpu_used_percent: f64,
 }
 
@@ -42,7 +42,7 @@ fn as_text<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::
     time.map(|time| time.to_string()).serialize(serializer)
 }
 
-/// Who has looked at the host.
+/// The program that has scanned the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TopSource {
@@ -52,7 +52,7 @@ pub enum TopSource {
 }
 
 impl TopSource {
-    /// As the screen says it.
+    /// As the screen shows it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Standalone => "standalone",
@@ -68,7 +68,7 @@ pub struct TopNodeDoc {
     pub free_bytes: u64,
     /// Page cache in bytes that the kernel drops before all else.
     pub reclaimable_bytes: u64,
-    /// How busy its CPUs are; null where it has none, and at the first look.
+    /// Load of its CPUs; null where it has none, and at the first scan.
     pub cpu_percent: Option<f64>,
     /// Pages a second that were meant for it and went elsewhere.
     pub foreign_per_second: Option<f64>,
@@ -96,8 +96,8 @@ pub struct TopRowDoc {
     pub home_nodes: Vec<u32>,
     /// Other nodes that are near to these.
     pub near_nodes: Vec<u32>,
-    /// Resident memory in bytes, of the same look as its parts; before the first look by the kernel's count, and null where the
-    /// kernel does not count.
+    /// Resident memory in bytes, of the same look as its parts; before the first look by the kernel's count, and null
+    /// where the kernel does not count.
     pub resident_bytes: Option<u64>,
     /// Page cache of a workload that no process has mapped. The other amounts do not include it; null for a process.
     pub cache_bytes: Option<u64>,
@@ -110,7 +110,7 @@ pub struct TopRowDoc {
     pub local_percent: Option<f64>,
     /// By node, as of the last look.
     pub by_node: Vec<NodeBytes>,
-    /// How long ago that look was.
+    /// Age of the scan.
     pub age_seconds: Option<f64>,
     /// Whether its page map may not be read.
     pub is_hidden: bool,
@@ -122,7 +122,7 @@ pub struct TopRowDoc {
     pub kernel_migrated_pages: Option<u64>,
     /// The migration that works on it.
     pub job: Option<String>,
-    /// What slows the job down at the moment.
+    /// The reason why the job is throttled at the moment.
     pub held_back: Option<String>,
 }
 
@@ -133,27 +133,26 @@ impl TopRowDoc {
     }
 }
 
-/// What jobs of the daemon do on a row.
+/// The daemon's jobs on a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowJob {
-    /// How the first open one is shown: `jobs/42 37 %`.
+    /// The first open one as it is shown: `jobs/42 37 %`.
     pub job: Option<String>,
-    /// What slows that one down at the moment.
+    /// The reason why that one is throttled at the moment.
     pub held_back: Option<String>,
     /// Bytes that all of them have moved.
     pub moved_bytes: u64,
 }
 
-/// What jobs of the daemon do on its host, as the daemon reports it.
+/// The daemon's jobs on its host, as the daemon reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowJobs {
     pub processes: BTreeMap<Identity, RowJob>,
-    /// By cgroup.
     pub groups: BTreeMap<String, RowJob>,
 }
 
 impl RowJobs {
-    /// Nothing is known of open jobs any more. What was moved stays.
+    /// Open jobs are not known any more. Counts of moved bytes stay.
     pub fn end(&mut self) {
         for row in self.processes.values_mut().chain(self.groups.values_mut()) {
             (row.job, row.held_back) = (None, None);
@@ -171,16 +170,16 @@ impl RowJobs {
 /// A migration that this program carries out itself, as far as rows show it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moving {
-    /// How it is shown: `here 37 %`.
+    /// As it is shown: `here 37 %`.
     pub job: String,
     /// Whether it is at work or waits to be.
     pub is_open: bool,
-    /// Of the row that it was asked for on: the process, or the cgroup with all below it.
+    /// The row on which it was requested: the process, or the cgroup with all below it.
     pub pids: BTreeSet<i32>,
     pub cgroups: BTreeSet<String>,
     /// Bytes that it has moved.
     pub moved_bytes: u64,
-    /// What slows it down at the moment.
+    /// The reason why it is throttled at the moment.
     pub held_back: Option<String>,
 }
 
@@ -197,7 +196,7 @@ impl Moving {
 pub type MovedFlows = BTreeMap<(u32, u32), u64>;
 
 impl TopDoc {
-    /// The document of what this program knows at a moment, `up` after the beginning.
+    /// The document of this program's state at a moment, `up` after the beginning.
     pub fn new(
         snapshot: &Snapshot,
         jobs: &RowJobs,
@@ -285,7 +284,7 @@ fn process(process: &ProcessNow) -> TopRowDoc {
     };
     if let Seen::Pages { nodes, unplaced_bytes, kernel_migrated_pages, age } = &process.seen {
         place(&mut row, nodes, (&process.home, &process.near));
-        // Of the same look as its parts: RSS of another moment, which counts otherwise, would not be their sum.
+        // From the same scan as its parts: RSS of another moment, which counts otherwise, would not be their sum.
         row.resident_bytes = Some(nodes.values().sum::<u64>() + unplaced_bytes);
         row.age_seconds = Some(age.as_secs_f64());
         row.kernel_migrated_pages = *kernel_migrated_pages;
@@ -293,8 +292,8 @@ fn process(process: &ProcessNow) -> TopRowDoc {
     row
 }
 
-/// A row for each cgroup that has processes of its own. The kernel's count of its memory includes the cgroups below it. Those that have
-/// rows of their own are taken out, so that each byte is in one row, and the rows add up.
+/// A row for each cgroup that has processes of its own. The kernel's count of its memory includes the cgroups below it.
+/// Cgroups with rows of their own are subtracted, so that each byte is in one row, and the rows add up.
 fn workloads(snapshot: &Snapshot) -> Vec<TopRowDoc> {
     let mut members: BTreeMap<&str, Vec<&ProcessNow>> = BTreeMap::new();
     for process in &snapshot.processes {

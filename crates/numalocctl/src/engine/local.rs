@@ -39,7 +39,6 @@ const TICK: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub struct LocalEngine(Local);
 
-/// A planned migration.
 struct Started {
     run: PlannedRun,
     planned: Planned,
@@ -102,8 +101,8 @@ impl LocalEngine {
         Ok(Started { run, planned, order })
     }
 
-    /// Opens the processes of a target for a picture with that many cells in a row. The picture looks at them by itself, so
-    /// there is no plan. Also returns what of the target is left out.
+    /// Opens the processes of a target for a picture with this number of cells in a row. The picture scans them itself,
+    /// so there is no plan. Also returns the members of the target that are left out.
     ///
     /// # Errors
     /// The target is not found or may not be read.
@@ -133,7 +132,8 @@ impl LocalEngine {
 }
 
 impl Started {
-    /// Moves, in a thread, and looks again. `look` is called every `tick` until that has ended. `None`: no process can be moved.
+    /// Moves, in a thread, and looks again. `look` is called every `tick` until that has ended. `None`: no process can
+    /// be moved.
     ///
     /// # Errors
     /// The host cannot be read.
@@ -277,10 +277,10 @@ fn moving(control: &Control, planned_bytes: u64) -> v1::Job {
     v1::Job { state: v1::JobState::Running.into(), progress, ..v1::Job::default() }
 }
 
-/// What a target means without registered workloads.
+/// The aim of a target without registered workloads.
 ///
 /// # Errors
-/// It names what only the daemon knows.
+/// It names records that only the daemon knows.
 fn aim(target: &Target) -> Result<Aim, Failure> {
     let registered = [
         ("--selector", target.labels.requirements.is_empty()),

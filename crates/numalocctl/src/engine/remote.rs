@@ -16,8 +16,8 @@ use numaloc_api::{
 use numaloc_core::NodeSet;
 use std::{thread, time::Duration};
 
-/// The result of a migration for which there is no job, because no process of its target has a node to go to. Without the
-/// daemon such a migration is skipped as well.
+/// The result of a migration for which there is no job, because no process of its target has a node to go to. Without
+/// the daemon such a migration is skipped as well.
 pub fn nowhere(why: String) -> v1::Job {
     v1::Job { state: v1::JobState::Skipped.into(), state_message: why, ..v1::Job::default() }
 }
@@ -78,7 +78,7 @@ impl Engine for Daemon {
         let is_followed = !job.detach && !args.validate_only;
         let mut interrupts = self.interrupts()?;
         let (job, existing) = match self.create_job(&request, &mut interrupts) {
-            // There is nothing to follow. What only asks for a job still fails.
+            // There is nothing to follow. A command that only requests a job still fails.
             Err(Failure::NoTargetNode(why)) if is_followed => {
                 return Ok(Migrated::Ended(Box::new(nowhere(why))));
             }

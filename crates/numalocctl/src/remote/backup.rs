@@ -8,7 +8,8 @@ use tokio::time::timeout;
 use tonic::Request;
 
 impl Daemon {
-    /// Writes a copy of the store to `out`, and returns its length in bytes. The copy is complete only if this succeeds.
+    /// Writes a copy of the store to `out`, and returns its length in bytes. The copy is complete only if this
+    /// succeeds.
     ///
     /// # Errors
     /// The daemon refuses or sends nothing for --request-timeout. Errors of `out`, as `failed` makes them.

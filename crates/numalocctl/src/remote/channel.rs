@@ -10,8 +10,8 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint as Transp
 
 /// Longest wait for a connection.
 pub const CONNECT: Duration = Duration::from_secs(5);
-/// A connection is probed if nothing has come over it for this long. It is given up if there is no answer for as long
-/// again.
+/// A connection is probed if nothing has come over it for this long. It is given up if there is no answer for the same
+/// time again.
 const PROBE: Duration = Duration::from_secs(20);
 
 /// Connects within a time limit.

@@ -19,14 +19,14 @@ macro_rules! by_name {
 }
 
 impl Daemon {
-    /// What a migration would do.
+    /// The effect that a migration would have.
     pub fn plan(&self, spec: &MigrationSpec) -> Result<v1::PlanMigrationResponse, Failure> {
         let message = v1::PlanMigrationRequest { spec: Some(spec.into()) };
         ask!(self, migration_service_client::MigrationServiceClient.plan_migration, message)
     }
 
-    /// Queues a migration. Also returns whether the job existed before. After Ctrl-C before the daemon's answer, it is not
-    /// known whether the job exists.
+    /// Queues a migration. Also returns whether the job existed before. After Ctrl-C before the daemon's answer, it is
+    /// not known whether the job exists.
     pub fn create_job(
         &self,
         request: &CreateJob,
@@ -54,7 +54,7 @@ impl Daemon {
         by_name!(self, get_job, GetJobRequest, id)
     }
 
-    /// Jobs, newest first: as many pages as needed, up to `limit` jobs.
+    /// Jobs, newest first: up to `limit` jobs, from several pages if needed.
     pub fn list_jobs(
         &self,
         filter: &JobFilter,

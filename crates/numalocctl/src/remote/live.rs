@@ -1,4 +1,4 @@
-//! What the daemon knows of its host, for a live view.
+//! The daemon's state of its host, for a live view.
 
 use super::{Daemon, ask, client};
 use crate::{
@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, time::Duration};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostView {
     pub snapshot: Snapshot,
-    /// What its jobs do on processes and cgroups.
+    /// Its jobs on processes and cgroups.
     pub jobs: RowJobs,
     /// Processes that did not fit into the answer.
     pub left_out: usize,
@@ -29,7 +29,7 @@ pub struct HostView {
 }
 
 impl Daemon {
-    /// What the daemon knows of its host by now. It watches `process` closely from now on.
+    /// The daemon's latest state of its host. It watches `process` closely from now on.
     pub fn live_view(&self, process: Option<Identity>) -> Result<HostView, Failure> {
         let message = v1::GetLiveViewRequest { process: process.map(Into::into) };
         let answer =
@@ -59,7 +59,7 @@ pub fn view(message: &v1::LiveView) -> HostView {
     }
 }
 
-/// What jobs do on each row that has some, as the daemon has matched them.
+/// The jobs on each row that has some, as the daemon has matched them.
 fn jobs(message: &v1::LiveView) -> RowJobs {
     let row = |indexes: &[i32], moved_bytes: i64| {
         let mut jobs =
@@ -88,7 +88,7 @@ fn jobs(message: &v1::LiveView) -> RowJobs {
     }
 }
 
-/// What slows a job down, or keeps it from moving.
+/// The reason why a job is throttled or cannot move.
 fn why(job: &v1::LiveJob) -> Option<String> {
     let held_back = job.progress.iter().map(|progress| &progress.held_back);
     held_back.chain([&job.state_message]).find(|why| !why.is_empty()).cloned()
@@ -116,7 +116,7 @@ fn one(message: &v1::LiveNode) -> NodeNow {
             free_bytes: amount(message.free_bytes),
             cache_bytes: amount(message.cache_bytes),
             protected_bytes: amount(message.protected_bytes),
-            // What is shown does without the rest.
+            // The view does not show the rest.
             ..NodeMemory::default()
         },
         cpu_percent: message.cpu_percent,

@@ -1,4 +1,4 @@
-//! Where memory is, and what would help.
+//! Placement of memory, and advice.
 
 use super::{Daemon, ask, client};
 use crate::{args::OptionArgs, endpoint::Address, exit::Failure, fields::node};
@@ -31,13 +31,13 @@ impl Daemon {
         }
     }
 
-    /// Where the memory of a target is.
+    /// Placement of a target's memory.
     pub fn locality(&self, target: &value::Target) -> Result<v1::GetLocalityResponse, Failure> {
         let message = v1::GetLocalityRequest { target: Some(target.into()), policy: None };
         ask!(self, locality_service_client::LocalityServiceClient.get_locality, message)
     }
 
-    /// What would help a target, or everybody.
+    /// Changes that would help a target, or all processes.
     pub fn advice(
         &self,
         target: Option<&value::Target>,

@@ -1,4 +1,4 @@
-//! How long a broken watch is retried.
+//! The time for which a broken watch is retried.
 
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

@@ -18,14 +18,14 @@ use std::{collections::BTreeMap, time::Duration};
 /// Changes to a schedule. A field that is empty or `None` leaves the schedule as it is.
 #[derive(Clone, Debug, Default)]
 pub struct ScheduleChanges {
-    /// Whose memory; replaces the target as a whole.
+    /// The target; replaces the old one as a whole.
     pub target: Option<Target>,
     pub options: OptionArgs,
     pub queue: QueueArgs,
     pub limits: LimitArgs,
     pub when: WhenArgs,
     pub paused: Option<bool>,
-    /// Its labels; replaces all that it has.
+    /// Its labels; replaces all existing ones.
     pub labels: Option<BTreeMap<String, String>>,
     /// Only check whether the change could be made.
     pub validate_only: bool,
@@ -98,8 +98,8 @@ impl Daemon {
         self.watch_records(open, seen)
     }
 
-    /// Changes a schedule. The API replaces a policy and limits as a whole. So the stored schedule is read first, for the
-    /// values that are not given; the update then fails if somebody else has changed the schedule meanwhile.
+    /// Changes a schedule. The API replaces a policy and limits as a whole. So the stored schedule is read first, for
+    /// the values that are not given; the update then fails if another client has changed the schedule meanwhile.
     pub fn update_schedule(
         &self,
         id: &ScheduleId,
@@ -114,7 +114,7 @@ impl Daemon {
         self.set_schedule(message, paths, changes.validate_only)
     }
 
-    /// Gives a schedule these settings in place of all that it has, if it still has this etag.
+    /// Replaces all settings of a schedule by these, if it still has this etag.
     pub fn replace_schedule(
         &self,
         id: &ScheduleId,

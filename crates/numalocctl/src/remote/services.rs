@@ -60,7 +60,7 @@ impl Daemon {
         Ok(answer.workload.unwrap_or_default())
     }
 
-    /// Declares all workloads of a set. Those without a lease of their own get `ttl`.
+    /// Declares all workloads of a set. Workloads without a lease of their own get `ttl`.
     pub fn replace_workloads(
         &self,
         set: &WorkloadSet,

@@ -1,9 +1,10 @@
-//! A daemon that is asked again and again.
+//! A daemon that is polled.
 
 use super::Daemon;
 use crate::{args::ConnectArgs, endpoint::Endpoint, exit::Failure};
 
-/// A connection that is made with the first question, and again after a failure: it may be another daemon the next time.
+/// A connection that is made with the first question, and again after a failure: it may be another daemon the next
+/// time.
 #[derive(Debug)]
 pub struct Reconnecting {
     endpoint: Endpoint,

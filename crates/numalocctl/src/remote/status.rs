@@ -37,18 +37,18 @@ pub fn failure(status: &Status, endpoint: &str) -> Failure {
 
 /// Whether the connection failed or the daemon is stopping, so that a retry may help.
 pub fn is_lost(status: &Status) -> bool {
-    // A status from the daemon has no source; an error of the connection has one. HOST_UNAVAILABLE comes from a daemon that
-    // can be reached: something else on its host gave no answer.
+    // A status from the daemon has no source; an error of the connection has one. HOST_UNAVAILABLE comes from a daemon
+    // that can be reached: something else on its host gave no answer.
     let is_of_host = has_reason(status, "HOST_UNAVAILABLE");
     (status.code() == Code::Unavailable && !is_of_host) || status.source().is_some()
 }
 
-/// Whether it cannot be said any more what has happened since: a watch begins again.
+/// Whether the changes since are lost: a watch begins again.
 pub fn is_forgotten(status: &Status) -> bool {
     has_reason(status, "CURSOR_OUT_OF_RANGE")
 }
 
-/// How long the daemon asks to wait before the call is made again.
+/// Time that the daemon asks to wait before the call is made again.
 pub fn retry_after(status: &Status) -> Option<Duration> {
     status.get_details_retry_info()?.retry_delay
 }
@@ -58,7 +58,7 @@ fn has_reason(status: &Status, reason: &str) -> bool {
     info.is_some_and(|info| info.domain == DOMAIN && info.reason == reason)
 }
 
-/// What an error's metadata say by this name.
+/// The value of this name in an error's metadata.
 fn about(status: &Status, key: &str) -> Option<String> {
     status.get_details_error_info()?.metadata.remove(key)
 }

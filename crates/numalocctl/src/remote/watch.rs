@@ -17,7 +17,7 @@ use std::time::SystemTime;
 use tokio::time::sleep;
 use tonic::{Code, Response, Status, Streaming};
 
-/// What Ctrl-C does while this program waits for a job.
+/// The effect of Ctrl-C while this program waits for a job.
 #[derive(Debug)]
 pub enum OnCtrlC<'a> {
     /// It is not handled: it ends this program, and the job continues.
@@ -37,7 +37,7 @@ impl OnCtrlC<'_> {
     }
 }
 
-/// How a watch of a job ended.
+/// The end of a watch of a job.
 #[derive(Debug)]
 pub enum Watched {
     Ended(Box<v1::Job>),
@@ -52,11 +52,11 @@ pub enum Watched {
 pub trait WatchAnswer {
     /// The kind of record: a job, a schedule or a workload.
     type Record;
-    /// The record; `None` if it does not exist any more, and once all that there was has been told.
+    /// The record; `None` if it does not exist any more, and once all existing records have been listed.
     fn present(&self) -> Option<&Self::Record>;
     /// The name of the record that does not exist any more.
     fn removed(&self) -> Option<&str>;
-    /// Where a watch continues that breaks after this answer.
+    /// The position at which a watch continues that breaks after this answer.
     fn resume_token(&self) -> &str;
 }
 
@@ -141,7 +141,7 @@ impl Daemon {
         seen: &mut impl FnMut(&v1::Job) -> Result<(), Failure>,
     ) -> Result<v1::Job, Failure> {
         let mut patience = Backoff::new(self.reconnect_timeout);
-        // As of the last whole answer, with the progress of later ones.
+        // The job in the last whole answer, with the progress of later ones.
         let mut job = v1::Job::default();
         loop {
             let mut service =
@@ -196,8 +196,8 @@ impl Daemon {
                 };
                 let broken = answers(opened, &mut patience, each).await?;
                 if after.is_none() {
-                    // No event has been seen yet. The stored ones since `begin` are those that the broken watch would have
-                    // shown.
+                    // No event has been seen yet. The stored ones since `begin` are those that the broken watch would
+                    // have shown.
                     after = Some("events/0".to_owned());
                     filter.since = Some(timestamp(begin));
                 }
@@ -206,8 +206,8 @@ impl Daemon {
         })
     }
 
-    /// Shows `seen` all records of a kind and then their changes, without end. `open` watches after a resume token, empty at
-    /// first. A daemon that does not know the token any more tells all again.
+    /// Shows `seen` all records of a kind and then their changes, without end. `open` watches after a resume token,
+    /// empty at first. A daemon that does not know the token any more lists all records again.
     pub(super) fn watch_records<A: WatchAnswer>(
         &self,
         open: impl AsyncFn(String) -> Result<Response<Streaming<A>>, Status>,

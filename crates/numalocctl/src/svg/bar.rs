@@ -11,10 +11,10 @@ use numaloc_core::{
 };
 use std::collections::BTreeMap;
 
-/// Least width and height in pixels of what a node's number is written on.
+/// Least width and height in pixels of the area that a node's number is written on.
 const NUMBER: (i32, i32) = (20, 14);
 
-/// What is marked below a bar.
+/// A mark below a bar.
 #[derive(Clone, Copy, Debug)]
 pub enum Mark {
     /// Most of a cell is in huge pages.
@@ -32,7 +32,7 @@ impl Mark {
         bytes > 0 && bytes >= cell.resident_bytes() / 2
     }
 
-    /// A line for huge pages, dots for shared ones: told from each other without colours.
+    /// A line for huge pages, dots for shared ones: distinguishable without colours.
     pub fn add(self, shape: &mut Shape, (from, y): (i32, i32), to: i32) {
         match self {
             Self::Huge => shape.add((from, y), (to, y + 3)),
@@ -45,7 +45,7 @@ impl Mark {
     }
 }
 
-/// What bars are drawn with: the looks of nodes, and which nodes are home.
+/// The looks of nodes, and the home nodes, for drawing bars.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint<'a> {
     pub colours: &'a Colours,
@@ -111,7 +111,7 @@ impl Bar<'_> {
         self.at.0 + (cell as i64 * i64::from(self.size.0) / self.row.cells.len() as i64) as i32
     }
 
-    /// Writes a node's number where it has most of several cells, and fills all that is below the number.
+    /// Writes a node's number where it has most of several cells, and fills the whole area below the number.
     fn numbers(&self, page: &mut Page, paint: Paint<'_>, layers: &[Vec<Layer>]) {
         let node = |cell: usize| dominant(&self.row.cells[cell]);
         let mut from = 0;
@@ -139,7 +139,7 @@ impl Bar<'_> {
         if self.x(from + layers.len()) - self.x(from) < wide {
             return;
         }
-        // What the node has of each of the cells below the number.
+        // The node's memory in each of the cells below the number.
         let below = layers.iter().enumerate().filter(|(index, _)| {
             let cell = from + index;
             self.x(cell + 1) > middle - wide / 2 && self.x(cell) < middle + wide / 2
@@ -186,8 +186,8 @@ struct Layer {
     end: i32,
 }
 
-/// The layers of a cell with `range_bytes` of addresses. What is there has a pixel at least, and all together no more
-/// than there are.
+/// The layers of a cell with `range_bytes` of addresses. Each present layer has at least a pixel, and all together fit
+/// the height.
 fn layers(cell: &Cell, range_bytes: u64, height: i32) -> Vec<Layer> {
     let parts = cell.nodes.iter().map(|(node, &bytes)| (Some(*node), bytes));
     let parts = parts.chain([(None, cell.unplaced_bytes)]).filter(|(_, bytes)| *bytes > 0);

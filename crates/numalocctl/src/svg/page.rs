@@ -1,7 +1,7 @@
 //! An SVG file while it is written: shapes and texts one after the other, with the style of all pictures.
 //!
-//! Colours that differ between light and dark surroundings are classes; those of nodes are the same in both. All class names are below
-//! the class of the picture, and ids begin with its name, so that a page may hold the picture as it is.
+//! Colours that differ between light and dark surroundings are classes; those of nodes are the same in both. All class
+//! names are below the class of the picture, and ids begin with its name, so that a page may hold the picture as it is.
 
 use crate::{captions::shortened, clean::clean};
 use std::fmt::{Display, Write};
@@ -37,7 +37,7 @@ const STYLE: &str = "\
 }
 ";
 
-/// Where a text is relative to its position.
+/// Position of a text relative to its coordinates.
 #[derive(Clone, Copy, Debug)]
 pub enum Anchor {
     Begins,
@@ -45,7 +45,7 @@ pub enum Anchor {
     Ends,
 }
 
-/// What is written so far.
+/// The page written so far.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     body: String,
@@ -90,7 +90,7 @@ impl Page {
         ));
     }
 
-    /// What is written by `draw` belongs together, and pointers show `title` for it.
+    /// Groups the output of `draw`, for which pointers show `title`.
     pub fn group(&mut self, title: &str, draw: impl FnOnce(&mut Self)) {
         self.line(format_args!("<g><title>{}</title>", escaped(title)));
         draw(self);
@@ -102,7 +102,8 @@ impl Page {
         let _ = writeln!(self.body, "{element}");
     }
 
-    /// The file, with a title and a description for readers who do not see it, and the patterns that shapes are filled with.
+    /// The file, with a title and a description for readers who do not see it, and the patterns that shapes are filled
+    /// with.
     pub fn file(self, height: i32, title: &str, description: &str, patterns: &str) -> String {
         let (title, description) = (escaped(title), escaped(description));
         format!(
@@ -150,12 +151,12 @@ fn escaped(text: &str) -> String {
     safe
 }
 
-/// About how wide a text of that font size is, in pixels, in a wide font.
+/// Approximate width of a text of this font size, in pixels, in a wide font.
 pub fn width(text: &str, size: i32) -> i32 {
     text.chars().count() as i32 * size * 3 / 5
 }
 
-/// As much of a text as fits; if it is too long, its end is kept.
+/// The part of a text that fits; if it is too long, its end is kept.
 pub fn fitting(text: &str, size: i32, room: i32) -> String {
     shortened(text, (room * 5 / (size * 3)).max(1) as usize)
 }

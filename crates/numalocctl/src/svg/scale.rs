@@ -1,6 +1,7 @@
 //! The ticks of a scale of addresses.
 
-/// Distances of ticks from the first address, and what is written at each: round numbers of one unit, which the last one names.
+/// Distances of ticks from the first address, and what is written at each: round numbers of one unit, which the last
+/// one names.
 pub fn ticks(bytes: u64) -> Vec<(u64, String)> {
     const UNITS: [(&str, u64); 5] =
         [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];

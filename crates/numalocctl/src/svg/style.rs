@@ -1,4 +1,4 @@
-//! How nodes look: colours, textures, and the hatch that marks remote memory.
+//! The looks of nodes: colours, textures, and the hatch that marks remote memory.
 
 use super::page::{Anchor, Page};
 use numaloc_core::{NodeId, NodeSet};
@@ -34,8 +34,8 @@ pub struct Colours {
 }
 
 impl Colours {
-    /// Looks for these nodes. The first eight are plain, the next 24 have the same colours with textures, and after these come darker
-    /// ones: the first 96 look different. Beyond that, numbers say which is which.
+    /// Looks for these nodes. The first eight are plain, the next 24 have the same colours with textures, and after
+    /// these come darker ones: the first 96 look different. Beyond that, numbers say which is which.
     pub fn new(nodes: &NodeSet) -> Self {
         Self { nodes: nodes.iter().collect() }
     }
@@ -69,7 +69,7 @@ impl Colours {
 /// A colour, with a texture or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Which of the picture's nodes it is.
+    /// Index of the node in the picture.
     place: usize,
     color: [u8; 3],
     texture: usize,

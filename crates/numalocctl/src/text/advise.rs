@@ -14,7 +14,7 @@ use crate::{
 use numaloc_api::v1::{self, FindingKind, MemorySource, finding::Who};
 use std::fmt::Write;
 
-/// A paragraph a finding: what is wrong, what it brings, and the commands.
+/// A paragraph for each finding: the problem, the benefit of a change, and the commands.
 pub fn advice(answer: &v1::GetAdviceResponse, view: View) -> String {
     let advice = answer.advice.clone().unwrap_or_default();
     let mut text = String::new();
@@ -64,7 +64,7 @@ pub fn advice_end(answer: &v1::GetAdviceResponse) -> String {
     looked + &node_fit(&advice) + &left_out(&answer.missing) + &unseen(&advice)
 }
 
-/// How much of the memory belongs to those who would fit on one node.
+/// The share of the memory that belongs to processes that would fit on one node.
 fn node_fit(advice: &v1::Advice) -> String {
     let (fit, all) = (fields::amount(advice.node_fit_bytes), fields::amount(advice.memory_bytes));
     if all == 0 {
@@ -79,7 +79,7 @@ fn node_fit(advice: &v1::Advice) -> String {
     )
 }
 
-/// How many processes and cgroups were not looked at, and what to do about it.
+/// The number of processes and cgroups that were not scanned, and what to do about it.
 fn unseen(advice: &v1::Advice) -> String {
     let mut text = String::new();
     let processes = |count: i32| counted(count, "process", "processes");
@@ -179,7 +179,7 @@ fn brings(finding: &v1::Finding) -> String {
     }
 }
 
-/// How exact and how old it is.
+/// Its precision and age.
 fn known(finding: &v1::Finding) -> String {
     let age = finding
         .age

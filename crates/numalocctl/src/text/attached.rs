@@ -3,7 +3,7 @@
 use crate::{fields::amount, units::size};
 use numaloc_api::v1;
 
-/// How much of it was found, and how much could not be looked at.
+/// The size of attached memory found, and the part that could not be scanned.
 pub fn attached(unmapped: &[v1::NodeBytes], unseen_bytes: i64) -> String {
     let mut text = String::new();
     let all: u64 = unmapped.iter().map(|on| amount(on.bytes)).sum();

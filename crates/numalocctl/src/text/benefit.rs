@@ -1,9 +1,9 @@
-//! What a move would bring, as text.
+//! The benefit of a move, as text.
 
 use numaloc_api::v1::{self, LatencySource};
 
-/// `0 to 17 % less time on memory accesses (bench: 98 ns local, 143 ns remote; if all memory is used alike)`. `None` if only a newer daemon knows where
-/// the latencies are from.
+/// `0 to 17 % less time on memory accesses (bench: 98 ns local, 143 ns remote; if all memory is used alike)`. `None` if
+/// only a newer daemon knows where the latencies are from.
 pub fn benefit(benefit: &v1::Benefit) -> Option<String> {
     let (source, unit) = match benefit.source() {
         LatencySource::Bench => ("bench", " ns"),
@@ -17,7 +17,7 @@ pub fn benefit(benefit: &v1::Benefit) -> Option<String> {
             "none by latency ({source}: {now:.0}{unit} now, {then:.0}{unit} afterwards)"
         ));
     }
-    // Up, because it is the most; what was calculated is not exact to its last digit.
+    // Up, because it is the most; the calculation is not exact to its last digit.
     let up = |percent: f64| (percent - 1e-6).ceil();
     let (min, max) = (benefit.min_percent.floor(), up(benefit.max_percent));
     Some(format!(

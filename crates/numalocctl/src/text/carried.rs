@@ -54,7 +54,7 @@ fn result(one: &AppliedFinding) -> String {
     }
 }
 
-/// What was not done, and how to take back what was.
+/// The findings that were not carried out, and how to take back the others.
 fn end(document: &AdviceAppliedDoc) -> String {
     let count = |ends: &[FindingEnd]| {
         let of = document.applied.iter().filter(|one| ends.contains(&one.end)).count();

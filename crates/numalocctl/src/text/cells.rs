@@ -15,13 +15,13 @@ pub fn short(time: Option<Timestamp>) -> String {
     time.map_or("-".to_owned(), fields::short)
 }
 
-/// How long ago a time was, such as `5m`; a dash if there is none.
+/// Time since `time`, such as `5m`; a dash if there is none.
 pub fn age(time: Option<Timestamp>, view: View) -> String {
     let ago = |time| units::age(fields::age(time, view.now) as f64);
     time.map_or("-".to_owned(), ago)
 }
 
-/// How long it takes until a time, such as `in 5m`; `now` if it has passed, and a dash if there is none.
+/// Time until `time`, such as `in 5m`; `now` if it has passed, and a dash if there is none.
 pub fn until(time: Option<Timestamp>, view: View) -> String {
     let Some(time) = time else { return "-".to_owned() };
     let time = SystemTime::try_from(time).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -31,7 +31,7 @@ pub fn until(time: Option<Timestamp>, view: View) -> String {
     }
 }
 
-/// The text, cut to what a table has room for, unless all is to be shown.
+/// The text, cut to the room in a table, unless all is to be shown.
 pub fn bounded(text: String, view: View) -> String {
     const MOST: usize = 40;
     match view.wide || text.chars().count() <= MOST {
@@ -55,10 +55,10 @@ pub fn labels(labels: &BTreeMap<String, String>) -> String {
     labels.collect::<Vec<_>>().join(",")
 }
 
-/// What moves memory that stays because several processes map it and it is hidden which.
+/// The remedy for memory that stays because several processes map it and it is hidden which.
 pub const SHOW_FRAMES: &str = "the drop-in frames for numalocd (dpkg-reconfigure numaloc), or numalocctl --standalone as root";
 
-/// Why memory stays, by how its pages were looked at.
+/// The reason why memory stays, by the source of its pages' locations.
 pub fn why(reason: i32, source: v1::PageSource) -> String {
     match Reason::known(reason).flatten() {
         Some(Reason::Shared) if source == v1::PageSource::MovePages => format!(
@@ -76,7 +76,8 @@ fn of_reason(reason: i32, known: Option<Reason>) -> String {
     }
 }
 
-/// Why a process is skipped; `None` if it takes part. A reason that only a newer daemon knows is shown as that of most processes.
+/// The reason why a process is skipped; `None` if it takes part. A reason that only a newer daemon knows is shown as
+/// the most common one.
 pub fn skip(process: &v1::ProcessLocality) -> Option<&'static str> {
     match v1::SkipReason::try_from(process.skip) {
         Ok(v1::SkipReason::Unspecified) => None,
@@ -91,7 +92,7 @@ pub fn process(process: Option<v1::ProcessId>, comm: &str) -> String {
     format!("{} ({})", process.unwrap_or_default().pid, crate::clean::clean(comm))
 }
 
-/// What backs a range of memory.
+/// The backing of a range of memory.
 pub fn kind(kind: v1::MemoryKind) -> String {
     fields::word(kind.as_str_name(), "MEMORY_KIND_")
 }
@@ -108,14 +109,14 @@ pub fn fixed(text: &mut String, all: &[v1::FixedMemory]) {
             v1::FixedKind::Secret => "of secret memory",
             v1::FixedKind::Device => "of devices",
             v1::FixedKind::Dax => "of storage (DAX)",
-            // What only a newer daemon knows.
+            // A kind that only a newer daemon knows.
             v1::FixedKind::Unspecified => "of another kind",
         };
         let _ = writeln!(text, "cannot move: {} {what}{nodes}", size(fixed.mapped_bytes));
     }
 }
 
-/// How the nodes of pages were found; `None` if it is not known.
+/// The way the nodes of pages were found; `None` if it is not known.
 pub fn source(source: v1::PageSource) -> Option<&'static str> {
     match source {
         v1::PageSource::Unspecified => None,

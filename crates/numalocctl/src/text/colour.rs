@@ -2,15 +2,15 @@
 
 use crate::output::View;
 
-/// What a colour means.
+/// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     Good,
     Warning,
     Bad,
-    /// What the text is about.
+    /// The subject of the text.
     Heading,
-    /// What can be typed.
+    /// A command to type.
     Command,
 }
 
@@ -27,7 +27,8 @@ impl Style {
     }
 }
 
-/// Colours the first place of a word in each line, as `which` says; if it is the line, all of it. Without colours, the text as it is.
+/// Colours the first place of a word in each line, as `which` says; if it is the line, all of it. Without colours, the
+/// text as it is.
 pub fn words<'t>(
     text: &'t str,
     view: View,

@@ -8,7 +8,8 @@ use crate::{
 };
 use std::fmt::Write;
 
-/// A row for each work queue that somebody has given a use, or for each at all; below, what the kernel can do and what is missing.
+/// A row for each work queue that has been given a use, or for each at all; below, the kernel's abilities and missing
+/// requirements.
 pub fn dsa(document: &DsaDoc, view: View) -> String {
     let mut table = Table::new().words("DEVICE").numbers("NODE").words("DEVICE STATE");
     table = table.words("QUEUE").words("STATE").words("TYPE").words("MODE").words("DRIVER");

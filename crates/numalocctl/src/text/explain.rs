@@ -19,7 +19,8 @@ use numaloc_api::{Known, v1};
 use numaloc_core::Reason;
 use std::{collections::BTreeSet, fmt::Write};
 
-/// What moves the memory of the target, what has become of that, and what a migration would do now. `topology` has the distances.
+/// The records that move the memory of the target, their results, and the effect that a migration would have now.
+/// `topology` has the distances.
 pub fn explain(document: &ExplainDoc, topology: &v1::Topology, view: View) -> String {
     let mut text = String::new();
     for hold in words(&document.holds) {
@@ -122,7 +123,7 @@ fn account(job: &v1::Job) -> v1::Account {
     job.outcome.as_ref().and_then(|outcome| outcome.account.clone()).unwrap_or_default()
 }
 
-/// What to do about each reason for which memory stays or was left.
+/// The remedy for each reason for which memory stays or was left.
 fn hints(document: &ExplainDoc) -> String {
     let accounts = document.schedules.iter().filter_map(|each| each.last_job.as_ref());
     let last = accounts.flat_map(|job| account(job).left);
@@ -149,12 +150,12 @@ fn hint_line(reason: Reason, is_hidden: bool) -> Option<String> {
     }
 }
 
-/// How the nodes of a job's pages were found.
+/// The way the nodes of a job's pages were found.
 fn source(job: &v1::Job) -> v1::PageSource {
     job.plan.as_ref().map_or(v1::PageSource::Unspecified, v1::Plan::source)
 }
 
-/// What moves memory that stays for a reason; docs/troubleshooting.md has more. `None`: nothing does.
+/// The remedy for memory that stays for a reason; docs/troubleshooting.md has more. `None`: there is none.
 fn hint(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::Busy => Some("the next run tries again"),

@@ -3,7 +3,7 @@
 use crate::{fields::short, output::View};
 use numaloc_api::v1;
 
-/// What keeps moves from beginning, and how to end it.
+/// The holds that keep moves from beginning, and how to end each.
 pub fn holds(holds: &v1::Holds, _: View) -> String {
     let mut lines: Vec<String> = words(holds).into_iter().map(|line| line + "\n").collect();
     if lines.is_empty() {

@@ -1,4 +1,4 @@
-//! Explains why the home of a process has so many nodes.
+//! Explains why a process has several home nodes.
 
 use super::{cells::process as named, guest_cells::guest_cells, table::list};
 use crate::{clean::clean, output::View, units::percent};

@@ -23,12 +23,12 @@ pub fn jobs(answer: &v1::ListJobsResponse, view: View) -> String {
     states(&table(&answer.jobs, view).render(view), view)
 }
 
-/// A job as its change is reported, or the header of that.
+/// A job as its change is reported, or the header of these lines.
 pub fn job_line(job: Option<&v1::Job>, view: View) -> String {
     states(&table(job, view).lines(view), view)
 }
 
-/// Colours how jobs stand.
+/// Colours the states of jobs.
 fn states(text: &str, view: View) -> String {
     colour::words(text, view, |line| {
         let state = line.split_whitespace().nth(1)?;
@@ -70,7 +70,7 @@ fn table<'a>(jobs: impl IntoIterator<Item = &'a v1::Job>, view: View) -> Table {
     table
 }
 
-/// What holds a job that is under way back at the moment, if anything does.
+/// The reason why a job that is under way is throttled at the moment, if it is.
 fn held_back(job: &v1::Job) -> Option<String> {
     let progress = job.progress.as_ref().filter(|_| !is_end(job.state()))?;
     let is_held_back = !progress.held_back.is_empty();

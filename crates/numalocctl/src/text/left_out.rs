@@ -1,4 +1,4 @@
-//! What of a target is left out, and where the rest was found.
+//! Members of a target that are left out, and the places where the rest was found.
 
 use super::target::target;
 use crate::{clean::clean, units::counted};

@@ -78,7 +78,8 @@ pub fn locality(answer: &v1::GetLocalityResponse, topology: &v1::Topology, view:
     table.render(view) + &footer + &homes(&locality.processes, view)
 }
 
-/// The nodes that have a column: those with memory. Of more than [`COLUMNS`] only those where the target has some, unless all is shown.
+/// The nodes that have a column: those with memory. If there are more than [`COLUMNS`], only nodes where the target has
+/// some, unless all are shown.
 fn columns(topology: &v1::Topology, total: &v1::ResidentMemory, view: View) -> BTreeSet<i32> {
     let used = total.nodes.iter().filter(|on| on.bytes > 0).map(|on| on.node_id);
     let with_memory = topology.nodes.iter().filter(|node| node.total_bytes > 0);

@@ -14,7 +14,7 @@ const BESIDE: usize = 26;
 /// Fewest blocks in a line.
 const LEAST: usize = 16;
 
-/// How a picture is written.
+/// The form of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Canvas {
     pub columns: usize,

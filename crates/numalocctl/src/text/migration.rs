@@ -23,7 +23,7 @@ use numaloc_api::{Known, v1, value::Policy};
 use numaloc_core::{CacheStop, Pacing};
 use std::fmt::Write;
 
-/// What moved, what is left and why, and the locality before and after, of a job that has ended.
+/// The memory that moved, the rest with its reasons, and the locality before and after, of a job that has ended.
 pub fn migration(job: &v1::Job, view: View) -> String {
     let outcome = job.outcome.clone().unwrap_or_default();
     let end = End::of(job);
@@ -71,7 +71,7 @@ pub fn migration(job: &v1::Job, view: View) -> String {
     totals(&mut text, &outcome, source, end, &options.pacing, view.wide);
     text += &named::named(&outcome.named, policy.as_ref(), Stage::Ended);
     let _ = writeln!(text, "{}: {}", share_name(&options), change(movable, overall));
-    // What was found has moved, or is in the account.
+    // The attached memory that was found has moved, or is in the account.
     text.extend(job.plan.as_ref().map(|plan| attached(&[], plan.unseen_bytes)));
     text.extend(job.plan.as_ref().map(warnings));
     text += &lasts(&options, job.plan.as_ref());
@@ -81,7 +81,8 @@ pub fn migration(job: &v1::Job, view: View) -> String {
     text
 }
 
-/// The shares of movable and of all memory, before and after. What was before is known by the outcome, or else by the plan.
+/// The shares of movable and of all memory, before and after. The shares before are taken from the outcome, or else
+/// from the plan.
 fn shares(job: &v1::Job, outcome: &v1::Outcome) -> [[Option<v1::Share>; 2]; 2] {
     let planned = job.plan.as_ref();
     let (movable, overall) = match outcome.movable_before {
@@ -154,7 +155,7 @@ fn totals(
     }
 }
 
-/// What the move has cost others, and how long it has waited for their sake.
+/// The cost of the move to other workloads, and the time it has waited for their sake.
 fn pace(text: &mut String, calls: &v1::CallStats, pacing: &Pacing, has_moved_cache: bool) {
     let span = |duration| Some(fields::seconds(duration)).filter(|&seconds| seconds > 0.0);
     if let Some(time) = span(calls.rested) {

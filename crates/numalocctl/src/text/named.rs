@@ -1,14 +1,14 @@
-//! Prints what the placements of single mappings name: a line for each.
+//! Prints the placements of single mappings: a line for each.
 
 use crate::{clean::clean, fields::amount, units::size};
 use numaloc_api::{v1, value::Policy};
 
-/// Which of its numbers a line has.
+/// Selects the numbers in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// What is to move.
+    /// Memory that is to move.
     Planned,
-    /// What has moved.
+    /// Memory that has moved.
     Ended,
 }
 

@@ -1,10 +1,10 @@
-//! What became of copying by a DMA engine, in lines.
+//! The result of copying by a DMA engine, in lines.
 
 use crate::clean::clean;
 use numaloc_api::v1;
 use std::fmt::Write;
 
-/// What was used, and why not more. That a host has no engine is shown only with all.
+/// The engines used, and the reason why no more were. The absence of an engine is shown only with all columns.
 pub fn offload(text: &mut String, offload: &v1::OffloadUse, is_wide: bool) {
     let reason = Some(clean(&offload.reason)).filter(|reason| !reason.is_empty());
     match (offload.used, reason) {

@@ -28,8 +28,8 @@ use std::{cmp::Reverse, fmt::Write};
 /// Rows of one table that are shown without `-o wide`.
 const ROWS: usize = 20;
 
-/// What would move, and what is left out; then where it is, largest first, and what else is known. `topology` has the distances,
-/// `limits` what bounds the move.
+/// The memory that would move, and the members left out; then its places, largest first, and other facts. `topology`
+/// has the distances, `limits` the bounds of the move.
 pub fn plan(
     answer: &v1::PlanMigrationResponse,
     topology: &v1::Topology,
@@ -102,7 +102,7 @@ fn head(plan: &v1::Plan, options: &Options, limits: &v1::Limits) -> String {
     format!("would move: {expected}{of}{flows}\n{share}: {shares}\n{takes}{brings}")
 }
 
-/// How long it takes at the profile's pace or at the rate of the limits, and whether that is longer than they allow.
+/// The duration at the profile's pace or at the rate of the limits, and whether it is longer than they allow.
 fn takes(plan: &v1::Plan, options: &Options, limits: &v1::Limits) -> String {
     let paced = fields::seconds(plan.expected_duration);
     let by_rate = limits
@@ -126,7 +126,7 @@ fn takes(plan: &v1::Plan, options: &Options, limits: &v1::Limits) -> String {
     format!("takes: about {} {pace}{late}\n", seconds(time))
 }
 
-/// What would move, and with all columns what stays, with an empty line before and behind it.
+/// The memory that would move, and with all columns the memory that stays, with an empty line before and after it.
 fn tables(plan: &v1::Plan, view: View) -> String {
     let moves = match &plan.extent_moves[..] {
         [] => move_sums(plan, view),
@@ -240,7 +240,7 @@ fn order(order: v1::MoveOrder) -> HeatSource {
     }
 }
 
-/// Says how much hugetlb memory the pools have no pages for, and what will happen to it.
+/// Names the hugetlb memory that the pools have no pages for, and what will happen to it.
 fn beyond_pool(plan: &v1::Plan, source: HugetlbSource) -> String {
     let bytes = size(plan.beyond_pool_bytes);
     match (plan.beyond_pool_bytes, source) {
@@ -254,12 +254,12 @@ fn beyond_pool(plan: &v1::Plan, source: HugetlbSource) -> String {
     }
 }
 
-/// What a share counts: where the request names the nodes, memory there need not be local to the CPUs.
+/// The name of a share: where the request names the nodes, memory there need not be local to the CPUs.
 pub fn share_name(options: &Options) -> &'static str {
     if options.to.is_some() { "on target" } else { "local" }
 }
 
-/// `50.0 % -> 100.0 % of what can be moved, ...`, by the shares before and after.
+/// The shares before and after, such as `50.0 % -> 100.0 %`, of movable and of all memory.
 pub fn change(movable: [Option<v1::Share>; 2], overall: [Option<v1::Share>; 2]) -> String {
     let arrow = |shares: [Option<v1::Share>; 2]| {
         let [from, to] = shares.map(|share| share.map(|share| percent(share.local_percent)));
@@ -329,7 +329,7 @@ fn route_text(route: &v1::Route, topology: &v1::Topology) -> String {
     text
 }
 
-/// What will move, for plans that have only sums.
+/// The memory that will move, for plans that have only sums.
 fn move_sums(plan: &v1::Plan, view: View) -> String {
     let mut table = Table::new().numbers("BYTES").words("KIND").numbers("EXTENTS");
     table = table.numbers("LENGTH").numbers("SHARED");
@@ -341,7 +341,7 @@ fn move_sums(plan: &v1::Plan, view: View) -> String {
     table.render(view)
 }
 
-/// What stays, for plans that have only sums.
+/// The memory that stays, for plans that have only sums.
 fn skip_sums(plan: &v1::Plan, view: View) -> String {
     let mut table = Table::new().numbers("STAYS").words("WHY").words("KIND").numbers("EXTENTS");
     for sum in &plan.skipped {

@@ -20,7 +20,7 @@ pub fn schedules(answer: &v1::ListSchedulesResponse, view: View) -> String {
     table(&answer.schedules, view).render(view)
 }
 
-/// A schedule as its change is reported, or the header of that.
+/// A schedule as its change is reported, or the header of these lines.
 pub fn schedule_line(schedule: Option<&v1::Schedule>, view: View) -> String {
     table(schedule, view).lines(view)
 }

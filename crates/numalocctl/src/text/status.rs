@@ -9,7 +9,8 @@ use crate::{
 use numaloc_api::v1;
 use std::time::SystemTime;
 
-/// The status of the daemon at `endpoint`: its state as `systemctl status` would show it, and what only the daemon knows.
+/// The status of the daemon at `endpoint`: its state as `systemctl status` would show it, and what only the daemon
+/// knows.
 pub fn status(status: &v1::GetStatusResponse, endpoint: &str, now: SystemTime) -> String {
     let head = format!("numalocd {} at {endpoint}\n", status.version);
     let since =
@@ -41,7 +42,6 @@ pub fn status(status: &v1::GetStatusResponse, endpoint: &str, now: SystemTime) -
     text
 }
 
-/// What the caller may ask for.
 fn ceilings(ceilings: &v1::Ceilings) -> String {
     let allowed = [
         ("shared pages", ceilings.include_shared),

@@ -29,7 +29,7 @@ impl Table {
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
-    /// The rows as lines with columns of fixed width, for rows that come one by one: those that follow are not known yet.
+    /// The rows as lines with columns of fixed width, for rows that come one by one: later rows are not known yet.
     pub fn lines(self, view: View) -> String {
         let headers = self.columns.into_iter().map(|(header, _)| header).collect();
         let headers: Option<Vec<String>> = view.headers.then_some(headers);

@@ -42,7 +42,7 @@ pub fn forms<D: Serialize>(document: &D, text: impl Fn(&D, View) -> String) -> S
     format!("table:\n{table}\nwide:\n{wide}\njson:\n{json}")
 }
 
-/// A message as the two kinds of tables. As JSON it is what the definitions say.
+/// A message as the two kinds of tables. As JSON it follows the definitions.
 pub fn tables(text: impl Fn(View) -> String) -> String {
     format!("table:\n{}\nwide:\n{}", text(NARROW), text(WIDE))
 }
@@ -165,7 +165,7 @@ fn plan_in_all_forms() {
     insta::assert_snapshot!(tables(|view| plan(&answer, &machine(), &NO_LIMITS, view)));
 }
 
-/// As the daemon gives it.
+/// As the daemon sends it.
 #[test]
 fn plan_with_sums_alone() {
     let with_extents = planned(Options::default());

@@ -14,7 +14,7 @@ use crate::{
 use numaloc_api::v1;
 use std::fmt::Write;
 
-/// What a plan would do, in a few lines, before the question whether to do it; the time is that of each profile.
+/// The effect of a plan, in a few lines, before the question whether to carry it out; the time is that of each profile.
 pub fn question(plan: &v1::Plan) -> String {
     let mut text = String::new();
     let remote: i64 = plan.moves.iter().map(|sum| sum.remote_bytes).sum();
@@ -71,7 +71,7 @@ pub fn top(document: &TopDoc, rows: &[&TopRowDoc], columns: &[Column], view: Vie
     format!("{time}{}\n{rows}{none}{}\n", nodes.render(view), missing(document))
 }
 
-/// What is not known, and why; empty if all is.
+/// Missing information, and the reason; empty if there is none.
 pub fn missing(document: &TopDoc) -> String {
     let hidden = match document.hidden_count {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! What works against a placement, and what would make it last.
+//! Settings that work against a placement, and ways to make it last.
 
 use super::{cells::process, table::list};
 use crate::{clean::clean, fields::amount, units::size};
@@ -44,8 +44,8 @@ fn away(plan: &v1::Plan) -> String {
     )
 }
 
-/// How new pages get the same placement; empty if the kernel has no policy for it. The nodes are those that are named, else the
-/// homes of the plan's processes.
+/// The way to give new pages the same placement; empty if the kernel has no policy for it. The nodes are the named
+/// ones, else the homes of the plan's processes.
 pub fn lasts(options: &Options, plan: Option<&v1::Plan>) -> String {
     let homes =
         plan.into_iter().flat_map(|plan| &plan.processes).flat_map(|one| &one.home_node_ids);

@@ -13,7 +13,7 @@ pub fn workloads(answer: &v1::ListWorkloadsResponse, view: View) -> String {
     table(&answer.workloads, view).render(view)
 }
 
-/// A workload as its change is reported, or the header of that.
+/// A workload as its change is reported, or the header of these lines.
 pub fn workload_line(workload: Option<&v1::Workload>, view: View) -> String {
     table(workload, view).lines(view)
 }
@@ -79,7 +79,7 @@ pub fn replaced(answer: &v1::ReplaceWorkloadsResponse, _: View) -> String {
     counts + &missing.iter().map(left_out).collect::<String>()
 }
 
-/// How many workloads have been renewed.
+/// The number of renewed workloads.
 pub fn renewed(answer: &v1::RenewWorkloadsResponse, _: View) -> String {
     match answer.workload_count {
         0 => "no workloads of that source: register them again\n".to_owned(),

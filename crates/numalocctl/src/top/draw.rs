@@ -22,7 +22,7 @@ use ratatui::{
     style::{Color, Modifier, Style},
 };
 
-/// All that a frame of the view is drawn from.
+/// The input of a frame of the view.
 #[derive(Clone, Copy, Debug)]
 pub struct DrawInput<'a> {
     pub document: &'a TopDoc,
@@ -97,7 +97,7 @@ fn title(state: &TopState, document: &TopDoc, width: usize) -> String {
 /// From this width on, nodes have bars.
 const WIDE: u16 = 120;
 
-/// What is used of a node, what is cache that the kernel would drop, and what is free, in `room` characters.
+/// The used memory of a node, its cache that the kernel would drop, and its free memory, in `room` characters.
 fn node_bar(node: &TopNodeDoc, room: usize) -> String {
     let cells = room.saturating_sub(2);
     let part = |bytes: u64| {
@@ -175,7 +175,7 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
         let style = if sorted(slot) { style.add_modifier(Modifier::BOLD) } else { style };
         cell(buffer, (area.x + x, header), width, slot, &slot.header(), style);
     }
-    // What is left beside the columns shows the same shares as bars.
+    // The room beside the columns shows the same shares as bars.
     let end = columns.last().map_or(0, |&(_, x, width)| x + width + 2);
     let room = area.width.saturating_sub(end).min(BAR_MOST);
     let has_bars = room >= BAR_LEAST;
@@ -211,7 +211,7 @@ fn list(buffer: &mut Buffer, area: Rect, state: &TopState, scene: DrawInput<'_>)
 const BAR_LEAST: u16 = 16;
 const BAR_MOST: u16 = 60;
 
-/// Where a row's memory is, in `room` cells: each has the last digit of a node, and remote ones are inverted.
+/// The places of a row's memory, in `room` cells: each has the last digit of a node, and remote ones are inverted.
 fn row_bar(buffer: &mut Buffer, state: &TopState, row: &TopRowDoc, at: (u16, u16), room: usize) {
     let all: u64 = row.by_node.iter().map(|node| node.bytes).sum();
     let cells = |bytes: u64| {
@@ -238,7 +238,7 @@ fn row_bar(buffer: &mut Buffer, state: &TopState, row: &TopRowDoc, at: (u16, u16
     }
 }
 
-/// What the rows need room for.
+/// The room that the rows need.
 fn content(rows: &[&TopRowDoc]) -> Content {
     let longest = |column: Column| {
         let lengths = rows.iter().map(|row| column.value(row).text().chars().count());
@@ -252,7 +252,7 @@ fn content(rows: &[&TopRowDoc]) -> Content {
     Content { longest: longest(Column::Name), job: longest(Column::Job), empty }
 }
 
-/// Why there are no rows.
+/// The reason why there are no rows.
 fn nothing(state: &TopState, document: &TopDoc) -> String {
     match (state.filter.is_empty(), document.unseen_count) {
         (false, _) => format!(" nothing matches '{}': Esc takes the filter away", state.filter),
@@ -269,7 +269,8 @@ fn first_line(state: &TopState, count: usize, height: usize) -> usize {
     before.clamp((state.line + 1).saturating_sub(height).min(last), state.line.min(last))
 }
 
-/// Words begin at the left, numbers end at the right. What does not fit is cut: of a path the beginning, which many have in common.
+/// Words begin at the left, numbers end at the right. A text that does not fit is cut: a path at the beginning, which
+/// many have in common.
 fn cell(
     buffer: &mut Buffer,
     (x, y): (u16, u16),
@@ -338,7 +339,7 @@ fn fitting(parts: impl IntoIterator<Item = impl AsRef<str>>, width: usize) -> St
     line
 }
 
-/// What is missing or has happened, in at most four lines, and a quarter of the screen.
+/// Missing information and messages, in at most four lines, and a quarter of the screen.
 fn told(state: &TopState, document: &TopDoc, area: Rect) -> Vec<String> {
     let missing = text::missing(document);
     let told = state.message.as_deref().or(state.trouble.as_deref()).map(str::to_owned);
@@ -349,7 +350,7 @@ fn told(state: &TopState, document: &TopDoc, area: Rect) -> Vec<String> {
     let width = usize::from(area.width).saturating_sub(1);
     let mut lines = wrapped(&parts.join("; "), width);
     lines.truncate(usize::from(area.height / 4).clamp(1, 4));
-    // The list must not move when there is nothing to tell.
+    // The list must not move when there is no message.
     lines.resize(lines.len().max(1), String::new());
     lines
 }

@@ -1,5 +1,5 @@
-//! `top --file`: where the page cache of files is, again and again. A look takes CPU time for each page, so the next one waits until both the
-//! delay and the budget of CPU time allow it.
+//! `top --file`: where the page cache of files is, again and again. A look takes CPU time for each page, so the next
+//! one waits until both the delay and the budget of CPU time allow it.
 
 use super::screen::Screen;
 use crate::{
@@ -27,13 +27,14 @@ use std::{
 const TURN: Duration = Duration::from_millis(100);
 
 type Looked = Result<v1::GetLocalityResponse, Failure>;
-/// Says whether a look ends early.
+/// Returns whether a scan ends early.
 type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// Shows what `look` finds until it is left, or as often as was asked for. `look` ends early if its argument returns true.
+/// Shows the findings of `look` until it is left, or for the requested number of times. `look` ends early if its
+/// argument returns true.
 ///
 /// # Errors
-/// Those of `look`; there is no terminal; standard output is closed or full.
+/// Errors of `look`; there is no terminal; standard output is closed or full.
 pub fn run(
     cli: &Cli,
     args: &TopArgs,
@@ -75,7 +76,8 @@ fn look_again_and_again(
     }
 }
 
-/// Time from the begin of a look that took `spent` to that of the next one, with this delay and budget in percent of a CPU.
+/// Time from the begin of a look that took `spent` to that of the next one, with this delay and budget in percent of a
+/// CPU.
 fn pause(spent: Duration, delay: Duration, cpu_budget: f64) -> Duration {
     delay.max(spent.mul_f64(100.0 / cpu_budget.max(0.1)))
 }

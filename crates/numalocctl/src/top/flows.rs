@@ -1,5 +1,5 @@
-//! What the daemon has moved between nodes, asked for again and again in a thread of its own: a daemon that does not answer must not
-//! block the view.
+//! Memory that the daemon has moved between nodes, polled in a thread of its own: a daemon that does not answer must
+//! not block the view.
 
 use crate::{args::ConnectArgs, doc::MovedFlows, endpoint::Endpoint, remote::Reconnecting};
 use std::{
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// What the daemon has moved, as of its last answer.
+/// The daemon's moved bytes, as of its last answer.
 pub struct Flows {
     answers: Receiver<MovedFlows>,
     /// Bytes that it has moved since the beginning.
@@ -23,7 +23,7 @@ impl Flows {
         Self { answers, moved: MovedFlows::new() }
     }
 
-    /// Takes what was answered meanwhile.
+    /// Takes the answers received meanwhile.
     pub fn take(&mut self) {
         if let Some(moved) = self.answers.try_iter().last() {
             self.moved = moved;
@@ -34,7 +34,7 @@ impl Flows {
 fn ask(mut daemon: Reconnecting, delay: Duration, sender: &Sender<MovedFlows>) {
     let mut before: Option<MovedFlows> = None;
     loop {
-        // Metrics may be for others; what the view shows besides has its own questions, which report why there is no answer.
+        // This caller may lack the right to metrics; the view's other calls report why there is no answer.
         let flows = daemon.ask(|daemon| daemon.metrics()).map(|text| flows(&text));
         let flows = flows.unwrap_or_default();
         // A restarted daemon counts from 0.

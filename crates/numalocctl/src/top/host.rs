@@ -1,5 +1,5 @@
-//! What feeds the view: the daemon, where one is reached, with the host as it knows it and with its jobs; else this program reads the
-//! host itself.
+//! The source of the view: the daemon, where one is reached, with its state of the host and its jobs; else this program
+//! reads the host itself.
 
 use super::{flows::Flows, moving::ThreadReport, state::Stage, views::Views};
 use crate::{
@@ -24,7 +24,7 @@ enum Feed {
     Daemon(Box<Views>),
 }
 
-/// How often it is looked, and how much CPU time looking may take.
+/// Scan interval and CPU budget.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanPace {
     /// Time between two scans.
@@ -43,7 +43,7 @@ pub struct Host {
     /// The name of the host that is shown.
     name: String,
     feed: Feed,
-    /// What the daemon has moved.
+    /// The daemon's moved bytes.
     moved: Option<Flows>,
     /// Migrations that this program has carried out itself, the latest last.
     own: VecDeque<Moving>,
@@ -56,13 +56,13 @@ impl Host {
     /// # Errors
     /// The host cannot be read.
     pub fn here(roots: &Roots, pace: ScanPace, moved: Option<Flows>) -> Result<Self, Failure> {
-        // What is due with each refresh was last read a little after the one before.
+        // Values that are due with each refresh were last read a little after the one before.
         let (topology, pause) = (topology::topology(roots)?, pace.delay / 2);
         let live = Live::new(roots, topology, pace.cpu_budget, pause, Duration::ZERO)?;
         Ok(Self::fed(own_name(roots), Feed::Here(Box::new(live), Instant::now()), moved))
     }
 
-    /// The daemon there looks.
+    /// The daemon at `endpoint` scans.
     pub fn of_daemon(roots: &Roots, endpoint: &Endpoint, views: Views, moved: Flows) -> Self {
         let name = match &endpoint.address {
             Address::Unix(_) | Address::Http => own_name(roots),
@@ -111,7 +111,7 @@ impl Host {
         }
     }
 
-    /// What is known by now.
+    /// The latest state.
     pub fn now(&self) -> (TopDoc, Snapshot) {
         let own: Vec<Moving> = self.own.iter().cloned().collect();
         let mut flows = self.flows.clone();
@@ -161,7 +161,7 @@ impl Host {
         None
     }
 
-    /// What the daemon does not tell, and why.
+    /// Information that the daemon does not provide, and the reason.
     pub fn trouble(&self) -> Option<String> {
         let Feed::Daemon(views) = &self.feed else { return None };
         let why = views.trouble.as_ref()?;

@@ -1,4 +1,4 @@
-//! What keys and the mouse do to the view. Pure.
+//! Effects of keys and the mouse on the view. Pure.
 
 use super::{
     rows::{List, RowKey, key},
@@ -13,7 +13,7 @@ use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
 };
 
-/// What is to be done besides.
+/// A further action to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     None,
@@ -28,7 +28,7 @@ pub enum Act {
     Cancel,
 }
 
-/// Takes an event. `rows` are those that are listed.
+/// Takes an event. `rows` are the listed ones.
 pub fn take(state: &mut TopState, event: &Event, rows: &[&TopRowDoc]) -> Act {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => press(state, *key, rows),
@@ -119,7 +119,7 @@ fn step(state: &mut TopState, by: i64, rows: &[&TopRowDoc]) {
         usize::try_from(from.saturating_add(by).max(0)).unwrap_or(usize::MAX)
     };
     match state.opened.is_some() || state.popup != Popup::None {
-        // What is drawn bounds it.
+        // Drawing bounds it.
         true => state.scroll = moved(state.scroll).min(1 << 20),
         false => {
             state.is_chosen = true;
@@ -221,7 +221,7 @@ fn choose(state: &mut TopState, code: KeyCode, at: usize) {
     match code {
         KeyCode::Up | KeyCode::Char('k') => state.popup = Popup::Columns(at.saturating_sub(1)),
         KeyCode::Down | KeyCode::Char('j') => state.popup = Popup::Columns((at + 1).min(last)),
-        // Those that fit.
+        // The columns that fit.
         KeyCode::Char('d') => state.columns = None,
         KeyCode::Char(' ') => {
             let shown = state.spots.slots.iter().map(|(slot, ..)| slot.column());

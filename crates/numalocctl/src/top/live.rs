@@ -24,7 +24,7 @@ use std::{
 /// The longest wait for a key. Between waits the host is looked at.
 const TURN: Duration = Duration::from_millis(100);
 
-/// What the loop of keys, looks and frames works on.
+/// State of the loop of keys, scans and frames.
 struct LiveLoop {
     host: Host,
     by: By,
@@ -32,7 +32,8 @@ struct LiveLoop {
     document: TopDoc,
     snapshot: Snapshot,
     mover: Option<(MigrationThread, RowKey)>,
-    /// The process that a migration has moved, and when: its row shows the state before the move until it is scanned again.
+    /// The process that a migration has moved, and when: its row shows the state before the move until it is scanned
+    /// again.
     moved: Option<(Identity, Instant)>,
 }
 
@@ -114,7 +115,7 @@ fn is_first(document: &TopDoc) -> bool {
 }
 
 impl LiveLoop {
-    /// Takes over what is known.
+    /// Takes over the latest state.
     fn look(&mut self) {
         (self.document, self.snapshot) = self.host.now();
         self.state.trouble = self.host.trouble();
@@ -196,7 +197,7 @@ impl LiveLoop {
         act
     }
 
-    /// Takes what the migration tells. Returns whether there was anything.
+    /// Takes the migration's reports. Returns whether there was any.
     fn hear(&mut self) -> bool {
         let Some((mover, _)) = &self.mover else { return false };
         let reports = mover.reports();
@@ -214,7 +215,7 @@ impl LiveLoop {
             (&stage, &self.mover)
             && self.state.opened.is_none()
         {
-            // What is watched is scanned before all others.
+            // The watched process is scanned before all others.
             let process = Identity { pid: *pid, start_time: *start_time };
             self.moved = Some((process, Instant::now()));
             self.host.watch(Some(process));

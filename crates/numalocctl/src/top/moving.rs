@@ -1,5 +1,5 @@
-//! A migration that the view begins, in a thread of its own: planned, asked for, carried out by the daemon where there is one, and
-//! here where there is none.
+//! A migration that the view begins, in a thread of its own: planned, asked for, carried out by the daemon where there
+//! is one, and here where there is none.
 
 use super::{
     rows::RowKey,
@@ -33,16 +33,16 @@ use std::{
     thread,
 };
 
-/// How plans and results are told.
+/// The form of plans and results.
 const VIEW: View = View::TABLE;
 
-/// What the thread reports to the view.
+/// Reports of the thread to the view.
 #[derive(Debug)]
 pub enum ThreadReport {
     Stage(Stage),
-    /// How many bytes this program has moved itself so far.
+    /// Bytes that this program has moved itself so far.
     Moved(u64),
-    /// What it has moved in the end.
+    /// The final moves of this program.
     Flows(MovedFlows),
 }
 
@@ -59,7 +59,8 @@ impl By {
     }
 }
 
-/// The thread of a migration. It ends when this value is dropped before the yes; a run that is under way is ordered to end.
+/// The thread of a migration. It ends when this value is dropped before the yes; a run that is under way is ordered to
+/// end.
 pub struct MigrationThread {
     reports: Receiver<ThreadReport>,
     go: Sender<Profile>,
@@ -98,13 +99,13 @@ impl MigrationThread {
         Self { reports, go, cancelled, thread: Some(thread) }
     }
 
-    /// Carries out what was planned, this gently.
+    /// Carries out the plan, with this profile.
     pub fn begin(&self, profile: Profile) {
         // A thread that has failed has reported that.
         let _ = self.go.send(profile);
     }
 
-    /// Tells it to end after the batches in hand.
+    /// Ends it after the batches in hand.
     pub fn cancel(&self) {
         self.cancelled.store(true, Relaxed);
     }
@@ -114,7 +115,7 @@ impl MigrationThread {
         self.reports.try_iter().collect()
     }
 
-    /// Lets it end by itself: what it is at is finished, and nobody waits for it. Gives back the thread.
+    /// Lets it end on its own: it finishes its current batches, and the view does not wait for it. Returns the thread.
     pub fn give_up(mut self) -> Option<thread::JoinHandle<()>> {
         self.cancel();
         self.thread.take()
@@ -133,8 +134,8 @@ impl MigrationThread {
     }
 }
 
-/// The target that a key stands for: a process by its start time, too, so that a later one with its pid is not meant, however long
-/// the plan has been shown.
+/// The target that a key stands for: a process by its start time, too, so that a later one with its pid is not meant,
+/// however long the plan has been shown.
 pub fn requested(
     key: &RowKey,
     boot_id: impl FnOnce() -> Result<String, Failure>,
@@ -156,7 +157,7 @@ pub fn target(key: &RowKey) -> TargetArgs {
     }
 }
 
-/// As rows show a migration that this program carries out itself.
+/// A migration that this program carries out itself, as rows show it.
 pub fn moving(key: &RowKey) -> Moving {
     let target = target(key).request();
     Moving {
@@ -168,10 +169,10 @@ pub fn moving(key: &RowKey) -> Moving {
     }
 }
 
-/// Why nothing is asked for.
+/// The reason why there is no question.
 const NOTHING: &str = "nothing to move";
 
-/// Tells the plan and waits for a yes, with how gently. `None`: there was a no.
+/// Reports the plan and waits for a yes, with the profile. `None`: the answer was no.
 fn ask(
     plan: &v1::Plan,
     tell: &Sender<ThreadReport>,
@@ -184,7 +185,7 @@ fn ask(
     Some(OptionArgs { pace, ..OptionArgs::default() })
 }
 
-/// What the view has got for an answer.
+/// Result of the plan and of the question about it.
 enum Planned {
     Nothing,
     Refused,

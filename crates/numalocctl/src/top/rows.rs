@@ -1,4 +1,4 @@
-//! Which rows are shown, and in which order. Pure.
+//! Selection and order of the rows that are shown. Pure.
 
 use crate::{
     columns::{Column, Sort},
@@ -14,7 +14,7 @@ pub enum List {
     Within(String),
 }
 
-/// What tells rows apart: the cgroup, or pid and start time.
+/// Identifies a row: the cgroup, or pid and start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowKey {
     Cgroup(String),
@@ -46,7 +46,7 @@ pub fn rows<'a>(document: &'a TopDoc, list: &List, filter: &str, sort: Sort) -> 
         let compare = |column: Column| column.value(left).compare(&column.value(right));
         let order = compare(sort.column);
         let order = if sort.reverse { order.reverse() } else { order };
-        // Of rows with equal figures (a host without remote memory), the largest comes first.
+        // Among rows with equal figures (a host without remote memory), the largest comes first.
         let by_size = || compare(Column::Memory);
         let by_key = || (left.pid, &left.cgroup).cmp(&(right.pid, &right.cgroup));
         order.then_with(by_size).then_with(by_key)

@@ -40,7 +40,8 @@ impl Screen {
             return Err(Failure::Usage(message.into()));
         }
         leave_when_hung_up()?;
-        // Only the thread that draws knows that the terminal was taken over. What others panic with, they tell the view.
+        // Only the thread that draws knows that the terminal was taken over. Other threads report their panics to the
+        // view.
         let (drawing, before) = (thread::current().id(), panic::take_hook());
         panic::set_hook(Box::new(move |info| {
             if thread::current().id() == drawing {
@@ -73,8 +74,8 @@ impl Drop for Screen {
 /// Whether the terminal is to be given back.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Gives the terminal back, once: doing it again would put the cursor where it was before, over what a panic has printed since. Where
-/// the terminal has gone, there is nothing to give back.
+/// Gives the terminal back, once: doing it again would put the cursor where it was before, over what a panic has
+/// printed since. Where the terminal has gone, there is nothing to give back.
 fn restore() {
     if !TAKEN.swap(false, SeqCst) {
         return;
@@ -83,8 +84,8 @@ fn restore() {
     let _ = disable_raw_mode();
 }
 
-/// Ends this program soon after its terminal has gone (SIGHUP). Reads of a terminal that has gone say "nothing" at once, which the
-/// reader of keys takes for a reason to read again, forever: so a thread has to end it.
+/// Ends this program soon after its terminal has gone (SIGHUP). Reads of a terminal that has gone say "nothing" at
+/// once, which the reader of keys takes for a reason to read again, forever: so a thread has to end it.
 fn leave_when_hung_up() -> Result<(), Failure> {
     const OFTEN: Duration = Duration::from_millis(200);
     let gone = signals::hung_up()?;

@@ -1,4 +1,4 @@
-//! What the live view shows: the list, its order, what is selected, and what lies over it. Pure.
+//! State of the live view: the list, its order, the selection, and the popup over it. Pure.
 
 use super::rows::{List, RowKey, key};
 use crate::{
@@ -19,34 +19,33 @@ pub struct TopState {
     pub opened: Option<(Identity, String)>,
     /// The order of the rows.
     pub sort: Sort,
-    /// What rows have to contain.
+    /// The text that rows have to contain.
     pub filter: String,
     /// Whether the filter is being written.
     pub is_editing: bool,
-    /// Columns that were chosen; `None`: those that fit.
+    /// Chosen columns; `None`: by the width of the screen.
     pub columns: Option<Vec<Column>>,
     /// The row that is selected.
     pub selected: Option<RowKey>,
     /// Its place among the rows.
     pub line: usize,
-    /// Whether it was selected by hand. Until then the first row is, whichever that is.
+    /// Whether it was selected by hand. Until then the first row is selected, whichever row that is.
     pub is_chosen: bool,
-    /// How far the threads and mappings, the help or a plan are scrolled.
+    /// Scroll position of the threads and mappings, the help or a plan.
     pub scroll: usize,
-    /// What lies over the lists.
     pub popup: Popup,
     /// The migration that this view has begun.
     pub migration: Option<BegunMigration>,
-    /// What has happened, until the next key.
+    /// The last message, until the next key.
     pub message: Option<String>,
-    /// What could not be asked of the daemon.
+    /// Failed requests to the daemon.
     pub trouble: Option<String>,
     pub has_colour: bool,
-    /// Where things were drawn last, for the mouse.
+    /// Positions of the last frame, for the mouse.
     pub spots: Spots,
 }
 
-/// What lies over the lists.
+/// The popup over the lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Popup {
     None,
@@ -61,12 +60,12 @@ pub enum Popup {
 pub struct BegunMigration {
     /// The target in words, for the title of the popup.
     pub target: String,
-    /// How gently, which may be chosen until it begins.
+    /// The profile, which may be chosen until it begins.
     pub profile: Profile,
     pub stage: Stage,
 }
 
-/// How far a migration is.
+/// Progress of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     Planning,
@@ -77,7 +76,7 @@ pub enum Stage {
     Ended(String),
 }
 
-/// What a migration would do.
+/// The effect that a migration would have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
     /// The plan in a few lines.
@@ -104,13 +103,13 @@ pub struct Progress {
     pub settled_bytes: u64,
     /// Bytes that are to move.
     pub planned_bytes: u64,
-    /// What holds it back; empty if nothing does.
+    /// The reason why it is throttled; empty if it is not.
     pub held_back: String,
-    /// Whether it was told to end.
+    /// Whether it was asked to end.
     pub is_cancelled: bool,
 }
 
-/// Where things were drawn last, for clicks of the mouse.
+/// Positions of the last frame, for clicks of the mouse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spots {
     /// The line of the columns' names.
@@ -121,7 +120,7 @@ pub struct Spots {
     pub rows: (u16, u16),
     /// The number of the row in the first of them.
     pub first: usize,
-    /// How far what is opened, or lies over the lists, was scrolled: no further than to its end.
+    /// Largest scroll position of the opened row or the popup: its end.
     pub scroll: usize,
 }
 
@@ -156,8 +155,8 @@ impl TopState {
         self.selected = rows.get(self.line).map(|row| key(row));
     }
 
-    /// Keeps the selection on its row after rows have changed. If that row has gone, the one in its place is selected, and a
-    /// process that has ended is reported.
+    /// Keeps the selection on its row after rows have changed. If that row has gone, the one in its place is selected,
+    /// and a process that has ended is reported.
     pub fn settle(&mut self, document: &TopDoc, rows: &[&TopRowDoc]) {
         let lives = |key: &RowKey| match key {
             RowKey::Process(pid, start) => document.processes.iter().any(|row| {

@@ -62,8 +62,8 @@ fn pages(nodes: &[(u32, u64)], kernel_migrated_pages: Option<u64>, seconds: u64)
     Seen::Pages { nodes: on(nodes), unplaced_bytes: 0, kernel_migrated_pages, age }
 }
 
-/// Three nodes, one of them memory alone, and what a crowded host has: names that are long or hostile, processes that may not be
-/// read, and some that have not been yet.
+/// Three nodes, one of them memory alone, and what a crowded host has: names that are long or hostile, processes that
+/// may not be read, and some that have not been yet.
 fn snapshot() -> Snapshot {
     let long = format!("/kubepods.slice/{}\x1b[2J\nx", "pod-of-a-name-without-end/".repeat(11));
     let processes = vec![

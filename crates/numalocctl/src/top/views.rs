@@ -1,5 +1,5 @@
-//! What the daemon knows of its host, asked for again and again in a thread of its own: a daemon that does not answer, or that is
-//! started again, must not hold up the view.
+//! The daemon's state of its host, polled in a thread of its own: a daemon that does not answer, or that is started
+//! again, must not block the view.
 
 use crate::{
     args::ConnectArgs,
@@ -17,7 +17,7 @@ use std::{
 /// Time between two questions: the daemon knows nothing new sooner, and takes no more interest after a while.
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_secs(5);
-/// Time until the second question: a daemon that begins to look has little to say to the first one.
+/// Time until the second question: a daemon that begins to scan knows little at the first one.
 const SECOND: Duration = Duration::from_millis(400);
 
 /// The host as of the daemon's last answer.
@@ -27,7 +27,7 @@ pub struct Views {
     pub view: HostView,
     /// When the answer came, by this program's wall clock.
     pub at: SystemTime,
-    /// Why a later one is missing.
+    /// The reason why a later one is missing.
     pub trouble: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl Views {
         let _ = self.watched.send(process);
     }
 
-    /// Takes what was answered meanwhile. Without an answer, the last one is kept.
+    /// Takes the answers received meanwhile. Without an answer, the last one is kept.
     pub fn take(&mut self) {
         for answer in self.answers.try_iter() {
             match answer {
@@ -59,7 +59,7 @@ impl Views {
                     (self.view, self.at, self.trouble) = (view, SystemTime::now(), None);
                 }
                 Err(why) => {
-                    // What is known of jobs is not true any more.
+                    // The known state of jobs is out of date.
                     self.view.jobs.end();
                     self.trouble = Some(why);
                 }
@@ -85,7 +85,7 @@ fn ask(
         if sender.send(answer.map_err(|failure| failure.to_string())).is_err() {
             return;
         }
-        // What is watched closely since this question comes with a later answer.
+        // A process that is watched closely since this request comes with a later answer.
         pause = if process.is_some() { LEAST } else { delay };
     }
 }

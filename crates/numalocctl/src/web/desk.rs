@@ -1,4 +1,5 @@
-//! Scans the host, as the loop of `top` does, and publishes the results. Carries out the changes that were confirmed on the page.
+//! Scans the host, as the loop of `top` does, and publishes the results. Carries out the changes that were confirmed on
+//! the page.
 
 use super::{
     doc::{DetailDoc, HostDoc, MigrationDoc, ViewDoc},
@@ -27,7 +28,7 @@ use tokio::sync::{oneshot, watch};
 
 /// The longest wait for an order. Between waits the host is looked at.
 const TURN: Duration = Duration::from_millis(100);
-/// Most plans that are still being made although nobody waits for them.
+/// Most plans that are still being made after their clients have left.
 const PLANS: usize = 2;
 /// Time between two views while a migration reports its progress.
 const PROGRESS: Duration = Duration::from_millis(500);
@@ -37,13 +38,13 @@ pub type Order = (Change, oneshot::Sender<Result<(), Refusal>>);
 /// A view as JSON, with its number.
 pub type Published = (u64, Bytes);
 
-/// What the page is fed by.
+/// The sources of the page.
 pub struct Desk {
     pub host: Host,
     pub by: By,
     pub records: Option<Records>,
     pub about: HostDoc,
-    /// What to say first.
+    /// A note to show first.
     pub note: Option<String>,
     /// Time between two views.
     pub delay: Duration,
@@ -120,7 +121,7 @@ impl Work {
         Ok((self.serial, json_line(&document)?.into()))
     }
 
-    /// Takes what the migration reports. Returns whether there was anything.
+    /// Takes the migration's reports. Returns whether there was anything.
     fn hear(&mut self) -> bool {
         let Some((mover, _)) = &self.mover else { return false };
         let reports = mover.reports();
@@ -193,7 +194,7 @@ impl Work {
         self.left.extend(left);
     }
 
-    /// How many plans that were given up are still being made.
+    /// The number of given-up plans that are still being made.
     fn given_up(&mut self) -> usize {
         self.left.retain(|thread| !thread.is_finished());
         self.left.len()
@@ -210,7 +211,7 @@ impl Work {
 }
 
 impl Desk {
-    /// What is known by now.
+    /// The latest state.
     pub fn document<'a>(
         &'a self,
         serial: u64,
@@ -238,7 +239,7 @@ impl Desk {
     }
 }
 
-/// The name of a job and what it is about.
+/// The name of a job, and its target.
 fn job_target(job: &v1::Job) -> (&str, String) {
     let target = job.spec.as_ref().and_then(|spec| spec.target.as_ref());
     (&job.name, text::target(target))

@@ -1,4 +1,4 @@
-//! The documents that the page gets. What other commands show is in them as `-o json` prints it there.
+//! The documents that the page gets. Output of other commands is in them as `-o json` prints it there.
 
 use crate::{
     doc::{MapDoc, NodeBytes, TopDoc, ids, node_bytes},
@@ -13,7 +13,7 @@ use numaloc_core::{
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// All that changes while the page is open.
+/// The data that changes while the page is open.
 #[derive(Serialize)]
 pub struct ViewDoc<'a> {
     /// Counts views; the next one is asked for by this number.
@@ -25,17 +25,17 @@ pub struct ViewDoc<'a> {
     pub detail: Option<DetailDoc>,
     /// As `jobs ls -o json`, without plans; null without the daemon, or before its first answer.
     pub jobs: Option<&'a [v1::Job]>,
-    /// What each of them is about, as `jobs ls` prints it, by its name.
+    /// The target of each of them, as `jobs ls` prints it, by its name.
     pub job_targets: BTreeMap<&'a str, String>,
     /// As `status -o json`.
     pub status: Option<&'a v1::GetStatusResponse>,
     pub migration: Option<&'a MigrationDoc>,
-    /// What the daemon does not tell, and why.
+    /// Information that the daemon does not provide, and the reason.
     pub trouble: Option<String>,
     pub note: Option<&'a str>,
 }
 
-/// What stays the same.
+/// The data that stays the same.
 #[derive(Clone, Serialize)]
 pub struct HostDoc {
     /// The host's name; of another host's daemon its address.
@@ -50,7 +50,7 @@ pub struct HostDoc {
     pub is_read_only: bool,
 }
 
-/// What the page sends with its requests.
+/// The data that the page sends with its requests.
 #[derive(Serialize)]
 pub struct SessionDoc<'a> {
     pub token: &'a str,
@@ -62,9 +62,9 @@ pub struct DetailDoc {
     pub pid: i32,
     pub start_time_ticks: u64,
     pub threads: Vec<ThreadDoc>,
-    /// Those that hold most, largest first.
+    /// The largest ones, in descending order.
     pub mappings: Vec<MappingDoc>,
-    /// How many others there are.
+    /// The number of others.
     pub left_out_mappings: usize,
 }
 
@@ -142,13 +142,13 @@ pub struct MigrationDoc {
     pub stage: &'static str,
     /// The plan, or the result.
     pub text: String,
-    /// How gently it may be done, and how long each takes.
+    /// The profiles in which it may be done, and the duration of each.
     pub profiles: Vec<ProfileDoc>,
     /// The daemon's job and its state.
     pub job: String,
     pub settled_bytes: u64,
     pub planned_bytes: u64,
-    /// What slows it down at the moment.
+    /// The reason why it is throttled at the moment.
     pub held_back: String,
     pub is_cancelled: bool,
 }
@@ -195,11 +195,11 @@ impl MigrationDoc {
     }
 }
 
-/// What `advise` has found.
+/// The findings of `advise`.
 #[derive(Serialize)]
 pub struct AdviceDoc {
     pub findings: Vec<FindingDoc>,
-    /// How many were looked at, and who was not.
+    /// The number of scanned processes, and the ones that were not scanned.
     pub end: String,
 }
 
@@ -207,13 +207,13 @@ pub struct AdviceDoc {
 pub struct FindingDoc {
     /// The findings, with their subjects.
     pub what: String,
-    /// What the commands would bring.
+    /// The benefit of the commands.
     pub brings: String,
     /// Commands of a shell, in the order in which to run them.
     pub commands: Vec<String>,
 }
 
-/// Where the memory of a process is, by address.
+/// Placement of a process's memory, by address.
 #[derive(Serialize)]
 pub struct PictureDoc {
     pub pid: i32,
@@ -230,7 +230,7 @@ pub struct TextDoc {
     pub text: String,
 }
 
-/// Why a request was not answered.
+/// The reason why a request was not answered.
 #[derive(Serialize)]
 pub struct RefusalDoc<'a> {
     pub error: &'a str,
@@ -243,6 +243,6 @@ pub struct ReportDoc<'a> {
     pub advice: Option<AdviceDoc>,
     /// Pictures by address: of processes with most remote memory, then of the largest.
     pub pictures: Vec<PictureDoc>,
-    /// What could not be found out, and why.
+    /// Missing information, and the reason.
     pub missing: Vec<String>,
 }

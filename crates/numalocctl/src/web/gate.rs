@@ -1,4 +1,5 @@
-//! Whether a request is answered: it has to come from this machine's own page, and to have its token. Pure, but for making tokens.
+//! Whether a request is answered: it has to come from this machine's own page, and to have its token. Pure, but for
+//! making tokens.
 
 use super::route::Refusal;
 use crate::{endpoint::is_loopback, exit::Failure};
@@ -14,20 +15,20 @@ use std::{
 /// Bytes of a token.
 const TOKEN: usize = 16;
 
-/// What requests are held against.
+/// The names and tokens that requests are checked against.
 #[derive(Debug)]
 pub struct Gate {
-    /// What the address that is printed has behind its `#token=`: browsers do not send that part. It opens the page once: a person who
+    /// The part of the printed address behind `#token=`: browsers do not send it. It opens the page once: a person who
     /// reads it later, in the scrollback of a terminal or in a browser's history, gets nothing.
     printed: String,
     is_used: AtomicBool,
-    /// What the page has got for it. It sends this in a header of its requests. A cookie would go to all ports of this machine, and so to
-    /// servers of other users.
+    /// The token that the page has got for it. The page sends this in a header of its requests. A cookie would go to
+    /// all ports of this machine, and so to servers of other users.
     session: String,
     is_read_only: bool,
 }
 
-/// Bytes that nobody can guess.
+/// Unpredictable bytes.
 ///
 /// # Errors
 /// The kernel gives no random bytes.
@@ -38,7 +39,7 @@ pub fn random<const N: usize>() -> Result<[u8; N], Failure> {
     Ok(bytes)
 }
 
-/// A token that nobody can guess.
+/// An unpredictable token.
 ///
 /// # Errors
 /// As [`random`].
@@ -51,7 +52,7 @@ pub fn secret() -> Result<String, Failure> {
 }
 
 impl Gate {
-    /// With new tokens. Those of a page that is read-only change nothing.
+    /// A gate with new tokens. The tokens of a read-only page change nothing.
     ///
     /// # Errors
     /// As [`random`].
@@ -97,8 +98,8 @@ impl Gate {
         }
     }
 
-    /// Checks where a request comes from. A name that is not this machine's own is that of a page which has had its name resolved to
-    /// this machine (DNS rebinding), or of a proxy that nobody has meant.
+    /// Checks where a request comes from. A name that is not this machine's own belongs to a page which has had its
+    /// name resolved to this machine (DNS rebinding), or to a proxy that was set up for another purpose.
     ///
     /// # Errors
     /// The request is not one of this machine, or is one of another page.

@@ -1,4 +1,4 @@
-//! Opens what the page is served over.
+//! Opens the socket that the page is served over.
 
 use super::gate::random;
 use crate::{args::Listen, exit::Failure};
@@ -15,11 +15,10 @@ use std::{
 };
 use tokio::{net::TcpSocket, runtime::Builder};
 
-/// Connections that wait to be accepted, at most as many as net.core.somaxconn. The 128 of the standard library are full of those of
-/// somebody who opens one after the other, and then the kernel has all others try again after a second.
+/// Connections that wait to be accepted, at most net.core.somaxconn. A client that opens one connection after the other
+/// fills the 128 of the standard library, and then the kernel has all others try again after a second.
 const WAITING: u32 = 4096;
 
-/// Something that listens.
 #[derive(Debug)]
 pub enum Listening {
     Tcp(TcpListener),
@@ -56,10 +55,10 @@ impl Listening {
         opened.map_err(|error| Failure::Usage(format!("cannot listen at {address}: {error}")))
     }
 
-    /// What to open, with the token.
+    /// The address to open, with the token.
     ///
     /// # Errors
-    /// The kernel does not tell the port, or gives no random one.
+    /// The kernel does not report the port, or gives no random one.
     pub fn address(&self, token: &str) -> Result<String, Failure> {
         match self {
             Self::Tcp(listener) => {
@@ -70,8 +69,9 @@ impl Listening {
             }
             Self::Unix(_, file) => {
                 let path = file.path.display();
-                // By address and not as localhost, which is ::1 as well: another user of that machine may listen there and would get
-                // the token. The same happens where another program has the port and ssh continues without the forward.
+                // By address and not as localhost, which is ::1 as well: another user of the machine may listen there
+                // and would get the token. The same happens where another program has the port and ssh continues
+                // without the forward.
                 let at = format!("127.0.0.1:{}", forwarded_port()?);
                 Ok(format!(
                     "unix://{path}\non your machine: ssh -o ExitOnForwardFailure=yes -L {at}:{path} HOST, then open http://{at}/#token={token}\n"
@@ -91,14 +91,14 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(WAITING)?.into_std()
 }
 
-/// A port for a forward from another machine, between 20000 and 32767: below those that kernels give out by themselves, and by chance, so
-/// that nobody can wait for it.
+/// A port for a forward from another machine, between 20000 and 32767: below the ports that kernels assign, and random,
+/// so that no other user can wait for it.
 fn forwarded_port() -> Result<u16, Failure> {
     Ok(20_000 + u16::from_ne_bytes(random()?) % 12_768)
 }
 
-/// The socket is made in a folder that nobody else can enter, and gets its name when its rights are set: nobody can have connected
-/// before. A link fails where the name exists.
+/// The socket is made in a folder that no other user can enter, and gets its name when its rights are set: no client
+/// can have connected before. A link fails where the name exists.
 fn open(path: &Path) -> io::Result<Listening> {
     let folder = path.with_file_name(format!(".numalocctl-web.{}", process::id()));
     DirBuilder::new().mode(0o700).create(&folder)?;

@@ -1,4 +1,4 @@
-//! What the page asks for once: advice, a picture, a job. Each call looks again.
+//! The page's single requests: advice, a picture, a job. Each call scans again.
 
 use super::{
     doc::{AdviceDoc, FindingDoc, PictureDoc, TextDoc},
@@ -32,7 +32,7 @@ pub struct Looks {
     pub roots: Option<Roots>,
     /// The name of the host, for pictures.
     pub host: String,
-    /// What `advise` finds.
+    /// The findings of `advise`.
     pub advise: Box<dyn Fn() -> Result<v1::GetAdviceResponse, Failure> + Send + Sync>,
 }
 
@@ -86,7 +86,7 @@ impl Looks {
     }
 }
 
-/// A failure as HTTP says it.
+/// A failure as an HTTP answer.
 pub fn refusal(failure: &Failure) -> Refusal {
     let status = match Code::from(failure) {
         Code::Usage => StatusCode::BAD_REQUEST,

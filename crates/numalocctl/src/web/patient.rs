@@ -1,4 +1,4 @@
-//! A time limit for writing an answer. A client that does not read holds a connection and what was written for it.
+//! A time limit for writing an answer. A client that does not read holds a connection and its unread answer.
 
 use std::{
     io,
@@ -11,12 +11,13 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A stream on which what is written has to be taken within a time limit: from the first byte to the flush, however slowly it is read.
+/// A stream on which what is written has to be taken within a time limit: from the first byte to the flush, however
+/// slowly it is read.
 #[derive(Debug)]
 pub struct Patient<S> {
     stream: S,
     limit: Duration,
-    /// When what is being written has to be taken.
+    /// The time by which the present answer has to be taken.
     end: Option<Pin<Box<Sleep>>>,
 }
 

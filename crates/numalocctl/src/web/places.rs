@@ -1,5 +1,6 @@
-//! Connections that the page has at a time, and who makes room. Any user of this machine can connect to a TCP port of it: those who have
-//! not shown the token take the places of one another, and never one of those who have.
+//! Connections that the page has at a time, and the choice of the ones to close for others. Any user of this machine
+//! can connect to a TCP port of it: clients that have not shown the token take the places of one another, and never one
+//! of a client that has.
 
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
@@ -7,7 +8,7 @@ use tokio::task::AbortHandle;
 
 /// Most connections of clients that have not shown the token, in this connection. A browser opens six for a page.
 const STRANGERS: usize = 16;
-/// Most of those that have.
+/// Most connections of clients that have.
 const OWNERS: usize = 48;
 
 /// The connections that there are, by their numbers, which are in the order in which they came.
@@ -77,7 +78,7 @@ impl Place {
 }
 
 impl OpenConnections {
-    /// Ends the oldest ones of a kind, until there are no more than `most`.
+    /// Ends the oldest connections of a kind, until there are no more than `most`.
     fn make_room(&mut self, has_token: bool, most: usize) {
         let of_kind = self.open.iter().filter(|(_, one)| one.has_token == has_token);
         let numbers: Vec<u64> = of_kind.map(|(number, _)| *number).collect();

@@ -1,4 +1,4 @@
-//! The daemon's jobs and its state, asked for again and again in a thread of its own, as `top` asks for what it shows.
+//! The daemon's jobs and its state, polled in a thread of its own, as in `top`.
 
 use crate::{
     args::ConnectArgs,
@@ -21,7 +21,7 @@ pub struct Records {
     answers: Receiver<Answer>,
     pub jobs: Option<Vec<v1::Job>>,
     pub status: Option<v1::GetStatusResponse>,
-    /// Why a later answer is missing.
+    /// The reason why a later answer is missing.
     pub trouble: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl Records {
         Self { answers, jobs: None, status: None, trouble: None }
     }
 
-    /// Takes what was answered meanwhile. Without an answer, the last one is kept.
+    /// Takes the answers received meanwhile. Without an answer, the last one is kept.
     pub fn take(&mut self) {
         for answer in self.answers.try_iter() {
             match answer {

@@ -17,14 +17,14 @@ use std::{
 const PAGE: &str = include_str!("page/index.html");
 pub const STYLE: &str = include_str!("page/page.css");
 pub const SCRIPT: &str = include_str!("page/page.js");
-/// What the page has in the place of its style and its script.
+/// The mark in the page in place of its style and its script.
 const HEAD: &str = "<!-- head -->";
 
 /// Processes that have a picture in a report at most.
 const PICTURES: usize = 5;
 /// The longest time until all processes have been looked at.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Time between two looks.
+/// Time between two scans.
 const TURN: Duration = Duration::from_millis(50);
 
 /// The page as it is served.
@@ -33,7 +33,7 @@ pub fn served() -> String {
     PAGE.replacen(HEAD, head, 1)
 }
 
-/// Looks until all that can be seen is known, and returns a page with it. What cannot be found out is named in it.
+/// Scans until all visible memory is known, and returns a page with it. The page names missing information.
 ///
 /// # Errors
 /// Ctrl-C, or the document cannot be written as JSON.
@@ -71,8 +71,8 @@ pub fn write(mut desk: Desk, looks: &Looks) -> Result<String, Failure> {
     page(&ReportDoc { view, advice, pictures, missing })
 }
 
-/// The processes that are drawn: those with most remote memory, and then the largest ones, so that a report after a migration has
-/// them, too.
+/// The processes that are drawn: those with most remote memory, and then the largest ones, so that a report after a
+/// migration has them, too.
 fn drawn(top: &TopDoc) -> Vec<(RowKey, String)> {
     let mut rows: Vec<_> = top.processes.iter().filter(|row| row.local_bytes.is_some()).collect();
     rows.sort_by_key(|row| Reverse((row.remote_bytes, row.resident_bytes)));
@@ -84,8 +84,8 @@ fn drawn(top: &TopDoc) -> Vec<(RowKey, String)> {
     rows.iter().take(PICTURES).filter_map(key).collect()
 }
 
-/// One file. Its policy lets only its own script and style work, by a number that nobody can know beforehand; names in the data
-/// cannot end the element that they are in.
+/// One file. Its policy lets only its own script and style work, by an unpredictable number; names in the data cannot
+/// end the element that they are in.
 fn page(document: &ReportDoc<'_>) -> Result<String, Failure> {
     let nonce = gate::secret()?;
     let policy = format!(

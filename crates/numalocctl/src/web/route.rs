@@ -1,4 +1,4 @@
-//! What a request asks for. Pure.
+//! Parses requests. Pure.
 
 use super::doc::RefusalDoc;
 use crate::top::RowKey;
@@ -7,7 +7,7 @@ use numaloc_api::value::JobId;
 use numaloc_core::{Identity, Profile};
 use serde::Deserialize;
 
-/// What a request asks for.
+/// A request of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     /// A part of the page, which is not secret.
@@ -17,7 +17,7 @@ pub enum Route {
     /// The view after the one of this number.
     View(u64),
     Advice,
-    /// Where the memory of a row is, by address.
+    /// Placement of a row's memory, by address.
     Map(RowKey),
     /// A job in full.
     Job(JobId),
@@ -55,14 +55,14 @@ pub enum Change {
     Watch(Option<Identity>),
     /// Plan a migration of this row.
     Plan(RowKey),
-    /// Carry out what was planned, which has this number, this gently.
+    /// Carry out the plan of this number, with this profile.
     Migrate(u64, Profile),
     /// End the migration, or forget its plan.
     CancelMigration,
     CancelJob(JobId),
 }
 
-/// Why a request is not answered.
+/// The reason why a request is not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub status: StatusCode,
@@ -83,7 +83,7 @@ fn bad(message: impl Into<String>) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, message)
 }
 
-/// What a request asks for, by its method, path and query.
+/// Parses a request, by its method, path and query.
 ///
 /// # Errors
 /// Nothing is at this path, it is not called by this method, or its parameters are invalid.

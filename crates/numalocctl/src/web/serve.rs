@@ -49,7 +49,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most bytes of it.
 const BODY_MAX: usize = 16 << 10;
-/// How long a request for the next view waits for it.
+/// Time that a request for the next view waits for it.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Pause after a failed accept. Most failures, such as a lack of file descriptors, pass by themselves.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -60,7 +60,7 @@ form-action 'none'; frame-ancestors 'none'";
 
 type Answer = Response<Full<Bytes>>;
 
-/// What all connections share.
+/// State shared by all connections.
 struct Server {
     gate: Gate,
     looks: Arc<Looks>,
@@ -70,7 +70,7 @@ struct Server {
     busy: Arc<Semaphore>,
 }
 
-/// Serves the page until what is returned is dropped.
+/// Serves the page until the returned value is dropped.
 ///
 /// # Errors
 /// The kernel refuses resources.
@@ -137,7 +137,7 @@ impl Server {
             let number = place.number();
             let task = tokio::spawn(async move { server.converse(stream, place).await });
             self.places.served_by(number, task.abort_handle());
-            // Who has come is heard before others may take the place.
+            // New connections are read before others may take the place.
             yield_now().await;
         }
     }
@@ -232,7 +232,7 @@ impl Server {
         Ok(whole("application/json", document.into()))
     }
 
-    /// The view after the one that was seen, or the same again if there is no other for long.
+    /// The view after the one that was seen, or the same again if no other one comes for long.
     async fn view(&self, seen: u64) -> Result<Answer, Refusal> {
         let mut views = self.views.clone();
         let newer = views.wait_for(|(serial, _)| *serial != seen && *serial > 0);

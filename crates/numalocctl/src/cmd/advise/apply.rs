@@ -50,7 +50,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<Comman
         let code = Code::left_out(&answer.missing);
         return Ok(CommandResult { code, ..shown(cli, &document, text::advice_applied)? });
     }
-    // Before it is asked: it tells at once if there are no rights.
+    // Before the question: it fails at once if rights are missing.
     let log = own_host::log(around)?;
     if asks && !is_confirmed(&answer)? {
         return Err(Failure::Refused {

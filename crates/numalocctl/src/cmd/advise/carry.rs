@@ -6,11 +6,11 @@ use crate::{
 };
 use numaloc_core::advise::{Action, Finding, Sight, Who, order::relies, worse};
 
-/// What carrying advice out needs of the host.
+/// The calls of the host that carrying advice out needs.
 pub trait Hands {
     /// Looks at a subject, or at the host. `None`: it has ended.
     fn sight(&mut self, who: Option<&Who>) -> Result<Option<Sight>, Failure>;
-    /// Checks that an action works on what is meant by it.
+    /// Checks that an action works on the intended target.
     fn check(&mut self, action: &Action) -> Result<(), Failure>;
     /// Does a step of a finding. `before`: where the subject's memory was before the first one.
     fn step(&mut self, who: Option<&Who>, action: &Action, before: &Sight)
@@ -23,7 +23,7 @@ pub trait Hands {
     fn is_stopped(&self) -> bool;
 }
 
-/// What is about to be done about a finding.
+/// The action that is about to be taken for a finding.
 #[derive(Clone, Copy, Debug)]
 pub enum Doing<'a> {
     Step(&'a Action),
@@ -35,12 +35,13 @@ pub enum Doing<'a> {
 #[derive(Clone, Debug)]
 pub struct Carried {
     pub end: FindingEnd,
-    /// What got worse or failed.
+    /// The thing that got worse or failed.
     pub reason: String,
     /// The percentage of its memory on its home to be, before and after.
     pub local: [Option<f64>; 2],
     pub undone: Vec<UndoneChange>,
-    /// Nothing of it was begun, because a step would not work on what is meant. Findings that do not rely on it may follow.
+    /// Nothing of it was begun, because a step would not work on the intended target. Findings that do not rely on it
+    /// may follow.
     pub is_refused: bool,
 }
 
@@ -60,9 +61,8 @@ impl Carried {
     }
 }
 
-/// Carries the findings out until one fails or gets worse, which is taken back at once. One that is refused ends only those that rely on
-/// it. `say` gets the number of the finding, from 0, and what is
-/// done next.
+/// Carries the findings out until one fails or gets worse, which is taken back at once. A refused one ends only
+/// findings that rely on it. `say` gets the number of the finding, from 0, and the next action.
 pub fn carry_out(
     hands: &mut impl Hands,
     findings: &[Finding],

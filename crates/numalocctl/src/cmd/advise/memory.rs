@@ -17,7 +17,7 @@ use numaloc_host::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// What a migration replaces.
+/// The placement that a migration replaces.
 pub fn change(who: &Who, words: &[String], before: &Sight) -> Change {
     let whose = match who {
         Who::Cgroup(path) => Moved::Cgroup(path.clone()),

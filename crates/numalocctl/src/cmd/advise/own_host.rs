@@ -1,4 +1,4 @@
-//! What `advise --apply` and `advise --undo` need of the host that they change.
+//! The host's files and rights that `advise --apply` and `advise --undo` need.
 
 use crate::{
     args::Cli,
@@ -8,7 +8,7 @@ use crate::{
 };
 use numaloc_host::{ErrorKind, advised::ChangeLog, check_page_size};
 
-/// Checks that what is changed here and what the daemon moves are on the same host.
+/// Checks that the changes here and the daemon's moves are on the same host.
 ///
 /// # Errors
 /// The daemon may be on another host, or this kernel has other pages.

@@ -13,7 +13,7 @@ use crate::{
 };
 use numaloc_host::advised::{Change, ChangeLog, Moved, Undone, Whom};
 
-/// Takes back what the last `advise --apply` has changed, the last change first.
+/// Takes back the changes of the last `advise --apply`, the last one first.
 pub fn run(cli: &Cli, around: &Surroundings, args: &AdviseArgs) -> Result<CommandResult, Failure> {
     if !args.target.is_empty() {
         let message = "--undo takes back all of the last --apply: leave the target out";
@@ -90,7 +90,7 @@ fn planned(change: &Change) -> UndoneChange {
     UndoneChange { change, end: UndoEnd::Planned, reason: String::new() }
 }
 
-/// What is taken back, and what it was before.
+/// The change that is taken back, and the value before it.
 fn described(change: &Change) -> String {
     let value = |value: &str| if value.is_empty() { "empty".to_owned() } else { value.to_owned() };
     clean(&match change {
@@ -136,7 +136,7 @@ mod tests {
         UndoneChange { change: "x".into(), end, reason: String::new() }
     }
 
-    /// A host with two files of a cgroup that were changed, of which somebody else has changed one since.
+    /// A host with two files of a cgroup that were changed, one of which another program has changed since.
     fn host() -> (tempfile::TempDir, Surroundings) {
         let directory = tempfile::tempdir().expect("a directory");
         let path = |name: &str| directory.path().join(name);

@@ -18,10 +18,10 @@ pub fn keep(document: &BenchDoc, roots: &Roots) -> Result<(), Failure> {
     WholeFile::create(&file)?.write(&text).map(drop)
 }
 
-/// What was measured last on this host, by this user or else by root.
+/// The last measurement on this host, by this user or else by root.
 pub fn kept(roots: &Roots) -> Option<BenchDoc> {
     let host = read::host_name(roots).ok()?;
-    // What another version has written is as good as none.
+    // A file of another version is ignored.
     let mut read = measured::files(roots)
         .into_iter()
         .filter_map(|file| serde_json::from_str(&fs::read_to_string(file).ok()?).ok());

@@ -26,8 +26,8 @@ use std::{
 
 /// Memory of each node, unless another size is given.
 const SIZE: u64 = 64 << 20;
-/// How long the memory is written, unless another time is given: the kernel begins to look at a process after a second, and
-/// looks at 256 MiB a second at most (kernel/sched/fair.c, `sysctl_numa_balancing_scan_delay`).
+/// Time for which the memory is written, unless another time is given: the kernel begins to scan a process after a
+/// second, and scans 256 MiB a second at most (kernel/sched/fair.c, `sysctl_numa_balancing_scan_delay`).
 const SECONDS: Duration = Duration::from_secs(15);
 
 /// Measures.
@@ -149,7 +149,7 @@ impl Switch {
         drop(waiting.wait());
         match numa_balancing::read(&roots)? {
             Some(now) if now == before => Ok(()),
-            // The other process has failed, or somebody else has set it.
+            // The other process has failed, or another program has set it.
             _ => Ok(balancing_trial::put_back(&roots).map(drop)?),
         }
     }
@@ -170,7 +170,7 @@ fn told(error: Error) -> Failure {
 /// # Errors
 /// It cannot be put back. The note stays for the next measurement.
 pub fn put_back(around: &Surroundings) -> Result<CommandResult, Failure> {
-    // Whatever ends it, the other process has ended.
+    // At the end of the input or after an error, the other process has ended.
     drop(io::stdin().read_to_end(&mut Vec::new()));
     balancing_trial::put_back_after_end(&around.roots)?;
     Ok(CommandResult { text: String::new(), code: Code::Done })

@@ -1,5 +1,5 @@
-//! Remote memory traffic of this host before and after a migration, for `migrate --benefit`. It goes to standard error: it is about
-//! everybody on the host, and so no part of the result.
+//! Remote memory traffic of this host before and after a migration, for `migrate --benefit`. It goes to standard error:
+//! it covers all processes on the host, and so does not belong to the result.
 
 use crate::{
     args::{Cli, MigrateArgs},
@@ -21,7 +21,8 @@ const SPAN: Duration = Duration::from_secs(1);
 /// Remote bytes a second before a migration.
 pub struct Before(u64);
 
-/// Measures before a migration, if that is asked for and possible. If it is not possible, standard error says why.
+/// Measures before a migration, if that is asked for and possible. If it is not possible, standard error names the
+/// reason.
 ///
 /// # Errors
 /// As [`place::choose`].

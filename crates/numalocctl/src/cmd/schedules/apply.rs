@@ -1,4 +1,4 @@
-//! `schedules apply`: what a file declares of schedules, and how they come to that.
+//! `schedules apply`: a file's declarations of schedules, and the changes that they need.
 
 use crate::{
     args::{ApplyArgs, parse_schedule},
@@ -19,14 +19,15 @@ use std::collections::BTreeMap;
 
 struct Schedules;
 
-/// Brings the daemon's schedules to what a file declares.
+/// Makes the daemon's schedules match a file.
 pub fn apply(daemon: &Daemon, args: &ApplyArgs) -> Result<AppliedDoc, Failure> {
     let declared = documents::read(&args.file, "schedules", schedule)?;
     let existing = daemon.list_schedules(&ScheduleFilter::default())?.schedules;
     apply_all::<Schedules>(daemon, args, declared, &existing)
 }
 
-/// A schedule as a file declares it. What only the daemon sets is left out, so that its own output is a valid file.
+/// A schedule as a file declares it. Fields that only the daemon sets are left out, so that its own output is a valid
+/// file.
 fn schedule(record: &Tree) -> Result<(ScheduleId, ScheduleSpec), String> {
     let (name, spec) = read_schedule(record).map_err(|error| error.to_string())?;
     let id = parse_schedule(&name)?;

@@ -1,4 +1,4 @@
-//! `workloads apply`: what a file declares of workloads, and how they come to that.
+//! `workloads apply`: a file's declarations of workloads, and the changes that they need.
 
 use super::file;
 use crate::{
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 struct Workloads;
 
-/// Brings the daemon's workloads to what a file declares.
+/// Makes the daemon's workloads match a file.
 pub fn apply(daemon: &Daemon, args: &ApplyArgs) -> Result<AppliedDoc, Failure> {
     let declared = file::read(&args.file)?.into_iter().map(|spec| (spec.id.clone(), spec));
     let existing = daemon.list_workloads(&WorkloadFilter::default())?.workloads;

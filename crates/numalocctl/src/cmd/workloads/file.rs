@@ -23,12 +23,12 @@ pub fn read(path: &Path) -> Result<Vec<WorkloadSpec>, Failure> {
 /// The field of a document that has the workloads.
 const LIST: &str = "workloads";
 
-/// What a workload's message registers. Fields that only the daemon sets are ignored.
+/// The registration in a workload's message. Fields that only the daemon sets are ignored.
 fn spec(entry: &Tree) -> Result<WorkloadSpec, String> {
     of_message(read_message(entry).map_err(|error| error.to_string())?)
 }
 
-/// What registers a workload as this one is.
+/// The registration that makes a workload like this one.
 pub fn of_message(entry: v1::Workload) -> Result<WorkloadSpec, String> {
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     let ttl = entry.ttl.map(std::time::Duration::try_from).transpose();

@@ -1,11 +1,11 @@
-//! Which columns fit on a screen, and where they begin.
+//! Columns that fit on a screen, and their positions.
 
 use crate::{
     columns::{Column, ShownColumn, slots},
     top::{rows::List, state::TopState},
 };
 
-/// What a name gets before there are less important columns.
+/// Room of a name before less important columns get any.
 const LONG_NAME: usize = 24;
 
 fn width(slot: ShownColumn) -> usize {
@@ -15,18 +15,19 @@ fn width(slot: ShownColumn) -> usize {
     }
 }
 
-/// What the rows are like that columns are chosen for.
+/// Properties of the rows that columns are chosen for.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     /// The length of the longest name.
     pub longest: usize,
     /// The length of the longest job.
     pub job: usize,
-    /// Columns in which no row says anything.
+    /// Columns that are empty in all rows.
     pub empty: Vec<Column>,
 }
 
-/// The columns with the cell that each begins at and its width. The first cell of a line is for the mark of the selected row.
+/// The columns with the cell that each begins at and its width. The first cell of a line is for the mark of the
+/// selected row.
 pub fn fit(
     state: &TopState,
     nodes: &[u32],
@@ -101,8 +102,8 @@ fn worth(state: &TopState, nodes: &[u32], wide: usize, content: &Content) -> Vec
     columns
 }
 
-/// A path that is too long without its beginning, which many have in common: whole components where that leaves enough. Long
-/// identifiers (of containers and pods) are cut before, because their first digits tell them apart.
+/// A path that is too long without its beginning, which many have in common: whole components where that leaves enough.
+/// Long identifiers (of containers and pods) are cut before, because their first digits tell them apart.
 pub fn path(path: &str, width: usize) -> String {
     let count = |text: &str| text.chars().count();
     if count(path) <= width {

@@ -1,4 +1,4 @@
-//! What lies over the lists: the help, the columns, and a migration.
+//! Popups over the lists: the help, the columns, and a migration.
 
 use super::{bold, write};
 use crate::{
@@ -35,7 +35,7 @@ const WORDS: [(&str, &str); 7] = [
     ("workload", "a cgroup, without those below"),
 ];
 
-/// A box in the middle with a title; returns what is within.
+/// A box in the middle with a title; returns the area within.
 fn window(buffer: &mut Buffer, area: Rect, title: &str, wide: u16, high: u16) -> Rect {
     let width = wide.saturating_add(4).min(area.width);
     let height = high.saturating_add(2).min(area.height);
@@ -126,7 +126,7 @@ pub fn columns(buffer: &mut Buffer, area: Rect, spots: &Spots, at: usize) {
 
 const ASKED: &str = "y migrate  n cancel  g gentle  b balanced  f fast";
 
-/// How long a migration takes with each profile; the one that is chosen is in brackets.
+/// The duration of a migration with each profile; the chosen one is in brackets.
 fn profiles(question: &Question, chosen: Profile) -> String {
     let words = |profile: Profile| {
         let time = seconds(question.takes(profile).as_secs_f64());

@@ -12,16 +12,16 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Fake {
     files: BTreeMap<String, String>,
-    /// What was changed since the finding began, with what it replaced.
+    /// Changes since the finding began, with the values that they replaced.
     changed: Vec<(String, Option<String>)>,
     /// The number of the step that fails.
     fails_at: Option<usize>,
     steps: usize,
-    /// Who loses local memory once its finding has been carried out, and who ends.
+    /// Processes that lose local memory once their finding has been carried out, and processes that end.
     worse: BTreeSet<i32>,
     ends: BTreeSet<i32>,
     seen: BTreeSet<i32>,
-    /// What steps would not work on what is meant.
+    /// Changes refused because their target is not the intended one.
     refused: BTreeSet<String>,
 }
 
