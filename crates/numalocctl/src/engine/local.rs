@@ -23,6 +23,7 @@ use numaloc_engine::{
 use numaloc_executor::{Control, Party, RunLimits};
 use numaloc_host::{Error as HostError, Policies, Roots, Viewer, topology};
 use std::{
+    cell::OnceCell,
     sync::{
         Arc,
         atomic::Ordering::Relaxed,
@@ -37,7 +38,11 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// This process, for its own host. It changes no settings of the host: nothing would put them back if it were killed.
 #[derive(Clone, Debug)]
-pub struct LocalEngine(Local);
+pub struct LocalEngine {
+    local: Local,
+    /// The machine as its last look has found it, which takes longer than a small look.
+    machine: OnceCell<v1::Topology>,
+}
 
 struct Started {
     run: PlannedRun,
@@ -48,13 +53,14 @@ struct Started {
 impl LocalEngine {
     /// An engine for the host with these roots.
     pub fn new(roots: Roots) -> Self {
-        Self(Local {
+        let local = Local {
             balancing: Balancing::new(roots.clone()),
             roots,
             offload: OffloadAccess::Observed,
             words: Error::to_string,
             makes_no_room: |partner, why| complain(&format!("makes no room: {partner}: {why}")),
-        })
+        };
+        Self { local, machine: OnceCell::new() }
     }
 
     /// Looks at a target, or at all processes of the host, and decides what would help.
@@ -68,9 +74,9 @@ impl LocalEngine {
         min_bytes: u64,
     ) -> Result<Advised, Failure> {
         let aim = target.map(aim).transpose()?;
-        let begun = self.0.begin_advice(aim, interval, min_bytes, &|| false)?;
+        let begun = self.local.begin_advice(aim, interval, min_bytes, &|| false)?;
         thread::sleep(interval);
-        Ok(begun.end(&|| false, &self.0.roots)?)
+        Ok(begun.end(&|| false, &self.local.roots)?)
     }
 
     /// Plans a migration, and holds its processes open.
@@ -94,7 +100,7 @@ impl LocalEngine {
             control: Arc::new(Control::default()),
             options,
         };
-        let (run, planned) = self.0.plan(&mut order).map_err(failed)?;
+        let (run, planned) = self.local.plan(&mut order).map_err(failed)?;
         if let Some(memory) = run.memory() {
             topology::check_several(&memory.topology)?;
         }
@@ -112,8 +118,8 @@ impl LocalEngine {
         cells: u64,
         exact: bool,
     ) -> Result<(Viewer<'_>, Vec<Missing>), Failure> {
-        let (topology, aim, roots) = (self.0.topology()?, aim(target)?, &self.0.roots);
-        let members = Members::look(&self.0, &aim, &topology, &Authority::All, &|| false)?;
+        let (topology, aim, roots) = (self.local.topology()?, aim(target)?, &self.local.roots);
+        let members = Members::look(&self.local, &aim, &topology, &Authority::All, &|| false)?;
         let (processes, options) = (members.processes().cloned().collect(), Options::default());
         let viewer = Viewer::open(roots, &topology, processes, &options, cells, exact)?;
         Ok((viewer, members.missing()))
@@ -127,7 +133,7 @@ impl LocalEngine {
         look: impl FnOnce(Look<'_>) -> Result<T, Error>,
     ) -> Result<T, Failure> {
         let (aim, authority) = (aim(target)?, &Authority::All);
-        look(Look { local: &self.0, aim: &aim, options, authority, policies }).map_err(failed)
+        look(Look { local: &self.local, aim: &aim, options, authority, policies }).map_err(failed)
     }
 }
 
@@ -158,13 +164,16 @@ impl Engine for LocalEngine {
     }
 
     fn topology(&self) -> Result<v1::GetTopologyResponse, Failure> {
-        let topology = Some((&topology::by_hwloc(&self.0.roots)?).into());
-        Ok(v1::GetTopologyResponse { topology })
+        let topology = match self.machine.get() {
+            Some(machine) => machine.clone(),
+            None => (&topology::by_hwloc(&self.local.roots)?).into(),
+        };
+        Ok(v1::GetTopologyResponse { topology: Some(topology) })
     }
 
     fn with_memory_for(&self, options: &OptionArgs) -> Result<NodeSet, Failure> {
         match options.needs_topology() {
-            true => Ok(self.0.topology()?.with_memory()),
+            true => Ok(self.local.topology()?.with_memory()),
             false => Ok(NodeSet::new()),
         }
     }
@@ -180,6 +189,7 @@ impl Engine for LocalEngine {
     ) -> Result<v1::GetLocalityResponse, Failure> {
         let (options, policies) = (Options::default(), Policies::Leave);
         let looked = self.look(target, &options, policies, |look| look.locality(stop))?;
+        self.machine.get_or_init(|| (&looked.topology).into());
         Ok(looked.locality())
     }
 
@@ -192,6 +202,7 @@ impl Engine for LocalEngine {
         let offers = offers(spec, exchange_with, &options.pacing);
         let looked: LookedAt =
             self.look(&spec.target, &options, policies, |look| look.plan(offers, &|| false))?;
+        self.machine.get_or_init(|| (&looked.topology).into());
         let answer = looked.planned(&spec.policy);
         let plan = answer.plan.map(|plan| plan.with_extents(&looked.plan));
         Ok(v1::PlanMigrationResponse { plan, ..answer })
@@ -229,7 +240,7 @@ impl Engine for LocalEngine {
             )),
         }
         let memory = started.run.memory();
-        let look = |(file, memory)| MoveMap::before(&self.0.roots, memory, file, &args.draw);
+        let look = |(file, memory)| MoveMap::before(&self.local.roots, memory, file, &args.draw);
         let picture = file.zip(memory).map(look).transpose()?;
         let interrupted = signals::interrupted()?;
         let mut progress =
