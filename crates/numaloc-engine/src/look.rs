@@ -51,7 +51,7 @@ impl Look<'_> {
     /// As [`Members::look`]; the host cannot be read, or `stop` is true.
     pub fn locality(&self, stop: &(dyn Fn() -> bool + Sync)) -> Result<LookedAt, Error> {
         if !self.aim.files.is_empty() {
-            return self.files(None, stop);
+            return self.files(self.local.topology()?, None, stop);
         }
         let cgroup = |target: &Target| match target {
             Target::Cgroup(path) => Some((path.clone(), numa_stat(&self.local.roots, path)?)),
@@ -69,12 +69,13 @@ impl Look<'_> {
     /// As [`Self::locality`], and on a machine with only one node.
     pub fn plan(
         &self,
-        offers: Offers,
+        offers: &Offers,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<LookedAt, Error> {
         if !self.aim.files.is_empty() {
-            let (_, goal) = cache_goal(&self.local.roots, &self.local.topology()?, self.options)?;
-            return self.files(Some(&goal), stop);
+            let topology = self.local.topology()?;
+            let (_, goal) = cache_goal(&self.local.roots, &topology, self.options)?;
+            return self.files(topology, Some(&goal), stop);
         }
         let mut planned = self.survey(stop, topology::check_several)?;
         partners::take_in(self.local, &mut planned, offers, self.authority, stop);
@@ -86,11 +87,11 @@ impl Look<'_> {
     /// Looks at files, whose cache belongs where `goal` says. Files of others are as if they did not exist.
     fn files(
         &self,
+        topology: Topology,
         goal: Option<&CacheGoal>,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<LookedAt, Error> {
         let Self { local, aim, options, authority, .. } = *self;
-        let topology = local.topology()?;
         let (seen, missing) = files::seen(local, &aim.files, goal, authority, stop)?;
         let (processes, nodes) = (&[], topology.with_memory());
         let scene = Scene { topology: &topology, processes, caller_mems: &nodes };

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use numaloc_core::{Offload, OffloadUse};
-use numaloc_dma::{Asked, Offloading, Using, kernel};
+use numaloc_dma::{Asked, OffloadError, Offloading, Using, kernel};
 use numaloc_host::Roots;
 
 /// Whether runs of this process switch the kernel's offload on.
@@ -22,6 +22,17 @@ pub enum OffloadInUse {
 }
 
 impl OffloadAccess {
+    /// Restores the settings that runs of this process, or of one that was killed, have left changed.
+    ///
+    /// # Errors
+    /// They cannot be restored now.
+    pub fn put_back(&self) -> Result<(), OffloadError> {
+        match self {
+            Self::Switched(offloading) => offloading.put_back().map(drop),
+            Self::Observed => Ok(()),
+        }
+    }
+
     /// Call before `bytes` of memory are moved.
     ///
     /// # Errors

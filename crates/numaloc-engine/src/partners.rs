@@ -14,7 +14,7 @@ use numaloc_executor::{Outcome, Partners, Party, PlannedMigration, identities};
 pub fn take_in(
     local: &Local,
     planned: &mut PlannedMigration<Members>,
-    offers: Offers,
+    offers: &Offers,
     authority: &Authority,
     stop: &(dyn Fn() -> bool + Sync),
 ) {
@@ -29,22 +29,21 @@ pub fn take_in(
 fn find(
     local: &Local,
     topology: &Topology,
-    Offers { workloads, limits }: Offers,
+    Offers { workloads, limits }: &Offers,
     authority: &Authority,
     stop: &dyn Fn() -> bool,
 ) -> Partners<Members> {
     let refused = local.makes_no_room;
-    let mut partners = Partners { parties: Vec::new(), limits, refused };
+    let mut partners = Partners { parties: Vec::new(), limits: limits.clone(), refused };
     for Offer { member, by } in workloads {
-        let name = member.name.clone();
-        let aim = Aim::of(vec![member]);
+        let aim = Aim::of(vec![member.clone()]);
         let found = Members::look(local, &aim, topology, authority, stop);
         let found = found.and_then(|members| {
-            authority::check(&local.roots, members.processes(), &by).map(|()| members)
+            authority::check(&local.roots, members.processes(), by).map(|()| members)
         });
         match found {
             Ok(members) => partners.parties.push(members),
-            Err(error) => refused(&name.to_string(), &(local.words)(&error)),
+            Err(error) => refused(&member.name.to_string(), &(local.words)(&error)),
         }
     }
     partners
@@ -85,7 +84,7 @@ mod tests {
         let planned = migration.plan(&Options::default(), Policies::Leave, &|| false, find);
         let mut planned = planned.expect("it sleeps");
         let offers = Offers { workloads: offers, limits: RunLimits::default() };
-        let partners = super::find(&local, &planned.topology, offers, authority, &|| false);
+        let partners = super::find(&local, &planned.topology, &offers, authority, &|| false);
         planned.exchange(partners, &|| false);
         let partners = planned.partners();
         assert!(partners.iter().all(|partner| identities(partner).len() == 1));

@@ -15,7 +15,6 @@ use numaloc_core::{Plan, Topology, exchange};
 use numaloc_executor::{Control, Migration, PlannedMigration, RunLimits, identities};
 use numaloc_host::{Error as HostError, Policies};
 use std::{
-    mem,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -29,7 +28,6 @@ const CANCELLED_LOOK: Duration = Duration::from_secs(2);
 pub struct PlannedRun {
     local: Local,
     kind: PlannedKind,
-    planned_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -51,7 +49,7 @@ impl Local {
     ///
     /// # Errors
     /// As [`Self::find`]; stopped if its control cancels it.
-    pub fn plan(&self, order: &mut RunOrder) -> Result<(PlannedRun, Planned), Error> {
+    pub fn plan(&self, order: &RunOrder) -> Result<(PlannedRun, Planned), Error> {
         let (kind, planned) = if order.aim.files.is_empty() {
             let (run, mut planned) = MemoryRun::plan(self, order)?;
             if run.planned.plan.can_be_undone() {
@@ -62,8 +60,7 @@ impl Local {
             let (run, planned) = PlannedFiles::plan(self, order)?;
             (PlannedKind::Files(Box::new(run)), planned)
         };
-        let planned_bytes = planned.planned_bytes;
-        Ok((PlannedRun { local: self.clone(), kind, planned_bytes }, planned))
+        Ok((PlannedRun { local: self.clone(), kind }, planned))
     }
 }
 
@@ -82,15 +79,13 @@ impl PlannedRun {
     /// The host does not allow what the order requires, or cannot be read.
     pub fn execute(&mut self, order: &RunOrder) -> Result<Ended, Error> {
         let RunOrder { limits, control, authority, .. } = order;
-        match &mut self.kind {
-            PlannedKind::Files(files) => files.execute(limits, control, authority),
+        let Self { local, kind } = self;
+        match kind {
+            PlannedKind::Files(files) => files.execute(local, limits, control, authority),
             PlannedKind::Memory(run) => {
-                let paused = self.local.balancing.begin(order.numa_balancing)?;
-                let using = self.local.offload.begin(
-                    &self.local.roots,
-                    &order.offload,
-                    self.planned_bytes,
-                )?;
+                let paused = local.balancing.begin(order.numa_balancing)?;
+                let bytes = run.planned.plan.planned_bytes();
+                let using = local.offload.begin(&local.roots, &order.offload, bytes)?;
                 run.execute(limits, control, authority, (paused, using))
             }
         }
@@ -98,9 +93,8 @@ impl PlannedRun {
 }
 
 impl MemoryRun {
-    fn plan(local: &Local, order: &mut RunOrder) -> Result<(Self, Planned), Error> {
-        let offers = mem::take(&mut order.offers);
-        let RunOrder { aim, options, authority, control, .. } = &*order;
+    fn plan(local: &Local, order: &RunOrder) -> Result<(Self, Planned), Error> {
+        let RunOrder { aim, options, authority, control, offers, .. } = order;
         let roots = &local.roots;
         let cancelled = || control.cancel.load(Relaxed);
         let find = |topology: &Topology| Members::look(local, aim, topology, authority, &cancelled);

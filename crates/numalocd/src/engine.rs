@@ -47,7 +47,6 @@ const ITSELF: &str = "daemon";
 #[derive(Clone, Debug)]
 pub struct Engine {
     local: Local,
-    offloading: Offloading,
     finds: Turns,
     probes: Turns,
     looks: Turns,
@@ -66,11 +65,11 @@ impl Engine {
         let local = Local {
             roots,
             balancing,
-            offload: OffloadAccess::Switched(offloading.clone()),
+            offload: OffloadAccess::Switched(offloading),
             words: |error| Refusal::from(error.clone()).to_string(),
             makes_no_room: |partner, why| tracing::info!(partner, why, "makes no room"),
         };
-        Self { local, offloading, finds, probes, looks, advice, live, boot_id }
+        Self { local, finds, probes, looks, advice, live, boot_id }
     }
 
     /// Obstacles that hide a part of the host from the daemon, with what to do about them.
@@ -105,7 +104,7 @@ impl Engine {
     /// # Errors
     /// They cannot be put back now.
     pub fn put_offload_back(&self) -> Result<(), OffloadError> {
-        self.offloading.put_back().map(drop)
+        self.local.offload.put_back()
     }
 
     /// The topology of the machine as it is now. The caller `of` asks.
@@ -321,7 +320,7 @@ impl Engine {
         let (local, authority) = (self.local.clone(), caller.authority.clone());
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
             let (aim, options, authority) = (&aim, &options, &authority);
-            Ok(Look { local: &local, aim, options, authority, policies }.plan(offers, stop)?)
+            Ok(Look { local: &local, aim, options, authority, policies }.plan(&offers, stop)?)
         };
         self.looks.take(&caller.name, look).await
     }

@@ -85,7 +85,7 @@ impl LocalEngine {
     /// The target is not found or may not be read, or nothing can move on this host.
     fn start(&self, spec: &MigrationSpec, exchange_with: &[Target]) -> Result<Started, Failure> {
         let options = options(spec);
-        let mut order = RunOrder {
+        let order = RunOrder {
             aim: aim(&spec.target)?,
             limits: limits(spec),
             authority: Authority::All,
@@ -100,7 +100,7 @@ impl LocalEngine {
             control: Arc::new(Control::default()),
             options,
         };
-        let (run, planned) = self.local.plan(&mut order).map_err(failed)?;
+        let (run, planned) = self.local.plan(&order).map_err(failed)?;
         if let Some(memory) = run.memory() {
             topology::check_several(&memory.topology)?;
         }
@@ -201,7 +201,7 @@ impl Engine for LocalEngine {
         let (options, policies) = (options(spec), Policies::AskBriefly);
         let offers = offers(spec, exchange_with, &options.pacing);
         let looked: LookedAt =
-            self.look(&spec.target, &options, policies, |look| look.plan(offers, &|| false))?;
+            self.look(&spec.target, &options, policies, |look| look.plan(&offers, &|| false))?;
         self.machine.get_or_init(|| (&looked.topology).into());
         let answer = looked.planned(&spec.policy);
         let plan = answer.plan.map(|plan| plan.with_extents(&looked.plan));
@@ -228,8 +228,6 @@ impl Engine for LocalEngine {
             args.check_files()?;
         }
         let file = picture::file(args.draw.draw.as_deref())?;
-        // Before the host is looked through: members that only the daemon knows are found on no machine.
-        aim(&args.plan.files.target(&args.plan.target)?)?;
         let spec = args.plan.spec(&self.with_memory_for(&args.plan.options)?)?;
         let mut started = self.start(&spec, &args.plan.exchange.exchange_with)?;
         match &started.planned.note {

@@ -10,10 +10,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 /// Carries an order out as far as the dispatcher wants it, and reports.
 pub fn carry_out(local: &Local, order: JobOrder, reports: &UnboundedSender<EngineReport>) {
-    let JobOrder { job, run: mut asked, go } = order;
+    let JobOrder { job, run: asked, go } = order;
     // Puts the job on each line that is logged from here on, also by the executor's threads.
     let _span = log::job(&job).entered();
-    let (mut run, note) = match caught(|| Ok(local.plan(&mut asked)?)) {
+    let (mut run, note) = match caught(|| Ok(local.plan(&asked)?)) {
         Ok((run, planned)) => {
             let note = planned.note.clone();
             report(reports, EngineReport::Planned(job.clone(), Ok(planned)));
