@@ -150,7 +150,7 @@ impl Daemon {
         match timeout(within, call(Request::new(message))).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => Err(self.refused(&status)),
-            Err(_) => Err(self.silent()),
+            Err(_) => Err(self.silent(within)),
         }
     }
 
@@ -158,8 +158,8 @@ impl Daemon {
         status::failure(status, &self.endpoint.uri)
     }
 
-    fn silent(&self) -> Failure {
-        let (endpoint, seconds) = (&self.endpoint.uri, self.request_timeout.as_secs_f64());
+    fn silent(&self, within: Duration) -> Failure {
+        let (endpoint, seconds) = (&self.endpoint.uri, within.as_secs_f64());
         let message = format!(
             "numalocd at {endpoint} did not answer within {seconds} s; see --request-timeout"
         );

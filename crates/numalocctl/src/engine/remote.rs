@@ -18,7 +18,7 @@ use std::{thread, time::Duration};
 
 /// The result of a migration for which there is no job, because no process of its target has a node to go to. Without
 /// the daemon such a migration is skipped as well.
-pub fn nowhere(why: String) -> v1::Job {
+fn nowhere(why: String) -> v1::Job {
     v1::Job { state: v1::JobState::Skipped.into(), state_message: why, ..v1::Job::default() }
 }
 

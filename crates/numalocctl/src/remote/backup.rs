@@ -22,12 +22,12 @@ impl Daemon {
         self.runtime.block_on(async {
             let request = Request::new(v1::BackupStoreRequest {});
             let answer = timeout(self.request_timeout, service.backup_store(request)).await;
-            let answer = answer.map_err(|_| self.silent())?;
+            let answer = answer.map_err(|_| self.silent(self.request_timeout))?;
             let mut parts = answer.map_err(|status| self.refused(&status))?.into_inner();
             let mut bytes = 0;
             loop {
                 let part = timeout(self.request_timeout, parts.message()).await;
-                let part = part.map_err(|_| self.silent())?;
+                let part = part.map_err(|_| self.silent(self.request_timeout))?;
                 let Some(part) = part.map_err(|status| self.refused(&status))? else {
                     return Ok(bytes);
                 };
