@@ -120,3 +120,4 @@ pub use selected::Selected;
 pub use shown::JobNow;
 pub use status::{DaemonStatus, JobCount};
 pub use task::{Ears, Pulse, start};
+pub use working::LiveWork;

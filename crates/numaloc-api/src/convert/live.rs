@@ -5,14 +5,17 @@ mod working;
 pub use working::WorkingJob;
 
 use super::{
-    locality::node_bytes,
+    locality::{flows, node_bytes},
     names::{duration, index, int, int32, timestamp},
     placement::node_ids,
 };
 use crate::v1;
 use numaloc_core::{
-    Identity, NodeSet,
-    live::{Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow},
+    Identity, NodeId, NodeSet,
+    live::{
+        Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Shares, Snapshot, ThreadNow,
+        WorkloadNow,
+    },
 };
 use std::{
     cmp::Reverse,
@@ -42,24 +45,31 @@ pub struct SnapshotView<'a> {
     pub up: Duration,
     /// When the snapshot was made, by the host's wall clock.
     pub time: SystemTime,
+    /// Bytes that have been moved, by the nodes from and to which they were.
+    pub flows: &'a BTreeMap<(NodeId, NodeId), u64>,
+    /// Whether it has the bounds of an answer to a client; else it has everything.
+    pub is_bounded: bool,
 }
 
 impl From<SnapshotView<'_>> for v1::LiveView {
     fn from(view: SnapshotView<'_>) -> Self {
-        let SnapshotView { snapshot, jobs, detail, up, time } = view;
-        let (shown, work) = (shown(snapshot), Work::of(snapshot, jobs));
+        let SnapshotView { snapshot, jobs, detail, up, time, flows: moved, is_bounded } = view;
+        let bound = |bytes: usize| if is_bounded { bytes } else { usize::MAX };
+        let (shown, work) = (shown(snapshot, bound(MOST_BYTES)), Work::of(snapshot, jobs));
         let paths: BTreeSet<&str> =
             shown.iter().filter_map(|process| process.cgroup.as_deref()).collect();
         let numbers: BTreeMap<&str, i32> = paths.iter().copied().zip(0..).collect();
+        let workloads = snapshot.workloads();
+        let groups = workloads.iter().filter(|workload| paths.contains(workload.cgroup));
         let detail = detail.and_then(|(identity, may_see)| {
             let found = snapshot.details.iter().find(|detail| detail.identity == identity)?;
-            Some(self::detail(found, may_see))
+            let bounds = (bound(MOST_DETAIL_BYTES), bound(MOST_DETAILS));
+            Some(self::detail(found, may_see, bounds))
         });
         Self {
             nodes: snapshot.nodes.iter().map(node).collect(),
-            groups: paths
-                .iter()
-                .map(|path| group(path, snapshot.groups.get(*path), &work))
+            groups: groups
+                .map(|each| group(each, snapshot.groups.get(each.cgroup), &work))
                 .collect(),
             processes: shown.iter().map(|each| process(each, &numbers, &work)).collect(),
             jobs: work.jobs(),
@@ -70,15 +80,16 @@ impl From<SnapshotView<'_>> for v1::LiveView {
             used_time: Some(duration(snapshot.used)),
             up_time: Some(duration(up)),
             read_time: Some(timestamp(time)),
+            flows: flows(moved),
         }
     }
 }
 
-/// The processes that have room in an answer, in order of their pid.
-fn shown(snapshot: &Snapshot) -> Vec<&ProcessNow> {
+/// The processes that have room in an answer of `most_bytes`, in order of their pid.
+fn shown(snapshot: &Snapshot, most_bytes: usize) -> Vec<&ProcessNow> {
     let mut told = BTreeSet::new();
     let bytes = |process: &ProcessNow| process.resident_bytes;
-    let mut shown = fitting(&snapshot.processes, MOST_BYTES, bytes, |process| {
+    let mut shown = fitting(&snapshot.processes, most_bytes, bytes, |process| {
         let nodes = match &process.seen {
             Seen::Pages { nodes, .. } => nodes.len(),
             Seen::Never | Seen::Hidden => 0,
@@ -86,11 +97,12 @@ fn shown(snapshot: &Snapshot) -> Vec<&ProcessNow> {
         let group = process.cgroup.as_deref().filter(|path| told.insert(*path));
         let group = group.map_or(0, |path| {
             let memory = snapshot.groups.get(path).and_then(|group| group.memory.as_ref());
-            let nodes = memory.map_or(0, |memory| memory.nodes.len() + memory.cache.len());
-            64 + working::ROW_BYTES + path.len() + nodes * NODE_BYTES
+            let nodes = memory.map_or(0, |memory| 2 * memory.nodes.len() + memory.cache.len());
+            128 + working::ROW_BYTES + path.len() + nodes * NODE_BYTES
         });
-        let ids = process.home.len() + process.near.len();
-        96 + working::ROW_BYTES + process.comm.len() + 2 * ids + nodes * NODE_BYTES + group
+        // The workload may have all of them, too.
+        let ids = 2 * (process.home.len() + process.near.len());
+        128 + working::ROW_BYTES + process.comm.len() + 2 * ids + nodes * NODE_BYTES + group
     });
     shown.sort_by_key(|process| process.identity);
     shown
@@ -134,11 +146,13 @@ fn node(node: &NodeNow) -> v1::LiveNode {
     }
 }
 
-fn group(path: &str, group: Option<&GroupNow>, work: &Work<'_>) -> v1::LiveGroup {
-    let (job_indexes, moved_bytes) = work.on_group(path);
+fn group(workload: &WorkloadNow<'_>, group: Option<&GroupNow>, work: &Work<'_>) -> v1::LiveGroup {
+    let WorkloadNow { cgroup, process_count, home, near, cpu_percent, own } = workload;
+    let (job_indexes, moved_bytes) = work.on_group(cgroup);
     let memory = group.and_then(|group| group.memory.as_ref());
+    let own = own.as_ref();
     v1::LiveGroup {
-        cgroup: path.to_owned(),
+        cgroup: (*cgroup).to_owned(),
         nodes: memory.map_or(Vec::new(), |memory| node_bytes(&memory.nodes)),
         cache_nodes: memory.map_or(Vec::new(), |memory| node_bytes(&memory.cache)),
         is_counted: memory.is_some(),
@@ -146,7 +160,23 @@ fn group(path: &str, group: Option<&GroupNow>, work: &Work<'_>) -> v1::LiveGroup
         age: group.and_then(|group| group.age).map(duration),
         job_indexes,
         moved_bytes,
+        process_count: int32(*process_count),
+        home_node_ids: ids(home),
+        near_node_ids: ids(near),
+        cpu_percent: *cpu_percent,
+        own_nodes: own.map_or(Vec::new(), |own| node_bytes(&own.nodes)),
+        own_cache_bytes: own.map_or(0, |own| int(own.cache.values().sum())),
+        own_shares: own.and_then(|own| shares(&own.nodes, home, near)),
     }
+}
+
+fn shares(nodes: &BTreeMap<NodeId, u64>, home: &NodeSet, near: &NodeSet) -> Option<v1::LiveShares> {
+    let Shares { local_bytes, remote_bytes, near_bytes } = Shares::of(nodes, home, near)?;
+    Some(v1::LiveShares {
+        local_bytes: int(local_bytes),
+        remote_bytes: int(remote_bytes),
+        near_bytes: int(near_bytes),
+    })
 }
 
 fn process(process: &ProcessNow, groups: &BTreeMap<&str, i32>, work: &Work<'_>) -> v1::LiveProcess {
@@ -158,6 +188,7 @@ fn process(process: &ProcessNow, groups: &BTreeMap<&str, i32>, work: &Work<'_>) 
             unplaced_bytes: int(*unplaced_bytes),
             kernel_migrated_pages: kernel_migrated_pages.map(int),
             age: Some(duration(*age)),
+            shares: shares(nodes, &process.home, &process.near),
         }),
     };
     v1::LiveProcess {
@@ -176,16 +207,18 @@ fn process(process: &ProcessNow, groups: &BTreeMap<&str, i32>, work: &Work<'_>) 
     }
 }
 
-fn detail(detail: &Detail, may_see: bool) -> v1::LiveDetail {
+/// `bounds`: the most bytes of its threads and of its mappings, and the most of each.
+fn detail(detail: &Detail, may_see: bool, bounds: (usize, usize)) -> v1::LiveDetail {
+    let (most_bytes, most) = bounds;
     // No thread is larger than this: the first ones are shown.
     let size = |thread: &ThreadNow| 48 + thread.comm.len() + 2 * thread.home.len();
-    let mut threads = fitting(&detail.threads, MOST_DETAIL_BYTES, |_| 0, size);
-    threads.truncate(MOST_DETAILS);
+    let mut threads = fitting(&detail.threads, most_bytes, |_| 0, size);
+    threads.truncate(most);
     let mappings: &[MappingNow] = if may_see { &detail.mappings } else { &[] };
     let memory = |mapping: &MappingNow| mapping.nodes.values().sum::<u64>();
     let size = |mapping: &MappingNow| 48 + mapping.name.len() + mapping.nodes.len() * NODE_BYTES;
-    let mut mappings = fitting(mappings, MOST_DETAIL_BYTES, memory, size);
-    mappings.truncate(MOST_DETAILS);
+    let mut mappings = fitting(mappings, most_bytes, memory, size);
+    mappings.truncate(most);
     mappings.sort_by_key(|mapping| mapping.start);
     v1::LiveDetail {
         process: Some(detail.identity.into()),
@@ -242,8 +275,8 @@ mod tests {
     }
 
     fn view(snapshot: &Snapshot, detail: Option<(Identity, bool)>) -> v1::LiveView {
-        let up = Duration::from_secs(9);
-        SnapshotView { snapshot, jobs: &[], detail, up, time: SystemTime::UNIX_EPOCH }.into()
+        let (up, time, flows) = (Duration::from_secs(9), SystemTime::UNIX_EPOCH, &BTreeMap::new());
+        SnapshotView { snapshot, jobs: &[], detail, up, time, flows, is_bounded: true }.into()
     }
 
     #[test]

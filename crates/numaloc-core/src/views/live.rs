@@ -1,5 +1,9 @@
 //! The values of a live view at one moment.
 
+mod workloads;
+
+pub use workloads::{Shares, WorkloadNow};
+
 use crate::{Identity, Kind, NodeId, NodeMemory, NodeSet};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -103,6 +103,10 @@ pub fn live() -> v1::LiveView {
         let bytes = |&(node_id, mib): &(i32, i64)| v1::NodeBytes { node_id, bytes: mib * MIB };
         pairs.iter().map(bytes).collect::<Vec<_>>()
     };
+    let shares = |local, remote| {
+        let (local_bytes, remote_bytes) = (local * MIB, remote * MIB);
+        Some(v1::LiveShares { local_bytes, remote_bytes, near_bytes: 0 })
+    };
     let node = |node_id, cpu_percent| v1::LiveNode {
         node_id,
         total_bytes: 1 << 34,
@@ -119,6 +123,7 @@ pub fn live() -> v1::LiveView {
         unplaced_bytes: 0,
         kernel_migrated_pages: Some(7),
         age: seconds(3),
+        shares: shares(400, 600),
     };
     let known = v1::LiveProcess {
         process: id(4711),
@@ -151,6 +156,13 @@ pub fn live() -> v1::LiveView {
         age: seconds(1),
         job_indexes: vec![0, 99],
         moved_bytes: 500 * MIB,
+        process_count: 1,
+        home_node_ids: vec![0],
+        near_node_ids: Vec::new(),
+        cpu_percent: Some(12.5),
+        own_nodes: on(&[(0, 410), (2, 610)]),
+        own_cache_bytes: 90 * MIB,
+        own_shares: shares(410, 610),
     };
     let job = v1::LiveJob {
         job: "jobs/nri-5".to_owned(),
@@ -197,6 +209,7 @@ pub fn live() -> v1::LiveView {
         up_time: seconds(100),
         read_time: at(0),
         jobs: vec![job],
+        flows: vec![v1::Flow { from_node_id: 2, to_node_id: 0, bytes: 300 * MIB }],
     }
 }
 

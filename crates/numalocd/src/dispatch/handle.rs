@@ -12,6 +12,7 @@ use super::{
     selected::{Selected, plain},
     shown::JobNow,
     status::DaemonStatus,
+    working::LiveWork,
 };
 use crate::{
     access::Caller,
@@ -19,14 +20,11 @@ use crate::{
     refusal::Refusal,
     store::{Holds, StoreSnapshot, Weight},
 };
-use numaloc_api::{
-    WorkingJob,
-    value::{
-        CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobId,
-        ListEvents, ListOf, MigrationSpec, Pins, RegisterWorkload, RenewWorkloads, RunSchedule,
-        Schedule, ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadId,
-        WorkloadSet,
-    },
+use numaloc_api::value::{
+    CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobId,
+    ListEvents, ListOf, MigrationSpec, Pins, RegisterWorkload, RenewWorkloads, RunSchedule,
+    Schedule, ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadId,
+    WorkloadSet,
 };
 use numaloc_core::MakeRoom;
 use numaloc_engine::{FoundTarget, Offers};
@@ -425,8 +423,8 @@ calls! {
     /// The contents of the store at this moment. It can be copied while the store is used.
     ask snapshot() -> StoreSnapshot = |d| d.records.snapshot();
 
-    /// The open jobs that work on processes, or wait to, and behind them jobs that have ended within the last `up`.
-    ask working_jobs(up: Duration) -> Vec<WorkingJob> = |d| Ok(d.working_jobs(up));
+    /// The work that a live view shows that began `up` ago.
+    ask live_work(up: Duration) -> LiveWork = |d| Ok(d.live_work(up));
 
     ask status() -> DaemonStatus = |d| Ok(d.status());
 }

@@ -1,6 +1,7 @@
 //! State of open jobs beyond their records, by number. No IO.
 
 use numaloc_api::WorkingJob;
+use numaloc_core::Flows;
 use numaloc_engine::FoundTarget;
 use std::collections::{HashMap, VecDeque};
 use tokio::time::Instant;
@@ -19,6 +20,8 @@ pub struct OpenJobs {
     /// Jobs that have moved memory and ended, with when they did, the oldest first: live views show what they have
     /// moved.
     ended: VecDeque<(Instant, WorkingJob)>,
+    /// Bytes that jobs have moved that have ended, by nodes.
+    flows: Flows,
 }
 
 impl OpenJobs {
@@ -55,6 +58,16 @@ impl OpenJobs {
             let Some((_, oldest)) = self.ended.pop_front() else { return };
             count -= oldest.processes.len();
         }
+    }
+
+    /// Counts what a job has moved.
+    pub fn count(&mut self, flows: &Flows) {
+        flows.iter().for_each(|(nodes, bytes)| *self.flows.entry(*nodes).or_default() += bytes);
+    }
+
+    /// Bytes that ended jobs have moved, by nodes.
+    pub fn flows(&self) -> &Flows {
+        &self.flows
     }
 
     /// The jobs that have moved memory and ended at `begin` or later, as far as they are remembered. `None`: all of

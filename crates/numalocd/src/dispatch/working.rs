@@ -5,13 +5,23 @@ use numaloc_api::{
     WorkingJob,
     value::{Job, JobState},
 };
+use numaloc_core::Flows;
 use std::time::Duration;
 use tokio::time::Instant;
 
-impl Dispatcher {
+/// The work that live views show.
+#[derive(Clone, Debug, Default)]
+pub struct LiveWork {
     /// The open jobs with the processes that are known of them: moving jobs first, then by number. Behind them jobs
-    /// that have ended within the last `up`.
-    pub(super) fn working_jobs(&self, up: Duration) -> Vec<WorkingJob> {
+    /// that have ended since the view began.
+    pub jobs: Vec<WorkingJob>,
+    /// Bytes that jobs have moved since the daemon started, by nodes.
+    pub flows: Flows,
+}
+
+impl Dispatcher {
+    /// The work that a view shows that began `up` ago.
+    pub(super) fn live_work(&self, up: Duration) -> LiveWork {
         let open = self.records.open_numbers().filter_map(|number| self.working_job(number));
         let (mut jobs, waiting): (Vec<_>, Vec<_>) =
             open.partition(|job| job.state == JobState::Running);
@@ -19,7 +29,7 @@ impl Dispatcher {
         // No job ended before the clock began.
         let begin = Instant::now().checked_sub(up);
         jobs.extend(self.open.ended_since(begin).cloned());
-        jobs
+        LiveWork { jobs, flows: self.open.flows().clone() }
     }
 
     fn working_job(&self, number: u64) -> Option<WorkingJob> {
@@ -30,7 +40,7 @@ impl Dispatcher {
         let moving = run.filter(|run| run.is_moving()).map(|run| run.progress_now(self.wall()));
         let now = moving.as_ref().map_or(0, |progress| progress.moved_bytes);
         Some(WorkingJob {
-            id: job.id.clone(),
+            id: Some(job.id.clone()),
             state: job.state,
             state_message: self.why_queued(job).unwrap_or_else(|| job.state_message.clone()),
             progress: moving.or_else(|| job.progress.clone()),
@@ -39,8 +49,9 @@ impl Dispatcher {
         })
     }
 
-    /// Remembers a job that has ended, if it has moved memory of processes.
+    /// Remembers a job that has ended, if it has moved memory of processes, and counts what it has moved.
     pub(super) fn remember(&mut self, number: u64, job: &Job) {
+        job.outcome.iter().for_each(|outcome| self.open.count(&outcome.flows));
         let run = self.runs.get(&number).and_then(|run: &Run| run.found.as_ref());
         let Some(found) = run.or_else(|| self.open.found(number)) else { return };
         let moved_bytes = moved_before(job);
@@ -48,7 +59,7 @@ impl Dispatcher {
             return;
         }
         let ended = WorkingJob {
-            id: job.id.clone(),
+            id: Some(job.id.clone()),
             state: job.state,
             state_message: String::new(),
             progress: None,

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     access::{Caller, caller},
+    dispatch::LiveWork,
     engine::HostNow,
     refusal::Refusal,
 };
@@ -76,11 +77,14 @@ impl LocalityService for LocalityCalls {
         let (now, may_see) = self.0.engine.live(&caller, process).await?;
         let detail = process.map(|process| (process, may_see));
         // All who may ask for a live view may list all jobs.
-        let jobs = self.0.handle.working_jobs(now.up).await?;
+        let LiveWork { jobs, flows } = self.0.handle.live_work(now.up).await?;
         // For ten thousand processes it takes some milliseconds.
         let view = spawn_blocking(move || {
             let HostNow { snapshot, up, time } = &*now;
-            v1::LiveView::from(SnapshotView { snapshot, jobs: &jobs, detail, up: *up, time: *time })
+            let (up, time, is_bounded) = (*up, *time, true);
+            let (jobs, flows) = (&jobs, &flows);
+            let view = SnapshotView { snapshot, jobs, detail, up, time, flows, is_bounded };
+            v1::LiveView::from(view)
         });
         let failed = |error: JoinError| Refusal::Internal { message: error.to_string() };
         Ok(Response::new(v1::GetLiveViewResponse { view: Some(view.await.map_err(failed)?) }))

@@ -23,8 +23,8 @@ pub(super) const ROW_BYTES: usize = 32;
 /// A job that works on processes, waits to, or has ended lately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkingJob {
-    /// Id of the job.
-    pub id: JobId,
+    /// Id of the job; `None` for work of the process that looks, which has no records.
+    pub id: Option<JobId>,
     /// The state that it is in.
     pub state: JobState,
     /// Why it is in this state, as text for people.
@@ -115,7 +115,7 @@ fn job(job: &WorkingJob) -> v1::LiveJob {
         progress.into()
     });
     v1::LiveJob {
-        job: job.id.to_string(),
+        job: job.id.as_ref().map_or_else(String::new, ToString::to_string),
         state: v1::JobState::from(job.state).into(),
         state_message: cut(&job.state_message),
         progress,
@@ -161,7 +161,7 @@ mod tests {
         });
         let identities = pids.iter().map(|&pid| Identity { pid, start_time: 7 });
         WorkingJob {
-            id: JobId::numbered(number),
+            id: Some(JobId::numbered(number)),
             state,
             state_message: "é".repeat(200),
             progress,
@@ -172,8 +172,9 @@ mod tests {
 
     fn view(processes: Vec<ProcessNow>, jobs: &[WorkingJob]) -> v1::LiveView {
         let snapshot = Snapshot { processes, ..Snapshot::default() };
-        let (up, time) = (Duration::from_secs(9), SystemTime::UNIX_EPOCH);
-        SnapshotView { snapshot: &snapshot, jobs, detail: None, up, time }.into()
+        let (up, time, flows) = (Duration::from_secs(9), SystemTime::UNIX_EPOCH, &BTreeMap::new());
+        let (detail, is_bounded) = (None, true);
+        SnapshotView { snapshot: &snapshot, jobs, detail, up, time, flows, is_bounded }.into()
     }
 
     #[test]
