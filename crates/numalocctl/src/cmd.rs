@@ -31,10 +31,10 @@ mod web;
 mod workloads;
 
 use crate::{
-    args::{Cli, Command, Format},
+    args::{Cli, Command, ConnectArgs, Format},
     clean::clean,
     doc::RemovedDoc,
-    engine::{self, Engine},
+    engine::{Chosen, Engine},
     exit::{Code, Failure},
     output::{CommandResult, View, complain, render},
     place::{self, Environment},
@@ -44,6 +44,7 @@ use crate::{
 use numaloc_api::v1;
 use numaloc_host::Roots;
 use serde::Serialize;
+use std::time::Duration;
 
 /// Message for a request that was only checked.
 const TAKEN: &str = "the daemon would take it; nothing has changed\n";
@@ -120,8 +121,14 @@ fn carry_out(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure>
 }
 
 /// The engine, for commands that work with and without a daemon.
-fn engine(cli: &Cli, around: &Surroundings) -> Result<Box<dyn Engine>, Failure> {
-    engine::choose(&cli.connect, &around.environment, &around.roots)
+fn chosen(cli: &Cli, around: &Surroundings) -> Result<Chosen, Failure> {
+    Chosen::new(&cli.connect, &around.environment, &around.roots)
+}
+
+/// The daemon, for commands that show more where one answers within `patience`.
+fn daemon_within(cli: &Cli, around: &Surroundings, patience: Duration) -> Option<Daemon> {
+    let connect = ConnectArgs { request_timeout: patience, ..cli.connect.clone() };
+    Chosen::new(&connect, &around.environment, &around.roots).ok()?.daemon_within(patience)
 }
 
 /// The daemon, for commands that need it.

@@ -18,8 +18,8 @@ pub use check::{Check, DoctorDoc};
 pub use dsa::{DsaDeviceDoc, DsaDoc, WorkQueueDoc};
 pub use explain::{ExplainDoc, ExplainedSchedule, Sought};
 pub use map::MapDoc;
-pub use parts::{NodeBytes, ids, node_bytes};
-pub use top::{MovedFlows, Moving, RowJob, RowJobs, TopDoc, TopNodeDoc, TopRowDoc, TopSource};
+pub use parts::NodeBytes;
+pub use top::{DetailDoc, MappingDoc, ThreadDoc, TopDoc, TopNodeDoc, TopRowDoc, TopSource};
 
 use serde::Serialize;
 

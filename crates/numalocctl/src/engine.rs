@@ -1,23 +1,24 @@
 //! The engine of a command: this process, for its own host, or a daemon. Commands and views know this interface alone,
 //! in words of the API.
 
+mod chosen;
+mod live;
 mod local;
 mod remote;
 
+pub use chosen::Chosen;
+pub use live::{OwnWork, ScanPace, ViewFeed};
 pub use local::LocalEngine;
 
 use crate::{
-    args::{ConnectArgs, MigrateArgs, OptionArgs, PlanArgs},
+    args::{MigrateArgs, OptionArgs, PlanArgs},
     exit::Failure,
-    place::{self, Environment, Place},
-    remote::Daemon,
 };
 use numaloc_api::{
     v1,
-    value::{MigrationSpec, Target},
+    value::{JobId, MigrationSpec, Target},
 };
 use numaloc_core::NodeSet;
-use numaloc_host::{Roots, check_page_size};
 use std::time::Duration;
 
 /// The result of a request for a migration.
@@ -35,6 +36,9 @@ pub trait Engine {
     fn via(&self) -> String;
 
     fn topology(&self) -> Result<v1::GetTopologyResponse, Failure>;
+
+    /// The boot id of its host, which identifies processes together with pid and start time.
+    fn boot_id(&self) -> Result<String, Failure>;
 
     /// The nodes with memory, if the options cannot be read without them; else none.
     ///
@@ -80,6 +84,18 @@ pub trait Engine {
         spec: &MigrationSpec,
         look: &mut dyn FnMut(&v1::Job) -> Next,
     ) -> Result<Option<v1::Job>, Failure>;
+
+    /// A job's record.
+    ///
+    /// # Errors
+    /// There is no daemon, which alone has records; it has no such job.
+    fn job(&self, id: &JobId) -> Result<v1::Job, Failure>;
+
+    /// Cancels a job.
+    ///
+    /// # Errors
+    /// As [`Engine::job`]; it has ended already.
+    fn cancel_job(&self, id: &JobId) -> Result<(), Failure>;
 }
 
 /// The next state of a migration that a view shows.
@@ -94,21 +110,3 @@ pub enum Next {
 
 /// Time between two looks of a view at a migration.
 const VIEW_TICK: Duration = Duration::from_millis(200);
-
-/// The engine for commands that work with and without a daemon.
-///
-/// # Errors
-/// As [`place::choose`]; the daemon cannot be reached; this kernel has pages of another size.
-pub fn choose(
-    connect: &ConnectArgs,
-    environment: &Environment,
-    roots: &Roots,
-) -> Result<Box<dyn Engine>, Failure> {
-    match place::choose(connect, environment)? {
-        Place::Daemon(endpoint) => Ok(Box::new(Daemon::connect(endpoint, connect)?)),
-        Place::Here => {
-            check_page_size(roots)?;
-            Ok(Box::new(LocalEngine::new(roots.clone())))
-        }
-    }
-}

@@ -7,7 +7,6 @@ mod channel;
 mod filter;
 mod interrupts;
 mod jobs;
-mod live;
 mod locality;
 mod patience;
 mod schedules;
@@ -16,7 +15,6 @@ mod standing;
 mod status;
 mod watch;
 
-pub use live::HostView;
 pub use schedules::ScheduleChanges;
 pub use standing::Reconnecting;
 pub use watch::{OnCtrlC, WatchAnswer, Watched};

@@ -6,7 +6,7 @@ mod memory;
 mod own_host;
 mod undo;
 
-use super::{Surroundings, engine, shown};
+use super::{Surroundings, chosen, shown};
 use crate::{
     args::{AdviseArgs, CarryArgs, Cli},
     exit::{Code, Failure},
@@ -37,7 +37,7 @@ pub(super) fn answer(
     around: &Surroundings,
     args: &AdviseArgs,
 ) -> Result<v1::GetAdviceResponse, Failure> {
-    engine(cli, around)?.advice(request(args).as_ref(), args.seconds, args.min_bytes)
+    chosen(cli, around)?.open()?.advice(request(args).as_ref(), args.seconds, args.min_bytes)
 }
 
 /// The target; `None`: all processes of the host.

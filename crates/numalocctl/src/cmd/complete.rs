@@ -1,13 +1,11 @@
 //! Values for a shell's completion. Unknown values are left out: an error would end up in the user's command line.
 
-use super::Surroundings;
+use super::{Surroundings, daemon_within};
 use crate::{
-    args::{Cli, ConnectArgs, ValueKind},
+    args::{Cli, ValueKind},
     columns::Column,
     exit::Code,
     output::CommandResult,
-    place,
-    remote::Daemon,
 };
 use numaloc_api::value::{JobFilter, ScheduleFilter, WorkloadFilter};
 use numaloc_host::{NamedProcess, Roots, named_processes};
@@ -68,9 +66,7 @@ fn sorted(values: impl Iterator<Item = String>) -> Vec<String> {
 
 /// Names of the daemon's records; `None` for any error.
 fn of_daemon(cli: &Cli, around: &Surroundings, kind: ValueKind) -> Option<Vec<String>> {
-    let args = ConnectArgs { request_timeout: PATIENCE, ..cli.connect.clone() };
-    let place = place::choose(&args, &around.environment).ok()?;
-    let daemon = Daemon::connect_within(place.daemon()?.clone(), &args, PATIENCE).ok()?;
+    let daemon = daemon_within(cli, around, PATIENCE)?;
     let id = |name: &String| name.split_once('/').map(|(_, id)| id.to_owned());
     Some(match kind {
         ValueKind::Jobs => {

@@ -1,6 +1,6 @@
 //! Carries out `numalocctl locality`.
 
-use super::{Surroundings, engine, map, name_left_out, shown_by};
+use super::{Surroundings, chosen, map, name_left_out, shown_by};
 use crate::{
     args::{Cli, LocalityArgs, refuse_for_files},
     exit::{Code, Failure},
@@ -20,7 +20,7 @@ pub fn run(
     if let Some(file) = &picture.draw {
         return map::run(cli, around, target, file.as_deref(), picture);
     }
-    let engine = engine(cli, around)?;
+    let engine = chosen(cli, around)?.open()?;
     let answer = engine.locality(&files.target(target)?, &|| false)?;
     let topology = engine.topology()?.topology.unwrap_or_default();
     let text = |answer: &_, view| text::locality(answer, &topology, view);

@@ -1,6 +1,6 @@
 //! `numalocctl locality --draw`.
 
-use super::{Surroundings, shown};
+use super::{Surroundings, chosen, shown};
 use crate::{
     args::{Cli, Colour, DrawArgs, TargetArgs},
     clean::clean,
@@ -8,7 +8,7 @@ use crate::{
     engine::LocalEngine,
     exit::{Code, Failure},
     output::CommandResult,
-    picture, place, svg, text,
+    picture, svg, text,
 };
 use numaloc_host::{Error, check_page_size};
 use ratatui::crossterm::terminal;
@@ -56,9 +56,9 @@ pub fn run(
 /// # Errors
 /// A daemon is configured or running.
 pub fn check_place(cli: &Cli, around: &Surroundings) -> Result<(), Failure> {
-    match place::choose(&cli.connect, &around.environment)?.daemon() {
-        Some(_) => Err(Failure::NeedsStandalone { option: "--draw" }),
-        None => Ok(()),
+    match chosen(cli, around)?.is_own() {
+        true => Ok(()),
+        false => Err(Failure::NeedsStandalone { option: "--draw" }),
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod traffic;
 
-use super::{Surroundings, engine, map, plan, shown, shown_by, wait};
+use super::{Surroundings, chosen, map, plan, shown, shown_by, wait};
 use crate::{
     args::{Cli, MigrateArgs},
     engine::Migrated,
@@ -23,7 +23,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &MigrateArgs) -> Result<Comma
     }
     let before = traffic::before(cli, around, args)?;
     let jobs = |job: Box<v1::Job>| v1::ListJobsResponse { jobs: vec![*job], ..Default::default() };
-    let engine = engine(cli, around)?;
+    let engine = chosen(cli, around)?.open()?;
     let result = match engine.migrate(args)? {
         Migrated::Ended(job) => CommandResult {
             code: job::code(&job),

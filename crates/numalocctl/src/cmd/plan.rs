@@ -1,6 +1,6 @@
 //! Carries out `numalocctl plan` and `numalocctl migrate --dry-run`.
 
-use super::{Surroundings, engine, name_left_out, shown_by};
+use super::{Surroundings, chosen, name_left_out, shown_by};
 use crate::{
     args::{Cli, PlanArgs},
     exit::{Code, Failure},
@@ -14,7 +14,7 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &PlanArgs) -> Result<CommandR
     if args.files.is_given() {
         args.check_files()?;
     }
-    let engine = engine(cli, around)?;
+    let engine = chosen(cli, around)?.open()?;
     engine.check(args)?;
     let spec = args.spec(&engine.with_memory_for(&args.options)?)?;
     let mut answer = engine.plan(&spec, &args.exchange.exchange_with)?;

@@ -1,12 +1,12 @@
 //! Carries out `numalocctl top`, fed by the daemon or this program itself.
 
-use super::{Surroundings, engine};
+use super::{Surroundings, chosen};
 use crate::{
     args::{Cli, FileArgs, Format, TargetArgs, TopArgs, refuse_for_files},
+    engine::ScanPace,
     exit::{Code, Failure},
     output::{CommandResult, complain},
-    place::{self, Place},
-    top::{self, By, Flows, Host, ScanPace, Views},
+    top,
 };
 use numaloc_host::check_page_size;
 
@@ -22,13 +22,14 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandRe
         return files(cli, around, args);
     }
     let pace = ScanPace { delay: args.delay, cpu_budget: args.cpu_budget };
-    let (by, host, note) = feed(cli, around, pace)?;
+    let engine = chosen(cli, around)?;
+    let (feed, note) = engine.view(pace)?;
     match args.batch {
         true => {
             note.iter().for_each(|note| complain(note));
-            top::batch(cli, args, host)?;
+            top::batch(cli, args, feed)?;
         }
-        false => top::live(args, by, host, note)?,
+        false => top::live(args, engine, feed, note)?,
     }
     Ok(CommandResult { text: String::new(), code: Code::Done })
 }
@@ -42,34 +43,6 @@ fn files(cli: &Cli, around: &Surroundings, args: &TopArgs) -> Result<CommandResu
     ])?;
     let files = FileArgs { files: args.files.clone() };
     let target = files.target(&TargetArgs::default())?;
-    top::files(cli, args, &|stop| engine(cli, around)?.locality(&target, stop))?;
+    top::files(cli, args, &|stop| chosen(cli, around)?.open()?.locality(&target, stop))?;
     Ok(CommandResult { text: String::new(), code: Code::Done })
-}
-
-/// The program that migrates, the host that is shown, and a note to show first.
-pub(super) fn feed(
-    cli: &Cli,
-    around: &Surroundings,
-    pace: ScanPace,
-) -> Result<(By, Host, Option<String>), Failure> {
-    let here = |flows| Host::here(&around.roots, pace, flows);
-    let endpoint = match place::choose(&cli.connect, &around.environment)? {
-        Place::Here => return Ok((By::Here(around.roots.clone()), here(None)?, None)),
-        Place::Daemon(endpoint) => endpoint,
-    };
-    let connect = &cli.connect;
-    let views = Views::ask(endpoint.clone(), connect.clone(), pace.delay);
-    let flows = Flows::ask(endpoint.clone(), connect.clone(), pace.delay);
-    let (host, note) = match views {
-        Ok(views) => (Host::of_daemon(&around.roots, &endpoint, views, flows), None),
-        Err(why) if endpoint.is_this_host() => (here(Some(flows))?, Some(own(&why))),
-        Err(why) => return Err(why),
-    };
-    Ok((By::Daemon(endpoint, Box::new(connect.clone())), host, note))
-}
-
-fn own(why: &Failure) -> String {
-    format!(
-        "this program looks itself and shows no jobs, because the daemon does not answer: {why}"
-    )
 }

@@ -1,14 +1,7 @@
 //! Carries out `numalocctl version` for this program and the daemon.
 
-use super::{Surroundings, shown};
-use crate::{
-    args::{Cli, ConnectArgs},
-    clean::clean,
-    exit::Failure,
-    output::CommandResult,
-    place,
-    remote::Daemon,
-};
+use super::{Surroundings, daemon_within, shown};
+use crate::{args::Cli, clean::clean, exit::Failure, output::CommandResult};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -36,8 +29,5 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
 
 /// The daemon's version; `None` for any error, because this command never fails because of the daemon.
 fn daemon_version(cli: &Cli, around: &Surroundings) -> Option<String> {
-    let args = ConnectArgs { request_timeout: PATIENCE, ..cli.connect.clone() };
-    let place = place::choose(&args, &around.environment).ok()?;
-    let daemon = Daemon::connect_within(place.daemon()?.clone(), &args, PATIENCE).ok()?;
-    Some(daemon.status().ok()?.version)
+    Some(daemon_within(cli, around, PATIENCE)?.status().ok()?.version)
 }

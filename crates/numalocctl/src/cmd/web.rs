@@ -1,11 +1,11 @@
 //! Carries out `numalocctl web`: serves the page, or writes it into a file.
 
-use super::{Surroundings, advise, top};
+use super::{Surroundings, advise, chosen};
 use crate::{
     args::{AdviseArgs, Cli, WebArgs},
+    engine::ScanPace,
     exit::{Code, Failure},
     output::{CommandResult, emit},
-    top::{By, ScanPace},
     web::{self, Desk, Gate, HostDoc, Listening, Looks, Records},
     whole_file::WholeFile,
 };
@@ -23,30 +23,25 @@ pub fn run(cli: &Cli, around: &Surroundings, args: &WebArgs) -> Result<CommandRe
     // A file that cannot be written is an error before the host is scanned.
     let file = args.report.as_deref().map(WholeFile::create).transpose()?;
     let cpu_budget = if file.is_some() { REPORT_BUDGET } else { args.cpu_budget };
-    let (by, host, note) = top::feed(cli, around, ScanPace { delay: args.delay, cpu_budget })?;
-    let daemon = match &by {
-        By::Here(_) => None,
-        By::Daemon(endpoint, connect) => Some((endpoint.clone(), (**connect).clone())),
-    };
-    let is_own = daemon.as_ref().is_none_or(|(endpoint, _)| endpoint.is_this_host());
+    let engine = chosen(cli, around)?;
+    let (feed, note) = engine.view(ScanPace { delay: args.delay, cpu_budget })?;
+    let records = engine.daemon().map(|daemon| Records::ask(daemon, args.delay));
     let about = HostDoc {
-        name: host.name().to_owned(),
+        name: engine.host_name(),
         version: env!("CARGO_PKG_VERSION"),
-        has_pictures: is_own,
-        has_jobs: daemon.is_some(),
+        has_pictures: engine.is_this_host(),
+        has_jobs: records.is_some(),
         is_read_only: args.read_only,
     };
-    let records =
-        daemon.clone().map(|(endpoint, connect)| Records::ask(endpoint, connect, args.delay));
     let (for_advice, surroundings) = (cli.clone(), around.clone());
     let Defaults { advise } = Defaults::parse_from(["advise"]);
     let looks = Looks {
-        daemon,
+        engine: engine.clone(),
         host: about.name.clone(),
-        roots: is_own.then(|| around.roots.clone()),
+        roots: about.has_pictures.then(|| around.roots.clone()),
         advise: Box::new(move || advise::answer(&for_advice, &surroundings, &advise)),
     };
-    let desk = Desk { host, by, records, about, note, delay: args.delay };
+    let desk = Desk { feed, engine, records, about, note, delay: args.delay };
     let text = match file {
         Some(file) => format!("{}\n", file.write(&web::report(desk, &looks)?)?.display()),
         None => serve(args, desk, looks)?,

@@ -1,6 +1,6 @@
 //! This process as the engine, for its own host.
 
-use super::{Engine, Migrated, Next, VIEW_TICK};
+use super::{Engine, Migrated, Next, OwnWork, VIEW_TICK};
 use crate::{
     args::{MigrateArgs, OptionArgs, PlanArgs},
     check::BALANCING_ADVICE,
@@ -12,7 +12,7 @@ use crate::{
 };
 use numaloc_api::{
     v1,
-    value::{JobProgress, MigrationSpec, Missing, Target},
+    value::{JobId, JobProgress, MigrationSpec, Missing, Target},
 };
 use numaloc_core::{NodeSet, Options, Pacing};
 use numaloc_dma::{Asked, Dma};
@@ -21,7 +21,7 @@ use numaloc_engine::{
     OffloadAccess, Planned, PlannedRun, RunOrder, balancing::Balancing,
 };
 use numaloc_executor::{Control, Party, RunLimits};
-use numaloc_host::{Error as HostError, Policies, Roots, Viewer, topology};
+use numaloc_host::{Error as HostError, Policies, Roots, Viewer, boot_id, topology};
 use std::{
     cell::OnceCell,
     sync::{
@@ -42,6 +42,8 @@ pub struct LocalEngine {
     local: Local,
     /// The machine as its last look has found it, which takes longer than a small look.
     machine: OnceCell<v1::Topology>,
+    /// The migrations for views.
+    work: OwnWork,
 }
 
 struct Started {
@@ -60,7 +62,12 @@ impl LocalEngine {
             words: Error::to_string,
             makes_no_room: |partner, why| complain(&format!("makes no room: {partner}: {why}")),
         };
-        Self { local, machine: OnceCell::new() }
+        Self { local, machine: OnceCell::new(), work: OwnWork::default() }
+    }
+
+    /// The same, where views show its migrations as part of this work.
+    pub fn with_work(self, work: OwnWork) -> Self {
+        Self { work, ..self }
     }
 
     /// Looks at a target, or at all processes of the host, and decides what would help.
@@ -171,6 +178,10 @@ impl Engine for LocalEngine {
         Ok(v1::GetTopologyResponse { topology: Some(topology) })
     }
 
+    fn boot_id(&self) -> Result<String, Failure> {
+        Ok(boot_id(&self.local.roots)?)
+    }
+
     fn with_memory_for(&self, options: &OptionArgs) -> Result<NodeSet, Failure> {
         match options.needs_topology() {
             true => Ok(self.local.topology()?.with_memory()),
@@ -264,24 +275,43 @@ impl Engine for LocalEngine {
     ) -> Result<Option<v1::Job>, Failure> {
         let mut started = self.start(spec, &[])?;
         let planned_bytes = started.planned.planned_bytes;
+        let shown = self.work.begin(started.planned.found.processes.clone());
         let ended = started.execute(VIEW_TICK, |control| {
-            if look(&moving(control, planned_bytes)) != Next::Continue {
+            let progress = progress(control, planned_bytes);
+            shown.reach(progress.clone());
+            if look(&moving(progress)) != Next::Continue {
                 control.cancel.store(true, Relaxed);
             }
         })?;
+        if let Some(outcome) = ended.as_ref().map(|ended| &ended.outcome) {
+            shown.moved(outcome.account().moved_bytes(), &outcome.flows);
+        }
         Ok(Some(started.planned.job(spec, ended.as_ref())))
+    }
+
+    fn job(&self, _: &JobId) -> Result<v1::Job, Failure> {
+        Err(NO_RECORDS)
+    }
+
+    fn cancel_job(&self, _: &JobId) -> Result<(), Failure> {
+        Err(NO_RECORDS)
     }
 }
 
-/// A run of this process as a job.
-fn moving(control: &Control, planned_bytes: u64) -> v1::Job {
-    let progress = JobProgress {
+const NO_RECORDS: Failure = Failure::NeedsDaemon { option: "a job" };
+
+fn progress(control: &Control, planned_bytes: u64) -> JobProgress {
+    JobProgress {
         planned_bytes,
         moved_bytes: control.moved_bytes.load(Relaxed),
         settled_bytes: control.settled_bytes.load(Relaxed),
         held_back: control.held_back(),
         measured: SystemTime::now(),
-    };
+    }
+}
+
+/// A run of this process as a job.
+fn moving(progress: JobProgress) -> v1::Job {
     let progress = Some(progress.into());
     v1::Job { state: v1::JobState::Running.into(), progress, ..v1::Job::default() }
 }

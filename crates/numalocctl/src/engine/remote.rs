@@ -11,7 +11,7 @@ use crate::{
 };
 use numaloc_api::{
     v1,
-    value::{CreateJob, MigrationSpec, OnConflict, Target},
+    value::{CreateJob, JobId, MigrationSpec, OnConflict, Target},
 };
 use numaloc_core::NodeSet;
 use std::{thread, time::Duration};
@@ -29,6 +29,10 @@ impl Engine for Daemon {
 
     fn topology(&self) -> Result<v1::GetTopologyResponse, Failure> {
         self.topology()
+    }
+
+    fn boot_id(&self) -> Result<String, Failure> {
+        Ok(self.status()?.boot_id)
     }
 
     fn with_memory_for(&self, options: &OptionArgs) -> Result<NodeSet, Failure> {
@@ -124,5 +128,13 @@ impl Engine for Daemon {
             }
             thread::sleep(VIEW_TICK);
         }
+    }
+
+    fn job(&self, id: &JobId) -> Result<v1::Job, Failure> {
+        self.get_job(id)
+    }
+
+    fn cancel_job(&self, id: &JobId) -> Result<(), Failure> {
+        self.cancel_job(id).map(|_| ())
     }
 }

@@ -3,7 +3,7 @@
 use super::{Daemon, ask, client};
 use crate::{args::OptionArgs, endpoint::Address, exit::Failure, fields::node};
 use numaloc_api::{v1, value};
-use numaloc_core::{NodeId, NodeSet};
+use numaloc_core::{Identity, NodeId, NodeSet};
 use std::time::Duration;
 
 impl Daemon {
@@ -35,6 +35,14 @@ impl Daemon {
     pub fn locality(&self, target: &value::Target) -> Result<v1::GetLocalityResponse, Failure> {
         let message = v1::GetLocalityRequest { target: Some(target.into()), policy: None };
         ask!(self, locality_service_client::LocalityServiceClient.get_locality, message)
+    }
+
+    /// The daemon's latest state of its host. It watches `process` closely from now on.
+    pub fn live_view(&self, process: Option<Identity>) -> Result<v1::LiveView, Failure> {
+        let message = v1::GetLiveViewRequest { process: process.map(Into::into) };
+        let answer =
+            ask!(self, locality_service_client::LocalityServiceClient.get_live_view, message)?;
+        Ok(answer.view.unwrap_or_default())
     }
 
     /// Changes that would help a target, or all processes.

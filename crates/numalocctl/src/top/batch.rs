@@ -1,13 +1,11 @@
 //! `top --batch`: the same as tables, CSV or lines of JSON.
 
-use super::{
-    Host,
-    rows::{List, rows},
-};
+use super::rows::{List, rows};
 use crate::{
     args::{Cli, Format, TopArgs},
     columns::Column,
     doc::TopDoc,
+    engine::ViewFeed,
     exit::Failure,
     output::{View, complain, emit, json_line},
     signals, text,
@@ -25,9 +23,9 @@ const TURN: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// Standard output is closed or full.
-pub fn run(cli: &Cli, args: &TopArgs, mut host: Host) -> Result<(), Failure> {
+pub fn run(cli: &Cli, args: &TopArgs, mut feed: Box<dyn ViewFeed>) -> Result<(), Failure> {
     let interrupted = signals::interrupted()?;
-    host.refresh();
+    feed.refresh();
     let (mut printed, mut told) = (0, None);
     while args.count.is_none_or(|count| printed < count) {
         let end = Instant::now() + args.delay;
@@ -35,17 +33,18 @@ pub fn run(cli: &Cli, args: &TopArgs, mut host: Host) -> Result<(), Failure> {
             if interrupted.load(Relaxed) {
                 return Ok(());
             }
-            host.work();
+            feed.work();
             thread::sleep(left.min(TURN));
         }
-        host.refresh();
-        host.work();
-        let trouble = host.trouble();
+        feed.refresh();
+        feed.work();
+        let trouble = feed.trouble();
         if let Some(why) = trouble.as_ref().filter(|_| trouble != told) {
             complain(why);
         }
         told = trouble;
-        emit(&shown(cli, args, &host.now().0, printed == 0)?)?;
+        let document = TopDoc::new(&feed.view(), feed.source());
+        emit(&shown(cli, args, &document, printed == 0)?)?;
         printed += 1;
     }
     Ok(())

@@ -8,14 +8,13 @@ use super::state::{Popup, Spots, TopState};
 use crate::{
     clean::clean,
     columns::{Column, NODE_COLUMNS, NodeColumn, ShownColumn},
-    doc::{TopDoc, TopNodeDoc, TopRowDoc},
+    doc::{DetailDoc, TopDoc, TopNodeDoc, TopRowDoc},
     fields::short,
     text,
     top::rows::List,
     wrap::wrapped,
 };
 use fit::{Content, fit};
-use numaloc_core::live::Detail;
 use ratatui::{
     buffer::Buffer,
     layout::{Position, Rect},
@@ -29,7 +28,7 @@ pub struct DrawInput<'a> {
     /// The rows that are listed.
     pub rows: &'a [&'a TopRowDoc],
     /// The process that is opened, once it has been read.
-    pub detail: Option<&'a Detail>,
+    pub detail: Option<&'a DetailDoc>,
 }
 
 /// A line of the picture.

@@ -1,19 +1,21 @@
 //! The loop of the live view: events, looks, pictures.
 
 use super::{
-    Host,
     draw::{self, DrawInput},
     keys::{self, Act},
-    moving::{By, MigrationThread, moving},
+    moving::MigrationThread,
     rows::{List, RowKey, key, rows},
     screen::Screen,
     state::{Popup, Stage, TopState},
 };
-use crate::{args::TopArgs, doc::TopDoc, exit::Failure, signals};
-use numaloc_core::{
-    Identity,
-    live::{Detail, Snapshot},
+use crate::{
+    args::TopArgs,
+    doc::{DetailDoc, TopDoc},
+    engine::{Chosen, ViewFeed},
+    exit::Failure,
+    signals,
 };
+use numaloc_core::Identity;
 use ratatui::crossterm::event::{self, Event};
 use std::{
     env, mem,
@@ -26,31 +28,38 @@ const TURN: Duration = Duration::from_millis(100);
 
 /// State of the loop of keys, scans and frames.
 struct LiveLoop {
-    host: Host,
-    by: By,
+    feed: Box<dyn ViewFeed>,
+    /// Carries out migrations.
+    engine: Chosen,
     state: TopState,
     document: TopDoc,
-    snapshot: Snapshot,
+    /// The process that is watched closely, once it has been read.
+    detail: Option<DetailDoc>,
     mover: Option<(MigrationThread, RowKey)>,
     /// The process that a migration has moved, and when: its row shows the state before the move until it is scanned
     /// again.
     moved: Option<(Identity, Instant)>,
 }
 
-/// Shows the view until it is left. `note` is shown first.
+/// Shows the view of a feed until it is left. `engine` carries out migrations. `note` is shown first.
 ///
 /// # Errors
 /// There is no terminal.
-pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(), Failure> {
+pub fn run(
+    args: &TopArgs,
+    engine: Chosen,
+    feed: Box<dyn ViewFeed>,
+    note: Option<String>,
+) -> Result<(), Failure> {
     let list = if args.processes { List::Processes } else { List::Workloads };
     let columns = args.columns.clone().map(|columns| columns.0);
     let mut state =
         TopState::new(list, args.sort, args.filter.clone().unwrap_or_default(), columns);
     state.has_colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     state.message = note;
-    state.host = host.name().to_owned();
-    let (document, snapshot) = (TopDoc::default(), Snapshot::default());
-    let mut view = LiveLoop { host, by, state, document, snapshot, mover: None, moved: None };
+    state.host = engine.host_name();
+    let (document, detail, mover, moved) = (TopDoc::default(), None, None, None);
+    let mut view = LiveLoop { feed, engine, state, document, detail, mover, moved };
     let interrupted = signals::interrupted()?;
     let mut screen = Screen::open()?;
     let mut due = Instant::now();
@@ -59,11 +68,11 @@ pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(
         if interrupted.load(Relaxed) {
             break;
         }
-        view.host.work();
+        view.feed.work();
         let now = Instant::now();
         if now >= due {
-            view.host.refresh();
-            view.host.work();
+            view.feed.refresh();
+            view.feed.work();
             view.look();
             // The first pictures come sooner, because they have little on them.
             let is_little = is_first(&view.document) || view.waits();
@@ -90,12 +99,7 @@ pub fn run(args: &TopArgs, by: By, host: Host, note: Option<String>) -> Result<(
         }
     }
     drop(screen);
-    // A run of this program's own ends after its batches in hand; one of the daemon continues.
-    if let Some((mover, _)) = view.mover.take()
-        && view.by.is_here()
-    {
-        mover.end();
-    }
+    view.mover.into_iter().for_each(|(mover, _)| mover.end());
     Ok(())
 }
 
@@ -117,15 +121,17 @@ fn is_first(document: &TopDoc) -> bool {
 impl LiveLoop {
     /// Takes over the latest state.
     fn look(&mut self) {
-        (self.document, self.snapshot) = self.host.now();
-        self.state.trouble = self.host.trouble();
+        let view = self.feed.view();
+        self.document = TopDoc::new(&view, self.feed.source());
+        self.detail = view.detail.as_ref().map(DetailDoc::new);
+        self.state.trouble = self.feed.trouble();
         self.settle();
         if let Some((process, at)) = self.moved
             && self.state.opened.is_none()
             && is_scanned(&self.document, process, at.elapsed())
         {
             self.moved = None;
-            self.host.watch(None);
+            self.feed.watch(None);
         }
     }
 
@@ -135,14 +141,14 @@ impl LiveLoop {
         let was_open = state.opened.is_some();
         state.settle(&self.document, &rows);
         if was_open && state.opened.is_none() {
-            self.host.watch(None);
+            self.feed.watch(None);
         }
     }
 
     /// The process that is opened, once it has been read.
-    fn opened(&self) -> Option<&Detail> {
+    fn opened(&self) -> Option<&DetailDoc> {
         let (opened, _) = self.state.opened.as_ref()?;
-        self.snapshot.details.iter().find(|detail| detail.identity == *opened)
+        self.detail.as_ref().filter(|detail| detail.is_of(*opened))
     }
 
     /// Whether a process is opened and has not been read yet.
@@ -168,20 +174,17 @@ impl LiveLoop {
             Act::Watch => {
                 self.moved = None;
                 let opened = self.state.opened.as_ref().map(|(identity, _)| *identity);
-                self.host.watch(opened);
-                self.host.refresh();
-                self.host.work();
+                self.feed.watch(opened);
+                self.feed.refresh();
+                self.feed.work();
                 self.look();
             }
             Act::Plan(key) => {
-                self.mover = Some((MigrationThread::plan(self.by.clone(), key), key.clone()))
+                self.mover = Some((MigrationThread::plan(self.engine.clone(), key), key.clone()))
             }
             Act::Begin(profile) => {
-                if let Some((mover, key)) = &self.mover {
+                if let Some((mover, _)) = &self.mover {
                     mover.begin(*profile);
-                    if self.by.is_here() {
-                        self.host.begins(moving(key));
-                    }
                 }
             }
             Act::Cancel => {
@@ -200,13 +203,9 @@ impl LiveLoop {
     /// Takes the migration's reports. Returns whether there was any.
     fn hear(&mut self) -> bool {
         let Some((mover, _)) = &self.mover else { return false };
-        let reports = mover.reports();
-        let is_new = !reports.is_empty();
-        for report in reports {
-            if let Some(stage) = self.host.hear(report) {
-                self.reach(stage);
-            }
-        }
+        let stages = mover.stages();
+        let is_new = !stages.is_empty();
+        stages.into_iter().for_each(|stage| self.reach(stage));
         is_new
     }
 
@@ -218,7 +217,7 @@ impl LiveLoop {
             // The watched process is scanned before all others.
             let process = Identity { pid: *pid, start_time: *start_time };
             self.moved = Some((process, Instant::now()));
-            self.host.watch(Some(process));
+            self.feed.watch(Some(process));
         }
         if let Some(migration) = &mut self.state.migration {
             if mem::discriminant(&migration.stage) != mem::discriminant(&stage)

@@ -1,20 +1,16 @@
-//! A migration that the view begins, in a thread of its own: planned, asked for, carried out by the daemon where there
-//! is one, and here where there is none.
+//! A migration that the view begins, in a thread of its own: planned, asked for, and carried out by the engine.
 
 use super::{
     rows::RowKey,
     state::{Progress, Question, Stage},
 };
 use crate::{
-    args::{ConnectArgs, LimitArgs, OptionArgs, PaceArgs, QueueArgs, TargetArgs, spec},
-    doc::{MovedFlows, Moving},
-    endpoint::Endpoint,
-    engine::{Engine, LocalEngine, Next},
+    args::{LimitArgs, OptionArgs, PaceArgs, QueueArgs, TargetArgs, spec},
+    engine::{Chosen, Engine, Next},
     exit::Failure,
-    fields::{self, amount, node},
+    fields::{self, amount},
     job::state,
     output::View,
-    remote::Daemon,
     text,
 };
 use numaloc_api::{
@@ -22,7 +18,6 @@ use numaloc_api::{
     value::{MigrationSpec, Target, TargetProcess},
 };
 use numaloc_core::{NodeSet, Profile};
-use numaloc_host::{Roots, boot_id};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -36,57 +31,29 @@ use std::{
 /// The form of plans and results.
 const VIEW: View = View::TABLE;
 
-/// Reports of the thread to the view.
-#[derive(Debug)]
-pub enum ThreadReport {
-    Stage(Stage),
-    /// Bytes that this program has moved itself so far.
-    Moved(u64),
-    /// The final moves of this program.
-    Flows(MovedFlows),
-}
-
-/// Whether this program or the daemon carries the migration out.
-#[derive(Clone, Debug)]
-pub enum By {
-    Here(Roots),
-    Daemon(Endpoint, Box<ConnectArgs>),
-}
-
-impl By {
-    pub fn is_here(&self) -> bool {
-        matches!(self, Self::Here(_))
-    }
-}
-
 /// The thread of a migration. It ends when this value is dropped before the yes; a run that is under way is ordered to
 /// end.
 pub struct MigrationThread {
-    reports: Receiver<ThreadReport>,
+    stages: Receiver<Stage>,
     go: Sender<Profile>,
     cancelled: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
+    /// Whether the run ends with this process.
+    is_own: bool,
 }
 
 impl MigrationThread {
     /// Starts the thread, which plans and then waits for [`Self::begin`].
-    pub fn plan(by: By, key: &RowKey) -> Self {
-        let (tell, reports) = channel();
+    pub fn plan(engine: Chosen, key: &RowKey) -> Self {
+        let (tell, stages) = channel();
         let (go, yes) = channel();
         let cancelled = Arc::new(AtomicBool::new(false));
-        let (flag, key) = (cancelled.clone(), key.clone());
+        let (flag, key, is_own) = (cancelled.clone(), key.clone(), engine.is_own());
         let thread = thread::spawn(move || {
-            let work = || match &by {
-                By::Here(roots) => {
-                    let engine = LocalEngine::new(roots.clone());
-                    let target = requested(&key, || Ok(boot_id(roots)?))?;
-                    migrate((&engine, true), target, &tell, &yes, &flag)
-                }
-                By::Daemon(endpoint, connect) => {
-                    let daemon = Daemon::connect(endpoint.clone(), connect)?;
-                    let target = requested(&key, || Ok(daemon.status()?.boot_id))?;
-                    migrate((&daemon, false), target, &tell, &yes, &flag)
-                }
+            let work = || {
+                let engine = engine.open()?;
+                let target = requested(&key, || engine.boot_id())?;
+                migrate(&*engine, target, &tell, &yes, &flag)
             };
             let end = match catch_unwind(AssertUnwindSafe(work)) {
                 Ok(Ok(Some(text))) => text,
@@ -94,9 +61,9 @@ impl MigrationThread {
                 Ok(Err(failure)) => format!("not migrated: {failure}"),
                 Err(_) => "not migrated: a defect in numalocctl ended it; please report it".into(),
             };
-            let _ = tell.send(ThreadReport::Stage(Stage::Ended(end)));
+            let _ = tell.send(Stage::Ended(end));
         });
-        Self { reports, go, cancelled, thread: Some(thread) }
+        Self { stages, go, cancelled, thread: Some(thread), is_own }
     }
 
     /// Carries out the plan, with this profile.
@@ -110,9 +77,9 @@ impl MigrationThread {
         self.cancelled.store(true, Relaxed);
     }
 
-    /// The reports since the last call of this.
-    pub fn reports(&self) -> Vec<ThreadReport> {
-        self.reports.try_iter().collect()
+    /// The stages that it has reached since the last call of this.
+    pub fn stages(&self) -> Vec<Stage> {
+        self.stages.try_iter().collect()
     }
 
     /// Lets it end on its own: it finishes its current batches, and the view does not wait for it. Returns the thread.
@@ -121,8 +88,11 @@ impl MigrationThread {
         self.thread.take()
     }
 
-    /// Ends it and waits until it has ended.
+    /// Ends a run of this process after its batches in hand, and waits for that. A job of a daemon continues.
     pub fn end(mut self) {
+        if !self.is_own {
+            return;
+        }
         self.cancel();
         let Self { go, thread, .. } = &mut self;
         // Without a sender there will be no yes.
@@ -157,30 +127,14 @@ pub fn target(key: &RowKey) -> TargetArgs {
     }
 }
 
-/// A migration that this program carries out itself, as rows show it.
-pub fn moving(key: &RowKey) -> Moving {
-    let target = target(key).request();
-    Moving {
-        job: "here".into(),
-        is_open: true,
-        pids: target.pids,
-        cgroups: target.cgroups,
-        ..Moving::default()
-    }
-}
-
 /// The reason why there is no question.
 const NOTHING: &str = "nothing to move";
 
 /// Reports the plan and waits for a yes, with the profile. `None`: the answer was no.
-fn ask(
-    plan: &v1::Plan,
-    tell: &Sender<ThreadReport>,
-    yes: &Receiver<Profile>,
-) -> Option<OptionArgs> {
+fn ask(plan: &v1::Plan, tell: &Sender<Stage>, yes: &Receiver<Profile>) -> Option<OptionArgs> {
     let takes = fields::span(plan.expected_duration);
     let question = Question { plan: text::question(plan), takes };
-    tell.send(ThreadReport::Stage(Stage::Asked(question))).ok()?;
+    tell.send(Stage::Asked(question)).ok()?;
     let pace = PaceArgs { profile: Some(yes.recv().ok()?), ..PaceArgs::default() };
     Some(OptionArgs { pace, ..OptionArgs::default() })
 }
@@ -196,7 +150,7 @@ enum Planned {
 fn plan(
     engine: &dyn Engine,
     target: Target,
-    tell: &Sender<ThreadReport>,
+    tell: &Sender<Stage>,
     yes: &Receiver<Profile>,
 ) -> Result<Planned, Failure> {
     let (queue, limits) = (QueueArgs::default(), LimitArgs::default());
@@ -214,9 +168,9 @@ fn plan(
 
 /// Plans, asks, and carries it out. `None`: the answer was no, or the view has gone.
 fn migrate(
-    (engine, is_own): (&dyn Engine, bool),
+    engine: &dyn Engine,
     target: Target,
-    tell: &Sender<ThreadReport>,
+    tell: &Sender<Stage>,
     yes: &Receiver<Profile>,
     cancelled: &AtomicBool,
 ) -> Result<Option<String>, Failure> {
@@ -226,26 +180,15 @@ fn migrate(
         Planned::Refused => return Ok(None),
         Planned::Agreed(spec) => spec,
     };
-    let moved = |bytes: i64| is_own.then(|| tell.send(ThreadReport::Moved(amount(bytes))));
     let ended = engine.run(&spec, &mut |job| {
         let is_cancelled = cancelled.load(Relaxed);
-        moved(job.progress.as_ref().map_or(0, |progress| progress.moved_bytes));
-        match tell.send(ThreadReport::Stage(Stage::Running(progress(job, is_cancelled)))) {
+        match tell.send(Stage::Running(progress(job, is_cancelled))) {
             Err(_) => Next::Leave,
             Ok(()) if is_cancelled => Next::Cancel,
             Ok(()) => Next::Continue,
         }
     })?;
-    let Some(job) = ended else { return Ok(None) };
-    let outcome = job.outcome.iter().filter(|_| is_own);
-    for v1::Outcome { account, flows, .. } in outcome {
-        moved(account.as_ref().map_or(0, |account| account.moved_bytes));
-        let flow = |flow: &v1::Flow| {
-            ((node(flow.from_node_id), node(flow.to_node_id)), amount(flow.bytes))
-        };
-        let _ = tell.send(ThreadReport::Flows(flows.iter().map(flow).collect()));
-    }
-    Ok(Some(text::migration(&job, VIEW)))
+    Ok(ended.map(|job| text::migration(&job, VIEW)))
 }
 
 fn progress(job: &v1::Job, is_cancelled: bool) -> Progress {

@@ -8,11 +8,15 @@ use super::{
 use crate::{
     args::Cli,
     columns::{Column, Sort},
-    doc::{MovedFlows, RowJob, RowJobs, TopDoc},
+    doc::{DetailDoc, TopDoc, TopSource},
     output::View,
     text,
 };
 use clap::Parser;
+use numaloc_api::{
+    SnapshotView, WorkingJob, v1,
+    value::{JobId, JobProgress, JobState},
+};
 use numaloc_core::{
     Identity, Kind, NodeId, NodeMemory, Profile,
     live::{
@@ -22,6 +26,7 @@ use numaloc_core::{
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, style::Color};
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -112,23 +117,45 @@ fn snapshot() -> Snapshot {
     }
 }
 
-fn document() -> TopDoc {
-    let job = RowJob {
-        job: Some("jobs/42 37 %".into()),
-        held_back: Some("the CPUs of node 0 are busy".into()),
-        moved_bytes: 512 * MIB,
-    };
-    let snapshot = snapshot();
-    let (redis, group) = ("/system.slice/redis.service", job.clone());
+fn view(detail: Option<Identity>) -> v1::LiveView {
+    let snapshot = Snapshot { details: vec![self::detail()], ..snapshot() };
+    let redis = "/system.slice/redis.service";
     let within =
         snapshot.processes.iter().filter(|process| process.cgroup.as_deref() == Some(redis));
-    let jobs = RowJobs {
-        processes: within.map(|process| (process.identity, job.clone())).collect(),
-        groups: [(redis.into(), group)].into(),
+    let job = WorkingJob {
+        id: Some(JobId::numbered(42)),
+        state: JobState::Running,
+        state_message: String::new(),
+        progress: Some(JobProgress {
+            planned_bytes: 100 * MIB,
+            moved_bytes: 37 * MIB,
+            settled_bytes: 37 * MIB,
+            held_back: "the CPUs of node 0 are busy".into(),
+            measured: SystemTime::UNIX_EPOCH,
+        }),
+        moved_bytes: 512 * MIB,
+        processes: Arc::new(within.map(|process| process.identity).collect()),
     };
-    let flows: MovedFlows = [((1, 0), 512 * MIB), ((8, 1), 3 * MIB)].into();
-    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_000_000);
-    TopDoc::new(&snapshot, &jobs, &[], &flows, now, Duration::from_secs(10))
+    let node = |from, to| (NodeId(from), NodeId(to));
+    SnapshotView {
+        snapshot: &snapshot,
+        jobs: &[job],
+        detail: detail.map(|process| (process, true)),
+        up: Duration::from_secs(10),
+        time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_780_000_000),
+        flows: &[(node(1, 0), 512 * MIB), (node(8, 1), 3 * MIB)].into(),
+        is_bounded: true,
+    }
+    .into()
+}
+
+fn document() -> TopDoc {
+    TopDoc::new(&view(None), TopSource::Standalone)
+}
+
+fn opened() -> DetailDoc {
+    let view = view(Some(detail().identity));
+    DetailDoc::new(&view.detail.expect("it is watched"))
 }
 
 fn detail() -> Detail {
@@ -167,7 +194,7 @@ fn state(list: List) -> TopState {
 
 /// Draws twice, as the loop does: the second time with the spots of the first.
 fn picture(state: &mut TopState, width: u16, height: u16) -> Buffer {
-    let (document, detail) = (document(), detail());
+    let (document, detail) = (document(), opened());
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     for _ in 0..2 {
         let rows = rows(&document, &state.list, &state.filter, state.sort);

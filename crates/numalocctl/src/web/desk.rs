@@ -2,20 +2,22 @@
 //! the page.
 
 use super::{
-    doc::{DetailDoc, HostDoc, MigrationDoc, ViewDoc},
+    doc::{HostDoc, MigrationDoc, ViewDoc},
     records::Records,
     route::{Change, Refusal},
 };
 use crate::{
+    doc::{DetailDoc, TopDoc},
+    engine::{Chosen, ViewFeed},
     exit::Failure,
     output::json_line,
     signals, text,
-    top::{By, Host, MigrationThread, RowKey, Stage, moving},
+    top::{MigrationThread, RowKey, Stage},
 };
 use http::StatusCode;
 use hyper::body::Bytes;
 use numaloc_api::v1;
-use numaloc_core::{Identity, live::Detail};
+use numaloc_core::Identity;
 use std::{
     sync::{
         atomic::Ordering::Relaxed,
@@ -30,6 +32,8 @@ use tokio::sync::{oneshot, watch};
 const TURN: Duration = Duration::from_millis(100);
 /// Most plans that are still being made after their clients have left.
 const PLANS: usize = 2;
+/// Most mappings of a process that are shown.
+const MAPPINGS: usize = 200;
 /// Time between two views while a migration reports its progress.
 const PROGRESS: Duration = Duration::from_millis(500);
 
@@ -40,8 +44,9 @@ pub type Published = (u64, Bytes);
 
 /// The sources of the page.
 pub struct Desk {
-    pub host: Host,
-    pub by: By,
+    pub feed: Box<dyn ViewFeed>,
+    /// Carries out migrations.
+    pub engine: Chosen,
     pub records: Option<Records>,
     pub about: HostDoc,
     /// A note to show first.
@@ -77,7 +82,7 @@ pub fn run(
     let (mut due, mut at) = (Instant::now(), None::<Instant>);
     let mut is_old = true;
     while !interrupted.load(Relaxed) {
-        work.desk.host.work();
+        work.desk.feed.work();
         let now = Instant::now();
         if now >= due {
             work.refresh();
@@ -110,8 +115,8 @@ pub fn run(
 
 impl Work {
     fn refresh(&mut self) {
-        self.desk.host.refresh();
-        self.desk.host.work();
+        self.desk.feed.refresh();
+        self.desk.feed.work();
         self.desk.records.iter_mut().for_each(Records::take);
     }
 
@@ -124,13 +129,10 @@ impl Work {
     /// Takes the migration's reports. Returns whether there was anything.
     fn hear(&mut self) -> bool {
         let Some((mover, _)) = &self.mover else { return false };
-        let reports = mover.reports();
-        let is_new = !reports.is_empty();
-        for report in reports {
-            let stage = self.desk.host.hear(report);
-            if let (Some(stage), Some(migration)) = (stage, &mut self.migration) {
-                migration.reach(stage);
-            }
+        let stages = mover.stages();
+        let is_new = !stages.is_empty();
+        if let Some(migration) = &mut self.migration {
+            stages.into_iter().for_each(|stage| migration.reach(stage));
         }
         is_new
     }
@@ -141,7 +143,7 @@ impl Work {
         match change {
             Change::Watch(process) => {
                 self.opened = process;
-                self.desk.host.watch(process);
+                self.desk.feed.watch(process);
             }
             Change::Plan(_) if is_running => {
                 return conflict(
@@ -158,11 +160,11 @@ impl Work {
                 let mut migration = MigrationDoc { plan, target, ..MigrationDoc::default() };
                 migration.reach(Stage::Planning);
                 self.migration = Some(migration);
-                self.mover = Some((MigrationThread::plan(self.desk.by.clone(), &row), row));
+                self.mover = Some((MigrationThread::plan(self.desk.engine.clone(), &row), row));
             }
             Change::Migrate(plan, profile) => {
                 let asked = |doc: &MigrationDoc| doc.plan == plan && doc.stage == "asked";
-                let (Some((mover, row)), Some(migration)) =
+                let (Some((mover, _)), Some(migration)) =
                     (&self.mover, self.migration.as_mut().filter(|doc| asked(doc)))
                 else {
                     return conflict(
@@ -171,9 +173,6 @@ impl Work {
                 };
                 mover.begin(profile);
                 migration.stage = "running";
-                if self.desk.by.is_here() {
-                    self.desk.host.begins(moving(row));
-                }
             }
             Change::CancelMigration if is_running => {
                 self.mover.iter().for_each(|(mover, _)| mover.cancel());
@@ -200,13 +199,8 @@ impl Work {
         self.left.len()
     }
 
-    /// A run of this program's own ends after its batches in hand; one of the daemon continues.
     fn end(self) {
-        if let Some((mover, _)) = self.mover
-            && self.desk.by.is_here()
-        {
-            mover.end();
-        }
+        self.mover.into_iter().for_each(|(mover, _)| mover.end());
     }
 }
 
@@ -218,22 +212,22 @@ impl Desk {
         opened: Option<Identity>,
         migration: Option<&'a MigrationDoc>,
     ) -> ViewDoc<'a> {
-        let (top, snapshot) = self.host.now();
-        let is_opened = |detail: &&Detail| Some(detail.identity) == opened;
-        let detail = snapshot.details.iter().find(is_opened).map(DetailDoc::new);
+        let view = self.feed.view();
+        let is_opened = |detail: &DetailDoc| opened.is_some_and(|opened| detail.is_of(opened));
+        let detail = view.detail.as_ref().map(DetailDoc::new).filter(is_opened);
         let records = self.records.as_ref();
         let untold = || records?.trouble.clone();
         let jobs = records.and_then(|records| records.jobs.as_deref());
         ViewDoc {
             serial,
             host: &self.about,
-            top,
-            detail,
+            top: TopDoc::new(&view, self.feed.source()),
+            detail: detail.map(|detail| detail.largest(MAPPINGS)),
             jobs,
             job_targets: jobs.unwrap_or_default().iter().map(job_target).collect(),
             status: records.and_then(|records| records.status.as_ref()),
             migration,
-            trouble: self.host.trouble().or_else(untold),
+            trouble: self.feed.trouble().or_else(untold),
             note: self.note.as_deref(),
         }
     }

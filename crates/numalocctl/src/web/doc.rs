@@ -1,15 +1,12 @@
 //! The documents that the page gets. Output of other commands is in them as `-o json` prints it there.
 
 use crate::{
-    doc::{MapDoc, NodeBytes, TopDoc, ids, node_bytes},
+    doc::{DetailDoc, MapDoc, TopDoc},
     top::Stage,
     units::seconds,
 };
 use numaloc_api::v1;
-use numaloc_core::{
-    Profile,
-    live::{Detail, MappingNow, ThreadNow},
-};
+use numaloc_core::Profile;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -21,7 +18,7 @@ pub struct ViewDoc<'a> {
     pub host: &'a HostDoc,
     /// As `top -b -o json`.
     pub top: TopDoc,
-    /// The process that is opened, once it has been read.
+    /// The process that is opened, once it has been read, with its largest mappings in descending order.
     pub detail: Option<DetailDoc>,
     /// As `jobs ls -o json`, without plans; null without the daemon, or before its first answer.
     pub jobs: Option<&'a [v1::Job]>,
@@ -54,81 +51,6 @@ pub struct HostDoc {
 #[derive(Serialize)]
 pub struct SessionDoc<'a> {
     pub token: &'a str,
-}
-
-/// A process that is opened.
-#[derive(Serialize)]
-pub struct DetailDoc {
-    pub pid: i32,
-    pub start_time_ticks: u64,
-    pub threads: Vec<ThreadDoc>,
-    /// The largest ones, in descending order.
-    pub mappings: Vec<MappingDoc>,
-    /// The number of others.
-    pub left_out_mappings: usize,
-}
-
-#[derive(Serialize)]
-pub struct ThreadDoc {
-    pub tid: i32,
-    pub comm: String,
-    pub home_nodes: Vec<u32>,
-    /// The node of the CPU that it ran on last.
-    pub node: Option<u32>,
-    pub cpu_percent: Option<f64>,
-}
-
-#[derive(Serialize)]
-pub struct MappingDoc {
-    /// First address, as in /proc/PID/maps.
-    pub address: String,
-    /// Length in bytes, resident or not.
-    pub bytes: u64,
-    pub kind: &'static str,
-    pub name: String,
-    pub map_shared: bool,
-    pub by_node: Vec<NodeBytes>,
-}
-
-/// Most mappings of a process that are shown.
-const MAPPINGS: usize = 200;
-
-impl DetailDoc {
-    pub fn new(detail: &Detail) -> Self {
-        let resident = |mapping: &MappingNow| mapping.nodes.values().sum::<u64>();
-        let mut mappings: Vec<_> = detail.mappings.iter().collect();
-        mappings.sort_by_key(|mapping| std::cmp::Reverse(resident(mapping)));
-        let left_out_mappings = mappings.len().saturating_sub(MAPPINGS);
-        mappings.truncate(MAPPINGS);
-        Self {
-            pid: detail.identity.pid,
-            start_time_ticks: detail.identity.start_time,
-            threads: detail.threads.iter().map(thread).collect(),
-            mappings: mappings.into_iter().map(mapping).collect(),
-            left_out_mappings,
-        }
-    }
-}
-
-fn thread(thread: &ThreadNow) -> ThreadDoc {
-    ThreadDoc {
-        tid: thread.tid,
-        comm: thread.comm.clone(),
-        home_nodes: ids(&thread.home),
-        node: thread.node.map(|node| node.0),
-        cpu_percent: thread.cpu_percent,
-    }
-}
-
-fn mapping(mapping: &MappingNow) -> MappingDoc {
-    MappingDoc {
-        address: format!("{:x}", mapping.start),
-        bytes: mapping.bytes,
-        kind: mapping.kind.name(),
-        name: mapping.name.to_string(),
-        map_shared: mapping.shared,
-        by_node: node_bytes(&mapping.nodes),
-    }
 }
 
 /// A migration that was begun on the page.

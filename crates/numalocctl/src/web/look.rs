@@ -5,15 +5,12 @@ use super::{
     route::Refusal,
 };
 use crate::{
-    args::ConnectArgs,
     captions::Origin,
     doc::MapDoc,
-    endpoint::Endpoint,
-    engine::LocalEngine,
+    engine::{Chosen, LocalEngine},
     exit::{Code, Failure},
     fields,
     output::View,
-    remote::Daemon,
     svg, text,
     top::{RowKey, requested},
 };
@@ -24,10 +21,9 @@ use std::time::SystemTime;
 
 const VIEW: View = View { wide: true, ..View::TABLE };
 
-/// Looks at the host and at the daemon.
+/// Looks at the host and at records.
 pub struct Looks {
-    /// The daemon with how to reach it, if there is one.
-    pub daemon: Option<(Endpoint, ConnectArgs)>,
+    pub engine: Chosen,
     /// This host's files; `None`: the daemon is another host's.
     pub roots: Option<Roots>,
     /// The name of the host, for pictures.
@@ -70,19 +66,14 @@ impl Looks {
     }
 
     pub fn job(&self, id: &JobId) -> Result<TextDoc, Failure> {
-        let daemon = self.connect("a job")?;
-        let (job, topology) = (daemon.get_job(id)?, daemon.topology()?);
+        let engine = self.engine.open()?;
+        let (job, topology) = (engine.job(id)?, engine.topology()?);
         let topology = topology.topology.unwrap_or_default();
         Ok(TextDoc { text: text::job(&job, &topology, VIEW) })
     }
 
     pub fn cancel_job(&self, id: &JobId) -> Result<(), Failure> {
-        self.connect("a job")?.cancel_job(id).map(|_| ())
-    }
-
-    fn connect(&self, option: &'static str) -> Result<Daemon, Failure> {
-        let (endpoint, connect) = self.daemon.as_ref().ok_or(Failure::NeedsDaemon { option })?;
-        Daemon::connect(endpoint.clone(), connect)
+        self.engine.open()?.cancel_job(id)
     }
 }
 
@@ -102,12 +93,17 @@ pub fn refusal(failure: &Failure) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{args::Cli, place::Environment};
+    use clap::Parser;
     use numaloc_host::identify;
 
     #[test]
     fn the_picture_of_a_process_is_not_that_of_a_later_one_with_its_pid() {
+        let connect = Cli::try_parse_from(["numalocctl", "--standalone", "web"]).unwrap().connect;
+        let environment = Environment { endpoint: None, files: Vec::new(), socket: "/none".into() };
+        let engine = Chosen::new(&connect, &environment, &Roots::default()).expect("this process");
         let looks = Looks {
-            daemon: None,
+            engine,
             roots: Some(Roots::default()),
             host: String::new(),
             advise: Box::new(|| panic!("it is not asked for")),

@@ -1,8 +1,6 @@
 //! The daemon's jobs and its state, polled in a thread of its own, as in `top`.
 
 use crate::{
-    args::ConnectArgs,
-    endpoint::Endpoint,
     exit::Failure,
     remote::{Daemon, Reconnecting},
 };
@@ -29,9 +27,9 @@ type Answer = Result<(Vec<v1::Job>, v1::GetStatusResponse), String>;
 
 impl Records {
     /// Asks each `delay` until this value is dropped.
-    pub fn ask(endpoint: Endpoint, connect: ConnectArgs, delay: Duration) -> Self {
+    pub fn ask(daemon: Reconnecting, delay: Duration) -> Self {
         let (sender, answers) = channel();
-        thread::spawn(move || ask(Reconnecting::new(endpoint, connect), delay, &sender));
+        thread::spawn(move || ask(daemon, delay, &sender));
         Self { answers, jobs: None, status: None, trouble: None }
     }
 

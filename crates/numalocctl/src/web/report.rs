@@ -42,17 +42,17 @@ pub fn write(mut desk: Desk, looks: &Looks) -> Result<String, Failure> {
     let begin = Instant::now();
     // CPU use takes two looks.
     let (mut is_known, mut due) = (false, begin + desk.delay);
-    desk.host.refresh();
+    desk.feed.refresh();
     while !is_known && begin.elapsed() < PATIENCE {
         if interrupted.load(Relaxed) {
             return Err(Failure::Left("interrupted: no report was written".into()));
         }
-        desk.host.work();
+        desk.feed.work();
         if Instant::now() >= due {
-            desk.host.refresh();
-            desk.host.work();
+            desk.feed.refresh();
+            desk.feed.work();
             desk.records.iter_mut().for_each(Records::take);
-            is_known = desk.host.now().0.unseen_count == 0;
+            is_known = desk.feed.view().unseen_count == 0;
             due += desk.delay.min(Duration::from_secs(1));
         }
         thread::sleep(TURN);

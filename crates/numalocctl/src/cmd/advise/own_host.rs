@@ -2,9 +2,8 @@
 
 use crate::{
     args::Cli,
-    cmd::Surroundings,
+    cmd::{Surroundings, chosen},
     exit::{Code, Failure},
-    place::{self, Place},
 };
 use numaloc_host::{ErrorKind, advised::ChangeLog, check_page_size};
 
@@ -13,15 +12,12 @@ use numaloc_host::{ErrorKind, advised::ChangeLog, check_page_size};
 /// # Errors
 /// The daemon may be on another host, or this kernel has other pages.
 pub fn check(cli: &Cli, around: &Surroundings, option: &str) -> Result<(), Failure> {
-    match place::choose(&cli.connect, &around.environment)? {
-        Place::Daemon(endpoint) if !endpoint.is_this_host() => {
-            let uri = &endpoint.uri;
-            Err(Failure::Usage(format!(
-                "{option} changes this host, and the daemon at {uri} may be on another one: add --standalone, or run it there"
-            )))
-        }
-        _ => Ok(check_page_size(&around.roots)?),
-    }
+    chosen(cli, around)?.check_this_host(|uri| {
+        format!(
+            "{option} changes this host, and the daemon at {uri} may be on another one: add --standalone, or run it there"
+        )
+    })?;
+    Ok(check_page_size(&around.roots)?)
 }
 
 /// The right to change this host.

@@ -3,10 +3,9 @@
 
 use crate::{
     args::{Cli, MigrateArgs},
-    cmd::Surroundings,
+    cmd::{Surroundings, chosen},
     exit::Failure,
     output::complain,
-    place,
     units::size,
 };
 use numaloc_host::{Roots, traffic};
@@ -25,7 +24,7 @@ pub struct Before(u64);
 /// reason.
 ///
 /// # Errors
-/// As [`place::choose`].
+/// The options contradict each other, or the address of the daemon is wrong.
 pub fn before(
     cli: &Cli,
     around: &Surroundings,
@@ -35,17 +34,21 @@ pub fn before(
         return Ok(None);
     }
     let roots = &around.roots;
-    let why = match place::choose(&cli.connect, &around.environment)? {
-        _ if args.plan.job.detach => "--detach does not wait for the end".to_owned(),
-        place if !place.is_this_host() => "the daemon may be on another host".to_owned(),
-        _ if traffic::read(roots).is_empty() => format!(
+    let is_this_host = chosen(cli, around)?.is_this_host();
+    let why = if args.plan.job.detach {
+        "--detach does not wait for the end".to_owned()
+    } else if !is_this_host {
+        "the daemon may be on another host".to_owned()
+    } else if traffic::read(roots).is_empty() {
+        format!(
             "no counters of memory bandwidth in {} (mount -t resctrl resctrl there, if the processor has them)",
             traffic::mount_point(roots).display()
-        ),
-        _ => match rate(roots) {
+        )
+    } else {
+        match rate(roots) {
             Some(rate) => return Ok(Some(Before(rate))),
             None => "the counters of memory bandwidth were reset meanwhile".to_owned(),
-        },
+        }
     };
     complain(&format!("--benefit: remote memory traffic is not measured: {why}"));
     Ok(None)

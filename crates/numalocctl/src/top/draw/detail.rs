@@ -1,12 +1,15 @@
 //! The threads and mappings of a process.
 
 use super::{bar, bold, write};
-use crate::{columns::ShownColumn, top::state::TopState, units::short};
-use numaloc_core::{
-    Identity, NodeSet,
-    live::{Detail, MappingNow, ThreadNow},
+use crate::{
+    columns::ShownColumn,
+    doc::{DetailDoc, MappingDoc, ThreadDoc},
+    top::state::TopState,
+    units::short,
 };
+use numaloc_core::{Identity, NodeId, NodeSet};
 use ratatui::{buffer::Buffer, layout::Rect, style::Style};
+use std::collections::BTreeSet;
 
 /// Draws them as one list, which is scrolled as a whole. Returns how far it is scrolled.
 pub fn draw(
@@ -14,7 +17,7 @@ pub fn draw(
     area: Rect,
     state: &TopState,
     (identity, comm): &(Identity, String),
-    detail: Option<&Detail>,
+    detail: Option<&DetailDoc>,
 ) -> usize {
     let heading =
         format!("process {} ({comm}): threads and mappings; Esc leads back", identity.pid);
@@ -36,14 +39,14 @@ pub fn draw(
 }
 
 /// The lines, and whether each is a header.
-fn lines(detail: &Detail) -> Vec<(String, bool)> {
+fn lines(detail: &DetailDoc) -> Vec<(String, bool)> {
     let mut lines =
         vec![(format!(" {:>7} {:>5} {:>4} {:>4} {}", "TID", "HOME", "ON", "CPU%", "NAME"), true)];
     lines.extend(detail.threads.iter().map(|each| (thread(each), false)));
-    let mut nodes = NodeSet::new();
-    detail.mappings.iter().flat_map(|each| each.nodes.keys()).for_each(|&node| nodes.insert(node));
+    let nodes: BTreeSet<u32> =
+        detail.mappings.iter().flat_map(|each| &each.by_node).map(|on| on.node).collect();
     let named: String =
-        nodes.iter().map(|node| format!("{:>5} ", ShownColumn::Node(node.0).header())).collect();
+        nodes.iter().map(|&node| format!("{:>5} ", ShownColumn::Node(node).header())).collect();
     lines.push((format!(" {:>14} {:>5} {named}{:<9} {}", "ADDRESS", "SIZE", "KIND", "NAME"), true));
     lines.extend(detail.mappings.iter().map(|each| (mapping(each, &nodes), false)));
     if detail.mappings.is_empty() {
@@ -52,18 +55,21 @@ fn lines(detail: &Detail) -> Vec<(String, bool)> {
     lines
 }
 
-fn thread(thread: &ThreadNow) -> String {
-    let home = if thread.home.is_empty() { "-".to_owned() } else { thread.home.to_string() };
+fn thread(thread: &ThreadDoc) -> String {
+    let home: NodeSet = thread.home_nodes.iter().copied().map(NodeId).collect();
+    let home = if home.is_empty() { "-".to_owned() } else { home.to_string() };
     let node = thread.node.map_or("-".to_owned(), |node| node.to_string());
     let cpu = thread.cpu_percent.map_or("-".to_owned(), |percent| format!("{percent:.0}"));
     format!(" {:>7} {home:>5} {node:>4} {cpu:>4} {}", thread.tid, thread.comm)
 }
 
-fn mapping(mapping: &MappingNow, nodes: &NodeSet) -> String {
-    let on = |node| mapping.nodes.get(&node).map_or("-".to_owned(), |&bytes| short(bytes));
-    let by_node: String = nodes.iter().map(|node| format!("{:>5} ", on(node))).collect();
-    let kind = mapping.kind.name();
-    let shared = if mapping.shared { " shared" } else { "" };
-    let (start, size) = (mapping.start, short(mapping.bytes));
-    format!(" {start:>14x} {size:>5} {by_node}{kind:<9} {}{shared}", mapping.name)
+fn mapping(mapping: &MappingDoc, nodes: &BTreeSet<u32>) -> String {
+    let on = |node: u32| {
+        let on = mapping.by_node.iter().find(|on| on.node == node);
+        on.map_or("-".to_owned(), |on| short(on.bytes))
+    };
+    let by_node: String = nodes.iter().map(|&node| format!("{:>5} ", on(node))).collect();
+    let MappingDoc { address, bytes, kind, name, map_shared, .. } = mapping;
+    let shared = if *map_shared { " shared" } else { "" };
+    format!(" {address:>14} {:>5} {by_node}{kind:<9} {name}{shared}", short(*bytes))
 }
