@@ -1,5 +1,5 @@
 //! All conversions. `spec` and `request` make values of requests, `client` makes requests of values. `topology`,
-//! `locality`, `live`, `advice`, `plan`, `outcome` and `record` make answers of values; `stored` and `ended` make values of answers and
+//! `locality`, `contents`, `live`, `advice`, `plan`, `outcome` and `record` make answers of values; `stored` and `ended` make values of answers and
 //! stored records. `policy` and `placement` go both ways. `check` and `labels` check single fields, and
 //! `bounds` has what is bounded alike in several messages.
 
@@ -7,6 +7,7 @@ mod advice;
 mod bounds;
 mod check;
 mod client;
+mod contents;
 mod ended;
 mod files;
 mod labels;

@@ -32,6 +32,7 @@ pub fn convert_all(bytes: &[u8]) -> BTreeSet<&'static str> {
         WatchLocalityRequest => WatchLocality,
         GetAdviceRequest => GetAdvice,
         GetLiveViewRequest => GetLiveView,
+        GetNodeContentsRequest => GetNodeContents,
         PlanMigrationRequest => MigrationSpec,
         CreateJobRequest => CreateJob,
         GetJobRequest => JobId,

@@ -29,9 +29,9 @@ pub use partner::Partner;
 pub use record::{Event, Job, JobJoin, PlanSummary, Schedule, Workload};
 pub use request::{
     CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, EventFilter, EventType, GetAdvice,
-    GetLiveView, GetLocality, ListEvents, ListJobs, ListOf, ListSchedules, ListWorkloads,
-    OnConflict, Page, RunSchedule, WatchEvents, WatchJobs, WatchLocality, WatchOf, WatchSchedules,
-    WatchWorkloads,
+    GetLiveView, GetLocality, GetNodeContents, ListEvents, ListJobs, ListOf, ListSchedules,
+    ListWorkloads, OnConflict, Page, RunSchedule, WatchEvents, WatchJobs, WatchLocality, WatchOf,
+    WatchSchedules, WatchWorkloads,
 };
 pub use schedule::{ScheduleFilter, ScheduleSpec, ScheduleState, ScheduleUpdate, UpdateSchedule};
 pub use selector::{Condition, NoSelector, Requirement, Selector};

@@ -158,7 +158,7 @@ pub use result::{
     account::{self, Account, LATE, Reason},
     outcome::{self, CALL_BOUNDS_US, CallStats, Flows, Moved, Outcome, ProcessOutcome},
 };
-pub use views::{advise, layout, live, picture, rotation, speed};
+pub use views::{advise, contents, layout, live, picture, rotation, speed};
 
 /// Size of a base page in bytes on every platform that this project supports (x86-64 and arm64 with 4 KiB pages).
 pub const PAGE: u64 = 4096;

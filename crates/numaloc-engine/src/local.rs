@@ -1,8 +1,8 @@
 //! The host that this process looks at and moves memory on.
 
 use crate::{Error, OffloadAccess, balancing::Balancing};
-use numaloc_core::Topology;
-use numaloc_host::{Roots, topology};
+use numaloc_core::{NodeSet, Topology, contents::NodeContents};
+use numaloc_host::{Roots, contents, topology};
 
 /// This host, and the settings of it that runs may change. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -34,5 +34,13 @@ impl Local {
     /// It cannot be read.
     pub fn topology(&self) -> Result<Topology, Error> {
         Ok(topology::topology(&self.roots)?)
+    }
+
+    /// What is on these nodes; on all with memory if there are none.
+    ///
+    /// # Errors
+    /// A node does not exist or has no memory, or it cannot be read.
+    pub fn contents(&self, nodes: &NodeSet) -> Result<Vec<NodeContents>, Error> {
+        Ok(contents(&self.roots, nodes)?)
     }
 }

@@ -123,6 +123,7 @@ pub use survey::{
     used_files::{UsedFile, Whose, used_files},
 };
 pub use views::{
+    contents::contents,
     facts::{self, HostFacts},
     host_memory, live,
     look::{Begun, LookRequest, Looked, look},

@@ -1,6 +1,7 @@
 //! Looks that move nothing: advice and its effect, the live view, the memory of the host for metrics, pictures, the host's facts.
 
 pub(crate) mod attached;
+pub mod contents;
 pub mod facts;
 pub mod host_memory;
 pub mod live;

@@ -14,7 +14,7 @@ use crate::{
 pub use live::HostNow;
 use live::Sampler;
 use numaloc_api::value::{Pins, Target};
-use numaloc_core::{Identity, NumaBalancing, Options, Topology};
+use numaloc_core::{Identity, NodeSet, NumaBalancing, Options, Topology, contents::NodeContents};
 use numaloc_dma::{OffloadError, Offloading};
 use numaloc_engine::{
     Advised, Aim, Authority, FoundTarget, Local, Look, LookedAt, Offers, OffloadAccess, authority,
@@ -114,6 +114,15 @@ impl Engine {
     pub async fn topology(&self, of: &str) -> Result<Topology, Refusal> {
         let local = self.local.clone();
         self.finds.take(of, move |_| Ok(local.topology()?)).await
+    }
+
+    /// What is on these nodes; on all with memory if there are none.
+    ///
+    /// # Errors
+    /// A node does not exist, or cannot be read.
+    pub async fn contents(&self, of: &str, nodes: NodeSet) -> Result<Vec<NodeContents>, Refusal> {
+        let local = self.local.clone();
+        self.finds.take(of, move |_| Ok(local.contents(&nodes)?)).await
     }
 
     /// The id of the present boot of the host.

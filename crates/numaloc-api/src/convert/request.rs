@@ -9,18 +9,19 @@ use super::{
     files,
     labels::labels,
     names::{all_named, event_number, named},
+    placement::node_set,
     policy::policy,
     spec::{identity, spec, target},
 };
 use crate::{
     Fnv, Violations, v1,
     value::{
-        CreateJob, DeleteJob, EventFilter, GetAdvice, GetLiveView, GetLocality, JobFilter, JobId,
-        ListEvents, ListJobs, MigrationSpec, ScheduleId, WatchEvents, WatchJobs, WatchLocality,
-        WorkloadId,
+        CreateJob, DeleteJob, EventFilter, GetAdvice, GetLiveView, GetLocality, GetNodeContents,
+        JobFilter, JobId, ListEvents, ListJobs, MigrationSpec, ScheduleId, WatchEvents, WatchJobs,
+        WatchLocality, WorkloadId,
     },
 };
-use numaloc_core::PAGE;
+use numaloc_core::{NodeSet, PAGE};
 use prost::Message;
 use std::{hash::Hasher, time::Duration};
 
@@ -106,6 +107,19 @@ impl TryFrom<v1::GetLiveViewRequest> for GetLiveView {
         let process =
             process.and_then(|of| identity("process", (of.pid, of.start_time_ticks), &mut bad));
         bad.or(Self { process })
+    }
+}
+
+impl TryFrom<v1::GetNodeContentsRequest> for GetNodeContents {
+    type Error = Violations;
+
+    fn try_from(from: v1::GetNodeContentsRequest) -> Result<Self, Violations> {
+        let mut bad = Violations::default();
+        let nodes = match &from.node_ids[..] {
+            [] => NodeSet::new(),
+            ids => node_set("node_ids", ids, &mut bad),
+        };
+        bad.or(Self { nodes })
     }
 }
 

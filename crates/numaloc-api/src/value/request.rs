@@ -4,7 +4,7 @@ use super::{
     JobFilter, JobId, MigrationSpec, Policy, ScheduleFilter, ScheduleId, ScheduleSpec, Target,
     WorkloadFilter,
 };
-use numaloc_core::Identity;
+use numaloc_core::{Identity, NodeSet};
 use std::{
     collections::BTreeMap,
     time::{Duration, SystemTime},
@@ -46,6 +46,13 @@ pub struct GetAdvice {
 pub struct GetLiveView {
     /// A process that is watched closely from now on.
     pub process: Option<Identity>,
+}
+
+/// Asks what is on nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GetNodeContents {
+    /// The nodes; none: all nodes with memory.
+    pub nodes: NodeSet,
 }
 
 /// The reaction if another job works on one of the same address spaces, or waits to.

@@ -46,17 +46,21 @@ impl SysfsFile {
         let text = self.text::<64>()?;
         text.trim().parse().map_err(|_| self.nonsense(format!("'{}' is not a number", text.trim())))
     }
-    /// A field of nodeN/meminfo (`Node 0 MemFree:   3834612 kB`) in bytes.
     fn meminfo_bytes(&self, text: &str, field: &str) -> Result<u64, Error> {
-        let value = text.lines().find_map(|line| {
-            let mut words = line.split_whitespace().skip_while(|&word| word != field).skip(1);
-            words.next()?.parse::<u64>().ok()
-        });
-        value.map(|kib| kib << 10).ok_or_else(|| self.nonsense(format!("no {field}")))
+        meminfo_bytes(text, field).ok_or_else(|| self.nonsense(format!("no {field}")))
     }
     fn nonsense(&self, reason: String) -> Error {
         Error::Parse { path: self.path.clone(), reason }
     }
+}
+
+/// A field of nodeN/meminfo (`Node 0 MemFree:   3834612 kB`) in bytes.
+pub(crate) fn meminfo_bytes(text: &str, field: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip_while(|&word| word != field).skip(1);
+        words.next()?.parse::<u64>().ok()
+    })?;
+    value.checked_mul(1 << 10)
 }
 
 /// A node's pool of hugetlb pages of one size.

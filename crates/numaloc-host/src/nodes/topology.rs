@@ -154,7 +154,11 @@ pub fn check_options(roots: &Roots, topology: &Topology, options: &Options) -> R
     named.try_for_each(|nodes| check_nodes(roots, topology, nodes))
 }
 
-fn check_nodes(roots: &Roots, topology: &Topology, nodes: &NodeSet) -> Result<(), Error> {
+/// Checks that each of these nodes is online and has memory.
+///
+/// # Errors
+/// As [`check_options`].
+pub fn check_nodes(roots: &Roots, topology: &Topology, nodes: &NodeSet) -> Result<(), Error> {
     let with_memory = topology.with_memory();
     let Some(node) = nodes.minus(&with_memory).iter().next() else { return Ok(()) };
     let reason = if topology.node(node).is_some() {

@@ -30,14 +30,19 @@ pub(crate) fn processes(roots: &Roots, path: &str) -> Result<BTreeSet<i32>, Erro
 /// The memory of a cgroup and its children by node, as memory.numa_stat counts it; of all cgroups that are meant, as in [`processes`].
 /// `None` if the cgroup does not exist or its memory is not accounted.
 pub fn numa_stat(roots: &Roots, path: &str) -> Option<CountedMemory> {
-    let read = |directory: PathBuf| fs::read_to_string(directory.join("memory.numa_stat")).ok();
-    let texts = |directories: Vec<PathBuf>| -> Vec<String> {
-        directories.into_iter().filter_map(read).collect()
+    let counted = |directories: Vec<PathBuf>| -> Vec<CountedMemory> {
+        directories.iter().filter_map(|directory| numa_stat_of(directory)).collect()
     };
-    let texts = find(roots, path).ok()?.into_iter().map(texts).find(|texts| !texts.is_empty())?;
+    let found = find(roots, path).ok()?.into_iter().map(counted).find(|found| !found.is_empty())?;
     let mut all = CountedMemory::default();
-    texts.iter().for_each(|text| all.add(&parse_numa_stat(text)));
+    found.iter().for_each(|memory| all.add(memory));
     Some(all)
+}
+
+/// The same of the cgroup in a directory.
+pub(crate) fn numa_stat_of(directory: &Path) -> Option<CountedMemory> {
+    let text = fs::read_to_string(directory.join("memory.numa_stat")).ok()?;
+    Some(parse_numa_stat(&text))
 }
 
 /// v2: one line for each kind, in bytes (mm/memcontrol.c, `memory_stats`). `file` has shared memory and mapped files as well, which are

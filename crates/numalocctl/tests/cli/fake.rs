@@ -43,6 +43,8 @@ pub struct Script {
     pub live: Option<v1::LiveView>,
     /// Members left out of each target.
     pub missing: Vec<v1::MissingMember>,
+    /// What is on the nodes that are asked for.
+    pub contents: Vec<v1::NodeContents>,
     pub jobs: Vec<v1::Job>,
     pub schedules: Vec<v1::Schedule>,
     /// Whether CreateJob returns a job that existed before.
@@ -69,6 +71,7 @@ impl Default for Script {
             drained: false,
             live: None,
             missing: Vec::new(),
+            contents: Vec::new(),
             jobs: Vec::new(),
             schedules: vec![answers::schedule(); 1001],
             existing: false,

@@ -98,6 +98,7 @@ pub(super) const RULES: &[Rule] = &[
     watch("/numaloc.v1.LocalityService/WatchLocality").large(),
     viewer("/numaloc.v1.LocalityService/GetAdvice", CallKind::Advice).large(),
     list("/numaloc.v1.LocalityService/GetLiveView"),
+    list("/numaloc.v1.LocalityService/GetNodeContents"),
     list("/numaloc.v1.MigrationService/PlanMigration").large(),
     change("/numaloc.v1.MigrationService/CreateJob").large(),
     read("/numaloc.v1.MigrationService/GetJob"),

@@ -13,7 +13,7 @@ use crate::{
 use numaloc_api::{
     SnapshotView,
     v1::{self, locality_service_server::LocalityService},
-    value::{GetAdvice, GetLiveView, GetLocality, Target, WatchLocality},
+    value::{GetAdvice, GetLiveView, GetLocality, GetNodeContents, Target, WatchLocality},
 };
 use numaloc_core::Options;
 use numaloc_host::Policies;
@@ -88,6 +88,17 @@ impl LocalityService for LocalityCalls {
         });
         let failed = |error: JoinError| Refusal::Internal { message: error.to_string() };
         Ok(Response::new(v1::GetLiveViewResponse { view: Some(view.await.map_err(failed)?) }))
+    }
+
+    async fn get_node_contents(
+        &self,
+        request: Request<v1::GetNodeContentsRequest>,
+    ) -> Result<Response<v1::GetNodeContentsResponse>, Status> {
+        let of = caller(&request)?.name;
+        let GetNodeContents { nodes } = request.into_inner().try_into()?;
+        let contents = self.0.engine.contents(&of, nodes).await?;
+        let nodes = contents.iter().map(Into::into).collect();
+        Ok(Response::new(v1::GetNodeContentsResponse { nodes }))
     }
 
     type WatchLocalityStream = BoxStream<v1::WatchLocalityResponse>;

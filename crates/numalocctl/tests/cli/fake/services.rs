@@ -43,6 +43,13 @@ impl locality_service_server::LocalityService for Services {
         let view = script.live.clone().ok_or_else(unknown)?;
         Ok(Response::new(GetLiveViewResponse { view: Some(view) }))
     }
+    async fn get_node_contents(
+        &self,
+        request: Request<GetNodeContentsRequest>,
+    ) -> Answer<GetNodeContentsResponse> {
+        let (_, script) = self.asked("GetNodeContents", request)?;
+        Ok(Response::new(GetNodeContentsResponse { nodes: script.contents.clone() }))
+    }
     type WatchLocalityStream = Watch<WatchLocalityResponse>;
     async fn watch_locality(
         &self,

@@ -100,9 +100,8 @@ fn calls_are_of_the_kind_that_their_name_says() {
             "GetStatus" | "GetJob" | "GetSchedule" | "GetWorkload" | "Check" => CallKind::Read,
             "ReplaceWorkloads" => CallKind::Bulk,
             "GetAdvice" => CallKind::Advice,
-            "GetTopology" | "GetLocality" | "GetLiveView" | "GetMetrics" | "PlanMigration" => {
-                CallKind::List
-            }
+            "GetTopology" | "GetLocality" | "GetLiveView" | "GetNodeContents" | "GetMetrics"
+            | "PlanMigration" => CallKind::List,
             "Watch" | "ServerReflectionInfo" => CallKind::Stream,
             _ if method.starts_with("List") => CallKind::List,
             _ if method.starts_with("Watch") => CallKind::Watch,

@@ -201,6 +201,7 @@ fn table(names: &Names) -> Vec<Row> {
         row("/numaloc.v1.LocalityService/GetAdvice", "process", Advice, advice(names.process()), SEES),
         row("/numaloc.v1.LocalityService/GetAdvice", "labels", Advice, advice(Names::labelled()), SEES),
         row("/numaloc.v1.LocalityService/GetLiveView", "", List, v1::GetLiveViewRequest::default(), SEES),
+        row("/numaloc.v1.LocalityService/GetNodeContents", "", List, v1::GetNodeContentsRequest::default(), SEES),
         row("/numaloc.v1.EventService/ListEvents", "", List, v1::ListEventsRequest::default(), SEES),
         row("/numaloc.v1.EventService/WatchEvents", "", Watch, v1::WatchEventsRequest::default(), SEES),
         row("/numaloc.v1.MigrationService/GetJob", "", Read, named!(GetJobRequest, names.job), SEES),
