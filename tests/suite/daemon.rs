@@ -4,6 +4,7 @@ pub mod balancing;
 mod clients;
 mod compaction;
 mod disk;
+mod drain_node;
 mod dsa;
 mod exchange;
 mod files;

@@ -7,6 +7,7 @@ mod deferred;
 #[cfg(test)]
 #[path = "../../../tests/docs/commands.rs"]
 mod documented;
+mod drain_node;
 mod draw;
 mod dsa;
 mod events;
@@ -35,6 +36,7 @@ pub use bench::{BenchArgs, BenchKind};
 pub use connect::ConnectArgs;
 pub use deferred::Deferred;
 use deferred::at_once;
+pub use drain_node::DrainNodeArgs;
 pub use draw::{DrawArgs, DrawMoveArgs, DrawSort};
 pub use dsa::DsaArgs;
 pub use events::EventsArgs;
@@ -166,6 +168,11 @@ numalocctl advise --apply\n  numalocctl advise --undo --dry-run"
     Explain(Deferred<TargetArgs>),
     /// Bring the memory of processes to their local nodes.
     Migrate(Deferred<MigrateArgs>),
+    /// Move all that can move from a node, and show what is left.
+    ///
+    /// Memory of all processes and page cache of files leave the node, also what a process has bound to it. What is left is
+    /// shown by kind and by cgroup, so that its memory can go offline.
+    DrainNode(Deferred<DrainNodeArgs>),
     /// Show what the daemon is doing, and who you are to it.
     Status,
     /// Drain the daemon: no move begins, requests are queued.
@@ -242,6 +249,7 @@ impl Command {
             Self::Top(_) | Self::Topology(_) | Self::Locality(_) | Self::Plan(_) => true,
             Self::Advise(_) => true,
             Self::Migrate(args) => args.plan.check_here().is_ok() && !args.validate_only,
+            Self::DrainNode(args) => args.pace.check_here().is_ok(),
             _ => false,
         }
     }

@@ -9,6 +9,7 @@ mod complete;
 mod completions;
 mod doctor;
 mod documents;
+mod drain_node;
 mod dsa;
 mod events;
 mod explain;
@@ -99,6 +100,7 @@ fn carry_out(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure>
         Command::Advise(args) => advise::run(cli, around, args),
         Command::Explain(args) => explain::run(cli, &daemon("explain")?, args),
         Command::Migrate(args) => migrate::run(cli, around, args),
+        Command::DrainNode(args) => drain_node::run(cli, around, args),
         Command::Status => status::run(cli, &daemon("status")?),
         Command::Drain => holds::drain(cli, &daemon("drain")?, true),
         Command::Undrain => holds::drain(cli, &daemon("undrain")?, false),

@@ -4,6 +4,7 @@
 mod advise;
 mod bench;
 mod check;
+mod drain_node;
 mod dsa;
 mod explain;
 mod map;
@@ -15,6 +16,7 @@ pub use advise::{
 };
 pub use bench::{BenchDoc, LeftOutDoc, PairDoc, PlacementBenchDoc, PlacementRunDoc};
 pub use check::{Check, DoctorDoc};
+pub use drain_node::DrainNodeDoc;
 pub use dsa::{DsaDeviceDoc, DsaDoc, WorkQueueDoc};
 pub use explain::{ExplainDoc, ExplainedSchedule, Sought};
 pub use map::MapDoc;

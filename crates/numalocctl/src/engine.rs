@@ -37,6 +37,9 @@ pub trait Engine {
 
     fn topology(&self) -> Result<v1::GetTopologyResponse, Failure>;
 
+    /// What is on these nodes.
+    fn contents(&self, nodes: &NodeSet) -> Result<v1::GetNodeContentsResponse, Failure>;
+
     /// The boot id of its host, which identifies processes together with pid and start time.
     fn boot_id(&self) -> Result<String, Failure>;
 

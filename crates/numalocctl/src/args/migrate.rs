@@ -21,7 +21,7 @@ Examples:
   numalocctl migrate --selector app=redis --qos lsr --resume --detach";
 
 /// What is asked of a migration, and of its plan.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct PlanArgs {
     #[command(flatten)]
     pub target: TargetArgs,
@@ -46,7 +46,7 @@ pub struct PlanArgs {
 }
 
 /// Options of the daemon's job, which change nothing about what it moves.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Queue (with the daemon only)")]
 pub struct JobArgs {
     /// If another job works on the same memory, take that job instead of failing.
@@ -66,7 +66,7 @@ pub struct JobArgs {
     pub label: Vec<(String, String)>,
 }
 
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Waiting")]
 pub struct ProgressArgs {
     /// Show progress on standard error even if it is not a terminal.
@@ -77,7 +77,7 @@ pub struct ProgressArgs {
     pub no_progress: bool,
 }
 
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct MigrateArgs {
     #[command(flatten)]

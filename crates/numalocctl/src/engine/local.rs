@@ -178,6 +178,11 @@ impl Engine for LocalEngine {
         Ok(v1::GetTopologyResponse { topology: Some(topology) })
     }
 
+    fn contents(&self, nodes: &NodeSet) -> Result<v1::GetNodeContentsResponse, Failure> {
+        let nodes = self.local.contents(nodes)?.iter().map(Into::into).collect();
+        Ok(v1::GetNodeContentsResponse { nodes })
+    }
+
     fn boot_id(&self) -> Result<String, Failure> {
         Ok(boot_id(&self.local.roots)?)
     }

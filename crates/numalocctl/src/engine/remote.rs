@@ -31,6 +31,10 @@ impl Engine for Daemon {
         self.topology()
     }
 
+    fn contents(&self, nodes: &NodeSet) -> Result<v1::GetNodeContentsResponse, Failure> {
+        self.contents(nodes)
+    }
+
     fn boot_id(&self) -> Result<String, Failure> {
         Ok(self.status()?.boot_id)
     }

@@ -12,6 +12,13 @@ impl Daemon {
         ask!(self, locality_service_client::LocalityServiceClient.get_topology, message)
     }
 
+    /// What is on these nodes.
+    pub fn contents(&self, nodes: &NodeSet) -> Result<v1::GetNodeContentsResponse, Failure> {
+        let node_ids = nodes.iter().filter_map(|node| i32::try_from(node.0).ok()).collect();
+        let message = v1::GetNodeContentsRequest { node_ids };
+        ask!(self, locality_service_client::LocalityServiceClient.get_node_contents, message)
+    }
+
     /// The nodes with memory, if the options cannot be read without them; else none.
     ///
     /// # Errors
