@@ -15,6 +15,7 @@ mod registry;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 pub use counted::{CountLayer, Counting};
 pub use serve::{Admission, CONTENT_TYPE, MetricsServeError, serve};
@@ -28,7 +29,7 @@ use calls::CallTimes;
 use host_memory::ShownHostMemory;
 use label::{code_name, state_name};
 use numaloc_api::value::{Job, JobState, Outcome, QosClass, WorkloadId};
-use numaloc_host::host_memory::HostMemory;
+use numaloc_host::{host_memory::HostMemory, traffic::GroupTraffic};
 use oldest::Oldest;
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -42,6 +43,7 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant, SystemTime},
 };
+use traffic::ShownTraffic;
 
 /// Most workloads whose local ratio is shown. Workloads that come later are not shown.
 pub const MAX_WORKLOADS: usize = 1_000;
@@ -88,6 +90,7 @@ struct Series {
     stalls: Counter,
     over_bound: Counter,
     host_memory: ShownHostMemory,
+    traffic: ShownTraffic,
     held_back: Counter<f64, AtomicU64>,
     rpcs: Family<Two<&'static str>, Counter>,
     commits: Histogram,
@@ -168,6 +171,11 @@ impl Metrics {
     /// Sets what is known of the memory of the host's processes. With `None` its metrics are left out.
     pub fn host_memory(&self, memory: Option<HostMemory>) {
         self.0.series.host_memory.set(memory);
+    }
+
+    /// Sets the counters of memory bandwidth. Without any, their metric is left out.
+    pub fn traffic(&self, traffic: Vec<GroupTraffic>) {
+        self.0.series.traffic.set(traffic);
     }
 
     /// Sets the local share of a workload: `percent` of its memory that may be moved is local.

@@ -1,4 +1,4 @@
-//! Looks at the memory of the host's processes while the metrics are read; at other times it costs nothing.
+//! Looks at the memory of the host's processes and at memory bandwidth while the metrics are read; at other times it costs nothing.
 
 use crate::{
     config::{Config, HostMetrics},
@@ -7,7 +7,7 @@ use crate::{
 use numaloc_host::{
     Error, Roots,
     host_memory::{HostMemoryLimits, HostMemoryLook},
-    topology,
+    topology, traffic,
 };
 use std::{
     io,
@@ -46,11 +46,13 @@ struct Watched {
     roots: Roots,
     /// With the settings that it was begun with; `None` on a host that has nothing to look for.
     look: Option<(HostMetrics, Option<HostMemoryLook>)>,
+    /// When the counters of memory bandwidth are read next.
+    traffic_due: Option<Duration>,
 }
 
 impl Watched {
     fn new(roots: Roots) -> Self {
-        Self { roots, look: None }
+        Self { roots, look: None, traffic_due: None }
     }
 
     /// Begins, continues or ends the look, as the settings say and the readers of `metrics` want it.
@@ -60,9 +62,15 @@ impl Watched {
         if self.look.as_ref().is_some_and(|(with, _)| !is_wanted || with != settings) {
             self.look = None;
             metrics.host_memory(None);
+            metrics.traffic(Vec::new());
         }
         if !is_wanted {
             return;
+        }
+        let now = clock();
+        if self.traffic_due.is_none_or(|due| now >= due) {
+            metrics.traffic(traffic::by_group(&self.roots, settings.series));
+            self.traffic_due = Some(now + settings.period);
         }
         if self.look.is_none() {
             let look = begin(&self.roots, settings, clock()).unwrap_or_else(|error| {

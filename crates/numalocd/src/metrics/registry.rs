@@ -46,6 +46,7 @@ impl Default for Series {
             stalls: Default::default(),
             over_bound: Default::default(),
             host_memory: Default::default(),
+            traffic: Default::default(),
             held_back: Default::default(),
             rpcs: Default::default(),
             commits: Histogram::new(COMMIT_BOUNDS),
@@ -80,6 +81,7 @@ pub(super) fn of(series: &Series) -> Registry {
     registry.register("build", "The daemon", version);
     memory(registry, series);
     registry.register_collector(Box::new(series.host_memory.clone()));
+    registry.register_collector(Box::new(series.traffic.clone()));
     jobs(registry, series);
     service(registry, series);
     store(registry, series);

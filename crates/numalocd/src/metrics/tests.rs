@@ -7,7 +7,10 @@ use super::*;
 use crate::accounts::Client;
 use numaloc_api::value::{CallStats, JobId, MigrationSpec, ProcessOutcome};
 use numaloc_core::{Account, CALL_BOUNDS_US, Identity, NodeId, Reason};
-use numaloc_host::host_memory::{Nearness, PinnedBytes, ProcessCounts};
+use numaloc_host::{
+    host_memory::{Nearness, PinnedBytes, ProcessCounts},
+    traffic::GroupTraffic,
+};
 use std::{
     collections::BTreeSet,
     time::{Duration, SystemTime},
@@ -61,6 +64,13 @@ fn filled() -> Metrics {
     metrics.workload_local(&WorkloadId::numbered(1), 75.0);
     metrics.rpc("numaloc.v1.MigrationService/GetJob", tonic::Code::NotFound);
     metrics.host_memory(Some(host_memory()));
+    metrics.traffic(vec![GroupTraffic {
+        control: "a\"b".to_owned(),
+        monitoring: Some("pod-7".to_owned()),
+        domain: 17,
+        local_bytes: 5,
+        remote_bytes: 7,
+    }]);
     metrics
 }
 
@@ -102,9 +112,11 @@ fn the_memory_of_the_host_is_shown_until_nobody_looks() {
             r#"numaloc_host_processes{state="unseen"} 3"#,
             "numaloc_host_oldest_look_seconds 90.0",
             "numaloc_host_look_seconds_total 1.5",
+            r#"numaloc_host_memory_traffic_bytes_total{group="a\"b",monitoring_group="pod-7",l3="17",place="remote"} 7"#,
         ],
     );
     metrics.host_memory(None);
+    metrics.traffic(Vec::new());
     assert!(!metrics.text().contains("numaloc_host_"));
 }
 
