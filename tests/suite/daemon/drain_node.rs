@@ -6,6 +6,7 @@ use crate::{
     place::{away, home},
     truth::{Truth, on},
 };
+use numaloc_api::v1::locality_service_client::LocalityServiceClient;
 use serde_json::Value;
 
 #[test]
@@ -28,11 +29,9 @@ fn a_node_is_emptied_by_a_job_and_its_contents_are_told() {
     assert_eq!(target.cgroups, ["/"], "{job:?}");
     assert_eq!(document["after"]["node_id"], away(), "{document}");
     // A node that does not exist.
-    let mut service = numaloc_api::v1::locality_service_client::LocalityServiceClient::new(
-        daemon.client().channel.clone(),
-    );
-    let request = v1::GetNodeContentsRequest { node_ids: vec![9] };
     let client = daemon.client();
+    let mut service = LocalityServiceClient::new(client.channel.clone());
+    let request = v1::GetNodeContentsRequest { node_ids: vec![9] };
     let (code, reason) = reason(client.runtime.block_on(service.get_node_contents(request)));
     assert_eq!((code, &*reason), (Code::FailedPrecondition, "NO_TARGET_NODE"));
 }
