@@ -22,10 +22,8 @@ pub enum Failure {
     /// The API server cannot be reached.
     #[error("cannot reach the API server: {0}")]
     Unreachable(String),
-    /// The server refuses the request.
     #[error("the API server refuses: {0}")]
     Forbidden(String),
-    /// The named object does not exist.
     #[error("{0}")]
     NotFound(String),
     #[error("{0}")]

@@ -33,7 +33,6 @@ pub fn number(object: &Value, pointer: &str) -> u64 {
     object.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// The name of an object.
 pub fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
 }

@@ -7,7 +7,6 @@ use numaloc_policy::Defaults;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
-/// The configuration file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Config {
@@ -60,7 +59,6 @@ impl Default for Metrics {
 pub enum Register {
     /// numaloc-nri where it has registered any, else the agent.
     Auto,
-    /// The agent.
     Always,
     /// numaloc-nri, for which the agent waits.
     Never,

@@ -89,10 +89,8 @@ pub fn text(reading: &Reading, node: &str, pods: &[&Facts], most: usize) -> Stri
     text + &reading.rest
 }
 
-/// The families of memory.
 #[derive(Debug)]
 struct Memory {
-    /// The name of the node.
     node: String,
     /// By NUMA node.
     nodes: Vec<(String, Places)>,

@@ -104,7 +104,7 @@ impl Known {
         Some(snapshot)
     }
 
-    /// Takes the changes.
+    /// What has changed since the last call.
     pub fn changed(&self) -> Changed {
         std::mem::take(&mut self.state().changed)
     }

@@ -50,7 +50,6 @@ impl Places {
         *sum = sum.saturating_add(bytes);
     }
 
-    /// Both together.
     pub fn and(self, other: Self) -> Self {
         Self {
             local: self.local.saturating_add(other.local),

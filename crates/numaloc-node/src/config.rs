@@ -14,7 +14,6 @@ pub const LEASE: Duration = Duration::from_secs(300);
 pub trait Configuration: DeserializeOwned + Default {
     /// Path of the file, unless the command line names another one.
     const PATH: &'static str;
-    /// The mark of this client's records.
     const MARK: Mark;
 
     /// The key `endpoint`: address of numalocd.

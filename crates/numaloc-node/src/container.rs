@@ -37,7 +37,6 @@ pub struct Container<'a> {
 pub struct Registration<'a> {
     /// Its id, by which numalocd finds the cgroup where `cgroup` is empty.
     pub container_id: &'a str,
-    /// The path of its cgroup.
     pub cgroup: &'a str,
     pub class: QosClass,
     /// Time that numalocd keeps it if it is not renewed.

@@ -20,7 +20,6 @@ impl MachineNodes {
         nodes.iter().map(|(id, _)| *id).collect::<NodeSet>().to_string()
     }
 
-    /// The nodes that have CPUs.
     pub fn with_cpus(&self) -> NodeSet {
         let nodes = self.0.lock();
         nodes.iter().filter(|(_, cpus)| !cpus.is_empty()).map(|(id, _)| *id).collect()

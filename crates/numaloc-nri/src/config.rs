@@ -25,7 +25,6 @@ pub enum Source {
     Containerd,
 }
 
-/// The configuration file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Config {

@@ -103,7 +103,6 @@ impl BadAnnotation {
         Self::new(pod, key, position, problem, hint)
     }
 
-    /// The event for the pod.
     pub fn event(&self) -> PodEvent {
         PodEvent {
             kind: EventKind::Warning,

@@ -31,7 +31,6 @@ const CLASSES: [(QosClass, &str); 3] =
 /// An error in a ConfigMap's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadConfigMap {
-    /// The key of the value.
     pub key: &'static str,
     /// Place of the error in the value.
     pub position: Position,

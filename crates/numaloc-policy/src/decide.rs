@@ -88,7 +88,6 @@ impl<'a> From<&'a Defaults> for Sources<'a> {
 pub struct Decision {
     /// Its class, by a label, or derived from its cgroup and resources.
     pub class: QosClass,
-    /// The source of the decision.
     pub source: DecisionSource,
     /// The settings to apply; `None`: nothing is done.
     pub settings: Option<Settings>,
@@ -96,7 +95,6 @@ pub struct Decision {
     pub notes: Vec<String>,
 }
 
-/// The source of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecisionSource {
     /// An annotation with this key, which can be shown as it is.

@@ -44,7 +44,6 @@ pub fn definitions() -> Vec<serde_json::Value> {
 /// Priorities are within these bounds on both sides of 0.
 const PRIORITY_MAX: i32 = 1_000_000;
 
-/// Which kind of policy it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PolicyKind {
     /// `MemoryLocalityPolicy`: for pods of its own namespace.
@@ -54,7 +53,6 @@ pub enum PolicyKind {
 }
 
 impl PolicyKind {
-    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Namespaced, Self::Cluster];
 
     /// As in the path of the API.
@@ -77,11 +75,9 @@ impl PolicyKind {
 /// A policy of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyResource {
-    /// Its kind.
     pub kind: PolicyKind,
     /// Its namespace; empty if it is of the cluster.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its uid, which a policy of the same name that is created later does not have.
     pub uid: String,
@@ -92,9 +88,9 @@ pub struct PolicyResource {
     pub pods: Selector,
     /// The containers that it is for, by name; empty: all of a pod.
     pub containers: BTreeSet<String>,
-    /// What is done for them.
+    /// The effect on matching containers.
     pub verdict: PolicyVerdict,
-    /// What policies of the cluster have besides.
+    /// The fields that only policies of the cluster have.
     pub cluster: ClusterScope,
 }
 
@@ -148,24 +144,19 @@ impl Default for ClusterScope {
 /// The node that decisions are for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Its name in the cluster.
     pub name: String,
-    /// Its labels.
     pub labels: BTreeMap<String, String>,
 }
 
 /// A policy that cannot be understood. It can be shown as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct BadPolicy {
-    /// Its kind.
     pub kind: PolicyKind,
     /// Its namespace; empty if it is of the cluster.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its uid.
     pub uid: String,
-    /// What is wrong, and where.
+    /// The error and its place, for people.
     pub problem: String,
 }
 
@@ -322,11 +313,10 @@ fn cluster_scope(object: &mut Object, spec: &serde_json::Value) -> Result<Cluste
     })
 }
 
-/// The classes by name.
 const CLASSES: [(&str, QosClass); 3] =
     [("LSR", QosClass::Lsr), ("LS", QosClass::Ls), ("BE", QosClass::Be)];
 
-/// `include` and `exclude`.
+/// The names in `include` and in `exclude`; refuses a name in both.
 fn names(path: &str, tree: &Tree) -> Result<(BTreeSet<String>, BTreeSet<String>), Problem> {
     let mut object = Object::of(path, tree)?;
     let include = object.take("include", texts)?.unwrap_or_default();

@@ -7,7 +7,6 @@ use numaloc_api::written::{ERROR_MAX, shown};
 use numaloc_core::{NodeSet, Reason, Share, Skip};
 use std::collections::BTreeMap;
 
-/// The result of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerResult {
     /// Its name within the pod.

@@ -54,7 +54,6 @@ impl Settings {
         self.schedule.interval.and_then(|time| time.try_into().ok()).unwrap_or_default()
     }
 
-    /// Whether it runs repeatedly.
     pub fn repeats(&self) -> bool {
         !self.interval().is_zero()
     }

@@ -12,7 +12,6 @@ const POINTS: u64 = 10;
 /// Longest status that is read, in bytes. Ours have less than 300.
 const STATUS_MAX: usize = 4096;
 
-/// The status of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodStatus {
     /// Progress of the migration of its memory.

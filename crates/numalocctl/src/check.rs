@@ -33,7 +33,6 @@ pub struct Findings {
     pub topology: Result<Topology, Error>,
     /// Means of making room that this process may use; `None` if no node has memory, or it is unknown which.
     pub ways: Option<RoomRights>,
-    /// The sources of containers.
     pub containers: ContainersState,
     /// Real-time threads that use a whole CPU.
     pub real_time: Vec<RealTimeHog>,

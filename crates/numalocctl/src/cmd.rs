@@ -62,7 +62,6 @@ fn remove_each<I: ToString>(
 /// The surroundings of this program.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// The roots of the host's files.
     pub roots: Roots,
     /// The surroundings that locate the daemon.
     pub environment: Environment,

@@ -59,7 +59,6 @@ pub struct Description {
     pub is_optional: bool,
     /// Whether it has words, which begin at the left and are cut at the end, and not numbers.
     pub has_words: bool,
-    /// The value of a row.
     pub value: for<'a> fn(&'a TopRowDoc) -> Value<'a>,
 }
 
@@ -185,7 +184,6 @@ impl Column {
         self.description().name
     }
 
-    /// The value of a row.
     pub fn value(self, row: &TopRowDoc) -> Value<'_> {
         (self.description().value)(row)
     }
@@ -274,7 +272,6 @@ impl ShownColumn {
         }
     }
 
-    /// The column that it is one of.
     pub fn column(self) -> Column {
         match self {
             Self::One(column) => column,
@@ -282,7 +279,6 @@ impl ShownColumn {
         }
     }
 
-    /// The value of a row.
     pub fn value(self, row: &TopRowDoc) -> Value<'_> {
         match self {
             Self::One(column) => column.value(row),

@@ -23,7 +23,6 @@ pub struct TlsFiles {
     pub ca: Option<PathBuf>,
     /// The certificate to show to the daemon.
     pub certificate: Option<PathBuf>,
-    /// The private key of the certificate.
     pub key: Option<PathBuf>,
 }
 

@@ -19,11 +19,9 @@ pub enum Code {
     NotFound = 3,
     /// The user of this program lacks a right on the host or at the daemon.
     Permission = 4,
-    /// The daemon cannot be reached.
     Unreachable = 5,
     /// Some of the memory that should have moved is still where it was, or some of the named processes are left out.
     Partly = 6,
-    /// The time limit was reached.
     TimedOut = 124,
     /// Ctrl-C ended the waiting; the job continues.
     Left = 130,
@@ -80,10 +78,8 @@ pub enum Failure {
         /// The error in the file.
         reason: String,
     },
-    /// The daemon cannot be reached.
     #[error("cannot reach numalocd at {endpoint}: {reason}; {advice}")]
     Unreachable { endpoint: String, reason: String, advice: String },
-    /// The daemon refused the request.
     #[error("{message}")]
     Refused {
         /// The exit code for its status.

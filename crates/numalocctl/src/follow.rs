@@ -75,7 +75,6 @@ pub fn follow(
     }
 }
 
-/// The id in a job's name.
 pub fn job_id(job: &v1::Job) -> Result<JobId, Failure> {
     JobId::from_name(&job.name).ok_or_else(|| {
         let name = &job.name;

@@ -12,7 +12,6 @@ pub fn is_end(state: v1::JobState) -> bool {
     JobState::known(state.into()).flatten().is_some_and(JobState::is_end)
 }
 
-/// The state of a job for people.
 pub fn state(job: &v1::Job) -> String {
     word(job.state().as_str_name(), "JOB_STATE_")
 }
@@ -40,7 +39,6 @@ pub enum End {
     /// Some of the memory that was to be moved is still remote.
     PartlyMoved,
     Cancelled,
-    /// The time limit was reached.
     TimedOut,
     /// It could not be carried out.
     Failed,

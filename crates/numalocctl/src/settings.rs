@@ -26,7 +26,6 @@ pub struct TlsSettings {
     pub ca: Option<PathBuf>,
     /// The certificate to show to the daemon.
     pub certificate: Option<PathBuf>,
-    /// The private key of the certificate.
     pub key: Option<PathBuf>,
 }
 

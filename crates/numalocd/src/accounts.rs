@@ -79,7 +79,6 @@ impl Accounts {
         Self { connections, ..Self::default() }
     }
 
-    /// The quotas as configured now.
     pub fn quota(&self) -> Quota {
         self.config.borrow().quota
     }

@@ -108,7 +108,6 @@ impl Args {
         Ok(loaded)
     }
 
-    /// The directory of the job store.
     pub fn state_directory(&self) -> PathBuf {
         self.state_directory_or(env::var_os("STATE_DIRECTORY").as_deref())
     }

@@ -132,7 +132,6 @@ impl Listeners {
         self.keys.clone()
     }
 
-    /// The addresses of the TCP sockets.
     pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
         self.tcp.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }

@@ -208,7 +208,6 @@ impl Metrics {
         self.0.series.oldest.set(oldest);
     }
 
-    /// The size of the store's file.
     pub fn store_bytes(&self, bytes: u64) {
         self.0.series.store_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }

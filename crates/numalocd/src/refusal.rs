@@ -51,7 +51,6 @@ pub enum Refusal {
     /// Nothing of the target exists or is registered. The message is that of numaloc-host if the host was asked.
     #[error("{message}")]
     TargetNotFound { message: String },
-    /// The target has no process.
     #[error("{message}")]
     TargetEmpty { message: String },
     /// No node to bring memory to.
@@ -99,7 +98,6 @@ pub enum Refusal {
         /// The etag that it has; empty if it is not there.
         present: String,
     },
-    /// The caller does not have the right.
     #[error("{message}")]
     NotPermitted {
         /// The refused action, and what to do.
@@ -115,7 +113,6 @@ pub enum Refusal {
         /// The most that is allowed.
         most: String,
     },
-    /// The daemon itself lacks rights.
     #[error("the daemon lacks rights: {message}")]
     DaemonLacksRights { message: String },
     /// A quota of the caller is used up.
@@ -128,7 +125,6 @@ pub enum Refusal {
         limit: usize,
         caller: String,
     },
-    /// The caller calls too often.
     #[error("{caller} may have {limit} {what}: wait {} ms", retry_after.as_millis() + 1)]
     TooFast {
         /// The resource whose rate is bounded.

@@ -295,7 +295,6 @@ struct Details {
 }
 
 impl Status {
-    /// The error that a watch has reported.
     pub fn error(self) -> ApiError {
         let status = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         self.error_of(status, None)

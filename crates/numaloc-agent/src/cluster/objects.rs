@@ -82,7 +82,6 @@ pub struct Meta {
     pub status_writer: Option<String>,
 }
 
-/// The owner of an object.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct OwnerReference {

@@ -87,7 +87,6 @@ pub trait Sink<T>: Sync {
     fn listed(&self, all: Vec<T>);
     /// One is new, or has changed.
     fn applied(&self, one: T);
-    /// An object is gone.
     fn deleted(&self, one: T);
 }
 

@@ -3,5 +3,4 @@
 /// The API group of the kinds.
 pub const GROUP: &str = "numaloc.io";
 
-/// Their version.
 pub const VERSION: &str = "v1alpha1";

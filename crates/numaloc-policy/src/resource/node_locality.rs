@@ -7,7 +7,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 
-/// The kind's name.
 pub const NODE_KIND: &str = "NodeMemoryLocality";
 
 /// Most NUMA nodes that are listed, those with the most remote memory first.
@@ -29,15 +28,13 @@ pub struct NodeLocality {
     pub local_bytes: u64,
     /// Bytes of pinned processes on other nodes.
     pub remote_bytes: u64,
-    /// The NUMA nodes.
     pub numa_nodes: Vec<NumaNodeLocality>,
-    /// Containers that run.
+    /// Number of running containers.
     pub containers: u64,
     /// Those of them whose memory is brought home by a policy.
     pub managed_containers: u64,
     /// The containers with the most remote memory.
     pub top_remote: Vec<RemoteContainer>,
-    /// Version of the agent.
     pub agent_version: String,
     /// Version of the daemon; empty if it cannot be reached.
     pub daemon_version: String,
@@ -65,7 +62,6 @@ pub struct RemoteContainer {
     pub namespace: String,
     /// Name of its pod.
     pub pod: String,
-    /// Its name.
     pub container: String,
     /// Bytes on other nodes than its home.
     pub remote_bytes: u64,
@@ -77,14 +73,14 @@ pub struct RemoteContainer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What it is about, such as `DaemonReachable`.
+    /// Its subject, for example `DaemonReachable`.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Why, in one word.
+    /// The cause in one word, for programs.
     pub reason: String,
-    /// Why, for people.
+    /// The cause as a sentence, for people.
     pub message: String,
     /// Since when, in the form of RFC 3339.
     pub last_transition_time: String,
@@ -183,7 +179,6 @@ fn percent(local: u64, remote: u64) -> u64 {
     percent.unwrap_or(100)
 }
 
-/// The definition of the kind.
 pub fn definition() -> Value {
     let column =
         |name: &str, path: &str, sort: &str| json!({"name": name, "type": sort, "jsonPath": path});

@@ -10,7 +10,6 @@ use std::{cmp::Reverse, time::SystemTime};
 pub struct Policies<'a> {
     /// All policies, in any order.
     pub all: &'a [PolicyResource],
-    /// The node.
     pub node: &'a Node,
     /// The time: policies may end.
     pub now: SystemTime,
@@ -43,12 +42,10 @@ impl<'a> Applicable<'a> {
         self.deciding(PolicyKind::Cluster).find(|policy| policy.cluster.is_enforced)
     }
 
-    /// The policy of the pod's namespace.
     pub fn of_namespace(&self) -> Option<&'a PolicyResource> {
         self.deciding(PolicyKind::Namespaced).next()
     }
 
-    /// The policy of the cluster.
     pub fn of_cluster(&self) -> Option<&'a PolicyResource> {
         self.deciding(PolicyKind::Cluster).next()
     }

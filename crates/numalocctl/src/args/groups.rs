@@ -17,7 +17,6 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Other", &[]),
 ];
 
-/// Variables of the environment.
 pub const ENVIRONMENT: [(&str, &str); 5] = [
     ("NUMALOC_ENDPOINT", "Address of the daemon, unless --endpoint is given."),
     ("XDG_CONFIG_HOME", "Where the user's configuration is, instead of ~/.config."),
@@ -29,7 +28,6 @@ pub const ENVIRONMENT: [(&str, &str); 5] = [
     ("COLUMNS", "Width of a picture in the terminal."),
 ];
 
-/// Files.
 pub const FILES: [(&str, &str); 6] = [
     (
         "/etc/numaloc/numalocctl.toml",

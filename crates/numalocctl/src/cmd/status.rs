@@ -4,7 +4,6 @@ use super::shown;
 use crate::{args::Cli, exit::Failure, output::CommandResult, remote::Daemon, text};
 use std::time::SystemTime;
 
-/// Shows the daemon's state.
 pub fn run(cli: &Cli, daemon: &Daemon) -> Result<CommandResult, Failure> {
     let status = daemon.status()?;
     shown(cli, &status, |status, _| text::status(status, daemon.endpoint(), SystemTime::now()))

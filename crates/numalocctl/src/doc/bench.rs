@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// The document of `bench`, which `-o json` prints and which is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BenchDoc {
-    /// The name of the host.
     pub host: String,
     /// When it was measured.
     pub time: String,
@@ -46,7 +45,6 @@ impl PairDoc {
 /// The document of `bench placement`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlacementBenchDoc {
-    /// The name of the host.
     pub host: String,
     /// When it was measured.
     pub time: String,

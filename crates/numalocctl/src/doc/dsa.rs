@@ -80,7 +80,6 @@ pub struct WorkQueueDoc {
     pub ready: bool,
     /// The name that its user has given to it.
     pub label: Option<String>,
-    /// The group that it is in.
     pub group: Option<u32>,
     pub size: Option<u64>,
     /// 1 to 15; 0 until it is configured.
@@ -118,7 +117,6 @@ pub struct GroupDoc {
 pub struct EngineDoc {
     /// The engine's name on the bus, such as `engine0.0`.
     pub name: String,
-    /// The group that it is in.
     pub group: Option<u32>,
 }
 

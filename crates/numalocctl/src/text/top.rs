@@ -37,7 +37,6 @@ pub fn question(plan: &v1::Plan) -> String {
     text
 }
 
-/// The nodes of a document.
 fn node_ids(document: &TopDoc) -> Vec<u32> {
     document.nodes.iter().map(|node| node.node).collect()
 }

@@ -79,7 +79,6 @@ pub fn replaced(answer: &v1::ReplaceWorkloadsResponse, _: View) -> String {
     counts + &missing.iter().map(left_out).collect::<String>()
 }
 
-/// The number of renewed workloads.
 pub fn renewed(answer: &v1::RenewWorkloadsResponse, _: View) -> String {
     match answer.workload_count {
         0 => "no workloads of that source: register them again\n".to_owned(),

@@ -37,7 +37,6 @@ pub struct ViewDoc<'a> {
 pub struct HostDoc {
     /// The host's name; of another host's daemon its address.
     pub name: String,
-    /// The version of this program.
     pub version: &'static str,
     /// Whether pictures by address can be drawn: only this host's pages can be read.
     pub has_pictures: bool,
@@ -117,7 +116,6 @@ impl MigrationDoc {
     }
 }
 
-/// The findings of `advise`.
 #[derive(Serialize)]
 pub struct AdviceDoc {
     pub findings: Vec<FindingDoc>,

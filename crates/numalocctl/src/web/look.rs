@@ -26,9 +26,7 @@ pub struct Looks {
     pub engine: Chosen,
     /// This host's files; `None`: the daemon is another host's.
     pub roots: Option<Roots>,
-    /// The name of the host, for pictures.
     pub host: String,
-    /// The findings of `advise`.
     pub advise: Box<dyn Fn() -> Result<v1::GetAdviceResponse, Failure> + Send + Sync>,
 }
 

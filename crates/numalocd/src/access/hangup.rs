@@ -11,7 +11,6 @@ pub struct Hangup(Arc<Mutex<Option<oneshot::Sender<()>>>>);
 /// Attached by our listeners to each request of a connection.
 #[derive(Clone, Debug)]
 pub struct Via<P> {
-    /// The peer at the other end.
     pub peer: P,
     /// Closes the connection from within a request.
     pub hangup: Hangup,

@@ -5,9 +5,9 @@ use super::Holder;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     Client,
-    /// That of the members of a group's grant together, or of all clients without a role.
+    /// The bound of the members of a group's grant together, or of all clients without a role.
     Cohort,
-    /// That of all clients together.
+    /// The bound of all clients together.
     All,
 }
 

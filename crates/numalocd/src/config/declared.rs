@@ -13,7 +13,6 @@ pub struct Declared {
     /// The name that the file gives it.
     pub id: ScheduleId,
     pub spec: ScheduleSpec,
-    /// The file that declares it.
     pub file: String,
 }
 

@@ -16,7 +16,6 @@ pub const NOBODY: u32 = 65_534;
 pub struct Grant {
     /// The user, group or certificate that gets the role.
     pub to: Grantee,
-    /// The role of these callers.
     pub role: Role,
     /// cgroups whose processes an operator may have moved besides those of its own uid.
     pub cgroups: Vec<String>,

@@ -80,7 +80,6 @@ pub(super) fn some_address<'de, D: Deserializer<'de>>(
     })
 }
 
-/// The path of a Unix socket.
 pub(super) fn socket<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
     text(from, "the path of a socket", |text| {
         let socket = path(text)?;

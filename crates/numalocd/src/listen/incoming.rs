@@ -29,7 +29,6 @@ pub(super) trait Accept: Unpin {
     /// The description of the other end.
     type Peer: Clone + Send + Sync + 'static;
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Io>>;
-    /// The peer at the other end.
     fn peer(&self, io: &Self::Io) -> Self::Peer;
 }
 

@@ -67,7 +67,6 @@ impl From<Refusal> for Status {
     }
 }
 
-/// The gRPC code of a refusal.
 pub fn code(refusal: &Refusal) -> Code {
     class(refusal).0
 }
