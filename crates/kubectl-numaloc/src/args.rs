@@ -4,24 +4,24 @@ use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 const NOTES: &str = "\
-Exit codes: 0 done, 1 failure or something needs attention, 2 usage, 3 not found, 4 a right is missing, 5 unreachable.";
+Exit codes: 0 done, 1 failure or something needs attention, 2 usage, 3 not found, 4 permission, 5 unreachable.";
 
-/// Shows how much memory of a cluster's containers is on the NUMA nodes of their CPUs, and brings it there.
+/// Show and improve the memory locality of pods.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-numaloc", bin_name = "kubectl numaloc", version, after_help = NOTES)]
 pub struct Args {
-    /// Which cluster, and where in it.
+    /// The cluster, and the namespace in it.
     #[command(flatten)]
     pub place: Place,
-    /// What is to be done.
+    /// The subcommand.
     #[command(subcommand)]
     pub action: Action,
 }
 
-/// Which cluster, and where in it.
+/// The cluster, and the namespace in it.
 #[derive(Debug, Default, clap::Args)]
 pub struct Place {
-    /// Namespace of the pods [default: that of the kubeconfig's context].
+    /// Namespace of the pods [default: the namespace of the kubeconfig's context].
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
     /// Context of the kubeconfig [default: the current one].
@@ -32,24 +32,28 @@ pub struct Place {
     pub kubeconfig: Option<PathBuf>,
 }
 
-/// What is to be done.
+/// The subcommand.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Show where remote memory is, as the agents have reported it.
     Top {
-        /// What of.
+        /// Nodes or containers.
         #[command(subcommand)]
         of: View,
         /// Output format.
         #[arg(short, long, global = true, default_value = "table")]
         output: Output,
     },
-    /// Say which policy decides for the containers of a pod, what came of it, and why memory stays where it is.
+    /// Show the policies of a pod, and their results.
+    ///
+    /// It shows which policy applies to each container, the last result, and why memory stays where it is.
     Explain {
         /// Name of the pod.
         pod: String,
     },
-    /// Have the memory of a pod brought home once, now. It takes the right to patch the pod.
+    /// Run the policies of a pod once, now.
+    ///
+    /// It needs the permission to patch the pod.
     Run {
         /// Name of the pod.
         pod: String,
@@ -57,7 +61,7 @@ pub enum Action {
         #[arg(long)]
         id: Option<String>,
     },
-    /// List policies, how many pods they select, and what is wrong with them.
+    /// List policies, the pods that they select, and their errors.
     Policies {
         /// Policies of all namespaces.
         #[arg(short = 'A', long)]
@@ -66,9 +70,11 @@ pub enum Action {
         #[arg(short, long, default_value = "table")]
         output: Output,
     },
-    /// Check that agents run on all nodes, reach their daemon, and understand the policies.
+    /// Check the agents, their daemons and the policies.
+    ///
+    /// It checks that an agent runs on each node and reaches its daemon, and that policies are valid.
     Doctor,
-    /// Print what a shell may offer for the last of these words; kubectl_complete-numaloc calls it.
+    /// Print completions of the last word, for kubectl_complete-numaloc.
     #[command(name = "__complete", hide = true)]
     Complete {
         /// The words after `kubectl numaloc`.

@@ -31,7 +31,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The exit codes of numalocctl: 3 not found, 4 a right is missing, 5 unreachable.
+    /// The exit codes of numalocctl: 3 not found, 4 permission, 5 unreachable.
     pub fn code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::Other(_) => 1,

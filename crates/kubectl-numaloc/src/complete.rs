@@ -186,10 +186,7 @@ mod tests {
         let printed = |line: &str| {
             runtime.block_on(run(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()))
         };
-        assert_eq!(
-            printed("d"),
-            "doctor\tCheck that agents run on all nodes, reach their daemon, and understand the policies\n:4\n"
-        );
+        assert_eq!(printed("d"), "doctor\tCheck the agents, their daemons and the policies\n:4\n");
         assert_eq!(printed("top containers -o j"), "json\tJSON\n:4\n");
         assert_eq!(printed("--kubeconfig /"), ":0\n");
     }

@@ -11,12 +11,12 @@ use numaloc_node::NodeArgs;
 const EXAMPLES: &str = "\
 Examples:
   numaloc-agent                                in a pod that has NODE_NAME from spec.nodeName
-  numaloc-agent --check-config                 say what is wrong with the configuration
+  numaloc-agent --check-config                 report errors in the configuration
   KUBECONFIG=admin.conf numaloc-agent --node-name node-1 --endpoint unix:///tmp/n.sock
 
 Exit codes: 0 done, 1 failure, 2 usage.";
 
-/// Makes schedules of numalocd of what pods of this node and their cluster declare, and posts what became of them.
+/// Turn policies of pods into schedules, and post the results.
 #[derive(Clone, Debug, Default, Parser)]
 #[command(name = "numaloc-agent", version, after_help = EXAMPLES)]
 pub struct Args {

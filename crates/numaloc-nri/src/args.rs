@@ -13,7 +13,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   numaloc-nri                       as configured in /etc/numaloc/nri.toml
-  numaloc-nri --check-config        say what is wrong with the configuration
+  numaloc-nri --check-config        report errors in the configuration
   numaloc-nri --source containerd   by containerd's events, on a host without NRI
   numaloc-nri --nri-socket /run/nri/nri.sock --endpoint unix:///tmp/n.sock
 
@@ -21,11 +21,11 @@ A runtime that finds it as /opt/nri/plugins/90-numaloc-nri launches it by itself
 
 Exit codes: 0 done, 1 failure, 2 usage.";
 
-/// Tells numalocd about the containers of containerd or CRI-O, and makes schedules of the policies that their pods declare.
+/// Report containers to numalocd, and schedule their policies.
 #[derive(Clone, Debug, Default, Parser)]
 #[command(name = "numaloc-nri", version, after_help = EXAMPLES)]
 pub struct Args {
-    /// Which way containers are told: NRI, containerd's own events, or NRI where the runtime has it and else containerd's events
+    /// Source of the containers: NRI, containerd's own events, or NRI if the runtime has it and containerd's events otherwise
     /// [default: source in the configuration, or auto].
     #[arg(long, value_enum)]
     pub source: Option<Source>,

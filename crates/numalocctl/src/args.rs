@@ -67,13 +67,13 @@ use std::{ffi::OsString, path::PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  numalocctl top                                         what is where, live
+  numalocctl top                                         memory by node and workload, live
   numalocctl topology                                    nodes, their CPUs and memory
   numalocctl locality --pid 4711                         where the memory of a process is
   numalocctl plan --unit redis-server                    what would move or stay, and why
   numalocctl advise                                      what is on the wrong node, and what would help
   numalocctl explain redis-server                        why the daemon moves it, or not
-  numalocctl advise --apply                              do that, one after the other; advise --undo takes it back
+  numalocctl advise --apply                              carry out the advice; advise --undo takes it back
   numalocctl migrate --cgroup /system.slice/redis.service
   numalocctl migrate --pid 4711,4712 --to 0-1 --timeout 5m
   numalocctl migrate --unit redis-server --profile gentle
@@ -85,13 +85,13 @@ Examples:
 Exit codes: 0 done, 1 failure or something named is left out, 2 usage, 3 not found, 4 permission,
   5 daemon unreachable, 6 partly moved or read, 124 timed out, 130 left by Ctrl-C.";
 
-/// Brings the memory of processes home to the NUMA nodes of their CPUs, while they run.
+/// Bring memory of running processes to their local NUMA nodes.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "numalocctl", version, after_help = EXAMPLES, after_long_help = groups::reference(EXAMPLES))]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-    /// Output format; --help of a command has those that it prints.
+    /// Output format; the help of a command lists its formats.
     #[arg(short, long, global = true, value_enum, default_value_t, value_name = "FORMAT", help_heading = output::HEADING, display_order = output::ORDER)]
     pub output: Format,
     /// Print rows alone: no header, and no text around them.
@@ -173,7 +173,7 @@ numalocctl advise --apply\n  numalocctl advise --undo --dry-run"
     /// Memory of all processes and page cache of files leave the node, also what a process has bound to it. What is left is
     /// shown by kind and by cgroup, so that its memory can go offline.
     DrainNode(Deferred<DrainNodeArgs>),
-    /// Show what the daemon is doing, and who you are to it.
+    /// Show the state of the daemon, and your role.
     Status,
     /// Drain the daemon: no move begins, requests are queued.
     ///
@@ -198,7 +198,7 @@ numalocctl advise --apply\n  numalocctl advise --undo --dry-run"
     /// List, watch and control the daemon's migrations.
     #[command(subcommand)]
     Jobs(Deferred<JobsCommand>),
-    /// Have migrations repeated by the daemon.
+    /// Manage migrations that the daemon repeats.
     #[command(subcommand)]
     Schedules(Deferred<SchedulesCommand>),
     /// Show results of migrations, and what else happened.
@@ -234,7 +234,7 @@ numalocctl advise --apply\n  numalocctl advise --undo --dry-run"
         /// What they are values of.
         kind: ValueKind,
     },
-    /// Wait for the end of standard input, then put back what bench placement has left.
+    /// Restore settings of bench placement at the end of standard input.
     #[command(name = "__put-back", hide = true)]
     PutBack,
     /// Write files that packages need.
@@ -305,7 +305,7 @@ pub struct LocalityArgs {
 
 #[derive(Clone, Copy, Debug, Args)]
 pub struct TopologyArgs {
-    /// Print in the layout of `numactl -H`, whatever --output says.
+    /// Print in the layout of `numactl -H`, regardless of --output.
     #[arg(long)]
     pub numactl: bool,
 }

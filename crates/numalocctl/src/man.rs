@@ -10,14 +10,14 @@ use std::io::{self, Write};
 
 const EXIT_STATUS: [(&str, &str); 9] = [
     ("0", "Done, also when there was nothing to do."),
-    ("1", "Failure, or something that was named is left out while the rest is done."),
+    ("1", "Failure, or a member of the target is left out while the rest is done."),
     ("2", "The command line, a configuration file or the request is not valid."),
     ("3", "The target, job, schedule or workload does not exist."),
     ("4", "Permission is missing."),
     ("5", "The daemon is needed or named, and cannot be reached."),
     (
         "6",
-        "Some of what was to move is still where it was, the migration was cancelled, or some processes of what was named are left out.",
+        "Some memory did not move, the migration was cancelled, or some processes of the target are left out.",
     ),
     ("124", "The time given ran out."),
     ("130", "Ctrl-C ended the waiting, and the job continues."),

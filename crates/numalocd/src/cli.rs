@@ -29,8 +29,8 @@ const STATE_DIRECTORY: &str = "/var/lib/numaloc";
 const EXAMPLES: &str = "\
 Examples:
   numalocd                                       as configured in /etc/numaloc/numalocd.toml
-  numalocd --check-config                        say what is wrong with the configuration
-  numalocd --restore-settings                    put back what a daemon that was killed has left changed
+  numalocd --check-config                        report errors in the configuration
+  numalocd --restore-settings                    restore settings that a killed daemon left changed
   numalocd --restore backup.redb                 replace the store by a backup (numalocctl backup)
   numalocd --socket /tmp/n.sock --state-dir /tmp/n --log-level debug
   NUMALOC_ENDPOINT=unix:///tmp/n.sock numalocctl status
@@ -41,7 +41,7 @@ Signals:
 
 Exit codes: 0 done, 1 failure, 2 usage.";
 
-/// Moves the memory of running processes home to the NUMA nodes of their CPUs, for clients that ask by gRPC.
+/// Move memory of running processes to their local NUMA nodes.
 #[derive(Clone, Debug, Default, Parser)]
 #[command(name = "numalocd", version, after_help = EXAMPLES)]
 pub struct Args {
@@ -61,8 +61,8 @@ pub struct Args {
     /// Check the configuration and the files that it names, print a line for each problem, and exit.
     #[arg(long, group = "once")]
     pub check_config: bool,
-    /// Put back host settings (kernel.numa_balancing, those of offload, work queues of DSA devices) that a daemon has
-    /// left changed because it died, and exit. The unit does it each time the daemon has ended.
+    /// Put back host settings (kernel.numa_balancing, offload, work queues of DSA devices) that a daemon
+    /// left changed when it died, and exit. The unit does it after each end of the daemon.
     #[arg(long, group = "once")]
     pub restore_settings: bool,
     /// Replace the store by this backup, keep the previous store beside it, and exit. The daemon must not run.
@@ -75,7 +75,7 @@ pub struct Args {
     /// run.
     #[arg(long, group = "once")]
     pub repair: bool,
-    /// What to log, instead of log.level in the configuration: off, error, warn, info, debug or trace, or such as
+    /// Log level, instead of log.level in the configuration: off, error, warn, info, debug or trace, or such as
     /// info,numalocd::dispatch=debug.
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<Levels>,

@@ -5,13 +5,12 @@ use crate::units::{duration_from, parse_size};
 use clap::Args;
 use std::time::Duration;
 
-/// Whom to look at, and how.
 #[derive(Clone, Debug, Args)]
 pub struct AdviseArgs {
-    /// Whom to look at; if nobody is named, at everybody on the host.
+    /// All processes of the host if no target is named.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// Time between the two readings of who uses which CPUs, from 1s to 60s.
+    /// Time between the two samples of CPU use, from 1s to 60s.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration_from("1s", "60s"), allow_hyphen_values = true)]
     pub seconds: Duration,
     /// Ignore processes smaller than this, and moves smaller than this.
@@ -25,10 +24,10 @@ pub struct AdviseArgs {
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Carrying out")]
 pub struct CarryArgs {
-    /// Do what is advised, one finding after the other, the smallest first. It asks before, and stops when something got worse.
+    /// Carry out the advice, one finding after the other, the smallest first. It asks first, and stops if a result gets worse.
     #[arg(long, group = "carry")]
     pub apply: bool,
-    /// Take back what the last --apply has changed.
+    /// Undo the changes of the last --apply.
     #[arg(long, group = "carry")]
     pub undo: bool,
     /// Only show what --apply or --undo would do.

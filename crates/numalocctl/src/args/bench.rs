@@ -5,18 +5,18 @@ use clap::{Args, ValueEnum};
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
-Latency is that of loads that depend on each other, on the first CPU of a node; bandwidth is what all CPUs of the node read together. \
+Latency is measured with dependent loads on the first CPU of a node, bandwidth with reads by all CPUs of the node. \
 Other work on the host makes both worse. The result is kept, for root in /var/lib/numalocctl, for others in ~/.local/state/numaloc, and \
 topology shows it.
 
 bench placement writes memory that is interleaved, and memory in blocks, with a thread on each CPU, and shows how much of it \
-kernel.numa_balancing moves and what that costs. Nothing of it is kept.
+kernel.numa_balancing moves and what that costs. The result is not kept.
 
 Examples:
   numalocctl bench
   numalocctl bench --size 1G --seconds 5s -o json
   numalocctl bench --kept                              what was measured last
-  numalocctl bench placement --switch-balancing        with balancing on and off, which is put back";
+  numalocctl bench placement --switch-balancing        with balancing on and off, then restored";
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]

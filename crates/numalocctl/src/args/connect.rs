@@ -21,7 +21,7 @@ pub struct ConnectArgs {
     /// Certificate (PEM) to show to an https daemon.
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub tls_cert: Option<PathBuf>,
-    /// Key (PEM) of that certificate.
+    /// Private key (PEM) of the certificate --tls-cert.
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     pub tls_key: Option<PathBuf>,
     /// Longest wait for one answer of the daemon; does not apply to watching.

@@ -18,7 +18,7 @@ pub struct DrawArgs {
     /// Draw where the memory is, by address, instead of the table: into FILE.svg, or as text without a file.
     #[arg(long, value_name = "FILE.svg", num_args = 0..=1, value_parser = parse)]
     pub draw: Option<Option<PathBuf>>,
-    /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture states that.
+    /// Read the whole page map. Otherwise very large mappings are sampled, and the picture states that.
     #[arg(long, requires = "draw")]
     pub draw_exact: bool,
     /// Order of the mappings in it: the largest first, or by address.
@@ -32,7 +32,7 @@ pub struct DrawMoveArgs {
     /// Draw where the memory was and where it is afterwards, by address, into FILE.svg.
     #[arg(long, value_name = "FILE.svg", value_parser = parse)]
     pub draw: Option<PathBuf>,
-    /// Read all of the page map for it. Otherwise parts of very large mappings stand for the whole, and the picture states that.
+    /// Read the whole page map. Otherwise very large mappings are sampled, and the picture states that.
     #[arg(long, requires = "draw")]
     pub draw_exact: bool,
     /// Order of the mappings in it: the largest first, or by address.

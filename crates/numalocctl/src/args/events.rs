@@ -16,25 +16,25 @@ pub struct EventsArgs {
     /// Continue with events as they happen; with -o json one object per line.
     #[arg(short, long)]
     pub watch: bool,
-    /// Only those since then: a time, or how long ago (10m).
+    /// Only events since then: a time, or how long ago (10m).
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
     pub since: Option<SystemTime>,
-    /// Only those of this type; several with commas.
+    /// Only events of this type; several with commas.
     #[arg(long = "type", value_enum, value_delimiter = ',', value_name = "TYPE")]
     pub kind: Vec<EventTypeArg>,
-    /// Only those of this job.
+    /// Only events of this job.
     #[arg(long, value_name = "ID", value_parser = parse_job)]
     pub job: Option<JobId>,
-    /// Only those of this schedule.
+    /// Only events of this schedule.
     #[arg(long, value_name = "ID", value_parser = parse_schedule)]
     pub schedule: Option<ScheduleId>,
-    /// Only those of jobs and schedules of this client, such as uid:1000.
+    /// Only events of jobs and schedules of this client, such as uid:1000.
     #[arg(long, value_name = "NAME")]
     pub creator: Option<String>,
-    /// Only those of jobs and schedules with all of these labels: key=value,... (repeatable).
+    /// Only events of jobs and schedules with all of these labels: key=value,... (repeatable).
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
     pub label: Vec<(String, String)>,
-    /// Only those after this one; 0 stands for the beginning.
+    /// Only events after this one; 0 stands for the beginning.
     #[arg(long, value_name = "N", value_parser = parse_event)]
     pub after: Option<u64>,
 }

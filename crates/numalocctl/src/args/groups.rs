@@ -20,10 +20,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
 pub const ENVIRONMENT: [(&str, &str); 5] = [
     ("NUMALOC_ENDPOINT", "Address of the daemon, unless --endpoint is given."),
     ("XDG_CONFIG_HOME", "Where the user's configuration is, instead of ~/.config."),
-    (
-        "XDG_STATE_HOME",
-        "Where what bench has measured is kept for the user, instead of ~/.local/state.",
-    ),
+    ("XDG_STATE_HOME", "Where results of bench are kept for the user, instead of ~/.local/state."),
     ("NO_COLOR", "Nothing is coloured, unless --color always is given."),
     ("COLUMNS", "Width of a picture in the terminal."),
 ];
@@ -38,14 +35,14 @@ pub const FILES: [(&str, &str); 6] = [
         "/run/numaloc/numalocd.sock",
         "The daemon's socket, used if nothing names another. If it does not exist, top, topology, locality, plan, advise, migrate and drain-node work without the daemon.",
     ),
-    ("/run/numalocctl/advice", "What advise --apply has changed, for advise --undo."),
+    ("/run/numalocctl/advice", "Changes of advise --apply, for advise --undo."),
     (
         "/run/numalocctl/balancing",
-        "What kernel.numa_balancing was before bench placement has switched it.",
+        "The value of kernel.numa_balancing before bench placement switched it.",
     ),
     (
         "/var/lib/numalocctl/bench.json",
-        "What bench has measured last; a user's own is in ~/.local/state/numaloc.",
+        "The last result of bench; a user's own is in ~/.local/state/numaloc.",
     ),
 ];
 

@@ -19,7 +19,7 @@ pub enum JobsCommand {
     /// Show jobs with their plan, members and outcome.
     #[command(visible_alias = "describe")]
     Get(JobsArgs),
-    /// Follow a job to its end; the exit code is that of `migrate`.
+    /// Follow a job to its end, and exit as `migrate` does.
     Watch {
         /// The job, such as 42 or jobs/42.
         #[arg(value_name = "ID", value_parser = parse_job)]
@@ -27,11 +27,15 @@ pub enum JobsCommand {
         #[command(flatten)]
         progress: ProgressArgs,
     },
-    /// Cancel jobs, those under way after their current batches; moved memory stays moved.
+    /// Cancel jobs, those under way after their current batches.
+    ///
+    /// Moved memory stays moved.
     Cancel(JobsArgs),
     /// Pause jobs, those under way after their current batches.
     Pause(JobsArgs),
-    /// Queue paused jobs again; their target is looked at again.
+    /// Queue paused jobs again.
+    ///
+    /// Their targets are resolved again.
     Resume(JobsArgs),
     /// Delete jobs that have ended; their ids can be used again.
     Delete(DeleteJobsArgs),
@@ -65,22 +69,22 @@ pub struct JobsArgs {
     after_help = "Examples:\n  numalocctl jobs ls --state running,queued\n  numalocctl jobs ls -w -o json\n  numalocctl jobs cancel $(numalocctl jobs ls -q --state queued)"
 )]
 pub struct ListJobsArgs {
-    /// Only those in this state; several with commas.
+    /// Only jobs in this state; several with commas.
     #[arg(long, value_delimiter = ',', value_parser = job_state())]
     pub state: Vec<JobState>,
-    /// Only those of this schedule.
+    /// Only jobs of this schedule.
     #[arg(long, value_name = "ID", value_parser = parse_schedule)]
     pub schedule: Option<ScheduleId>,
-    /// Only those that this client created, such as uid:1000.
+    /// Only jobs that this client created, such as uid:1000.
     #[arg(long, value_name = "NAME")]
     pub creator: Option<String>,
-    /// Only those created since then: a time, or how long ago (10m).
+    /// Only jobs created since then: a time, or how long ago (10m).
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
     pub since: Option<SystemTime>,
-    /// Only those with all of these labels: key=value,... (repeatable).
+    /// Only jobs with all of these labels: key=value,... (repeatable).
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
     pub label: Vec<(String, String)>,
-    /// Only those whose target names this workload.
+    /// Only jobs whose target names this workload.
     #[arg(long, value_name = "ID", value_parser = parse_workload)]
     pub workload: Option<WorkloadId>,
     /// Show at most this many jobs, the newest [default: all]

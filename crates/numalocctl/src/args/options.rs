@@ -26,7 +26,7 @@ pub struct OptionArgs {
     /// Leave pages of files where they are.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub exclude_file: Option<bool>,
-    /// Also move pages of files on network file systems and FUSE: a call may wait for their server without end.
+    /// Also move pages of files on network file systems and FUSE: a call may wait indefinitely for their server.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub include_network: Option<bool>,
     /// Move pages even against the application's own memory policy.
@@ -39,7 +39,7 @@ pub struct OptionArgs {
     /// the sizes of the nodes' pools permanently [default: pool]
     #[arg(long, value_name = "SOURCE", value_parser = by_name(HugetlbSource::ALL, HugetlbSource::name))]
     pub hugetlb: Option<HugetlbSource>,
-    /// What may be done to make room on a target node that is full: nothing, drop page cache that was not used recently, or,
+    /// How to make room on a full target node: nothing, drop page cache that was not used recently, or,
     /// after that, exchange with memory of best-effort work. move-cache drops nothing: page cache of files in use goes to another
     /// node that has room, if you are root or own the files [default: cache]
     #[arg(long, value_name = "WAY", value_parser = by_name(MakeRoom::ALL, MakeRoom::name))]
@@ -48,14 +48,14 @@ pub struct OptionArgs {
     /// or with each profile [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = by_name(Compact::ALL, Compact::name))]
     pub compact: Option<Compact>,
-    /// Stop when this percentage of what can be moved is local [default: 100]
+    /// Stop when this percentage of the movable memory is local [default: 100]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     pub target_ratio: Option<u8>,
-    /// Bring pages to these nodes instead of those of the CPUs: 0-1,8, all, !0 for all but 0, or those of a device of this host:
+    /// Bring pages to these nodes instead of the CPUs' nodes: 0-1,8, all, !0 for all but 0, or the nodes of a device of this host:
     /// device:0000:17:00.0 (PCI), device:/dev/nvidia0, iface:eth0, block:nvme0n1 [default: local]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true)]
     pub to: Option<Nodes>,
-    /// What decides where the home of a process is: the CPUs of all threads (cpus), or of the busy ones: busy
+    /// What decides the home of a process: the CPUs of all threads (cpus), or of the busy ones: busy
     /// ignores threads that together used at most 5% of the CPU time, starting with those that widen the home most; or the GPUs, VFIO
     /// and InfiniBand devices that it has open (devices), and its CPUs if it has none; or the CPUs, with nodes near theirs (near)
     /// [default: cpus]
@@ -75,7 +75,7 @@ pub struct OptionArgs {
     /// reservation; without effect with --hugetlb fresh [default: 0%]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     pub pool_reserve: Option<u8>,
-    /// What to move first: probed is what is used most, if the kernel can tell at no cost, else by address [default:
+    /// What to move first: probed is the most used memory, if the kernel knows it at no cost, else by address [default:
     /// probed]
     #[arg(long, value_name = "ORDER", value_parser = by_name(Order::ALL, Order::name))]
     pub order: Option<Order>,

@@ -9,7 +9,7 @@ use std::env;
 /// The formats that answers are printed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A table of what matters.
+    /// A table of the main columns.
     #[default]
     Table,
     /// A table with all columns and rows.

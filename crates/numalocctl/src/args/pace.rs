@@ -22,7 +22,7 @@ pub struct PaceArgs {
     /// Longest that one call may take, from 100us to 60s; a single page may take longer [default: as the profile says]
     #[arg(long, value_name = "DURATION", value_parser = parse_stall, allow_hyphen_values = true)]
     pub max_stall: Option<Duration>,
-    /// Hold back while others keep the CPUs of the target node busier than this; 100: never hold back for this [default:
+    /// Throttle while other processes keep the CPUs of the target node busier than this; 100: never throttle for this [default:
     /// 100]
     #[arg(long, value_name = "PERCENT", value_parser = parse_some_percent, allow_hyphen_values = true)]
     pub node_cpu_max: Option<u8>,

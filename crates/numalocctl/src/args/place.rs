@@ -18,7 +18,7 @@ pub struct PlaceArgs {
     /// what a node has beyond its share, by CPUs or --weights [default: home]
     #[arg(long, value_name = "PLACEMENT", value_parser = by_name(Kind::ALL, Kind::name), conflicts_with = "to")]
     pub place: Option<Kind>,
-    /// The nodes of --place interleave and block, or of --weights bandwidth, written as for --to [default: those of the CPUs]
+    /// The nodes of --place interleave and block, or of --weights bandwidth, written as for --to [default: the CPUs' nodes]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true, requires = "place")]
     pub nodes: Option<Nodes>,
     /// For --place weighted: how many pages in a row each node gets, from 1 to 255, such as 0=3,1=1; or bandwidth: the kernel's own

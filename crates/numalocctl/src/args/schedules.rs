@@ -20,16 +20,18 @@ pub enum SchedulesCommand {
     Get(SchedulesArgs),
     /// Create a schedule; its first run is due at once.
     Create(CreateScheduleArgs),
-    /// Bring schedules to what a file declares: create, change, and with --prune remove.
+    /// Create, change or remove schedules to match a file.
     #[command(
         after_help = "The file has schedules in YAML or JSON, with the fields of the API (/usr/share/doc/numaloc/reference.md): one document after the other, a list, or \
 what `schedules ls -o json` prints. The daemon checks all changes before the first one is made, so that a mistake changes nothing.\n\n\
 Examples:\n  numalocctl schedules apply -f schedules.yaml --dry-run\n  numalocctl schedules apply -f schedules.yaml --prune --label team=db"
     )]
     Apply(ApplyArgs),
-    /// Change the given fields of a schedule. A run under way continues as it began.
+    /// Change the given fields of a schedule.
+    ///
+    /// A run under way continues as it began.
     Update(UpdateScheduleArgs),
-    /// Have schedules run now; prints the names of their jobs.
+    /// Run schedules now, and print the names of their jobs.
     Run(RunSchedulesArgs),
     /// Remove schedules. A run under way continues.
     Delete(DeleteScheduleArgs),
@@ -41,16 +43,16 @@ Examples:\n  numalocctl schedules apply -f schedules.yaml --dry-run\n  numalocct
 
 #[derive(Clone, Debug, Args)]
 pub struct ListSchedulesArgs {
-    /// Only those in this state; several with commas.
+    /// Only schedules in this state; several with commas.
     #[arg(long, value_enum, value_delimiter = ',')]
     pub state: Vec<ScheduleStateArg>,
-    /// Only those that this client created, such as uid:1000.
+    /// Only schedules that this client created, such as uid:1000.
     #[arg(long, value_name = "NAME")]
     pub creator: Option<String>,
-    /// Only those with all of these labels: key=value,... (repeatable).
+    /// Only schedules with all of these labels: key=value,... (repeatable).
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
     pub label: Vec<(String, String)>,
-    /// Only those whose target names this workload.
+    /// Only schedules whose target names this workload.
     #[arg(long, value_name = "ID", value_parser = parse_workload)]
     pub workload: Option<WorkloadId>,
     /// Print names only.
@@ -112,7 +114,7 @@ pub struct RunSchedulesArgs {
     /// The schedules, such as 7 or schedules/7.
     #[arg(required = true, value_name = "ID", value_parser = parse_schedule)]
     pub schedules: Vec<ScheduleId>,
-    /// Makes the request safe to repeat: the same id gives back the same job. For one schedule.
+    /// Makes the request safe to repeat: the same id returns the same job. For one schedule.
     #[arg(long, value_name = "ID")]
     pub request_id: Option<String>,
 }
@@ -204,7 +206,7 @@ pub struct UpdateScheduleArgs {
     pub etag: Option<String>,
     #[command(flatten)]
     pub when: WhenArgs,
-    /// Whose memory; replaces the target as a whole.
+    /// The new target; it replaces the whole target.
     #[command(flatten)]
     pub target: TargetArgs,
     #[command(flatten)]
@@ -215,7 +217,7 @@ pub struct UpdateScheduleArgs {
     pub limits: LimitArgs,
     #[command(flatten)]
     pub queue: QueueArgs,
-    /// Its labels, key=value (repeatable); they replace all that it has.
+    /// Its labels, key=value (repeatable); they replace all of its labels.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = parse_label)]
     pub label: Vec<(String, String)>,
     /// Remove all of its labels.

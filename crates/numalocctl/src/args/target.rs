@@ -12,7 +12,7 @@ use std::fmt;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Target")]
 pub struct TargetArgs {
-    /// Processes by pid or by name: all processes of that name, as ps and pidof show it.
+    /// Processes by pid or by name; a name stands for all processes that ps and pidof show by it.
     #[arg(value_name = "PROCESS", value_parser = parse_processes)]
     pub process: Vec<Processes>,
     /// Processes by pid; several with commas or white space, or by repeating the option.
@@ -45,7 +45,7 @@ pub struct TargetArgs {
     /// Only workloads in this namespace; without --selector all of them.
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
-    /// Of containers, pods and labels only workloads that this client has registered, such as uid:1000 or cert:node-agent
+    /// Of containers, pods and labels only workloads registered by this client, such as uid:1000 or cert:node-agent
     /// (repeatable).
     #[arg(long, value_name = "CREATOR")]
     pub workloads_of: Vec<String>,

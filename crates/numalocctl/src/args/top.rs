@@ -25,7 +25,7 @@ Columns:
   REMOTE  memory not on a home node     CPU%    CPU time, percent of one CPU
   NEAR    of this, near to home         JOB     migration, what throttles it
   LOCAL   memory on home nodes
-Those of esxtop are taken as well: NHN, NRMEM, NLMEM, N%L, ND, NMIG.";
+Names of esxtop are accepted as well: NHN, NRMEM, NLMEM, N%L, ND, NMIG.";
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -51,8 +51,7 @@ pub struct TopArgs {
     /// Begin with processes instead of workloads (cgroups).
     #[arg(short, long)]
     pub processes: bool,
-    /// Most CPU time for looking where memory is, in percent of one CPU, after 0.1 s for a first look; the daemon, where it is
-    /// the one that looks, uses 2 %.
+    /// Most CPU time for scans, in percent of one CPU, after 0.1 s for the first scan; scans by the daemon use 2 %.
     #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = parse_budget, allow_hyphen_values = true)]
     pub cpu_budget: f64,
     /// Show where the page cache of files is instead, as `locality --file` does: files, directories or quoted patterns (repeatable).

@@ -33,7 +33,7 @@ pub struct WebArgs {
     /// Time between two scans, from 100ms to 1h.
     #[arg(short, long, value_name = "DURATION", default_value = "2s", value_parser = parse_delay, allow_hyphen_values = true)]
     pub delay: Duration,
-    /// Most CPU time for looking where memory is, in percent of one CPU; the daemon, where it is the one that looks, uses 2 %.
+    /// Most CPU time for scans, in percent of one CPU; scans by the daemon use 2 %.
     #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = parse_budget, allow_hyphen_values = true)]
     pub cpu_budget: f64,
 }

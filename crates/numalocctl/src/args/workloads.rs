@@ -18,9 +18,9 @@ pub enum WorkloadsCommand {
         #[arg(required = true, value_name = "NAME", value_parser = parse_workload)]
         workloads: Vec<WorkloadId>,
     },
-    /// Register a workload, or replace what is registered under its name.
+    /// Register a workload, or replace the one of its name.
     Register(RegisterArgs),
-    /// Bring workloads to what a file declares: register, change, and with --prune unregister.
+    /// Register, change or unregister workloads to match a file.
     #[command(
         after_help = "The file has workloads in YAML or JSON: what `workloads ls -o json` prints, a list, or one document after the other. \
 The daemon checks all changes before the first one is made. A workload keeps the source that it has; `workloads replace` is for programs that \
@@ -28,7 +28,9 @@ own the whole set of a source.\n\nExamples:\n  numalocctl workloads apply -f wor
 numalocctl workloads apply -f workloads.yaml --prune --label team=db"
     )]
     Apply(ApplyArgs),
-    /// Declare all workloads of a source: those that are not declared are forgotten.
+    /// Replace the workloads of a source with those in a file.
+    ///
+    /// Workloads of the source that the file does not have are unregistered.
     Replace(ReplaceArgs),
     /// Renew the leases of all of your workloads of a source.
     Renew {
@@ -48,19 +50,19 @@ pub struct ListWorkloadsArgs {
     /// Continue with changes to them; with -o json one object per line.
     #[arg(short, long, conflicts_with = "quiet")]
     pub watch: bool,
-    /// Only those with these labels, as Kubernetes writes it: app=redis,tier in (a,b),!old (repeatable: all have to hold).
+    /// Only workloads with these labels, as Kubernetes writes it: app=redis,tier in (a,b),!old (repeatable: all have to hold).
     #[arg(short = 'l', long, value_name = "SELECTOR")]
     pub selector: Vec<Selector>,
-    /// Only those in this namespace.
+    /// Only workloads in this namespace.
     #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
-    /// Only those that this client has registered, such as uid:1000.
+    /// Only workloads that this client has registered, such as uid:1000.
     #[arg(long, value_name = "CLIENT")]
     pub creator: Option<String>,
-    /// Only those of this source.
+    /// Only workloads of this source.
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// Only those whose names begin with this text.
+    /// Only workloads whose names begin with this text.
     #[arg(long, value_name = "TEXT")]
     pub prefix: Option<String>,
 }
@@ -95,19 +97,19 @@ pub struct RegisterArgs {
     /// Which of your sets it belongs to, see `workloads replace`.
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// Forget it when nobody has registered or renewed it for this long [default: never]
+    /// Unregister it when it has not been renewed for this long [default: never]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub ttl: Option<Duration>,
-    /// Fail unless what is registered under its name has this etag.
+    /// Fail unless the registered workload has this etag.
     #[arg(long)]
     pub etag: Option<String>,
     /// Fail if a workload is registered under the name.
     #[arg(long, conflicts_with = "update")]
     pub create_only: bool,
-    /// Change only the given fields of what is registered under the name.
+    /// Change only the given fields of the registered workload.
     #[arg(long)]
     pub update: bool,
-    /// With --update: register it if there is none under the name.
+    /// With --update: register it if it does not exist.
     #[arg(long, requires = "update")]
     pub allow_missing: bool,
     /// Makes the request safe to repeat: the same id returns the same workload.
@@ -132,7 +134,7 @@ pub struct ReplaceArgs {
     /// Which of your sets this is; without it the set of workloads that have no source.
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// Forget workloads without a ttl of their own when nobody has renewed them for this long [default: never]
+    /// Unregister workloads without a ttl of their own when they have not been renewed for this long [default: never]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub ttl: Option<Duration>,
     /// Only check whether the daemon would accept it, and count what would change.

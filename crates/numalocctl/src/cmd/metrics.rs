@@ -6,7 +6,7 @@ use crate::{
     remote::Daemon,
 };
 
-/// Prints the daemon's metrics as they are, whatever --output says.
+/// Prints the daemon's metrics as they are, regardless of --output.
 pub fn run(daemon: &Daemon) -> Result<CommandResult, Failure> {
     Ok(CommandResult { text: daemon.metrics()?, code: Code::Done })
 }
