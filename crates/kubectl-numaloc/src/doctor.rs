@@ -60,9 +60,7 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
         |objects: &[Value]| objects.iter().map(|it| name(it).to_owned()).collect::<BTreeSet<_>>();
     let with = names(reported);
     match nodes {
-        None => {
-            checks.warn("agents", "which nodes there are is unknown: listing nodes is forbidden")
-        }
+        None => checks.warn("agents", "the nodes are unknown: listing nodes is forbidden"),
         Some(nodes) => {
             let without: Vec<_> = names(nodes).difference(&with).cloned().collect();
             match without.is_empty() {
@@ -109,7 +107,7 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
     unread.remove("");
     unread.remove(UNREPORTED);
     if unread.is_empty() {
-        checks.ok("figures", "each daemon that is reached tells its figures");
+        checks.ok("figures", "each reachable daemon reports its metrics");
     }
     for (why, nodes) in unread {
         checks.warn("figures", &format!("not read {}: {why}", on(&nodes)));
@@ -130,7 +128,9 @@ fn agents(checks: &mut Checks, reported: &[Value], nodes: Option<&[Value]>, now:
     let all: Vec<_> = versions.into_iter().map(str::to_owned).collect();
     match all.len() {
         0 | 1 => checks.ok("versions", all.first().map_or("none is known", String::as_str)),
-        _ => checks.warn("versions", &format!("agents and daemons are of {}", all.join(", "))),
+        _ => {
+            checks.warn("versions", &format!("agents and daemons have version {}", all.join(", ")))
+        }
     }
 }
 

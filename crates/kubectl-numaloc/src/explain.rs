@@ -90,7 +90,7 @@ async fn agent(
     let reported = match cluster.get(&format!("{NODE_LOCALITIES}/{node}")).await {
         Ok(reported) => reported,
         Err(Failure::NotFound(_)) => {
-            *out += "agent: none has reported for this node; kubectl numaloc doctor says more\n";
+            *out += "agent: none has reported for this node; see kubectl numaloc doctor\n";
             return Ok(false);
         }
         Err(Failure::Forbidden(why)) => {
@@ -106,7 +106,7 @@ async fn agent(
     let state = match daemon {
         Some(_) if is_reachable => "its daemon answers".to_owned(),
         Some(daemon) => format!("its daemon does not answer: {}", text(daemon, "/message")),
-        None => "it says nothing about its daemon".to_owned(),
+        None => "it does not report on its daemon".to_owned(),
     };
     let _ = writeln!(out, "agent: seen {seen} ago, {state}");
     Ok(is_reachable)

@@ -29,7 +29,7 @@ pub async fn run(
     let patch = json!({"metadata": {"annotations": {RUN_KEY: id}}});
     cluster.patch(&format!("{}/{pod}", pods(namespace)), &patch).await?;
     Ok(format!(
-        "pod/{pod} annotated: run {id}\nThe agent of its node runs what its policies say. The result: kubectl numaloc explain {pod} -n {namespace}\n"
+        "pod/{pod} annotated: run {id}\nThe agent of its node runs its policies. The result: kubectl numaloc explain {pod} -n {namespace}\n"
     )
     .into())
 }

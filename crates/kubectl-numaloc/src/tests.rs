@@ -234,7 +234,7 @@ fn a_doctor_names_what_does_not_work() {
     FAIL  agents       1 of 3 nodes have none: c; is the DaemonSet's pod there and ready?
     ok    reports      none is older than 20m
     FAIL  daemons      not reached on 1 nodes (b): no such socket
-    ok    figures      each daemon that is reached tells its figures
+    ok    figures      each reachable daemon reports its metrics
     ok    results      events and statuses are posted
     ok    versions     0.1.0
     ok    policies     2 policies, each is understood

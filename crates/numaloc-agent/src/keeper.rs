@@ -292,8 +292,8 @@ impl<D: Daemon> Keeper<D> {
         let Some(all) = self.known.snapshot() else { return };
         if all.node.uid.is_empty() && !self.is_node_missed {
             tracing::warn!(
-                "node {}: the API server has none of this name, so policies that select nodes by labels do not count here, and there is \
-                 no NodeMemoryLocality: is NODE_NAME right?",
+                "node {}: the API server has no node of this name, so policies that select nodes by labels do not apply here, and no \
+                 NodeMemoryLocality is written: check NODE_NAME",
                 self.node
             );
         }

@@ -87,7 +87,7 @@ impl Default for Metrics {
             ),
             ("lost_events", "Events that were given up since the start", &metrics.lost_events),
             ("daemon_up", "Whether numalocd answers", &metrics.daemon),
-            ("daemon_figures", "Whether the figures of numalocd are here, too", &metrics.figures),
+            ("daemon_figures", "Whether the metrics of numalocd are included", &metrics.figures),
             ("ready", "Whether numalocd has what the cluster wants", &metrics.ready),
         ] {
             registry.register(name, help, gauge.clone());

@@ -26,7 +26,7 @@ const STATUS_AGE: Duration = Duration::from_secs(3600);
 
 /// Reported for a run of which only its existence is known.
 const UNKNOWN: &str =
-    "it has run, and numalocd does not keep the result any more (retention in its configuration)";
+    "it has run, and numalocd no longer keeps the result (retention in its configuration)";
 
 /// The last run of each schedule that is known.
 #[derive(Debug, Default)]

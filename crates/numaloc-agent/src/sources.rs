@@ -67,7 +67,7 @@ impl ClusterSources {
     }
 
     fn refuse(&mut self, object: &ObjectName, bad: &BadConfigMap) {
-        let message = format!("ConfigMap {object}, {bad}; what was read last holds");
+        let message = format!("ConfigMap {object}, {bad}; the last valid contents stay in force");
         let ObjectName { namespace, name } = object.clone();
         self.problems.push(Problem {
             kind: "ConfigMap",
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(ls(&sources), Some(true));
         let [problem] = sources.problems() else { panic!("{:?}", sources.problems()) };
         let expected = "ConfigMap a/one, key resource-qos-config, line 1 column 1: EOF while parsing an object; \
-            what was read last holds";
+            the last valid contents stay in force";
         assert_eq!(problem.message, expected);
         sources.update(&names, &[none(), none()], &node);
         assert_eq!((ls(&sources), sources.problems().len()), (None, 0));

@@ -140,7 +140,7 @@ pub fn wanted(
                     wanted.events.push(event);
                 }
                 records.notes = vec![bad.to_string()];
-                format!("annotation {}, which cannot be understood", bad.key)
+                format!("annotation {}, which cannot be parsed", bad.key)
             }
         };
         // A container that cannot be registered with numalocd has no schedule: the schedule would wait forever.
@@ -149,9 +149,10 @@ pub fn wanted(
             && container.id.is_some()
         {
             records.schedule = None;
-            records
-                .notes
-                .push(format!("container {}: its id is none that numalocd takes", container.name));
+            records.notes.push(format!(
+                "container {}: numalocd does not accept this container id",
+                container.name
+            ));
         }
         let (name, container_id) = (container.name.clone(), container.id.clone());
         wanted.containers.push(WantedContainer { name, container_id, decided_by, records });

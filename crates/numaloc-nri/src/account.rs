@@ -16,7 +16,7 @@ pub fn leave_root(user: &str) -> anyhow::Result<()> {
     let account =
         User::from_name(user).with_context(|| format!("cannot look up the account {user}"))?;
     let account = account.with_context(|| {
-        format!("there is no account {user} to change to: make it (systemd-sysusers with numaloc-nri.sysusers.conf), or name another one by 'user' in /etc/numaloc/nri.toml")
+        format!("account {user} does not exist: create it (systemd-sysusers with numaloc-nri.sysusers.conf), or name another one by 'user' in /etc/numaloc/nri.toml")
     })?;
     let name = CString::new(user).context("the account's name has a zero byte")?;
     let denied = || format!("cannot change to the account {user}");

@@ -61,7 +61,7 @@ impl Creation {
         };
         if asked == MemoryPolicy::Weighted && !self.weights.exists() {
             return Err(
-                "this kernel has no weighted interleave: Linux 6.9 and later have".to_owned()
+                "this kernel has no weighted interleave: it needs Linux 6.9 or later".to_owned()
             );
         }
         let nodes = match self.nodes.of(cpus) {
@@ -76,7 +76,7 @@ impl Creation {
         match nodes.len() >= least {
             true => Ok(of(mode, &nodes)),
             false if nodes.is_empty() => Err("it may use none of the nodes of its CPUs".to_owned()),
-            false => Err(format!("it has one node alone: {nodes}")),
+            false => Err(format!("it has only one node: {nodes}")),
         }
     }
 
@@ -88,7 +88,7 @@ impl Creation {
         if let Some(nodes) = parsed(mems) {
             return Ok(nodes);
         }
-        let path = Path::new(cgroup.ok_or("the runtime does not say where its cgroup will be")?);
+        let path = Path::new(cgroup.ok_or("the runtime does not report the path of its cgroup")?);
         let hierarchies = [("", "cpuset.mems.effective"), ("cpuset", "cpuset.effective_mems")];
         let above = path.ancestors().skip(1);
         let mut files = above.flat_map(|above| {
@@ -97,7 +97,7 @@ impl Creation {
         });
         let nodes = files.find_map(|file| parsed(&fs::read_to_string(file).ok()?));
         nodes.ok_or_else(|| {
-            format!("no cgroup above {} says which nodes it may use", path.display())
+            format!("no cgroup above {} lists the nodes that it may use", path.display())
         })
     }
 }
@@ -166,7 +166,7 @@ mod tests {
         for (asked, cpus, expected) in [
             (MemoryPolicy::Preferred, "", "not pinned"),
             (MemoryPolicy::Preferred, "0-11", "not pinned"),
-            (MemoryPolicy::Interleave, "4", "one node alone: 1"),
+            (MemoryPolicy::Interleave, "4", "only one node: 1"),
         ] {
             let refused = said(&creation, asked, (cpus, "")).expect_err("no policy");
             assert!(refused.contains(expected), "{asked:?} {cpus}: {refused}");
@@ -198,7 +198,7 @@ mod tests {
             let own = said(&creation, MemoryPolicy::Preferred, ("0-3", "0"));
             assert_eq!(own.map(|(_, nodes)| nodes).as_deref(), Ok("0"));
             let unknown = creation.policy(MemoryPolicy::Preferred, ("0", ""), None);
-            assert!(unknown.expect_err("no path").contains("does not say"));
+            assert!(unknown.expect_err("no path").contains("does not report"));
         }
     }
 

@@ -57,7 +57,7 @@ pub async fn serve(
         let ended = tokio::select! {
             biased;
             () = until(&mut by_nri, true) => {
-                tracing::info!("NRI tells of containers: containerd's events are not used any more");
+                tracing::info!("NRI reports containers: containerd's events are no longer used");
                 back_off = BackOff::default();
                 continue;
             }
@@ -67,7 +67,7 @@ pub async fn serve(
         let denied = ended.downcast_ref::<io::Error>().map(io::Error::kind);
         if denied == Some(io::ErrorKind::PermissionDenied) {
             if !grace.is_zero() {
-                tracing::warn!("{ended:#}. Or switch NRI on: `numalocctl doctor` says how");
+                tracing::warn!("{ended:#}. Or switch NRI on: `numalocctl doctor` shows how");
                 tokio::select! {
                     () = until(&mut by_nri, true) => continue,
                     () = sleep(SHUT_OUT) => {}
@@ -166,7 +166,7 @@ async fn follow(
             }
             () = sleep_until(next) => {
                 for (id, change) in seen.look(containers.look().await.context("containerd's CRI")?) {
-                    tracing::debug!(container = %id, "no event has told that it has changed");
+                    tracing::debug!(container = %id, "no event reported its change");
                     push(inbox, id, change)?;
                 }
                 next = Instant::now() + EACH;

@@ -107,7 +107,7 @@ impl Plugin for Handlers {
             && version(&runtime_version).is_some_and(|version| version < WITH_MEMORY_POLICIES);
         if is_old && self.creation.is_on() {
             tracing::warn!(
-                "containerd {runtime_version} does not know memory policies of new containers: containers are created without. \
+                "containerd {runtime_version} does not support memory policies of new containers: they are created without. \
                  Versions 2.4 and later do, with runc 1.4 or crun 1.28"
             );
         }

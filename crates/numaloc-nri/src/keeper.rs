@@ -121,9 +121,11 @@ impl<D: Daemon> Keeper<D> {
             }
         };
         match (self.agent.is_there(), agent.is_there()) {
-            (false, true) => tracing::info!("numaloc-agent is there, and decides about policies"),
+            (false, true) => tracing::info!("numaloc-agent runs here, and decides about policies"),
             (true, false) => {
-                tracing::info!("numaloc-agent is not there any more: policies are decided here");
+                tracing::info!(
+                    "numaloc-agent no longer runs here: numaloc-nri decides about policies"
+                );
             }
             _ => {}
         }
@@ -162,7 +164,7 @@ impl<D: Daemon> Keeper<D> {
             match facts.map(|facts| wanted(facts, &self.config, &self.agent, self.records.me())) {
                 Some(Some(wanted)) => self.records.keep(wanted).await?,
                 Some(None) => {
-                    tracing::warn!(%container, "numalocd takes no such id: not registered")
+                    tracing::warn!(%container, "numalocd does not accept this id: not registered")
                 }
                 None => {
                     if let Some(id) = id(&container) {

@@ -105,7 +105,7 @@ pub async fn launched(
     tokio::select! {
         ended = session(stream, &identity, &mut handlers, inbox) => ended,
         () = untold => Err(anyhow::anyhow!(
-            "the runtime has launched this plugin and does not tell it which containers there are, as containerd 1.7 does it: \
+            "the runtime has launched this plugin and does not report the containers that exist, as with containerd 1.7: \
              start the plugin by numaloc-nri.service instead"
         )),
     }

@@ -67,7 +67,7 @@ impl Watchdog {
 async fn tell() {
     let told = tokio::task::spawn_blocking(|| sd_notify::notify(&[NotifyState::Watchdog])).await;
     if let Ok(Err(error)) = told {
-        tracing::warn!(%error, "the service manager cannot be told that this process is alive");
+        tracing::warn!(%error, "cannot notify the service manager that this process is alive");
     }
 }
 

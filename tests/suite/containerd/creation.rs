@@ -98,14 +98,14 @@ fn new_memory_follows_the_policy_that_the_pod_asks_for() {
     assert!(on(&control.nodes(), 0) >= DATA && off(&control.nodes(), 0) < 8 * MIB);
     let log = host.plugin.log();
     assert!(log.contains("created with a memory policy"), "{log}");
-    assert_eq!(!host.is_new, log.contains("does not know memory policies"), "{log}");
+    assert_eq!(!host.is_new, log.contains("does not support memory policies"), "{log}");
 }
 
 #[test]
 fn a_policy_that_does_not_fit_is_left_out_and_the_container_runs() {
     let host = Host::start(false);
     for (name, value, cpus, why) in [
-        ("one-node", "interleave", cpus_of(1), "it has one node alone: 1"),
+        ("one-node", "interleave", cpus_of(1), "it has only one node: 1"),
         ("unpinned", "preferred", String::new(), "not pinned to CPUs"),
         ("bound", "bind", cpus_of(0), "which is not known"),
         ("not-allowed", "weighted", String::new(), "memory_policies in nri.toml does not have it"),

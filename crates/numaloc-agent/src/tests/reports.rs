@@ -104,7 +104,7 @@ async fn an_end_whose_event_is_not_stored_any_more_is_reported_once() {
         (
             false,
             "Completed",
-            "Container proxy skipped: it has run, and numalocd does not keep the result any more",
+            "Container proxy skipped: it has run, and numalocd no longer keeps the result",
         ),
     ] {
         let (cluster, fake, agent) = begun(BEST).await;
