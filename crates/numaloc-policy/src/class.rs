@@ -34,7 +34,7 @@ pub fn note(pod: &Pod, class: QosClass) -> Option<String> {
         Err(unknown) => {
             let unknown = shown(unknown, SHOWN_MAX);
             Some(format!(
-                "label {QOS_LABEL} is '{unknown}', which is none of LSE, LSR, LS and BE: it counts as {class_name}"
+                "label {QOS_LABEL} is '{unknown}', which is not LSE, LSR, LS or BE: it counts as {class_name}"
             ))
         }
         Ok(Some(named)) if named < class => Some(format!(
@@ -278,7 +278,7 @@ mod tests {
             assert_eq!((class, note(&pod, class).is_some()), (expected, is_noted), "{value}");
         }
         let said = note(&labelled("a\nb"), QosClass::Be);
-        let expected = "label koordinator.sh/qosClass is 'a\\u{a}b', which is none of LSE, LSR, LS and BE: it counts as BE";
+        let expected = "label koordinator.sh/qosClass is 'a\\u{a}b', which is not LSE, LSR, LS or BE: it counts as BE";
         assert_eq!(said.as_deref(), Some(expected));
     }
 

@@ -215,7 +215,7 @@ fn asked(
         Says::Off => None,
         Says::Nothing => {
             notes.push(format!(
-                "annotation {KOORDINATOR_KEY} has no key policy, so it says nothing"
+                "annotation {KOORDINATOR_KEY} has no key policy, so it has no effect"
             ));
             return Ok(None);
         }
@@ -264,7 +264,7 @@ fn unknown_keys(pod: &Pod) -> impl Iterator<Item = String> {
         pod.annotations.keys().filter(move |key| key.starts_with("numaloc.io/") && !is_known(key));
     unknown.take(UNKNOWN_MAX).map(|key| {
         let key = shown(key, 2 * SHOWN_MAX);
-        format!("annotation {key} means nothing; known are {POLICY_KEY}, {POLICIES_KEY} and {CONTAINER_KEY}<name>")
+        format!("annotation {key} is unknown; known are {POLICY_KEY}, {POLICIES_KEY} and {CONTAINER_KEY}<name>")
     })
 }
 

@@ -72,6 +72,6 @@ fn problem(path: &str, violations: &Violations) -> Problem {
         Some(Violation { field, problem }) => {
             Problem::new(&below(path, field), problem.to_string(), "")
         }
-        None => Problem::new(path, "is not what the daemon takes", ""),
+        None => Problem::new(path, "is not accepted by the daemon", ""),
     }
 }

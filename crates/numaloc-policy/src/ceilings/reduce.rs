@@ -54,15 +54,15 @@ pub fn note(excess: Excess, ceilings: &Ceilings) -> String {
         }
         Excess::IncludeBound => "memory that the application has bound stays where it is",
         Excess::IncludeGigantic => "hugetlb pages that take too long stay where they are",
-        Excess::ReserveBytes => "as much is kept free on each node as by default",
+        Excess::ReserveBytes => "each node keeps the default amount free",
         Excess::Compact => "a node is compacted only where the profile does that",
         Excess::FreshHugetlb => "hugetlb pages come from the node's pool alone",
-        Excess::MoveCache => "page cache makes room by being dropped",
+        Excess::MoveCache => "page cache is dropped to make room",
         Excess::Exchange => "memory of other containers stays where it is",
         Excess::PauseNumaBalancing => "the kernel's NUMA balancing is not switched off",
         Excess::Offload => "a DMA engine copies only where the node's operator has it copy",
         Excess::QosClass => {
-            return format!("the class is {}, that of the container", ceilings.qos_class.name());
+            return format!("the class is {}, the container's own", ceilings.qos_class.name());
         }
         Excess::Profile => return format!("the profile is {}", ceilings.profile.name()),
         Excess::MaxStall => {

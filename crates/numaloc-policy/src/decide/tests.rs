@@ -110,7 +110,8 @@ fn the_contracts_annotation_without_a_policy_leaves_the_decision_to_others() {
         let decision = decision.unwrap_or_else(|bad| panic!("{bad}"));
         assert_eq!(decision.source, DecisionSource::Default, "{value}");
         assert_eq!(decision.settings, ratio(90, 5), "{value}");
-        let note = "annotation koordinator.sh/memoryLocality has no key policy, so it says nothing";
+        let note =
+            "annotation koordinator.sh/memoryLocality has no key policy, so it has no effect";
         assert_eq!(decision.notes, [note], "{value}");
     }
 }

@@ -208,7 +208,7 @@ fn message(descriptor: &MessageDescriptor) -> Value {
         (names.len() > 1).then(|| {
             let has: Vec<_> = names.iter().map(|name| format!("has(self.{name})")).collect();
             let rule = format!("[{}].filter(is_there, is_there).size() <= 1", has.join(", "));
-            json!({"rule": rule, "message": format!("at most one of {} may be there", names.join(", "))})
+            json!({"rule": rule, "message": format!("at most one of {} may be set", names.join(", "))})
         })
     }).collect();
     if !rules.is_empty() {
