@@ -274,7 +274,7 @@ fn told(reloaded: anyhow::Result<()>, notifier: &Notifier) {
             notifier.ready("configuration read again");
         }
         Err(error) => {
-            tracing::error!(%error, "the configuration and the TLS files in force stay as they were");
+            tracing::error!(%error, "the previous configuration and TLS files stay in force");
             notifier.ready("the new configuration is wrong, the old one holds: see the log");
         }
     }

@@ -45,7 +45,7 @@ pub enum ListenError {
     #[error("{path}: another daemon starts here at this moment; start only one of them")]
     Raced { path: PathBuf },
     /// The host does not have the group.
-    #[error("there is no group '{0}' for the socket; create it, or name another in [listen]")]
+    #[error("group '{0}' of the socket does not exist; create it, or name another in [listen]")]
     Group(String),
     #[error("{path}: cannot {doing}: {source}")]
     Socket {

@@ -92,7 +92,7 @@ impl Notifier {
             let _ = writeln!(message, "{state}");
         }
         if let Err(error) = send(socket, message.as_bytes(), patience) {
-            tracing::warn!(%error, ?socket, "the service manager cannot be told");
+            tracing::warn!(%error, ?socket, "cannot notify the service manager");
         }
     }
 }

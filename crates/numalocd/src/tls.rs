@@ -45,7 +45,7 @@ pub enum TlsError {
     #[error("{path}: has no {wanted} in PEM form")]
     Pem { path: PathBuf, wanted: &'static str },
     /// The TLS library rejects the files' contents, or their combination.
-    #[error("{0}; the key has to be that of the first certificate, all in PEM form")]
+    #[error("{0}; the key has to match the first certificate, all in PEM form")]
     Rejected(String),
 }
 

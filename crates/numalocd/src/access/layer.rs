@@ -113,7 +113,7 @@ fn unknown(path: &str, caller: Option<&Caller>) -> Status {
     if caller.is_some() {
         return Status::unimplemented("no such call: the client may be newer than the daemon");
     }
-    let message = format!("{} may be called by nobody: see the API", path.escape_debug());
+    let message = format!("{} cannot be called by any client: see the API", path.escape_debug());
     Refusal::NotPermitted { message }.into()
 }
 

@@ -59,7 +59,9 @@ impl UnixPeer {
             Ok((credentials.uid(), groups))
         };
         let user = read()
-            .inspect_err(|error| tracing::warn!(%error, "the kernel does not say who a client is"))
+            .inspect_err(
+                |error| tracing::warn!(%error, "the kernel does not report who a client is"),
+            )
             .ok();
         Self { user, socket }
     }
@@ -152,7 +154,7 @@ fn shown(extensions: &Extensions) -> Option<Arc<Vec<CertificateDer<'static>>>> {
 }
 
 fn unknown() -> Refusal {
-    let message = "the daemon cannot tell who is at the other end: connect again".to_owned();
+    let message = "the daemon cannot identify this client: connect again".to_owned();
     Refusal::Internal { message }
 }
 

@@ -44,7 +44,7 @@ fn put_back_settings(roots: Roots, out: &mut impl Write) -> io::Result<bool> {
     let mut all = true;
     for done in [balancing.map(|line| line.into_iter().collect()), offload] {
         let lines: Vec<String> = match done {
-            Ok(set) => set.iter().map(|set| format!("{set}, as it was before a job")).collect(),
+            Ok(set) => set.iter().map(|set| format!("{set}, its value before a job")).collect(),
             Err(error) => {
                 all = false;
                 vec![error]

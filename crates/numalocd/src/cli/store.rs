@@ -61,5 +61,5 @@ fn told(dir: &Path, repaired: &Repaired) -> String {
     if !aside.is_empty() {
         text += &format!("{}: what was set aside\n", file.display());
     }
-    text + &format!("{}: the damaged store as it was\n", old.display())
+    text + &format!("{}: the damaged store\n", old.display())
 }

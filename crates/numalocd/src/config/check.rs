@@ -136,10 +136,7 @@ fn grants(grants: &[GrantTable], document: &mut Document<'_>) {
             |key: &str, message: &str| document.refuse(&format!("{table}{key}"), message);
         let to = grant.to();
         if grantees != 1 {
-            refuse(
-                "",
-                "one of user, group, certificate and spiffe says whom a grant is for; give exactly one",
-            );
+            refuse("", "a grant is for a user, group, certificate or spiffe; give exactly one");
         }
         if !has_role {
             refuse(".role", "missing; it has to be given here");
@@ -147,7 +144,7 @@ fn grants(grants: &[GrantTable], document: &mut Document<'_>) {
         if matches!(to, Some(Grantee::Uid(NOBODY) | Grantee::Gid(NOBODY))) {
             refuse(
                 "",
-                "stands for everybody whom the kernel cannot name here, such as users of other user \
+                "stands for all users that the kernel cannot name here, such as users of other user \
                  namespaces: grant to another",
             );
         }
@@ -155,7 +152,7 @@ fn grants(grants: &[GrantTable], document: &mut Document<'_>) {
             refuse("", "root is always an admin; remove this grant");
         }
         if doubled.contains(&index) {
-            refuse("", "an earlier grant already names the same one; remove one of the two");
+            refuse("", "an earlier grant is for the same client; remove one of the two");
         }
         if matches!(grant.role, None | Some(Role::Operator)) {
             continue;

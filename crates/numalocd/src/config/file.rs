@@ -165,8 +165,8 @@ impl GrantTable {
     pub(super) fn missing(&self) -> Option<String> {
         let user = self.user.as_ref().and_then(Account::missing);
         let group = self.group.as_ref().and_then(Account::missing);
-        user.map(|name| format!("there is no user '{name}' here"))
-            .or_else(|| group.map(|name| format!("there is no group '{name}' here")))
+        user.map(|name| format!("user '{name}' does not exist here"))
+            .or_else(|| group.map(|name| format!("group '{name}' does not exist here")))
     }
 
     fn grant(self) -> Option<Grant> {

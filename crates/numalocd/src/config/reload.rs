@@ -8,7 +8,7 @@ use numaloc_dma::WorkQueues;
 pub fn reload(old: &Config, new: Config) -> (Config, Vec<String>) {
     let pairs = fixed(old).into_iter().zip(fixed(&new));
     let later = pairs.filter(|(old, new)| old != new).map(|((key, old), (_, new))| {
-        format!("{key} stays {old} until numalocd is restarted; the configuration file says {new}")
+        format!("{key} stays {old} until numalocd is restarted; the configuration file has {new}")
     });
     let later = later.collect();
     // TLS files are taken over, be it other paths or new contents. TLS is neither switched on nor off.

@@ -277,7 +277,7 @@ fn group(value: Scalar<'_>) -> Result<u32, Refusal> {
     match Account::of(value, find_group)? {
         Account::Id(id) => Ok(id),
         Account::Missing(name) => {
-            Err(format!("there is no group '{name}' here; create it, or give a number").into())
+            Err(format!("group '{name}' does not exist here; create it, or give a number").into())
         }
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn shortage(roots: &Roots, config: &Config) -> Option<String> {
     let (moves, plans) = (config.queue.moves, config.queue.plans);
     Some(format!(
         "the daemon may need {all} threads and processes, {jobs} of them for {moves} moves and {plans} plans with up to {workers} workers \
-         each, and {limit}; without a thread, jobs and looks fail: raise {remedy} to {all} at least, or lower queue.moves, queue.plans{or}"
+         each, and {limit}; without a thread, jobs and scans fail: raise {remedy} to {all} at least, or lower queue.moves, queue.plans{or}"
     ))
 }
 

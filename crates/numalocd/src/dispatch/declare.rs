@@ -41,7 +41,7 @@ impl Dispatcher {
         if count > 0 {
             self.on_changes(vec![all]);
             stored.try_recv().unwrap_or_else(|_| Err(stopping()))?;
-            tracing::info!(changes = count, "schedules are those of the configuration's files");
+            tracing::info!(changes = count, "schedules match the configuration's files");
         }
         self.undeclared = false;
         Ok(())
@@ -91,7 +91,7 @@ impl Dispatcher {
             }
             Step::Remove(known) => {
                 let file = known.declared_in.as_deref().unwrap_or_default();
-                self.remove_schedule(&known, format!("{file} does not declare it any more"))
+                self.remove_schedule(&known, format!("{file} no longer declares it"))
             }
         }
     }

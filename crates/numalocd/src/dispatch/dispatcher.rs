@@ -202,7 +202,7 @@ impl Dispatcher {
     pub(super) fn creator(&self, name: &str, gid: Option<u32>) -> Result<Caller, Refusal> {
         Grants::from(&*self.config()).creator(name, gid).ok_or_else(|| {
             let message = format!(
-                "{name} has no right any more to have memory moved: ask for a grant in the daemon's configuration"
+                "{name} is no longer permitted to have memory moved: ask for a grant in the daemon's configuration"
             );
             Refusal::NotPermitted { message }
         })

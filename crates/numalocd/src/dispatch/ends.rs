@@ -129,7 +129,7 @@ fn left_out(job: &Job) -> String {
     };
     let missing = of("not there", |member| member.state == MemberState::Missing);
     let refused = of("left out", |member| member.state == MemberState::Refused);
-    let in_part = of("not all of its processes may be read", |member| member.unreadable > 0);
+    let in_part = of("some of its processes are not readable", |member| member.unreadable > 0);
     joined([missing, refused, in_part, more])
 }
 

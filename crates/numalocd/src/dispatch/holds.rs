@@ -54,8 +54,8 @@ impl Dispatcher {
 fn news(hold: Hold, on: bool) -> &'static str {
     match (hold, on) {
         (Hold::Drain, true) => "drained: no move begins until this is ended",
-        (Hold::Drain, false) => "drained no more",
+        (Hold::Drain, false) => "no longer drained",
         (Hold::Pause, true) => "all moves are paused until this is ended",
-        (Hold::Pause, false) => "moves are paused no more",
+        (Hold::Pause, false) => "moves are no longer paused",
     }
 }

@@ -183,7 +183,7 @@ impl Dispatcher {
             self.runs.iter().filter(|(_, run)| is_over(run)).map(|(number, _)| *number).collect();
         for number in over {
             if let Some(job) = self.records.jobs().get(&number).map(|kept| kept.job.clone()) {
-                tracing::warn!(job = %job.id, "a cancelled job does not end: it is not waited for");
+                tracing::warn!(job = %job.id, "a cancelled job does not end: the daemon no longer waits for it");
                 self.stopped(&job, None)?;
             }
             self.drop_run(number);

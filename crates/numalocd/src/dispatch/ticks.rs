@@ -271,7 +271,7 @@ impl Dispatcher {
         if let Some(schedules) = first_few(names.into_iter()) {
             tracing::warn!(
                 %schedules,
-                "the daemon has ended again and again while it looked at the targets of these schedules, or ran them: they wait"
+                "the daemon ended repeatedly while it resolved the targets of these schedules, or ran them: they wait"
             );
         }
         due

@@ -25,7 +25,7 @@ pub fn carry_out(local: &Local, order: JobOrder, reports: &UnboundedSender<Engin
         }
     };
     if go.blocking_recv().is_err() {
-        tracing::debug!("not wanted any more");
+        tracing::debug!("no longer wanted");
         return;
     }
     if let Some(note) = note {

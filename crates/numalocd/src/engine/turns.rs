@@ -188,7 +188,9 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal
 
 fn words(panic: &(dyn Any + Send)) -> &str {
     let literal = panic.downcast_ref::<&str>().copied();
-    literal.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic without words")
+    literal
+        .or(panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("panic without a message")
 }
 
 #[cfg(test)]

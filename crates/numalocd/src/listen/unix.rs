@@ -130,7 +130,7 @@ async fn make(path: &Path, mode: u32, owner: Option<&str>) -> Result<ListeningSo
     let temporary = directory.join(format!(".{name}.new"));
     let failed = |doing| failed(doing, &temporary);
     let socket = claim(&temporary)?;
-    let mut made = SocketFile::new(temporary.clone()).map_err(failed("look at the socket"))?;
+    let mut made = SocketFile::new(temporary.clone()).map_err(failed("inspect the socket"))?;
     let listener = socket.listen(BACKLOG).map_err(failed("listen"))?;
 
     refuse_living(path).await?;
@@ -186,7 +186,7 @@ pub(super) fn claim(temporary: &Path) -> Result<UnixSocket, ListenError> {
 async fn refuse_living(path: &Path) -> Result<(), ListenError> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(failed("look at the socket", path)(source)),
+        Err(source) => return Err(failed("inspect the socket", path)(source)),
         Ok(metadata) if !metadata.file_type().is_socket() => {
             return Err(ListenError::NotASocket { path: path.into() });
         }

@@ -67,10 +67,10 @@ impl Collector for ShownHostMemory {
             family.encode_family(&[("state", state)])?.encode_gauge(&(count as u64))?;
         }
         let help =
-            "Age of the oldest look at the memory of a process when the values were summed up";
+            "Age of the oldest scan of the memory of a process when the values were summed up";
         let oldest = gauge(&mut encoder, "host_oldest_look", help, Some(&Unit::Seconds))?;
         ConstGauge::new(memory.oldest_look.as_secs_f64()).encode(oldest)?;
-        let help = "Time that was used for looking at the memory of the processes of the host";
+        let help = "Time that was used for scans of the memory of the host's processes";
         let used = ConstCounter::new(memory.used.as_secs_f64());
         used.encode(encoder.encode_descriptor(
             "host_look",

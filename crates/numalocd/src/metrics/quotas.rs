@@ -49,7 +49,7 @@ impl Collector for QuotaCollector {
         let now = Instant::now();
         let full = Resource::ALL.into_iter();
         let full = full.filter_map(|of| Some((of, accounts.largest(of, now)?)));
-        let help = "What the client or cohort with the most has of what all clients have used up in the last 5 minutes";
+        let help = "Largest amount of one client or cohort of a resource that all clients have used up in the last 5 minutes";
         let metric = ConstGauge::new(0_i64);
         let mut family =
             encoder.encode_descriptor("quota_largest", help, None, metric.metric_type())?;

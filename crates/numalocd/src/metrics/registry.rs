@@ -95,7 +95,7 @@ fn memory(registry: &mut Registry, series: &Series) {
     registry.register_with_unit("left", left, Unit::Bytes, series.left.clone());
     let offload = "Memory moved by what copied it";
     registry.register_with_unit("offload", offload, Unit::Bytes, series.offload.clone());
-    let ratio = "Local share of what may be moved of a workload as last seen, from 0 to 1";
+    let ratio = "Local share of the movable memory of a workload as last measured, from 0 to 1";
     registry.register("workload_local_ratio", ratio, series.ratios.clone());
     let calls = "Time that move_pages calls took";
     registry.register_with_unit("move_pages", calls, Unit::Seconds, series.calls.clone());
@@ -103,7 +103,8 @@ fn memory(registry: &mut Registry, series: &Series) {
     registry.register("move_pages_stalls", stalls, series.stalls.clone());
     let over = "Calls of move_pages that took longer than their job allowed";
     registry.register("move_pages_over_bound", over, series.over_bound.clone());
-    let held_back = "Time beyond the rests of their profile in which the threads of jobs held back";
+    let held_back =
+        "Time for which threads of jobs were throttled, beyond the rests of their profile";
     registry.register_with_unit("held_back", held_back, Unit::Seconds, series.held_back.clone());
 }
 
@@ -140,7 +141,7 @@ fn service(registry: &mut Registry, series: &Series) {
 }
 
 fn store(registry: &mut Registry, series: &Series) {
-    let commits = "Time that commits of the store took, also those that failed";
+    let commits = "Time that commits of the store took, including failed ones";
     registry.register_with_unit("store_commit", commits, Unit::Seconds, series.commits.clone());
     let failures = "Commits of the store that failed";
     registry.register("store_commit_failures", failures, series.commit_failures.clone());

@@ -28,7 +28,7 @@ pub async fn caught<F: Future>(future: F) -> Result<F::Output, Refusal> {
 }
 
 fn bug() -> Refusal {
-    let message = "a bug in the daemon: please report what its log says of a panic".to_owned();
+    let message = "a bug in the daemon: please report it with the panic in its log".to_owned();
     Refusal::Internal { message }
 }
 

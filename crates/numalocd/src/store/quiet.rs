@@ -32,5 +32,5 @@ pub fn quietly<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 fn text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("it makes no sense").to_owned()
+    text.unwrap_or("it has an unknown form").to_owned()
 }

@@ -115,7 +115,7 @@ fn a_grant_to_an_account_that_is_not_there_has_no_effect_and_is_noted() {
     let to: Vec<_> = config.grants.iter().map(|grant| grant.to.clone()).collect();
     assert_eq!(to, [Grantee::Uid(7)]);
     let says = |note: &str, line: &str, account: &str| {
-        note.contains(&format!("numalocd.toml:{line}: there is no {account} here"))
+        note.contains(&format!("numalocd.toml:{line}: {account} does not exist here"))
     };
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert!(says(&notes[0], "1", "user 'no such'"), "{notes:?}");

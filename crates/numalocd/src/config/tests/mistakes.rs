@@ -46,7 +46,7 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[listen]\nmode = \"0999\"", "2: listen.mode: '0999' is not a valid mode"),
         ("[listen]\nmode = \"1660\"", "2: listen.mode: '1660' is not a valid mode"),
         ("[listen]\nmode = \"0440\"", "2: listen.mode: mode 0440 keeps the daemon itself out"),
-        ("[listen]\ngroup = \"no such\"", "2: listen.group: there is no group 'no such'"),
+        ("[listen]\ngroup = \"no such\"", "2: listen.group: group 'no such' does not exist here"),
         ("[listen]\nsocket = \"run/x\"", "2: listen.socket: 'run/x' is not an absolute path"),
         (
             "[listen]\nsocket = \"/run/../x\"",
@@ -83,14 +83,14 @@ fn each_mistake_is_told_with_its_line_and_key() {
         ("[[grants]]\nuser = 1", "1: grants[0].role: missing"),
         (
             "[[grants]]\nrole = \"viewer\"",
-            "1: grants[0]: one of user, group, certificate and spiffe",
+            "1: grants[0]: a grant is for a user, group, certificate or spiffe",
         ),
         (
             "[[grants]]\nuser = 1\ngroup = 1\nrole = \"viewer\"",
-            "1: grants[0]: one of user, group, certificate and spiffe",
+            "1: grants[0]: a grant is for a user, group, certificate or spiffe",
         ),
-        ("[[grants]]\nuser = 65534\nrole = \"viewer\"", "1: grants[0]: stands for everybody whom"),
-        ("[[grants]]\ngroup = 65534\nrole = \"viewer\"", "1: grants[0]: stands for everybody whom"),
+        ("[[grants]]\nuser = 65534\nrole = \"viewer\"", "1: grants[0]: stands for all users that"),
+        ("[[grants]]\ngroup = 65534\nrole = \"viewer\"", "1: grants[0]: stands for all users that"),
         ("[[listen.sockets]]\npath = \"/a/n\"", "1: listen.sockets[0]: missing field `max_role`"),
         ("[[listen.sockets]]\nmax_role = \"viewer\"", "1: listen.sockets[0]: missing field `path`"),
         (
@@ -228,7 +228,7 @@ fn a_mistake_in_one_grant_hides_none_in_another() {
         "2: grants[0].user: 4294967295 is out of range",
         "4: grants[0].name: unknown field",
         "5: grants[1].role: missing",
-        "7: grants[2]: one of user, group",
+        "7: grants[2]: a grant is for a user, group",
         "8: grants[2].role: unknown variant",
     ];
     let fits = found.iter().zip(begins).all(|(line, begin)| line.starts_with(begin));

@@ -56,7 +56,7 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
     );
     assert_eq!(
         later[1],
-        "listen.mode stays 0660 until numalocd is restarted; the configuration file says 0600"
+        "listen.mode stays 0660 until numalocd is restarted; the configuration file has 0600"
     );
     assert_eq!(reload(&old, old.clone()), (old.clone(), Vec::new()));
     let socket =
@@ -64,7 +64,7 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
     let mut more = old.clone();
     more.listen.sockets = vec![socket("/run/c/n")];
     let (now, later) = reload(&old, more.clone());
-    let line = "listen.sockets stays unset until numalocd is restarted; the configuration file says /run/c/n (0660, \
+    let line = "listen.sockets stays unset until numalocd is restarted; the configuration file has /run/c/n (0660, \
                 group unset, viewer at most)";
     assert_eq!((now.listen.sockets.len(), later), (0, vec![line.to_owned()]));
     // A reload takes over other TLS files. It switches TLS neither on nor off.
