@@ -51,7 +51,7 @@ fn what_a_stranger_maps_stays_however_often_the_target_forks() {
     let nodes = Truth::of(stranger.pid()).region(stranger.range("segment"));
     assert_eq!(nodes, [(away(), 16 * MIB)].into(), "{output:?}");
     // The server's own pages become private or shared with each child, so a few may stay: the last look then finds them.
-    let stayed = String::from_utf8_lossy(&output.stdout).contains("that can be moved by now");
+    let stayed = String::from_utf8_lossy(&output.stdout).contains("that can be moved now");
     assert_eq!(code(&output), Some(if stayed { 6 } else { 0 }), "{output:?}");
     drop((app, stranger));
     fs::remove_file(FILE).expect("it is there");

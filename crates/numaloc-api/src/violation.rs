@@ -40,8 +40,8 @@ pub enum Problem {
     /// The field has no meaning with the other values of its message.
     #[error("must be empty here")]
     NotEmpty,
-    /// A field differs from that of the first message of a stream.
-    #[error("differs from that of the first message")]
+    /// A field differs from its value in the first message of a stream.
+    #[error("differs from its value in the first message")]
     Differs,
     /// An enum value that this version does not know.
     #[error("has the unknown value {value}")]

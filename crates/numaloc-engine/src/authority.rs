@@ -121,7 +121,7 @@ pub fn check_path(
         Err(error @ (HostError::FileRefused { .. } | HostError::Stopped)) => Err(error.into()),
         Ok(_) | Err(_) => Err(Error::NotFound {
             message: format!(
-                "no file {} that is yours: check the path, or have it added to the files of your grant in the daemon's \
+                "you own no file {}: check the path, or have it added to the files of your grant in the daemon's \
                  configuration",
                 path.display()
             ),

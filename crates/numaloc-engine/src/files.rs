@@ -157,7 +157,7 @@ impl PlannedFiles {
         let names = paths.iter().map(|path| path.name.clone()).collect();
         let after =
             look_within(LONGEST_LOOK, control, |stop| look(roots, &names, goal, authority, stop));
-        let after = after.inspect_err(|error| tracing::debug!(%error, "not looked at again"));
+        let after = after.inspect_err(|error| tracing::debug!(%error, "not scanned again"));
         let after = after.ok();
         let mut all = FileOutcome::default();
         outcomes.iter().for_each(|outcome| all.add(outcome));
@@ -212,8 +212,8 @@ fn look_within<T>(
     look(&stop).map_err(|error| match error {
         error if error.is_stopped() && is_late.get() && !is_cancelled() => {
             let message = format!(
-                "the look at what is cached of the files has taken {} s: name fewer or smaller files; from Linux 6.5 on a look takes \
-                 only as long as what is cached",
+                "the scan of the files' page cache took {} s: name fewer or smaller files; from Linux 6.5 on, its time depends only \
+                 on what is cached",
                 longest.as_secs()
             );
             Error::Late { message }

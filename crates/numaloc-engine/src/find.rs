@@ -56,7 +56,7 @@ fn explain(process: &Process, skip: Skip) -> String {
     let what = match skip {
         Skip::NoTargetNode => "every node with memory is local to it",
         Skip::NoLocalMemory => "none of its CPUs is online",
-        Skip::OneNode => "its memory is to be on several nodes, and its CPUs are on one",
+        Skip::OneNode => "its placement needs several nodes, and its CPUs are on one",
     };
     let skip = skip.message();
     format!(

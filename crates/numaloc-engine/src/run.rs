@@ -189,7 +189,7 @@ fn look_again(
     match planned.look_again(&stop) {
         Err(HostError::Stopped) => Ok(None),
         after => after.inspect_err(|error| {
-            tracing::warn!(%error, "cannot tell the locality afterwards");
+            tracing::warn!(%error, "cannot determine the locality after the run");
         }),
     }
 }

@@ -131,7 +131,7 @@ pub fn notes(picture: &Picture) -> Vec<String> {
         let looked = picture.panels.iter().flat_map(Panel::sides).map(Side::looked);
         let (bytes, looked) = looked.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
         notes.push(format!(
-            "Sampled: {} of {} of addresses were looked at, and ~ marks estimates (--draw-exact looks at all).",
+            "Sampled: {} of {} of addresses were scanned, and ~ marks estimates (--draw-exact scans all).",
             size(looked),
             size(bytes)
         ));

@@ -66,7 +66,7 @@ fn address(text: &str) -> Result<Address, String> {
     };
     let more = uri.path_and_query().is_some_and(|rest| rest.as_str() != "/");
     if more || uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err(refuse("a host and a port are all that it takes"));
+        return Err(refuse("expected only a host and a port"));
     }
     match uri.scheme_str() {
         Some("https") => Ok(Address::Https),
@@ -113,8 +113,8 @@ mod tests {
             ("unix:///", "absolute path"),
             ("https://node1.example", "write unix"),
             ("https://node1.example:99999", "write unix"),
-            ("https://me@node1.example:7443", "all that it takes"),
-            ("https://node1.example:7443/v1", "all that it takes"),
+            ("https://me@node1.example:7443", "expected only a host and a port"),
+            ("https://node1.example:7443/v1", "expected only a host and a port"),
             ("http://node1.example:7000", "this machine only"),
             ("http://127.0.0.1.example:7000", "this machine only"),
             ("ftp://localhost:21", "write unix"),

@@ -79,7 +79,7 @@ pub fn job_id(job: &v1::Job) -> Result<JobId, Failure> {
     JobId::from_name(&job.name).ok_or_else(|| {
         let name = &job.name;
         let message = format!(
-            "numalocd's answer about {name:.100} makes no sense: are the versions the same?"
+            "unexpected answer from numalocd about {name:.100}: check that both have the same version (numalocctl version)"
         );
         Failure::Refused { code: Code::Failure, message }
     })

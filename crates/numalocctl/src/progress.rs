@@ -102,7 +102,7 @@ fn because(held_back: &str) -> String {
     match held_back {
         "" => String::new(),
         // This text comes from the daemon.
-        why => format!("; held back: {}", clean(why)),
+        why => format!("; throttled: {}", clean(why)),
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn what_holds_back_is_said() {
         assert_eq!(because(""), "");
-        assert_eq!(because("node 0 is\x1b busy"), "; held back: node 0 is? busy");
+        assert_eq!(because("node 0 is\x1b busy"), "; throttled: node 0 is? busy");
     }
 
     #[test]

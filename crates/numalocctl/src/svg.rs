@@ -142,7 +142,7 @@ fn legend(page: &mut Page, picture: &Picture, colours: &Colours, top: i32) -> i3
 fn summary(panel: &Panel) -> String {
     let sums = panel.sides().map(|side| side_words(side, &panel.home));
     let words = sums.collect::<Vec<_>>().join("; afterwards ");
-    let ended = if panel.after == After::Ended { "; it ended before a second look" } else { "" };
+    let ended = if panel.after == After::Ended { "; it ended before the second scan" } else { "" };
     words + ended
 }
 
@@ -161,7 +161,7 @@ fn draw_panel(page: &mut Page, panel: &Panel, colours: &Colours, top: i32) -> i3
         panel.sides().map(|side| (side.total(), side_words(side, &panel.home))).collect();
     y = draw_sums(page, panel, paint, y, &all);
     if panel.after == After::Ended {
-        page.text("faint", "it ended before a second look", (LEFT, y + 10), Anchor::Begins);
+        page.text("faint", "it ended before the second scan", (LEFT, y + 10), Anchor::Begins);
         y += LINE;
     }
     y += GAP;

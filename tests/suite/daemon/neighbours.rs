@@ -37,7 +37,7 @@ fn best_effort_makes_room_and_continues() {
     assert!(held_back(&client, &best_effort).contains("higher class"));
     let listed = daemon.ctl(&["jobs", "ls", "-o", "wide"]);
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    assert!(listed.contains("held back: work of a higher class goes first"), "{listed}");
+    assert!(listed.contains("throttled: work of a higher class goes first"), "{listed}");
     let moved = |name: &str| client.job(name).progress.expect("it moves").moved_bytes as u64;
     let before = moved(&best_effort);
     client.reaches(&other, v1::JobState::Succeeded);

@@ -144,7 +144,7 @@ impl MemberResult {
 /// A reason with the processes that may not be read. It may name them already: a result is settled again for each leg of a job.
 fn with_unreadable(unreadable: usize, reason: String) -> String {
     let processes = if unreadable == 1 { "process" } else { "processes" };
-    let first = format!("{unreadable} {processes} of it may not be read");
+    let first = format!("{unreadable} unreadable {processes}");
     match reason {
         reason if reason.starts_with(&first) => reason,
         reason if reason.is_empty() => first,
@@ -231,9 +231,9 @@ mod tests {
             assert_eq!(ended.clone().settled(100), ended);
             (ended.state, ended.reason)
         };
-        let one = "1 process of it may not be read".to_owned();
+        let one = "1 unreadable process".to_owned();
         assert_eq!(settled(1, 7, &[]), (MemberState::Partial, one));
-        let two = "2 processes of it may not be read; all memory is local".to_owned();
+        let two = "2 unreadable processes; all memory is local".to_owned();
         assert_eq!(settled(2, 0, &[]), (MemberState::Partial, two));
         assert_eq!(settled(2, 0, &[(Reason::ProcessGone, 3)]).0, MemberState::Failed);
     }

@@ -8,7 +8,7 @@ use numaloc_core::{
 use std::{collections::BTreeMap, time::Duration};
 
 /// The message of a job whose look afterwards failed. The error follows.
-const UNKNOWN: &str = "the look afterwards failed, so it is not known what is remote now";
+const UNKNOWN: &str = "the scan after the run failed, so the remaining remote memory is unknown";
 
 /// The result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -68,9 +68,9 @@ impl fmt::Display for CacheStop {
             Self::Refaults => "what was dropped was read again at once",
             Self::Swap => "the host began to swap",
             Self::Stuck => "no more became free",
-            Self::Spent => "what is left is in use or not clean",
+            Self::Spent => "the rest is in use or dirty",
             Self::NoOtherRoom => "no other node has room for it",
-            Self::NoFiles => "what is left is of no file that may be moved",
+            Self::NoFiles => "the rest belongs to files that must not be moved",
         })
     }
 }

@@ -8,7 +8,7 @@ const LATE_PERCENT: u64 = 1;
 
 /// Text that follows the number of late bytes in messages: see [`Account::late_bytes`].
 pub const LATE: &str =
-    "that can be moved by now (when the run came, other processes mapped them too, or none did)";
+    "that can be moved now (during the run, other processes mapped them too, or none did)";
 
 /// Why a remote page was left where it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -50,7 +50,7 @@ pub fn fit(device: &Device) -> Fit<'_> {
                 "it has halted after an error: see the kernel's log, and reset it".into(),
             );
         }
-        State::Unknown => return unfit("the kernel does not tell its state".into()),
+        State::Unknown => return unfit("the kernel does not report its state".into()),
     }
     if device.configurable == Some(false) {
         return unfit("its configuration is fixed (configurable is 0)".into());

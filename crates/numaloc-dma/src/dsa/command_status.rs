@@ -29,7 +29,7 @@ const DRIVER: [(u32, &str); 21] = [
     (0x8010_0000, "the work queue got no interrupt: see the kernel's log"),
     (0x8011_0000, "a user queue needs SVM: boot with intel_iommu=on,sm_on"),
     (0x8012_0000, "the event log could not be set up: see the kernel's log"),
-    (0x8020_0000, "the driver_name of the work queue is that of another driver"),
+    (0x8020_0000, "the driver_name of the work queue names another driver"),
 ];
 
 /// Codes of the device itself (drivers/dma/idxd/registers.h, `enum idxd_cmdsts_err`).
@@ -78,7 +78,7 @@ impl CommandStatus {
     /// The meaning of the code; `None` for success.
     pub fn words(self) -> Option<&'static str> {
         let known = DRIVER.iter().chain(&DEVICE).find(|(code, _)| *code == self.0);
-        let words = known.map_or("a code that is not known here: see the kernel's log", |at| at.1);
+        let words = known.map_or("an unknown code: see the kernel's log", |at| at.1);
         self.is_refusal().then_some(words)
     }
 }
@@ -92,7 +92,7 @@ mod tests {
         let words = |text: &str| CommandStatus::parse(text).and_then(CommandStatus::words);
         assert_eq!(words("0x80040000\n"), Some("the work queue has no name"));
         assert_eq!(words("0x22"), Some("the size of the work queue is 0"));
-        assert!(words("0x8fff0000").is_some_and(|words| words.contains("not known here")));
+        assert!(words("0x8fff0000").is_some_and(|words| words.contains("unknown code")));
         assert_eq!(words("0\n"), None);
         assert_eq!(CommandStatus::parse("x"), None);
         assert_eq!(CommandStatus::parse("0x800d0000"), Some(CommandStatus(0x800d_0000)));

@@ -43,7 +43,7 @@ impl HeldQueues {
 /// Another process does that now, no device exists, or the note cannot be written.
 pub fn prepare(roots: &Roots, named: &[String]) -> Result<(HeldQueues, Vec<DeviceReport>), Error> {
     let Some(mut journal) = DsaJournal::take(roots, NOTE)? else {
-        return Err(Error::NoQueue { reason: "another process is at it".into() });
+        return Err(Error::NoQueue { reason: "another process is using it".into() });
     };
     let tree = Sysfs::new(roots);
     let mut reports = take_down(&tree, &mut journal)?;

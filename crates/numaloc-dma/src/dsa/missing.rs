@@ -30,7 +30,7 @@ fn of_devices(found: &Found) -> Option<MissingPart> {
     let (what, remedy) = match (devices.is_empty(), undriven.as_slice()) {
         (true, []) => (
             "no DSA device: neither on the bus dsa nor among the PCI functions".to_owned(),
-            "Xeon processors have some from the 4th generation (Sapphire Rapids) on; look whether the firmware hides them, or give the virtual machine one, and run modprobe idxd",
+            "Xeon processors have some from the 4th generation (Sapphire Rapids) on; check whether the firmware hides them, or give the virtual machine one, and run modprobe idxd",
         ),
         (true, functions) => (
             format!("no driver for the DSA device at PCI {}", functions.join(", ")),

@@ -66,7 +66,9 @@ impl fmt::Display for DeviceReport {
             Became::Failed { error, kept: Some(kept) } => {
                 write!(f, "no work queue is set up: {error}; what had been done stays: {kept}")
             }
-            Became::Restored => write!(f, "the work queue is taken down, the device is as it was"),
+            Became::Restored => {
+                write!(f, "the work queue is taken down, and the device is restored")
+            }
             Became::Gone => write!(f, "the device has been removed"),
             Became::Shared { queue } => write!(
                 f,

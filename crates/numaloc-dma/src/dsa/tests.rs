@@ -89,7 +89,10 @@ fn a_queue_is_set_up_in_the_drivers_order_and_taken_down() {
 
         let reports = take_down_all(&host, &idxd);
         assert_eq!(reports.len(), 2);
-        assert!(reports.iter().all(|text| text.ends_with("as it was")), "{reports:?}");
+        assert!(
+            reports.iter().all(|text| text.ends_with("and the device is restored")),
+            "{reports:?}"
+        );
         assert_eq!((idxd.state(), note(&host)), (before, None));
         assert_eq!(take_down_all(&host, &idxd), [""; 0]);
     }

@@ -243,7 +243,7 @@ impl SharedOffload {
             }
             None => {
                 tracing::info!(
-                    "the kernel's interface of offload is gone: nothing is to be put back"
+                    "the kernel's interface of offload is gone: there is nothing to restore"
                 );
             }
         }

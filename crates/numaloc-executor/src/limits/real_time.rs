@@ -55,7 +55,7 @@ impl RealTimeLooks {
         };
         let thread = thread::Builder::new().name("real-time".to_owned()).stack_size(STACK);
         if let Err(error) = thread.spawn(look) {
-            tracing::debug!(%error, "no look for real-time threads");
+            tracing::debug!(%error, "cannot look for real-time threads");
         }
     }
 }

@@ -113,7 +113,7 @@ fn heat(roots: &Roots, work: &Work<'_>, survey: &Survey) -> Result<Option<Heat>,
     }
 }
 
-/// Settles the bytes that no window found. The amounts are the plan's, because these pages are not looked at again.
+/// Settles the bytes that no window found. The amounts are the plan's, because these pages are not scanned again.
 fn settle_rest(report: &mut Report, work: &Work<'_>, survey: &Survey) {
     for skipped in &work.plan.skipped {
         report.untouched(skipped.mapping.process, skipped.reason, skipped.remote_bytes);

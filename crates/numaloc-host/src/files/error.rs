@@ -10,7 +10,7 @@ use std::{io, path::PathBuf};
 pub enum Error {
     /// No process has this pid.
     #[error(
-        "no process {pid}: check the pid, and that this process sees it (/proc mounted with hidepid hides those of others)"
+        "no process {pid}: check the pid, and that this process sees it (/proc mounted with hidepid hides processes of other users)"
     )]
     NoProcess { pid: i32 },
     /// No process has this name.
@@ -35,7 +35,7 @@ pub enum Error {
     /// The caller may not look into the process.
     #[error(
         "no right to read {what} of process {pid} ({comm}): run as its user, or with CAP_SYS_PTRACE in its user namespace; a \
-         security module may forbid it all the same"
+         security module may still forbid it"
     )]
     NoRights {
         pid: i32,
@@ -88,7 +88,7 @@ pub enum Error {
     )]
     NoContainer { id: String, root: PathBuf },
     /// Several cgroups have the name of this container, pod or virtual machine.
-    #[error("{target} may be {} and {}: name the cgroup that is meant", cgroups[0], cgroups[1])]
+    #[error("{target} may be {} and {}: name its cgroup", cgroups[0], cgroups[1])]
     SeveralCgroups { target: String, cgroups: [String; 2] },
     /// No container, pod or virtual machine of this name runs.
     #[error("no running {target}: {reason}")]
@@ -125,7 +125,7 @@ pub enum Error {
     },
     /// The unit that has a cgroup's name is another one.
     #[error(
-        "unit {unit} has {has}, and not the cgroup {cgroup} that is meant: it was left as it is; the manager of that cgroup has to set it"
+        "unit {unit} has {has}, and not the expected cgroup {cgroup}: nothing was changed; the manager of that cgroup has to set it"
     )]
     OtherUnit {
         unit: String,
@@ -222,7 +222,7 @@ pub enum Error {
     OneNode { node: String },
     /// The kernel's base pages are not of 4 KiB.
     #[error(
-        "this kernel has pages of {bytes} bytes, and numaloc knows those of 4096 bytes alone: boot a kernel with 4 KiB \
+        "this kernel has pages of {bytes} bytes, and numaloc supports only pages of 4096 bytes: boot a kernel with 4 KiB \
          pages (on arm64, CONFIG_ARM64_4K_PAGES)"
     )]
     PageSize {
@@ -230,7 +230,7 @@ pub enum Error {
         bytes: u64,
     },
     /// The caller's `stop` returned true before the end.
-    #[error("stopped on request before all memory had been looked at")]
+    #[error("stopped on request before all memory was scanned")]
     Stopped,
     /// DAMON cannot be used to find the most used memory.
     #[error("DAMON cannot be used: {reason}; ask for another order, such as probed")]

@@ -87,13 +87,13 @@ impl Device {
         let found = match self {
             Self::Pci(address) => {
                 let path = roots.sys.join("bus/pci/devices").join(address);
-                vec![some(path).ok_or_else(|| bad("lspci -D lists what there is".into()))?]
+                vec![some(path).ok_or_else(|| bad("lspci -D lists the devices".into()))?]
             }
             Self::Interface(name) => {
-                vec![class("net", name).ok_or_else(|| bad("ip link lists what there is".into()))?]
+                vec![class("net", name).ok_or_else(|| bad("ip link lists the interfaces".into()))?]
             }
             Self::Block(name) => {
-                vec![class("block", name).ok_or_else(|| bad("lsblk lists what there is".into()))?]
+                vec![class("block", name).ok_or_else(|| bad("lsblk lists the disks".into()))?]
             }
             Self::File(path) => of_file(roots, path, path).map_err(bad)?,
         };
@@ -115,7 +115,7 @@ fn attached(found: &[PathBuf]) -> Result<NodeSet, String> {
     let mut nodes = BTreeSet::new();
     found.iter().for_each(|path| collect(path, DEPTH, &mut nodes));
     match nodes.is_empty() {
-        true => Err("the firmware does not say which node it is attached to (numa_node in sysfs is -1 or missing): \
+        true => Err("the firmware does not report which node it is attached to (numa_node in sysfs is -1 or missing): \
                      find it in the manual of the host, and name the node"
             .into()),
         false => Ok(nodes.into_iter().collect()),

@@ -135,9 +135,7 @@ fn ask<'a>(
         }
         false => {
             let (told, asked) = (parts.len(), units.len());
-            Err(UnitFailure::silent(format!(
-                "{systemctl} tells of {told} units instead of {asked}"
-            )))
+            Err(UnitFailure::silent(format!("{systemctl} lists {told} units instead of {asked}")))
         }
     }
 }
@@ -207,8 +205,8 @@ fn run<'a>(
     };
     if !status.success() {
         let complaints = read::kept(&complaints);
-        let words = complaints.lines().next().unwrap_or("it failed without a word").trim();
-        return Err(UnitFailure::refused(format!("{systemctl} says: {words}")));
+        let words = complaints.lines().next().unwrap_or("it failed without a message").trim();
+        return Err(UnitFailure::refused(format!("{systemctl} reports: {words}")));
     }
     Ok(read::kept(&said))
 }
@@ -340,7 +338,7 @@ mod tests {
     fn no_systemctl_and_a_failing_one_are_reported() {
         for (systemctl, words) in [
             ("/nonexistent/systemctl", "cannot run /nonexistent/systemctl"),
-            ("false", "failed without a word"),
+            ("false", "failed without a message"),
         ] {
             let ask = |booted| one(systemctl, PATIENCE, booted);
             // Whether there is such a unit is not known if systemd is there; without it there is none.
@@ -384,7 +382,7 @@ mod tests {
         let refused = check("redis.service", inside).unwrap_err();
         assert!(
             refused.starts_with(&format!(
-                "unit redis.service has the cgroup /system.slice/redis.service, and not the cgroup {inside}"
+                "unit redis.service has the cgroup /system.slice/redis.service, and not the expected cgroup {inside}"
             )),
             "{refused}"
         );

@@ -30,9 +30,9 @@ pub fn containers(found: &Findings) -> Check {
     let ContainersState { nri, containerd, runc_sets_policies, told_by } = &found.containers;
     let in_use = match told_by.as_deref() {
         None => "",
-        Some("nri") => "; told to the daemon by NRI",
-        Some("containerd") => "; told to the daemon by containerd's events",
-        Some(_) => "; told to the daemon",
+        Some("nri") => "; reported to the daemon by NRI",
+        Some("containerd") => "; reported to the daemon by containerd's events",
+        Some(_) => "; reported to the daemon",
     };
     let known = match containerd {
         RuntimeAnswer::Version(known) => format!("containerd {}", known.trim_start_matches('v')),
@@ -59,13 +59,13 @@ pub fn containers(found: &Findings) -> Check {
             Some("containerd") => Check::warning(
                 NAME,
                 text,
-                "NRI is there and not used: see the log of numaloc-nri (journalctl -u numaloc-nri), and `source` in /etc/numaloc/nri.toml",
+                "NRI is available and not used: see the log of numaloc-nri (journalctl -u numaloc-nri), and `source` in /etc/numaloc/nri.toml",
             ),
             _ => Check::ok(NAME, text),
         };
     }
     let nri = match nri {
-        UnixSocket::Dead => "nobody listens at the socket of NRI",
+        UnixSocket::Dead => "nothing listens at the socket of NRI",
         _ => "no socket of NRI",
     };
     let text = format!("{known}, {nri}{in_use}");
@@ -127,7 +127,7 @@ mod tests {
         }
         let (level, found, advice) = said(UnixSocket::Dead, RuntimeAnswer::Denied, None);
         assert_eq!(level, "warning");
-        assert!(found.contains("nobody listens") && advice.contains("root"), "{found} {advice}");
+        assert!(found.contains("nothing listens") && advice.contains("root"), "{found} {advice}");
         let (level, found, _) =
             said(UnixSocket::Absent, RuntimeAnswer::Silent("no room".into()), None);
         assert!(level == "warning" && found.contains("no room"), "{found}");
@@ -142,17 +142,17 @@ mod tests {
             (level, &*found),
             (
                 "ok",
-                "NRI listens, containerd 2.1.9, which sets no memory policies for new containers (2.4 and later do); told to the daemon by NRI"
+                "NRI listens, containerd 2.1.9, which sets no memory policies for new containers (2.4 and later do); reported to the daemon by NRI"
             )
         );
         let (_, found, _) = said(UnixSocket::Listens, version("v2.4.2"), Some("nri"));
-        assert_eq!(found, "NRI listens, containerd 2.4.2; told to the daemon by NRI");
+        assert_eq!(found, "NRI listens, containerd 2.4.2; reported to the daemon by NRI");
         let (nri, containerd) = (UnixSocket::Listens, version("v2.4.2"));
         let told_by = Some("nri".to_owned());
         let old_runc =
             ContainersState { nri, containerd, runc_sets_policies: Some(false), told_by };
         let (level, found, _) = checked(old_runc);
-        let expected = "NRI listens, containerd 2.4.2, a runc that sets no memory policies for new containers (1.4 and later do); told to the daemon by NRI";
+        let expected = "NRI listens, containerd 2.4.2, a runc that sets no memory policies for new containers (1.4 and later do); reported to the daemon by NRI";
         assert_eq!((level, &*found), ("ok", expected));
         let by_events = Some("containerd");
         let (level, found, advice) = said(UnixSocket::Listens, version("v2.1.9"), by_events);

@@ -38,7 +38,7 @@ pub fn release(found: &Findings) -> Check {
         };
     };
     match version(release) {
-        None => Check::warning(NAME, release, "cannot tell the version's known traps"),
+        None => Check::warning(NAME, release, "cannot check the version for known problems"),
         Some(version) if version < OLDEST => Check::problem(
             NAME,
             format!("{release}, older than Linux 6.1, on which nothing was tested"),

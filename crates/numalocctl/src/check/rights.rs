@@ -11,7 +11,7 @@ pub fn sys_ptrace(found: &Findings) -> Check {
         true => Check::ok(NAME, "present"),
         false => Check::warning(
             NAME,
-            "missing: only processes of the same user can be looked at and moved",
+            "missing: only processes of the same user can be scanned and moved",
             "run as root or with CAP_SYS_PTRACE",
         ),
     }

@@ -224,7 +224,9 @@ impl Daemon {
                 };
                 let broken = answers(opened, &mut patience, each).await?;
                 if is_forgotten(&broken) && !token.is_empty() {
-                    complain("the daemon does not know any more what has changed since: all records follow again");
+                    complain(
+                        "the daemon no longer has the changes since then: all records follow again",
+                    );
                     token.clear();
                     // The daemon spreads the watches that begin again: after its restart that is all of them.
                     sleep(retry_after(&broken).unwrap_or_default()).await;

@@ -49,7 +49,7 @@ fn a_sampled_picture_says_so_and_what_is_left_out() {
 #[test]
 fn before_and_after_are_in_one_picture() {
     let text = drawn("moved.svg", &pictures::moved(CELLS));
-    for words in ["before", "after", "; afterwards ", "it ended before a second look"] {
+    for words in ["before", "after", "; afterwards ", "it ended before the second scan"] {
         assert!(text.contains(words), "{words}");
     }
 }

@@ -56,9 +56,11 @@ pub fn advice_end(answer: &v1::GetAdviceResponse) -> String {
     let advice = answer.advice.clone().unwrap_or_default();
     let looked = counted(advice.subject_count, "process or cgroup", "processes and cgroups");
     let looked = match advice.findings.is_empty() {
-        true => format!("nothing to advise: {looked} with enough memory looked at\n"),
+        true => format!("nothing to advise: {looked} with enough memory checked\n"),
         false => {
-            format!("{looked} with enough memory looked at; follow from the top, and ask again\n")
+            format!(
+                "{looked} with enough memory checked; carry it out from the top, and run advise again\n"
+            )
         }
     };
     looked + &node_fit(&advice) + &left_out(&answer.missing) + &unseen(&advice)
@@ -86,7 +88,7 @@ fn unseen(advice: &v1::Advice) -> String {
     if advice.unreadable_count > 0 {
         let _ = writeln!(
             text,
-            "not seen: {} that may not be read; run as root, or with CAP_SYS_PTRACE",
+            "not seen: {}, for lack of permission; run as root, or with CAP_SYS_PTRACE",
             processes(advice.unreadable_count)
         );
     }
@@ -145,9 +147,9 @@ fn why(finding: &v1::Finding) -> String {
             format!("works on {home}, but threads that hardly work may run on {now}")
         }
         FindingKind::Balancing => {
-            "the kernel's balancing makes memory fault, and everybody who works is pinned".into()
+            "the kernel's balancing makes memory fault, and all busy threads are pinned".into()
         }
-        FindingKind::Thp => "huge pages are refused even to those that ask for them".into(),
+        FindingKind::Thp => "huge pages are refused even to programs that ask for them".into(),
         FindingKind::Hugetlb => {
             format!("runs on {now}, and {bytes} of its hugetlb pages are elsewhere")
         }
@@ -185,7 +187,7 @@ fn known(finding: &v1::Finding) -> String {
         .age
         .map_or(String::new(), |age| format!(", {} old", seconds(fields::seconds(Some(age)))));
     match finding.source() {
-        MemorySource::Unspecified => "a setting, as it was read".into(),
+        MemorySource::Unspecified => "a setting of the kernel".into(),
         MemorySource::Counted => {
             format!("memory: the kernel's count, which may be off by some MiB{age}")
         }
@@ -284,21 +286,21 @@ mod tests {
    memory: the kernel's count, which may be off by some MiB, 250 ms old
      echo 8-15 > '/sys/fs/cgroup/a b/cpuset.cpus'
 
-3. this host: the kernel's balancing makes memory fault, and everybody who works is pinned
+3. this host: the kernel's balancing makes memory fault, and all busy threads are pinned
    changes a setting of the kernel until the next boot
-   a setting, as it was read
+   a setting of the kernel
      echo 0 > /proc/sys/kernel/numa_balancing
 
-12 processes and cgroups with enough memory looked at; follow from the top, and ask again
+12 processes and cgroups with enough memory checked; carry it out from the top, and run advise again
 NUMA fit: 3.0 GiB of their 4.0 GiB (75.0 %) belong to 9 of 12 that fit on one node
-not seen: 3 processes that may not be read; run as root, or with CAP_SYS_PTRACE
+not seen: 3 processes, for lack of permission; run as root, or with CAP_SYS_PTRACE
 ";
         assert_eq!(text, expected);
     }
 
     #[test]
     fn nothing_is_said_as_well() {
-        let text = "nothing to advise: 12 processes and cgroups with enough memory looked at\n";
+        let text = "nothing to advise: 12 processes and cgroups with enough memory checked\n";
         assert_eq!(shown(Vec::new(), 0), text);
     }
 

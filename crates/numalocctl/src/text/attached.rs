@@ -14,7 +14,7 @@ pub fn attached(unmapped: &[v1::NodeBytes], unseen_bytes: i64) -> String {
     }
     if unseen_bytes > 0 {
         text += &format!(
-            "unseen: up to {} of attached shared memory, if it is in memory without a process that maps it; to see and move it takes CAP_SYS_ADMIN and CAP_FOWNER (numalocd: the drop-ins frames and files)\n",
+            "unseen: up to {} of attached shared memory, if it is in memory and no process maps it; CAP_SYS_ADMIN and CAP_FOWNER are needed to see and move it (numalocd: the drop-ins frames and files)\n",
             size(unseen_bytes)
         );
     }

@@ -96,7 +96,7 @@ fn line(UndoneChange { change, end, reason }: &UndoneChange) -> String {
         UndoEnd::Undone => "undone".to_owned(),
         UndoEnd::Partly => "undone but for memory that stayed".to_owned(),
         UndoEnd::Gone => "gone, nothing to undo".to_owned(),
-        UndoEnd::Changed => format!("left: somebody else has changed it since (now {reason})"),
+        UndoEnd::Changed => format!("left: another program has changed it since (now {reason})"),
         UndoEnd::Failed => format!("failed: {reason}; --undo tries it again"),
     };
     format!("{}: {end}", clean(change))

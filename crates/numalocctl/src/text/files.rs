@@ -60,10 +60,8 @@ fn files(cached: &v1::CachedFiles, view: View) -> String {
     }
     let policies = cached.files.iter().map(|file| clean(&file.mount_policy));
     for policy in policies.filter(|policy| !policy.is_empty()).collect::<BTreeSet<_>>() {
-        let _ = writeln!(
-            text,
-            "policy: tmpfs with mpol={policy}: pages that are written anew go where that says"
-        );
+        let _ =
+            writeln!(text, "policy: tmpfs with mpol={policy}: pages written from now on follow it");
     }
     if let Some(bytes) = total.move_bytes {
         let _ = match bytes {

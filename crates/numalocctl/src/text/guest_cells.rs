@@ -27,7 +27,7 @@ pub fn guest_cells(processes: &[v1::ProcessLocality], view: View) -> String {
 fn line(process: &v1::ProcessLocality, cell: &v1::GuestCell) -> String {
     let (number, who) = (cell.cell, named(process.process, &process.comm));
     let home = match &cell.home_node_ids[..] {
-        [] => "that of the process".to_owned(),
+        [] => "the home of the process".to_owned(),
         [node] => format!("node {node}"),
         nodes => format!("nodes {}", list(nodes)),
     };

@@ -74,7 +74,7 @@ fn table<'a>(jobs: impl IntoIterator<Item = &'a v1::Job>, view: View) -> Table {
 fn held_back(job: &v1::Job) -> Option<String> {
     let progress = job.progress.as_ref().filter(|_| !is_end(job.state()))?;
     let is_held_back = !progress.held_back.is_empty();
-    is_held_back.then(|| format!("held back: {}", progress.held_back))
+    is_held_back.then(|| format!("throttled: {}", progress.held_back))
 }
 
 /// `560.0 MiB of 630.0 MiB`.

@@ -49,7 +49,7 @@ pub fn map(picture: &Picture, canvas: Canvas) -> String {
         text += "\n";
     }
     text += "Left to right: addresses. Height: how much of them is resident on the node.\n";
-    text += "All lines are equally long, whatever a mapping's size. *: remote.\n";
+    text += "All lines have the same length, regardless of the mapping's size. *: remote.\n";
     text += "Marks: h mostly huge pages, s mostly shared with other processes, b both.\n";
     notes(picture).iter().for_each(|note| text += &format!("{note}\n"));
     text

@@ -134,7 +134,7 @@ fn totals(
     }
     if let Some(bytes) = outcome.returned_bytes.filter(|&bytes| bytes > 0) {
         let bytes = size(bytes);
-        let _ = writeln!(text, "undone since: about {bytes} of what the last run had moved");
+        let _ = writeln!(text, "undone since: about {bytes} of the memory that the last run moved");
     }
     for left in &account.left {
         let _ = writeln!(text, "left: {}: {}", size(left.bytes), why(left.reason, source));
@@ -162,7 +162,7 @@ fn pace(text: &mut String, calls: &v1::CallStats, pacing: &Pacing, has_moved_cac
         let _ = writeln!(text, "rested: {}, as the profile requires", seconds(time));
     }
     if let Some(time) = span(calls.held_back) {
-        let _ = writeln!(text, "held back: {} beyond that, for the sake of others", seconds(time));
+        let _ = writeln!(text, "throttled: another {}, to spare other workloads", seconds(time));
     }
     if calls.over_stall > 0 {
         let (over, all) = (calls.over_stall, calls.calls);
@@ -194,7 +194,7 @@ fn pace(text: &mut String, calls: &v1::CallStats, pacing: &Pacing, has_moved_cac
     }
     if let Some(time) = span(calls.huge_page_wait) {
         let time = seconds(time);
-        let _ = writeln!(text, "waited for huge pages at the target: {time}, then went on");
+        let _ = writeln!(text, "waited for huge pages at the target: {time}, then continued");
     }
 }
 

@@ -27,11 +27,11 @@ pub fn offload(text: &mut String, offload: &v1::OffloadUse, is_wide: bool) {
 
 fn counts(offload: &v1::OffloadUse) -> String {
     let Some(offloaded) = offload.offloaded_folios else {
-        return ", which does not say what it has copied".to_owned();
+        return ", which does not report what it copied".to_owned();
     };
     let failed = offload.failed_folios.unwrap_or(0);
     let of_all = match offload.shared {
-        true => ", with those of other jobs at the same time",
+        true => ", including folios of other jobs at the same time",
         false => "",
     };
     let by_cpu = offload.cpu_folios.map_or(String::new(), |folios| format!(", {folios} by CPU"));
@@ -64,11 +64,10 @@ mod tests {
     fn what_was_copied_is_told_with_whose_it_is() {
         assert_eq!(lines(&used(), false), "offload: by dcbm: 500 folios, 0 failed, 12 by CPU\n");
         let shared = OffloadUse { shared: true, cpu_folios: None, ..used() };
-        let told =
-            "offload: by dcbm: 500 folios, 0 failed, with those of other jobs at the same time\n";
+        let told = "offload: by dcbm: 500 folios, 0 failed, including folios of other jobs at the same time\n";
         assert_eq!(lines(&shared, false), told);
         let silent = OffloadUse { offloaded_folios: None, interface: "alibaba".into(), ..used() };
-        let told = "offload: by alibaba, which does not say what it has copied\n";
+        let told = "offload: by alibaba, which does not report what it copied\n";
         assert_eq!(lines(&silent, false), told);
     }
 

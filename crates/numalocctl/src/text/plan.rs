@@ -180,7 +180,7 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
     if plan.unasked_bytes > 0 {
         let _ = writeln!(
             text,
-            "policies: not looked up for {}, because that would hold up the process; a migration looks them up, and leaves what is bound",
+            "policies: not looked up for {}, because that would block the process; a migration looks them up, and leaves what is bound",
             size(plan.unasked_bytes)
         );
     }
@@ -269,11 +269,11 @@ pub fn change(movable: [Option<v1::Share>; 2], overall: [Option<v1::Share>; 2]) 
     let near = match movable {
         [Some(before), Some(after)] if before.near_bytes + after.near_bytes > 0 => {
             let [before, after] = [before, after].map(|share| percent(near_percent(share)));
-            format!("\nnear: {before} % -> {after} % of what can be moved")
+            format!("\nnear: {before} % -> {after} % of the movable memory")
         }
         _ => String::new(),
     };
-    format!("{} of what can be moved, {} of everything{near}", arrow(movable), arrow(overall))
+    format!("{} of the movable memory, {} of all memory{near}", arrow(movable), arrow(overall))
 }
 
 /// The part of a share that is near, in percent.

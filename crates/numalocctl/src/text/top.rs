@@ -25,7 +25,7 @@ pub fn question(plan: &v1::Plan) -> String {
     }
     if let (Some(before), Some(after)) = (plan.movable_before, plan.movable_after) {
         let (before, after) = (percent(before.local_percent), percent(after.local_percent));
-        let _ = writeln!(text, "local    {before} % -> {after} % of what can be moved");
+        let _ = writeln!(text, "local    {before} % -> {after} % of the movable memory");
     }
     if plan.no_room_bytes > 0 {
         let _ = writeln!(text, "no room  {} do not fit now", size(plan.no_room_bytes));

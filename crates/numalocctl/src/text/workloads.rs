@@ -81,7 +81,7 @@ pub fn replaced(answer: &v1::ReplaceWorkloadsResponse, _: View) -> String {
 
 pub fn renewed(answer: &v1::RenewWorkloadsResponse, _: View) -> String {
     match answer.workload_count {
-        0 => "no workloads of that source: register them again\n".to_owned(),
+        0 => "no workloads of this source: register them again\n".to_owned(),
         count => format!("{count} renewed\n"),
     }
 }

@@ -120,7 +120,7 @@ fn plan_and_locality_are_those_of_the_daemon() {
     assert_eq!(plan["plan"]["extent_moves"], serde_json::json!([]));
     let shown = text(&fake.run("plan --pid 4711"), 0);
     assert!(
-        shown.contains("would move: 600.0 MiB\nlocal: 40.0 % -> 100.0 % of what can be moved"),
+        shown.contains("would move: 600.0 MiB\nlocal: 40.0 % -> 100.0 % of the movable memory"),
         "{shown}"
     );
     assert!(shown.contains("route: node 2 -> 0 (distance 21)"), "{shown}");
@@ -142,7 +142,7 @@ fn nodes_of_devices_are_those_that_this_host_has() {
     let fake = daemon(Vec::new());
     // No firmware says where it is.
     let asked = fake.run("migrate --pid 1 --to iface:lo");
-    refused("a loopback interface", &asked, 2, "iface:lo: the firmware does not say");
+    refused("a loopback interface", &asked, 2, "iface:lo: the firmware does not report");
     let asked = fake.run("plan --pid 1 --from block:no-such-disk");
     refused("a disk that is missing", &asked, 2, "block:no-such-disk: lsblk");
     fails("plan --pid 1 --to device:17", 2, "PCI address");

@@ -76,7 +76,9 @@ fn check_usable(roots: &Roots) -> Result<(), Error> {
         }
         Err(error) => {
             let path = path.display();
-            return Err(no_damon(format!("{path} is root's, and /sys may be read-only: {error}")));
+            return Err(no_damon(format!(
+                "{path} belongs to root, and /sys may be read-only: {error}"
+            )));
         }
     }
     for module in MODULES {

@@ -100,7 +100,7 @@ fn the_one_that_runs_is_meant() {
     fake.write("var/lib/nerdctl/1935db59/names/default/web", &b);
     let error = by("web").expect_err("both run");
     let both = format!(
-        "/docker/{a} (Docker aaaaaaaaaaaa) and /docker/{b} (nerdctl bbbbbbbbbbbb): name the cgroup that is meant"
+        "/docker/{a} (Docker aaaaaaaaaaaa) and /docker/{b} (nerdctl bbbbbbbbbbbb): name its cgroup"
     );
     assert_eq!(error, format!("container web may be {both}"));
 }

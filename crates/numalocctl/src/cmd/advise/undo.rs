@@ -108,7 +108,8 @@ fn described(change: &Change) -> String {
             };
             let mut lists: Vec<&str> = before.iter().map(|thread| &thread.cpus[..]).collect();
             lists.dedup();
-            let lists = if lists.len() == 1 { lists[0] } else { "those of each thread" };
+            let lists =
+                if lists.len() == 1 { lists[0] } else { "the previous CPUs of each thread" };
             format!("CPUs of {whom}: {after} to {lists}")
         }
         Change::Memory { whose, before, .. } => {
@@ -172,7 +173,7 @@ mod tests {
         let planned = "/a/cpuset.mems: 1 to 0-1: would be undone\n\
             /a/cpuset.cpus: 0-3 to empty: would be undone\n";
         assert_eq!(shown(" --dry-run"), (planned.into(), Code::Done));
-        let undone = "/a/cpuset.mems: 1 to 0-1: left: somebody else has changed it since (now 0)\n\
+        let undone = "/a/cpuset.mems: 1 to 0-1: left: another program has changed it since (now 0)\n\
             /a/cpuset.cpus: 0-3 to empty: undone\n";
         assert_eq!(shown(""), (undone.into(), Code::Partly));
         assert_eq!(fs::read_to_string(cgroup.join("cpuset.cpus")).expect("a file"), "\n");

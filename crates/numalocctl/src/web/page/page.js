@@ -504,7 +504,7 @@ function drawMigration() {
   if (migration.stage === "running") {
     const [, words, bar] = $("dialog").children;
     const how = migration.is_cancelled ? "ending" : migration.job || "beginning";
-    words.textContent = `${how}: ${size(migration.settled_bytes)} of ${size(migration.planned_bytes)}${migration.held_back ? "; held back: " + migration.held_back : ""}`;
+    words.textContent = `${how}: ${size(migration.settled_bytes)} of ${size(migration.planned_bytes)}${migration.held_back ? "; throttled: " + migration.held_back : ""}`;
     fill(bar, meter([["local", migration.settled_bytes]], migration.planned_bytes, "progress"));
   }
 }
