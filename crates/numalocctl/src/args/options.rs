@@ -55,10 +55,9 @@ pub struct OptionArgs {
     /// device:0000:17:00.0 (PCI), device:/dev/nvidia0, iface:eth0, block:nvme0n1 [default: local]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true)]
     pub to: Option<Nodes>,
-    /// What decides the home of a process: the CPUs of all threads (cpus), or of the busy ones: busy
-    /// ignores threads that together used at most 5% of the CPU time, starting with those that widen the home most; or the GPUs, VFIO
-    /// and InfiniBand devices that it has open (devices), and its CPUs if it has none; or the CPUs, with nodes near theirs (near)
-    /// [default: cpus]
+    /// What decides the home of a process: the CPUs of all threads (cpus), or of the busy ones: busy ignores threads that together
+    /// used at most 5% of the CPU time, first the threads that widen the home most; or the GPUs, VFIO and InfiniBand devices that
+    /// it has open (devices), and its CPUs if it has none; or the CPUs, with nodes near theirs (near) [default: cpus]
     #[arg(long, value_name = "RULE", value_parser = by_name(HomeRule::ALL, HomeRule::name))]
     pub home: Option<HomeRule>,
     /// The distance from home up to which other nodes are near to it, as `numactl -H` shows distances: memory there is remote and counted
