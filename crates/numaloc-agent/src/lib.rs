@@ -108,17 +108,15 @@ async fn work(
     let served = serve::Served { metrics: api.metrics(), ..serve::Served::default() };
     let (outbox, figures) = (Arc::clone(&served.outbox), Arc::clone(&served.figures));
     let mut tasks = tokio::task::JoinSet::new();
+    let (_stop, stopped) = tokio::sync::watch::channel(false);
     if let Some(address) = config.listen {
         let served = served.clone();
         tasks.spawn(async move {
-            match serve::serve(address, served).await {
-                Ok(never) => never,
-                Err(error) => {
-                    // Pods are served without it.
-                    tracing::error!("cannot listen at {address} for metrics: {error}; set 'listen' in the configuration");
-                    std::future::pending().await
-                }
+            if let Err(error) = serve::serve(address, served, stopped).await {
+                tracing::error!("cannot listen at {address} for metrics: {error}; set 'listen' in the configuration");
             }
+            // Pods are served without it.
+            std::future::pending().await
         });
     }
     let select = |path: &str, fields: String, form| Selection {

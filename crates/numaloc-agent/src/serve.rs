@@ -3,20 +3,12 @@
 //! requests or their authors.
 
 use crate::{figures::Figures, metrics::Metrics, outbox::Outbox};
-use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::Full;
-use hyper::{
-    body::{Bytes, Incoming},
-    server::conn::http1,
-    service::service_fn,
+use numaloc_http::{
+    Answer, Limits, Method, OPENMETRICS, PLAIN, Places, Request, StatusCode, accept, converse,
+    whole,
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    time::{sleep, timeout},
-};
+use std::{future::ready, net::SocketAddr, sync::Arc, task::Context};
+use tokio::{net::TcpListener, sync::watch};
 
 /// The served data: others fill it.
 #[derive(Clone, Debug, Default)]
@@ -26,77 +18,47 @@ pub struct Served {
     pub figures: Arc<Figures>,
 }
 
-/// Most connections at a time; further ones wait.
+/// Most connections at a time. A further one takes the place of the oldest: clients that send nothing keep no probe of
+/// the kubelet out.
 const MAX_CONNECTIONS: usize = 16;
-/// Time limit for the head of a request, and for all of it.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause after a failed accept. Most failures, such as a lack of file descriptors, pass by themselves.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves forever.
+/// Serves until `stop` is true or its sender is gone.
 ///
 /// # Errors
 /// The address cannot be listened at.
-pub async fn serve(address: SocketAddr, served: Served) -> std::io::Result<Infallible> {
+pub async fn serve(
+    address: SocketAddr,
+    served: Served,
+    stop: watch::Receiver<bool>,
+) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        // It is never closed.
-        let Ok(place) = Arc::clone(&room).acquire_owned().await else { continue };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let served = served.clone();
-                tokio::spawn(async move {
-                    let _ = timeout(CONNECTION_TIMEOUT, answer(stream, &served)).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection for metrics");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+    let serve = |stream, _| {
+        let served = served.clone();
+        let answer =
+            move |request: Request| ready(respond(request.method(), request.uri().path(), &served));
+        converse(stream, Limits::METRICS, stop.clone(), answer)
+    };
+    let next = move |context: &mut Context<'_>| listener.poll_accept(context).map_ok(|(of, _)| of);
+    accept(next, Places::new(MAX_CONNECTIONS, 0), stop.clone(), serve).await;
+    Ok(())
 }
 
-/// Serves the request of a connection. Errors concern only its client, so they are ignored.
-async fn answer(stream: TcpStream, served: &Served) {
-    let service = service_fn(async |request: Request<Incoming>| {
-        Ok::<_, Infallible>(respond(request.method(), request.uri().path(), served))
-    });
-    let done = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service);
-    let _ = done.await;
-}
-
-fn respond(method: &Method, path: &str, served: &Served) -> Response<Full<Bytes>> {
+fn respond(method: &Method, path: &str, served: &Served) -> Answer {
     let Served { metrics, outbox, figures } = served;
-    let plain = "text/plain; charset=utf-8";
-    let (status, kind, text) = match path {
-        _ if method != Method::GET => {
-            (StatusCode::METHOD_NOT_ALLOWED, plain, "only GET\n".to_owned())
-        }
+    match path {
+        _ if method != Method::GET => whole(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET\n"),
         "/metrics" => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            (StatusCode::OK, kind, metrics.text(outbox.counts(), figures.scrape().as_deref()))
+            let text = metrics.text(outbox.counts(), figures.scrape().as_deref());
+            whole(StatusCode::OK, OPENMETRICS, text)
         }
-        "/healthz" => (StatusCode::OK, plain, "ok\n".to_owned()),
-        "/readyz" if metrics.is_ready() => (StatusCode::OK, plain, "ok\n".to_owned()),
+        "/healthz" => whole(StatusCode::OK, PLAIN, "ok\n"),
+        "/readyz" if metrics.is_ready() => whole(StatusCode::OK, PLAIN, "ok\n"),
         "/readyz" => {
             let why = "numalocd does not have what the cluster wants yet: see the agent's log\n";
-            (StatusCode::SERVICE_UNAVAILABLE, plain, why.to_owned())
+            whole(StatusCode::SERVICE_UNAVAILABLE, PLAIN, why)
         }
-        _ => (StatusCode::NOT_FOUND, plain, "known: /metrics, /healthz, /readyz\n".to_owned()),
-    };
-    let mut response = Response::new(Full::from(text));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
-    response
+        _ => whole(StatusCode::NOT_FOUND, PLAIN, "known: /metrics, /healthz, /readyz\n"),
+    }
 }
 
 #[cfg(test)]

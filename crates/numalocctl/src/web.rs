@@ -1,7 +1,6 @@
 //! The page: what `top`, `jobs`, `advise` and pictures show, for a browser. `desk` looks at the host and carries out
 //! what is confirmed, `gate` decides whether a request is answered, `route` what it asks for, `serve` speaks HTTP over
-//! what `listen` has opened, to clients that have a place (`places`) and read what they ask for (`patient`), `look`
-//! answers what is asked for once, and `report` writes all of it into one file. The page itself is in `page`, without a
+//! what `listen` has opened, `look` answers what is asked for once, and `report` writes all of it into one file. The page itself is in `page`, without a
 //! build step.
 
 mod desk;
@@ -9,8 +8,6 @@ mod doc;
 mod gate;
 mod listen;
 mod look;
-mod patient;
-mod places;
 mod records;
 mod report;
 mod route;

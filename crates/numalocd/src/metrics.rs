@@ -18,7 +18,7 @@ mod tests;
 mod traffic;
 
 pub use counted::{CountLayer, Counting};
-pub use serve::{Admission, CONTENT_TYPE, MetricsServeError, serve};
+pub use serve::{Admission, MetricsServeError, serve};
 
 use crate::{
     accounts::{Accounts, Resource},

@@ -15,9 +15,9 @@ use crate::{
     top::{MigrationThread, RowKey, Stage},
 };
 use http::StatusCode;
-use hyper::body::Bytes;
 use numaloc_api::v1;
 use numaloc_core::Identity;
+use numaloc_http::Bytes;
 use std::{
     sync::{
         atomic::Ordering::Relaxed,

@@ -106,6 +106,7 @@ fn open(path: &Path) -> io::Result<Listening> {
     let linked = UnixListener::bind(&made).and_then(|listener| {
         fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
         fs::hard_link(&made, path)?;
+        listener.set_nonblocking(true)?;
         let inode = inode(path)?;
         Ok(Listening::Unix(listener, SocketFile { path: path.to_owned(), inode }))
     });

@@ -88,50 +88,40 @@ fn bad(message: impl Into<String>) -> Refusal {
 /// # Errors
 /// Nothing is at this path, it is not called by this method, or its parameters are invalid.
 pub fn route(method: &Method, path: &str, query: &str) -> Result<Route, Refusal> {
-    let is_reading = match path {
-        "/" | "/page.css" | "/page.js" | "/api/view" | "/api/advice" | "/api/map" | "/api/job" => {
-            true
+    let (get, post) = (Method::GET, Method::POST);
+    let (expected, route) = match path {
+        "/" => (get, Ok(Route::File(PageFile::Html))),
+        "/page.css" => (get, Ok(Route::File(PageFile::Style))),
+        "/page.js" => (get, Ok(Route::File(PageFile::Script))),
+        "/api/view" => {
+            let seen = value(query, "seen").map_or(Ok(0), str::parse).map(Route::View);
+            (get, seen.map_err(|_| bad("seen is the number of a view")))
         }
-        "/api/session"
-        | "/api/watch"
-        | "/api/plan"
-        | "/api/migrate"
-        | "/api/migration/cancel"
-        | "/api/job/cancel" => false,
+        "/api/advice" => (get, Ok(Route::Advice)),
+        "/api/map" => {
+            let of = |key| value(query, key);
+            let row = of("pid").zip(of("start")).and_then(|(pid, start)| {
+                Some(RowKey::Process(pid.parse().ok()?, start.parse().ok()?))
+            });
+            (get, row.map(Route::Map).ok_or_else(|| bad("name a process: pid=PID&start=TICKS")))
+        }
+        "/api/job" => {
+            let named = value(query, "name").and_then(JobId::from_name);
+            (get, named.map(Route::Job).ok_or_else(|| bad("name a job: name=jobs/ID")))
+        }
+        "/api/session" => (post, Ok(Route::Session)),
+        "/api/watch" => (post, Ok(Route::Change(ChangeKind::Watch))),
+        "/api/plan" => (post, Ok(Route::Change(ChangeKind::Plan))),
+        "/api/migrate" => (post, Ok(Route::Change(ChangeKind::Migrate))),
+        "/api/migration/cancel" => (post, Ok(Route::Change(ChangeKind::CancelMigration))),
+        "/api/job/cancel" => (post, Ok(Route::Change(ChangeKind::CancelJob))),
         _ => return Err(Refusal::new(StatusCode::NOT_FOUND, "there is nothing at this path")),
     };
-    let expected = if is_reading { Method::GET } else { Method::POST };
     if *method != expected {
         let message = format!("this path takes {expected} alone");
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, message));
     }
-    Ok(match path {
-        "/page.css" => Route::File(PageFile::Style),
-        "/page.js" => Route::File(PageFile::Script),
-        "/api/view" => {
-            let seen = value(query, "seen").map_or(Ok(0), |text| text.parse());
-            Route::View(seen.map_err(|_| bad("seen is the number of a view"))?)
-        }
-        "/api/advice" => Route::Advice,
-        "/api/map" => {
-            let named = || {
-                let pid = value(query, "pid")?.parse().ok()?;
-                Some(RowKey::Process(pid, value(query, "start")?.parse().ok()?))
-            };
-            Route::Map(named().ok_or_else(|| bad("name a process: pid=PID&start=TICKS"))?)
-        }
-        "/api/job" => {
-            let named = value(query, "name").and_then(JobId::from_name);
-            Route::Job(named.ok_or_else(|| bad("name a job: name=jobs/ID"))?)
-        }
-        "/api/session" => Route::Session,
-        "/api/watch" => Route::Change(ChangeKind::Watch),
-        "/api/plan" => Route::Change(ChangeKind::Plan),
-        "/api/migrate" => Route::Change(ChangeKind::Migrate),
-        "/api/migration/cancel" => Route::Change(ChangeKind::CancelMigration),
-        "/api/job/cancel" => Route::Change(ChangeKind::CancelJob),
-        _ => Route::File(PageFile::Html),
-    })
+    route
 }
 
 /// The value of a key of the query. None of ours needs escapes.

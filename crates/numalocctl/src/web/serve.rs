@@ -6,27 +6,21 @@ use super::{
     gate::Gate,
     listen::{Listening, SocketFile},
     look::{Looks, refusal},
-    patient::Patient,
-    places::{Place, Places},
     report,
     route::{Change, PageFile, Refusal, Route, change, route},
 };
 use crate::exit::Failure;
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header, request::Parts,
+use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
+use http_body_util::{BodyExt, Limited};
+use numaloc_http::{
+    Answer, Bytes, Incoming, Limits, Place, Places, Request, StatusCode, accept, converse, whole,
 };
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::{
-    body::{Bytes, Incoming},
-    server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
 use std::{
-    convert::Infallible,
     io,
+    pin::Pin,
     sync::{Arc, mpsc::Sender},
+    task::{Context, Poll},
     thread,
     time::Duration,
 };
@@ -35,30 +29,29 @@ use tokio::{
     net::{TcpListener, UnixListener},
     runtime::Builder,
     sync::{Semaphore, oneshot, watch},
-    task::{spawn_blocking, yield_now},
-    time::{sleep, timeout},
+    task::spawn_blocking,
+    time::timeout,
 };
 
 /// Most looks at a time for advice, pictures and jobs.
 const LOOKS: usize = 2;
-/// Time limit for the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for an answer to be taken.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Most connections of clients that have not shown the token, in this connection. A browser opens six for a page.
+const STRANGERS: usize = 16;
+/// Most connections of clients that have.
+const OWNERS: usize = 48;
+const LIMITS: Limits =
+    Limits { head: Duration::from_secs(10), answer: Duration::from_secs(30), keep_alive: true };
 /// Time limit for the body of a request.
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most bytes of it.
 const BODY_MAX: usize = 16 << 10;
 /// Time that a request for the next view waits for it.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Pause after a failed accept. Most failures, such as a lack of file descriptors, pass by themselves.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const JSON: &str = "application/json";
 
 /// Nothing is loaded but from here, no form is sent, and no page has this one in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; \
 form-action 'none'; frame-ancestors 'none'";
-
-type Answer = Response<Full<Bytes>>;
 
 /// State shared by all connections.
 struct Server {
@@ -66,7 +59,6 @@ struct Server {
     looks: Arc<Looks>,
     orders: Sender<Order>,
     views: watch::Receiver<Published>,
-    places: Arc<Places>,
     busy: Arc<Semaphore>,
 }
 
@@ -82,36 +74,35 @@ pub fn start(
     views: watch::Receiver<Published>,
 ) -> Result<Serving, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (places, busy) = (Arc::default(), Arc::new(Semaphore::new(LOOKS)));
-    let server = Arc::new(Server { gate, looks: Arc::new(looks), orders, views, places, busy });
-    let (listener, file) = match listening {
-        Listening::Tcp(listener) => (Ok(listener), None),
-        Listening::Unix(listener, file) => (Err(listener), Some(file)),
-    };
-    let _in_runtime = runtime.enter();
-    let listener = match listener {
-        Ok(tcp) => tcp.set_nonblocking(true).and_then(|()| TcpListener::from_std(tcp)).map(Ok),
-        Err(unix) => {
-            unix.set_nonblocking(true).and_then(|()| UnixListener::from_std(unix)).map(Err)
+    let (stop, mut stopped) = watch::channel(false);
+    let busy = Arc::new(Semaphore::new(LOOKS));
+    let server = Arc::new(Server { gate, looks: Arc::new(looks), orders, views, busy });
+    let (serving, file) = {
+        let _in_runtime = runtime.enter();
+        match listening {
+            Listening::Tcp(tcp) => {
+                let tcp = TcpListener::from_std(tcp).map_err(Failure::Runtime)?;
+                (
+                    server
+                        .serve(move |on| tcp.poll_accept(on).map_ok(|(of, _)| of), stopped.clone()),
+                    None,
+                )
+            }
+            Listening::Unix(unix, file) => {
+                let unix = UnixListener::from_std(unix).map_err(Failure::Runtime)?;
+                let next = move |on: &mut Context<'_>| unix.poll_accept(on).map_ok(|(of, _)| of);
+                (server.serve(next, stopped.clone()), Some(file))
+            }
         }
     };
-    let listener = listener.map_err(Failure::Runtime)?;
-    drop(_in_runtime);
     thread::spawn(move || {
+        // What is under way is not waited for.
         runtime.block_on(async {
-            let accepting = async {
-                match listener {
-                    Ok(tcp) => server.accept(async || Ok(tcp.accept().await?.0)).await,
-                    Err(unix) => server.accept(async || Ok(unix.accept().await?.0)).await,
-                }
-            };
             tokio::select! {
-                () = accepting => {}
-                _ = stopped => {}
+                () = serving => {}
+                _ = stopped.changed() => {}
             }
         });
-        // Looks that are under way are not waited for.
         runtime.shutdown_background();
     });
     Ok(Serving { _stop: stop, _file: file })
@@ -119,55 +110,36 @@ pub fn start(
 
 /// The thread that serves ends when this is dropped.
 pub struct Serving {
-    _stop: oneshot::Sender<()>,
+    _stop: watch::Sender<bool>,
     _file: Option<SocketFile>,
 }
 
 impl Server {
-    async fn accept<S>(self: &Arc<Self>, accept: impl AsyncFn() -> io::Result<S>)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        loop {
-            let Ok(stream) = accept().await else {
-                sleep(ACCEPT_PAUSE).await;
-                continue;
-            };
-            let (server, place) = (self.clone(), self.places.take());
-            let number = place.number();
-            let task = tokio::spawn(async move { server.converse(stream, place).await });
-            self.places.served_by(number, task.abort_handle());
-            // New connections are read before others may take the place.
-            yield_now().await;
-        }
+    fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        self: Arc<Self>,
+        next: impl Fn(&mut Context<'_>) -> Poll<io::Result<S>> + Send + Sync + 'static,
+        stop: watch::Receiver<bool>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let stopped = stop.clone();
+        let serve = move |stream, place: Arc<Place>| {
+            let (server, stop) = (self.clone(), stopped.clone());
+            async move {
+                converse(stream, LIMITS, stop, |request| server.answer(request, &place)).await;
+            }
+        };
+        Box::pin(accept(next, Places::new(STRANGERS, OWNERS), stop, serve))
     }
 
-    async fn converse<S>(&self, stream: S, place: Place)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let answer = service_fn(|request: Request<Incoming>| async {
-            Ok::<_, Infallible>(self.answer(request, &place).await)
-        });
-        let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-        // A browser that has gone is not an error.
-        let stream = TokioIo::new(Patient::new(stream, ANSWER_TIMEOUT));
-        let _ = http.serve_connection(stream, answer).await;
-    }
-
-    async fn answer(&self, request: Request<Incoming>, place: &Place) -> Answer {
+    async fn answer(&self, request: Request, place: &Place) -> Answer {
         let (parts, body) = request.into_parts();
         let mut answer = match self.answered(&parts, body, place).await {
             Ok(answer) => answer,
             Err(refused) => {
                 let document = serde_json::to_vec(&refused.document()).unwrap_or_default();
-                let mut answer = whole("application/json", document.into());
-                *answer.status_mut() = refused.status;
-                answer
+                whole(refused.status, JSON, document)
             }
         };
-        if !place.is_owner() {
+        if !place.is_trusted() {
             // One request each: what others send without reading the answers is not worked on.
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -194,14 +166,10 @@ impl Server {
         Gate::check_place(parts)?;
         let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
         let asked = route(&parts.method, path, query);
-        if let Ok(Route::File(file)) = asked {
-            return Ok(self::file(file));
+        if !matches!(asked, Ok(Route::File(_) | Route::Session)) {
+            self.gate.check_caller(&parts.headers)?;
+            place.trust();
         }
-        if let Ok(Route::Session) = asked {
-            return self.enter(&parts.headers, place);
-        }
-        self.gate.check_caller(&parts.headers)?;
-        place.has_token();
         match asked? {
             Route::File(file) => Ok(self::file(file)),
             Route::Session => self.enter(&parts.headers, place),
@@ -215,7 +183,7 @@ impl Server {
                 }
                 // A form of another page cannot send this type.
                 let kind_of_body = parts.headers.get(header::CONTENT_TYPE);
-                if kind_of_body.is_none_or(|value| value != "application/json") {
+                if kind_of_body.is_none_or(|value| value != JSON) {
                     let message = "the body has to be application/json";
                     return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
                 }
@@ -227,9 +195,9 @@ impl Server {
     /// Exchanges the token of the address for that of the page.
     fn enter(&self, headers: &HeaderMap, place: &Place) -> Result<Answer, Refusal> {
         let token = self.gate.enter(headers)?;
-        place.has_token();
+        place.trust();
         let document = serde_json::to_vec(&SessionDoc { token }).unwrap_or_default();
-        Ok(whole("application/json", document.into()))
+        Ok(whole(StatusCode::OK, JSON, document))
     }
 
     /// The view after the one that was seen, or the same again if no other one comes for long.
@@ -241,7 +209,7 @@ impl Server {
             Ok(Err(_)) => return Err(ending()),
             Err(_) => self.views.borrow().clone(),
         };
-        Ok(whole("application/json", view))
+        Ok(whole(StatusCode::OK, JSON, view))
     }
 
     async fn look<D: Serialize + Send + 'static>(
@@ -260,7 +228,7 @@ impl Server {
             Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, message)
         })?;
         let document = looked.map_err(|failure| refusal(&failure))?;
-        Ok(whole("application/json", document.into()))
+        Ok(whole(StatusCode::OK, JSON, document))
     }
 
     async fn change(&self, change: Change) -> Result<Answer, Refusal> {
@@ -270,7 +238,7 @@ impl Server {
         let (result, done) = oneshot::channel();
         self.orders.send((change, result)).map_err(|_| ending())?;
         done.await.map_err(|_| ending())??;
-        Ok(whole("application/json", Bytes::from_static(b"null")))
+        Ok(whole(StatusCode::OK, JSON, "null"))
     }
 }
 
@@ -289,15 +257,10 @@ async fn read(body: Incoming) -> Result<Bytes, Refusal> {
 }
 
 fn file(file: PageFile) -> Answer {
+    let ok = StatusCode::OK;
     match file {
-        PageFile::Html => whole("text/html; charset=utf-8", report::served().into()),
-        PageFile::Style => whole("text/css; charset=utf-8", report::STYLE.into()),
-        PageFile::Script => whole("text/javascript; charset=utf-8", report::SCRIPT.into()),
+        PageFile::Html => whole(ok, "text/html; charset=utf-8", report::served()),
+        PageFile::Style => whole(ok, "text/css; charset=utf-8", report::STYLE),
+        PageFile::Script => whole(ok, "text/javascript; charset=utf-8", report::SCRIPT),
     }
-}
-
-fn whole(kind: &'static str, body: Bytes) -> Answer {
-    let mut answer = Response::new(Full::new(body));
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    answer
 }

@@ -5,6 +5,7 @@ use crate::{
     config::{Ceilings, Config, Grant, Grantee, Role},
     tls::{Keys, Tls},
 };
+use numaloc_http::OPENMETRICS;
 use rcgen::{CertificateParams, CertifiedIssuer, DnType, KeyPair};
 use std::net::SocketAddr;
 use tokio::{
@@ -60,7 +61,7 @@ async fn metrics_are_served() {
     let answer = server.ask("GET /metrics").await;
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-    assert!(head.contains(&format!("content-type: {CONTENT_TYPE}")), "{head}");
+    assert!(head.contains(&format!("content-type: {OPENMETRICS}")), "{head}");
     // Metrics of the process change all the time, so they are left out.
     let lasting = |text: &str| -> Vec<String> {
         text.lines().filter(|line| !line.starts_with("process_")).map(str::to_owned).collect()

@@ -14,7 +14,7 @@ use tokio::{
 /// A stream on which what is written has to be taken within a time limit: from the first byte to the flush, however
 /// slowly it is read.
 #[derive(Debug)]
-pub struct Patient<S> {
+pub(crate) struct Patient<S> {
     stream: S,
     limit: Duration,
     /// The time by which the present answer has to be taken.
@@ -22,7 +22,7 @@ pub struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub fn new(stream: S, limit: Duration) -> Self {
+    pub(crate) fn new(stream: S, limit: Duration) -> Self {
         Self { stream, limit, end: None }
     }
 
@@ -63,7 +63,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         Poll::Ready(flushed)
     }
 
+    /// An end over TLS writes as well.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Poll::Ready(late) = self.is_late(context) {
+            return Poll::Ready(Err(late));
+        }
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -1,19 +1,18 @@
-//! Connections that the page has at a time, and the choice of the ones to close for others. Any user of this machine
-//! can connect to a TCP port of it: clients that have not shown the token take the places of one another, and never one
-//! of a client that has.
+//! Connections that a server has at a time, and the choice of the ones to close for others. Any user of a machine can
+//! connect to its TCP ports: clients that the server does not trust yet take the places of one another, and never one
+//! of a client that it trusts.
 
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::task::AbortHandle;
 
-/// Most connections of clients that have not shown the token, in this connection. A browser opens six for a page.
-const STRANGERS: usize = 16;
-/// Most connections of clients that have.
-const OWNERS: usize = 48;
-
-/// The connections that there are, by their numbers, which are in the order in which they came.
-#[derive(Debug, Default)]
-pub struct Places(Mutex<OpenConnections>);
+/// The connections of a server, by their numbers, which are in the order in which they came.
+#[derive(Debug)]
+pub struct Places {
+    untrusted_max: usize,
+    trusted_max: usize,
+    open: Mutex<OpenConnections>,
+}
 
 #[derive(Debug, Default)]
 struct OpenConnections {
@@ -25,7 +24,7 @@ struct OpenConnections {
 struct OpenConnection {
     /// `None`: it has only just come.
     task: Option<AbortHandle>,
-    has_token: bool,
+    is_trusted: bool,
 }
 
 /// The place of a connection, until it is dropped.
@@ -36,19 +35,24 @@ pub struct Place {
 }
 
 impl Places {
-    /// A place for a new connection. The oldest one of a client that has not shown the token makes room for it.
+    /// This many places for clients that the server does not trust yet, and for clients that it trusts.
+    pub fn new(untrusted_max: usize, trusted_max: usize) -> Arc<Self> {
+        Arc::new(Self { untrusted_max, trusted_max, open: Mutex::default() })
+    }
+
+    /// A place for a new connection. The oldest one of a client that is not trusted makes room for it.
     pub fn take(self: &Arc<Self>) -> Place {
-        let mut all = self.0.lock();
+        let mut all = self.open.lock();
         all.last += 1;
         let number = all.last;
-        all.open.insert(number, OpenConnection { task: None, has_token: false });
-        all.make_room(false, STRANGERS);
+        all.open.insert(number, OpenConnection { task: None, is_trusted: false });
+        all.make_room(false, self.untrusted_max);
         Place { places: self.clone(), number }
     }
 
     /// Notes what serves the connection with this number. It is ended if it has to make room.
     pub fn served_by(&self, number: u64, task: AbortHandle) {
-        match self.0.lock().open.get_mut(&number) {
+        match self.open.lock().open.get_mut(&number) {
             Some(connection) => connection.task = Some(task),
             // It has ended already.
             None => task.abort(),
@@ -62,25 +66,25 @@ impl Place {
         self.number
     }
 
-    /// Notes that the client has shown the token.
-    pub fn has_token(&self) {
-        let mut all = self.places.0.lock();
-        if let Some(connection) = all.open.get_mut(&self.number).filter(|one| !one.has_token) {
-            connection.has_token = true;
-            all.make_room(true, OWNERS);
+    /// Notes that the client has shown that it may be trusted.
+    pub fn trust(&self) {
+        let mut all = self.places.open.lock();
+        if let Some(connection) = all.open.get_mut(&self.number).filter(|one| !one.is_trusted) {
+            connection.is_trusted = true;
+            all.make_room(true, self.places.trusted_max);
         }
     }
 
-    /// Whether the client has shown the token.
-    pub fn is_owner(&self) -> bool {
-        self.places.0.lock().open.get(&self.number).is_some_and(|one| one.has_token)
+    /// Whether the client is trusted.
+    pub fn is_trusted(&self) -> bool {
+        self.places.open.lock().open.get(&self.number).is_some_and(|one| one.is_trusted)
     }
 }
 
 impl OpenConnections {
     /// Ends the oldest connections of a kind, until there are no more than `most`.
-    fn make_room(&mut self, has_token: bool, most: usize) {
-        let of_kind = self.open.iter().filter(|(_, one)| one.has_token == has_token);
+    fn make_room(&mut self, is_trusted: bool, most: usize) {
+        let of_kind = self.open.iter().filter(|(_, one)| one.is_trusted == is_trusted);
         let numbers: Vec<u64> = of_kind.map(|(number, _)| *number).collect();
         for number in &numbers[..numbers.len().saturating_sub(most)] {
             if let Some(OpenConnection { task: Some(task), .. }) = self.open.remove(number) {
@@ -92,7 +96,7 @@ impl OpenConnections {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.0.lock().open.remove(&self.number);
+        self.places.open.lock().open.remove(&self.number);
     }
 }
 
@@ -100,6 +104,9 @@ impl Drop for Place {
 mod tests {
     use super::*;
     use std::future::pending;
+
+    const STRANGERS: usize = 16;
+    const OWNERS: usize = 48;
 
     struct Host {
         places: Arc<Places>,
@@ -129,9 +136,10 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_one_without_the_token_makes_room() {
-        let mut host = Host { places: Arc::default(), tasks: Vec::new(), taken: Vec::new() };
+        let mut host =
+            Host { places: Places::new(STRANGERS, OWNERS), tasks: Vec::new(), taken: Vec::new() };
         let owner = host.connect();
-        host.taken[owner].has_token();
+        host.taken[owner].trust();
         for _ in 0..STRANGERS {
             host.connect();
         }
@@ -140,25 +148,26 @@ mod tests {
         let open = host.open().await;
         assert!(open.contains(&owner) && open.contains(&newest) && !open.contains(&(owner + 1)));
         assert_eq!(open.len(), 1 + STRANGERS);
-        host.taken[newest].has_token();
+        host.taken[newest].trust();
         assert_eq!(host.connect(), newest + 1);
         assert_eq!(host.open().await.len(), 2 + STRANGERS, "two have the token");
     }
 
     #[tokio::test]
     async fn those_with_the_token_are_bounded_too_and_keep_the_newest() {
-        let mut host = Host { places: Arc::default(), tasks: Vec::new(), taken: Vec::new() };
+        let mut host =
+            Host { places: Places::new(STRANGERS, OWNERS), tasks: Vec::new(), taken: Vec::new() };
         for _ in 0..OWNERS + 2 {
             let at = host.connect();
-            host.taken[at].has_token();
+            host.taken[at].trust();
         }
         assert_eq!(host.open().await, (2..OWNERS + 2).collect::<Vec<_>>());
     }
 
     #[tokio::test]
     async fn what_has_ended_leaves_its_place() {
-        let places: Arc<Places> = Arc::default();
+        let places = Places::new(STRANGERS, OWNERS);
         drop(places.take());
-        assert!(places.0.lock().open.is_empty());
+        assert!(places.open.lock().open.is_empty());
     }
 }
