@@ -7,7 +7,7 @@ use crate::{
     object::{NODE_LOCALITIES, age, ago, condition, list, name, number, text},
     table::table,
 };
-use numaloc_api::amount::shown_size;
+use numaloc_core::amount::shown_size;
 use serde_json::{Value, json};
 use std::{cmp::Reverse, time::SystemTime};
 

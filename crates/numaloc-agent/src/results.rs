@@ -9,8 +9,8 @@ use crate::{
 use numaloc_api::{
     v1,
     value::{Event, EventType, Job, ScheduleId},
-    written::{ERROR_MAX, SHOWN_MAX, shown},
 };
+use numaloc_config::written::{ERROR_MAX, SHOWN_MAX, shown};
 use numaloc_node::{CONTAINER, hash};
 use numaloc_policy::{
     ContainerResult, ContainerStatus, EventKind, EventReason, LastResult, OWN_STATUS_KEY,

@@ -43,7 +43,6 @@ pub use convert::{
 #[cfg(feature = "reflect")]
 pub use described::descriptor;
 pub use fnv::Fnv;
-pub use numaloc_core::amount;
 pub use violation::{DOMAIN, Problem, Violation, Violations};
 
 /// The `source` of the workloads that numaloc-nri registers.

@@ -1,5 +1,6 @@
 //! Reads the configuration files of the programs: TOML, into types that derive [`serde::Deserialize`], with all mistakes of a file at
-//! once, each with its line and key. Several files can be read as one. [`value`] has the values that all files write in the same way.
+//! once, each with its line and key. Several files can be read as one. [`value`] has the values that all files write in the same way,
+//! and [`written`] the readers of what people write elsewhere.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -10,6 +11,7 @@ mod merge;
 #[cfg(feature = "samples")]
 pub mod samples;
 pub mod value;
+pub mod written;
 
 pub use document::{Document, FileLine, Problem};
 pub use file::{FileError, Source, load};

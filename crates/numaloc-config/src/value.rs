@@ -1,7 +1,9 @@
 //! Values for `#[serde(deserialize_with = "...")]`. The bounds stand at the field: `value::count::<1, 256, _, _>`.
 
-use numaloc_api::amount::{self, AmountError};
-use numaloc_core::{PAGE, Profile};
+use numaloc_core::{
+    PAGE, Profile,
+    amount::{self, AmountError},
+};
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use std::{fmt, marker::PhantomData, ops::RangeInclusive, time::Duration};
 

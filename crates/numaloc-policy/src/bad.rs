@@ -1,7 +1,7 @@
 //! Annotations that cannot be parsed.
 
 use crate::{EventKind, EventReason, MEMORY_POLICY_KEY, NUMA_BALANCING_KEY, Pod, PodEvent};
-use numaloc_api::written::{Problem, SHOWN_MAX, shown};
+use numaloc_config::written::{Problem, Problems, SHOWN_MAX, shown};
 use std::fmt;
 
 /// Longest namespace, name and key that a message repeats, in characters: as long as Kubernetes allows.
@@ -19,7 +19,7 @@ pub struct BadAnnotation {
     pub position: Position,
     /// The error, and the expected form.
     pub problem: String,
-    /// The correct form; empty if there is none to suggest.
+    /// The correct form, and further errors; empty if there is none to suggest.
     pub hint: String,
 }
 
@@ -32,6 +32,12 @@ pub enum Position {
     Text { line: usize, column: usize },
     /// A value in the JSON, such as `options.to_nodes[1]`.
     Path(String),
+}
+
+impl Position {
+    pub(crate) fn of(path: String) -> Self {
+        if path.is_empty() { Self::Whole } else { Self::Path(path) }
+    }
 }
 
 impl fmt::Display for Position {
@@ -97,10 +103,9 @@ impl BadAnnotation {
     }
 
     /// Something in the JSON is wrong.
-    pub(crate) fn value(pod: &Pod, key: &str, problem: Problem) -> Self {
-        let Problem { path, problem, hint } = problem;
-        let position = if path.is_empty() { Position::Whole } else { Position::Path(path) };
-        Self::new(pod, key, position, problem, hint)
+    pub(crate) fn value(pod: &Pod, key: &str, problems: impl Into<Problems>) -> Self {
+        let Problem { path, problem, hint } = problems.into().in_one();
+        Self::new(pod, key, Position::of(path), problem, hint)
     }
 
     pub fn event(&self) -> PodEvent {

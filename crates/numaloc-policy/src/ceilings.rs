@@ -251,7 +251,8 @@ fn threads(number: usize) -> i32 {
 mod tests {
     use super::*;
     use crate::own;
-    use numaloc_api::{v1, written::Tree};
+    use numaloc_api::v1;
+    use numaloc_config::written::Tree;
     use numaloc_core::MakeRoom;
 
     const ALL: &str = r#"{

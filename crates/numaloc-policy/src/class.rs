@@ -3,7 +3,7 @@
 
 use crate::{Ceilings, Container, Pod, Resources};
 use numaloc_api::value::QosClass;
-use numaloc_api::written::{SHOWN_MAX, shown};
+use numaloc_config::written::{SHOWN_MAX, shown};
 
 /// The label that names a pod's class.
 pub const QOS_LABEL: &str = "koordinator.sh/qosClass";

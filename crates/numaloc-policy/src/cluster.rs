@@ -10,10 +10,8 @@ use crate::{
     koordinator::{self, Says},
     selector::Selector,
 };
-use numaloc_api::{
-    value::QosClass,
-    written::{Problem, Tree, below},
-};
+use numaloc_api::value::QosClass;
+use numaloc_config::written::{Problem, Problems, Tree, all, below};
 use numaloc_core::Offload;
 use std::{collections::BTreeMap, fmt};
 
@@ -36,15 +34,15 @@ pub struct BadConfigMap {
     pub position: Position,
     /// The error; safe to show unescaped.
     pub problem: String,
-    /// The correct form; empty if there is none to suggest.
+    /// The correct form, and further errors; empty if there is none to suggest.
     pub hint: String,
 }
 
 impl fmt::Display for BadConfigMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, position, problem, hint } = self;
-        write!(f, "key {key}{position}: {problem}")?;
-        if hint.is_empty() { Ok(()) } else { write!(f, "; {hint}") }
+        let separator = if hint.is_empty() { "" } else { "; " };
+        write!(f, "key {key}{position}: {problem}{separator}{hint}")
     }
 }
 
@@ -65,10 +63,10 @@ impl QosConfig {
     /// Reads the value of [`QOS_CONFIG_KEY`].
     ///
     /// # Errors
-    /// What is wrong first.
+    /// All mistakes.
     pub fn read(text: &str) -> Result<Self, BadConfigMap> {
-        let bad = |problem| BadConfigMap::value(QOS_CONFIG_KEY, problem);
-        Self::of(&tree(QOS_CONFIG_KEY, text)?).map_err(bad)
+        let bad = |problems| BadConfigMap::value(QOS_CONFIG_KEY, problems);
+        all("", &tree(QOS_CONFIG_KEY, text)?, Self::of).map_err(bad)
     }
 
     fn of(tree: &Tree) -> Result<Self, Problem> {
@@ -180,15 +178,11 @@ pub fn read_dsa_config(text: &str) -> Result<Option<Offload>, BadConfigMap> {
 }
 
 fn tree(key: &'static str, text: &str) -> Result<Tree, BadConfigMap> {
-    let hint = String::new();
+    let bad = |(position, problem)| BadConfigMap { key, position, problem, hint: String::new() };
     if text.len() > VALUE_MAX {
-        let problem = format!("is longer than {VALUE_MAX} bytes");
-        return Err(BadConfigMap { key, position: Position::Whole, problem, hint });
+        return Err(bad((Position::Whole, format!("is longer than {VALUE_MAX} bytes"))));
     }
-    serde_json::from_str(text).map_err(|error| {
-        let (position, problem) = syntax(&error);
-        BadConfigMap { key, position, problem, hint }
-    })
+    serde_json::from_str(text).map_err(|error| bad(syntax(&error)))
 }
 
 /// A field of the object at `path`, with its own path. The case of its name does not count, as for Go's encoding/json.
@@ -210,10 +204,9 @@ fn field<'t>(path: &str, tree: &'t Tree, name: &str) -> Result<(String, &'t Tree
 }
 
 impl BadConfigMap {
-    fn value(key: &'static str, problem: Problem) -> Self {
-        let Problem { path, problem, hint } = problem;
-        let position = if path.is_empty() { Position::Whole } else { Position::Path(path) };
-        Self { key, position, problem, hint }
+    fn value(key: &'static str, problems: impl Into<Problems>) -> Self {
+        let Problem { path, problem, hint } = problems.into().in_one();
+        Self { key, position: Position::of(path), problem, hint }
     }
 }
 

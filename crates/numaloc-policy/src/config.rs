@@ -1,19 +1,13 @@
 //! The operator's defaults and ceilings in a configuration, in TOML or JSON.
 
 use crate::{Settings, own};
-use numaloc_api::written::{Problem, Tree};
+use numaloc_config::written::Tree;
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// A policy in the form of the annotation `numaloc.io/policy`; `None` if it says that nothing is to be done.
 pub(crate) fn settings<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Settings>, D::Error> {
     let tree = Tree::deserialize(from)?;
-    own::read("", &tree).map_err(|Problem { path, problem, hint }| {
-        let between = if path.is_empty() { "" } else { " " };
-        match hint.as_str() {
-            "" => D::Error::custom(format!("{path}{between}{problem}")),
-            hint => D::Error::custom(format!("{path}{between}{problem}; {hint}")),
-        }
-    })
+    own::read("", &tree).map_err(D::Error::custom)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{
     own,
 };
 use numaloc_api::value::QosClass;
-use numaloc_api::written::{Problem, SHOWN_MAX, Tree, shown};
+use numaloc_config::written::{Problem, Problems, SHOWN_MAX, Tree, all, below, shown};
 use numaloc_core::Offload;
 use serde::Deserialize;
 use std::fmt;
@@ -189,16 +189,16 @@ fn asked(
         let settings = own::read("", &tree).map_err(|bad| BadAnnotation::value(pod, &key, bad))?;
         return Ok(Some((key, settings)));
     }
-    let bad = |problem| BadAnnotation::value(pod, POLICIES_KEY, problem);
+    let bad = |problems: Problems| BadAnnotation::value(pod, POLICIES_KEY, problems);
     if let Some(tree) = value(pod, POLICIES_KEY, |_| None)? {
         let Tree::Map(policies) = &tree else {
             let problem = Problem::sort("", "an object with a policy for each container", &tree);
-            return Err(bad(problem));
+            return Err(bad(problem.into()));
         };
         match policies.get(&container.name) {
             None | Some(Tree::Null) => {}
             Some(policy) => {
-                let path = numaloc_api::written::below("", &container.name);
+                let path = below("", &container.name);
                 let settings = own::read(&path, policy).map_err(bad)?;
                 return Ok(Some((POLICIES_KEY.to_owned(), settings)));
             }
@@ -210,7 +210,7 @@ fn asked(
     }
     let bad = |problem| BadAnnotation::value(pod, KOORDINATOR_KEY, problem);
     let Some(tree) = value(pod, KOORDINATOR_KEY, |_| None)? else { return Ok(None) };
-    let settings = match koordinator::read(&tree).map_err(bad)? {
+    let settings = match all("", &tree, koordinator::read).map_err(bad)? {
         Says::Do(settings) => Some(*settings),
         Says::Off => None,
         Says::Nothing => {

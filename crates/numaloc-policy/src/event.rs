@@ -1,7 +1,7 @@
 //! Events for a pod, word for word as the contract has them.
 
 use crate::{ContainerResult, Decision, EventKind, EventReason, PodEvent, Verdict};
-use numaloc_api::written::{SHOWN_MAX, shown};
+use numaloc_config::written::{SHOWN_MAX, shown};
 use numaloc_core::{NodeSet, PAGE, Share};
 
 /// The result of a pod: of all of its containers that have a policy.

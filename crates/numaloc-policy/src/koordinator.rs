@@ -5,7 +5,7 @@ use crate::{
     Settings,
     own::{WANTED, Wanted},
 };
-use numaloc_api::written::{Fields, Problem, Tree, one_of, whole};
+use numaloc_config::written::{Object, Problem, Tree, one_of, whole};
 use std::time::Duration;
 
 /// The longest interval in minutes: that of the daemon's schedules, 366 days.
@@ -31,7 +31,7 @@ pub fn read(tree: &Tree) -> Result<Says, Problem> {
     if *tree == Tree::Null {
         return Ok(Says::Nothing);
     }
-    let mut fields = Fields::of("", tree)?;
+    let mut fields = Object::in_any_case("", tree)?;
     let wanted = named(fields.take("policy", one_of(WANTED)), "policy")?;
     let minutes = named(fields.take("migrateintervalminutes", minutes), "migrateIntervalMinutes")?;
     let ratio = fields.take("targetlocalityratio", whole(0..=100));

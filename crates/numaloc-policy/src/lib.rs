@@ -23,7 +23,6 @@
 //! | `config` | defaults and ceilings in a configuration |
 //! | `memory_policy` | the memory policy that containers are created with |
 //! | `bad` | an annotation that cannot be parsed, and the place of the error |
-//! | `object` | objects of Kubernetes, in which each field has to be known |
 //! | `resource`, `selector` | policies as objects of the cluster, and the pods and nodes that they select |
 //! | `result` | the result of a container |
 //! | `pod_event` | an event of a pod, of any kind |
@@ -33,7 +32,7 @@
 //! | `time` | times as text |
 //!
 //! JSON and TOML as values, fields one by one with their paths, messages of the API by their descriptions, and texts
-//! made fit for messages are in `numaloc_api::written`.
+//! made fit for messages are in `numaloc_config::written`.
 //!
 //! Any user who may create a pod writes its fields. So no input makes this crate panic, sizes are bounded, and every
 //! text repeated in a message is escaped and cut.
@@ -51,7 +50,6 @@ mod event;
 mod keys;
 mod koordinator;
 mod memory_policy;
-mod object;
 mod own;
 mod own_status;
 mod pod;

@@ -4,7 +4,7 @@ use crate::{
     BadAnnotation, MEMORY_POLICY_KEY, NUMA_BALANCING_KEY, Pod,
     decide::{text_or_json, value},
 };
-use numaloc_api::written::{Problem, Tree, below, one_of};
+use numaloc_config::written::{Problem, Tree, below, one_of};
 use serde::Deserialize;
 
 /// The policy that a container's first process is created with and all its processes inherit (set_mempolicy(2)). The

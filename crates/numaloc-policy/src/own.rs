@@ -1,8 +1,11 @@
 //! The policy in our own form: a schedule without its target (docs/annotations.md).
 
 use crate::Settings;
-use numaloc_api::written::{Problem, Rules, Tree, below, message, one_of};
-use numaloc_api::{Violation, Violations, v1};
+use numaloc_api::{
+    v1,
+    written::{Rules, message, problems},
+};
+use numaloc_config::written::{Problem, Problems, Tree, all, below, one_of};
 use prost_reflect::{FieldDescriptor, MessageDescriptor};
 
 /// Whether anything is to be done: the values of the key `policy` here and in the contract's annotation.
@@ -22,20 +25,28 @@ pub const WANTED: [(&str, Wanted); 2] =
 /// `policy`.
 ///
 /// # Errors
-/// What is wrong first.
-pub fn read(path: &str, tree: &Tree) -> Result<Option<Settings>, Problem> {
+/// All mistakes.
+pub fn read(path: &str, tree: &Tree) -> Result<Option<Settings>, Problems> {
+    all(path, tree, |tree| read_one(path, tree))
+}
+
+/// As [`read`].
+///
+/// # Errors
+/// The first mistake, or all of a policy whose values are valid one by one.
+pub fn read_one(path: &str, tree: &Tree) -> Result<Option<Settings>, Problems> {
     if matches!(tree, Tree::Text(_)) {
         let wanted = one_of(WANTED)(path, tree)?;
         return Ok((wanted == Wanted::BestEffort).then(Settings::default));
     }
-    let Tree::Map(map) = tree else { return Err(Problem::sort(path, "an object", tree)) };
+    let Tree::Map(map) = tree else { return Err(Problem::sort(path, "an object", tree).into()) };
     let mut map = map.clone();
     let wanted = match map.remove(SWITCH) {
         None | Some(Tree::Null) => Wanted::BestEffort,
         Some(switch) => one_of(WANTED)(&below(path, SWITCH), &switch)?,
     };
     let schedule = message(path, &map, RULES, &[SWITCH])?;
-    let settings = Settings::new(schedule).map_err(|bad| problem(path, &bad))?;
+    let settings = Settings::new(schedule).map_err(|bad| problems(path, &bad))?;
     Ok((wanted == Wanted::BestEffort).then_some(settings))
 }
 
@@ -64,14 +75,5 @@ pub fn is_of_policies(field: &FieldDescriptor) -> bool {
             "tenant" | "interleave" | "weighted" | "bandwidth" | "balance" | "block" | "maps"
         ),
         _ => true,
-    }
-}
-
-fn problem(path: &str, violations: &Violations) -> Problem {
-    match violations.iter().next() {
-        Some(Violation { field, problem }) => {
-            Problem::new(&below(path, field), problem.to_string(), "")
-        }
-        None => Problem::new(path, "is not accepted by the daemon", ""),
     }
 }

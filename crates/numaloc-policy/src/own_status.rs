@@ -1,6 +1,6 @@
 //! The annotation `numaloc.io/status`: the source that has decided, the result, and the reason why memory stays.
 
-use numaloc_api::written::{ERROR_MAX, SHOWN_MAX, shown};
+use numaloc_config::written::{ERROR_MAX, SHOWN_MAX, shown};
 use serde::{Deserialize, Serialize};
 
 /// The key of the annotation.

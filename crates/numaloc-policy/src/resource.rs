@@ -17,13 +17,12 @@ mod node_locality;
 mod rollout;
 mod scope;
 
-use crate::{
-    Ceilings, Container, Pod, Selector, Settings,
-    object::{Object, list, texts},
-    own, time,
-};
+use crate::{Ceilings, Container, Pod, Selector, Settings, own, time};
 use numaloc_api::value::QosClass;
-use numaloc_api::written::{Problem, SHOWN_MAX, Tree, below, flag, one_of, shown, text, whole};
+use numaloc_config::written::{
+    Object, Problem, Problems, SHOWN_MAX, Tree, all, below, flag, list, one_of, shown, text, texts,
+    whole,
+};
 use serde::Deserialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -171,7 +170,7 @@ impl PolicyResource {
     /// Reads an object as the API server has it. Fields of the object besides `metadata` and `spec` are ignored.
     ///
     /// # Errors
-    /// What is wrong first. Objects may have been stored before the rules that the API server checks now.
+    /// All mistakes. Objects may have been stored before the rules that the API server checks now.
     pub fn read(kind: PolicyKind, object: &serde_json::Value) -> Result<Self, BadPolicy> {
         let text = |name: &str| {
             let value = object.pointer(&format!("/metadata/{name}"));
@@ -179,19 +178,18 @@ impl PolicyResource {
         };
         let (namespace, name) = (text("namespace"), text("name"));
         let uid = text("uid");
-        let bad = |problem: Problem| {
+        let bad = |problems: Problems| {
             let (namespace, name, uid) = (namespace.clone(), name.clone(), uid.clone());
-            BadPolicy { kind, namespace, name, uid, problem: problem.to_string() }
+            BadPolicy { kind, namespace, name, uid, problem: problems.to_string() }
         };
-        let whole = Problem::new("spec", "is missing", "");
-        let spec = object.get("spec").ok_or_else(|| bad(whole))?;
-        let tree = Tree::deserialize(spec);
-        let tree = tree.map_err(|error| bad(Problem::new("spec", error.to_string(), "")))?;
-        let read = Self::of_spec(kind, &tree, spec).map_err(bad)?;
+        let whole = |problem: String| bad(Problem::new("spec", problem, "").into());
+        let spec = object.get("spec").ok_or_else(|| whole("is missing".to_owned()))?;
+        let tree = Tree::deserialize(spec).map_err(|error| whole(error.to_string()))?;
+        let read = all("spec", &tree, |tree| Self::of_spec(kind, tree, spec)).map_err(bad)?;
         Ok(Self { uid, namespace, name, ..read })
     }
 
-    fn of_spec(kind: PolicyKind, tree: &Tree, spec: &serde_json::Value) -> Result<Self, Problem> {
+    fn of_spec(kind: PolicyKind, tree: &Tree, spec: &serde_json::Value) -> Result<Self, Problems> {
         let mut object = Object::of("spec", tree)?;
         let priority = object.take("priority", priority)?.unwrap_or_default();
         let pods = object.take("podSelector", Selector::read)?.unwrap_or_default();
@@ -204,7 +202,7 @@ impl PolicyResource {
         object.end()?;
         if verdict == PolicyVerdict::Abstains && cluster.bounds.is_none() {
             let hint = "write for example {\"interval\": \"10m\"}, or {\"policy\": \"none\"}";
-            return Err(Problem::new("spec.schedule", "is missing", hint));
+            return Err(Problem::new("spec.schedule", "is missing", hint).into());
         }
         let (namespace, name, uid) = Default::default();
         Ok(Self { kind, namespace, name, uid, priority, pods, containers, verdict, cluster })
@@ -280,16 +278,16 @@ fn priority(path: &str, tree: &Tree) -> Result<i32, Problem> {
     }
 }
 
-fn verdict(path: &str, tree: &Tree) -> Result<PolicyVerdict, Problem> {
+fn verdict(path: &str, tree: &Tree) -> Result<PolicyVerdict, Problems> {
     // A word alone is for annotations: fields of the API server have one type.
-    let Tree::Map(_) = tree else { return Err(Problem::sort(path, "an object", tree)) };
-    Ok(match own::read(path, tree)? {
+    let Tree::Map(_) = tree else { return Err(Problem::sort(path, "an object", tree).into()) };
+    Ok(match own::read_one(path, tree)? {
         None => PolicyVerdict::Off,
         Some(settings) => PolicyVerdict::Settings(Box::new(settings)),
     })
 }
 
-fn cluster_scope(object: &mut Object, spec: &serde_json::Value) -> Result<ClusterScope, Problem> {
+fn cluster_scope(object: &mut Object, spec: &serde_json::Value) -> Result<ClusterScope, Problems> {
     let default = ClusterScope::default();
     let (namespaces, excluded_namespaces) = object.take("namespaces", names)?.unwrap_or_default();
     let classes = object.take("qosClasses", |path, tree| list(path, tree, one_of(CLASSES)))?;
@@ -297,10 +295,7 @@ fn cluster_scope(object: &mut Object, spec: &serde_json::Value) -> Result<Cluste
     let rollout_percent = object.take("rolloutPercent", whole(0..=100))?;
     let expires = object.take("expires", expiry)?;
     let is_enforced = object.take("enforce", flag)?.unwrap_or_default();
-    let bounds = object.take("bounds", |path, _| {
-        let bounds = Ceilings::deserialize(&spec["bounds"]);
-        bounds.map_err(|error| Problem::new(path, shown(&error.to_string(), 4 * SHOWN_MAX), ""))
-    })?;
+    let bounds = object.take("bounds", |path, tree| bounds(path, tree, spec))?;
     Ok(ClusterScope {
         namespaces,
         excluded_namespaces,
@@ -311,6 +306,27 @@ fn cluster_scope(object: &mut Object, spec: &serde_json::Value) -> Result<Cluste
         is_enforced,
         bounds,
     })
+}
+
+/// Ceilings, of which each key is read alone first: its mistake has its path then.
+fn bounds(path: &str, tree: &Tree, spec: &serde_json::Value) -> Result<Ceilings, Problems> {
+    let (Tree::Map(left), Some(given)) = (tree, spec["bounds"].as_object()) else {
+        return Err(Problem::sort(path, "an object", tree).into());
+    };
+    let left = given.iter().filter(|(key, _)| left.contains_key(*key));
+    let read = |entries: serde_json::Map<_, _>| Ceilings::deserialize(entries);
+    let bad = |path: &str, error: serde_json::Error| {
+        Problem::new(path, shown(&error.to_string(), 4 * SHOWN_MAX), "")
+    };
+    let each = left.clone().filter_map(|(key, value)| {
+        let alone = read([(key.clone(), value.clone())].into_iter().collect());
+        alone.err().map(|error| bad(&below(path, key), error))
+    });
+    match each.collect::<Problems>() {
+        problems if problems.iter().next().is_some() => Err(problems),
+        _ => read(left.map(|(key, value)| (key.clone(), value.clone())).collect())
+            .map_err(|error| bad(path, error).into()),
+    }
 }
 
 const CLASSES: [(&str, QosClass); 3] =

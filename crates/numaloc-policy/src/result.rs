@@ -3,7 +3,7 @@
 use numaloc_api::value::{
     Event, EventType, FailedProcess, Job, JobState, MemberResult, MemberState, state_and_reason,
 };
-use numaloc_api::written::{ERROR_MAX, shown};
+use numaloc_config::written::{ERROR_MAX, shown};
 use numaloc_core::{NodeSet, Reason, Share, Skip};
 use std::collections::BTreeMap;
 

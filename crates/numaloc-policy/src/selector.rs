@@ -1,8 +1,7 @@
 //! Selectors of Kubernetes: which labels an object has to have (`LabelSelector` of apimachinery,
 //! pkg/apis/meta/v1/types.go).
 
-use crate::object::{Object, list, texts};
-use numaloc_api::written::{Problem, Tree, below, one_of, text};
+use numaloc_config::written::{Object, Problem, Tree, below, list, one_of, text, texts};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The labels that an object has to have. Without any requirement it takes all objects.

@@ -1,6 +1,6 @@
 //! Sizes, durations, shares and lists of nodes as people write and read them.
 
-use numaloc_api::amount::{self, AmountError};
+use numaloc_core::amount::{self, AmountError};
 use std::{fmt::Display, time::Duration};
 
 pub fn parse_size(text: &str) -> Result<u64, AmountError> {

@@ -312,7 +312,7 @@ impl Status {
                 ApiError::Lost(format!("{} ({})", self.message, status.as_u16()))
             }
             status => {
-                let message = numaloc_api::written::shown(&self.message, 1000);
+                let message = numaloc_config::written::shown(&self.message, 1000);
                 ApiError::Refused(Refusal { code: status.as_u16(), message })
             }
         }

@@ -50,7 +50,7 @@ impl<D: Daemon> Keeper<D> {
         }
         let writer = facts.status_writer.as_ref().filter(|writer| *writer != MANAGER)?;
         (self.config.other_agent == OtherAgent::StandBack).then(|| {
-            let writer = numaloc_api::written::shown(writer, 128);
+            let writer = numaloc_config::written::shown(writer, 128);
             format!("{writer} writes the status of its memory locality (other_agent = \"take-over\" in the agent's configuration replaces it)")
         })
     }

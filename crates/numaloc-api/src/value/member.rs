@@ -1,7 +1,7 @@
 //! Results of the members of a target.
 
 use super::{FailedProcess, FoundAt, Target};
-use crate::amount::shown_size;
+use numaloc_core::amount::shown_size;
 use numaloc_core::{Account, Flows, LATE, Locality, NodeId, NodeSet};
 use std::collections::BTreeMap;
 

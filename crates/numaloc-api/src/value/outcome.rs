@@ -1,7 +1,7 @@
 //! The result of a migration, as clients see it.
 
 use super::{JobState, MemberState, Partner, member::state_and_reason};
-use crate::amount::shown_size;
+use numaloc_core::amount::shown_size;
 use numaloc_core::{
     Account, CallStats, Locality, MapRule, NodeId, OffloadUse, Plan, ProcessOutcome, Reason,
 };

@@ -91,6 +91,26 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
+fn all_mistakes_of_a_configmap_are_named() {
+    let text = r#"{"clusterStrategy": {"lsClass": {"memoryLocality": {"policy": "best", "targetLocalityRatio": 101}}},
+        "nodeStrategies": [{"nodeSelector": {"a": "b"}}, {"nodeSelector": {"matchLabels": {"a": 1}}, "beClass": {"memoryLocality": 1}}]}"#;
+    let said = QosConfig::read(text).expect_err("it is wrong").to_string();
+    for words in [
+        "clusterStrategy.lsClass.memoryLocality.policy",
+        "clusterStrategy.lsClass.memoryLocality.targetLocalityRatio",
+        "nodeStrategies[0].nodeSelector.a",
+        "nodeStrategies[1].nodeSelector.matchLabels.a",
+        "nodeStrategies[1].beClass.memoryLocality",
+    ] {
+        assert_eq!(
+            said.matches(&format!("{words} ")).count() + said.matches(&format!("{words}:")).count(),
+            1,
+            "{words}: {said}"
+        );
+    }
+}
+
+#[test]
 fn dma_engines_are_on_or_off() {
     for (text, expected) in [
         (r#"{"clusterStrategy": {"enable": true, "pollingMode": false}}"#, Ok(Some(Offload::Auto))),

@@ -120,7 +120,7 @@ fn the_contracts_annotation_without_a_policy_leaves_the_decision_to_others() {
 fn missing(path: &str, message: &DynamicMessage) -> Vec<String> {
     let mut missing = Vec::new();
     for field in message.descriptor().fields().filter(own::is_of_policies) {
-        let path = numaloc_api::written::below(path, field.name());
+        let path = numaloc_config::written::below(path, field.name());
         let is_set = match field.containing_oneof() {
             Some(choice) => choice.fields().any(|of| message.has_field(&of)),
             None => message.has_field(&field),
@@ -338,6 +338,36 @@ fn a_bad_annotation_is_named_with_its_place() {
         (found(POLICIES_KEY, "none"), "1:2: expected ident".to_owned()),
     ] {
         assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn all_mistakes_of_an_annotation_are_named_in_one_event() {
+    let text = r#"{"interval": "5x", "jitter": "1h", "spec": {"policy": {"profile": "fats", "from_node_ids": [0, -1], "exclude": 1}, "limit": {}}}"#;
+    let told = |bad: BadAnnotation| (bad.to_string(), bad.event().message.len());
+    let (said, length) = told(read(&[(POLICY_KEY, text)]).expect_err("it is wrong"));
+    let expected = [
+        "pod shop/redis-0: annotation numaloc.io/policy, interval: is \"5x\"; expected a duration such as ",
+        "; also spec.limit is not known; known here: policy, limits; also spec.policy.exclude is not known; also ",
+        "; also spec.policy.from_node_ids[1] must be a whole number from 0 to 2147483647, and is -1; also spec.policy.profile is \"fats\"",
+        "; no memory is moved by it",
+    ];
+    for words in expected {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(
+        !said.contains("jitter is") && !said.contains("also jitter"),
+        "it may be valid: {said}"
+    );
+    assert_eq!(length, said.len());
+    let text = r#"{"policy": "best", "migrateIntervalMinutes": -1, "TargetLocalityRatio": 101}"#;
+    let (said, _) = told(read(&[(KOORDINATOR_KEY, text)]).expect_err("it is wrong"));
+    for words in [
+        "memoryLocality, policy: is \"best\"",
+        "; also migrateIntervalMinutes must",
+        "; also targetLocalityRatio must",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::group::{GROUP, VERSION};
 use crate::{cut::cut, time};
-use numaloc_api::written::shown;
+use numaloc_config::written::shown;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};

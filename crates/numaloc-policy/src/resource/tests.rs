@@ -139,7 +139,7 @@ fn a_mistake_is_named_by_object_and_path() {
         ),
         (
             json!({"bounds": {"profil": "fast"}}),
-            "spec.bounds unknown field `profil`, expected one of",
+            "spec.bounds.profil unknown field `profil`, expected one of",
         ),
         (
             json!({"schedule": {}, "expire": "x"}),
@@ -150,6 +150,27 @@ fn a_mistake_is_named_by_object_and_path() {
         let expected = format!("ClusterMemoryLocalityPolicy databases: {expected}");
         assert!(problem.starts_with(&expected), "{problem}");
         assert!(problem.ends_with("; it is ignored"), "{problem}");
+    }
+}
+
+#[test]
+fn all_mistakes_of_a_policy_are_named() {
+    let spec = json!({
+        "schedule": {"interval": "5x", "spec": {"policy": {"profile": "fats"}}}, "priority": 1_000_001, "expire": "x",
+        "qosClasses": ["LS", "LSX", "BEX"], "bounds": {"profil": "fast", "workers": 0, "min_interval": "5m"},
+    });
+    let problem = read(PolicyKind::Cluster, &spec).expect_err("it is wrong");
+    for words in [
+        "spec.priority must be",
+        "; also spec.schedule.interval is \"5x\"",
+        "; also spec.schedule.spec.policy.profile is \"fats\"",
+        "; also spec.qosClasses[1] is \"LSX\"",
+        "; also spec.qosClasses[2] is \"BEX\"",
+        "; also spec.bounds.profil unknown field",
+        "; also spec.bounds.workers 0 is out of range: 1 to 256",
+        "; also spec.expire is not known",
+    ] {
+        assert!(problem.contains(words), "{words}: {problem}");
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     units::{duration_from, whole},
 };
 use clap::Args;
-use numaloc_api::amount;
+use numaloc_core::amount;
 use std::{path::PathBuf, time::Duration};
 
 const EXAMPLES: &str = "\

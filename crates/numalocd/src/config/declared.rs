@@ -2,9 +2,12 @@
 
 use numaloc_api::{
     value::{ScheduleId, ScheduleSpec},
-    written::{Problem, Tree, read_schedule},
+    written::read_schedule,
 };
-use numaloc_config::Document;
+use numaloc_config::{
+    Document,
+    written::{self, Problem, Problems, Tree},
+};
 use serde::Deserialize;
 
 /// A schedule of the configuration.
@@ -26,6 +29,21 @@ fn id(name: &str) -> Option<ScheduleId> {
     ScheduleId::named(name).filter(|id| id.number().is_none())
 }
 
+/// Name and contents of a table.
+fn contents(table: &Tree) -> Result<(ScheduleId, ScheduleSpec), Problems> {
+    let (name, spec) = read_schedule(table)?;
+    let id = id(&name).ok_or_else(|| {
+        let expected =
+            "expected letters, digits, '.', '_' or '-', and not only digits, for example \"redis\"";
+        Problem::new("name", expected, "")
+    })?;
+    if !spec.migration.target.pids.is_empty() {
+        let problem = "a pid means another process after a while: name a unit, a cgroup, a container or workloads";
+        return Err(Problem::new("spec.target.pids", problem, "").into());
+    }
+    Ok((id, spec))
+}
+
 /// Checks schedules as a request that creates them is checked. `file` is the file of the schedule with this index.
 pub(super) fn declared(
     tables: Vec<ScheduleTable>,
@@ -35,41 +53,22 @@ pub(super) fn declared(
     let mut all: Vec<Declared> = Vec::new();
     for (index, table) in tables.into_iter().enumerate() {
         let key = format!("schedule[{index}]");
-        let (name, spec) = match read_schedule(&table.0) {
+        let (id, spec) = match written::all("", &table.0, contents) {
             Ok(read) => read,
-            Err(Problem { path, problem, hint }) => {
-                let key = if path.is_empty() { key } else { format!("{key}.{path}") };
-                let hint = if hint.is_empty() { hint } else { format!("; {hint}") };
-                document.refuse(&key, format!("{problem}{hint}"));
-                continue;
-            }
-        };
-        let spec = match spec {
-            Ok(spec) => spec,
-            Err(violations) => {
-                for violation in violations.iter() {
-                    document.refuse(&format!("{key}.{}", violation.field), &violation.problem);
+            Err(problems) => {
+                for Problem { path, problem, hint } in problems {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    let separator = if hint.is_empty() { "" } else { "; " };
+                    let message = format!("{problem}{separator}{hint}");
+                    document.refuse(&format!("{key}{dot}{path}"), message);
                 }
                 continue;
             }
-        };
-        let Some(id) = id(&name) else {
-            document.refuse(
-                &format!("{key}.name"),
-                "expected letters, digits, '.', '_' or '-', and not only digits, for example \"redis\"",
-            );
-            continue;
         };
         if let Some(other) = all.iter().find(|other| other.id == id) {
             let message =
                 format!("{} declares {id} already: give this one another name", other.file);
             document.refuse(&format!("{key}.name"), message);
-        }
-        if !spec.migration.target.pids.is_empty() {
-            document.refuse(
-                &format!("{key}.spec.target.pids"),
-                "a pid means another process after a while: name a unit, a cgroup, a container or workloads",
-            );
         }
         all.push(Declared { id, spec, file: file(index) });
     }

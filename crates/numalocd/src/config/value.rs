@@ -5,11 +5,9 @@ use nix::{
     errno::Errno,
     unistd::{Group, User},
 };
-use numaloc_api::{
-    amount,
-    value::{PATH_MAX, QosClass, WorkloadId, is_path},
-};
+use numaloc_api::value::{PATH_MAX, QosClass, WorkloadId, is_path};
 use numaloc_config::value::{Refusal, Scalar, one_of, scalar, size, text, within};
+use numaloc_core::amount;
 use numaloc_dma::dsa::is_device_name;
 use serde::de::{Deserialize, Deserializer, Error};
 use std::{

@@ -13,8 +13,9 @@ use crate::{
 use numaloc_api::{
     v1,
     value::{CreateSchedule, DeleteSchedule, ScheduleFilter, ScheduleId, ScheduleSpec},
-    written::{Tree, read_schedule},
+    written::read_schedule,
 };
+use numaloc_config::written::{Problem, Problems, Tree, all};
 use std::collections::BTreeMap;
 
 struct Schedules;
@@ -28,11 +29,12 @@ pub fn apply(daemon: &Daemon, args: &ApplyArgs) -> Result<AppliedDoc, Failure> {
 
 /// A schedule as a file declares it. Fields that only the daemon sets are left out, so that its own output is a valid
 /// file.
-fn schedule(record: &Tree) -> Result<(ScheduleId, ScheduleSpec), String> {
-    let (name, spec) = read_schedule(record).map_err(|error| error.to_string())?;
-    let id = parse_schedule(&name)?;
-    let spec = spec.map_err(|violations| format!("{id}: {violations}"))?;
-    Ok((id, spec))
+fn schedule(record: &Tree) -> Result<(ScheduleId, ScheduleSpec), Problems> {
+    all("", record, |record| {
+        let (name, spec) = read_schedule(record)?;
+        let id = parse_schedule(&name).map_err(|why| Problem::new("name", why, ""))?;
+        Ok::<_, Problems>((id, spec))
+    })
 }
 
 impl Declared for Schedules {
@@ -101,7 +103,8 @@ mod tests {
     use serde_json::{Value, json};
 
     fn read(record: Value) -> Result<(ScheduleId, ScheduleSpec), String> {
-        schedule(&serde_json::from_value(record).expect("a tree"))
+        let read = schedule(&serde_json::from_value(record).expect("a tree"));
+        read.map_err(|problems| problems.to_string())
     }
 
     fn declared(name: &str, interval: &str) -> (ScheduleId, ScheduleSpec) {
@@ -158,7 +161,12 @@ mod tests {
                 json!({"name": "a", "interval": "5x"}),
                 "interval is \"5x\"; expected a duration such as",
             ),
-            (json!({"name": "a", "interval": "5s"}), "schedules/a: spec"),
+            (json!({"name": "a", "interval": "5s"}), "spec is required"),
+            (
+                json!({"name": "a b", "interval": "5x", "labels": {"a": 1}, "spec": {"target": {"units": ["a.service", 5]}}}),
+                "interval is \"5x\"; expected a duration such as 500ms, 10s, 5m, 12h or 30d; also labels.a must be text, and is a number; \
+                 also spec.target.units[1] must be text, and is a number; also name 'a b' is not a valid schedule",
+            ),
             (json!(5), "it must be an object, and is a number"),
         ] {
             let error = read(record).expect_err(words);

@@ -8,8 +8,9 @@ use crate::{
 use numaloc_api::{
     Known, v1,
     value::{QosClass, WorkloadSpec},
-    written::{Tree, read_message},
+    written::read_message,
 };
+use numaloc_config::written::{Problem, Problems, Tree, all};
 use std::path::Path;
 
 /// Reads the workloads of a file; `-` is standard input.
@@ -24,24 +25,25 @@ pub fn read(path: &Path) -> Result<Vec<WorkloadSpec>, Failure> {
 const LIST: &str = "workloads";
 
 /// The registration in a workload's message. Fields that only the daemon sets are ignored.
-fn spec(entry: &Tree) -> Result<WorkloadSpec, String> {
-    of_message(read_message(entry).map_err(|error| error.to_string())?)
+fn spec(entry: &Tree) -> Result<WorkloadSpec, Problems> {
+    all("", entry, |entry| Ok::<_, Problems>(of_message(read_message(entry)?)?))
 }
 
 /// The registration that makes a workload like this one.
-pub fn of_message(entry: v1::Workload) -> Result<WorkloadSpec, String> {
+pub fn of_message(entry: v1::Workload) -> Result<WorkloadSpec, Problem> {
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     let ttl = entry.ttl.map(std::time::Duration::try_from).transpose();
+    let class = QosClass::known(entry.qos_class);
     Ok(WorkloadSpec {
-        id: parse_workload(&entry.name)?,
+        id: parse_workload(&entry.name).map_err(|why| Problem::new("name", why, ""))?,
         cgroup: some(entry.cgroup).as_deref().map(cgroup_path).unwrap_or_default(),
         container_id: some(entry.container_id),
         pod_uid: some(entry.pod_uid),
         namespace: some(entry.namespace),
         labels: entry.labels,
-        qos_class: QosClass::known(entry.qos_class).ok_or("qos_class is not known")?,
+        qos_class: class.ok_or_else(|| Problem::new("qos_class", "is not known", ""))?,
         source: None,
-        ttl: ttl.map_err(|error| format!("ttl: {error}"))?,
+        ttl: ttl.map_err(|error| Problem::new("ttl", error.to_string(), ""))?,
     })
 }
 
@@ -51,7 +53,9 @@ mod tests {
     use std::time::Duration;
 
     fn parse(text: &str) -> Result<Vec<WorkloadSpec>, String> {
-        documents::parse(text, LIST, spec)
+        documents::parse(text, LIST, spec).map_err(|problems| {
+            problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        })
     }
 
     #[test]
@@ -72,20 +76,20 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         for (text, expected) in [
-            ("[1]", "record 1: it must be an object, and is a number"),
+            ("[1]", "1: record 1: it must be an object, and is a number"),
             (
                 r#"{"name": "a"} {"cgroup": "/a"}"#,
-                "record 2: '' is not a valid name for a workload",
+                "1: record 2: name '' is not a valid name for a workload",
             ),
-            (r#"{"name": "a b"}"#, "record 1: 'a b' is not a valid name for a workload"),
+            (r#"{"name": "a b"}"#, "1: record 1: name 'a b' is not a valid name for a workload"),
             (
                 r#"{"name": "a", "qos_class": "x"}"#,
-                "record 1: qos_class is \"x\", which is not known; write \"lsr\" or",
+                "1: record 1: qos_class is \"x\", which is not known; write \"lsr\" or",
             ),
-            (r#"{"name": "a", "ttl": "-1s"}"#, "record 1: ttl"),
+            (r#"{"name": "a", "ttl": "-1s"}"#, "1: record 1: ttl"),
             (
                 r#"{"name": "a", "ttl_seconds": 1}"#,
-                "record 1: ttl_seconds is not known; known here: name",
+                "1: record 1: ttl_seconds is not known; known here: name",
             ),
         ] {
             let error = parse(text).expect_err(text);

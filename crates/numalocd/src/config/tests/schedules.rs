@@ -65,3 +65,35 @@ fn wrong_schedules_are_named_with_their_lines() {
     let declared = read_files(&files[..1]).unwrap().config.schedules;
     assert!(declared[0].file.starts_with('/') && declared[0].file.ends_with("/conf.d/1.toml"));
 }
+
+#[test]
+fn all_mistakes_of_a_schedule_are_named_with_their_lines() {
+    let text = "\
+[[schedule]]
+name = \"7\"
+interval = \"5x\"
+jitter = \"1h\"
+spec.target.cgroups = [\"/a\", \"b\", 3, \"c\"]
+[schedule.spec.limits]
+timeout = 5
+[[schedule]]
+name = \"b\"
+spec.target.pids = [1]
+spec.policy.profil = \"fast\"
+";
+    let found = problems(text);
+    let expected = [
+        "2: schedule[0].name: expected letters",
+        "3: schedule[0].interval: is \"5x\"; expected a duration such as",
+        "5: schedule[0].spec.target.cgroups[2]: must be text, and is a number",
+        "5: schedule[0].spec.target.cgroups[1]: must be an absolute path",
+        "5: schedule[0].spec.target.cgroups[3]: must be an absolute path",
+        "7: schedule[0].spec.limits.timeout: must be a duration such as",
+        "10: schedule[1].spec.target.pids: a pid means another",
+        "11: schedule[1].spec.policy.profil: is not known",
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.starts_with(expected), "{expected}: {found}");
+    }
+}

@@ -4,13 +4,20 @@ use super::{
     text::{SHOWN_MAX, shown},
     tree::Tree,
 };
-use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    ops::RangeInclusive,
+};
 
 /// Most keys that a hint names.
 pub const KNOWN_MAX: usize = 24;
+/// Most elements of a list that is read by [`list`].
+const ELEMENTS_MAX: usize = 1024;
 
 /// The fault of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
     /// Where the value is, such as `options.to_nodes[1]`; empty: all of it.
     pub path: String,
@@ -45,42 +52,107 @@ pub fn below(path: &str, name: &str) -> String {
     if path.is_empty() { name } else { format!("{path}.{name}") }
 }
 
-/// The fields of an object as Go's encoding/json reads them: the case of names does not count, and `null` counts as missing.
-pub struct Fields<'t> {
+/// An object whose fields are taken one after the other. `null` counts as missing.
+pub struct Object<'t> {
     path: String,
-    by_name: BTreeMap<String, &'t Tree>,
+    left: BTreeMap<Cow<'t, str>, &'t Tree>,
+    known: BTreeSet<&'static str>,
 }
 
-impl<'t> Fields<'t> {
+impl<'t> Object<'t> {
     /// The fields of `tree`, which is at `path`.
     ///
     /// # Errors
-    /// It is not an object. Or two of its names are the same.
+    /// It is not an object.
     pub fn of(path: &str, tree: &'t Tree) -> Result<Self, Problem> {
         let Tree::Map(map) = tree else { return Err(Problem::sort(path, "an object", tree)) };
-        let mut by_name = BTreeMap::new();
-        for (name, value) in map {
-            if by_name.insert(name.to_ascii_lowercase(), value).is_some() {
-                return Err(Problem::new(&below(path, name), "is there twice", ""));
-            }
-        }
-        Ok(Self { path: path.to_owned(), by_name })
+        let left = map.iter().map(|(name, value)| (name.into(), value)).collect();
+        Ok(Self { path: path.to_owned(), left, known: BTreeSet::new() })
     }
 
-    /// Reads the field with this name in lower case; `None` if it is missing.
+    /// The fields as Go's encoding/json reads them: the case of names does not count. They are taken by their names in lower case.
+    ///
+    /// # Errors
+    /// It is not an object. Or two of its names are the same.
+    pub fn in_any_case(path: &str, tree: &'t Tree) -> Result<Self, Problem> {
+        let mut object = Self::of(path, tree)?;
+        for (name, value) in std::mem::take(&mut object.left) {
+            if object.left.insert(name.to_ascii_lowercase().into(), value).is_some() {
+                return Err(Problem::new(&below(path, &name), "is there twice", ""));
+            }
+        }
+        Ok(object)
+    }
+
+    /// Reads a field; `None` if it is missing.
     ///
     /// # Errors
     /// `read` refuses it.
-    pub fn take<T>(
+    pub fn take<T, E>(
         &mut self,
-        name: &str,
-        read: impl FnOnce(&str, &'t Tree) -> Result<T, Problem>,
-    ) -> Result<Option<T>, Problem> {
-        match self.by_name.remove(name) {
+        name: &'static str,
+        read: impl FnOnce(&str, &'t Tree) -> Result<T, E>,
+    ) -> Result<Option<T>, E> {
+        self.known.insert(name);
+        match self.left.remove(name) {
             None | Some(Tree::Null) => Ok(None),
             Some(value) => read(&below(&self.path, name), value).map(Some),
         }
     }
+
+    /// Reads a field that has to be there.
+    ///
+    /// # Errors
+    /// It is missing, or `read` refuses it.
+    pub fn required<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&str, &'t Tree) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let missing = Problem::new(&below(&self.path, name), "is missing", "");
+        self.take(name, read)?.ok_or(missing)
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// There is a field that was not read.
+    pub fn end(self) -> Result<(), Problem> {
+        match self.left.keys().next() {
+            None => Ok(()),
+            Some(name) => {
+                let known: Vec<_> = self.known.into_iter().collect();
+                Err(unknown_name(&below(&self.path, name), &known))
+            }
+        }
+    }
+}
+
+/// Reads a list element by element.
+///
+/// # Errors
+/// It is not a list, or is too long, or `read` refuses an element.
+pub fn list<'t, T>(
+    path: &str,
+    tree: &'t Tree,
+    read: impl Fn(&str, &'t Tree) -> Result<T, Problem>,
+) -> Result<Vec<T>, Problem> {
+    let Tree::List(list) = tree else { return Err(Problem::sort(path, "a list", tree)) };
+    if list.len() > ELEMENTS_MAX {
+        let problem = format!("has {} elements", list.len());
+        return Err(Problem::new(path, problem, format!("at most {ELEMENTS_MAX} are read")));
+    }
+    let one = |(index, tree)| read(&format!("{path}[{index}]"), tree);
+    list.iter().enumerate().map(one).collect()
+}
+
+/// Reads a list of texts, of which the order does not count.
+///
+/// # Errors
+/// An element is not a text.
+pub fn texts(path: &str, tree: &Tree) -> Result<BTreeSet<String>, Problem> {
+    let texts = list(path, tree, text)?;
+    Ok(texts.into_iter().map(str::to_owned).collect())
 }
 
 /// An unknown name, and the known ones.
@@ -180,10 +252,10 @@ mod tests {
     #[test]
     fn the_case_of_names_does_not_count() {
         let (given, null) = (tree(r#"{"A":true,"b":1}"#), tree(r#"{"a":null}"#));
-        let mut fields = Fields::of("o", &given).expect("an object");
+        let mut fields = Object::in_any_case("o", &given).expect("an object");
         assert_eq!(fields.take("a", flag), Ok(Some(true)));
-        let mut fields = Fields::of("", &null).expect("an object");
+        let mut fields = Object::in_any_case("", &null).expect("an object");
         assert_eq!(fields.take("a", flag), Ok(None));
-        assert!(Fields::of("", &tree(r#"{"a":1,"A":1}"#)).is_err());
+        assert!(Object::in_any_case("", &tree(r#"{"a":1,"A":1}"#)).is_err());
     }
 }
