@@ -1,6 +1,7 @@
 //! Figures of the agent, as OpenMetrics text: whether it does its work. The daemon provides those of the memory
 //! ([`crate::figures`]).
 
+use crate::outbox::Waiting;
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::text::{encode_eof, encode_registry},
@@ -103,14 +104,10 @@ fn gauge(count: usize) -> i64 {
 
 impl Metrics {
     /// All figures as OpenMetrics 1.0 text, with those of numalocd.
-    pub fn text(
-        &self,
-        (posts, patches, lost): (usize, usize, u64),
-        of_daemon: Option<&str>,
-    ) -> String {
-        self.waiting_events.set(gauge(posts));
-        self.waiting_statuses.set(gauge(patches));
-        self.lost_events.set(i64::try_from(lost).unwrap_or(i64::MAX));
+    pub fn text(&self, waiting: Waiting, of_daemon: Option<&str>) -> String {
+        self.waiting_events.set(gauge(waiting.events));
+        self.waiting_statuses.set(gauge(waiting.statuses));
+        self.lost_events.set(i64::try_from(waiting.lost_events).unwrap_or(i64::MAX));
         self.figures.set(of_daemon.is_some().into());
         let mut text = String::new();
         // A text takes whatever is written.

@@ -107,6 +107,15 @@ struct Queue {
     refused: Option<String>,
 }
 
+/// The writes that wait for the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    pub events: usize,
+    pub statuses: usize,
+    /// Events that found no room, since the start.
+    pub lost_events: u64,
+}
+
 impl Outbox {
     /// Adds the report about a pod.
     pub fn push(&self, subject: Subject, report: Report) {
@@ -202,10 +211,11 @@ impl Outbox {
         self.queue.lock().refused.clone()
     }
 
-    /// The number of events and statuses that wait, and the number of events lost.
-    pub fn counts(&self) -> (usize, usize, u64) {
+    /// What waits now.
+    pub fn counts(&self) -> Waiting {
         let queue = self.queue.lock();
-        (queue.posts.len(), queue.patches.len(), queue.lost)
+        let (events, statuses) = (queue.posts.len(), queue.patches.len());
+        Waiting { events, statuses, lost_events: queue.lost }
     }
 }
 
@@ -224,8 +234,14 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use numaloc_policy::PodEvent;
     use proptest::prelude::*;
+
+    fn waiting(outbox: &Outbox) -> (usize, usize, u64) {
+        let Waiting { events, statuses, lost_events } = outbox.counts();
+        (events, statuses, lost_events)
+    }
 
     fn subject(pod: u8) -> Subject {
         let uid = pod.to_string();
@@ -258,7 +274,7 @@ mod tests {
             Report { posts: vec![post(1), post(2)], patch: patch(Some("a"), "1") },
         );
         outbox.push(subject(2), Report { posts: vec![], patch: patch(Some("b"), "2") });
-        assert_eq!(outbox.counts(), (2, 1, 0), "the other one waits for its events");
+        assert_eq!(waiting(&outbox), (2, 1, 0), "the other one waits for its events");
         let first = outbox.next(false).expect("an event");
         outbox.done(&first);
         outbox.push(subject(1), Report { posts: vec![], patch: patch(None, "3") });
@@ -331,7 +347,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(written, last);
-            prop_assert_eq!(outbox.counts(), (0, 0, 0));
+            prop_assert_eq!(waiting(&outbox), (0, 0, 0));
         }
     }
 }

@@ -40,10 +40,10 @@ pub async fn write(config: &Config, node: &str, api: &Api, outbox: &Arc<Outbox>)
         let now = Instant::now();
         let Some(work) = outbox.next(budget.next(now) <= now) else {
             // A status may wait for its turn.
-            let (_, patches, _) = outbox.counts();
+            let statuses = outbox.counts().statuses;
             tokio::select! {
                 () = outbox.filled() => {}
-                () = sleep_until(budget.next(now)), if patches > 0 => {}
+                () = sleep_until(budget.next(now)), if statuses > 0 => {}
             }
             continue;
         };

@@ -67,7 +67,8 @@ impl Containers {
             };
             match self.asked(&id).await? {
                 CriState::Runs(told) => {
-                    let facts = facts(&mut self.shared, pod.clone(), *told);
+                    let (status, info) = *told;
+                    let facts = facts(&mut self.shared, pod.clone(), status, info);
                     look.found.insert(id, facts);
                 }
                 // Meanwhile.
@@ -92,7 +93,8 @@ impl Containers {
             Some(pod) => Some(pod),
             None => self.pods(&told.1.sandbox_id).await?.remove(&told.1.sandbox_id),
         };
-        Ok(pod.map(|pod| facts(&mut self.shared, pod, *told)))
+        let (status, info) = *told;
+        Ok(pod.map(|pod| facts(&mut self.shared, pod, status, info)))
     }
 
     /// The pods, by the ids of their sandboxes; only this one, unless the id is empty.
@@ -145,7 +147,7 @@ fn pod(sandbox: v1::PodSandbox) -> Pod {
     Pod { namespace, name, uid, labels, annotations, cgroup_parent }.bounded()
 }
 
-fn facts(shared: &mut Pods, mut pod: Pod, (status, info): (v1::ContainerStatus, Info)) -> Facts {
+fn facts(shared: &mut Pods, mut pod: Pod, status: v1::ContainerStatus, info: Info) -> Facts {
     let spec = info.runtime_spec.unwrap_or_default();
     let linux = spec.linux.unwrap_or_default();
     let all = linux.resources.unwrap_or_default();

@@ -25,6 +25,15 @@ pub struct Creation {
     weights: PathBuf,
 }
 
+/// The CPUs and nodes that a container is created with, as lists of the kernel; empty: all.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpuset<'a> {
+    /// `cpuset.cpus`.
+    pub cpus: &'a str,
+    /// `cpuset.mems`.
+    pub mems: &'a str,
+}
+
 impl Creation {
     /// Policies of these kinds on this host.
     pub fn new(allowed: Vec<MemoryPolicy>, nodes: MachineNodes) -> Self {
@@ -42,14 +51,14 @@ impl Creation {
         self.allowed.contains(&asked)
     }
 
-    /// The policy of a container with these `cpuset.cpus` and `cpuset.mems`, whose cgroup will be at this path.
+    /// The policy of a container whose cgroup will be at this path.
     ///
     /// # Errors
     /// Why it gets none.
     pub fn policy(
         &self,
         asked: MemoryPolicy,
-        (cpus, mems): (&str, &str),
+        Cpuset { cpus, mems }: Cpuset<'_>,
         cgroup: Option<&str>,
     ) -> Result<LinuxMemoryPolicy, String> {
         let mode = match asked {
@@ -139,8 +148,9 @@ mod tests {
     fn said(
         creation: &Creation,
         asked: MemoryPolicy,
-        cpuset: (&str, &str),
+        (cpus, mems): (&str, &str),
     ) -> Result<(MpolMode, String), String> {
+        let cpuset = Cpuset { cpus, mems };
         creation.policy(asked, cpuset, CGROUP).map(|policy| (policy.mode(), policy.nodes))
     }
 
@@ -197,7 +207,8 @@ mod tests {
             // The container's own setting counts: the runtime writes it before the process starts.
             let own = said(&creation, MemoryPolicy::Preferred, ("0-3", "0"));
             assert_eq!(own.map(|(_, nodes)| nodes).as_deref(), Ok("0"));
-            let unknown = creation.policy(MemoryPolicy::Preferred, ("0", ""), None);
+            let cpuset = Cpuset { cpus: "0", mems: "" };
+            let unknown = creation.policy(MemoryPolicy::Preferred, cpuset, None);
             assert!(unknown.expect_err("no path").contains("does not report"));
         }
     }

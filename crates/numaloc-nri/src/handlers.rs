@@ -4,7 +4,7 @@ use crate::{
     align::MachineNodes,
     cgroup,
     config::{AlignMems, Config},
-    creation::Creation,
+    creation::{Cpuset, Creation},
     facts::{Facts, Pods, pod},
     inbox::Inbox,
     queue::ContainerChange,
@@ -67,7 +67,7 @@ impl Handlers {
         &self,
         sandbox: PodSandbox,
         container: &Container,
-        cpuset: (&str, &str),
+        cpuset: Cpuset<'_>,
     ) -> Option<LinuxMemoryPolicy> {
         if !self.creation.is_on() {
             return None;
@@ -169,7 +169,8 @@ impl Plugin for Handlers {
         let resources = container.linux.as_ref().and_then(|linux| linux.resources.as_ref());
         let cpu = resources.and_then(|resources| resources.cpu.clone()).unwrap_or_default();
         let aligned = self.aligned(&container.id, &cpu);
-        let cpuset = (cpu.cpus.as_str(), aligned.as_deref().unwrap_or(&cpu.mems));
+        let mems = aligned.as_deref().unwrap_or(&cpu.mems);
+        let cpuset = Cpuset { cpus: &cpu.cpus, mems };
         let memory_policy = self.memory_policy(pod, &container, cpuset);
         let linux = LinuxContainerAdjustment { resources: aligned.map(only_mems), memory_policy };
         let is_adjusted = linux != LinuxContainerAdjustment::default();

@@ -149,7 +149,9 @@ impl Hands for Host<'_> {
     fn take_back(&mut self) -> Vec<UndoneChange> {
         let last = self.log.last_run();
         let own = last.into_iter().filter(|(number, _)| *number >= self.begin);
-        own.map(|change| undo::one(self.cli, self.around, &mut self.log, change)).collect()
+        let one =
+            |(number, change)| undo::one(self.cli, self.around, &mut self.log, number, change);
+        own.map(one).collect()
     }
 
     fn begin(&mut self) {

@@ -59,7 +59,8 @@ pub fn migrate(cli: &Cli, around: &Surroundings, words: &[String]) -> Result<Cod
 pub fn bring_back(
     cli: &Cli,
     around: &Surroundings,
-    (whose, bound): (&Moved, bool),
+    whose: &Moved,
+    bound: bool,
     before: &BTreeMap<u32, u64>,
 ) -> Result<UndoEnd, Failure> {
     let who = match whose {

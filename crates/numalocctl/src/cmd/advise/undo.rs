@@ -37,9 +37,9 @@ fn all(cli: &Cli, around: &Surroundings) -> Result<Vec<UndoneChange>, Failure> {
     let mut log = own_host::log(around)?;
     let last = log.last_run();
     let count = last.len();
-    let undone = (1..).zip(last).map(|(number, change)| {
-        complain(&format!("{number} of {count}: {}", described(&change.1)));
-        one(cli, around, &mut log, change)
+    let undone = (1..).zip(last).map(|(at, (number, change))| {
+        complain(&format!("{at} of {count}: {}", described(&change)));
+        one(cli, around, &mut log, number, change)
     });
     Ok(undone.collect())
 }
@@ -58,9 +58,10 @@ pub fn one(
     cli: &Cli,
     around: &Surroundings,
     log: &mut ChangeLog,
-    (number, change): (usize, Change),
+    number: usize,
+    change: Change,
 ) -> UndoneChange {
-    let (end, reason) = match back(cli, around, log, (number, &change)) {
+    let (end, reason) = match back(cli, around, log, number, &change) {
         Ok(end) => end,
         Err(failure) => (UndoEnd::Failed, failure.to_string()),
     };
@@ -71,10 +72,11 @@ fn back(
     cli: &Cli,
     around: &Surroundings,
     log: &mut ChangeLog,
-    (number, change): (usize, &Change),
+    number: usize,
+    change: &Change,
 ) -> Result<(UndoEnd, String), Failure> {
     if let Change::Memory { whose, bound, before } = change {
-        let end = memory::bring_back(cli, around, (whose, *bound), before)?;
+        let end = memory::bring_back(cli, around, whose, *bound, before)?;
         log.forget(number)?;
         return Ok((end, String::new()));
     }
