@@ -5,6 +5,17 @@ mod json;
 
 use std::{env, error::Error, fs, path::PathBuf};
 
+/// Answers with encoded records, and their types in src/encoded.rs.
+const ENCODED: [(&str, &str); 7] = [
+    ("CreateJobResponse", "MadeJob"),
+    ("GetJobResponse", "OneRecord"),
+    ("ListEventsResponse", "RecordPage"),
+    ("ListJobsResponse", "RecordPage"),
+    ("WatchEventsResponse", "OneRecord"),
+    ("WatchJobResponse", "FollowedJob"),
+    ("WatchJobsResponse", "WatchedJob"),
+];
+
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
     println!("cargo::rerun-if-changed={}", root.display());
@@ -27,15 +38,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     config.enable_type_names();
     fs::write(out.join("enumerations.rs"), json::derive(&set, &mut config))?;
     generate().btree_map(".").compile_fds_with_config(set.clone(), config)?;
-    // src/encoded.rs: the same servers again, except that ListJobs and WatchJobs answer with messages that are encoded already.
+    // src/encoded.rs: the servers, except that some answers hold records that are encoded already.
     let encoded = out.join("encoded");
     fs::create_dir_all(&encoded)?;
-    generate()
-        .build_client(false)
-        .extern_path(".numaloc.v1", "crate::v1")
-        .extern_path(".numaloc.v1.ListJobsResponse", "crate::encoded::ListedJobs")
-        .extern_path(".numaloc.v1.WatchJobsResponse", "crate::encoded::WatchedJob")
-        .out_dir(encoded)
-        .compile_fds(set)?;
+    let servers = generate().build_client(false).extern_path(".numaloc.v1", "crate::v1");
+    let answers = ENCODED.iter().fold(servers, |servers, (answer, encoded)| {
+        servers.extern_path(format!(".numaloc.v1.{answer}"), format!("crate::encoded::{encoded}"))
+    });
+    answers.out_dir(encoded).compile_fds(set)?;
     Ok(())
 }

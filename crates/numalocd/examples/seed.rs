@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // The jobs ended a second apart, the last one now.
         let ended = now - Duration::from_secs(jobs - number);
         writes.push(Write::Job(Arc::new(job(number, ended, &plan, &outcome))));
-        writes.push(Write::Event(Arc::new(event(number, ended))));
+        writes.push(Write::event(&event(number, ended)));
     }
     writes.extend((1..=WORKLOADS).map(|number| Write::Workload(Arc::new(workload(number, now)))));
     writes.extend((1..=SCHEDULES).map(|number| Write::Schedule(Arc::new(schedule(number, now)))));

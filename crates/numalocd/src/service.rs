@@ -23,10 +23,11 @@ use crate::{
 };
 use numaloc_api::{
     FILE_DESCRIPTOR_SET,
-    encoded::migration_service_server::MigrationServiceServer,
+    encoded::{
+        event_service_server::EventServiceServer, migration_service_server::MigrationServiceServer,
+    },
     v1::{
-        daemon_service_server::DaemonServiceServer, event_service_server::EventServiceServer,
-        locality_service_server::LocalityServiceServer,
+        daemon_service_server::DaemonServiceServer, locality_service_server::LocalityServiceServer,
         schedule_service_server::ScheduleServiceServer,
         workload_service_server::WorkloadServiceServer,
     },

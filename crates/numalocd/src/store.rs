@@ -1,7 +1,9 @@
 //! The store: one redb file in the state directory. It outlives the daemon, and each commit is durable before it
 //! returns.
 //!
-//! **Records are stored as messages of the API,** each with a checksum over its table, its key and itself. A file is
+//! **Records are stored as messages of the API,** each with a checksum over its table, its key and itself. So answers
+//! about ended jobs and about events have the stored bytes: nothing is decoded, converted or encoded for them, except
+//! for records of earlier versions, which lack what this one knows. A file is
 //! read and checked in full before anything is written to it (`opening`, `disk`); a file that is damaged, foreign or of
 //! another version is left as it is and the daemon does not start. A record is read by the same functions as a request,
 //! but not by its bounds (`Violations::of_record`): what was valid when it was made stays so. Stores that earlier
@@ -13,6 +15,7 @@
 
 mod copies;
 mod disk;
+mod event;
 mod kept;
 mod labels;
 mod opening;
@@ -30,11 +33,12 @@ pub use copies::{Repaired, ReplacedStore, StoreSnapshot, compact, repair, restor
 use disk::Disk;
 #[cfg(test)]
 pub(crate) use disk::InjectedFault as DiskFault;
+pub use event::{EventHead, EventRecord};
 pub use kept::Kept;
 pub use labels::PackedLabels;
-use numaloc_api::value::{
-    Event, EventType, Job, JobId, MemberResult, MemberState, Schedule, ScheduleId, Workload,
-    WorkloadId,
+use numaloc_api::{
+    encoded::Encoded,
+    value::{Event, Job, JobId, Schedule, ScheduleId, Workload, WorkloadId},
 };
 pub use opening::{Lock, lock};
 use opening::{Opened, StoreFailure, StoreParts};
@@ -43,13 +47,12 @@ use redb::{CompactionError, Database, ReadableDatabase};
 use spare::Spare;
 use std::{
     fs::File,
-    hash::{DefaultHasher, Hash, Hasher},
-    io,
+    io, mem,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
 };
-use tables::TableFault;
+use tables::{Older, TableFault};
 pub use under_way::{UnderWay, Work};
 pub use weight::Weight;
 
@@ -69,7 +72,7 @@ pub enum Write {
     /// Removes the workload that has this name.
     DropWorkload(WorkloadId),
     /// Appends an event under its number.
-    Event(Arc<Event>),
+    Event(Arc<EventRecord>),
     /// Removes the event that has this number.
     DropEvent(u64),
     /// Sets or ends draining and pausing.
@@ -77,6 +80,11 @@ pub enum Write {
 }
 
 impl Write {
+    /// Appends this event.
+    pub fn event(event: &Event) -> Self {
+        Self::Event(Arc::new(EventRecord::from(event)))
+    }
+
     fn is_removal(&self) -> bool {
         matches!(
             self,
@@ -120,71 +128,13 @@ pub struct Contents {
     pub last: Last,
     /// Whether the daemon is drained or paused.
     pub holds: Holds,
+    /// Records of earlier versions.
+    older: Older,
 }
 
 impl Contents {
     pub fn records(&self) -> usize {
         self.jobs.len() + self.schedules.len() + self.workloads.len() + self.events.len()
-    }
-}
-
-/// The part of an event that is kept in memory.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EventHead {
-    /// The event's number, which rises.
-    pub number: u64,
-    /// The job that it is about.
-    pub job: Option<JobId>,
-    /// When it happened, by the wall clock.
-    pub time: SystemTime,
-    /// Its type, which filters ask for.
-    pub kind: EventType,
-    /// The schedule that it is about, or whose job it is about.
-    pub schedule: Option<ScheduleId>,
-    /// The creator of the job; empty: not known.
-    pub creator: Box<str>,
-    /// The group that the creator's grant is to.
-    pub creator_gid: Option<u32>,
-    /// The labels that its record had then.
-    pub labels: PackedLabels,
-    /// The local share afterwards, in percent.
-    pub after_percent: Option<f64>,
-    /// A hash of the members that were missing, refused or had failed, and of which it was; 0: none.
-    pub unwell: u64,
-    /// Approximate size of the event, in bytes.
-    pub bytes: usize,
-}
-
-impl From<&Event> for EventHead {
-    fn from(event: &Event) -> Self {
-        Self {
-            number: event.number,
-            job: event.job.clone(),
-            time: event.time,
-            kind: event.kind,
-            schedule: event.schedule.clone(),
-            creator: event.creator.as_str().into(),
-            creator_gid: event.creator_gid,
-            labels: PackedLabels::from(&event.labels),
-            after_percent: event.after_percent,
-            unwell: Self::unwell_of(event),
-            bytes: event.weight(),
-        }
-    }
-}
-
-impl EventHead {
-    /// A hash of the members that have failed, are missing or were refused; 0: none. Other members are left out: the
-    /// result of their pages changes from run to run.
-    pub fn unwell_of(event: &Event) -> u64 {
-        use MemberState::{Failed, Missing, Refused};
-        let is_unwell = |member: &&MemberResult| matches!(member.state, Failed | Missing | Refused);
-        let unwell = event.members.iter().filter(is_unwell);
-        let mut unwell: Vec<_> = unwell.map(|member| (&member.member, member.state)).collect();
-        unwell.sort_unstable();
-        let mut hash = DefaultHasher::new();
-        unwell.hash(&mut hash);
-        if unwell.is_empty() { 0 } else { hash.finish() }
     }
 }
 
@@ -306,6 +256,8 @@ pub struct Store {
     commits: u64,
     /// A random id, chosen when the store was made.
     id: u64,
+    /// Records of earlier versions that were in it when it was opened. No number is given twice.
+    older: Arc<Older>,
     /// Keeps other processes out. It is the last field, so it is dropped after the database has been closed.
     _lock: Lock,
 }
@@ -317,11 +269,12 @@ impl Store {
     /// # Errors
     /// The file is not a store, damaged, of another version or in use, or it cannot be written.
     pub fn open(dir: &Path) -> Result<(Self, Contents), OpenError> {
-        let StoreParts { path, lock, file, opened, contents } = opening::open(dir)?;
+        let StoreParts { path, lock, file, opened, mut contents } = opening::open(dir)?;
+        let older = Arc::new(mem::take(&mut contents.older));
         let (commits, id) = (opened.commits, opened.id);
         let (spare, under_way) = (Spare::new(dir), UnderWay::open(dir));
         let opened = Some(opened);
-        let store = Self { path, file, spare, under_way, opened, commits, id, _lock: lock };
+        let store = Self { path, file, spare, under_way, opened, commits, id, older, _lock: lock };
         Ok((store, contents))
     }
 
@@ -418,6 +371,16 @@ impl Store {
         self.with(|db, _| tables::job(&db.begin_read()?, number))
     }
 
+    /// As [`Self::job`], encoded.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn encoded_job(&mut self, id: &JobId) -> Result<Option<Encoded<Job>>, StoreError> {
+        let Some(number) = id.number() else { return Ok(None) };
+        let older = self.older.clone();
+        self.with(|db, _| tables::encoded_job(&db.begin_read()?, number, &older))
+    }
+
     /// Whether the database need not be opened again before it is next used.
     pub fn is_open(&self) -> bool {
         self.opened.is_some()
@@ -429,7 +392,7 @@ impl Store {
     /// The file cannot be read.
     pub fn reader(&mut self) -> Result<StoreReader, StoreError> {
         let read = self.with(|db, _| Ok(db.begin_read()?))?;
-        Ok(StoreReader::new(read, self.path.clone()))
+        Ok(StoreReader::new(read, self.older.clone(), self.path.clone()))
     }
 
     /// The contents at this moment, to be copied while the store continues.
@@ -441,12 +404,13 @@ impl Store {
         Ok(StoreSnapshot::new(read, self.id, self.path.clone()))
     }
 
-    /// The events with these numbers. Numbers without an event are left out. Blocks.
+    /// The events with these numbers, each after its number. Numbers without an event are left out. Blocks.
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn events(&mut self, numbers: &[u64]) -> Result<Vec<Event>, StoreError> {
-        self.with(|db, _| tables::events(&db.begin_read()?, numbers))
+    pub fn events(&mut self, numbers: &[u64]) -> Result<Vec<(u64, Encoded<Event>)>, StoreError> {
+        let older = self.older.clone();
+        self.with(|db, _| tables::events(&db.begin_read()?, numbers, &older))
     }
 
     /// Runs `work` with the database. The database is opened first if it is closed, and closed if `work` fails.

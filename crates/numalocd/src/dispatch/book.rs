@@ -8,10 +8,14 @@ use crate::{
     accounts::{Accounts, Client},
     config::Quota,
     refusal::Refusal,
-    store::{Contents, EventHead, Holds, Kept, Last, Weight, Write},
+    store::{Contents, EventHead, EventRecord, Holds, Kept, Last, Write},
 };
-use numaloc_api::value::{
-    Event, EventType, Job, JobId, JobProgress, JobState, Schedule, ScheduleId, Workload, WorkloadId,
+use numaloc_api::{
+    encoded::Encoded,
+    value::{
+        Event, EventType, Job, JobId, JobProgress, JobState, Schedule, ScheduleId, Workload,
+        WorkloadId,
+    },
 };
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -78,8 +82,8 @@ impl Book {
             Write::Workload(workload) => self.put_workload(workload),
             Write::DropWorkload(id) => self.drop_workload(&id),
             Write::Event(event) => {
-                self.last.event = self.last.event.max(event.number);
-                self.events.push_back(EventHead::from(&*event));
+                self.last.event = self.last.event.max(event.head.number);
+                self.events.push_back(event.head.clone());
                 self.recent.add(event);
             }
             Write::DropEvent(number) => self.drop_event(number),
@@ -105,7 +109,7 @@ impl Book {
                 self.jobs.publish();
                 drop(id.number().and_then(|number| self.watchers.remove(&number)));
             }
-            Write::Event(event) => drop(self.last_event.send_replace(event.number)),
+            Write::Event(event) => drop(self.last_event.send_replace(event.head.number)),
             Write::Schedule(_) | Write::DropSchedule(_) => self.schedules.publish(),
             Write::Workload(_) | Write::DropWorkload(_) => self.workloads.publish(),
             // The state messages of queued jobs name the hold.
@@ -129,7 +133,7 @@ impl Book {
             Write::DropSchedule(id) => schedule(id),
             Write::Workload(new) => workload(&new.spec.id),
             Write::DropWorkload(id) => workload(id),
-            Write::Event(event) => Undo::Event(event.number),
+            Write::Event(event) => Undo::Event(event.head.number),
             Write::Holds(_) => Undo::Holds(self.holds),
             Write::DropEvent(_) => return None,
         })
@@ -313,7 +317,7 @@ impl Book {
         &self.events
     }
     /// An event, if it is one of the last.
-    pub fn recent_event(&self, number: u64) -> Option<&Arc<Event>> {
+    pub fn recent_event(&self, number: u64) -> Option<&Encoded<Event>> {
         self.recent.get(number)
     }
     /// The schedule's last event that is the end of a run, or `TargetGone`.
@@ -367,10 +371,10 @@ impl Book {
     }
 }
 
-/// The last events, at most [`Recent::MOST`] and about [`Recent::BYTES`].
+/// The last events, at most [`Recent::MOST`] and [`Recent::BYTES`].
 #[derive(Debug, Default)]
 struct Recent {
-    events: VecDeque<Arc<Event>>,
+    events: VecDeque<Arc<EventRecord>>,
     bytes: usize,
 }
 
@@ -378,26 +382,26 @@ impl Recent {
     const MOST: usize = 512;
     const BYTES: usize = 1 << 20;
 
-    fn add(&mut self, event: Arc<Event>) {
-        self.bytes += event.weight();
+    fn add(&mut self, event: Arc<EventRecord>) {
+        self.bytes += event.head.bytes;
         self.events.push_back(event);
         while self.events.len() > Self::MOST || self.bytes > Self::BYTES {
             let Some(oldest) = self.events.pop_front() else { return };
-            self.bytes -= oldest.weight();
+            self.bytes -= oldest.head.bytes;
         }
     }
 
     fn at(&self, number: u64) -> Option<usize> {
-        self.events.binary_search_by_key(&number, |event| event.number).ok()
+        self.events.binary_search_by_key(&number, |event| event.head.number).ok()
     }
 
-    fn get(&self, number: u64) -> Option<&Arc<Event>> {
-        self.events.get(self.at(number)?)
+    fn get(&self, number: u64) -> Option<&Encoded<Event>> {
+        Some(&self.events.get(self.at(number)?)?.encoded)
     }
 
     fn remove(&mut self, number: u64) {
         if let Some(removed) = self.at(number).and_then(|at| self.events.remove(at)) {
-            self.bytes -= removed.weight();
+            self.bytes -= removed.head.bytes;
         }
     }
 }

@@ -7,7 +7,7 @@ use numaloc_api::value::{
     Target,
 };
 use numaloc_core::NodeSet;
-use std::{cmp::Reverse, sync::Arc};
+use std::cmp::Reverse;
 
 /// A repeating schedule emits another event when its local share has changed by more than this many percentage points.
 const POINTS: f64 = 10.0;
@@ -22,7 +22,7 @@ impl Dispatcher {
     pub(super) fn tell(&self, events: impl IntoIterator<Item = Event>) -> Vec<Write> {
         let numbers = self.records.last().event + 1..;
         let numbered = events.into_iter().zip(numbers);
-        numbered.map(|(event, number)| Write::Event(Arc::new(Event { number, ..event }))).collect()
+        numbered.map(|(event, number)| Write::event(&Event { number, ..event })).collect()
     }
 
     /// An event about a job.

@@ -20,11 +20,14 @@ use crate::{
     refusal::Refusal,
     store::{Holds, StoreSnapshot, Weight},
 };
-use numaloc_api::value::{
-    CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobId,
-    ListEvents, ListOf, MigrationSpec, Pins, RegisterWorkload, RenewWorkloads, RunSchedule,
-    Schedule, ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadId,
-    WorkloadSet,
+use numaloc_api::{
+    encoded::Encoded,
+    value::{
+        CreateJob, CreateSchedule, DeleteJob, DeleteSchedule, Event, EventFilter, Job, JobId,
+        ListEvents, ListOf, MigrationSpec, Pins, RegisterWorkload, RenewWorkloads, RunSchedule,
+        Schedule, ScheduleId, Target, UnregisterWorkload, UpdateSchedule, Workload, WorkloadId,
+        WorkloadSet,
+    },
 };
 use numaloc_core::MakeRoom;
 use numaloc_engine::{FoundTarget, Offers};
@@ -146,18 +149,18 @@ impl Handle {
         self.ask(move |dispatcher| Ok(dispatcher.offers(&spec, &of))).await
     }
 
-    /// The job that an earlier request of the caller with this request_id made. To be asked before the target is looked
-    /// at, because the target may have gone meanwhile.
+    /// The job that an earlier request of the caller with this request_id made: its id, and all of it. To be asked before
+    /// the target is looked at, because the target may have gone meanwhile.
     ///
     /// # Errors
     /// Already exists: the request_id was used for another request.
-    pub async fn find_request(
+    pub async fn earlier_job(
         &self,
         caller: Caller,
         request: CreateJob,
-    ) -> Result<Option<Arc<Job>>, Refusal> {
+    ) -> Result<Option<(JobId, Encoded<Job>)>, Refusal> {
         match self.ask(move |dispatcher| dispatcher.find_any_request(&caller, &request)).await? {
-            Some(job) => self.whole(job).await.map(Some),
+            Some(job) => Ok(Some((job.0.id.clone(), self.whole(job).await?))),
             None => Ok(None),
         }
     }
@@ -166,26 +169,26 @@ impl Handle {
     ///
     /// # Errors
     /// Not found, store.
-    pub async fn get_job(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+    pub async fn whole_job(&self, id: JobId) -> Result<Encoded<Job>, Refusal> {
         let job = self.ask(move |dispatcher| dispatcher.get_any_job(&id)).await?;
         self.whole(job).await
     }
 
     /// A job with its plan and outcome, which is read beside the dispatcher.
-    async fn whole(&self, (job, stored): AnyJob) -> Result<Arc<Job>, Refusal> {
-        let Some(stored) = stored else { return Ok(job) };
+    async fn whole(&self, (job, stored): AnyJob) -> Result<Encoded<Job>, Refusal> {
+        let Some(stored) = stored else { return Ok(Encoded::from(&*job)) };
         let whole = match self.reading.job(job.id.clone(), stored).await {
             Ok(whole) => whole,
             // The dispatcher can have the store opened again.
             Err(_) => {
                 let id = job.id.clone();
-                self.ask(move |dispatcher| dispatcher.records.stored_job(&id)).await?
+                self.ask(move |dispatcher| dispatcher.records.encoded_job(&id)).await?
             }
         };
-        Ok(whole.map_or(job, Arc::new))
+        Ok(whole.unwrap_or_else(|| Encoded::from(&*job)))
     }
 
-    async fn whole_events(&self, mut events: AnyEvents) -> Result<Vec<Arc<Event>>, Refusal> {
+    async fn whole_events(&self, mut events: AnyEvents) -> Result<Vec<Encoded<Event>>, Refusal> {
         let Some(reader) = events.reader.take() else { return Ok(events.with(Vec::new())) };
         let numbers = events.numbers();
         let asked = numbers.clone();
@@ -208,7 +211,10 @@ impl Handle {
         match job.1 {
             None => Ok(changes),
             // It has ended, so this is its only value.
-            Some(_) => Ok(watch::channel(JobNow::new(self.whole(job).await?)).1),
+            Some(_) => {
+                let known = job.0.clone();
+                Ok(watch::channel(JobNow::ended(known, self.whole(job).await?)).1)
+            }
         }
     }
 
@@ -280,7 +286,10 @@ impl Handle {
     ///
     /// # Errors
     /// Page token, store.
-    pub async fn list_events(&self, request: ListEvents) -> Result<Listed<Arc<Event>>, Refusal> {
+    pub async fn whole_event_list(
+        &self,
+        request: ListEvents,
+    ) -> Result<Listed<Encoded<Event>>, Refusal> {
         let (events, next) = self.ask(move |dispatcher| dispatcher.list_events(&request)).await?;
         Ok(Listed { entries: self.whole_events(events).await?, next })
     }
@@ -290,12 +299,12 @@ impl Handle {
     ///
     /// # Errors
     /// Store.
-    pub async fn events_after(
+    pub async fn whole_events_after(
         &self,
         filter: EventFilter,
         after: u64,
         most: usize,
-    ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
+    ) -> Result<(Vec<Encoded<Event>>, u64), Refusal> {
         let asked = move |dispatcher: &mut Dispatcher| {
             dispatcher.events_after(&filter, after, most, WATCHED_BYTES)
         };
@@ -304,7 +313,7 @@ impl Handle {
     }
 
     /// Receives the number of the last event, which changes with each new one. A watcher reads the events it has not
-    /// seen with [`Self::events_after`], so that nothing queues up for a slow watcher.
+    /// seen with [`Self::whole_events_after`], so that nothing queues up for a slow watcher.
     pub fn last_event(&self) -> watch::Receiver<u64> {
         self.last_event.clone()
     }

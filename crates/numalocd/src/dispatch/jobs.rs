@@ -181,9 +181,10 @@ impl Dispatcher {
     pub(super) fn get_any_job(&mut self, id: &JobId) -> Result<AnyJob, Refusal> {
         let Kept { job, bytes, .. } = self.records.jobs().known(id)?;
         let (job, bytes) = (job.clone(), *bytes);
-        match job.state.is_end() {
-            true => Ok((job, Some(StoredJob { reader: self.records.reader()?, bytes }))),
-            false => Ok((self.with_progress(job), None)),
+        if job.state.is_end() {
+            Ok((job, Some(StoredJob { reader: self.records.reader()?, bytes })))
+        } else {
+            Ok((self.with_progress(job), None))
         }
     }
 

@@ -332,9 +332,10 @@ impl Dispatcher {
     /// Whether all events after a number are kept. 0 is always allowed: it means those events that are kept.
     pub(super) fn check_cursor(&self, after: u64) -> Result<(), Refusal> {
         let (last, oldest) = (self.records.last().event, self.whole_from());
-        match after == 0 || (after <= last && after + 1 >= oldest) {
-            true => Ok(()),
-            false => Err(Refusal::Cursor { after, oldest, last }),
+        if after == 0 || (after <= last && after + 1 >= oldest) {
+            Ok(())
+        } else {
+            Err(Refusal::Cursor { after, oldest, last })
         }
     }
 
@@ -358,10 +359,7 @@ impl Dispatcher {
         let (mut low, mut high) = (0, events.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            match is_whole(middle) {
-                true => high = middle,
-                false => low = middle + 1,
-            }
+            if is_whole(middle) { high = middle } else { low = middle + 1 }
         }
         events.get(low).map_or(last + 1, |head| head.number)
     }

@@ -13,7 +13,10 @@ use crate::{
         Contents, Last, Store, StoreError, StoreReader, StoreSnapshot, UnderWay, Weight, Write,
     },
 };
-use numaloc_api::value::{Event, Job, JobId};
+use numaloc_api::{
+    encoded::Encoded,
+    value::{Event, Job, JobId},
+};
 use std::{mem, ops::Deref, sync::Arc};
 use tokio::{
     runtime::{Handle as Runtime, RuntimeFlavor},
@@ -184,11 +187,22 @@ impl Records {
         Ok(blocking(|| self.store.job(id))?)
     }
 
-    /// Events by number.
+    /// As [`Self::stored_job`], encoded.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn stored_events(&mut self, numbers: &[u64]) -> Result<Vec<Event>, Refusal> {
+    pub fn encoded_job(&mut self, id: &JobId) -> Result<Option<Encoded<Job>>, Refusal> {
+        Ok(blocking(|| self.store.encoded_job(id))?)
+    }
+
+    /// Events by number, each after its number.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn stored_events(
+        &mut self,
+        numbers: &[u64],
+    ) -> Result<Vec<(u64, Encoded<Event>)>, Refusal> {
         Ok(blocking(|| self.store.events(numbers))?)
     }
 
@@ -198,10 +212,12 @@ impl Records {
     /// The store cannot be read.
     pub fn reader(&mut self) -> Result<StoreReader, Refusal> {
         // Beginning to read an open store takes no file, and handing this thread's tasks to another one takes longer.
-        Ok(match self.store.is_open() {
-            true => self.store.reader(),
-            false => blocking(|| self.store.reader()),
-        }?)
+        let reader = if self.store.is_open() {
+            self.store.reader()
+        } else {
+            blocking(|| self.store.reader())
+        };
+        Ok(reader?)
     }
 
     /// All records as they are now, to be copied while others change them.

@@ -1,9 +1,12 @@
 //! Data of ended jobs and of events that the book does not keep. The dispatcher says where it is, and does not wait for
-//! it. A small job is read by the task that asked for it. Events, and a job with thousands of processes, take
-//! milliseconds: these are read and decoded in threads of their own.
+//! it. A small job is read by the task that asked for it. Events, and a job with thousands of processes, may have to
+//! come from the disk: these are read in threads of their own.
 
 use crate::{refusal::Refusal, store::StoreReader};
-use numaloc_api::value::{Event, Job, JobId};
+use numaloc_api::{
+    encoded::Encoded,
+    value::{Event, Job, JobId},
+};
 use std::sync::Arc;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
@@ -29,7 +32,7 @@ pub struct StoredJob {
 #[derive(Debug, Default)]
 pub struct AnyEvents {
     /// In the order of the answer; an event that the book does not have by its number.
-    pub events: Vec<Result<Arc<Event>, u64>>,
+    pub events: Vec<Result<Encoded<Event>, u64>>,
     /// `None`: the book has them all.
     pub reader: Option<StoreReader>,
 }
@@ -49,13 +52,10 @@ impl ReadTurns {
     ///
     /// # Errors
     /// The store cannot be read; internal, if reading panics.
-    pub async fn job(&self, id: JobId, stored: StoredJob) -> Result<Option<Job>, Refusal> {
+    pub async fn job(&self, id: JobId, stored: StoredJob) -> Result<Option<Encoded<Job>>, Refusal> {
         let StoredJob { reader, bytes } = stored;
         let read = move || Ok(reader.job(&id)?);
-        match bytes <= SMALL {
-            true => read(),
-            false => self.take(read).await,
-        }
+        if bytes <= SMALL { read() } else { self.take(read).await }
     }
 
     /// Runs `work` in a thread of its own.
@@ -90,11 +90,11 @@ impl AnyEvents {
     }
 
     /// All of them, with the ones that were `read`. Events that have been forgotten meanwhile are left out.
-    pub fn with(self, read: Vec<Event>) -> Vec<Arc<Event>> {
-        let mut read = read.into_iter().map(Arc::new).peekable();
+    pub fn with(self, read: Vec<(u64, Encoded<Event>)>) -> Vec<Encoded<Event>> {
+        let mut read = read.into_iter().peekable();
         let each = self.events.into_iter().filter_map(|event| match event {
             Ok(event) => Some(event),
-            Err(number) => read.next_if(|event| event.number == number),
+            Err(number) => Some(read.next_if(|read| read.0 == number)?.1),
         });
         each.collect()
     }

@@ -37,11 +37,13 @@ use crate::{
     store::{DiskFault, Store},
 };
 use numaloc_api::{
-    encoded::ListedJob,
+    Stored,
+    encoded::{Encoded, ListedJob},
     v1,
     value::{
-        CreateJob, Job, JobFilter, JobId, JobState, ListJobs, MigrationSpec, OnConflict, Outcome,
-        Page, Pins, PlanSummary, ProcessOutcome, Target, TargetProcess,
+        CreateJob, Event, EventFilter, Job, JobFilter, JobId, JobState, ListEvents, ListJobs,
+        MigrationSpec, OnConflict, Outcome, Page, Pins, PlanSummary, ProcessOutcome, Target,
+        TargetProcess,
     },
 };
 use numaloc_core::{Account, Identity, Locality, NodeId, NodeSet, Options, Reason, Share, planner};
@@ -188,7 +190,7 @@ impl Rig {
     pub async fn reaches(&self, id: &JobId, state: JobState) -> Arc<Job> {
         let mut watch = self.handle.watch_job(id.clone()).await.expect("the job is there");
         loop {
-            let job = watch.borrow_and_update().whole();
+            let job = decoded::<Job>(&watch.borrow_and_update().encoded());
             if job.state == state {
                 return job;
             }
@@ -336,6 +338,45 @@ pub fn late(moved: u64, remote: u64) -> Ended {
     let after = Some(locality(8192 + moved, remote));
     let outcome = Arc::new(Outcome { after, ..Outcome::clone(&outcome) });
     Ended { outcome, members, trail }
+}
+
+/// Answers as a client decodes them.
+impl Handle {
+    pub async fn get_job(&self, id: JobId) -> Result<Arc<Job>, Refusal> {
+        Ok(decoded(&self.whole_job(id).await?))
+    }
+
+    pub async fn find_request(
+        &self,
+        caller: Caller,
+        request: CreateJob,
+    ) -> Result<Option<Arc<Job>>, Refusal> {
+        let earlier = self.earlier_job(caller, request).await?;
+        Ok(earlier.map(|(id, job)| {
+            let job: Arc<Job> = decoded(&job);
+            assert_eq!(job.id, id);
+            job
+        }))
+    }
+
+    pub async fn events_after(
+        &self,
+        filter: EventFilter,
+        after: u64,
+        most: usize,
+    ) -> Result<(Vec<Arc<Event>>, u64), Refusal> {
+        let (events, seen) = self.whole_events_after(filter, after, most).await?;
+        Ok((events.iter().map(decoded).collect(), seen))
+    }
+
+    pub async fn list_events(&self, request: ListEvents) -> Result<Listed<Arc<Event>>, Refusal> {
+        let Listed { entries, next } = self.whole_event_list(request).await?;
+        Ok(Listed { entries: entries.iter().map(decoded).collect(), next })
+    }
+}
+
+fn decoded<R: Stored>(record: &Encoded<R>) -> Arc<R> {
+    Arc::new(record.decode().expect("a record"))
 }
 
 /// The jobs of a list, as a client decodes them.

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::access::caller;
 use numaloc_api::{
-    v1::{self, event_service_server::EventService},
+    encoded::{OneRecord, RecordPage, event_service_server::EventService},
+    v1,
     value::WatchEvents,
 };
 use tokio_stream::StreamExt;
@@ -20,14 +21,12 @@ impl EventService for EventCalls {
     async fn list_events(
         &self,
         request: Request<v1::ListEventsRequest>,
-    ) -> Result<Response<v1::ListEventsResponse>, Status> {
-        let listed = self.0.handle.list_events(request.into_inner().try_into()?).await?;
-        let events = listed.entries.iter().map(|event| (&**event).into()).collect();
-        let next_page_token = listed.next.unwrap_or_default();
-        Ok(Response::new(v1::ListEventsResponse { events, next_page_token }))
+    ) -> Result<Response<RecordPage>, Status> {
+        let listed = self.0.handle.whole_event_list(request.into_inner().try_into()?).await?;
+        Ok(Response::new(RecordPage::new(listed.entries, listed.next)))
     }
 
-    type WatchEventsStream = BoxStream<v1::WatchEventsResponse>;
+    type WatchEventsStream = BoxStream<OneRecord>;
 
     async fn watch_events(
         &self,
@@ -47,7 +46,7 @@ impl EventService for EventCalls {
         let watch = EventWatch::new(self.0.handle.last_event(), after, move |seen| {
             let (handle, filter) = (handle.clone(), filter.clone());
             async move {
-                let read = handle.events_after(filter, seen, AT_ONCE).await?;
+                let read = handle.whole_events_after(filter, seen, AT_ONCE).await?;
                 // Checked after reading, so that the client is notified if events were removed meanwhile.
                 if seen >= begin {
                     handle.check_cursor(seen).await?;
@@ -56,8 +55,6 @@ impl EventService for EventCalls {
             }
         });
         let answers = stream(watch, self.0.stop.clone(), counted);
-        let answers =
-            answers.map(|event| Ok(v1::WatchEventsResponse { event: Some((&*event?).into()) }));
-        Ok(Response::new(Box::pin(answers)))
+        Ok(Response::new(Box::pin(answers.map(|event| Ok(event?.into())))))
     }
 }

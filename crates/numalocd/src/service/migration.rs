@@ -13,7 +13,10 @@ use crate::{
 };
 use numaloc_api::{
     Violations,
-    encoded::{ListedJob, ListedJobs, WatchedJob, migration_service_server::MigrationService},
+    encoded::{
+        FollowedJob, ListedJob, MadeJob, OneRecord, RecordPage, WatchedJob,
+        migration_service_server::MigrationService,
+    },
     v1,
     value::{CreateJob, DeleteJob, Job, JobId, MigrationSpec, Pins},
 };
@@ -64,10 +67,8 @@ impl MigrationCalls {
 /// The answer to a request with `validate_only`: the existing job, or the job that would be made, without a name.
 fn only_checked(made: Made, asked: &MigrationSpec) -> v1::CreateJobResponse {
     let answer = created(made, asked);
-    let name = |job: v1::Job| match answer.existing {
-        true => job,
-        false => v1::Job { name: String::new(), ..job },
-    };
+    let name =
+        |job: v1::Job| if answer.existing { job } else { v1::Job { name: String::new(), ..job } };
     v1::CreateJobResponse { job: answer.job.map(name), ..answer }
 }
 
@@ -109,47 +110,47 @@ impl MigrationService for MigrationCalls {
     async fn create_job(
         &self,
         request: Request<v1::CreateJobRequest>,
-    ) -> Result<Response<v1::CreateJobResponse>, Status> {
+    ) -> Result<Response<MadeJob>, Status> {
         let (change, mut request) = ChangeRequest::read::<_, CreateJob>("CreateJob", request)?;
         let (handle, caller) = (self.0.handle.clone(), change.caller.clone());
         let name = |(job, _): &Made| Some(job.id.to_string());
         // Asked first, because the target of an earlier request may have gone meanwhile.
         let earlier = match &request.request_id {
             None => None,
-            Some(_) => change.first(handle.find_request(caller.clone(), request.clone())).await?,
+            Some(_) => change.first(handle.earlier_job(caller.clone(), request.clone())).await?,
         };
-        if let Some(job) = earlier {
-            let spec = job.spec.clone();
-            let made = change.create(ready(Ok((job, true))), name).await?;
-            return Ok(Response::new(created(made, &spec)));
+        if let Some(earlier) = earlier {
+            let name = |(id, _): &(JobId, _)| Some(id.to_string());
+            let (_, job) = change.create(ready(Ok(earlier)), name).await?;
+            return Ok(Response::new(MadeJob::earlier(job)));
         }
         let (pins, found) = change.first(self.find(&change, &mut request)).await?;
         let spec = request.spec.clone();
         if request.validate_only {
             let asked = handle.create_job(caller, request, pins, found);
-            return Ok(Response::new(only_checked(change.first(asked).await?, &spec)));
+            return Ok(Response::new(only_checked(change.first(asked).await?, &spec).into()));
         }
         let make = async move { handle.create_job(caller, request, pins, found).await };
-        Ok(Response::new(created(change.create(make, name).await?, &spec)))
+        Ok(Response::new(created(change.create(make, name).await?, &spec).into()))
     }
 
     async fn get_job(
         &self,
         request: Request<v1::GetJobRequest>,
-    ) -> Result<Response<v1::GetJobResponse>, Status> {
-        let job = self.0.handle.get_job(request.into_inner().try_into()?).await?;
-        Ok(Response::new(v1::GetJobResponse { job: Some((&*job).into()) }))
+    ) -> Result<Response<OneRecord>, Status> {
+        let job = self.0.handle.whole_job(request.into_inner().try_into()?).await?;
+        Ok(Response::new(job.into()))
     }
 
     async fn list_jobs(
         &self,
         request: Request<v1::ListJobsRequest>,
-    ) -> Result<Response<ListedJobs>, Status> {
+    ) -> Result<Response<RecordPage>, Status> {
         let listed = self.0.handle.list::<Job>(request.into_inner().try_into()?).await?;
-        Ok(Response::new(ListedJobs::new(listed.entries, listed.next)))
+        Ok(Response::new(RecordPage::new(listed.entries, listed.next)))
     }
 
-    type WatchJobStream = BoxStream<v1::WatchJobResponse>;
+    type WatchJobStream = BoxStream<FollowedJob>;
 
     async fn watch_job(
         &self,

@@ -4,11 +4,14 @@ use super::{
     StoreError,
     opening::{StoreFailure, corrupted},
     quiet::quietly,
-    tables::{self, TableFault},
+    tables::{self, Older, TableFault},
 };
-use numaloc_api::value::{Event, Job, JobId};
+use numaloc_api::{
+    encoded::Encoded,
+    value::{Event, Job, JobId},
+};
 use redb::ReadTransaction;
-use std::{fmt, path::PathBuf};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 /// The records of a store at one moment. While it exists, the room of records removed meanwhile cannot be used again:
 /// read at once.
@@ -17,6 +20,7 @@ use std::{fmt, path::PathBuf};
 /// [`super::Store`].
 pub struct StoreReader {
     read: ReadTransaction,
+    older: Arc<Older>,
     path: PathBuf,
 }
 
@@ -27,25 +31,25 @@ impl fmt::Debug for StoreReader {
 }
 
 impl StoreReader {
-    pub(super) fn new(read: ReadTransaction, path: PathBuf) -> Self {
-        Self { read, path }
+    pub(super) fn new(read: ReadTransaction, older: Arc<Older>, path: PathBuf) -> Self {
+        Self { read, older, path }
     }
 
-    /// As [`super::Store::job`].
+    /// As [`super::Store::encoded_job`].
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
+    pub fn job(&self, id: &JobId) -> Result<Option<Encoded<Job>>, StoreError> {
         let Some(number) = id.number() else { return Ok(None) };
-        self.with(|read| tables::job(read, number))
+        self.with(|read| tables::encoded_job(read, number, &self.older))
     }
 
     /// As [`super::Store::events`].
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn events(&self, numbers: &[u64]) -> Result<Vec<Event>, StoreError> {
-        self.with(|read| tables::events(read, numbers))
+    pub fn events(&self, numbers: &[u64]) -> Result<Vec<(u64, Encoded<Event>)>, StoreError> {
+        self.with(|read| tables::events(read, numbers, &self.older))
     }
 
     fn with<T>(

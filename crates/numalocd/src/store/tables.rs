@@ -1,26 +1,28 @@
 //! The tables in the file. There is one table per kind of record. Each record has a checksum over its table, its key
 //! and its bytes.
 
+mod row;
 mod transfer;
 
+use row::{CHECKSUM, TableKey, TableRecord, sealed, unseal, unsealed};
 pub use transfer::{Aside, copy, salvage};
 
-use super::{Contents, EventHead, Holds, Kept, Last, Weight, Write};
+use super::{Contents, EventHead, EventRecord, Holds, Kept, Last, Weight, Write};
 use numaloc_api::{
     Damaged, Stored,
+    encoded::Encoded,
     value::{Event, Job, Schedule, Workload},
 };
 use redb::{
-    Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, Table, TableDefinition,
-    TableError, TableHandle, Value,
+    Database, ReadTransaction, ReadableDatabase, ReadableTable, Table, TableDefinition, TableError,
+    Value,
 };
 use std::{
+    collections::HashSet,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Bytes of a record's checksum.
-const CHECKSUM: usize = 4;
 /// Open jobs are whole in memory. Earlier versions had no bound for them: jobs beyond this are reduced, and planned
 /// again.
 const OPEN: usize = 128 << 20;
@@ -103,106 +105,6 @@ impl From<TableError> for TableFault {
     }
 }
 
-/// A key: as bytes for the checksum, and as text for people.
-trait TableKey {
-    fn bytes(&self) -> Vec<u8>;
-    fn text(&self) -> String;
-    /// The key as a number; 0: it is not a number.
-    fn number(&self) -> u64;
-}
-
-impl TableKey for u64 {
-    fn bytes(&self) -> Vec<u8> {
-        self.to_le_bytes().to_vec()
-    }
-    fn text(&self) -> String {
-        self.to_string()
-    }
-    fn number(&self) -> u64 {
-        *self
-    }
-}
-
-impl TableKey for &str {
-    fn bytes(&self) -> Vec<u8> {
-        self.as_bytes().to_vec()
-    }
-    fn text(&self) -> String {
-        (*self).to_owned()
-    }
-    fn number(&self) -> u64 {
-        0
-    }
-}
-
-/// A kind of record, which has a table of its own.
-trait TableRecord: Stored {
-    /// The key that the table is sorted by.
-    type Key: Key + 'static;
-    const TABLE: TableDefinition<'static, Self::Key, &'static [u8]>;
-
-    /// The key that the record is stored under; `None`: it has no number.
-    fn key(&self) -> Option<<Self::Key as Value>::SelfType<'_>>;
-    fn name(&self) -> String;
-}
-
-macro_rules! rows {
-    ($($record:ty, $table:literal, $key:ty, |$it:ident| $its_key:expr, $name:expr;)+) => {$(
-        impl TableRecord for $record {
-            type Key = $key;
-            const TABLE: TableDefinition<'static, $key, &'static [u8]> =
-                TableDefinition::new($table);
-
-            fn key(&self) -> Option<<$key as Value>::SelfType<'_>> {
-                let $it = self;
-                $its_key
-            }
-            fn name(&self) -> String {
-                let $it = self;
-                $name
-            }
-        }
-    )+};
-}
-
-rows! {
-    Job, "jobs", u64, |it| it.id.number(), it.id.to_string();
-    Schedule, "schedules", u64, |it| it.id.number(), it.id.to_string();
-    Workload, "workloads", &'static str, |it| Some(it.spec.id.id()), it.spec.id.to_string();
-    Event, "events", u64, |it| Some(it.number), format!("events/{}", it.number);
-}
-
-fn checksum(table: &str, key: &impl TableKey, record: &[u8]) -> [u8; CHECKSUM] {
-    let mut hasher = crc32fast::Hasher::new();
-    for part in [table.as_bytes(), &key.bytes(), record] {
-        hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part);
-    }
-    hasher.finalize().to_le_bytes()
-}
-
-/// Reads a record, and checks that it is the one that was stored under this key.
-fn unseal<R: TableRecord>(key: &impl TableKey, value: &[u8]) -> Result<R, TableFault>
-where
-    for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
-{
-    let table = R::TABLE;
-    let name = || format!("{}/{}", table.name(), key.text());
-    let (sum, record) =
-        value.split_first_chunk::<CHECKSUM>().ok_or_else(|| TableFault::Checksum(name()))?;
-    if *sum != checksum(table.name(), key, record) {
-        return Err(TableFault::Checksum(name()));
-    }
-    let record = R::decode(record).map_err(|why| match why {
-        Damaged::Newer { .. } => TableFault::Newer(format!("{} is {why}", name()), None),
-        why => TableFault::Record(name(), why),
-    })?;
-    if record.key().is_none_or(|own| own.bytes() != key.bytes()) {
-        return Err(TableFault::Misplaced(record.name(), name()));
-    }
-    Ok(record)
-}
-
 /// Stores a record. Returns its number, if it has one.
 fn insert<R: TableRecord>(
     table: &mut Table<'_, R::Key, &'static [u8]>,
@@ -212,10 +114,19 @@ where
     for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
 {
     let key = record.key().ok_or_else(|| TableFault::Unnumbered(record.name()))?;
-    let (number, bytes) = (key.number(), record.encode());
-    let sum = checksum(R::TABLE.name(), &key, &bytes);
-    table.insert(key, &[&sum[..], &bytes].concat()[..])?;
+    let number = key.number();
+    let row = sealed::<R>(&key, &record.encode());
+    table.insert(key, &row[..])?;
     Ok(number)
+}
+
+/// Stores an event. Returns its number.
+fn insert_event(
+    table: &mut Table<'_, u64, &'static [u8]>,
+    EventRecord { head, encoded }: &EventRecord,
+) -> Result<u64, TableFault> {
+    table.insert(head.number, &sealed::<Event>(&head.number, encoded.as_ref())[..])?;
+    Ok(head.number)
 }
 
 /// Makes the tables of a new store.
@@ -263,12 +174,20 @@ pub fn contents(db: &Database) -> Result<Contents, TableFault> {
     let holds = Holds { drained: hold(HOLDS[0])?, paused: hold(HOLDS[1])? };
     let mut contents = Contents { last, holds, ..Contents::default() };
     let mut open = 0;
-    each(&transaction, |job: Job, bytes| {
-        contents.jobs.push(Kept::new(Arc::new(within(job, &mut open)), bytes));
+    each(&transaction, |job: Job, record| {
+        if job.state.is_end() && job.encode() != record {
+            contents.older.jobs.extend(job.id.number());
+        }
+        contents.jobs.push(Kept::new(Arc::new(within(job, &mut open)), record.len()));
     })?;
     each(&transaction, |schedule: Schedule, _| contents.schedules.push(schedule))?;
     each(&transaction, |workload: Workload, _| contents.workloads.push(workload))?;
-    each(&transaction, |event: Event, _| contents.events.push(EventHead::from(&event)))?;
+    each(&transaction, |event: Event, record| {
+        if event.encode() != record {
+            contents.older.events.insert(event.number);
+        }
+        contents.events.push(EventHead::new(&event, record.len()));
+    })?;
     Ok(contents)
 }
 
@@ -294,17 +213,18 @@ fn seconds(time: Option<SystemTime>) -> u64 {
     since.map_or(0, |since| since.as_secs().max(1))
 }
 
-/// Reads the records of a table, each with the bytes that it takes.
+/// Reads the records of a table, each with its bytes.
 fn each<R: TableRecord>(
     transaction: &ReadTransaction,
-    mut visit: impl FnMut(R, usize),
+    mut visit: impl FnMut(R, &[u8]),
 ) -> Result<(), TableFault>
 where
     for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
 {
     for entry in transaction.open_table(R::TABLE)?.iter()? {
         let (key, value) = entry?;
-        visit(unseal(&key.value(), value.value())?, value.value().len() - CHECKSUM);
+        let record = unseal(&key.value(), value.value())?;
+        visit(record, value.value().get(CHECKSUM..).unwrap_or_default());
     }
     Ok(())
 }
@@ -315,13 +235,49 @@ pub fn job(read: &ReadTransaction, number: u64) -> Result<Option<Job>, TableFaul
     value.map(|value| unseal(&number, value.value())).transpose()
 }
 
-pub fn events(read: &ReadTransaction, numbers: &[u64]) -> Result<Vec<Event>, TableFault> {
+/// Records that an earlier version has written, by number: this one writes other bytes for them, as it knows more fields.
+#[derive(Debug, Default)]
+pub struct Older {
+    jobs: HashSet<u64>,
+    events: HashSet<u64>,
+}
+
+/// As [`job`], encoded.
+pub fn encoded_job(
+    read: &ReadTransaction,
+    number: u64,
+    older: &Older,
+) -> Result<Option<Encoded<Job>>, TableFault> {
+    encoded(&read.open_table(Job::TABLE)?, number, &older.jobs)
+}
+
+/// A record as it is stored: it was readable when it was written, or when the store was opened. One of an earlier version is read,
+/// and encoded as this one does.
+fn encoded<R: TableRecord<Key = u64>>(
+    table: &impl ReadableTable<u64, &'static [u8]>,
+    number: u64,
+    older: &HashSet<u64>,
+) -> Result<Option<Encoded<R>>, TableFault>
+where
+    for<'a> <R::Key as Value>::SelfType<'a>: TableKey,
+{
+    let Some(value) = table.get(number)? else { return Ok(None) };
+    if older.contains(&number) {
+        return Ok(Some(Encoded::from(&unseal::<R>(&number, value.value())?)));
+    }
+    let record = unsealed::<R>(&number, value.value())?;
+    Ok(Some(Encoded::of_stored(record.to_vec())))
+}
+
+pub fn events(
+    read: &ReadTransaction,
+    numbers: &[u64],
+    older: &Older,
+) -> Result<Vec<(u64, Encoded<Event>)>, TableFault> {
     let events = read.open_table(Event::TABLE)?;
     let mut found = Vec::new();
     for &number in numbers {
-        if let Some(value) = events.get(number)? {
-            found.push(unseal(&number, value.value())?);
-        }
+        found.extend(encoded(&events, number, &older.events)?.map(|event| (number, event)));
     }
     Ok(found)
 }
@@ -391,7 +347,7 @@ pub fn commit(db: &Database, writes: &[Write], commits: u64, id: u64) -> Result<
                 Write::DropSchedule(id) => drop(schedules.remove(number(id.number(), id)?)?),
                 Write::Workload(workload) => drop(insert(&mut workloads, &**workload)?),
                 Write::DropWorkload(id) => drop(workloads.remove(id.id())?),
-                Write::Event(event) => taken(2, insert(&mut events, &**event)?),
+                Write::Event(event) => taken(2, insert_event(&mut events, event)?),
                 Write::DropEvent(number) => drop(events.remove(number)?),
                 Write::Holds(holds) => {
                     for (name, since) in HOLDS.into_iter().zip([holds.drained, holds.paused]) {

@@ -10,9 +10,13 @@ mod refusals;
 mod room;
 
 use super::{Contents, Store, Write};
-use numaloc_api::value::{
-    Event, EventType, Job, JobId, JobState, MigrationSpec, Outcome, ProcessOutcome, Schedule,
-    ScheduleId, ScheduleSpec, Target, Workload, WorkloadId, WorkloadSpec,
+use numaloc_api::{
+    Stored,
+    encoded::Encoded,
+    value::{
+        Event, EventType, Job, JobId, JobState, MigrationSpec, Outcome, ProcessOutcome, Schedule,
+        ScheduleId, ScheduleSpec, Target, Workload, WorkloadId, WorkloadSpec,
+    },
 };
 use numaloc_core::{Account, Identity};
 use std::{
@@ -87,7 +91,18 @@ fn write_job(number: u64) -> Write {
 }
 
 fn write_event(number: u64) -> Write {
-    Write::Event(Arc::new(event(number)))
+    Write::event(&event(number))
+}
+
+/// The events with these numbers.
+fn read(store: &mut Store, numbers: &[u64]) -> Vec<Event> {
+    let events = store.events(numbers).unwrap();
+    let one = |(number, event): (u64, Encoded<Event>)| {
+        let event = event.decode().unwrap();
+        assert_eq!(event.number, number);
+        event
+    };
+    events.into_iter().map(one).collect()
 }
 
 /// Everything that can be read of a store, as text.
@@ -95,7 +110,7 @@ fn all(store: &mut Store, contents: &Contents) -> String {
     let numbers: Vec<_> = contents.jobs.iter().map(|kept| kept.job.id.clone()).collect();
     let jobs: Vec<_> = numbers.iter().map(|id| store.job(id).unwrap().unwrap()).collect();
     let events: Vec<_> = contents.events.iter().map(|head| head.number).collect();
-    let events = store.events(&events).unwrap();
+    let events = read(store, &events);
     format!("{contents:?}\n{jobs:?}\n{events:?}")
 }
 

@@ -1,12 +1,12 @@
 //! Estimates how much room records take: in an answer, in memory and on the disk. Fields whose length clients choose
-//! are counted. All others together count as 1 KiB.
+//! are counted. All others together count as 1 KiB. What is encoded already has its own size.
 
 use super::{EventHead, Write};
 use numaloc_api::{
-    encoded::ListedJob,
+    encoded::{Encoded, ListedJob},
     value::{
-        Event, Job, JobJoin, MemberResult, MigrationSpec, Outcome, Partner, ProcessOutcome,
-        Schedule, Selector, Target, Workload, WorkloadSpec,
+        Job, JobJoin, MemberResult, MigrationSpec, Outcome, Partner, ProcessOutcome, Schedule,
+        Selector, Target, Workload, WorkloadSpec,
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -65,6 +65,11 @@ fn outcome(outcome: &Outcome) -> usize {
 }
 
 impl Weight for ListedJob {
+    fn weight(&self) -> usize {
+        self.as_ref().len()
+    }
+}
+impl<R> Weight for Encoded<R> {
     fn weight(&self) -> usize {
         self.as_ref().len()
     }
@@ -136,19 +141,12 @@ impl Weight for Write {
             Self::Job(job) => job.weight(),
             Self::Schedule(schedule) => schedule.weight(),
             Self::Workload(workload) => workload.weight(),
-            Self::Event(event) => event.weight(),
+            Self::Event(event) => event.head.bytes,
             Self::DropJob(_)
             | Self::DropSchedule(_)
             | Self::DropWorkload(_)
             | Self::DropEvent(_)
             | Self::Holds(_) => 0,
         }
-    }
-}
-impl Weight for Event {
-    fn weight(&self) -> usize {
-        let failed = self.failed.iter().map(|failed| failed.comm.len() + failed.error.len() + 32);
-        let members = self.target.weight() + self.members.weight();
-        members + labels(&self.labels) + self.message.len() + failed.sum::<usize>()
     }
 }

@@ -89,12 +89,12 @@ fn seed(state: &Path) {
             ended: Some(now),
             ..Job::new(id.clone(), spec, "uid:0".to_owned(), now)
         })));
-        writes.push(Write::Event(Arc::new(Event {
+        writes.push(Write::event(&Event {
             job: Some(id),
             creator: "uid:0".to_owned(),
             target: target(number),
             ..Event::new(number, EventType::Skipped, now, "skipped".to_owned())
-        })));
+        }));
     }
     fs::create_dir(state).expect("a directory");
     let (mut store, _) = Store::open(state).expect("a new store");
@@ -180,9 +180,10 @@ async fn flood(port: u16, number: usize, answered: Arc<AtomicUsize>, greedy: Arc
         let window = if greedy.load(Relaxed) { Some(1) } else { None };
         let endpoint = endpoint.initial_stream_window_size(window);
         if let Ok(channel) = endpoint.connect().await {
-            let _ = match greedy.load(Relaxed) && number.is_multiple_of(2) {
-                true => takes_nothing(channel).await,
-                false => reads(channel, &answered).await,
+            let _ = if greedy.load(Relaxed) && number.is_multiple_of(2) {
+                takes_nothing(channel).await
+            } else {
+                reads(channel, &answered).await
             };
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

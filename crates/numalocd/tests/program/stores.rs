@@ -54,7 +54,7 @@ fn maybe(time: Option<SystemTime>) -> String {
 /// those, so it goes into a line of its own, for records that are new.
 fn described(dir: &Path) -> String {
     let (mut store, contents) = Store::open(dir).expect("a store");
-    let Contents { jobs, schedules, workloads, events, last, holds } = contents;
+    let Contents { jobs, schedules, workloads, events, last, holds, .. } = contents;
     let mut text = format!("drained {} paused {}\n", maybe(holds.drained), maybe(holds.paused));
     // Writing to a String does not fail.
     let _ = writeln!(text, "last job {} schedule {} event {}", last.job, last.schedule, last.event);
@@ -69,7 +69,8 @@ fn described(dir: &Path) -> String {
         let _ = writeln!(text, "{}", of_workload(workload));
     }
     let numbers: Vec<u64> = events.iter().map(|head| head.number).collect();
-    for event in store.events(&numbers).expect("they can be read") {
+    for (_, event) in store.events(&numbers).expect("they can be read") {
+        let event = event.decode().expect("an event");
         let _ = writeln!(text, "{}", of_event(&event));
         if !event.labels.is_empty() {
             let _ = writeln!(text, "labels {:?}", event.labels);
@@ -96,9 +97,10 @@ fn of_target(target: &Target) -> String {
     let processes: Vec<_> =
         processes.iter().map(|process| (process.pid, process.start_time)).collect();
     // The texts of stores of earlier versions have none.
-    let machines = match virtual_machines.is_empty() {
-        true => String::new(),
-        false => format!(" machines {virtual_machines:?}"),
+    let machines = if virtual_machines.is_empty() {
+        String::new()
+    } else {
+        format!(" machines {virtual_machines:?}")
     };
     assert!(files.is_empty() && container_labels.is_empty(), "no such version knew them");
     format!(
@@ -270,7 +272,7 @@ fn write_a_fixture() {
     // The last numbers are told apart from those of records that are there.
     let Some(Write::Event(last)) = written.last() else { panic!("events come last") };
     store.commit(&written).expect("there is room");
-    store.commit(&[Write::DropEvent(last.number)]).expect("there is room");
+    store.commit(&[Write::DropEvent(last.head.number)]).expect("there is room");
     for write in &written {
         if let Write::Job(job) = write {
             let read = store.job(&job.id).expect("it can be read");

@@ -221,8 +221,7 @@ fn seed(state: &Path) {
         target: target(1),
         ..Event::new(number, EventType::Skipped, now, "skipped".to_owned())
     };
-    let mut writes: Vec<_> =
-        (1..=400).map(|number| store::Write::Event(Arc::new(event(number)))).collect();
+    let mut writes: Vec<_> = (1..=400).map(|number| store::Write::event(&event(number))).collect();
     let spec = MigrationSpec { target: target(250), ..MigrationSpec::default() };
     writes.push(store::Write::Job(Arc::new(Job {
         state: JobState::Skipped,

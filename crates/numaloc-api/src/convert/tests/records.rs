@@ -3,7 +3,7 @@
 use super::arbitrary;
 use crate::{
     Damaged, Stored,
-    encoded::{ListedJob, ListedJobs, WatchedJob},
+    encoded::{Encoded, FollowedJob, ListedJob, MadeJob, OneRecord, RecordPage, WatchedJob},
     event_number, v1,
     value::{
         CreateJob, CreateSchedule, Event, EventType, Job, JobState, MemberState, Outcome, QosClass,
@@ -67,7 +67,7 @@ proptest! {
         jobs in prop::collection::vec(arbitrary::job(), 0..4),
         token in prop::option::of("[a-z]{1,8}"),
     ) {
-        let listed = ListedJobs::new(jobs.iter().map(ListedJob::from).collect(), token.clone());
+        let listed = RecordPage::new(jobs.iter().map(ListedJob::from).collect(), token.clone());
         let next_page_token = token.unwrap_or_default();
         let jobs = jobs.iter().map(Job::listed).collect();
         let list = v1::ListJobsResponse { jobs, next_page_token };
@@ -89,6 +89,47 @@ proptest! {
             let answer = v1::WatchJobsResponse { change, job, resume_token };
             prop_assert_eq!(watched.encode_to_vec(), answer.encode_to_vec());
         }
+    }
+
+    /// The same of a whole job, as the store has it.
+    #[test]
+    fn whole_jobs_are_encoded_as_answers_are(job in arbitrary::job(), flags in any::<[bool; 2]>()) {
+        let whole = Encoded::from(&job);
+        prop_assert_eq!(whole.decode(), Ok(job.clone()));
+        let message = || Some(v1::Job::from(&job));
+        let got = v1::GetJobResponse { job: message() };
+        prop_assert_eq!(OneRecord::from(whole.clone()).encode_to_vec(), got.encode_to_vec());
+        let made = v1::CreateJobResponse { job: message(), existing: flags[0], differs: flags[1] };
+        prop_assert_eq!(MadeJob::from(made.clone()).encode_to_vec(), made.encode_to_vec());
+        let earlier = v1::CreateJobResponse { job: message(), existing: true, differs: false };
+        let encoded = MadeJob::earlier(whole.clone());
+        prop_assert_eq!(encoded.encode_to_vec(), earlier.encode_to_vec());
+        let seen = v1::WatchJobResponse { job: message(), is_progress: false };
+        prop_assert_eq!(FollowedJob::whole(whole).encode_to_vec(), seen.encode_to_vec());
+        if let Some(progress) = &job.progress {
+            let advanced = Some(job.advanced(progress.clone()));
+            let seen = v1::WatchJobResponse { job: advanced, is_progress: true };
+            let encoded = FollowedJob::advanced(&job, progress.clone());
+            prop_assert_eq!(encoded.encode_to_vec(), seen.encode_to_vec());
+        }
+    }
+
+    /// The same of events.
+    #[test]
+    fn events_are_encoded_as_answers_are(
+        events in prop::collection::vec(arbitrary::event(), 0..4),
+        token in prop::option::of("[a-z]{1,8}"),
+    ) {
+        for event in &events {
+            let answer = v1::WatchEventsResponse { event: Some(event.into()) };
+            let encoded = OneRecord::from(Encoded::<Event>::from(event));
+            prop_assert_eq!(encoded.encode_to_vec(), answer.encode_to_vec());
+        }
+        let listed = RecordPage::new(events.iter().map(Encoded::<Event>::from).collect(), token.clone());
+        let next_page_token = token.unwrap_or_default();
+        let events = events.iter().map(Into::into).collect();
+        let list = v1::ListEventsResponse { events, next_page_token };
+        prop_assert_eq!(listed.encode_to_vec(), list.encode_to_vec());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::{
     workloads::workload,
     *,
 };
+use numaloc_api::Stored;
 use numaloc_api::value::{
     Condition, CreateSchedule, Event, EventFilter, EventType, ListEvents, Requirement, ScheduleId,
     ScheduleSpec, ScheduleState, ScheduleUpdate, Selector, UpdateSchedule,
@@ -132,7 +133,7 @@ async fn what_changes_write_is_charged_and_events_are_small() {
         |event: &&Arc<Event>| matches!(event.kind, EventType::Paused | EventType::Resumed);
     assert_eq!(told.iter().filter(toggled).count(), changes);
     for event in told.iter().filter(toggled) {
-        assert!(crate::store::Weight::weight(event) < 8 << 10, "{event:?}");
+        assert!(event.encoded_len() < 8 << 10, "{event:?}");
         let shown = event.target.labels.requirements.len();
         assert!(shown >= 1 && shown + event.more_target_names == 900, "{shown}");
     }

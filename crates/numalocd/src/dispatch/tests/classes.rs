@@ -255,9 +255,10 @@ async fn what_waits_for_a_place_is_cancelled_and_held_at_once() {
         let [moves, waits] = orders;
         told(moves).await;
         settled(&rig).await;
-        match hold {
-            true => rig.handle.pause_job(admin(), other.clone()).await,
-            false => rig.handle.cancel_job(admin(), other.clone()).await,
+        if hold {
+            rig.handle.pause_job(admin(), other.clone()).await
+        } else {
+            rig.handle.cancel_job(admin(), other.clone()).await
         }
         .expect("it is under way");
         rig.reaches(&other, state).await;

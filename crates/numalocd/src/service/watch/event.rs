@@ -2,8 +2,8 @@
 
 use super::{Watch, stopping};
 use crate::{refusal::Refusal, store::Weight};
-use numaloc_api::value::Event;
-use std::{collections::VecDeque, future::Future, sync::Arc};
+use numaloc_api::{encoded::Encoded, value::Event};
+use std::{collections::VecDeque, future::Future};
 use tokio::sync::watch::Receiver;
 
 /// Number of events that are read at a time. They are held until the client has taken them.
@@ -15,7 +15,7 @@ pub struct EventWatch<R> {
     read: R,
     last: Receiver<u64>,
     seen: u64,
-    events: VecDeque<Arc<Event>>,
+    events: VecDeque<Encoded<Event>>,
 }
 
 impl<R> EventWatch<R> {
@@ -31,11 +31,11 @@ impl<R> EventWatch<R> {
 impl<R, F> Watch for EventWatch<R>
 where
     R: FnMut(u64) -> F + Send + 'static,
-    F: Future<Output = Result<(Vec<Arc<Event>>, u64), Refusal>> + Send,
+    F: Future<Output = Result<(Vec<Encoded<Event>>, u64), Refusal>> + Send,
 {
-    type Answer = Arc<Event>;
+    type Answer = Encoded<Event>;
 
-    async fn next(&mut self) -> Option<Result<Arc<Event>, Refusal>> {
+    async fn next(&mut self) -> Option<Result<Encoded<Event>, Refusal>> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(Ok(event));

@@ -2,7 +2,7 @@
 
 use super::{Watch, stopping};
 use crate::{dispatch::JobNow, refusal::Refusal, store::Weight};
-use numaloc_api::{v1, value::JobState};
+use numaloc_api::{encoded::FollowedJob, value::JobState};
 use std::time::Duration;
 use tokio::{
     sync::watch::Receiver,
@@ -38,12 +38,12 @@ pub struct JobAnswer {
     pub is_progress: bool,
 }
 
-impl From<JobAnswer> for v1::WatchJobResponse {
+impl From<JobAnswer> for FollowedJob {
     fn from(answer: JobAnswer) -> Self {
         let JobAnswer { now, is_progress } = answer;
         match now.progress.clone().filter(|_| is_progress) {
-            Some(progress) => Self { job: Some(now.job.advanced(progress)), is_progress },
-            None => Self { job: Some((&*now.whole()).into()), is_progress: false },
+            Some(progress) => Self::advanced(&now.job, progress),
+            None => Self::whole(now.encoded()),
         }
     }
 }
@@ -59,7 +59,7 @@ impl JobWatch {
         let now = self.job.borrow_and_update().clone();
         let is_progress = self.told.is_some_and(|told| told.serial == now.serial);
         if !is_progress {
-            self.kept = now.job.weight();
+            self.kept = now.stored.as_ref().map_or_else(|| now.job.weight(), Weight::weight);
         }
         let (state, serial) = (now.job.state, now.serial);
         self.told = Some(Told { state, serial, at: Instant::now() });

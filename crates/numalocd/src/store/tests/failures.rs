@@ -25,7 +25,7 @@ fn fails(fault: InjectedFault) -> bool {
         "{fault:?}"
     );
     assert_eq!(store.job(&JobId::numbered(2)).unwrap(), None, "{fault:?}");
-    assert_eq!(store.events(&[1, 2]).unwrap(), [event(1)], "{fault:?}");
+    assert_eq!(read(&mut store, &[1, 2]), [event(1)], "{fault:?}");
     store.commit(&[write_job(300)]).unwrap();
     store.commit(&[write_job(301)]).unwrap();
     drop(store);

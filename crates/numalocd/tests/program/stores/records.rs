@@ -30,7 +30,7 @@ pub fn all() -> Vec<Write> {
         [workload(), little_workload()].map(|workload| Write::Workload(Arc::new(workload)));
     writes.extend(workloads);
     let events = EventType::ALL.iter().zip(1..).map(|(&kind, number)| event(number, kind));
-    writes.extend(events.map(|event| Write::Event(Arc::new(event))));
+    writes.extend(events.map(|event| Write::event(&event)));
     writes
 }
 

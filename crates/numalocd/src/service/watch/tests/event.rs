@@ -1,12 +1,21 @@
 use super::*;
-use numaloc_api::value::{Event, EventType, JobId};
+use numaloc_api::{
+    encoded::Encoded,
+    event_number, v1,
+    value::{Event, EventType, JobId},
+};
 use parking_lot::Mutex;
+use prost::Message;
 use std::time::SystemTime;
 
-fn event(number: u64) -> Arc<Event> {
+fn event(number: u64) -> Encoded<Event> {
     let (kind, time) = (EventType::Completed, SystemTime::UNIX_EPOCH);
     let job = Some(JobId::numbered(number));
-    Arc::new(Event { job, ..Event::new(number, kind, time, String::new()) })
+    Encoded::from(&Event { job, ..Event::new(number, kind, time, String::new()) })
+}
+
+fn number(event: &Encoded<Event>) -> u64 {
+    event_number(&v1::Event::decode(event.as_ref()).unwrap().name).unwrap()
 }
 
 /// A store of events, of which only those with even numbers match the filter. It reads ten at a time and notes what it
@@ -21,7 +30,7 @@ impl Stored {
         Self { last: watch::Sender::new(last), asked: Arc::default() }
     }
 
-    fn watch(&self, after: Option<u64>) -> impl Watch<Answer = Arc<Event>> + use<> {
+    fn watch(&self, after: Option<u64>) -> impl Watch<Answer = Encoded<Event>> + use<> {
         let (asked, last) = (Arc::clone(&self.asked), self.last.subscribe());
         EventWatch::new(self.last.subscribe(), after, move |seen| {
             asked.lock().push(seen);
@@ -33,10 +42,10 @@ impl Stored {
     }
 }
 
-async fn numbers(answers: &mut BoxStream<Arc<Event>>, count: usize) -> Vec<u64> {
+async fn numbers(answers: &mut BoxStream<Encoded<Event>>, count: usize) -> Vec<u64> {
     let mut numbers = Vec::new();
     for _ in 0..count {
-        numbers.push(answers.next().await.unwrap().unwrap().number);
+        numbers.push(number(&answers.next().await.unwrap().unwrap()));
     }
     numbers
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{dispatch::JobNow, service::watch::job::JobAnswer};
 use numaloc_api::{
+    encoded::FollowedJob,
     samples, v1,
     value::{Job, JobId, JobProgress, JobState, MigrationSpec},
 };
@@ -20,7 +21,7 @@ fn job(state: JobState, moved_bytes: u64) -> JobNow {
     let id = JobId::numbered(1);
     let job = Job::new(id, MigrationSpec::default(), "uid:0".to_owned(), measured);
     let job = Arc::new(Job { state, ..job });
-    JobNow { job, serial: state as u64, progress: Some(progress) }
+    JobNow { serial: state as u64, progress: Some(progress), ..JobNow::new(job) }
 }
 
 fn moved(answer: &JobAnswer) -> u64 {
@@ -116,7 +117,10 @@ async fn progress_is_small_and_each_state_is_whole() {
     let record = Job { members: vec![member; 4000], state: JobState::Running, ..samples::job() };
     let (sender, receiver) = watch::channel(JobNow::new(Arc::new(record.clone())));
     let mut answers = around.stream(JobWatch::new(receiver));
-    let next = async |answers: &mut _| v1::WatchJobResponse::from(wait(answers).await.0);
+    let next = async |answers: &mut _| {
+        let answer = FollowedJob::from(wait(answers).await.0);
+        v1::WatchJobResponse::decode(&*answer.encode_to_vec()).unwrap()
+    };
     let first = next(&mut answers).await;
     assert!(!first.is_progress && first.job.as_ref().unwrap().members.len() == 4000);
     let progress = |moved_bytes| JobProgress { moved_bytes, ..record.progress.clone().unwrap() };
