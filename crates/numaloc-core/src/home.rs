@@ -59,9 +59,10 @@ pub fn in_tiers(
     process: &Process,
     options: &Options,
 ) -> BTreeMap<NodeId, NodeSet> {
-    match options.from.is_none() && goes_home(options) {
-        true => topology.moves_in_tiers(&process.cpus),
-        false => BTreeMap::new(),
+    if options.from.is_none() && goes_home(options) {
+        topology.moves_in_tiers(&process.cpus)
+    } else {
+        BTreeMap::new()
     }
 }
 

@@ -122,9 +122,8 @@ impl PlannedProcess {
     /// The busiest of the wide threads, busiest first.
     pub fn wide_threads_by_name(&self) -> Vec<WideThread<'_>> {
         let all: Duration = self.process.threads.iter().map(|threads| threads.cpu_time).sum();
-        let percent = |time: Duration| match all.is_zero() {
-            true => 0.0,
-            false => 100.0 * time.as_secs_f64() / all.as_secs_f64(),
+        let percent = |time: Duration| {
+            if all.is_zero() { 0.0 } else { 100.0 * time.as_secs_f64() / all.as_secs_f64() }
         };
         let named = self
             .wide_threads

@@ -78,9 +78,10 @@ impl<'a> Caller<'a> {
         rows: &[Row],
     ) -> Result<Called, NotReturned> {
         // The first page list would take the page table away through which the others are reached.
-        let list_bytes = match rows.iter().any(|row| self.work.shares_tables(row)) {
-            true => None,
-            false => self.length.bytes(&rows[0].first),
+        let list_bytes = if rows.iter().any(|row| self.work.shares_tables(row)) {
+            None
+        } else {
+            self.length.bytes(&rows[0].first)
         };
         let pagelists = Pagelists::new(rows, list_bytes);
         let class = rows[0].first.class();
@@ -93,7 +94,7 @@ impl<'a> Caller<'a> {
         };
         let subject = Subject::Process(space.process.identity);
         let answer =
-            self.work.bounds().call(&mut self.companion, ("move_pages", &subject), request)?;
+            self.work.bounds().call(&mut self.companion, "move_pages", &subject, request)?;
         let failed =
             |error| Answer { result: Err(error), statuses: Vec::new(), took: Duration::ZERO };
         let Answer { result, mut statuses, took: elapsed } = answer.unwrap_or_else(failed);

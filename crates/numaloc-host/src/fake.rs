@@ -79,9 +79,10 @@ impl Fake {
             self.write(&format!("proc/{directory}/maps"), "");
             // One entry: only the pagemap of an address space that has ended is empty.
             self.write(&format!("proc/{directory}/pagemap"), "\0\0\0\0\0\0\0\0");
-            let [link, to] = match tid == pid {
-                true => [format!("proc/{pid}/task/{tid}"), format!("../../{pid}")],
-                false => [format!("proc/{tid}"), directory],
+            let [link, to] = if tid == pid {
+                [format!("proc/{pid}/task/{tid}"), format!("../../{pid}")]
+            } else {
+                [format!("proc/{tid}"), directory]
             };
             fs::create_dir_all(self.path(&format!("proc/{pid}/task"))).expect("directories");
             let _ = fs::remove_file(self.path(&link)); // of the process as it was before

@@ -200,7 +200,7 @@ fn look(
         Error::Overlaps { pid, comm, name, mappings }
     };
     let find = |parts: &[Part]| {
-        residency::find(parts, &reserved, (&spaces, &claims), threads, &looker, stop)
+        residency::find(parts, &reserved, &spaces, &claims, threads, &looker, stop)
     };
     let look_again = || page_access.remapped.as_ref().is_some_and(|remapped| remapped.assign());
     let newcomers = match growth {
@@ -240,7 +240,7 @@ fn look(
     })?;
     let caller_mems = read::mems_allowed(roots)?;
     let fixed = fixed::sum(&fixed_parts, |parts| {
-        residency::find(parts, &reserved, (&spaces, &claims), threads, &looker, stop)
+        residency::find(parts, &reserved, &spaces, &claims, threads, &looker, stop)
     })?;
     let seen = Surveyed {
         processes,

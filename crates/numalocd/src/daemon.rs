@@ -136,9 +136,18 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     let opening = state_dir.clone();
     let opened = opening::patiently(move || Store::open(&opening), &notifier, signals.stop());
     let Some(opened) = opened.await? else { return Ok(()) };
-    let ends = (&ending, &stopping);
-    let (parts, dispatcher) =
-        wire::dispatcher(opened?, &in_force, &metrics, &notifier, &accounts, ends, news);
+    let (store, contents) = opened?;
+    let (parts, dispatcher) = wire::dispatcher(wire::Wiring {
+        store,
+        contents,
+        config: &in_force,
+        metrics: &metrics,
+        notifier: &notifier,
+        accounts: &accounts,
+        ending,
+        stop: stopping.clone(),
+        news,
+    });
     (parts.obstacles)().iter().for_each(|obstacle| tracing::warn!("{obstacle}"));
     let handle = parts.handle.clone();
     let admission = keys.clone().filter(|_| !is_loopback);

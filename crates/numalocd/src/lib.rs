@@ -68,9 +68,8 @@ pub fn main() -> ExitCode {
 /// The error and its causes. A cause that the text contains already is left out.
 fn explain(error: &anyhow::Error) -> String {
     let causes = error.chain().skip(1).map(ToString::to_string);
-    causes.fold(error.to_string(), |text, cause| match text.contains(&cause) {
-        true => text,
-        false => format!("{text}: {cause}"),
+    causes.fold(error.to_string(), |text, cause| {
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
     })
 }
 

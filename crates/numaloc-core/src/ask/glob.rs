@@ -59,9 +59,8 @@ impl Glob {
 pub fn covers_cgroup(path: &str, cgroup: &str) -> bool {
     let parts = |path| str::split(path, '/').filter(|part| !part.is_empty());
     let mut found = parts(cgroup);
-    let is_meant = |part: &str, wanted: &str| match Glob::is_pattern(wanted) {
-        true => Glob::new(wanted).matches(part),
-        false => part == wanted,
+    let is_meant = |part: &str, wanted: &str| {
+        if Glob::is_pattern(wanted) { Glob::new(wanted).matches(part) } else { part == wanted }
     };
     parts(path).all(|wanted| found.next().is_some_and(|part| is_meant(part, wanted)))
 }

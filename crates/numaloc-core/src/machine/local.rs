@@ -127,12 +127,11 @@ impl Topology {
     /// their distance to the nearest CPUs.
     fn kind(&self, id: NodeId) -> (Option<u32>, Option<u64>) {
         let tiers = self.tiers_of_cpus();
-        match self.node(id).is_some_and(|node| self.is_distinguished(node, &tiers)) {
-            true => (self.tier(id), None),
-            false => {
-                let with_cpus = self.nodes().filter(|node| !node.cpus.is_empty());
-                (None, with_cpus.map(|node| self.distance(node.id, id)).min())
-            }
+        if self.node(id).is_some_and(|node| self.is_distinguished(node, &tiers)) {
+            (self.tier(id), None)
+        } else {
+            let with_cpus = self.nodes().filter(|node| !node.cpus.is_empty());
+            (None, with_cpus.map(|node| self.distance(node.id, id)).min())
         }
     }
 }

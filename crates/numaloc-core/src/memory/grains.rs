@@ -32,18 +32,27 @@ pub struct Taken {
     pub is_all: bool,
 }
 
+/// How an extent is divided into grains.
+#[derive(Clone, Copy, Debug)]
+pub struct Raster {
+    /// The address at which the extent starts.
+    pub start: u64,
+    /// Size of its grains, in bytes.
+    pub size: u64,
+}
+
 /// Size of the grains of an extent of `bytes` bytes.
 pub fn grain_bytes(bytes: u64, hugetlb_bytes: Option<u64>) -> u64 {
     hugetlb_bytes.unwrap_or_else(|| (bytes / MOST).next_power_of_two().clamp(LEAST, HUGE))
 }
 
 impl Grains {
-    /// Adds pages on a node: `bytes` is counted from the start of the extent, which is at address `start`. `size` is that of the grains.
+    /// Adds pages on a node: `bytes` is counted from the start of the extent.
     /// Pages may come in any order; those before the last ones cost a search each.
     pub fn add(
         &mut self,
         node: NodeId,
-        (start, size): (u64, u64),
+        Raster { start, size }: Raster,
         bytes: Range<u64>,
         is_huge: bool,
     ) {
@@ -187,7 +196,7 @@ mod tests {
 
     #[test]
     fn pages_of_other_nodes_between_two_grains_do_not_divide_a_range() {
-        let (mut grains, at) = (Grains::default(), (0, LEAST));
+        let (mut grains, at) = (Grains::default(), Raster { start: 0, size: LEAST });
         for index in 0..8 {
             grains.add(
                 NodeId(index % 2),
@@ -197,20 +206,23 @@ mod tests {
             );
         }
         let taken = |range, bytes, is_all| Taken { range, bytes, is_all };
-        assert_eq!(grains.take(NODE, at.0, 0, 2 * LEAST), taken(0..3 * LEAST, 2 * LEAST, false));
-        let rest = grains.take(NODE, at.0, 3 * LEAST, u64::MAX);
+        assert_eq!(
+            grains.take(NODE, at.start, 0, 2 * LEAST),
+            taken(0..3 * LEAST, 2 * LEAST, false)
+        );
+        let rest = grains.take(NODE, at.start, 3 * LEAST, u64::MAX);
         assert_eq!(rest, taken(4 * LEAST..7 * LEAST, 2 * LEAST, true));
         assert_eq!(grains.bytes().collect::<Vec<_>>(), [(NODE, 4 * LEAST), (NodeId(1), 4 * LEAST)]);
     }
 
     #[test]
     fn huge_pages_are_not_cut() {
-        let (mut grains, at) = (Grains::default(), (HUGE - LEAST, LEAST));
+        let (mut grains, at) = (Grains::default(), Raster { start: HUGE - LEAST, size: LEAST });
         grains.add(NODE, at, 0..LEAST, false);
         grains.add(NODE, at, LEAST..LEAST + 2 * HUGE, true);
         let (begin, end) = (0, LEAST + HUGE);
         let taken = |begin, most| {
-            let taken = grains.take(NODE, at.0, begin, most);
+            let taken = grains.take(NODE, at.start, begin, most);
             (taken.range, taken.bytes)
         };
         assert_eq!(taken(begin, HUGE + 3 * LEAST), (0..end, HUGE + LEAST));
@@ -226,7 +238,8 @@ mod tests {
             page in 0..1024u64,
             most in 0..20_000u64,
         ) {
-            let (at, mut all) = ((page * PAGE, LEAST), std::collections::BTreeSet::new());
+            let at = Raster { start: page * PAGE, size: LEAST };
+            let mut all = std::collections::BTreeSet::new();
             let mut halves = [Grains::default(), Grains::default()];
             for (index, (first, count)) in pages.into_iter().enumerate() {
                 for page in first..first + count {
@@ -238,7 +251,7 @@ mod tests {
             let [mut grains, other] = halves;
             grains.join(Grains::default());
             grains.join(other);
-            let taken = grains.take(NODE, at.0, 0, most * PAGE);
+            let taken = grains.take(NODE, at.start, 0, most * PAGE);
             let sum = taken.bytes;
             prop_assert!(sum <= most * PAGE);
             let within = taken.range.start / PAGE..taken.range.end / PAGE;

@@ -57,7 +57,10 @@ pub fn blocks(extent: &Extent, nodes: &NodeSet) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PAGE, Residency, memory::grains::grain_bytes};
+    use crate::{
+        PAGE, Residency,
+        memory::grains::{Raster, grain_bytes},
+    };
     use proptest::{collection::vec, prelude::*};
 
     fn extent(start: u64, pages: &[Option<u32>]) -> Extent {
@@ -65,7 +68,7 @@ mod tests {
         let mut residency = Residency::default();
         for (index, node) in pages.iter().enumerate() {
             let begin = index as u64 * PAGE;
-            let place = (start, grain_bytes(bytes, None));
+            let place = Raster { start, size: grain_bytes(bytes, None) };
             if let Some(node) = *node {
                 residency.grains.add(NodeId(node), place, begin..begin + PAGE, false);
             }

@@ -21,7 +21,7 @@ use crate::{
     },
     plan::{
         CommonStay, Move, NamedMemory, Plan, PlannedCell, PlannedProcess, Skipped, benefit,
-        route::Routes,
+        route::{RouteEnds, Routes},
     },
     result::account::Reason,
 };
@@ -259,8 +259,9 @@ impl<'a> Planner<'a> {
         }
         let in_tiers: BTreeMap<NodeId, NodeSet> =
             in_tiers.into_iter().filter_map(|(from, to)| Some((from, to.ok()?))).collect();
-        let nearer = self.nearer(&extent, &remote, (&home, &allowed), &in_tiers);
-        let routes = self.routes((home, targets.unwrap_or_default()), in_tiers, nearer);
+        let nearer = self.nearer(&extent, &remote, &home, &allowed, &in_tiers);
+        let targets = targets.unwrap_or_default();
+        let routes = self.routes(RouteEnds { home, targets, in_tiers, nearer });
         let Extent { mappings, pages, stripe, rule, bytes, kind, .. } = extent;
         let Extent { hugetlb_bytes, mappers, name, residency, .. } = extent;
         self.plan.moves.push(Move {
@@ -313,7 +314,8 @@ impl<'a> Planner<'a> {
         &mut self,
         extent: &Extent,
         remote: &BTreeMap<NodeId, u64>,
-        (home, allowed): (&NodeSet, &NodeSet),
+        home: &NodeSet,
+        allowed: &NodeSet,
         in_tiers: &BTreeMap<NodeId, NodeSet>,
     ) -> BTreeMap<NodeId, NodeSet> {
         let neighbours = self.neighbours(home).filter(|_| extent.pages != Pages::Unmapped);
@@ -339,9 +341,10 @@ impl<'a> Planner<'a> {
         let around = self.neighbours(home);
         let is_near = |node| around.as_ref().is_some_and(|around| around.near.contains(node));
         for (&node, resident) in &extent.residency.nodes {
-            let share = |bytes| match home.contains(node) {
-                true => Share { local_bytes: bytes, ..Share::default() },
-                false => {
+            let share = |bytes| {
+                if home.contains(node) {
+                    Share { local_bytes: bytes, ..Share::default() }
+                } else {
                     let near_bytes = if is_near(node) { bytes } else { 0 };
                     Share { local_bytes: 0, remote_bytes: bytes, near_bytes }
                 }
@@ -387,22 +390,17 @@ impl<'a> Planner<'a> {
         plan.unplaced_bytes += extent.residency.unplaced_bytes;
     }
 
-    fn routes(
-        &mut self,
-        (home, targets): (NodeSet, NodeSet),
-        in_tiers: BTreeMap<NodeId, NodeSet>,
-        nearer: BTreeMap<NodeId, NodeSet>,
-    ) -> usize {
-        let others = in_tiers.values().chain(nearer.values());
-        let all = others.fold(targets.clone(), |all, some| all.or(some));
+    fn routes(&mut self, ends: RouteEnds) -> usize {
+        let all = ends.all_targets();
         let known = self.plan.routes.iter().position(|routes| {
             let tables = (&routes.in_tiers, &routes.nearer);
-            routes.home == home && routes.targets == all && tables == (&in_tiers, &nearer)
+            routes.home == ends.home
+                && routes.targets == all
+                && tables == (&ends.in_tiers, &ends.nearer)
         });
         known.unwrap_or_else(|| {
             let topology = self.scene.topology;
-            let homes = (home, targets);
-            self.plan.routes.push(Routes::new(topology, &self.sources, homes, in_tiers, nearer));
+            self.plan.routes.push(Routes::new(topology, &self.sources, ends));
             self.plan.routes.len() - 1
         })
     }

@@ -31,15 +31,32 @@ pub struct Routes {
     routes: BTreeMap<NodeId, (Vec<NodeId>, Vec<NodeId>)>,
 }
 
+/// Where the pages of an extent are local, and where they may go.
+#[derive(Clone, Debug, Default)]
+pub struct RouteEnds {
+    /// As [`Routes::home`].
+    pub home: NodeSet,
+    /// The home nodes that pages may be moved to.
+    pub targets: NodeSet,
+    /// As [`Routes::in_tiers`].
+    pub in_tiers: BTreeMap<NodeId, NodeSet>,
+    /// As [`Routes::nearer`].
+    pub nearer: BTreeMap<NodeId, NodeSet>,
+}
+
+impl RouteEnds {
+    /// All nodes that pages may be moved to.
+    pub fn all_targets(&self) -> NodeSet {
+        let others = self.in_tiers.values().chain(self.nearer.values());
+        others.fold(self.targets.clone(), |all, some| all.or(some))
+    }
+}
+
 impl Routes {
-    /// Orders `targets` for each of the `sources` outside of `home`, and those of `in_tiers` and of `nearer` for theirs.
-    pub fn new(
-        topology: &Topology,
-        sources: &NodeSet,
-        (home, targets): (NodeSet, NodeSet),
-        in_tiers: BTreeMap<NodeId, NodeSet>,
-        nearer: BTreeMap<NodeId, NodeSet>,
-    ) -> Self {
+    /// Orders the targets for each of the `sources` outside of home, and those of `in_tiers` and of `nearer` for theirs.
+    pub fn new(topology: &Topology, sources: &NodeSet, ends: RouteEnds) -> Self {
+        let all = ends.all_targets();
+        let RouteEnds { home, targets, in_tiers, nearer } = ends;
         let free = |id| topology.node(id).map_or(0, |node| node.memory.free_bytes);
         let order = |targets: &NodeSet, distance: &dyn Fn(NodeId) -> u64| {
             let mut to: Vec<NodeId> = targets.iter().collect();
@@ -55,9 +72,7 @@ impl Routes {
         let to_home = sources.iter().map(|from| (from, &targets));
         let in_tier = in_tiers.iter().map(|(&from, to)| (from, to));
         let routes = to_home.chain(in_tier).map(route).collect();
-        let all = in_tiers.values().chain(nearer.values());
-        let targets = all.fold(targets, |all, some| all.or(some));
-        Self { home, targets, in_tiers, nearer, routes }
+        Self { home, targets: all, in_tiers, nearer, routes }
     }
     /// Targets for pages on `from`, best first; empty if `from` is a home node or not a source.
     pub fn from(&self, from: NodeId) -> &[NodeId] {

@@ -58,29 +58,39 @@ pub fn cuts(extents: &[&Extent], shares: &Shares, sources: &NodeSet) -> Vec<Cut>
     let mut cuts: Vec<Cut> = Vec::new();
     for (&from, &bytes) in have.iter().filter(|(node, _)| sources.contains(**node)) {
         let mut surplus = bytes.saturating_sub(want(from));
-        let mut begin = (0, 0);
+        let mut begin = Position::default();
         for (&to, missing) in &mut short {
             let wanted = surplus.min(*missing);
             let taken = take(extents, (from, to), begin, wanted);
             let sum: u64 = taken.iter().map(|cut| cut.bytes).sum();
             (surplus, *missing) = (surplus - sum, *missing - sum);
-            begin = taken.last().map_or(begin, |last| (last.extent, last.range.end));
+            let end = |last: &Cut| Position { extent: last.extent, offset: last.range.end };
+            begin = taken.last().map_or(begin, end);
             cuts.extend(taken);
         }
     }
     cuts
 }
 
-/// Up to this many bytes from one node, from an offset in one of the extents on.
+/// A place in a list of extents.
+#[derive(Clone, Copy, Default)]
+struct Position {
+    /// Index of the extent.
+    extent: usize,
+    /// Bytes from its start.
+    offset: u64,
+}
+
+/// Up to this many bytes from one node, from a position on.
 fn take(
     extents: &[&Extent],
     (from, to): (NodeId, NodeId),
-    (first, begin): (usize, u64),
+    position: Position,
     mut wanted: u64,
 ) -> Vec<Cut> {
     let mut cuts = Vec::new();
-    for (index, extent) in extents.iter().enumerate().skip(first) {
-        let begin = if index == first { begin } else { 0 };
+    for (index, extent) in extents.iter().enumerate().skip(position.extent) {
+        let begin = if index == position.extent { position.offset } else { 0 };
         let start = extent.mappings[0].start;
         let taken = extent.residency.grains.take(from, start, begin, wanted);
         wanted -= taken.bytes;
@@ -98,7 +108,10 @@ fn take(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HUGE, NodeResidency, PAGE, Residency, memory::grains::grain_bytes};
+    use crate::{
+        HUGE, NodeResidency, PAGE, Residency,
+        memory::grains::{Raster, grain_bytes},
+    };
     use proptest::{collection::vec, prelude::*};
 
     const MIB: u64 = 1 << 20;
@@ -110,7 +123,7 @@ mod tests {
         let mut residency = Residency::default();
         for (index, &node) in pages.iter().enumerate() {
             let begin = index as u64 * page;
-            let place = (start, grain_bytes(bytes, None));
+            let place = Raster { start, size: grain_bytes(bytes, None) };
             residency.grains.add(NodeId(node), place, begin..begin + page, is_huge);
             let on_node: &mut NodeResidency = residency.nodes.entry(NodeId(node)).or_default();
             on_node.owned_bytes += page;

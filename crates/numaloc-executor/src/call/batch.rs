@@ -41,6 +41,15 @@ pub struct Mover<'a> {
     pending: Pending,
 }
 
+/// Whose pages are meant, besides where they are in their extent.
+#[derive(Clone, Copy, Debug)]
+pub struct PagesOf {
+    /// The move, by which their extent is known.
+    pub move_index: usize,
+    /// The account of the process that they were found through.
+    pub account: usize,
+}
+
 impl<'a> Mover<'a> {
     /// Opens the files that it needs.
     pub fn new(work: &'a Work<'a>, makers: &'a RoomMakers<'a>, survey: &'a Survey) -> Self {
@@ -286,58 +295,48 @@ impl<'a> Mover<'a> {
     /// Sets folios aside whose process has ended, if another process may still map them. Leaves them otherwise.
     fn orphaned(&mut self, row: Row) {
         let Folio { move_index, account, .. } = row.first;
-        match self.finder.outlives(move_index, account) {
-            true => self.defer_row(row, Reason::Busy),
-            false => self.ledger.left(account, Reason::ProcessGone, row.bytes()),
+        if self.finder.outlives(move_index, account) {
+            self.defer_row(row, Reason::Busy)
+        } else {
+            self.ledger.left(account, Reason::ProcessGone, row.bytes())
         }
     }
 
     fn defer_row(&mut self, row: Row, reason: Reason) {
         let Folio { move_index, account, attempts, .. } = row.first;
         let start = row.first.offset();
-        self.defer((move_index, account), start..start + row.bytes(), attempts, reason);
+        self.defer(PagesOf { move_index, account }, start..start + row.bytes(), attempts, reason);
     }
 
-    /// Sets pages aside for a later try: those at `bytes` from the start of the extent of a move, in the account of a process,
-    /// after this many failed visits. Leaves them if they have had all their tries, or if too much is set aside already.
-    pub fn defer(
-        &mut self,
-        (move_index, account): (usize, usize),
-        bytes: Range<u64>,
-        attempts: u32,
-        reason: Reason,
-    ) {
+    /// Sets pages aside for a later try: those at `bytes` from the start of the extent, after this many failed visits. Leaves them if they have had all their tries, or if too much is set aside already.
+    pub fn defer(&mut self, of: PagesOf, bytes: Range<u64>, attempts: u32, reason: Reason) {
         let all = bytes.end - bytes.start;
-        match self.set_aside((move_index, account), bytes, attempts) {
+        match self.set_aside(of, bytes, attempts) {
             // A page that moves while it is looked for may be seen twice, through two processes.
-            Some(new) => self.ledger.vanished(account, all - new),
-            None => self.ledger.left(account, reason, all),
+            Some(new) => self.ledger.vanished(of.account, all - new),
+            None => self.ledger.left(of.account, reason, all),
         }
     }
 
     /// Leaves pages that strangers map; sets them aside if these may have come to the target since (`is_growing`).
     pub fn leave_shared(
         &mut self,
-        place: (usize, usize),
+        of: PagesOf,
         bytes: Range<u64>,
         attempts: u32,
         is_growing: bool,
     ) {
-        match is_growing {
-            true => self.defer(place, bytes, attempts, Reason::Shared),
-            false => self.ledger.left(place.1, Reason::Shared, bytes.end - bytes.start),
+        if is_growing {
+            self.defer(of, bytes, attempts, Reason::Shared)
+        } else {
+            self.ledger.left(of.account, Reason::Shared, bytes.end - bytes.start)
         }
     }
 
     /// As [`Self::defer`], but settles nothing. Returns how many bytes were not set aside before; `None`: they are not tried again.
-    pub fn set_aside(
-        &mut self,
-        (move_index, account): (usize, usize),
-        bytes: Range<u64>,
-        attempts: u32,
-    ) -> Option<u64> {
+    pub fn set_aside(&mut self, of: PagesOf, bytes: Range<u64>, attempts: u32) -> Option<u64> {
         let may_try = attempts + 1 < self.work.limits.attempts;
-        may_try.then(|| self.deferred.add(move_index, account, bytes)).flatten()
+        may_try.then(|| self.deferred.add(of.move_index, of.account, bytes)).flatten()
     }
 
     /// Whether a process may still map pages of this account, in the extent of a move.

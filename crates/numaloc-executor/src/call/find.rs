@@ -201,8 +201,8 @@ impl<'a> Finder<'a> {
                 });
                 return;
             };
-            let memory = (planned_move.kind, hugetlb_bytes);
-            whole.parts(&run, address, memory, &mut |part: FolioPart| {
+            let kind = planned_move.kind;
+            whole.parts(&run, address, kind, hugetlb_bytes, &mut |part: FolioPart| {
                 let head = part.head.wrapping_sub(mapping.start).cast_signed();
                 if !stripe.takes(head, part.folio_bytes) {
                     return;

@@ -1,7 +1,11 @@
 //! Visits windows again in which something could not be moved: after pauses, with a fresh scan.
 
 use crate::{
-    call::{batch::Mover, deferred::Marks, find::Found},
+    call::{
+        batch::{Mover, PagesOf},
+        deferred::Marks,
+        find::Found,
+    },
     pages::{
         folio::Folio,
         row::{self, Row},
@@ -56,8 +60,8 @@ impl<'m, 'a> Retry<'m, 'a> {
                 self.mover.find(move_index, marks.range.clone(), self.tries);
             for (account, bytes) in strangers {
                 for marked in marks.take(account, bytes) {
-                    let place = (move_index, account);
-                    self.mover.leave_shared(place, marked, self.tries, is_growing);
+                    let of = PagesOf { move_index, account };
+                    self.mover.leave_shared(of, marked, self.tries, is_growing);
                 }
             }
             rows.into_iter().for_each(|row| self.put_marked(row, &mut marks));
@@ -82,8 +86,8 @@ impl<'m, 'a> Retry<'m, 'a> {
     fn await_mapping(&mut self, marks: &mut Marks) {
         for account in marks.accounts() {
             for Range { start, end } in marks.take(account, marks.range.clone()) {
-                let place = (marks.move_index, account);
-                if self.mover.set_aside(place, start..end, self.tries).is_none() {
+                let of = PagesOf { move_index: marks.move_index, account };
+                if self.mover.set_aside(of, start..end, self.tries).is_none() {
                     self.mover.ledger.vanished(account, end - start);
                 }
             }

@@ -53,7 +53,8 @@ impl CallBounds<'_> {
     pub fn call(
         &self,
         companion: &mut Option<Companion>,
-        (name, subject): (&str, &Subject),
+        name: &str,
+        subject: &Subject,
         request: Request,
     ) -> Result<io::Result<Answer>, NotReturned> {
         if let Some(why) = self.calls.refuse(subject) {
@@ -243,7 +244,7 @@ mod tests {
             let bounds =
                 CallBounds { roots: &roots, control: &control, calls: &calls, deadline: None };
             let mut companion = None;
-            let made = bounds.call(&mut companion, ("write", &subject), request);
+            let made = bounds.call(&mut companion, "write", &subject, request);
             (made.is_ok(), control.ended_with(), companion.is_some())
         };
         let begin = Instant::now();

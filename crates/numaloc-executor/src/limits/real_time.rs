@@ -46,9 +46,10 @@ impl RealTimeLooks {
         let look = move || {
             let _span = span.enter();
             for hog in seen.lock().look(&roots, true) {
-                let how_long = match hog.is_limited {
-                    true => "take up to a second",
-                    false => "may not return until it sleeps",
+                let how_long = if hog.is_limited {
+                    "take up to a second"
+                } else {
+                    "may not return until it sleeps"
                 };
                 tracing::warn!("{hog}: calls that move memory {how_long}");
             }

@@ -99,10 +99,12 @@ impl Stall {
         } else if now <= LEAST {
             if floor.paid(seconds) { LEAST * STRIDE } else { LEAST }
         } else if floor.price > 0.0 {
-            match is_full {
-                true if floor.is_worth(seconds) => now.saturating_add(now / 2),
-                true => LEAST,
-                false => now,
+            if !is_full {
+                now
+            } else if floor.is_worth(seconds) {
+                now.saturating_add(now / 2)
+            } else {
+                LEAST
             }
         } else {
             let share = self.longest.as_secs_f64() / seconds;

@@ -57,21 +57,22 @@ impl CacheCalls {
             // The pages are reached through this process's own mapping.
             let addresses = addresses.to_vec();
             let request = Request::Move { pid: 0, addresses, node: to.0, flag };
-            let answer = bounds.call(companion, ("move_pages", subject), request)?;
+            let answer = bounds.call(companion, "move_pages", subject, request)?;
             let whole = answer
                 .and_then(|Answer { result, statuses, took }| result.map(|_| (statuses, took)));
             whole.map_err(CacheCallError::Failed)
         };
-        let result = match self.own_only {
-            true => call(MoveFlag::Own),
-            false => match call(MoveFlag::All) {
+        let result = if self.own_only {
+            call(MoveFlag::Own)
+        } else {
+            match call(MoveFlag::All) {
                 // Without CAP_SYS_NICE.
                 Err(CacheCallError::Failed(error)) if error.raw_os_error() == Some(EPERM) => {
                     self.own_only = true;
                     call(MoveFlag::Own)
                 }
                 result => result,
-            },
+            }
         };
         if let Err(CacheCallError::Failed(error)) = &result {
             tracing::debug!(to = to.0, %error, "page cache");

@@ -58,7 +58,7 @@ fn chunk(memory: &NodeMemory, wanted: u64) -> u64 {
 pub fn ask_for_room(work: &Work<'_>, node: NodeId, memory: &NodeMemory, wanted: u64) -> bool {
     let bytes = chunk(memory, wanted);
     let (request, subject) = (node_room::reclaim(work.roots, node, bytes), Subject::Node(node));
-    let asked = work.bounds().call(&mut None, ("a write to nodeN/reclaim", &subject), request);
+    let asked = work.bounds().call(&mut None, "a write to nodeN/reclaim", &subject, request);
     tracing::debug!(node = node.0, bytes, ?asked, "reclaim");
     asked.is_ok_and(|asked| asked.is_ok_and(|answer| answer.result.is_ok()))
 }

@@ -1,7 +1,11 @@
 //! A worker: takes windows, finds folios in them, and has them moved.
 
 use crate::{
-    call::{batch::Mover, find::Found, retry::Retry},
+    call::{
+        batch::{Mover, PagesOf},
+        find::Found,
+        retry::Retry,
+    },
     room::RoomMakers,
     work::{Work, report::Report, windows::Window},
 };
@@ -48,7 +52,7 @@ impl<'a> Worker<'a> {
         for (account, bytes) in strangers {
             self.mover.ledger.found(move_index, account, bytes.end - bytes.start);
             self.work.searches.found(move_index, bytes.end - bytes.start);
-            self.mover.leave_shared((move_index, account), bytes, 0, is_growing);
+            self.mover.leave_shared(PagesOf { move_index, account }, bytes, 0, is_growing);
         }
         for row in &rows {
             self.mover.ledger.found(move_index, row.first.account, row.bytes());

@@ -215,9 +215,10 @@ fn whole_lines(mut file: &File) -> io::Result<Vec<u8>> {
 pub fn write(path: &Path, value: &str) -> io::Result<()> {
     may_write()?;
     let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
-    match file.write(value.as_bytes())? == value.len() {
-        true => Ok(()),
-        false => Err(ErrorKind::WriteZero.into()),
+    if file.write(value.as_bytes())? == value.len() {
+        Ok(())
+    } else {
+        Err(ErrorKind::WriteZero.into())
     }
 }
 

@@ -48,9 +48,12 @@ pub fn check_writable(roots: &Roots) -> Result<(), Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened.map(drop),
     };
-    let capable = || match capabilities::read(roots).sys_admin {
-        true => Ok(()),
-        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, "no CAP_SYS_ADMIN")),
+    let capable = || {
+        if capabilities::read(roots).sys_admin {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "no CAP_SYS_ADMIN"))
+        }
     };
     opened.and_then(|()| capable()).map_err(|source| Error::Setting { path, source })
 }

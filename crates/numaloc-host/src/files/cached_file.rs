@@ -260,9 +260,10 @@ fn owner(
     metadata: &fs::Metadata,
     is_seen: bool,
 ) -> io::Result<FileOwner> {
-    let path = match is_seen {
-        true => fs::read_link(roots.proc.join(format!("self/fd/{}", file.as_raw_fd())))?,
-        false => PathBuf::new(),
+    let path = if is_seen {
+        fs::read_link(roots.proc.join(format!("self/fd/{}", file.as_raw_fd())))?
+    } else {
+        PathBuf::new()
     };
     Ok(FileOwner { uid: metadata.uid(), path })
 }

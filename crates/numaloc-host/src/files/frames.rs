@@ -57,9 +57,10 @@ impl FrameNodes {
                 blocks[block] = if blocks[block] == UNKNOWN { node.0 } else { SHARED };
             }
         }
-        let zones = match blocks.contains(&SHARED) {
-            true => spans(&read::text(&roots.proc.join("zoneinfo"))?),
-            false => Vec::new(),
+        let zones = if blocks.contains(&SHARED) {
+            spans(&read::text(&roots.proc.join("zoneinfo"))?)
+        } else {
+            Vec::new()
         };
         Ok(Self { block_shift: (block_bytes / PAGE).trailing_zeros(), blocks, zones, only: None })
     }

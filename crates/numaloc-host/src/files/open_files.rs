@@ -202,10 +202,7 @@ mod tests {
         let attempt = |errno: i32, until: usize| {
             files.patiently(
                 |error| Some(error),
-                || match count() > until {
-                    true => Err(io::Error::from_raw_os_error(errno)),
-                    false => Ok(()),
-                },
+                || if count() > until { Err(io::Error::from_raw_os_error(errno)) } else { Ok(()) },
             )
         };
         assert_eq!(

@@ -58,10 +58,7 @@ impl CpuUse {
         let sum = |files: &[File], used: fn(&str) -> Option<Duration>| {
             files.iter().filter_map(|file| used(&read::kept(file))).sum::<Duration>()
         };
-        let companions = match self.is_own_included {
-            true => companions_cpu_time(),
-            false => Duration::ZERO,
-        };
+        let companions = if self.is_own_included { companions_cpu_time() } else { Duration::ZERO };
         sum(&self.processes, used) + sum(&self.cgroups, used_within) + companions
     }
 }

@@ -32,9 +32,10 @@ pub(crate) fn find(
     let mut sought = Sought::default();
     sought.extend(candidates.iter().flatten().map(Candidate::name));
     // The caller's own containers go before those of other users.
-    let found = match candidates.iter().all(Vec::is_empty) {
-        true => Ok(BTreeMap::new()),
-        false => containers::find(roots, &sought, roots.own_uid(), stop),
+    let found = if candidates.iter().all(Vec::is_empty) {
+        Ok(BTreeMap::new())
+    } else {
+        containers::find(roots, &sought, roots.own_uid(), stop)
     };
     let places = names.iter().zip(&candidates).map(|(&(kind, name), candidates)| {
         let target = || format!("{kind} {name}");

@@ -85,9 +85,10 @@ fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Mi
     let cpus = living.cpus.and(&online);
     // For other processes the CPU time of single threads would decide nothing.
     let differ_in_cpus = living.lists > 1 && topology.local_nodes(&cpus).len() > 1;
-    let read = match differ_in_cpus || living.differ_in_mems {
-        true => threads::read(&process, &online, living.differ_in_mems)?,
-        false => threads::Read::default(),
+    let read = if differ_in_cpus || living.differ_in_mems {
+        threads::read(&process, &online, living.differ_in_mems)?
+    } else {
+        threads::Read::default()
     };
     Ok(Process {
         identity: Identity { pid: tgid, start_time: stat.starttime },

@@ -61,10 +61,8 @@ fn look_up(
 ) -> Vec<Result<String, Error>> {
     let names: Vec<Result<String, Error>> = units.iter().map(|unit| full_name(unit)).collect();
     let asked: BTreeSet<String> = names.iter().flatten().cloned().collect();
-    let told = match asked.is_empty() {
-        true => Ok(BTreeMap::new()),
-        false => ask(systemctl, &asked, patience),
-    };
+    let told =
+        if asked.is_empty() { Ok(BTreeMap::new()) } else { ask(systemctl, &asked, patience) };
     let control_group = |name: String| match &told {
         Ok(told) => parse(&name, told.get(name.as_str()).map_or("", String::as_str)),
         Err(failure) => Err(failure.of(name, booted)),
@@ -111,9 +109,10 @@ impl UnitFailure {
     /// systemd no unit exists.
     fn of(&self, unit: String, booted: bool) -> Error {
         let reason = self.reason.clone();
-        match self.silent || booted {
-            true => Error::Systemd { unit, reason },
-            false => Error::NoUnit { unit, reason },
+        if self.silent || booted {
+            Error::Systemd { unit, reason }
+        } else {
+            Error::NoUnit { unit, reason }
         }
     }
 }
@@ -129,14 +128,11 @@ fn ask<'a>(
     let said = run(systemctl, words, patience)?;
     // The answers are in the order of the names, with an empty line between two.
     let parts: Vec<&str> = said.trim_end().split("\n\n").collect();
-    match parts.len() == units.len() {
-        true => {
-            Ok(units.iter().map(String::as_str).zip(parts.into_iter().map(str::to_owned)).collect())
-        }
-        false => {
-            let (told, asked) = (parts.len(), units.len());
-            Err(UnitFailure::silent(format!("{systemctl} lists {told} units instead of {asked}")))
-        }
+    if parts.len() == units.len() {
+        Ok(units.iter().map(String::as_str).zip(parts.into_iter().map(str::to_owned)).collect())
+    } else {
+        let (told, asked) = (parts.len(), units.len());
+        Err(UnitFailure::silent(format!("{systemctl} lists {told} units instead of {asked}")))
     }
 }
 

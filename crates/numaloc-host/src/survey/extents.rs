@@ -98,9 +98,10 @@ pub(crate) fn parts(vmas: Vec<Vec<Vma>>) -> Result<Vec<Part>, Overlaps> {
     for (object, mut pieces) in objects {
         pieces.sort_by_key(|piece| (piece.vma.offset, piece.process, piece.vma.start));
         let is_same = object.is_proved() && pieces.iter().all(|piece| piece.vma.shared);
-        let added = match is_same {
-            true => cut(&pieces, &Pages::All, &mut parts),
-            false => single(&pieces, &mut parts),
+        let added = if is_same {
+            cut(&pieces, &Pages::All, &mut parts)
+        } else {
+            single(&pieces, &mut parts)
         };
         added.ok_or_else(|| Overlaps::of(&pieces))?;
     }

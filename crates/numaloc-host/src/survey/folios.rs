@@ -55,7 +55,8 @@ impl Folios {
         &mut self,
         run: &PageRun<'_>,
         address: u64,
-        (kind, hugetlb_bytes): (Kind, Option<u64>),
+        kind: Kind,
+        hugetlb_bytes: Option<u64>,
         emit: &mut dyn FnMut(FolioPart),
     ) {
         let whole = hugetlb_bytes.or(run.huge.then_some(HUGE));
@@ -149,7 +150,7 @@ mod tests {
         let run =
             PageRun { bytes: (frames.end - frames.start) * PAGE, entries, ..PageRun::default() };
         let mut found = Vec::new();
-        folios.parts(&run, address, (kind, None), &mut |part: FolioPart| {
+        folios.parts(&run, address, kind, None, &mut |part: FolioPart| {
             let before = part.address - part.head;
             found.push((before / PAGE, part.bytes / PAGE, part.folio_bytes / PAGE));
         });
@@ -182,7 +183,7 @@ mod tests {
         let mut found = Vec::new();
         let mut folios = Folios::new(&Fake::new().roots());
         let mut emit = |part: FolioPart| found.push((part.address, part.bytes, part.head));
-        folios.parts(&run, 3 * HUGE, (Kind::Shmem, Some(2 * HUGE)), &mut emit);
+        folios.parts(&run, 3 * HUGE, Kind::Shmem, Some(2 * HUGE), &mut emit);
         assert_eq!(found, [(3 * HUGE, HUGE, 2 * HUGE), (4 * HUGE, HUGE, 4 * HUGE)]);
     }
 }

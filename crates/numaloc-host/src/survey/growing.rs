@@ -46,7 +46,7 @@ pub(super) fn count(
             let cuts = crew.cuts(&extent.mappings, &extent.pages, 0..extent.bytes);
             // Otherwise no newcomer maps it.
             if cuts.iter().any(|cut| cut.mappings.len() != extent.mappings.len()) {
-                improve(extent, &crew, &mut looker(), (&cuts, RuledOut::default()))?;
+                improve(extent, &crew, &mut looker(), &cuts, RuledOut::default())?;
             }
         }
     }
@@ -69,7 +69,7 @@ fn rule_out(
         }
         if ruled_out != RuledOut::default() {
             let cuts = crew.cuts(&extent.mappings, &extent.pages, range);
-            improve(extent, crew, &mut looker(), (&cuts, ruled_out))?;
+            improve(extent, crew, &mut looker(), &cuts, ruled_out)?;
         }
     }
     Ok(())
@@ -80,10 +80,11 @@ fn improve(
     extent: &mut Extent,
     crew: &Crew,
     looker: &mut Looker,
-    (cuts, ruled_out): (&[Cut], RuledOut),
+    cuts: &[Cut],
+    ruled_out: RuledOut,
 ) -> Result<(), Error> {
-    let spaces = (&*crew.spaces, &crew.claims);
-    let residency = residency::of_cuts(looker, spaces, extent, (cuts, ruled_out))?;
+    let residency =
+        residency::of_cuts(looker, &crew.spaces, &crew.claims, extent, cuts, ruled_out)?;
     if strangers_bytes(&residency) < strangers_bytes(&extent.residency) {
         extent.residency = residency;
     }

@@ -191,9 +191,10 @@ impl Questions {
     /// Number of VMAs to walk at once. The last lines of a page may belong to VMAs behind the needed ones, so
     /// all mappings count.
     fn at_once(&self) -> AtOnce {
-        match self.walks.iter().map(|&(_, bytes)| bytes).sum::<u64>() <= BRIEF_BYTES {
-            true => AtOnce::Many,
-            false => AtOnce::One,
+        if self.walks.iter().map(|&(_, bytes)| bytes).sum::<u64>() <= BRIEF_BYTES {
+            AtOnce::Many
+        } else {
+            AtOnce::One
         }
     }
 }

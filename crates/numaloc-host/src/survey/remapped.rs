@@ -33,6 +33,15 @@ struct SeenFrame {
     counted: u64,
 }
 
+/// Mappings of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MappingCount {
+    /// All that the kernel counts.
+    pub all: u64,
+    /// Those that the extent shows.
+    pub ours: u64,
+}
+
 /// The frames that are mapped at different addresses. All scanners of a survey, and of the run that follows it, share it.
 #[derive(Debug, Default)]
 pub(crate) struct Remapped {
@@ -41,15 +50,14 @@ pub(crate) struct Remapped {
 }
 
 impl Remapped {
-    /// Where an anonymous frame counts that the kernel counts `counted` mappings of, `ours` of which the extent with this address
-    /// shows. Notes the frame until [`Self::assign`].
-    pub(super) fn see(&self, frame: u64, (counted, ours): (u64, u64), mapped: Mapped) -> CountedAt {
+    /// Where an anonymous frame counts that the extent with this address shows. Notes the frame until [`Self::assign`].
+    pub(super) fn see(&self, frame: u64, count: MappingCount, mapped: Mapped) -> CountedAt {
         let Some(assigned) = self.assigned.get() else {
-            self.note(frame, (counted, ours), mapped);
+            self.note(frame, count, mapped);
             return CountedAt::Everywhere;
         };
         match assigned.get(&frame) {
-            Some(seen) if counted <= seen.mappings => {
+            Some(seen) if count.all <= seen.mappings => {
                 if seen.first == mapped {
                     CountedAt::Here
                 } else {
@@ -60,11 +68,12 @@ impl Remapped {
         }
     }
 
-    fn note(&self, frame: u64, (counted, ours): (u64, u64), mapped: Mapped) {
+    fn note(&self, frame: u64, count: MappingCount, mapped: Mapped) {
         let mut noted = self.noted.lock();
         if noted.len() >= FRAMES_MAX && !noted.contains_key(&frame) {
             return;
         }
+        let MappingCount { all: counted, ours } = count;
         let seen = noted.entry(frame).or_insert(SeenFrame { first: mapped, mappings: 0, counted });
         *seen =
             SeenFrame { first: seen.first.min(mapped), mappings: seen.mappings + ours, counted };
@@ -84,6 +93,10 @@ impl Remapped {
 mod tests {
     use super::*;
 
+    fn count(all: u64, ours: u64) -> MappingCount {
+        MappingCount { all, ours }
+    }
+
     const PARENT: Mapped = (7, 0x5000);
     const CHILD: Mapped = (8, 0x9000);
 
@@ -93,31 +106,31 @@ mod tests {
         for (frame, counted, mapped) in
             [(1, 2, CHILD), (2, 3, CHILD), (1, 2, PARENT), (2, 3, PARENT)]
         {
-            let seen = remapped.see(frame, (counted, 1), mapped);
+            let seen = remapped.see(frame, count(counted, 1), mapped);
             assert_eq!(seen, CountedAt::Everywhere, "as long as not all have been seen");
         }
         assert!(remapped.assign());
-        assert_eq!(remapped.see(1, (2, 1), PARENT), CountedAt::Here);
-        assert_eq!(remapped.see(1, (2, 1), CHILD), CountedAt::Elsewhere);
-        assert_eq!(remapped.see(1, (3, 1), PARENT), CountedAt::Everywhere, "a new mapping");
-        assert_eq!(remapped.see(2, (3, 1), PARENT), CountedAt::Everywhere);
-        assert_eq!(remapped.see(3, (2, 1), PARENT), CountedAt::Everywhere, "a new frame");
+        assert_eq!(remapped.see(1, count(2, 1), PARENT), CountedAt::Here);
+        assert_eq!(remapped.see(1, count(2, 1), CHILD), CountedAt::Elsewhere);
+        assert_eq!(remapped.see(1, count(3, 1), PARENT), CountedAt::Everywhere, "a new mapping");
+        assert_eq!(remapped.see(2, count(3, 1), PARENT), CountedAt::Everywhere);
+        assert_eq!(remapped.see(3, count(2, 1), PARENT), CountedAt::Everywhere, "a new frame");
     }
 
     #[test]
     fn frames_of_strangers_are_not_looked_at_again() {
         let remapped = Remapped::default();
-        remapped.see(1, (3, 2), PARENT);
+        remapped.see(1, count(3, 2), PARENT);
         assert!(!remapped.assign());
-        remapped.see(1, (3, 1), CHILD);
+        remapped.see(1, count(3, 1), CHILD);
         assert!(!remapped.assign(), "nothing is noted any more");
     }
 
     #[test]
     fn what_is_noted_is_bounded() {
         let remapped = Remapped::default();
-        (0..=FRAMES_MAX as u64).for_each(|frame| remapped.note(frame, (2, 1), PARENT));
-        (0..=FRAMES_MAX as u64).for_each(|frame| remapped.note(frame, (2, 1), CHILD));
+        (0..=FRAMES_MAX as u64).for_each(|frame| remapped.note(frame, count(2, 1), PARENT));
+        (0..=FRAMES_MAX as u64).for_each(|frame| remapped.note(frame, count(2, 1), CHILD));
         assert!(remapped.assign());
         assert_eq!(remapped.assigned.get().expect("assigned").len(), FRAMES_MAX);
     }

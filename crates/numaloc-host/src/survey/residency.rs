@@ -18,7 +18,9 @@ use crate::{
 };
 use numaloc_core::{
     Chunks, Claim, ClaimSet, Claims, Extent, HUGE, NodeId, NodeResidency, Origin, PAGE, Pages,
-    Residency, grains::grain_bytes, phase::Phases,
+    Residency,
+    grains::{Raster, grain_bytes},
+    phase::Phases,
 };
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, ops::Range, thread};
@@ -88,7 +90,8 @@ fn full_pieces(parts: &[Part]) -> usize {
 pub(crate) fn find(
     parts: &[Part],
     reserved: &Reserved,
-    (spaces, claims): (&[AddressSpace], &Claims),
+    spaces: &[AddressSpace],
+    claims: &Claims,
     threads: usize,
     looker: &(dyn Fn() -> Looker + Sync),
     stop: &(dyn Fn() -> bool + Sync),
@@ -138,9 +141,11 @@ pub(crate) fn find(
 /// [`Error::Pages`].
 pub(crate) fn of_cuts(
     Looker { scanner, folios, include_shared }: &mut Looker,
-    (spaces, claims): (&[AddressSpace], &Claims),
+    spaces: &[AddressSpace],
+    claims: &Claims,
     extent: &Extent,
-    (cuts, ruled_out): (&[Cut], RuledOut),
+    cuts: &[Cut],
+    ruled_out: RuledOut,
 ) -> Result<Residency, Error> {
     let &Extent { ref mappings, ref pages, mappers, hugetlb_bytes, rule, .. } = extent;
     let claim = claims.on(mappings, pages, rule);
@@ -173,7 +178,7 @@ pub(crate) fn of_cuts(
 
 impl ExtentPages {
     /// Counts the pages of a page run by the turn that they are on.
-    fn count(&mut self, (part, place): (&Part, &Place<'_>), run: &PageRun<'_>, claim: &Claim) {
+    fn count(&mut self, part: &Part, place: &Place<'_>, run: &PageRun<'_>, claim: &Claim) {
         let (Some(cycle), Some(node)) = (&claim.cycle, run.node) else { return };
         if part.object != Object::Anonymous {
             return;
@@ -221,7 +226,7 @@ impl ExtentPages {
                 place.tally(found, &run, address(&run), claim, folios)
             }
             _ => {
-                self.count((part, &place), &run, &claim);
+                self.count(part, &place, &run, &claim);
                 place.tally(&mut self.own, &run, address(&run), &claim, folios);
             }
         })
@@ -284,16 +289,15 @@ impl Place<'_> {
             let is_own = matches!(run.ownership, Ownership::Exclusive | Ownership::Family);
             if is_portioned && (is_own || self.include_shared) {
                 let size = grain_bytes(self.extent.bytes, hugetlb_bytes);
+                let raster = Raster { start, size };
                 let (bytes, huge) = (run.offset..run.offset + run.bytes, run.huge);
                 let node = run.node.into_iter();
-                node.for_each(|node| {
-                    residency.grains.add(node, (start, size), bytes.clone(), huge)
-                });
+                node.for_each(|node| residency.grains.add(node, raster, bytes.clone(), huge));
             }
             return;
         };
         let mapped_at = address - run.offset;
-        folios.parts(run, address, (kind, hugetlb_bytes), &mut |part: FolioPart| {
+        folios.parts(run, address, kind, hugetlb_bytes, &mut |part: FolioPart| {
             let head = part.head.wrapping_sub(mapped_at).cast_signed();
             let node = cycle.node(self.origin.index(head, part.folio_bytes));
             let (offset, bytes) = (part.address - mapped_at, part.bytes);

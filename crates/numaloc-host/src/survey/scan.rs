@@ -30,7 +30,7 @@ use crate::{
         merged::Merged,
         outsiders::RuledOut,
         page_access::{PageAccess, Source},
-        remapped::CountedAt,
+        remapped::{CountedAt, MappingCount},
         space::AddressSpace,
     },
 };
@@ -283,7 +283,8 @@ impl Scanner {
                 }
                 match &self.page_access.remapped {
                     Some(remapped) if !entry.is_file() => {
-                        match remapped.see(entry.pfn(), (count, ours), mapped) {
+                        let count = MappingCount { all: count, ours };
+                        match remapped.see(entry.pfn(), count, mapped) {
                             CountedAt::Here => Some(Ownership::Family),
                             CountedAt::Elsewhere => None,
                             CountedAt::Everywhere => Some(Ownership::Stranger),

@@ -169,9 +169,12 @@ impl AddressSpace {
     /// # Errors
     /// ESRCH once the memory is gone or cannot be proved to be the same; those of open(2).
     pub(crate) fn pagemap(&self) -> io::Result<Arc<Pagemap>> {
-        self.pagemap.get(&self.roots.open_files, || match self.is_random {
-            true => self.open_pagemap(),
-            false => Err(io::Error::from_raw_os_error(ESRCH)),
+        self.pagemap.get(&self.roots.open_files, || {
+            if self.is_random {
+                self.open_pagemap()
+            } else {
+                Err(io::Error::from_raw_os_error(ESRCH))
+            }
         })
     }
 

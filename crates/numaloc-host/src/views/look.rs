@@ -32,7 +32,7 @@ use std::{
     time::{Duration, Instant},
 };
 use subjects::{FoundSubject, SubjectMembers};
-use work::CpuTimes;
+use work::{CpuTimes, Readings};
 
 /// The most subjects that are looked at closely. Subjects with least memory are left out.
 const SUBJECTS: usize = 4096;
@@ -124,7 +124,7 @@ impl Begun {
     ) -> Result<Self, Error> {
         let mut looked = Looked::default();
         let (groups, pids) = scope(stop, roots, &topology, wanted, &mut looked)?;
-        let mut found = subjects::find(stop, roots, &topology, (groups, pids), wanted.min_bytes);
+        let mut found = subjects::find(stop, roots, &topology, groups, pids, wanted.min_bytes);
         looked.unreadable = found.unreadable.len();
         looked.ended = found.ended;
         found.subjects.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.who.cmp(&b.who)));
@@ -162,7 +162,8 @@ impl Begun {
             subjects: Vec::new(),
             topology,
         };
-        let used = |index: usize| work::used((&before, &after), index, span, &looked.look.topology);
+        let readings = Readings { before: &before, after: &after, seconds: span };
+        let used = |index: usize| work::used(readings, index, &looked.look.topology);
         let used: Vec<BTreeMap<NodeId, f64>> = (0..subjects.len()).map(used).collect();
         let members = subjects.into_iter().zip(used);
         memory(stop, roots, members, &mut looked)?;
@@ -215,9 +216,10 @@ fn scope(
             found => found?,
         }
     }
-    match groups.is_empty() && pids.is_empty() {
-        true => LeftOut::first(std::mem::take(&mut looked.missing)).map_or(Ok((groups, pids)), Err),
-        false => Ok((groups, pids)),
+    if groups.is_empty() && pids.is_empty() {
+        LeftOut::first(std::mem::take(&mut looked.missing)).map_or(Ok((groups, pids)), Err)
+    } else {
+        Ok((groups, pids))
     }
 }
 

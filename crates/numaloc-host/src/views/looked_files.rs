@@ -156,9 +156,12 @@ mod tests {
             fs::write(path(name), [7; PAGE as usize]).expect("a file");
         }
         fs::hard_link(path("a"), path("c")).expect("a link");
-        let refuse = |file: &CachedFile| match file.path().ends_with("b") {
-            true => Err(Error::FileRights { path: file.path().into() }),
-            false => Ok(()),
+        let refuse = |file: &CachedFile| {
+            if file.path().ends_with("b") {
+                Err(Error::FileRights { path: file.path().into() })
+            } else {
+                Ok(())
+            }
         };
         let looked = look(directory.path(), &refuse).expect("a directory");
         let files: Vec<_> = looked.files.iter().map(|file| &file.path).collect();

@@ -192,9 +192,10 @@ fn to_read(
     space: &AddressSpace,
     resident_bytes: u64,
 ) -> Result<u64, Error> {
-    match page_access.can_scan {
-        true => Ok(resident_bytes),
-        false => Ok(areas_of(space)?.iter().map(Area::bytes).fold(0, u64::saturating_add)),
+    if page_access.can_scan {
+        Ok(resident_bytes)
+    } else {
+        Ok(areas_of(space)?.iter().map(Area::bytes).fold(0, u64::saturating_add))
     }
 }
 

@@ -82,7 +82,8 @@ pub fn cache_bytes(roots: &Roots, cpus: &CpuSet) -> u64 {
 /// # Errors
 /// [`Error::Measure`]: the kernel refuses memory there, CPUs or threads, or has put a page elsewhere.
 pub fn measure(
-    (cpu_node, cpus): (NodeId, &CpuSet),
+    cpu_node: NodeId,
+    cpus: &CpuSet,
     memory_node: NodeId,
     how: How,
 ) -> Result<Pair, Error> {
@@ -105,10 +106,11 @@ pub fn measure(
 
 /// Memory on a node. Huge pages are taken as far as the kernel has them.
 fn allocate(node: NodeId, how: How) -> io::Result<Scratch> {
-    match how.huge {
-        true => Scratch::on(node.0, how.bytes, ScratchPages::Huge)
-            .or_else(|_| Scratch::on(node.0, how.bytes, ScratchPages::Base)),
-        false => Scratch::on(node.0, how.bytes, ScratchPages::Base),
+    if how.huge {
+        Scratch::on(node.0, how.bytes, ScratchPages::Huge)
+            .or_else(|_| Scratch::on(node.0, how.bytes, ScratchPages::Base))
+    } else {
+        Scratch::on(node.0, how.bytes, ScratchPages::Base)
     }
 }
 
@@ -204,9 +206,9 @@ mod tests {
         let (cpu_node, cpus) = usable.cpus.first().expect("this process runs");
         let memory_node = usable.memory.iter().next().expect("this process has memory");
         let how = How { bytes: 1 << 20, each: Duration::ZERO, huge: false };
-        let pair = measure((*cpu_node, cpus), memory_node, how).expect("measured");
+        let pair = measure(*cpu_node, cpus, memory_node, how).expect("measured");
         assert!(pair.latency_ns > 0.0, "{pair:?}");
-        let unknown = measure((*cpu_node, cpus), NodeId(1023), how).expect_err("no such node");
+        let unknown = measure(*cpu_node, cpus, NodeId(1023), how).expect_err("no such node");
         assert!(unknown.to_string().contains("node 1023"), "{unknown}");
     }
 }

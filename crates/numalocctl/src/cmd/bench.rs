@@ -81,7 +81,7 @@ fn measured(roots: &Roots, args: &BenchArgs) -> Result<BenchDoc, Failure> {
     for (cpu_node, cpus) in &usable.cpus {
         for &memory_node in &memory_nodes {
             report(*cpu_node, memory_node, pairs.len(), usable.cpus.len() * memory_nodes.len());
-            pairs.push(speed::measure((*cpu_node, cpus), memory_node, how)?);
+            pairs.push(speed::measure(*cpu_node, cpus, memory_node, how)?);
         }
     }
     if pairs.is_empty() {

@@ -192,9 +192,10 @@ impl Lines {
             let line = self.line(holder, kind, parts);
             own.push((line.turn(&client.name).await?, line));
         }
-        let of_all = match client.is_host() {
-            true => None,
-            false => Some(self.all.of(kind).acquire_owned().await.map_err(closed)?),
+        let of_all = if client.is_host() {
+            None
+        } else {
+            Some(self.all.of(kind).acquire_owned().await.map_err(closed)?)
         };
         Ok(Turn { _own: own, _of_all: of_all })
     }

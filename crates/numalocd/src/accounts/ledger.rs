@@ -40,9 +40,10 @@ impl Ledger {
                 return Err(Refused { bound: Bound::of(&holder), limit });
             }
         }
-        match client.is_host() || fits(self.others, part.all) {
-            true => Ok(()),
-            false => Err(Refused { bound: Bound::All, limit: part.all }),
+        if client.is_host() || fits(self.others, part.all) {
+            Ok(())
+        } else {
+            Err(Refused { bound: Bound::All, limit: part.all })
         }
     }
 

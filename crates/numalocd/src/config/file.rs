@@ -49,9 +49,10 @@ impl From<File> for Config {
             quota: file.quota,
             calls: file.calls,
             retention: file.retention,
-            offload: match enable {
-                true => Dma::Enabled(Settings { polling, channels_max }),
-                false => Dma::Disabled,
+            offload: if enable {
+                Dma::Enabled(Settings { polling, channels_max })
+            } else {
+                Dma::Disabled
             },
             grants: file.grants.into_iter().filter_map(GrantTable::grant).collect(),
             missing_accounts,
@@ -60,9 +61,10 @@ impl From<File> for Config {
             host_metrics: file.metrics.host,
             log: file.log.level,
             stop: file.stop,
-            dsa: match manage_work_queue {
-                true => WorkQueues::Enabled(devices),
-                false => WorkQueues::Disabled,
+            dsa: if manage_work_queue {
+                WorkQueues::Enabled(devices)
+            } else {
+                WorkQueues::Disabled
             },
             schedules: Vec::new(),
         }

@@ -27,16 +27,26 @@ use tokio::{
 /// Longest time between two turns of the dispatcher without a watchdog.
 const TURN: Duration = Duration::from_secs(60);
 
-/// Starts the dispatcher and the engine over the opened store. `news` are the events of the host to report.
-pub fn dispatcher(
-    (store, contents): (Store, Contents),
-    config: &watch::Receiver<Arc<Config>>,
-    metrics: &Metrics,
-    notifier: &Notifier,
-    accounts: &Accounts,
-    (ending, stop): (&watch::Receiver<bool>, &watch::Receiver<bool>),
-    news: Vec<(EventType, String)>,
-) -> (Parts, JoinHandle<()>) {
+/// What the dispatcher is connected with.
+pub struct Wiring<'a> {
+    pub store: Store,
+    pub contents: Contents,
+    pub config: &'a watch::Receiver<Arc<Config>>,
+    pub metrics: &'a Metrics,
+    pub notifier: &'a Notifier,
+    pub accounts: &'a Accounts,
+    /// True once the daemon ends: health checks report it.
+    pub ending: watch::Receiver<bool>,
+    /// True once streams and the server have to end.
+    pub stop: watch::Receiver<bool>,
+    /// Events of the host to report.
+    pub news: Vec<(EventType, String)>,
+}
+
+/// Starts the dispatcher and the engine over the opened store.
+pub fn dispatcher(wiring: Wiring<'_>) -> (Parts, JoinHandle<()>) {
+    let Wiring { store, contents, config, metrics, notifier, accounts, ending, stop, news } =
+        wiring;
     let engine = Engine::new(Roots::default(), balancing(), offloading());
     let (orders, taken) = mpsc::unbounded_channel();
     let (reported, reports) = mpsc::unbounded_channel();
@@ -77,8 +87,8 @@ pub fn dispatcher(
         accounts: accounts.clone(),
         metrics: Arc::new(move || text.text()),
         obstacles,
-        ending: ending.clone(),
-        stop: stop.clone(),
+        ending,
+        stop,
     };
     (parts, tokio::spawn(task))
 }

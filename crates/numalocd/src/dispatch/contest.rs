@@ -63,9 +63,10 @@ impl Contest {
     }
 
     fn explain(&self, returned: &Returned) -> String {
-        let by = match returned.by.is_empty() {
-            true => " by an unknown mover, perhaps the target itself".to_owned(),
-            false => format!(", probably by {}", returned.by.join(" or ")),
+        let by = if returned.by.is_empty() {
+            " by an unknown mover, perhaps the target itself".to_owned()
+        } else {
+            format!(", probably by {}", returned.by.join(" or "))
         };
         format!(
             "placement contested{by}: {}% of the memory that a run had moved was remote again at the next one, {} times in a \

@@ -29,7 +29,8 @@ impl Dispatcher {
     pub(super) fn end_without_moving(
         &mut self,
         job: &Job,
-        (state, message): (JobState, String),
+        state: JobState,
+        message: String,
         local_percent: Option<f64>,
     ) -> Result<(), Refusal> {
         // A job with the outcome of an earlier run has done its work.

@@ -167,13 +167,12 @@ pub fn preempted<'a>(waiting: &[Waiting<'a>], active: &[Active<'a>], limits: &Qu
             JobStage::Planning => plans < limits.plans,
             JobStage::Ready => true,
         };
-        match has_room && taken.leaves_room(job.found, limits) {
-            true => {
-                job.found.into_iter().for_each(|found| taken.add(found));
-                places += usize::from(job.is_moving());
-                plans += usize::from(job.stage == JobStage::Planning);
-            }
-            false => back.push(job.number),
+        if has_room && taken.leaves_room(job.found, limits) {
+            job.found.into_iter().for_each(|found| taken.add(found));
+            places += usize::from(job.is_moving());
+            plans += usize::from(job.stage == JobStage::Planning);
+        } else {
+            back.push(job.number)
         }
     }
     back
@@ -251,9 +250,10 @@ impl<'a> Beside<'a> {
     /// The same, which are those of `active` without `late`, as a job meets them: without itself, if it is one of them.
     /// Most jobs only wait, so what has been taken is not added up again for each.
     fn without(&self, number: u64, late: Option<u64>, active: &[Active<'a>]) -> Cow<'_, Self> {
-        match self.active.iter().any(|job| job.number == number) {
-            true => Cow::Owned(Self::new(active, [Some(number), late])),
-            false => Cow::Borrowed(self),
+        if self.active.iter().any(|job| job.number == number) {
+            Cow::Owned(Self::new(active, [Some(number), late]))
+        } else {
+            Cow::Borrowed(self)
         }
     }
 
@@ -352,9 +352,10 @@ fn may_begin(
     // A job that was put behind others is not planned long before its turn: for it, planning jobs of its class count,
     // too. The jobs after it wait with it.
     let same = |other: &&Active<'_>| is_planned(other) && other.qos_class == class;
-    let beside = match job.line == job.number {
-        true => 0,
-        false => active.iter().filter(same).count() + begun.get(&class).copied().unwrap_or(0),
+    let beside = if job.line == job.number {
+        0
+    } else {
+        active.iter().filter(same).count() + begun.get(&class).copied().unwrap_or(0)
     };
     plans < limits.plans && ahead + beside < limits.moves
 }

@@ -64,7 +64,7 @@ impl Dispatcher {
                     let share = Some(planned.local_percent);
                     let members = all_legs(&job, members);
                     let job = job.with_members(members);
-                    self.end_without_moving(&job, (*state, why.clone()), share)?;
+                    self.end_without_moving(&job, *state, why.clone(), share)?;
                 } else {
                     self.open.learn(number, &planned.found);
                     // Until this run has ended, the members keep their results from earlier runs.

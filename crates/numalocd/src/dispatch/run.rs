@@ -58,19 +58,26 @@ pub struct Run {
 /// The progress that watchers of a run were last shown.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Settled bytes, and what holds it back.
-    state: (u64, String),
+    state: ShownState,
     at: Instant,
+}
+
+/// The progress of a run, as far as a change of it is news.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShownState {
+    pub settled_bytes: u64,
+    /// The reason why it is slowed down at the moment; empty if it is not.
+    pub held_back: String,
 }
 
 impl Shown {
     pub fn new(now: Instant) -> Self {
-        Self { state: (0, String::new()), at: now }
+        Self { state: ShownState::default(), at: now }
     }
 
     /// Takes over `state` as what is shown, if it is another one and `pause` has passed. Gives back whether it is to be
     /// shown.
-    pub fn take_news(&mut self, state: &(u64, String), now: Instant, pause: Duration) -> bool {
+    pub fn take_news(&mut self, state: &ShownState, now: Instant, pause: Duration) -> bool {
         let is_news = *state != self.state && now >= self.at + pause;
         if is_news {
             (self.state, self.at) = (state.clone(), now);

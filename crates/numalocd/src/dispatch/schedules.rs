@@ -153,10 +153,7 @@ impl Dispatcher {
             etag: etag(),
             pins,
             // If its creator makes the change, the creator's present group is stored: an old record may lack the group.
-            creator_gid: match caller.name == known.creator {
-                true => caller.gid,
-                false => known.creator_gid,
-            },
+            creator_gid: if caller.name == known.creator { caller.gid } else { known.creator_gid },
             declared_in,
             ..(**known).clone()
         });
@@ -269,15 +266,11 @@ impl Dispatcher {
         };
         // One that was under way when its schedule was removed has none any more.
         let is_of_schedule = job.schedule.as_ref().is_none_or(|schedule| schedule == id);
-        match job.requester.is_some() && is_of_schedule {
-            true => {
-                let id = job.id.clone();
-                self.get_job(&id).map(Some)
-            }
-            false => Err(Refusal::AlreadyExists {
-                request_id: request_id.clone(),
-                name: job.id.to_string(),
-            }),
+        if job.requester.is_some() && is_of_schedule {
+            let id = job.id.clone();
+            self.get_job(&id).map(Some)
+        } else {
+            Err(Refusal::AlreadyExists { request_id: request_id.clone(), name: job.id.to_string() })
         }
     }
 

@@ -6,7 +6,7 @@ use super::{
     dispatcher::{Dispatcher, ProbeAnswer},
     handle::Handle,
     measured::Measured,
-    run::Run,
+    run::{Run, ShownState},
 };
 use crate::{order::EngineReport, refusal::Refusal, store::Kept};
 use numaloc_api::value::JobId;
@@ -179,7 +179,8 @@ impl Dispatcher {
             }
             let id = job.id.clone();
             let progress = run.progress_now(wall);
-            let state = (progress.settled_bytes, progress.held_back.clone());
+            let (settled_bytes, held_back) = (progress.settled_bytes, progress.held_back.clone());
+            let state = ShownState { settled_bytes, held_back };
             if are_all_watched && run.listed.take_news(&state, now, PROGRESS_OF_ALL) {
                 self.records.progressed(&id);
             }

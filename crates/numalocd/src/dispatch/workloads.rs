@@ -78,12 +78,13 @@ impl Dispatcher {
                 // The daemon has found it for the first request. The container may have gone meanwhile.
                 spec.cgroup.clone_from(&known.spec.cgroup);
             }
-            return match spec == known.spec {
-                true => Ok(Registering::Done(self.with_lease(known))),
-                false => Err(Refusal::AlreadyExists {
+            return if spec == known.spec {
+                Ok(Registering::Done(self.with_lease(known)))
+            } else {
+                Err(Refusal::AlreadyExists {
                     request_id: request.request_id.clone().unwrap_or_default(),
                     name: id.to_string(),
-                }),
+                })
             };
         }
         let known = self.registrable(caller, request)?;

@@ -103,10 +103,7 @@ impl ChangeRequest {
         is_check: bool,
         make: impl Future<Output = Result<T, Refusal>> + Send + 'static,
     ) -> Result<T, Status> {
-        match is_check {
-            true => self.first(make).await,
-            false => self.make(make).await,
-        }
+        if is_check { self.first(make).await } else { self.make(make).await }
     }
 
     /// As [`Self::make`]. The log also names what was made: `name`.

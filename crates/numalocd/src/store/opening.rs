@@ -212,9 +212,10 @@ impl New {
 pub fn give_to_owner(file: &File, path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let owner = directory.unwrap_or(Path::new(".")).metadata()?;
-    match nix::unistd::geteuid().is_root() {
-        true => fchown(file, Some(owner.uid()), Some(owner.gid())),
-        false => Ok(()),
+    if nix::unistd::geteuid().is_root() {
+        fchown(file, Some(owner.uid()), Some(owner.gid()))
+    } else {
+        Ok(())
     }
 }
 

@@ -83,11 +83,12 @@ impl FromStr for Pattern {
         if text.chars().any(char::is_control) {
             return bad("the pattern has control characters: write ? for each of them".to_owned());
         }
-        let glob = |name: &str| match name.is_empty() {
-            true => {
+        let glob = |name: &str| {
+            if name.is_empty() {
                 Err(BadPattern(format!("'{text}' has no name: expected one after the colon, or *")))
+            } else {
+                Ok(Glob::new(name))
             }
-            false => Ok(Glob::new(name)),
         };
         match text {
             "heap" => return Ok(Self::Heap),

@@ -67,10 +67,8 @@ pub fn claims(topology: &Topology, processes: &[Process], options: &Options) -> 
         }
     };
     let claim = |process: &Process| {
-        let Belonging { home, cycle, portions } = match options.maps.is_empty() {
-            true => belonging(process, &options.placement),
-            false => stays(),
-        };
+        let Belonging { home, cycle, portions } =
+            if options.maps.is_empty() { belonging(process, &options.placement) } else { stays() };
         let named = options.maps.iter().map(|rule| belonging(process, &rule.placement)).collect();
         let allowed = allowed(topology, process, options);
         let in_tiers = in_tiers(topology, process, options);

@@ -15,6 +15,7 @@ use crate::{
     plan::{
         CommonStay, Move, Skipped,
         blocks::{self, Block},
+        route::RouteEnds,
         surplus::{self, ALONE_BYTES, Cut},
     },
     result::account::Reason,
@@ -122,8 +123,8 @@ impl Planner<'_> {
     fn move_part(&mut self, extent: &Extent, part: &Part) {
         let leave: NodeSet = part.remote.keys().copied().collect();
         let home = self.scene.topology.ids().minus(&leave);
-        let routes =
-            self.routes((home, [part.to].into_iter().collect()), BTreeMap::new(), BTreeMap::new());
+        let targets = [part.to].into_iter().collect();
+        let routes = self.routes(RouteEnds { home, targets, ..RouteEnds::default() });
         let Range { start, end } = part.range;
         let mapping = |mapping: &Mapping| Mapping { start: mapping.start + start, ..*mapping };
         let mappings: Vec<Mapping> = extent.mappings.iter().map(mapping).collect();

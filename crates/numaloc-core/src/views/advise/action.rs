@@ -68,8 +68,9 @@ fn line(words: &[String]) -> String {
 /// A word as a shell takes it (POSIX.1-2017, Shell Command Language, 2.2.2). Only what cannot mean anything else stays bare.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@,+=".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }

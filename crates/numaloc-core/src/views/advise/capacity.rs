@@ -108,8 +108,10 @@ impl HostState {
     pub fn fits(
         &self,
         subject: &Subject,
-        (cpus, nodes): (&CpuSet, &NodeSet),
-        (fill, bytes): (f64, u64),
+        cpus: &CpuSet,
+        nodes: &NodeSet,
+        fill: f64,
+        bytes: u64,
     ) -> bool {
         let (used, topology) = (subject.used_cpus(), &self.look.topology);
         let shares = even_shares(topology, cpus);

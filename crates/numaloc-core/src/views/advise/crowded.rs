@@ -50,7 +50,7 @@ pub fn elsewhere(
     });
     let suited = places.filter(|(nodes, cpus)| {
         let bytes = outside(&resident, nodes).values().sum();
-        host.fits(subject, (cpus, nodes), (FILL, bytes))
+        host.fits(subject, cpus, nodes, FILL, bytes)
     });
     let key = |place: &(NodeSet, CpuSet)| (Reverse(subject.bytes_on(&place.0)), place.0.clone());
     let (nodes, cpus) = suited.min_by_key(key)?;

@@ -69,7 +69,7 @@ fn best(host: &HostState, subject: &Subject, home: &NodeSet) -> Option<NodesAndC
     let suited = sets.map(place).filter(|(nodes, cpus)| {
         let bytes: u64 = outside(&resident, nodes).values().sum();
         let bytes = if is_pinned { bytes + bytes / 10 } else { bytes };
-        host.fits(subject, (cpus, nodes), (fill, bytes))
+        host.fits(subject, cpus, nodes, fill, bytes)
     });
     suited.min_by_key(|(nodes, cpus)| {
         let left = nodes.iter().map(|node| host.cpus_left(subject, cpus, node, fill));

@@ -42,7 +42,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     if !home.iter().any(|node| surplus(node) >= limit) {
         return None;
     }
-    let (flows, steps) = moves(host, subject, &home, (&resident, &wanted));
+    let (flows, steps) = moves(host, subject, &home, &resident, &wanted);
     let bytes: u64 = flows.values().sum();
     if bytes < enough {
         return None;
@@ -70,7 +70,8 @@ fn moves(
     host: &HostState,
     subject: &Subject,
     home: &NodeSet,
-    (resident, wanted): (&BTreeMap<NodeId, u64>, &dyn Fn(NodeId) -> u64),
+    resident: &BTreeMap<NodeId, u64>,
+    wanted: &dyn Fn(NodeId) -> u64,
 ) -> Moves {
     let mut now = resident.clone();
     let (mut flows, mut steps) = (BTreeMap::new(), Vec::new());

@@ -132,9 +132,10 @@ fn row<E>(area: Area, bounds: Bounds, read: &mut Read<'_, E>) -> Result<AreaRow,
     let count = area.bytes().div_ceil(cell_bytes) as usize;
     let (cells, looked_bytes) = (vec![Cell::default(); count], area.bytes());
     let mut row = AreaRow { area, cell_bytes, cells, looked_bytes };
-    match bounds.sampled && cell_bytes > sample::WHOLE_MAX {
-        true => look_at_samples(&mut row, read)?,
-        false => look_at_all(&mut row, read)?,
+    if bounds.sampled && cell_bytes > sample::WHOLE_MAX {
+        look_at_samples(&mut row, read)?
+    } else {
+        look_at_all(&mut row, read)?
     }
     Ok(row)
 }
@@ -162,9 +163,10 @@ fn look_at_samples<E>(row: &mut AreaRow, read: &mut Read<'_, E>) -> Result<(), E
     row.looked_bytes = 0;
     for cell in 0..row.cells.len() {
         let range = range_of(row, cell);
-        let windows: Vec<_> = match range.end - range.start > sample::WHOLE_MAX {
-            true => sample::windows(&range).collect(),
-            false => vec![range.clone()],
+        let windows: Vec<_> = if range.end - range.start > sample::WHOLE_MAX {
+            sample::windows(&range).collect()
+        } else {
+            vec![range.clone()]
         };
         let (mut seen, mut looked_bytes) = (Cell::default(), 0);
         for window in windows {

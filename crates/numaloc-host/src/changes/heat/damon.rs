@@ -56,9 +56,10 @@ fn kdamonds(roots: &Roots) -> PathBuf {
 /// or what such a run left behind, does not count as another program.
 pub fn check(roots: &Roots) -> Result<(), Error> {
     check_usable(roots)?;
-    match is_free(roots)? || journal::is_taken(roots, NAME) || is_leftover(roots)? {
-        true => Ok(()),
-        false => Err(in_use()),
+    if is_free(roots)? || journal::is_taken(roots, NAME) || is_leftover(roots)? {
+        Ok(())
+    } else {
+        Err(in_use())
     }
 }
 

@@ -57,9 +57,10 @@ impl FrameTable {
         let first = (run.offset - begin) / PAGE;
         for page in 0..run.bytes / PAGE {
             // A huge page has one entry; its frames follow each other.
-            let entry = match run.huge {
-                true => run.entries.get(0).map(|entry| entry.tail(page)),
-                false => run.entries.get(page as usize),
+            let entry = if run.huge {
+                run.entries.get(0).map(|entry| entry.tail(page))
+            } else {
+                run.entries.get(page as usize)
             };
             let Some(entry) = entry else { return };
             self.add_page(mapping, claim, (first + page) as u32, entry, run.node);
@@ -74,10 +75,8 @@ impl FrameTable {
         entry: Entry,
         node: Option<NodeId>,
     ) {
-        let hidden = match entry.is_file() {
-            true => 0,
-            false => node.map_or(u64::MAX, |node| u64::from(node.0) + 1),
-        };
+        let hidden =
+            if entry.is_file() { 0 } else { node.map_or(u64::MAX, |node| u64::from(node.0) + 1) };
         let key = if entry.pfn() == 0 { hidden } else { entry.pfn() };
         self.see_page(index);
         let at = match self.known.entry((key, index)) {

@@ -144,12 +144,11 @@ impl WholeFolios {
             let ends_here = |beside: Option<usize>| {
                 beside.and_then(|beside| run.entries.get(beside)).is_some_and(|next| next.is_file())
             };
-            let may_be_large = match entry.is_file() {
-                true => {
-                    index == row.start && !ends_here(index.checked_sub(1))
-                        || index + 1 == row.end && !ends_here(Some(index + 1))
-                }
-                false => self.guesses && page % self.least_anon == entry.pfn() % self.least_anon,
+            let may_be_large = if entry.is_file() {
+                index == row.start && !ends_here(index.checked_sub(1))
+                    || index + 1 == row.end && !ends_here(Some(index + 1))
+            } else {
+                self.guesses && page % self.least_anon == entry.pfn() % self.least_anon
             };
             if !may_be_large || strangers.iter().rev().take(2).any(|known| known.contains(&index)) {
                 continue;

@@ -38,9 +38,12 @@ fn found_if(
     let spaces: Vec<AddressSpace> = (0..processes)
         .map(|process| {
             fake.process(100 + process, "app", &["0"]);
-            let entry = |page: u64| match shows(process, page) {
-                false => 0,
-                true => 1 << 63 | 1 << 61 | u64::from(counts(page) == 1) << 56 | (FOLIO + page),
+            let entry = |page: u64| {
+                if shows(process, page) {
+                    1 << 63 | 1 << 61 | u64::from(counts(page) == 1) << 56 | (FOLIO + page)
+                } else {
+                    0
+                }
             };
             fs::remove_file(fake.path(&format!("proc/{}/pagemap", 100 + process))).ok();
             words(&fake, &format!("proc/{}/pagemap", 100 + process), (0..PAGES).map(entry));

@@ -61,7 +61,8 @@ pub fn find(
     stop: &dyn Fn() -> bool,
     roots: &Roots,
     topology: &Topology,
-    (paths, mut pids): (Vec<String>, BTreeSet<i32>),
+    paths: Vec<String>,
+    mut pids: BTreeSet<i32>,
     min_bytes: u64,
 ) -> All {
     let mut all = All::default();

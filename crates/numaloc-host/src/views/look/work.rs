@@ -71,12 +71,20 @@ fn thread(text: &str) -> Option<(Duration, CpuId)> {
     Some((cpu_use::used(text)?, CpuId(cpu)))
 }
 
-/// The CPUs that a subject has used between two readings, by node, in `span` seconds. Each thread's time counts where it ran
+/// Two readings of the CPU times of all subjects.
+#[derive(Clone, Copy, Debug)]
+pub struct Readings<'a> {
+    pub before: &'a CpuTimes,
+    pub after: &'a CpuTimes,
+    /// Time between both.
+    pub seconds: f64,
+}
+
+/// The CPUs that a subject has used between two readings, by node. Each thread's time counts where it ran
 /// last; what no thread is known for is spread over the CPUs that it may run on.
 pub fn used(
-    (before, after): (&CpuTimes, &CpuTimes),
+    Readings { before, after, seconds }: Readings<'_>,
     index: usize,
-    span: f64,
     topology: &Topology,
 ) -> BTreeMap<NodeId, f64> {
     let (before, after) = (&before.0[index], &after.0[index]);
@@ -92,7 +100,7 @@ pub fn used(
         let node = topology.nodes().find(|node| node.cpus.contains(*cpu));
         if let Some(node) = node.filter(|_| !spent.is_zero()) {
             known += spent;
-            *used.entry(node.id).or_default() += spent.as_secs_f64() / span;
+            *used.entry(node.id).or_default() += spent.as_secs_f64() / seconds;
         }
     }
     let total = match (before.total, after.total) {
@@ -104,7 +112,7 @@ pub fn used(
         let factor = total.as_secs_f64() / known.as_secs_f64();
         used.values_mut().for_each(|cpus| *cpus *= factor);
     }
-    let rest = total.saturating_sub(known).as_secs_f64() / span;
+    let rest = total.saturating_sub(known).as_secs_f64() / seconds;
     let on = |cpus: &CpuSet| cpus.and(&after.cpus).len() as f64;
     let all = after.cpus.len().max(1) as f64;
     for node in topology.nodes().filter(|node| rest > 0.0 && on(&node.cpus) > 0.0) {
@@ -133,7 +141,7 @@ mod tests {
             memory: NodeMemory::default(),
         };
         let topology = Topology::new([node(0, "0-1"), node(8, "2-3")], []);
-        let used = used((&before, &after), 0, 2.0, &topology);
+        let used = used(Readings { before: &before, after: &after, seconds: 2.0 }, 0, &topology);
         used.into_iter().map(|(node, cpus)| (node.0, (cpus * 1000.0).round() / 1000.0)).collect()
     }
 

@@ -44,9 +44,10 @@ fn request(uid: u32, path: &str, announced: usize, sent: usize, ends: bool) -> h
     let frames = [prefix].into_iter().chain(pieces);
     let frames = frames.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes)));
     let frames = tokio_stream::iter(frames);
-    let body = match ends {
-        true => Body::new(StreamBody::new(frames)),
-        false => Body::new(StreamBody::new(frames.chain(tokio_stream::pending()))),
+    let body = if ends {
+        Body::new(StreamBody::new(frames))
+    } else {
+        Body::new(StreamBody::new(frames.chain(tokio_stream::pending())))
     };
     let mut request = http::Request::new(body);
     *request.uri_mut() = path.parse().expect("a path");

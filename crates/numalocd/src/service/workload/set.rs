@@ -102,17 +102,14 @@ impl Gathered {
     fn add(&mut self, message: v1::ReplaceWorkloadsRequest) -> Result<bool, Refusal> {
         let WorkloadsPart { source, ttl, specs, is_last, validate_only } = message.try_into()?;
         let mut bad = Violations::default();
-        match self.is_begun {
-            false => {
-                (self.set.source, self.ttl, self.is_begun) = (source, ttl, true);
-                self.set.validate_only = validate_only;
-            }
-            true => {
-                let is_other = validate_only && !self.set.validate_only;
-                differs("validate_only", is_other, &mut bad);
-                differs("source", source.is_some() && source != self.set.source, &mut bad);
-                differs("ttl", ttl.is_some() && ttl != self.ttl, &mut bad);
-            }
+        if self.is_begun {
+            let is_other = validate_only && !self.set.validate_only;
+            differs("validate_only", is_other, &mut bad);
+            differs("source", source.is_some() && source != self.set.source, &mut bad);
+            differs("ttl", ttl.is_some() && ttl != self.ttl, &mut bad);
+        } else {
+            (self.set.source, self.ttl, self.is_begun) = (source, ttl, true);
+            self.set.validate_only = validate_only;
         }
         for (index, mut spec) in specs.into_iter().enumerate() {
             let at = |name: &str| format!("workloads[{index}].{name}");

@@ -1,7 +1,10 @@
 //! Placements by amounts: ranges of extents, each with one node as its target.
 
 use super::*;
-use crate::{ask::placement::Placement, memory::grains::grain_bytes};
+use crate::{
+    ask::placement::Placement,
+    memory::grains::{Raster, grain_bytes},
+};
 
 fn placed(text: &str) -> Options {
     Options { placement: text.parse().expect(text), ..Options::default() }
@@ -14,7 +17,7 @@ fn in_a_row(start: u64, mib: &[(u32, u64)]) -> Extent {
     let mut extent = Extent { bytes, ..extent(start, &resident) };
     let mut at = 0;
     for (node, bytes) in resident {
-        let place = (start, grain_bytes(extent.bytes, None));
+        let place = Raster { start, size: grain_bytes(extent.bytes, None) };
         extent.residency.grains.add(NodeId(node), place, at..at + bytes, false);
         at += bytes;
     }

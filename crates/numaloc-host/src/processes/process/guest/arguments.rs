@@ -9,9 +9,10 @@ impl Arguments {
     /// `first`; util/keyval.c, util/qemu-option.c). Only texts, numbers and truth values of JSON are kept. `None` if
     /// it is neither.
     pub(super) fn parse(argument: &str, first: &str) -> Option<Self> {
-        match argument.starts_with('{') {
-            true => Self::json(argument),
-            false => Some(Self::list(argument, first)),
+        if argument.starts_with('{') {
+            Self::json(argument)
+        } else {
+            Some(Self::list(argument, first))
         }
     }
 

@@ -47,9 +47,10 @@ fn answers_to(uid: u32, gid: u32, besides: &[u32], socket: &Path) -> BTreeMap<St
     // setpriv starts a process with supplementary groups, which the standard library cannot do.
     let mut command = Command::new("setpriv");
     let groups: Vec<String> = besides.iter().map(ToString::to_string).collect();
-    match groups.is_empty() {
-        true => command.arg("--clear-groups"),
-        false => command.arg(format!("--groups={}", groups.join(","))),
+    if groups.is_empty() {
+        command.arg("--clear-groups")
+    } else {
+        command.arg(format!("--groups={}", groups.join(",")))
     };
     let me = ["--exact", me, "--ignored", "--nocapture", "--test-threads=1"];
     let own = format!("/proc/{}/exe", std::process::id());
