@@ -151,7 +151,7 @@ impl Number {
             return None;
         }
         let digits = format!("{whole}{fraction}").parse().ok()?;
-        Some((Self { digits, decimals: fraction.len() as u8 }, rest))
+        Some((Self { digits, decimals: u8::try_from(fraction.len()).ok()? }, rest))
     }
 
     /// The product, rounded down. 29 digits times the largest unit may exceed 128 bits: then it is too large for any result.

@@ -87,12 +87,23 @@
 //! ```
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
+// What counts pages must not wrap around: conversions are those of `number`, or argued for one by one.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 
 pub mod amount;
 mod ask;
 pub mod home;
 mod machine;
 mod memory;
+pub mod number;
 pub mod plan;
 mod result;
 #[cfg(any(test, feature = "samples"))]

@@ -8,7 +8,7 @@ use crate::{
 use numaloc_api::value::{
     self, CachedFiles, JobState, MemberResult, Missing, Outcome, PlanSummary, Target, first_few,
 };
-use numaloc_core::{CacheGoal, FilePlan, Locality, NodeSet, Options, Share, Topology};
+use numaloc_core::{CacheGoal, FilePlan, Locality, NodeSet, Options, Share, Topology, number};
 use numaloc_executor::{Control, FileOutcome, FileRun, PlannedFile, RunLimits};
 use numaloc_host::{
     CachedFile, Error as HostError, FileLook, LookedFile, LookedFiles, NodeMemoryReader, Roots,
@@ -175,7 +175,7 @@ impl PlannedFiles {
             moved_bytes = all.account.moved_bytes(),
             shortfall_bytes = all.account.shortfall_bytes(),
             calls = all.calls.calls,
-            elapsed_ms = elapsed.as_millis() as u64,
+            elapsed_ms = number::amount(elapsed.as_millis()),
             "ended"
         );
         let FileOutcome { account, flows, calls } = all;

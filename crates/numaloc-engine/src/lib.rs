@@ -25,6 +25,16 @@
 //! | `answers` | the messages of the API for all of these |
 //! | [`balancing`] | pauses the kernel's own NUMA balancing for a run, and restores it |
 
+// What counts pages must not wrap around: conversions are those of `numaloc_core::number`, or argued for one by one.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 #![warn(missing_docs)]
 
 mod advice;

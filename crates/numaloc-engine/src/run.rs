@@ -11,7 +11,7 @@ use crate::{
     returned::returned,
 };
 use numaloc_api::value::{self, NamedOutcome};
-use numaloc_core::{Plan, Topology, exchange};
+use numaloc_core::{Plan, Topology, exchange, number};
 use numaloc_executor::{Control, Migration, PlannedMigration, RunLimits, identities};
 use numaloc_host::{Error as HostError, Policies};
 use std::{
@@ -150,7 +150,7 @@ impl MemoryRun {
             calls = outcome.calls.calls,
             exchanged_bytes = outcome.calls.exchanged_bytes,
             partners = partners.len(),
-            elapsed_ms = outcome.elapsed.as_millis() as u64,
+            elapsed_ms = number::amount(outcome.elapsed.as_millis()),
             cancelled = outcome.cancelled,
             offloaded = offload.used,
             not_offloaded = offload.reason,

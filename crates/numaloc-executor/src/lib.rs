@@ -77,6 +77,16 @@
 //! shows and the call does not see, `hint` reads one byte from a CPU of the target node, which takes the hint fault, and passes the page
 //! again, once.
 #![forbid(unsafe_code)]
+// What counts pages must not wrap around: conversions are those of `numaloc_core::number`, or argued for one by one.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 #![warn(missing_docs)]
 
 mod call;

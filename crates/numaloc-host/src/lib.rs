@@ -50,6 +50,16 @@
 //! `numaloc_core::rotation` chooses what is read next, by size, CPU use and age, and [`live`] continues until the budget is spent. The
 //! page map of a large process is read in windows. Everything that is shown has the age of its reading.
 #![forbid(unsafe_code)]
+// What counts pages must not wrap around: conversions are those of `numaloc_core::number`, or argued for one by one.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss
+    )
+)]
 #![warn(missing_docs)]
 
 pub mod changes;

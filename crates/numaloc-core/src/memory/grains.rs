@@ -1,6 +1,6 @@
 //! Where in an extent the pages of each node are, in pieces of equal size.
 
-use crate::{HUGE, PAGE, machine::ids::NodeId, memory::chunks::Chunks};
+use crate::{HUGE, PAGE, machine::ids::NodeId, memory::chunks::Chunks, number};
 use std::{collections::BTreeMap, ops::Range};
 
 /// Least bytes of a grain: small against a hundredth of the least extent that is balanced by itself.
@@ -63,7 +63,7 @@ impl Grains {
         while at < end {
             let number = at / size;
             let next = ((number + 1) * size).min(end);
-            let (number, pages) = (number as u32, ((next - at) / PAGE) as u32);
+            let (number, pages) = (number::small(number), number::small((next - at) / PAGE));
             match grains.last_mut() {
                 Some((last, count)) if *last == number => *count += pages,
                 Some((last, _)) if *last > number => {

@@ -8,6 +8,7 @@ use crate::{
     HUGE, PAGE,
     machine::ids::NodeId,
     memory::{cycle::Cycle, stripe::Origin},
+    number,
 };
 
 /// Folios of a mapping that have to be counted before its beginning follows from them: few fit any by chance.
@@ -32,9 +33,9 @@ impl Phases {
             _ => return,
         };
         let Some((turn, nodes)) = cycle.plain_turn(node) else { return };
-        counts.resize(nodes as usize, 0);
+        counts.resize(number::index(nodes), 0);
         let later = (turn + nodes - index % nodes) % nodes;
-        counts[later as usize] += 1;
+        counts[number::index(later)] += 1;
     }
 
     /// Adds what was counted of another part of the mapping.

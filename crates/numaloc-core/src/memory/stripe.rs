@@ -44,7 +44,7 @@ impl Origin {
             }
             Indexing::Narrow => {
                 let first = self.first_page.wrapping_add(self.inode) / folio_pages;
-                u64::from(first.wrapping_add(at) as u32)
+                first.wrapping_add(at) & u64::from(u32::MAX)
             }
         }
     }

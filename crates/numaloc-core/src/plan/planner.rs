@@ -19,6 +19,7 @@ use crate::{
         mempolicy::Mempolicy,
         rule::Rule,
     },
+    number,
     plan::{
         CommonStay, Move, NamedMemory, Plan, PlannedCell, PlannedProcess, Skipped, benefit,
         route::{RouteEnds, Routes},
@@ -431,7 +432,7 @@ impl<'a> Planner<'a> {
         let plan = &mut self.plan;
         let Share { local_bytes, remote_bytes, .. } = plan.locality.movable;
         let total = u128::from(local_bytes + remote_bytes);
-        let wanted = (total * u128::from(plan.options.target_ratio)).div_ceil(100) as u64;
+        let wanted = number::amount((total * u128::from(plan.options.target_ratio)).div_ceil(100));
         let needed = wanted.saturating_sub(local_bytes);
         if needed >= remote_bytes {
             return;

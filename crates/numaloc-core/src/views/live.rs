@@ -4,7 +4,7 @@ mod workloads;
 
 pub use workloads::{Shares, WorkloadNow};
 
-use crate::{Identity, Kind, NodeId, NodeMemory, NodeSet};
+use crate::{Identity, Kind, NodeId, NodeMemory, NodeSet, number};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The host and its processes as of the last look.
@@ -137,7 +137,8 @@ impl CountedMemory {
             return self;
         }
         for (node, bytes) in &mut self.unmapped {
-            let kept = (u128::from(*bytes) * u128::from(attached_bytes) / u128::from(all)) as u64;
+            let kept =
+                number::amount(u128::from(*bytes) * u128::from(attached_bytes) / u128::from(all));
             let others = std::mem::replace(bytes, kept) - kept;
             let processes = self.nodes.entry(*node).or_default();
             *processes = processes.saturating_sub(others);

@@ -1,7 +1,7 @@
 //! Cost of memory of one node on the CPUs of another: how it is measured, and an upper bound of the cost of being
 //! remote.
 
-use crate::machine::ids::NodeId;
+use crate::{machine::ids::NodeId, number};
 
 /// Bytes of a cache line on x86-64: what a load fetches.
 pub const LINE: usize = 64;
@@ -33,14 +33,14 @@ pub fn chain(words: &mut [u64], seed: u64) {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        let other = (random % line as u64) as usize;
+        let other = number::index(random % line as u64);
         words.swap(line * WORDS, other * WORDS);
     }
 }
 
 /// Follows a chain for some steps from an index on. Each load waits for the one before.
 pub fn follow(words: &[u64], from: u64, steps: usize) -> u64 {
-    (0..steps).fold(from, |at, _| words[at as usize])
+    (0..steps).fold(from, |at, _| words[number::index(at)])
 }
 
 /// The middle of some values; 0 if there are none.

@@ -19,7 +19,7 @@ use crate::{
     room::{Need, RoomMakers},
     work::{Work, ledger::Ledger, report::Report, rest::Rests},
 };
-use numaloc_core::{Identity, MakeRoom, NodeId, Reason};
+use numaloc_core::{Identity, MakeRoom, NodeId, Reason, number};
 use numaloc_host::Survey;
 use std::{collections::VecDeque, ops::Range};
 
@@ -224,13 +224,13 @@ impl<'a> Mover<'a> {
             let has_arrived = called.status(before) == PageStatus::On(key.to);
             let Some(verified) = self.with_unshared(row, verified, has_arrived) else {
                 self.defer_row(row, Reason::Busy);
-                before += row.count as usize;
+                before += number::index(row.count);
                 continue;
             };
             for folio in self.ledger.seen(space.process.identity, key.to, row, verified) {
                 let index = (folio.address - row.first.address) / row.first.bytes;
                 let is_part = folio.bytes < row.first.bytes;
-                let status = called.status(before + index as usize);
+                let status = called.status(before + number::index(index));
                 let decided = match fate(&folio, is_part, called.errno, status) {
                     // The target gets no processes that could be the ones that map it.
                     Fate::Later(Reason::Shared) if !self.finder.is_growing() => {
@@ -258,7 +258,7 @@ impl<'a> Mover<'a> {
                     Fate::Refused(reason, errno) => self.ledger.refused(&folio, reason, errno),
                 }
             }
-            before += row.count as usize;
+            before += number::index(row.count);
         }
         if !hinted.is_empty() {
             self.caller.hint(space, key.to, &hinted);

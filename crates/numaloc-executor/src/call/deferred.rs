@@ -4,7 +4,7 @@
 //! and the bits tell which of the pages that it finds were found before. So no page is found twice. Pages whose bits are still
 //! set after the visit have vanished.
 
-use numaloc_core::{HUGE, Move, PAGE};
+use numaloc_core::{HUGE, Move, PAGE, number};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::Range,
@@ -155,7 +155,7 @@ impl Marks {
 }
 
 fn place(move_index: usize, chunk: u64, account: usize) -> ChunkKey {
-    ChunkKey { move_index: move_index as u32, chunk, account: account as u32 }
+    ChunkKey { move_index: number::small(move_index), chunk, account: number::small(account) }
 }
 
 /// The chunks in which `bytes` lie, each with a bit for each page of `bytes` there.

@@ -10,7 +10,7 @@ use nix::{
     sys::uio::{RemoteIoVec, process_vm_readv},
     unistd::Pid,
 };
-use numaloc_core::CpuSet;
+use numaloc_core::{CpuSet, number};
 use numaloc_host::{Roots, probe};
 use std::{
     io::IoSliceMut,
@@ -75,7 +75,7 @@ fn read_each(pid: i32, mut addresses: &[u64]) {
     while !addresses.is_empty() {
         let remote: Vec<RemoteIoVec> = addresses
             .iter()
-            .map(|&address| RemoteIoVec { base: address as usize, len: 1 })
+            .map(|&address| RemoteIoVec { base: number::index(address), len: 1 })
             .collect();
         let mut local = [IoSliceMut::new(&mut bytes[..addresses.len()])];
         // The call ends at the first page that cannot be read: continue after that page.

@@ -51,7 +51,7 @@ impl CallStatuses {
         match status {
             UNWRITTEN if index < self.tried => PageStatus::Tried,
             UNWRITTEN => PageStatus::Untried,
-            0.. => PageStatus::On(NodeId(status as u32)),
+            0.. => PageStatus::On(NodeId(status.cast_unsigned())),
             _ => match -status {
                 EBUSY => PageStatus::Busy,
                 EACCES => PageStatus::Shared,

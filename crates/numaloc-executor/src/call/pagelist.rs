@@ -7,7 +7,7 @@
 //! `lru_cache_disable`).
 
 use crate::pages::{folio::Folio, row::Row};
-use numaloc_core::PAGE;
+use numaloc_core::{PAGE, number};
 
 /// An address in the kernel's half, where no process has a mapping. The kernel cannot queue it, so it ends a page list.
 const STOP: u64 = !(PAGE - 1);
@@ -52,7 +52,7 @@ impl Pagelists {
     /// Makes page lists of at most `list_bytes`; one folio may be larger. `None`: one page list.
     pub fn new(rows: &[Row], list_bytes: Option<u64>) -> Self {
         let most = list_bytes.unwrap_or(u64::MAX);
-        let folios = rows.iter().map(|row| row.count as usize).sum();
+        let folios = rows.iter().map(|row| number::index(row.count)).sum();
         let (mut addresses, mut stops) = (Vec::with_capacity(folios), Vec::new());
         let mut list = 0;
         for folio in rows.iter().flat_map(|row| row.folios()) {
@@ -75,7 +75,7 @@ impl Pagelists {
 
 /// Addresses of base pages, with a stop after each `list_bytes`. `None`: one page list.
 pub fn cut(addresses: &[u64], list_bytes: Option<u64>) -> Vec<u64> {
-    let pages = list_bytes.map_or(usize::MAX, |bytes| (bytes / PAGE).max(1) as usize);
+    let pages = list_bytes.map_or(usize::MAX, |bytes| number::index((bytes / PAGE).max(1)));
     addresses.chunks(pages).collect::<Vec<_>>().join(&STOP)
 }
 

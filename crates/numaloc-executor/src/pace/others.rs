@@ -1,6 +1,6 @@
 //! The CPU time that other processes use on some CPUs.
 
-use numaloc_core::CpuSet;
+use numaloc_core::{CpuSet, number};
 use numaloc_host::CpuUse;
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ impl OthersCpu {
             let busy = cpu_use.busy(cpus);
             let others = busy.saturating_sub(*last).saturating_sub(own);
             *last = busy;
-            percent(others, wall * cpus.len() as u32)
+            percent(others, wall.saturating_mul(number::small(cpus.len())))
         };
         self.sets.iter_mut().map(share).collect()
     }

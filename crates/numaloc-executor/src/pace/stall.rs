@@ -1,7 +1,7 @@
 //! Bytes that one call may hold so that it ends in time, learnt from the calls before. Pure.
 
 use crate::pages::folio::Class;
-use numaloc_core::Pace;
+use numaloc_core::{Pace, number};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The least that a call holds; a single folio may be larger. Smaller calls are hardly shorter, because of the fixed price of
@@ -108,7 +108,7 @@ impl Stall {
             }
         } else {
             let share = self.longest.as_secs_f64() / seconds;
-            now.min((bytes as f64 * share * 0.75) as u64).max(LEAST)
+            now.min(number::whole(bytes as f64 * share * 0.75)).max(LEAST)
         };
         self.fitting.insert(class, next.min(self.most));
     }

@@ -1,6 +1,6 @@
 //! Divides page runs into folios, so that each thing that the kernel moves as a whole is passed once.
 
-use numaloc_core::{HUGE, Mapping, Move, NodeId, PAGE, Pages};
+use numaloc_core::{HUGE, Mapping, Move, NodeId, PAGE, Pages, number};
 use numaloc_host::{COMPOUND_HEAD, COMPOUND_TAIL, Entries, FrameFile, PageRun};
 use numaloc_sys::MoveFlag;
 
@@ -158,7 +158,7 @@ fn base_folios(
             if follows { compound_pages(shape.flags, index, pfn, frame) } else { 1 }
         } else if at.is_multiple_of(HUGE) {
             // A huge page can show as base entries: it is mapped by such, or its PMD was not worth a PAGEMAP_SCAN.
-            let last = (HUGE / PAGE - 1) as usize;
+            let last = number::index(HUGE / PAGE - 1);
             let in_a_row =
                 pfn.is_multiple_of(HUGE / PAGE) && frame(index + last) == Some(pfn + last as u64);
             // Folios of smaller sizes do not occur here, so a compound page whose head is at such a frame is a whole huge page.

@@ -1,7 +1,7 @@
 //! Verification: where folios are after a call. Pure: the function that reads the places is passed in.
 
 use crate::pages::row::Row;
-use numaloc_core::{NodeId, PAGE};
+use numaloc_core::{NodeId, PAGE, number};
 use numaloc_host::PageLocation;
 use std::{iter, ops::Range};
 
@@ -61,11 +61,11 @@ pub fn verify<E>(
             (end, next) = (next_end, next + 1);
         }
         places.clear();
-        let located = locate(start, ((end - start) / PAGE) as usize, &mut places);
+        let located = locate(start, number::index((end - start) / PAGE), &mut places);
         for &row in &pieces[begin..next] {
-            let at = ((row.first.address - start) / PAGE) as usize;
+            let at = number::index((row.first.address - start) / PAGE);
             let verified = match &located {
-                Ok(()) => verify_row(row, &places[at..at + pages(&row) as usize], to),
+                Ok(()) => verify_row(row, &places[at..at + number::index(pages(&row))], to),
                 Err(_) => Verified { unread_bytes: row.bytes(), ..Verified::default() },
             };
             results.push((row, verified));

@@ -28,7 +28,7 @@ use crate::{
 };
 use numaloc_core::{
     Account, CacheGoal, CallStats, FileCache, FilePlan, Flows, NodeId, NodeSet, Options, PAGE,
-    Reason, Supply, Topology, cache_move::destination, file_cache::PIECE,
+    Reason, Supply, Topology, cache_move::destination, file_cache::PIECE, number,
 };
 use numaloc_host::{
     CachedFile, CachedPiece, FileId, LookedFile, MappedPages, NodeMemoryReader, Roots, nodes_of,
@@ -288,8 +288,9 @@ impl<'a> Worker<'a> {
         while let Some(first) = pieces.front() {
             let among = group.nodes.minus(&self.calls.refused);
             let first = first.len();
-            let most =
-                (self.work.pacer.batch_bytes(self.class()) / self.page_bytes()).max(1) as usize;
+            let most = number::index(
+                (self.work.pacer.batch_bytes(self.class()) / self.page_bytes()).max(1),
+            );
             let all = cut_length(pieces.iter().map(Vec::len), most);
             let granted = self.room(group.from, &among, all, first);
             let Some((room, to)) = granted.filter(|_| self.work.stop().is_none()) else {
@@ -304,7 +305,7 @@ impl<'a> Worker<'a> {
                 outcome.account.left(reason, left.len() as u64 * self.page_bytes());
                 return;
             };
-            let room_pages = (room.bytes / self.page_bytes()) as usize;
+            let room_pages = number::index(room.bytes / self.page_bytes());
             let count = cut_length(pieces.iter().map(Vec::len), room_pages);
             let now = cut(&mut pieces, count);
             self.carry(group, to, now.addresses, outcome);
@@ -333,7 +334,7 @@ impl<'a> Worker<'a> {
     ) -> Option<(Reservation<'a>, NodeId)> {
         let work = self.work;
         let (page_bytes, supply) = (self.page_bytes(), self.supply());
-        let least = all.min(first.min((PIECE / page_bytes) as usize));
+        let least = all.min(first.min(number::index(PIECE / page_bytes)));
         loop {
             let mut count = all;
             let mut to = self.destination(from, among, count);

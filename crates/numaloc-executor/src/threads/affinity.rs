@@ -13,7 +13,7 @@ const THIS: Pid = Pid::from_raw(0);
 pub fn get() -> Option<CpuSet> {
     let mask = sched_getaffinity(THIS).ok()?;
     let cpus = (0..Mask::count()).filter(|&cpu| mask.is_set(cpu).unwrap_or(false));
-    Some(cpus.map(|cpu| CpuId(cpu as u32)).collect())
+    Some(cpus.filter_map(|cpu| u32::try_from(cpu).ok().map(CpuId)).collect())
 }
 
 /// Makes the calling thread run on these CPUs alone. Changes nothing if none of them can be named or used.

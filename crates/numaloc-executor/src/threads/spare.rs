@@ -1,7 +1,7 @@
 //! Number of movers that the idle CPUs have room for.
 
 use crate::pace::others::OthersCpu;
-use numaloc_core::CpuSet;
+use numaloc_core::{CpuSet, number};
 use numaloc_host::{CpuUse, Roots};
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ impl SpareCpus {
 /// The number of idle CPUs among `cpus`, of whose time others use this share, in percent.
 fn idle(cpus: usize, others_percent: f64) -> usize {
     let busy = cpus as f64 * others_percent / 100.0;
-    (cpus as f64 - busy + NEARLY_IDLE) as usize
+    number::index(number::whole(cpus as f64 - busy + NEARLY_IDLE))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Cuts a plan into windows and hands them out in order.
 
-use numaloc_core::{HUGE, Heat, Move};
+use numaloc_core::{HUGE, Heat, Move, number};
 use std::{ops::Range, vec};
 
 /// A part of an extent that is scanned in one go.
@@ -159,8 +159,9 @@ impl Iterator for Cuts<'_> {
         let end = run.end.min(begin + bytes);
         let end = ((start + end).next_multiple_of(unit) - start).min(planned_move.bytes);
         let share = u128::from(planned_move.remote_bytes()) * u128::from(end - begin);
-        self.left_bytes =
-            self.left_bytes.saturating_sub((share / u128::from(self.away_bytes.max(1))) as u64);
+        self.left_bytes = self
+            .left_bytes
+            .saturating_sub(number::amount(share / u128::from(self.away_bytes.max(1))));
         self.offset = end;
         Some(Window { move_index: self.move_index, range: begin..end, fill })
     }

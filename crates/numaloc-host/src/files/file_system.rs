@@ -11,6 +11,7 @@ use nix::{
         statfs::{HUGETLBFS_MAGIC, TMPFS_MAGIC, fstatfs},
     },
 };
+use numaloc_core::number;
 use std::{
     fs::File,
     io,
@@ -63,7 +64,7 @@ pub(crate) fn is_served(kind: &str) -> bool {
 
 /// Major and minor number of a device, as /proc has them.
 pub(crate) fn device_numbers(device: u64) -> (u32, u32) {
-    (major(device) as u32, minor(device) as u32)
+    (number::small(major(device)), number::small(minor(device)))
 }
 
 /// The mounts in a text of mountinfo.

@@ -3,6 +3,7 @@
 
 use super::kernel_config::counts_whole_folios;
 use crate::Roots;
+use numaloc_core::number;
 use std::{cell::OnceCell, fs::File, os::unix::fs::FileExt, path::PathBuf};
 
 const WINDOW: usize = 512;
@@ -62,8 +63,9 @@ impl FrameFile {
 
     /// The value of a frame; `None` where it cannot be read, as for a frame that does not exist.
     pub fn get(&mut self, pfn: u64) -> Option<u64> {
-        let known =
-            pfn.checked_sub(self.first).and_then(|index| self.values.get(index as usize).copied());
+        let known = pfn
+            .checked_sub(self.first)
+            .and_then(|index| self.values.get(number::index(index)).copied());
         let follows = pfn.wrapping_sub(self.last) <= NEAR;
         self.last = pfn;
         known.or_else(|| self.fetch(pfn, if follows { WINDOW } else { 1 }))

@@ -5,7 +5,7 @@
 //! A read of it changes nothing that a process can see: the kernel clears it.
 
 use nix::sys::sysinfo::sysinfo;
-use numaloc_core::PAGE;
+use numaloc_core::{PAGE, number};
 use numaloc_sys::cached_pages;
 use std::{fs::File, io, ops::Range, os::unix::fs::MetadataExt as _};
 
@@ -32,7 +32,7 @@ fn by_counts(
     if seen == resident.len() {
         return Ok(());
     }
-    let cached = count(first..first + resident.len())? as usize;
+    let cached = number::index(count(first..first + resident.len())?);
     if cached <= seen {
         return Ok(());
     }

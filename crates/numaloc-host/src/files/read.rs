@@ -1,7 +1,7 @@
 //! Reading small files of the kernel.
 
 use crate::{Error, Roots, files::procfs_mount};
-use numaloc_core::{CpuSet, IdSet, NodeId, NodeSet, PAGE, ids::Index};
+use numaloc_core::{CpuSet, IdSet, NodeId, NodeSet, PAGE, ids::Index, number};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
@@ -24,7 +24,7 @@ pub(crate) fn unread(path: &Path, source: io::Error) -> Error {
 /// All bytes of an open file. The kernel says that its files are empty. So [`std::fs::read`] asks for the length in vain and then
 /// reads a few bytes at a time. This function reads as much as the kernel gives at once, which is a page.
 pub(crate) fn whole(file: impl io::Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(2 * PAGE as usize);
+    let mut bytes = Vec::with_capacity(2 * number::index(PAGE));
     file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

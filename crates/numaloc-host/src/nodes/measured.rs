@@ -1,7 +1,7 @@
 //! The last results of `numalocctl bench` on this host: the file that it keeps.
 
 use crate::{Roots, files::read};
-use numaloc_core::{NodeId, Speed, SpeedTable};
+use numaloc_core::{NodeId, Speed, SpeedTable, number};
 use serde::Deserialize;
 use std::{fs, path::PathBuf};
 
@@ -58,10 +58,9 @@ pub fn read(roots: &Roots) -> SpeedTable {
 }
 
 fn speed(pair: Pair) -> ((NodeId, NodeId), Speed) {
-    // `as` saturates, and makes 0 of NaN.
     let known = |value: u64| Some(value).filter(|&value| value > 0);
     let speed = Speed {
-        latency_ps: known((pair.latency_ns * 1000.0) as u64),
+        latency_ps: known(number::whole(pair.latency_ns * 1000.0)),
         bandwidth: known(pair.bandwidth_bytes_per_second),
     };
     ((NodeId(pair.cpu_node), NodeId(pair.memory_node)), speed)

@@ -141,7 +141,7 @@ fn look(roots: &Roots, pause: &mut dyn FnMut() -> Duration) -> Result<Vec<RealTi
 /// Whether a process or thread has used a whole CPU between two looks.
 fn is_whole(then: &Stat, now: &Stat, wall: Duration) -> bool {
     let ticks = |stat: &Stat| stat.utime.saturating_add(stat.stime);
-    let used = ticks(now).saturating_sub(ticks(then)) as u128;
+    let used = u128::from(ticks(now).saturating_sub(ticks(then)));
     let is_same = then.starttime == now.starttime;
     let per_second = u128::from(procfs::ticks_per_second());
     is_same && used * 100_000 >= wall.as_millis() * per_second * u128::from(WHOLE_PERCENT)

@@ -10,7 +10,7 @@ use crate::{
     limits::probe,
     survey::scan::PageRun,
 };
-use numaloc_core::{HUGE, Kind, PAGE};
+use numaloc_core::{HUGE, Kind, PAGE, number};
 use std::cell::OnceCell;
 
 /// Base pages of a huge page.
@@ -73,7 +73,7 @@ impl Folios {
         let any_size = kind.is_file()
             || kind == Kind::Shmem
             || *self.small_folios.get_or_init(|| probe::small_folios(&self.roots));
-        let frame = |index: u64| run.entries.get(index as usize).map(|entry| entry.pfn());
+        let frame = |index: u64| run.entries.get(number::index(index)).map(|entry| entry.pfn());
         let mut index = 0;
         while let Some(pfn) = frame(index) {
             let at = address + index * PAGE;

@@ -20,6 +20,7 @@ use numaloc_core::{
     Chunks, Claim, ClaimSet, Claims, Extent, HUGE, NodeId, NodeResidency, Origin, PAGE, Pages,
     Residency,
     grains::{Raster, grain_bytes},
+    number,
     phase::Phases,
 };
 use parking_lot::Mutex;
@@ -184,7 +185,7 @@ impl ExtentPages {
             return;
         }
         let folio_bytes = if run.huge { HUGE } else { PAGE };
-        for offset in (run.offset..run.offset + run.bytes).step_by(folio_bytes as usize) {
+        for offset in (run.offset..run.offset + run.bytes).step_by(number::index(folio_bytes)) {
             let index = place.origin.index(offset.cast_signed(), folio_bytes);
             self.phases.add(cycle, (index, folio_bytes), node);
         }

@@ -10,7 +10,7 @@ use nix::sys::{
     resource::{UsageWho, getrusage},
     time::TimeValLike,
 };
-use numaloc_core::{CpuSet, NodeId, PAGE, layout::Layout};
+use numaloc_core::{CpuSet, NodeId, PAGE, layout::Layout, number};
 use numaloc_sys::Scratch;
 use parking_lot::Mutex;
 use std::{
@@ -24,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PAGE_WORDS: usize = PAGE as usize / size_of::<u64>();
+const PAGE_WORDS: usize = number::index(PAGE) / size_of::<u64>();
 /// A block that a thread claims, in words: 256 KiB.
 const BLOCK: usize = 64 * PAGE_WORDS;
 
@@ -71,9 +71,9 @@ pub fn run(roots: &Roots, layout: Layout, how: &HowSpread) -> Result<Spread, Err
         move |source| Error::Measure { cpu_node, memory_node, what, source }
     };
     let count = how.nodes.len();
-    let pages = how.node_bytes / PAGE as usize * count;
+    let pages = how.node_bytes / number::index(PAGE) * count;
     let mut memory =
-        Scratch::untouched(pages * PAGE as usize).map_err(failed("allocating memory"))?;
+        Scratch::untouched(pages * number::index(PAGE)).map_err(failed("allocating memory"))?;
     for (index, (_, cpus)) in how.nodes.iter().enumerate() {
         let words = memory.words_mut();
         let own = |page: &usize| layout.node(*page, pages, count) == index;

@@ -7,6 +7,7 @@ use crate::{
         process::Process,
         topology::Topology,
     },
+    number,
 };
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ impl Shares {
     pub fn of(&self, node: NodeId, bytes: u64) -> u64 {
         let all: u64 = self.0.values().sum();
         let share = self.0.get(&node).copied().unwrap_or(0);
-        (u128::from(bytes) * u128::from(share) / u128::from(all.max(1))) as u64
+        number::amount(u128::from(bytes) * u128::from(share) / u128::from(all.max(1)))
     }
 
     /// The nodes that have a share.

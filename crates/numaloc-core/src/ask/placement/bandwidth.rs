@@ -143,7 +143,7 @@ fn reduced(bandwidths: &BTreeMap<NodeId, u64>) -> BTreeMap<NodeId, u8> {
     let sum: u128 = bandwidths.values().map(|&bandwidth| u128::from(bandwidth)).sum();
     let scaled = |bandwidth: u64| match u128::from(WEIGHTINESS) * u128::from(bandwidth) {
         // A share is at most the whole, which fits.
-        scaled if sum > 0 && scaled > sum => (scaled / sum) as u8,
+        scaled if sum > 0 && scaled > sum => u8::try_from(scaled / sum).unwrap_or(u8::MAX),
         _ => 1,
     };
     let weights: BTreeMap<NodeId, u8> =

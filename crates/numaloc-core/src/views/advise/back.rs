@@ -1,7 +1,7 @@
 //! The migrations that bring memory back to where it was, as near as they can.
 
 use super::step::How;
-use crate::machine::ids::NodeId;
+use crate::{machine::ids::NodeId, number};
 use std::collections::BTreeMap;
 
 /// Less than this is not brought back, in bytes: the kernel's count of a cgroup may be off by as much.
@@ -23,13 +23,15 @@ pub fn back(now: &BTreeMap<NodeId, u64>, before: &BTreeMap<NodeId, u64>) -> Vec<
             }
             let both = u128::from(here) + u128::from(there);
             let ratio = (u128::from(there + part) * 100 + both / 2) / both;
+            // `part` is at most what is here, so this is at most 100.
+            let Ok(percent) = u8::try_from(ratio) else { continue };
             if ratio * both <= u128::from(there) * 100 {
                 continue;
             }
             // As much as the percents come to: what follows begins with that.
-            let end = (both * ratio / 100) as u64;
+            let end = number::amount(both * ratio / 100);
             now.extend([(from, here + there - end), (to, end)]);
-            parts.push(How::Part { from, to, ratio: ratio as u8 });
+            parts.push(How::Part { from, to, ratio: percent });
         }
     }
     parts

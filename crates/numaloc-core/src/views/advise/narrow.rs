@@ -11,6 +11,7 @@ use super::{
     step::How,
 };
 use crate::machine::ids::{CpuSet, NodeSet};
+use crate::number;
 use std::cmp::Reverse;
 
 /// A set of nodes to run on, and the CPUs there.
@@ -75,7 +76,7 @@ fn best(host: &HostState, subject: &Subject, home: &NodeSet) -> Option<NodesAndC
         let left = nodes.iter().map(|node| host.cpus_left(subject, cpus, node, fill));
         let left = left.fold(0.0, |sum, left| sum + left);
         // In tenths of a CPU: noise decides nothing.
-        let left = (left * 10.0).round() as u64;
+        let left = number::whole((left * 10.0).round());
         (nodes.len(), Reverse(subject.bytes_on(nodes)), Reverse(left), nodes.clone())
     })
 }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     machine::ids::{NodeId, NodeSet},
     memory::mempolicy::Mempolicy,
+    number,
 };
 use std::collections::BTreeMap;
 
@@ -35,10 +36,11 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     resident.retain(|node, _| home.contains(*node));
     let all: u64 = resident.values().sum();
     let shares = even_shares(topology, &subject.cpus);
-    let wanted = |node: NodeId| (all as f64 * shares.get(&node).copied().unwrap_or(0.0)) as u64;
+    let wanted =
+        |node: NodeId| number::whole(all as f64 * shares.get(&node).copied().unwrap_or(0.0));
     let on = |node: NodeId| resident.get(&node).copied().unwrap_or(0);
     let surplus = |node: NodeId| on(node).saturating_sub(wanted(node));
-    let limit = enough.max((all as f64 * EXCESS) as u64);
+    let limit = enough.max(number::whole(all as f64 * EXCESS));
     if !home.iter().any(|node| surplus(node) >= limit) {
         return None;
     }
@@ -82,8 +84,10 @@ fn moves(
             let part = here.saturating_sub(wanted(from)).min(wanted(to).saturating_sub(there));
             let part = part.min(room);
             // The command takes whole percents. Rounded down, so that no more is moved than there is room.
-            let ratio = (there + part) as u128 * 100 / u128::from((here + there).max(1));
-            let end = (u128::from(here + there) * ratio / 100) as u64;
+            let ratio = u128::from(there + part) * 100 / u128::from((here + there).max(1));
+            // `part` is at most what is here, so this is at most 100.
+            let Ok(percent) = u8::try_from(ratio) else { continue };
+            let end = number::amount(u128::from(here + there) * ratio / 100);
             let part = end.saturating_sub(there);
             if part == 0 {
                 continue;
@@ -92,7 +96,7 @@ fn moves(
             now.insert(from, here - part);
             now.insert(to, there + part);
             flows.insert((from, to), part);
-            let how = How::Part { from, to, ratio: ratio as u8 };
+            let how = How::Part { from, to, ratio: percent };
             steps.push(AdviceStep::Migrate { who: subject.who.clone(), how });
         }
     }

@@ -1,7 +1,7 @@
 //! From the pages of areas to rows of cells: one look at each page, and memory for the rows that are kept.
 
 use super::{Area, AreaRow, Cell, OtherAreas, Side, sample};
-use crate::{PAGE, machine::ids::NodeId};
+use crate::{PAGE, machine::ids::NodeId, number};
 use std::ops::Range;
 
 /// Rows smaller than this share of the largest row become part of the row "other".
@@ -129,7 +129,7 @@ fn fold(other: &mut OtherAreas, row: &AreaRow) {
 
 fn row<E>(area: Area, bounds: Bounds, read: &mut Read<'_, E>) -> Result<AreaRow, E> {
     let cell_bytes = area.bytes().div_ceil(bounds.cells.max(1)).next_multiple_of(PAGE);
-    let count = area.bytes().div_ceil(cell_bytes) as usize;
+    let count = number::index(area.bytes().div_ceil(cell_bytes));
     let (cells, looked_bytes) = (vec![Cell::default(); count], area.bytes());
     let mut row = AreaRow { area, cell_bytes, cells, looked_bytes };
     if bounds.sampled && cell_bytes > sample::WHOLE_MAX {
@@ -150,7 +150,7 @@ fn look_at_all<E>(row: &mut AreaRow, read: &mut Read<'_, E>) -> Result<(), E> {
     read(start..end, &mut |stretch| {
         let from = stretch.range.start.max(start);
         let to = stretch.range.end.min(end);
-        let mut cell = (from.saturating_sub(start) / row.cell_bytes) as usize;
+        let mut cell = number::index(from.saturating_sub(start) / row.cell_bytes);
         while cell < row.cells.len() && range_of(row, cell).start < to {
             let range = range_of(row, cell);
             stretch.add(&mut row.cells[cell], &range);
@@ -181,8 +181,9 @@ fn look_at_samples<E>(row: &mut AreaRow, read: &mut Read<'_, E>) -> Result<(), E
 
 /// The bytes that `bytes` of addresses hold, if each part holds as much as the parts that were looked at.
 fn scaled(seen: Cell, bytes: u64, looked_bytes: u64) -> Cell {
-    let scale =
-        |seen: u64| (u128::from(seen) * u128::from(bytes) / u128::from(looked_bytes.max(1))) as u64;
+    let scale = |seen: u64| {
+        number::amount(u128::from(seen) * u128::from(bytes) / u128::from(looked_bytes.max(1)))
+    };
     Cell {
         nodes: seen.nodes.into_iter().map(|(node, seen)| (node, scale(seen))).collect(),
         unplaced_bytes: scale(seen.unplaced_bytes),

@@ -1,6 +1,6 @@
 //! The parts of a cell that are looked at, if it is too large to look at all of it.
 
-use crate::HUGE;
+use crate::{HUGE, number};
 use std::ops::Range;
 
 /// Parts of a cell that are looked at, each of [`HUGE`] bytes.
@@ -13,7 +13,8 @@ pub(super) const WHOLE_MAX: u64 = WINDOWS * 4 * HUGE;
 /// turns. The same range has always the same windows, so that two looks can be compared.
 pub(super) fn windows(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
     let (start, bytes) = (range.start, u128::from(range.end - range.start));
-    let bound = move |part: u64| start + (bytes * u128::from(part) / u128::from(WINDOWS)) as u64;
+    let bound =
+        move |part: u64| start + number::amount(bytes * u128::from(part) / u128::from(WINDOWS));
     (0..WINDOWS).map(move |part| {
         let (first, end) = (bound(part).next_multiple_of(HUGE), bound(part + 1) / HUGE * HUGE);
         let places = ((end - first) / HUGE).max(1);

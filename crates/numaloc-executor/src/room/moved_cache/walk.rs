@@ -6,7 +6,9 @@ use crate::{
     room::TargetMemory,
     work::{Work, rest::Rests},
 };
-use numaloc_core::{CacheStop, HUGE, NodeId, NodeSet, PAGE, Supply, cache_move::destination};
+use numaloc_core::{
+    CacheStop, HUGE, NodeId, NodeSet, PAGE, Supply, cache_move::destination, number,
+};
 use numaloc_host::{CacheSearch, CachedPiece, UsedFile, nodes_of, used_files};
 use std::{collections::VecDeque, fs::File};
 
@@ -155,7 +157,7 @@ impl Walk {
             return PieceEnd::Nothing;
         }
         let pagelist = work.plan.options.pacing.pace().pagelist_bytes.unwrap_or(PIECE);
-        for call in addresses.chunks((pagelist / PAGE).max(1) as usize) {
+        for call in addresses.chunks(number::index((pagelist / PAGE).max(1))) {
             if self.calls.call(&work.bounds(), &Subject::Node(to), call, to).is_err() {
                 break;
             }

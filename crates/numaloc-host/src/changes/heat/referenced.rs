@@ -10,7 +10,7 @@ use crate::{
         wait::wait,
     },
 };
-use numaloc_core::Sightings;
+use numaloc_core::{Sightings, number};
 use std::{fs, path::PathBuf};
 
 /// Score of a mapping all of whose pages have been used.
@@ -58,7 +58,7 @@ fn add(process: usize, smaps: &str, seen: &mut Sightings) {
             // `Rss` comes before `Referenced`. Both count a page that several processes map in full.
             let score = (kib * ALL).checked_div(resident).unwrap_or(0);
             if let Some(maps::Vma { start, end, .. }) = vma.take() {
-                seen.add(process, start..end, score as u32);
+                seen.add(process, start..end, number::small(score));
             }
         } else if let Some(next) = maps::parse_line(line) {
             (vma, resident) = (Some(next), 0);

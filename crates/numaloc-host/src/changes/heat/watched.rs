@@ -1,6 +1,6 @@
 //! The watched memory: the memory to be moved, cut into a bounded number of regions.
 
-use numaloc_core::{HUGE, Move, PAGE};
+use numaloc_core::{HUGE, Move, PAGE, number};
 use std::{collections::BTreeMap, ops::Range};
 
 /// Largest number of processes that are watched: the ones that map most of the memory to be moved.
@@ -42,16 +42,16 @@ pub fn watched(moves: &[Move], pids: &[i32]) -> Vec<WatchedMemory> {
         mappings.filter(|(_, mapping)| processes.contains(&mapping.process)).collect();
     views.sort_by_key(|(planned_move, _)| std::cmp::Reverse(planned_move.remote_bytes()));
     let mut regions: BTreeMap<usize, Vec<Range<u64>>> = BTreeMap::new();
-    for (planned_move, mapping) in views.into_iter().take(REGIONS as usize) {
+    for (planned_move, mapping) in views.into_iter().take(number::index(REGIONS)) {
         let share =
             u128::from(planned_move.remote_bytes()) * u128::from(REGIONS) / u128::from(total);
-        let pieces = (share as u64).clamp(1, (planned_move.bytes / HUGE).max(1));
+        let pieces = number::amount(share).clamp(1, (planned_move.bytes / HUGE).max(1));
         let piece = planned_move.bytes.div_ceil(pieces).next_multiple_of(PAGE);
         let cut = |offset| {
             let end = planned_move.bytes.min(offset + piece);
             mapping.start + offset..mapping.start + end
         };
-        let cuts = (0..planned_move.bytes).step_by(piece as usize).map(cut);
+        let cuts = (0..planned_move.bytes).step_by(number::index(piece)).map(cut);
         regions.entry(mapping.process).or_default().extend(cuts);
     }
     let watched = |(process, mut regions): (usize, Vec<Range<u64>>)| {

@@ -2,7 +2,7 @@
 
 use super::{Halt, MappedView, Ownership, PageRun, Precision, Scanner};
 use crate::files::pagemap::CHUNK;
-use numaloc_core::{HUGE, NodeId, PAGE};
+use numaloc_core::{HUGE, NodeId, PAGE, number};
 use numaloc_sys::{Categories, PageRegion, query_pages};
 use std::ops::Range;
 
@@ -65,7 +65,7 @@ impl Scanner {
         if self.precision == Precision::Sampled && self.sampled_runs(view, &range, buffer, visit)? {
             return Ok(());
         }
-        for offset in range.step_by(HUGE as usize) {
+        for offset in range.step_by(number::index(HUGE)) {
             let entries = view.read(offset, 1, buffer)?;
             let Some(entry) = entries.get(0).filter(|entry| entry.is_present()) else { continue };
             self.query(view.space, view.start + offset, entries)?;
@@ -90,7 +90,7 @@ impl Scanner {
         buffer: &mut Vec<u8>,
         visit: &mut dyn FnMut(PageRun<'_>),
     ) -> Result<bool, Halt> {
-        let offsets: Vec<u64> = range.clone().step_by(HUGE as usize).collect();
+        let offsets: Vec<u64> = range.clone().step_by(number::index(HUGE)).collect();
         for offset in offsets.iter().step_by(SAMPLE).chain(offsets.last()) {
             let entries = view.read(*offset, 1, buffer)?;
             if !entries.get(0).is_some_and(|entry| self.is_exclusive(view, entry)) {
@@ -104,7 +104,7 @@ impl Scanner {
             return Ok(false);
         }
         for (offset, node) in offsets.into_iter().zip(nodes) {
-            let (node, ownership) = (Some(NodeId(node as u32)), Ownership::Exclusive);
+            let (node, ownership) = (Some(NodeId(node.cast_unsigned())), Ownership::Exclusive);
             let (bytes, huge) = (HUGE, true);
             visit(PageRun { offset, bytes, node, ownership, huge, ..PageRun::default() });
         }

@@ -2,7 +2,7 @@
 
 use super::PageRun;
 use crate::files::pagemap::Entry;
-use numaloc_core::{ClaimSet, NodeId, PAGE};
+use numaloc_core::{ClaimSet, NodeId, PAGE, number};
 use std::collections::{HashMap, hash_map};
 
 /// A frame that mappings show at one offset.
@@ -60,10 +60,10 @@ impl FrameTable {
             let entry = if run.huge {
                 run.entries.get(0).map(|entry| entry.tail(page))
             } else {
-                run.entries.get(page as usize)
+                run.entries.get(number::index(page))
             };
             let Some(entry) = entry else { return };
-            self.add_page(mapping, claim, (first + page) as u32, entry, run.node);
+            self.add_page(mapping, claim, number::small(first + page), entry, run.node);
         }
     }
 
@@ -82,9 +82,9 @@ impl FrameTable {
         let at = match self.known.entry((key, index)) {
             hash_map::Entry::Occupied(known) => *known.get(),
             hash_map::Entry::Vacant(new) => {
-                let (mapping, count, claims) = (mapping as u32, 0, 0);
+                let (mapping, count, claims) = (number::small(mapping), 0, 0);
                 self.frames.push(Frame { index, mapping, count, claims, entry, node });
-                *new.insert(self.frames.len() as u32 - 1)
+                *new.insert(number::small(self.frames.len() - 1))
             }
         };
         let before = self.frames[at as usize].claims;
@@ -99,18 +99,18 @@ impl FrameTable {
         }
         let more = self.sets[set as usize].with(claim);
         let known = self.sets.iter().position(|known| *known == more);
-        let grown = known.unwrap_or_else(|| {
+        let grown = number::small(known.unwrap_or_else(|| {
             self.sets.push(more);
             self.sets.len() - 1
-        }) as u32;
+        }));
         self.grown.insert((set, claim), grown);
         grown
     }
 
     /// Notes the offsets of pages that are not joined with others.
     pub(super) fn see(&mut self, begin: u64, run: &PageRun<'_>) {
-        let first = ((run.offset - begin) / PAGE) as u32;
-        (first..first + (run.bytes / PAGE) as u32).for_each(|index| self.see_page(index));
+        let first = number::small((run.offset - begin) / PAGE);
+        (first..first + number::small(run.bytes / PAGE)).for_each(|index| self.see_page(index));
     }
 
     fn see_page(&mut self, index: u32) {

@@ -22,7 +22,7 @@ use crate::{
     },
     limits::probe,
 };
-use numaloc_core::{HUGE, Mappers, PAGE, Pages};
+use numaloc_core::{HUGE, Mappers, PAGE, Pages, number};
 use std::ops::Range;
 
 /// Base pages of the largest folio that processes map as base pages (mm/pagemap.h, MAX_PAGECACHE_ORDER; arch x86). Folios are
@@ -154,8 +154,8 @@ impl WholeFolios {
                 continue;
             }
             let Some(folio) = self.folio(entry.pfn()) else { continue };
-            let before = (entry.pfn() - folio.start) as usize;
-            let after = (folio.end - entry.pfn()) as usize;
+            let before = number::index(entry.pfn() - folio.start);
+            let after = number::index(folio.end - entry.pfn());
             if index >= row.start + before && index + after <= row.end {
                 continue;
             }
@@ -174,12 +174,12 @@ impl WholeFolios {
         strangers: &mut Vec<Range<usize>>,
     ) {
         let Some(pfn) = run.entries.get(row.start).map(|entry| entry.pfn()) else { return };
-        let mut head = row.start + (pfn.next_multiple_of(MOST) - pfn) as usize;
-        while head + MOST as usize <= row.end {
+        let mut head = row.start + number::index(pfn.next_multiple_of(MOST) - pfn);
+        while head + number::index(MOST) <= row.end {
             if !self.is_whole(run, head) {
-                strangers.push(head..head + MOST as usize);
+                strangers.push(head..head + number::index(MOST));
             }
-            head += MOST as usize;
+            head += number::index(MOST);
         }
     }
 
@@ -196,7 +196,7 @@ impl WholeFolios {
         if flags & COMPOUND_HEAD == 0 || flags & HUGETLB != 0 {
             return true;
         }
-        let counts = self.counts.row(entry.pfn(), MOST as usize, &mut self.buffer);
+        let counts = self.counts.row(entry.pfn(), number::index(MOST), &mut self.buffer);
         counts.iter().all(|&count| count <= 1)
     }
 
@@ -209,8 +209,8 @@ impl WholeFolios {
             return None;
         }
         let block = pfn / MOST * MOST;
-        let flags = self.flags.row(block, MOST as usize, &mut self.buffer);
-        let (at, is_tail) = ((pfn - block) as usize, |flags: &u64| flags & COMPOUND_TAIL != 0);
+        let flags = self.flags.row(block, number::index(MOST), &mut self.buffer);
+        let (at, is_tail) = (number::index(pfn - block), |flags: &u64| flags & COMPOUND_TAIL != 0);
         let head = flags.get(..=at)?.iter().rposition(|flags| !is_tail(flags)).unwrap_or(0);
         let tails = flags[head + 1..].iter().take_while(|flags| is_tail(flags)).count();
         Some(block + head as u64..block + (head + 1 + tails) as u64)
@@ -229,7 +229,7 @@ impl WholeFolios {
         {
             return is_targets;
         }
-        let pages = (folio.end - folio.start) as usize;
+        let pages = number::index(folio.end - folio.start);
         // A process that ends after this is missing in the page maps, and its pages count as strangers'.
         let mut counts = self.counts.row(folio.start, pages, &mut self.buffer);
         let before = (entry.pfn() - folio.start) * PAGE;

@@ -12,7 +12,7 @@ use crate::{
         vmas,
     },
 };
-use numaloc_core::{NodeId, Options, PAGE, Process, Topology, advise::Exactness};
+use numaloc_core::{NodeId, Options, PAGE, Process, Topology, advise::Exactness, number};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -65,7 +65,7 @@ impl PageReader {
         let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
         for (address, pages) in chosen {
             self.places.clear();
-            self.scanner.locate(&space, address, pages as usize, &mut self.places)?;
+            self.scanner.locate(&space, address, number::index(pages), &mut self.places)?;
             for place in &self.places {
                 if let PageLocation::On(node) = place {
                     *nodes.entry(*node).or_default() += PAGE;
@@ -80,7 +80,8 @@ impl PageReader {
             return self.scan(process, stop);
         }
         for bytes in nodes.values_mut() {
-            *bytes = (u128::from(*bytes) * u128::from(resident_bytes) / u128::from(seen)) as u64;
+            *bytes =
+                number::amount(u128::from(*bytes) * u128::from(resident_bytes) / u128::from(seen));
         }
         Ok(Some((nodes, Exactness::Sampled(seen / PAGE))))
     }
@@ -104,9 +105,9 @@ impl PageReader {
         let vmas: Vec<&Vma> = vmas.iter().filter(|vma| is_hugetlb(vma) && !vma.shared).collect();
         let all: u64 = vmas.iter().map(|vma| (vma.end - vma.start) / size).sum();
         let step = all.div_ceil(HUGE_PAGES).max(1);
-        let pages = vmas.iter().flat_map(|vma| (vma.start..vma.end).step_by(size as usize));
+        let pages = vmas.iter().flat_map(|vma| (vma.start..vma.end).step_by(number::index(size)));
         let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
-        for address in pages.step_by(step as usize) {
+        for address in pages.step_by(number::index(step)) {
             self.places.clear();
             self.scanner.locate(&space, address, 1, &mut self.places)?;
             if let Some(PageLocation::On(node)) = self.places.first() {
