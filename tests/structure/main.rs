@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod circles;
+mod names;
 mod rules;
 mod source;
 mod tokens;
@@ -9,6 +10,7 @@ mod tree;
 mod uses;
 
 use circles::circles;
+use names::ambiguous;
 use rules::{absent, forbidden, generated, taken_for_built, unsafe_code};
 use source::{Crate, crates};
 
@@ -37,6 +39,11 @@ fn generated_types_stay_where_messages_are_spoken() {
 #[test]
 fn only_numaloc_sys_is_unsafe() {
     check(unsafe_code);
+}
+
+#[test]
+fn a_type_name_means_one_thing_within_a_crate() {
+    check(ambiguous);
 }
 
 #[test]

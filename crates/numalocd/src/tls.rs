@@ -83,10 +83,10 @@ pub enum Protocol {
 
 /// The server's keys and the authority for client certificates, as last read. Clones share the same keys.
 #[derive(Clone, Debug)]
-pub struct Keys(Arc<RwLock<Loaded>>);
+pub struct Keys(Arc<RwLock<LoadedKeys>>);
 
 #[derive(Clone, Debug)]
-struct Loaded {
+struct LoadedKeys {
     grpc: Arc<ServerConfig>,
     http: Arc<ServerConfig>,
 }
@@ -97,7 +97,7 @@ impl Keys {
     /// # Errors
     /// A file cannot be read, is not PEM, or the key is not that of the certificate.
     pub fn read(tls: &Tls) -> Result<Self, TlsError> {
-        Ok(Self(Arc::new(RwLock::new(Loaded::read(tls)?))))
+        Ok(Self(Arc::new(RwLock::new(LoadedKeys::read(tls)?))))
     }
 
     /// Reads the files again. Later handshakes use what they hold now. Open connections continue.
@@ -105,7 +105,7 @@ impl Keys {
     /// # Errors
     /// Those of [`Self::read`]. On error the keys stay as they were.
     pub fn read_again(&self, tls: &Tls) -> Result<(), TlsError> {
-        let loaded = Loaded::read(tls)?;
+        let loaded = LoadedKeys::read(tls)?;
         *self.0.write() = loaded;
         Ok(())
     }
@@ -130,7 +130,7 @@ impl Keys {
     }
 }
 
-impl Loaded {
+impl LoadedKeys {
     fn read(tls: &Tls) -> Result<Self, TlsError> {
         let chain = certificates(&tls.certificate)?;
         let key = PrivateKeyDer::from_pem_slice(&Pem::Key.read(&tls.key)?).map_err(rejected)?;

@@ -22,7 +22,7 @@ pub struct Grains {
 
 /// Pages on one node that were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenRange {
     /// Where they are, in bytes from the start of the extent. Pages of other nodes may be among them; the last grain may reach beyond
     /// the end of the extent.
     pub range: Range<u64>,
@@ -105,9 +105,9 @@ impl Grains {
     }
 
     /// Takes pages on `node` from the offset `begin` on, whole grains and at most `most` bytes. The extent is at address `start`.
-    pub fn take(&self, node: NodeId, start: u64, begin: u64, most: u64) -> Taken {
+    pub fn take(&self, node: NodeId, start: u64, begin: u64, most: u64) -> TakenRange {
         let skew = start % self.size.max(1);
-        let mut taken = Taken { range: begin..begin, bytes: 0, is_all: true };
+        let mut taken = TakenRange { range: begin..begin, bytes: 0, is_all: true };
         for (piece, bytes) in self.pieces(node, start) {
             let piece = piece.start.saturating_sub(skew)..piece.end - skew;
             if piece.start < begin {
@@ -205,7 +205,7 @@ mod tests {
                 false,
             );
         }
-        let taken = |range, bytes, is_all| Taken { range, bytes, is_all };
+        let taken = |range, bytes, is_all| TakenRange { range, bytes, is_all };
         assert_eq!(
             grains.take(NODE, at.start, 0, 2 * LEAST),
             taken(0..3 * LEAST, 2 * LEAST, false)

@@ -88,17 +88,17 @@ pub fn advise(look: &HostLook, min_bytes: u64) -> Vec<Finding> {
 }
 
 /// The index of a subject, that of the judge, and its finding.
-type Candidate = (usize, usize, Finding);
+type RankedFinding = (usize, usize, Finding);
 
 /// Has those of one kind take their places among the others by what latencies promise, the most first.
-fn by_benefit(host: &HostState, candidates: &mut [Candidate]) {
+fn by_benefit(host: &HostState, candidates: &mut [RankedFinding]) {
     let most = |finding: &Finding| {
         gain::benefit(&host.look, finding).map_or(0.0, |benefit| benefit.max_percent)
     };
     for kind in FindingKind::ALL {
         let places: Vec<usize> =
             (0..candidates.len()).filter(|&at| candidates[at].2.kind == kind).collect();
-        let mut of_kind: Vec<(f64, Candidate)> =
+        let mut of_kind: Vec<(f64, RankedFinding)> =
             places.iter().map(|&at| (most(&candidates[at].2), candidates[at].clone())).collect();
         // Stable: equal ones stay in the order of their weight.
         of_kind.sort_by(|(a, _), (b, _)| b.total_cmp(a));
@@ -111,7 +111,7 @@ fn by_benefit(host: &HostState, candidates: &mut [Candidate]) {
 /// Judges all subjects, and takes the findings in the order of benefit, each by the state that the ones before it
 /// leave.
 fn round(host: &mut HostState, min_bytes: u64, findings: &mut Vec<Finding>) {
-    let mut candidates: Vec<Candidate> = Vec::new();
+    let mut candidates: Vec<RankedFinding> = Vec::new();
     for (index, subject) in host.look.subjects.iter().enumerate() {
         let found = JUDGES
             .iter()

@@ -86,7 +86,7 @@ impl CallBounds<'_> {
     /// Waits for the answer. The error is why it is not waited for any longer.
     fn wait(&self, companion: &mut Companion, name: &str) -> Result<Answer, String> {
         let begin = Instant::now();
-        let mut patience = Patience { begin, ending: None };
+        let mut patience = CallPatience { begin, ending: None };
         let (mut is_slow, mut is_hopeless) = (false, false);
         loop {
             if let Some(answer) = companion.answer(TURN) {
@@ -124,13 +124,13 @@ impl CallBounds<'_> {
 
 /// The time to wait for a call. Pure.
 #[derive(Debug)]
-struct Patience {
+struct CallPatience {
     begin: Instant,
     /// Since when the run has been to end, if it is.
     ending: Option<Instant>,
 }
 
-impl Patience {
+impl CallPatience {
     fn is_over(&mut self, is_ending: bool, now: Instant) -> bool {
         if is_ending {
             self.ending.get_or_insert(now);
@@ -180,7 +180,7 @@ mod tests {
     fn a_call_is_waited_for_longer_unless_the_end_is_requested() {
         let begin = Instant::now();
         let over = |ending: Option<u64>, seconds: u64| {
-            let mut patience = Patience { begin, ending: None };
+            let mut patience = CallPatience { begin, ending: None };
             (0..=seconds)
                 .map(|second| {
                     let is_ending = ending.is_some_and(|from| second >= from);

@@ -143,7 +143,7 @@ impl FileRun<'_> {
         let planned = groups.iter().flat_map(|files| files.iter());
         let targets = planned.fold(NodeSet::new(), |all, file| all.or(&file.plan.nodes()));
         let work = FileWork::new(self, &targets);
-        let mut worker = Worker {
+        let mut worker = FileWorker {
             run: *self,
             work: &work,
             rests: Rests::new(&work),
@@ -168,7 +168,7 @@ impl FileRun<'_> {
     }
 }
 
-struct Worker<'a> {
+struct FileWorker<'a> {
     run: FileRun<'a>,
     work: &'a FileWork<'a>,
     rests: Rests<'a>,
@@ -181,7 +181,7 @@ struct Worker<'a> {
     mapped: Option<MappedPages>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> FileWorker<'a> {
     fn file(&mut self, planned: &PlannedFile) -> FileOutcome {
         let mut outcome = FileOutcome::default();
         self.subject = Subject::File(planned.path.clone());

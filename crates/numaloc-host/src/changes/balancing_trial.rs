@@ -21,7 +21,7 @@ const DAEMONS: &str = "numa_balancing";
 
 /// A change of the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Note {
+struct TrialNote {
     before: u32,
     /// The value that is written next. Before that write, the setting is `before` or the `after` of the note before
     /// this one.
@@ -32,7 +32,7 @@ struct Note {
 #[derive(Debug)]
 pub struct BalancingTrial {
     roots: Roots,
-    journal: Journal<Note>,
+    journal: Journal<TrialNote>,
     before: u32,
 }
 
@@ -40,7 +40,7 @@ fn path(roots: &Roots) -> PathBuf {
     roots.run.join("numalocctl").join("balancing")
 }
 
-fn take(roots: &Roots) -> Result<Journal<Note>, Error> {
+fn take(roots: &Roots) -> Result<Journal<TrialNote>, Error> {
     Journal::take_at(roots, path(roots))?
         .ok_or(Error::BalancingTaken { by: "another numalocctl bench" })
 }
@@ -71,7 +71,7 @@ impl BalancingTrial {
     /// # Errors
     /// [`Error::Write`], and then nothing has changed; [`Error::Setting`].
     pub fn set(&mut self, value: u32) -> Result<(), Error> {
-        self.journal.note(&Note { before: self.before, after: value })?;
+        self.journal.note(&TrialNote { before: self.before, after: value })?;
         numa_balancing::write(&self.roots, value)
     }
 }
@@ -103,9 +103,9 @@ pub fn put_back_after_end(roots: &Roots) -> Result<Option<u32>, Error> {
     }
 }
 
-fn restore(roots: &Roots, journal: &mut Journal<Note>) -> Result<Option<u32>, Error> {
+fn restore(roots: &Roots, journal: &mut Journal<TrialNote>) -> Result<Option<u32>, Error> {
     let notes = journal.all()?;
-    let Some(&Note { before, .. }) = notes.last() else { return Ok(None) };
+    let Some(&TrialNote { before, .. }) = notes.last() else { return Ok(None) };
     let current = numa_balancing::read(roots)?;
     let is_ours = notes.iter().any(|note| current == Some(note.after));
     if is_ours && current != Some(before) {

@@ -115,12 +115,12 @@ impl Answering {
             // Where there is no thread for users any more, the processes that are left are the host's.
             let place = self.places.take(full.users);
             let asked = place.map(|place| ask(reads, patience, place, self.stack));
-            match asked.unwrap_or(Asked::NoThread) {
-                Asked::All => break,
-                Asked::NoThread => {
+            match asked.unwrap_or(AskOutcome::NoThread) {
+                AskOutcome::All => break,
+                AskOutcome::NoThread => {
                     silent.extend(rest.drain(..).map(|(index, ..)| index));
                 }
-                Asked::Stuck { at, thread, queue } => {
+                AskOutcome::Stuck { at, thread, queue } => {
                     let (index, identity, _) = rest[at];
                     self.places.charge(thread, owner(identity));
                     self.lock().insert(identity, queue);
@@ -157,7 +157,7 @@ fn one(pagemap: &Pagemap) {
 }
 
 /// The result of asking a batch.
-enum Asked {
+enum AskOutcome {
     /// Every process has answered.
     All,
     /// No thread is free for it.
@@ -167,7 +167,7 @@ enum Asked {
 }
 
 /// Reads in a thread, which has this place until it ends. One that takes longer than `patience` is left.
-fn ask(reads: Vec<EntryRead>, patience: Duration, place: Place, stack: usize) -> Asked {
+fn ask(reads: Vec<EntryRead>, patience: Duration, place: Place, stack: usize) -> AskOutcome {
     let number = place.number;
     let batch = Arc::new(ReadQueue {
         at: AtomicUsize::new(0),
@@ -190,7 +190,7 @@ fn ask(reads: Vec<EntryRead>, patience: Duration, place: Place, stack: usize) ->
     };
     let thread = thread::Builder::new().name("page-map".to_owned()).stack_size(stack);
     if thread.spawn(body).is_err() {
-        return Asked::NoThread;
+        return AskOutcome::NoThread;
     }
     let (mut at, mut since) = (0, Instant::now());
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(TURN.min(patience)) {
@@ -199,10 +199,10 @@ fn ask(reads: Vec<EntryRead>, patience: Duration, place: Place, stack: usize) ->
             (at, since) = (now, Instant::now());
         } else if since.elapsed() >= patience {
             batch.is_given_up.store(true, Relaxed);
-            return Asked::Stuck { at, thread: number, queue: batch };
+            return AskOutcome::Stuck { at, thread: number, queue: batch };
         }
     }
-    Asked::All
+    AskOutcome::All
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ fn read_once(roots: &Roots, pid: i32, topology: &Topology) -> Result<Process, Mi
     let read = if differ_in_cpus || living.differ_in_mems {
         threads::read(&process, &online, living.differ_in_mems)?
     } else {
-        threads::Read::default()
+        threads::ReadThreads::default()
     };
     Ok(Process {
         identity: Identity { pid: tgid, start_time: stat.starttime },

@@ -160,13 +160,13 @@ fn stats(directory: &Path, most: usize) -> BTreeMap<i32, Stat> {
 
 /// Ticks of a CPU since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct CpuTimes {
+struct CpuBusy {
     busy: u64,
     all: u64,
 }
 
 /// By the lines `cpuN` of /proc/stat.
-fn cpu_times(text: &str) -> BTreeMap<CpuId, CpuTimes> {
+fn cpu_times(text: &str) -> BTreeMap<CpuId, CpuBusy> {
     let line = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split(' ');
         let cpu = CpuId(words.next()?.parse().ok()?);
@@ -174,7 +174,7 @@ fn cpu_times(text: &str) -> BTreeMap<CpuId, CpuTimes> {
         let times: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
         let idle: u64 = times.iter().skip(3).take(2).sum();
         let all: u64 = times.iter().sum();
-        Some((cpu, CpuTimes { busy: all - idle, all }))
+        Some((cpu, CpuBusy { busy: all - idle, all }))
     };
     text.lines().filter_map(line).collect()
 }

@@ -22,12 +22,12 @@ use std::{
 const LEAST: u64 = 64 << 20;
 
 /// The policies that the thread has read; `None`: the process has ended.
-type Read = Result<Option<Vec<Placement>>, Error>;
+type PlacementsRead = Result<Option<Vec<Placement>>, Error>;
 
 /// A thread that reads the numa_maps of one process. It ends once this is dropped.
 #[derive(Debug)]
 pub struct EarlyRead<'scope> {
-    thread: Option<ScopedJoinHandle<'scope, Read>>,
+    thread: Option<ScopedJoinHandle<'scope, PlacementsRead>>,
     /// It reads up to the mapping that begins here. All of them until that is known.
     last: Arc<AtomicU64>,
 }
@@ -58,7 +58,7 @@ impl<'scope> EarlyRead<'scope> {
     ///
     /// # Errors
     /// [`Error::NoRights`]; [`Error::Stopped`]; errors of reading.
-    pub fn up_to(mut self, last: u64) -> Read {
+    pub fn up_to(mut self, last: u64) -> PlacementsRead {
         self.last.store(last, Relaxed);
         let Some(thread) = self.thread.take() else { return Ok(None) };
         thread.join().unwrap_or_else(|panic| resume_unwind(panic))

@@ -151,7 +151,7 @@ pub(crate) fn of_cuts(
     let &Extent { ref mappings, ref pages, mappers, hugetlb_bytes, rule, .. } = extent;
     let claim = claims.on(mappings, pages, rule);
     let origin = extent.stripe.as_ref().map(|stripe| stripe.origin).unwrap_or_default();
-    let place = Place { extent, origin, include_shared: *include_shared };
+    let place = TallyPlace { extent, origin, include_shared: *include_shared };
     let mut found = ByStripe::new();
     folios.refresh();
     for Cut { range, mappings: all, is_shared } in cuts {
@@ -179,7 +179,7 @@ pub(crate) fn of_cuts(
 
 impl ExtentPages {
     /// Counts the pages of a page run by the turn that they are on.
-    fn count(&mut self, part: &Part, place: &Place<'_>, run: &PageRun<'_>, claim: &Claim) {
+    fn count(&mut self, part: &Part, place: &TallyPlace<'_>, run: &PageRun<'_>, claim: &Claim) {
         let (Some(cycle), Some(node)) = (&claim.cycle, run.node) else { return };
         if part.object != Object::Anonymous {
             return;
@@ -205,7 +205,7 @@ impl ExtentPages {
         let ruled_out = RuledOut::default();
         let scanned =
             Scanned { spaces, claims, mappings, pages, mappers, hugetlb_bytes, ruled_out };
-        let place = Place { extent, origin, include_shared: *include_shared };
+        let place = TallyPlace { extent, origin, include_shared: *include_shared };
         let claim = claims.on(mappings, pages, rule);
         let mut joined: Option<(ClaimSet, Claim)> = None;
         let address = |run: &PageRun<'_>| mappings[run.mapping].start + run.offset;
@@ -262,13 +262,13 @@ fn join(sum: &mut Residency, other: Residency) {
 }
 
 /// An extent, and where it begins as the kernel counts.
-struct Place<'a> {
+struct TallyPlace<'a> {
     extent: &'a Extent,
     origin: Origin,
     include_shared: bool,
 }
 
-impl Place<'_> {
+impl TallyPlace<'_> {
     /// Adds a page run that begins at `address` in the mapping that shows it. `claim` says where its pages belong.
     fn tally(
         &self,

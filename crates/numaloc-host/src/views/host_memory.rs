@@ -113,10 +113,10 @@ impl HostMemory {
     fn place(
         &mut self,
         nodes: &BTreeMap<NodeId, u64>,
-        place: &Place,
+        place: &LocalNodes,
         everywhere: &NodeSet,
     ) -> Option<PinnedBytes> {
-        let Place { home, near } = place;
+        let LocalNodes { home, near } = place;
         let is_pinned = !everywhere.iter().all(|node| home.contains(node));
         let mut bytes = PinnedBytes::default();
         for (&node, &here) in nodes {
@@ -142,12 +142,12 @@ impl HostMemory {
     /// Adds shared memory that processes of a cgroup have attached and no process maps: it belongs where any of them
     /// runs, and to no program more than to another one.
     fn add_unmapped(&mut self, snapshot: &Snapshot, everywhere: &NodeSet) {
-        let mut places: BTreeMap<&str, Place> = BTreeMap::new();
+        let mut places: BTreeMap<&str, LocalNodes> = BTreeMap::new();
         for process in &snapshot.processes {
             let Some(cgroup) = process.cgroup.as_deref() else { continue };
             let place = places.entry(cgroup).or_default();
             let (home, near) = (place.home.or(&process.home), place.near.or(&process.near));
-            *place = Place { near: near.minus(&home), home };
+            *place = LocalNodes { near: near.minus(&home), home };
         }
         for (cgroup, place) in places {
             let Some(nodes) = own_unmapped(snapshot, cgroup) else { continue };
@@ -165,7 +165,7 @@ impl HostMemory {
     fn add(&mut self, process: &ProcessNow, everywhere: &NodeSet) {
         let Seen::Pages { nodes, age, .. } = &process.seen else { return };
         self.oldest_look = self.oldest_look.max(*age);
-        let Some(bytes) = self.place(nodes, &Place::of(process), everywhere) else {
+        let Some(bytes) = self.place(nodes, &LocalNodes::of(process), everywhere) else {
             self.processes.unpinned += 1;
             return;
         };
@@ -204,12 +204,12 @@ fn own_unmapped(snapshot: &Snapshot, cgroup: &str) -> Option<BTreeMap<NodeId, u6
 
 /// The home of a process, and the nodes near to it.
 #[derive(Clone, Default)]
-struct Place {
+struct LocalNodes {
     home: NodeSet,
     near: NodeSet,
 }
 
-impl Place {
+impl LocalNodes {
     fn of(process: &ProcessNow) -> Self {
         Self { home: process.home.clone(), near: process.near.clone() }
     }

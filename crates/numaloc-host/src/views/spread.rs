@@ -124,7 +124,7 @@ struct Written {
 }
 
 /// The blocks of a node, in a pass.
-struct Part<'a> {
+struct ThreadPart<'a> {
     left: Vec<&'a mut [u64]>,
     written: Vec<&'a mut [u64]>,
 }
@@ -133,14 +133,14 @@ struct Part<'a> {
 fn write(words: &mut [u64], how: &HowSpread) -> io::Result<Written> {
     let part_words = words.len() / how.nodes.len();
     let parts = words.chunks_mut(part_words).map(|part| {
-        Mutex::new(Part { left: part.chunks_mut(BLOCK).collect(), written: Vec::new() })
+        Mutex::new(ThreadPart { left: part.chunks_mut(BLOCK).collect(), written: Vec::new() })
     });
-    let parts: Vec<Mutex<Part<'_>>> = parts.take(how.nodes.len()).collect();
+    let parts: Vec<Mutex<ThreadPart<'_>>> = parts.take(how.nodes.len()).collect();
     let threads = how.nodes.iter().map(|(_, cpus)| cpus.len()).sum();
     let (barrier, stop, passes) =
         (Barrier::new(threads), AtomicBool::new(false), AtomicU64::new(0));
     let (begin, before) = (Instant::now(), usage()?);
-    let one = |part: &Mutex<Part<'_>>, cpu| {
+    let one = |part: &Mutex<ThreadPart<'_>>, cpu| {
         // A thread that cannot run there takes part all the same: the others wait for each thread.
         let pinned = run_on(cpu);
         for pass in 1.. {
@@ -153,7 +153,7 @@ fn write(words: &mut [u64], how: &HowSpread) -> io::Result<Written> {
             if barrier.wait().is_leader() {
                 for part in &parts {
                     let mut part = part.lock();
-                    let Part { left, written } = &mut *part;
+                    let ThreadPart { left, written } = &mut *part;
                     std::mem::swap(left, written);
                 }
                 passes.fetch_add(1, Ordering::Relaxed);

@@ -54,7 +54,7 @@ impl Retained {
 
 /// A creator alone, or all members of a cohort.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Holder<'a> {
+enum RecordOwner<'a> {
     Cohort(Cohort),
     Creator(&'a str),
 }
@@ -92,9 +92,10 @@ pub fn surplus<'a, K>(
     most: usize,
 ) -> Vec<K> {
     let mut all = Retained::default();
-    let mut holders: BTreeMap<Holder<'a>, Held<'a, K>> = BTreeMap::new();
+    let mut holders: BTreeMap<RecordOwner<'a>, Held<'a, K>> = BTreeMap::new();
     for record in records {
-        let holder = record.cohort.map_or(Holder::Creator(record.creator), Holder::Cohort);
+        let holder =
+            record.cohort.map_or(RecordOwner::Creator(record.creator), RecordOwner::Cohort);
         let held = holders.entry(holder).or_default();
         let (own, kept) = held.creators.entry(record.creator).or_default();
         own.add(record.bytes);
@@ -102,9 +103,9 @@ pub fn surplus<'a, K>(
         all.add(record.bytes);
         kept.push_back(record);
     }
-    let part = |(holder, held): &(&Holder<'a>, &mut Held<'a, K>)| match holder {
-        Holder::Cohort(_) => held.together.part(&room) / COHORT,
-        Holder::Creator(_) => held.together.part(&room),
+    let part = |(holder, held): &(&RecordOwner<'a>, &mut Held<'a, K>)| match holder {
+        RecordOwner::Cohort(_) => held.together.part(&room) / COHORT,
+        RecordOwner::Creator(_) => held.together.part(&room),
     };
     let mut surplus = Vec::new();
     while surplus.len() < most && !all.fits(&room) {

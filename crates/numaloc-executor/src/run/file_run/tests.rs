@@ -128,7 +128,7 @@ fn pages_that_were_cut_off_meanwhile_have_vanished() {
     let left = with_run(true, &memory, (&RunLimits::default(), &Control::default()), |run| {
         let nodes = file.plan.nodes();
         let work = FileWork::new(&run, &nodes);
-        let worker = Worker {
+        let worker = FileWorker {
             run,
             work: &work,
             rests: Rests::new(&work),

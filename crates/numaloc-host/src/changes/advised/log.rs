@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 /// A line of the journal.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Note {
+enum AdviceNote {
     /// A change of the run with this number.
     Made { run: usize, change: Change },
     /// The change of the line with this number has been taken back.
@@ -18,7 +18,7 @@ enum Note {
 /// The right to carry advice out and to undo it, with all changes that can be undone.
 #[derive(Debug)]
 pub struct ChangeLog {
-    journal: Journal<Note>,
+    journal: Journal<AdviceNote>,
     notes: usize,
     run: usize,
     /// Changes that were made and not undone, by their line.
@@ -29,12 +29,12 @@ fn path(roots: &Roots) -> PathBuf {
     roots.run.join("numalocctl").join("advice")
 }
 
-fn made(notes: Vec<Note>) -> BTreeMap<usize, (usize, Change)> {
+fn made(notes: Vec<AdviceNote>) -> BTreeMap<usize, (usize, Change)> {
     let mut made = BTreeMap::new();
     for (line, note) in notes.into_iter().enumerate() {
         match note {
-            Note::Made { run, change } => drop(made.insert(line, (run, change))),
-            Note::Undone(line) => drop(made.remove(&line)),
+            AdviceNote::Made { run, change } => drop(made.insert(line, (run, change))),
+            AdviceNote::Undone(line) => drop(made.remove(&line)),
         }
     }
     made
@@ -84,7 +84,7 @@ impl ChangeLog {
     /// # Errors
     /// [`Error::Write`] if it could not be noted, and then nothing is changed; as [`make`].
     pub fn make(&mut self, roots: &Roots, change: Change) -> Result<usize, Error> {
-        self.note(&Note::Made { run: self.run, change: change.clone() })?;
+        self.note(&AdviceNote::Made { run: self.run, change: change.clone() })?;
         let number = self.notes - 1;
         self.made.insert(number, (self.run, change.clone()));
         make(roots, &change).map(|()| number)
@@ -112,13 +112,13 @@ impl ChangeLog {
             return Ok(());
         }
         if !self.made.is_empty() {
-            return self.note(&Note::Undone(number));
+            return self.note(&AdviceNote::Undone(number));
         }
         self.notes = 0;
         self.journal.forget()
     }
 
-    fn note(&mut self, note: &Note) -> Result<(), Error> {
+    fn note(&mut self, note: &AdviceNote) -> Result<(), Error> {
         self.journal.note(note)?;
         self.notes += 1;
         Ok(())

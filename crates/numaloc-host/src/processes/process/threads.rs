@@ -10,7 +10,7 @@ const NAMED: usize = 8;
 
 /// The threads of a process.
 #[derive(Debug, Default)]
-pub(super) struct Read {
+pub(super) struct ReadThreads {
     /// All of them, by what they may use.
     pub(super) groups: Vec<Threads>,
     /// The threads that run the vCPUs of a guest, by the numbers of the vCPUs.
@@ -23,7 +23,7 @@ pub(super) fn read(
     process: &OpenProcess,
     online: &CpuSet,
     differ_in_mems: bool,
-) -> Result<Read, Miss> {
+) -> Result<ReadThreads, Miss> {
     let ticks_per_second = procfs::ticks_per_second();
     let mut groups: BTreeMap<(String, String), Threads> = BTreeMap::new();
     let mut vcpus: BTreeMap<u32, Threads> = BTreeMap::new();
@@ -67,7 +67,7 @@ pub(super) fn read(
     }
     let mut groups: Vec<Threads> = groups.into_values().collect();
     groups.iter_mut().for_each(|group| shorten(&mut group.busiest));
-    Ok(Read { groups, vcpus })
+    Ok(ReadThreads { groups, vcpus })
 }
 
 fn add(group: &mut Threads, thread: Thread) {
