@@ -69,7 +69,7 @@ impl Asleep {
     }
 
     pub fn pid(&self) -> i32 {
-        self.0.id() as i32
+        self.0.id().cast_signed()
     }
 
     /// Ends the process and does not wait for it, so it stays a zombie.

@@ -91,7 +91,7 @@ impl Fake {
     }
     /// The memory of a process that is there.
     pub(crate) fn space(&self, pid: i32) -> AddressSpace {
-        let identity = Identity { pid, start_time: 1000 + pid as u64 };
+        let identity = Identity { pid, start_time: 1000 + u64::from(pid.unsigned_abs()) };
         let (comm, mems_allowed) = ("app".into(), Default::default());
         let (cpus, threads, device_nodes) = (CpuSet::new(), Vec::new(), Default::default());
         let process = Process {

@@ -51,7 +51,7 @@ impl Crowd {
 
     /// Ends the process with this number.
     pub fn end(&self, number: usize) {
-        self.fake.remove((FIRST + number) as i32);
+        self.fake.remove(signed(FIRST + number));
     }
 
     /// Writes a file of the host.
@@ -90,8 +90,8 @@ impl Crowd {
         let directory = format!("proc/{pid}");
         let code = pid << 12;
         let memory = format!("{pid} 4096 1 0 {code} {} 140000000000000", code + 1);
-        self.fake.write_stat(&directory, pid as i32, "crowd", ('S', 0), &memory);
-        self.fake.status(&directory, pid as i32, pid as i32, "0-3", true);
+        self.fake.write_stat(&directory, signed(pid), "crowd", ('S', 0), &memory);
+        self.fake.status(&directory, signed(pid), signed(pid), "0-3", true);
         fs::create_dir(self.fake.path(&format!("{directory}/task"))).expect("a directory");
         let link = |to: String, name: &str| {
             symlink(to, self.fake.path(&format!("{directory}/{name}"))).expect("a link");
@@ -108,4 +108,8 @@ pub fn open_page_maps() -> usize {
     let open = fs::read_dir("/proc/self/fd").expect("/proc").flatten();
     let names = open.filter_map(|file| fs::read_link(file.path()).ok());
     names.filter(|name| name.ends_with("pagemap")).count()
+}
+
+fn signed(pid: usize) -> i32 {
+    i32::try_from(pid).expect("a pid")
 }

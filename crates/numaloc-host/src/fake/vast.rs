@@ -2,7 +2,7 @@
 
 use super::{Fake, two_nodes};
 use crate::{Roots, Target};
-use numaloc_core::{PAGE, Topology};
+use numaloc_core::{PAGE, Topology, number};
 use std::{fs::File, os::unix::fs::FileExt};
 
 /// No process of this machine has such a pid (include/linux/threads.h, PID_MAX_LIMIT).
@@ -44,8 +44,8 @@ impl Vast {
         };
         let period: Vec<u8> = (0..PERIOD).flat_map(|page| two_nodes::entry(frame(page))).collect();
         let file = File::create(self.fake.path(path)).expect("a file");
-        for page in (0..pages).step_by(PERIOD as usize) {
-            let bytes = (pages - page).min(PERIOD) as usize * 8;
+        for page in (0..pages).step_by(number::index(PERIOD)) {
+            let bytes = number::index((pages - page).min(PERIOD)) * 8;
             let at = (BEGIN / PAGE + page) * 8;
             file.write_all_at(&period[..bytes], at).expect("room for the page map");
         }
