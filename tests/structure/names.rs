@@ -4,13 +4,8 @@ use crate::source::Crate;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many names several modules of a crate still define. Of other crates: none.
-const CEILINGS: [(&str, usize); 5] = [
-    ("numaloc-agent", 2),
-    ("numaloc-api", 1),
-    ("numaloc-core", 1),
-    ("numaloc-policy", 1),
-    ("numalocctl", 4),
-];
+const CEILINGS: [(&str, usize); 4] =
+    [("numaloc-agent", 2), ("numaloc-api", 1), ("numaloc-policy", 1), ("numalocctl", 4)];
 /// Each of their files is a program, or a scene of its own.
 const APART: [&str; 2] = ["tests", "benches"];
 

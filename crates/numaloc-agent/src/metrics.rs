@@ -1,7 +1,6 @@
 //! Figures of the agent, as OpenMetrics text: whether it does its work. The daemon provides those of the memory
 //! ([`crate::figures`]).
 
-use crate::outbox::Waiting;
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::text::{encode_eof, encode_registry},
@@ -10,6 +9,15 @@ use prometheus_client::{
 };
 
 type Labelled<const N: usize> = Family<[(&'static str, &'static str); N], Counter>;
+
+/// The writes that wait for the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    pub events: usize,
+    pub statuses: usize,
+    /// Events that found no room, since the start.
+    pub lost_events: u64,
+}
 
 /// The figures of this process.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Pending writes to the cluster. They do not grow with time: the newest status of each pod waits, and a bounded number
 //! of events.
 
-use crate::facts::Facts;
+use crate::{facts::Facts, metrics::Waiting};
 use numaloc_policy::PodEvent;
 use parking_lot::Mutex;
 use std::{
@@ -105,15 +105,6 @@ struct Queue {
     lost: u64,
     /// The write that the API server refuses.
     refused: Option<String>,
-}
-
-/// The writes that wait for the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    pub events: usize,
-    pub statuses: usize,
-    /// Events that found no room, since the start.
-    pub lost_events: u64,
 }
 
 impl Outbox {

@@ -31,16 +31,27 @@ pub fn read_message<M: Message + Name + Default>(tree: &Tree) -> Result<M, Probl
     all("", tree, of_tree)
 }
 
-/// Reads a message Schedule as [`read_message`] does: its name and its contents.
+/// Reads a message Schedule as [`read_message`] does: what `id` makes of its name, and its contents.
 ///
 /// # Errors
-/// All faults, those of the contents included.
-pub fn read_schedule(tree: &Tree) -> Result<(String, ScheduleSpec), Problems> {
+/// All faults, those of the contents and the one that `id` finds in the name included.
+pub fn read_schedule<I>(
+    tree: &Tree,
+    id: impl Fn(&str) -> Result<I, String>,
+) -> Result<(I, ScheduleSpec), Problems> {
     all("", tree, |tree| {
         let mut schedule: v1::Schedule = of_tree(tree)?;
         let name = std::mem::take(&mut schedule.name);
-        let spec = schedule.try_into().map_err(|bad| problems("", &bad))?;
-        Ok::<_, Problems>((name, spec))
+        let id = id(&name).map_err(|why| Problem::new("name", why, ""));
+        let spec = ScheduleSpec::try_from(schedule).map_err(|bad| problems("", &bad));
+        match (id, spec) {
+            (Ok(id), Ok(spec)) => Ok((id, spec)),
+            (id, spec) => Err(id
+                .err()
+                .into_iter()
+                .chain(spec.err().into_iter().flatten())
+                .collect::<Problems>()),
+        }
     })
 }
 

@@ -11,7 +11,7 @@ use toml::{
 
 /// A mistake in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct Mistake {
     /// Index of the text that it is in, from 0.
     pub file: usize,
     /// Line in the file, from 1.
@@ -22,7 +22,7 @@ pub struct Problem {
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.line)?;
         if !self.key.is_empty() {
@@ -38,7 +38,7 @@ pub struct Document<'t> {
     texts: Vec<&'t str>,
     root: DeTable<'t>,
     replaced: Vec<Replaced>,
-    problems: Vec<Problem>,
+    problems: Vec<Mistake>,
 }
 
 /// A line of one of the texts.
@@ -102,7 +102,7 @@ impl<'t> Document<'t> {
         }
     }
 
-    /// Whether the document has `key`, valid or not. Keys are written as in [`Problem::key`].
+    /// Whether the document has `key`, valid or not. Keys are written as in [`Mistake::key`].
     pub fn has(&self, key: &str) -> bool {
         self.offset_of(key).is_some()
     }
@@ -140,7 +140,7 @@ impl<'t> Document<'t> {
     ///
     /// # Errors
     /// The mistakes in the order of the texts and their lines.
-    pub fn conclude<T>(mut self, value: T) -> Result<T, Vec<Problem>> {
+    pub fn conclude<T>(mut self, value: T) -> Result<T, Vec<Mistake>> {
         if self.problems.is_empty() {
             return Ok(value);
         }
@@ -152,7 +152,7 @@ impl<'t> Document<'t> {
 
     fn push(&mut self, start: usize, key: String, message: String) {
         let FileLine { file, line } = self.place(start);
-        self.problems.push(Problem { file, line, key, message });
+        self.problems.push(Mistake { file, line, key, message });
     }
 
     /// Where the next text begins. There is a byte between two, so that the end of a text is not the begin of the next.
@@ -327,7 +327,7 @@ mod tests {
 
     fn read(text: &str) -> Result<File, Vec<String>> {
         let (file, document) = Document::read::<File>(text);
-        let lines = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect();
+        let lines = |problems: Vec<Mistake>| problems.iter().map(ToString::to_string).collect();
         document.conclude(file).map_err(lines)
     }
 

@@ -1,6 +1,6 @@
 //! Reads a file, and reports why it cannot be used.
 
-use crate::Problem;
+use crate::Mistake;
 use std::{
     fmt, fs,
     io::{self, ErrorKind},
@@ -22,7 +22,7 @@ pub enum FileError {
         /// The files that were read as one.
         paths: Vec<PathBuf>,
         /// All mistakes in the order of the files and their lines; at least one.
-        problems: Vec<Problem>,
+        problems: Vec<Mistake>,
     },
 }
 
@@ -108,7 +108,7 @@ impl Source {
     }
 
     /// The error for mistakes in files that were read as one.
-    pub fn invalid(sources: &[Self], problems: Vec<Problem>) -> FileError {
+    pub fn invalid(sources: &[Self], problems: Vec<Mistake>) -> FileError {
         let paths = sources.iter().map(|source| source.path.clone()).collect();
         FileError::Invalid { paths, problems }
     }
@@ -121,7 +121,7 @@ impl Source {
 pub fn load<T: Default>(
     path: &Path,
     must_exist: bool,
-    parse: impl FnOnce(&str) -> Result<T, Vec<Problem>>,
+    parse: impl FnOnce(&str) -> Result<T, Vec<Mistake>>,
 ) -> Result<T, FileError> {
     let Some(source) = Source::read(path, must_exist)? else { return Ok(T::default()) };
     parse(&source.text).map_err(|problems| Source::invalid(&[source], problems))

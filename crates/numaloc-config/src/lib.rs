@@ -13,5 +13,5 @@ pub mod samples;
 pub mod value;
 pub mod written;
 
-pub use document::{Document, FileLine, Problem};
+pub use document::{Document, FileLine, Mistake};
 pub use file::{FileError, Source, load};

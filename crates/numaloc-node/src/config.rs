@@ -1,7 +1,7 @@
 //! The configuration of a client: TOML, checked strictly.
 
 use crate::{daemon::Grpc, mark::Mark};
-use numaloc_config::{Document, FileError, Problem, load};
+use numaloc_config::{Document, FileError, Mistake, load};
 use serde::de::DeserializeOwned;
 use std::{path::Path, time::Duration};
 
@@ -35,7 +35,7 @@ pub fn read<C: Configuration>(path: &Path, explicit: bool) -> Result<C, FileErro
 ///
 /// # Errors
 /// All mistakes in it.
-pub fn parse<C: Configuration>(text: &str) -> Result<C, Vec<Problem>> {
+pub fn parse<C: Configuration>(text: &str) -> Result<C, Vec<Mistake>> {
     let (mut config, mut document) = Document::read::<C>(text);
     config.check(&mut document);
     if let Err(error) = Grpc::new(config.endpoint(), C::MARK) {

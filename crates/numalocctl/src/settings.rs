@@ -1,7 +1,7 @@
 //! The configuration files, so that the daemon's address need not be on each command line.
 
 use crate::{exit::Failure, output::complain};
-use numaloc_config::{Document, FileError, Problem, load};
+use numaloc_config::{Document, FileError, Mistake, load};
 use serde::Deserialize;
 use std::{
     io::ErrorKind,
@@ -67,7 +67,7 @@ pub fn read(files: &[PathBuf]) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-fn parse(text: &str, path: &Path) -> Result<Settings, Vec<Problem>> {
+fn parse(text: &str, path: &Path) -> Result<Settings, Vec<Mistake>> {
     let (mut settings, document) = Document::read::<Settings>(text);
     let folder = path.parent().unwrap_or(Path::new("/"));
     let TlsSettings { ca, certificate, key } = &mut settings.tls;

@@ -17,7 +17,7 @@ mod value;
 pub use declared::Declared;
 pub use grant::{Ceilings, Grant, Grantee, NOBODY, Reserved, Role};
 pub use load::{DropIns, Loaded};
-pub use numaloc_config::{FileError, Problem};
+pub use numaloc_config::{FileError, Mistake};
 pub use reload::{has_found_accounts, reload};
 
 use crate::{log::Levels, tls::Tls};

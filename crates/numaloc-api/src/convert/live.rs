@@ -13,7 +13,7 @@ use crate::v1;
 use numaloc_core::{
     Identity, NodeId, NodeSet,
     live::{
-        Detail, GroupNow, MappingNow, NodeNow, ProcessNow, Seen, Shares, Snapshot, ThreadNow,
+        Detail, GroupNow, LiveShares, MappingNow, NodeNow, ProcessNow, Seen, Snapshot, ThreadNow,
         WorkloadNow,
     },
 };
@@ -171,7 +171,7 @@ fn group(workload: &WorkloadNow<'_>, group: Option<&GroupNow>, work: &Work<'_>) 
 }
 
 fn shares(nodes: &BTreeMap<NodeId, u64>, home: &NodeSet, near: &NodeSet) -> Option<v1::LiveShares> {
-    let Shares { local_bytes, remote_bytes, near_bytes } = Shares::of(nodes, home, near)?;
+    let LiveShares { local_bytes, remote_bytes, near_bytes } = LiveShares::of(nodes, home, near)?;
     Some(v1::LiveShares {
         local_bytes: int(local_bytes),
         remote_bytes: int(remote_bytes),

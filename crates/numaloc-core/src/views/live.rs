@@ -2,7 +2,7 @@
 
 mod workloads;
 
-pub use workloads::{Shares, WorkloadNow};
+pub use workloads::{LiveShares, WorkloadNow};
 
 use crate::{Identity, Kind, NodeId, NodeMemory, NodeSet, number};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

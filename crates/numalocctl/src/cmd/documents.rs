@@ -5,7 +5,7 @@ mod lines;
 use crate::exit::Failure;
 use lines::Lines;
 use numaloc_config::{
-    FileError, Problem,
+    FileError, Mistake,
     written::{Problems, Tree},
 };
 use serde_json::Deserializer;
@@ -35,13 +35,13 @@ pub fn parse<T>(
     text: &str,
     list: &str,
     read: impl Fn(&Tree) -> Result<T, Problems>,
-) -> Result<Vec<T>, Vec<Problem>> {
+) -> Result<Vec<T>, Vec<Mistake>> {
     let (documents, lines): (_, fn(&str) -> Lines) = match is_json(text) {
         true => (json(text), Lines::of_json),
         false => (yaml(text), Lines::of_yaml),
     };
     let documents = documents.map_err(|(line, message)| {
-        vec![Problem { file: 0, line: line.max(1), key: String::new(), message }]
+        vec![Mistake { file: 0, line: line.max(1), key: String::new(), message }]
     })?;
     let (mut all, mut refused, mut number) = (Vec::new(), Vec::new(), 0);
     for (document, tree) in documents.into_iter().enumerate() {
@@ -59,7 +59,7 @@ pub fn parse<T>(
     let lines = lines(text);
     let of_record = |(document, path, number, problems): (_, String, i32, Problems)| {
         let dot = if path.is_empty() { "" } else { "." };
-        let one = |problem: &numaloc_config::written::Problem| Problem {
+        let one = |problem: &numaloc_config::written::Problem| Mistake {
             file: 0,
             line: lines.of(document, &format!("{path}{dot}{}", problem.path)),
             key: format!("record {number}"),
@@ -115,7 +115,7 @@ mod tests {
     use numaloc_config::written::{self, Object};
     use serde_json::json;
 
-    fn lines(problems: Vec<Problem>) -> String {
+    fn lines(problems: Vec<Mistake>) -> String {
         problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 

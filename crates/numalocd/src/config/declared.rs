@@ -31,12 +31,9 @@ fn id(name: &str) -> Option<ScheduleId> {
 
 /// Name and contents of a table.
 fn contents(table: &Tree) -> Result<(ScheduleId, ScheduleSpec), Problems> {
-    let (name, spec) = read_schedule(table)?;
-    let id = id(&name).ok_or_else(|| {
-        let expected =
-            "expected letters, digits, '.', '_' or '-', and not only digits, for example \"redis\"";
-        Problem::new("name", expected, "")
-    })?;
+    let expected =
+        "expected letters, digits, '.', '_' or '-', and not only digits, for example \"redis\"";
+    let (id, spec) = read_schedule(table, |name| id(name).ok_or_else(|| expected.to_owned()))?;
     if !spec.migration.target.pids.is_empty() {
         let problem = "a pid means another process after a while: name a unit, a cgroup, a container or workloads";
         return Err(Problem::new("spec.target.pids", problem, "").into());

@@ -1,6 +1,6 @@
 //! From texts to a configuration.
 
-use super::{Config, Problem, check::check, declared::declared, file::File};
+use super::{Config, Mistake, check::check, declared::declared, file::File};
 use numaloc_config::{Document, FileError, FileLine, Source};
 use std::{collections::BTreeSet, mem, path::Path, str::FromStr};
 
@@ -31,7 +31,7 @@ impl Loaded {
         Self::of(&sources).map_err(|problems| Source::invalid(&sources, problems))
     }
 
-    fn of(sources: &[Source]) -> Result<Self, Vec<Problem>> {
+    fn of(sources: &[Source]) -> Result<Self, Vec<Mistake>> {
         let texts = sources.iter().map(|source| source.text.as_str());
         let (mut file, mut document) = Document::read_all::<File>(texts);
         let overruled = check(&file, &mut document);
@@ -88,11 +88,11 @@ impl DropIns<'_> {
 }
 
 impl FromStr for Config {
-    type Err = Vec<Problem>;
+    type Err = Vec<Mistake>;
 
     /// Reads the text of a configuration file. It also looks up the accounts of this host and the TLS files that the
     /// text names.
-    fn from_str(text: &str) -> Result<Self, Vec<Problem>> {
+    fn from_str(text: &str) -> Result<Self, Vec<Mistake>> {
         let source = Source { path: "".into(), text: text.to_owned() };
         Loaded::of(&[source]).map(|loaded| loaded.config)
     }

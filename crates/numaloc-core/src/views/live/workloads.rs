@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 
 /// Memory in bytes by its distance from home.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shares {
+pub struct LiveShares {
     /// On home nodes.
     pub local_bytes: u64,
     /// On all other nodes.
@@ -15,7 +15,7 @@ pub struct Shares {
     pub near_bytes: u64,
 }
 
-impl Shares {
+impl LiveShares {
     /// The shares of memory by node. `None` without a home, as where no CPU of it is online.
     #[must_use]
     pub fn of(nodes: &BTreeMap<NodeId, u64>, home: &NodeSet, near: &NodeSet) -> Option<Self> {
@@ -137,7 +137,7 @@ mod tests {
             .iter()
             .map(|row| {
                 let own = row.own.as_ref().unwrap();
-                let shares = Shares::of(&own.nodes, &row.home, &row.near).unwrap();
+                let shares = LiveShares::of(&own.nodes, &row.home, &row.near).unwrap();
                 let all = own.nodes.values().sum::<u64>() / 4096;
                 (row.cgroup, all, shares.remote_bytes / 4096, row.process_count, row.cpu_percent)
             })
@@ -156,9 +156,9 @@ mod tests {
     fn memory_has_no_shares_without_a_home() {
         let nodes = [(NodeId(0), 5), (NodeId(1), 7), (NodeId(2), 9)].into();
         let [home, near] = ["0", "1"].map(|nodes| nodes.parse().unwrap());
-        let shares = Shares { local_bytes: 5, remote_bytes: 16, near_bytes: 7 };
-        assert_eq!(Shares::of(&nodes, &home, &near), Some(shares));
-        assert_eq!(Shares::of(&nodes, &NodeSet::new(), &near), None);
+        let shares = LiveShares { local_bytes: 5, remote_bytes: 16, near_bytes: 7 };
+        assert_eq!(LiveShares::of(&nodes, &home, &near), Some(shares));
+        assert_eq!(LiveShares::of(&nodes, &NodeSet::new(), &near), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use numaloc_api::{
     value::{CreateSchedule, DeleteSchedule, ScheduleFilter, ScheduleId, ScheduleSpec},
     written::read_schedule,
 };
-use numaloc_config::written::{Problem, Problems, Tree, all};
+use numaloc_config::written::{Problems, Tree};
 use std::collections::BTreeMap;
 
 struct Schedules;
@@ -30,11 +30,7 @@ pub fn apply(daemon: &Daemon, args: &ApplyArgs) -> Result<AppliedDoc, Failure> {
 /// A schedule as a file declares it. Fields that only the daemon sets are left out, so that its own output is a valid
 /// file.
 fn schedule(record: &Tree) -> Result<(ScheduleId, ScheduleSpec), Problems> {
-    all("", record, |record| {
-        let (name, spec) = read_schedule(record)?;
-        let id = parse_schedule(&name).map_err(|why| Problem::new("name", why, ""))?;
-        Ok::<_, Problems>((id, spec))
-    })
+    read_schedule(record, parse_schedule)
 }
 
 impl Declared for Schedules {
