@@ -14,7 +14,7 @@ use std::{fs, path::Path, process::Command};
 const MIB: u64 = 1 << 20;
 
 /// The advice for these targets.
-fn advise(target: &[&str]) -> Value {
+pub fn advise(target: &[&str]) -> Value {
     let options = ["advise", "--seconds", "3", "--min-bytes", "16M", "-o", "json"];
     let output = numalocctl(&[&options, target].concat());
     assert_eq!(code(&output), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -22,7 +22,7 @@ fn advise(target: &[&str]) -> Value {
     answer["advice"].clone()
 }
 
-fn only(advice: &Value) -> &Value {
+pub fn only(advice: &Value) -> &Value {
     let findings = advice["findings"].as_array().expect("a list");
     assert_eq!(findings.len(), 1, "{advice:#}");
     &findings[0]
@@ -34,7 +34,7 @@ fn commands(finding: &Value) -> Vec<String> {
 }
 
 /// Runs the commands of a finding in their order, as a person would.
-fn follow(finding: &Value) {
+pub fn follow(finding: &Value) {
     for command in commands(finding) {
         let output = Command::new("/bin/sh").args(["-c", &command]).output().expect("a shell");
         let words = String::from_utf8_lossy(&output.stderr);
@@ -43,13 +43,13 @@ fn follow(finding: &Value) {
 }
 
 /// Asserts that there is nothing left to advise.
-fn assert_silent(target: &[&str]) {
+pub fn assert_silent(target: &[&str]) {
     let advice = advise(target);
     assert_eq!(advice["findings"], serde_json::json!([]), "{advice:#}");
 }
 
 /// The CPUs that a thread may run on.
-fn cpus(tid: &str) -> String {
+pub fn cpus(tid: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).expect("a thread");
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     line.expect("its CPUs").trim().to_owned()

@@ -2,15 +2,17 @@
 //! 1. The mappings of files there are the storage itself.
 
 use crate::{
+    advise::{advise, assert_silent, cpus, follow, only},
     app::{App, Layout},
     cli::{NOBODY, as_nobody, code, json as answer_of, numalocctl},
     disk::{Layered, Mounted},
     engine::{inspect, migrate},
     scene::assert_complete,
     settings::Setting,
+    traced::PageMapReads,
     truth::{Truth, node_bytes},
 };
-use numaloc_core::{FixedKind, Options};
+use numaloc_core::{FixedKind, NodeId, Options};
 use numaloc_host::Target;
 use serde_json::{Value, json};
 use std::{
@@ -64,13 +66,14 @@ fn assert_storage(app: &App, region: &str) -> Vec<u64> {
     found
 }
 
-/// Asserts that this much is storage that cannot move, and that the rest comes home in one run.
-fn assert_only_the_rest_moves(app: &mut App, storage: &[&str], bytes: u64) {
+/// Asserts that this much is storage of this node that cannot move, and that the rest comes home in one run.
+fn assert_only_the_rest_moves(app: &mut App, storage: &[&str], (node, bytes): (u32, u64)) {
     let before: Vec<_> = storage.iter().map(|region| assert_storage(app, region)).collect();
     let target = [Target::Pid(app.pid())];
     let plan = inspect(&target, &Options::default()).plan;
     let fixed = plan.fixed.get(&FixedKind::Dax);
     assert_eq!(fixed.map(|fixed| fixed.mapped_bytes), Some(bytes), "{:?}", plan.fixed);
+    assert_eq!(fixed.map(|fixed| &fixed.nodes), Some(&[(NodeId(node), bytes)].into()));
     let ranges: Vec<_> = storage.iter().map(|region| app.range(region)).collect();
     let is_storage = |start: u64| ranges.iter().any(|range| range.contains(&start));
     assert!(!plan.skipped.iter().any(|each| is_storage(each.mapping.start)), "{plan:?}");
@@ -85,7 +88,8 @@ fn assert_only_the_rest_moves(app: &mut App, storage: &[&str], bytes: u64) {
     assert_eq!(again.planned_bytes(), 0, "{again:?}");
 
     let pid = app.pid().to_string();
-    let row = format!("cannot move: {}.0 MiB of storage (DAX)", bytes / MIB);
+    let mib = bytes / MIB;
+    let row = format!("cannot move: {mib}.0 MiB of storage (DAX): {mib}.0 MiB on node {node}\n");
     for command in ["plan", "locality", "migrate"] {
         let shown = numalocctl(&[command, "--pid", &pid]);
         let text = String::from_utf8_lossy(&shown.stdout);
@@ -121,11 +125,71 @@ fn files_of_a_mount_with_dax_are_storage() {
         ];
         let mut app = Layout::remote(&regions).start("target");
         assert!(has_dax(&shared) && has_dax(&synced), "the scene");
-        assert_only_the_rest_moves(&mut app, &["shared", "synced"], 24 * MIB);
-        refuses_as_file(&shared, "its memory is the storage itself (DAX)");
+        assert_only_the_rest_moves(&mut app, &["shared", "synced"], (0, 24 * MIB));
+        refuses_as_file(&shared, "its memory is the storage itself (DAX), attached to node 0");
         drop(app);
         drop(mounted);
     }
+}
+
+/// A pool may be larger than all memory of the host. What the kernel is asked is seen by probes in it.
+#[test]
+fn no_entry_of_storage_is_read() {
+    let _settings = Setting::still_host();
+    let mounted = Mounted::on(DISK, "ext4", "dax=always");
+    let storage = format!("storage=file:{}:64M:dirty", mounted.path().join("pool").display());
+    let app = Layout::remote(&["anon:16M", &storage]).load("idle").start("target");
+    assert_storage(&app, "storage");
+    let pid = app.pid().to_string();
+    for command in ["locality", "plan", "migrate"] {
+        let reads = PageMapReads::begin();
+        let output = numalocctl(&[command, "--pid", &pid]);
+        let reads = reads.end();
+        assert_eq!(code(&output), Some(0), "{command}: {output:?}");
+        let of = |region: &str| {
+            let range = app.range(region);
+            reads.iter().filter(|read| read.start < range.end && range.start < read.end).count()
+        };
+        assert!(of("anon") > 0, "{command}: the probes see nothing: {reads:?}");
+        assert_eq!(of("storage"), 0, "{command}: {:x?} {reads:x?}", app.range("storage"));
+    }
+    drop((app, mounted));
+}
+
+/// The work goes to the storage, which cannot go to the work.
+#[test]
+fn advice_brings_work_to_its_storage() {
+    let _settings = Setting::still_host();
+    let mounted = Mounted::on(DISK, "ext4", "dax=always");
+    let region = format!("storage=file:{}:32M:dirty", mounted.path().join("pool").display());
+    let mut app = Layout::remote(&["anon:24M", &region]).on(1).memory_on(1).start("target");
+    let pid = app.pid().to_string();
+    let advice = advise(&["--pid", &pid]);
+    let finding = only(&advice);
+    assert_eq!(finding["kind"], "FINDING_KIND_STORAGE", "{advice:#}");
+    assert_eq!(finding["from_node_ids"], json!([1]), "{advice:#}");
+    assert_eq!(finding["home_node_ids"], json!([0]), "{advice:#}");
+    assert_eq!(finding["storage_bytes"], 32 * MIB, "{advice:#}");
+    follow(finding);
+    assert_eq!(cpus(&pid), "0-1");
+    assert_eq!(Truth::of(app.pid()).region(app.range("anon")), [(0, 24 * MIB)].into());
+    assert_silent(&["--pid", &pid]);
+    app.check();
+    drop((app, mounted));
+}
+
+#[test]
+fn memory_goes_to_the_node_of_a_disk_or_of_a_path_on_it() {
+    let _settings = Setting::still_host();
+    let mounted = Mounted::on(DISK, "ext4", "dax=always");
+    let app = Layout::remote(&["anon:8M"]).load("idle").start("target");
+    let path = format!("path:{}", mounted.path().display());
+    for (to, node) in [(path.as_str(), 0), ("block:pmem1", 1), ("block:pmem0", 0)] {
+        let output = numalocctl(&["migrate", "--pid", &app.pid().to_string(), "--to", to]);
+        assert_eq!(code(&output), Some(0), "{to}: {output:?}");
+        assert_eq!(Truth::of(app.pid()).region(app.range("anon")), [(node, 8 * MIB)].into());
+    }
+    drop((app, mounted));
 }
 
 /// Beside it is a file of the same file system in page cache.
@@ -147,7 +211,7 @@ fn a_file_that_has_dax_by_its_attribute_is_storage() {
         let mut app = Layout::remote(&regions).start("target");
         assert!(has_dax(&storage) && !has_dax(&cached), "the scene");
         assert_eq!(Truth::of(app.pid()).region(app.range("cached")), [(1, 8 * MIB)].into());
-        assert_only_the_rest_moves(&mut app, &["storage"], 16 * MIB);
+        assert_only_the_rest_moves(&mut app, &["storage"], (0, 16 * MIB));
         assert_eq!(Truth::of(app.pid()).region(app.range("cached")), [(0, 8 * MIB)].into());
         refuses_as_file(&storage, "its memory is the storage itself (DAX)");
         let shown = numalocctl(&["locality", "--file", &cached.display().to_string()]);
@@ -175,7 +239,7 @@ fn a_private_mapping_of_storage_stays() {
     let region = |access: &str| format!("storage=file:{}:16M:{access}", path.display());
     drop(Layout::remote(&[&region("dirty")]).start("writer"));
     let mut app = Layout::remote(&["anon:16M", &region("private")]).start("target");
-    assert_only_the_rest_moves(&mut app, &["storage"], 16 * MIB);
+    assert_only_the_rest_moves(&mut app, &["storage"], (0, 16 * MIB));
     drop(app);
     drop(mounted);
 }
@@ -198,7 +262,7 @@ fn a_file_in_a_layer_is_storage_if_the_layer_has_dax() {
     let regions = ["storage", "cached"].map(region);
     let mut app = Layout::remote(&["anon:16M", &regions[0], &regions[1]]).start("target");
     assert_eq!(Truth::of(app.pid()).region(app.range("cached")), [(1, 8 * MIB)].into());
-    assert_only_the_rest_moves(&mut app, &["storage"], 8 * MIB);
+    assert_only_the_rest_moves(&mut app, &["storage"], (0, 8 * MIB));
     assert_eq!(Truth::of(app.pid()).region(app.range("cached")), [(0, 8 * MIB)].into());
     drop((app, overlay));
     drop(mounted);
@@ -242,7 +306,7 @@ fn storage_without_a_file_system_becomes_memory_of_a_node() {
     make_character_device();
     let region = "storage=file:/dev/dax1.0:16M:dirty";
     let mut app = Layout::remote(&["anon:16M", region]).start("target");
-    assert_only_the_rest_moves(&mut app, &["storage"], 16 * MIB);
+    assert_only_the_rest_moves(&mut app, &["storage"], (1, 16 * MIB));
     refuses_as_file(Path::new("/dev/dax1.0"), "not a regular file");
     drop(app);
     assert_eq!(diagnosis().0, "ok");
@@ -265,5 +329,5 @@ fn storage_without_a_file_system_becomes_memory_of_a_node() {
     assert!(nodes[0]["dax_devices"].as_array().is_none_or(Vec::is_empty), "{answer:#}");
     let shown = numalocctl(&["topology"]);
     let text = String::from_utf8_lossy(&shown.stdout);
-    assert!(text.contains("cpus and memory, 254.0 MiB of dax1.0"), "{text}");
+    assert!(text.contains("DRAM, 254.0 MiB of dax1.0"), "{text}");
 }

@@ -31,8 +31,8 @@ fn rings_and_secret_memory_are_rows_of_their_own() {
     let plan = inspect(&[Target::Pid(app.pid())], &Options::default()).plan;
     let [kernel, secret] = [FixedKind::Kernel, FixedKind::Secret].map(|kind| &plan.fixed[&kind]);
     assert_eq!((kernel.mapped_bytes, secret.mapped_bytes), (RING_BYTES, 8 * MIB), "{plan:?}");
-    assert_eq!(on_node(&secret.resident, 1), secret_bytes, "{secret:?}");
-    let kernel_bytes = on_node(&kernel.resident, 1);
+    assert_eq!(on_node(&secret.nodes, 1), secret_bytes, "{secret:?}");
+    let kernel_bytes = on_node(&kernel.nodes, 1);
     assert!((packet_bytes..=RING_BYTES).contains(&kernel_bytes), "{kernel:?}");
     assert!(!plan.moves.iter().any(|each| is_ring(&each.name)), "{plan:?}");
 

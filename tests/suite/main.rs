@@ -75,5 +75,6 @@ mod stuck;
 mod sysv;
 mod top;
 mod topology;
+mod traced;
 mod unit;
 mod zeros;

@@ -9,7 +9,7 @@ pub(crate) mod crowd_tests;
 mod dax;
 mod early_read;
 pub(crate) mod extents;
-mod fixed;
+pub(crate) mod fixed;
 pub(crate) mod folios;
 mod growing;
 mod held;
@@ -239,7 +239,7 @@ fn look(
         Ok::<_, Error>((extents, placements, attached))
     })?;
     let caller_mems = read::mems_allowed(roots)?;
-    let fixed = fixed::sum(&fixed_parts, |parts| {
+    let fixed = fixed::sum(&fixed_parts, roots, |parts| {
         residency::find(parts, &reserved, &spaces, &claims, threads, &looker, stop)
     })?;
     let seen = Surveyed {

@@ -79,6 +79,7 @@ fn finding(look: &HostLook, finding: &Finding) -> v1::Finding {
         source: source.into(),
         sampled_pages,
         age: subject.map(|subject| duration(subject.age)),
+        storage_bytes: int(finding.storage_bytes),
         commands: finding.steps.iter().map(|step| step.shell()).collect(),
     }
 }

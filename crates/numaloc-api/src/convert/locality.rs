@@ -146,7 +146,7 @@ pub fn fixed(plan: &Plan) -> Vec<v1::FixedMemory> {
     let memory = |(&kind, fixed): (&FixedKind, &Fixed)| v1::FixedMemory {
         kind: v1::FixedKind::from(kind).into(),
         mapped_bytes: int(fixed.mapped_bytes),
-        nodes: node_bytes(&fixed.resident),
+        nodes: node_bytes(&fixed.nodes),
     };
     plan.fixed.iter().map(memory).collect()
 }

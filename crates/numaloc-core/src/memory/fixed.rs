@@ -40,8 +40,9 @@ impl FixedKind {
 pub struct Fixed {
     /// Bytes that are mapped, resident or not.
     pub mapped_bytes: u64,
-    /// Resident bytes by node, as far as they are looked at ([`FixedKind::is_looked_at`]).
-    pub resident: BTreeMap<NodeId, u64>,
+    /// Bytes by node: resident ones, as far as they are looked at ([`FixedKind::is_looked_at`]); for [`FixedKind::Dax`] mapped ones by the
+    /// node that the storage is attached to, as far as that is known; empty for devices.
+    pub nodes: BTreeMap<NodeId, u64>,
 }
 
 /// All such memory of a target, by kind.

@@ -6,7 +6,7 @@
 //! | [`look`] | what was seen of the host and of those whose memory it is about |
 //! | [`finding`], [`step`] | what is wrong, what it would bring, and the commands |
 //! | `capacity` | what nodes have left, and how far they are from each other |
-//! | `device`, `helper`, `narrow`, `remote`, `crowded`, `uneven`, `hugetlb`, `setting` | what may be wrong, one file each |
+//! | `device`, `storage`, `helper`, `narrow`, `remote`, `crowded`, `uneven`, `hugetlb`, `setting` | what may be wrong, one file each |
 //! | `gain`, [`fit`] | what a finding would bring; how much memory fits on one node |
 //! | `sequence` | the steps in the right order |
 //! | [`follow`](mod@follow) | the host as it would be after a finding has been followed |
@@ -34,6 +34,7 @@ mod remote;
 mod sequence;
 mod setting;
 pub mod step;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod uneven;
@@ -57,6 +58,9 @@ type Judge = fn(&HostState, &Subject, u64) -> Option<Finding>;
 fn placed(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     if device::home(host, subject).is_some() {
         return device::judge(host, subject, min_bytes);
+    }
+    if let Some(finding) = storage::judge(host, subject, min_bytes) {
+        return Some(finding);
     }
     if helper::core(host, subject).is_some() {
         return helper::judge(host, subject, min_bytes);

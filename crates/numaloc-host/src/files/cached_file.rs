@@ -78,6 +78,9 @@ pub struct FileOwner {
     pub path: PathBuf,
 }
 
+/// Why a file with DAX is refused.
+pub(crate) const IS_STORAGE: &str = "its memory is the storage itself (DAX)";
+
 /// A file, whatever its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId {
@@ -119,7 +122,7 @@ impl CachedFile {
             _ => Error::Read { path: path.into(), source },
         };
         let by_path = open_path(path).map_err(failed)?;
-        let FileSystemOf { kind, is_seen, policy } = file_system(roots, &by_path);
+        let FileSystemOf { kind, is_seen, policy, .. } = file_system(roots, &by_path);
         // Before anything is asked of the file: its server may not answer.
         if is_served(&kind) {
             return Err(refused(&elsewhere(&kind)));
@@ -134,7 +137,7 @@ impl CachedFile {
         }
         let file = open_unnoticed(roots, &by_path).map_err(failed)?;
         if is_dax(&file).map_err(failed)? {
-            return Err(refused("its memory is the storage itself (DAX)"));
+            return Err(refused(IS_STORAGE));
         }
         let id = FileId { device: metadata.dev(), inode: metadata.ino() };
         let (bytes, is_memory) = (metadata.len(), kind == TMPFS);

@@ -37,6 +37,8 @@ pub(crate) struct MountLine<'a> {
     pub point: &'a str,
     /// Type of the file system, for example `ext4`.
     pub kind: &'a str,
+    /// What is mounted, for example `/dev/sda1`; written as `point`.
+    pub source: &'a str,
     /// Options of the file system, for example `rw,errors=continue`.
     pub options: &'a str,
 }
@@ -74,10 +76,11 @@ pub(crate) fn mounts(text: &str) -> impl Iterator<Item = MountLine<'_>> {
         let (mount, file_system) = line.split_once(" - ")?;
         let mut words = file_system.split(' ');
         let kind = words.next()?;
-        let options = words.nth(1).unwrap_or_default();
+        let (source, options) =
+            (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let mut fields = mount.split(' ');
         let (id, device) = (fields.next()?.parse().ok()?, fields.nth(1)?);
-        Some(MountLine { id, device, point: fields.nth(1)?, kind, options })
+        Some(MountLine { id, device, point: fields.nth(1)?, kind, source, options })
     })
 }
 
@@ -88,6 +91,8 @@ pub(crate) struct FileSystemOf {
     pub kind: String,
     /// Whether this process sees the mount. A memfd has none, and the mount of another namespace may have any path.
     pub is_seen: bool,
+    /// What is mounted, such as `/dev/sda1`; empty if this process does not see its mount.
+    pub source: String,
     /// The memory policy of new pages of a tmpfs, such as `interleave:0-1` (tmpfs(5), `mpol`).
     pub policy: Option<String>,
 }
@@ -104,8 +109,8 @@ fn look_up(roots: &Roots, file: &File) -> Option<FileSystemOf> {
     let text = read::text(&own.join("mountinfo")).ok()?;
     match mounts(&text).find(|mount| mount.id == id) {
         Some(mount) => {
-            let kind = mount.kind.to_owned();
-            Some(FileSystemOf { kind, is_seen: true, policy: policy(mount.options) })
+            let (kind, source) = (mount.kind.to_owned(), mount.source.to_owned());
+            Some(FileSystemOf { kind, is_seen: true, source, policy: policy(mount.options) })
         }
         // A memfd is on a mount that no namespace has. A file of a mount that was seen is not asked for: that would wait for a server.
         None => {
@@ -114,7 +119,7 @@ fn look_up(roots: &Roots, file: &File) -> Option<FileSystemOf> {
                 HUGETLBFS_MAGIC => HUGETLBFS,
                 _ => return None,
             };
-            Some(FileSystemOf { kind: kind.to_owned(), is_seen: false, policy: None })
+            Some(FileSystemOf { kind: kind.to_owned(), ..FileSystemOf::default() })
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The nodes that devices are attached to, as sysfs has them (Documentation/ABI/testing/sysfs-bus-pci, `numa_node`).
 
-use crate::{Error, Roots, files::read};
+use crate::{Error, Roots, files::read, nodes::disk};
 use numaloc_core::{NodeId, NodeSet};
 use std::{
     collections::BTreeSet,
@@ -26,6 +26,8 @@ pub enum Device {
     Interface(String),
     /// `block:nvme0n1`: a disk or partition.
     Block(String),
+    /// `path:/mnt/pmem0`: the disk, or the persistent memory, with the file system of a path.
+    Path(PathBuf),
 }
 
 impl fmt::Display for Device {
@@ -35,6 +37,7 @@ impl fmt::Display for Device {
             Self::File(path) => write!(f, "device:{}", path.display()),
             Self::Interface(name) => write!(f, "iface:{name}"),
             Self::Block(name) => write!(f, "block:{name}"),
+            Self::Path(path) => write!(f, "path:{}", path.display()),
         }
     }
 }
@@ -52,8 +55,9 @@ impl FromStr for Device {
             }),
             Some(("iface", name)) if is_name(name) => Ok(Self::Interface(name.to_owned())),
             Some(("block", name)) if is_name(name) => Ok(Self::Block(name.to_owned())),
+            Some(("path", path)) if path.starts_with('/') => Ok(Self::Path(path.into())),
             _ => Err(format!(
-                "'{text}' is not a device: expected for example device:0000:17:00.0, device:/dev/nvidia0, iface:eth0 or block:nvme0n1"
+                "'{text}' is not a device: expected for example device:0000:17:00.0, device:/dev/nvidia0, iface:eth0, block:nvme0n1 or path:/mnt/data"
             )),
         }
     }
@@ -96,6 +100,7 @@ impl Device {
                 vec![class("block", name).ok_or_else(|| bad("lsblk lists the disks".into()))?]
             }
             Self::File(path) => of_file(roots, path, path).map_err(bad)?,
+            Self::Path(path) => vec![disk::of_path(roots, path).map_err(bad)?],
         };
         attached(&found).map_err(bad)
     }
@@ -111,7 +116,7 @@ pub(crate) fn nodes_of_file(roots: &Roots, name: &Path, file: &Path) -> Result<N
 }
 
 /// The nodes of devices in sysfs.
-fn attached(found: &[PathBuf]) -> Result<NodeSet, String> {
+pub(super) fn attached(found: &[PathBuf]) -> Result<NodeSet, String> {
     let mut nodes = BTreeSet::new();
     found.iter().for_each(|path| collect(path, DEPTH, &mut nodes));
     match nodes.is_empty() {
@@ -232,6 +237,10 @@ mod tests {
         lower("vlan", "bond0");
         // Two that lie upon each other, as no kernel has them.
         lower("lo", "lo");
+        let region = "sys/devices/LNXSYSTM:00/ndbus0/region1";
+        fake.write(&format!("{region}/numa_node"), "1\n");
+        fake.write(&format!("{region}/namespace1.0/block/pmem1/size"), "8\n");
+        link("sys/class/block/pmem1", &format!("{region}/namespace1.0/block/pmem1"));
         fake.write("sys/devices/virtual/block/dm-0/size", "8\n");
         link("sys/class/block/dm-0", "sys/devices/virtual/block/dm-0");
         link("sys/devices/virtual/block/dm-0/slaves/nvme0n1p1", "sys/class/block/nvme0n1p1");
@@ -256,6 +265,7 @@ mod tests {
             ("block:nvme0n1", "0"),
             ("block:nvme0n1p1", "0"),
             ("block:dm-0", "0"),
+            ("block:pmem1", "1"),
         ] {
             assert_eq!(nodes(&fake, device).as_deref(), Ok(node), "{device}");
         }
@@ -293,7 +303,13 @@ mod tests {
 
     #[test]
     fn names_of_devices_are_read_and_written_alike() {
-        for text in ["device:0000:17:00.0", "device:/dev/nvidia0", "iface:eth0", "block:sda1"] {
+        for text in [
+            "device:0000:17:00.0",
+            "device:/dev/nvidia0",
+            "iface:eth0",
+            "block:sda1",
+            "path:/mnt/a",
+        ] {
             assert_eq!(
                 text.parse::<Device>().map(|device| device.to_string()).as_deref(),
                 Ok(text)
@@ -310,6 +326,8 @@ mod tests {
             "block:..",
             "eth0",
             "usb:1",
+            "path:data",
+            "path:",
         ];
         for text in all {
             assert!(text.parse::<Device>().is_err_and(|why| why.contains("expected")), "{text}");

@@ -11,6 +11,7 @@ use crate::{
         file_system::{MountLine, device_numbers, open_path},
         maps::{Object, Vma},
     },
+    nodes::storage::has_dax,
     survey::space::AddressSpace,
 };
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
@@ -43,22 +44,15 @@ impl Which {
     /// By the options of a mount (fs/ext4/super.c, `_ext4_show_options`; fs/xfs/xfs_super.c, `xfs_fs_show_options`), which show nothing by
     /// default, and by what its disk is.
     pub(super) fn of(roots: &Roots, mount: &MountLine<'_>) -> Self {
+        let disk = || roots.sys.join("dev/block").join(mount.device);
         let has = |options: [&str; 2]| mount.options.split(',').any(|it| options.contains(&it));
         match () {
             () if has(["dax", "dax=always"]) => Self::All,
             () if !BY_ATTRIBUTE.contains(&mount.kind) || has(["dax=never", "nodax"]) => Self::None,
-            () if has(["dax=inode"; 2]) || is_on_dax_disk(roots, mount.device) => Self::Some,
+            () if has(["dax=inode"; 2]) || has_dax(&disk()) => Self::Some,
             () => Self::None,
         }
     }
-}
-
-/// Whether the memory of a block device can be mapped (Documentation/ABI/stable/sysfs-block, `queue/dax`). A partition has no queue: its
-/// disk has.
-fn is_on_dax_disk(roots: &Roots, device: &str) -> bool {
-    let disk = roots.sys.join("dev/block").join(device);
-    let is_set = |path| fs::read_to_string(disk.join(path)).is_ok_and(|text| text.trim() == "1");
-    is_set("queue/dax") || is_set("../queue/dax")
 }
 
 /// Answers on files, for as long as one look takes.

@@ -1,14 +1,15 @@
 //! Mappings whose pages can never move. They are in no extent: nothing is planned for them, and no run looks at them.
 
 use crate::{
-    Error,
+    Error, Roots,
     files::maps::{Object, Vma},
+    nodes::storage::StorageNodes,
     survey::{
         extents::{self, Part},
         residency::ExtentPages,
     },
 };
-use numaloc_core::{FixedKind, FixedMemory};
+use numaloc_core::{FixedKind, FixedMemory, NodeId};
 use std::collections::BTreeMap;
 
 /// Takes such mappings out of the lists of each process. The pages of one object at one place count once, also if
@@ -39,28 +40,54 @@ pub(crate) fn take(all: &mut [Vec<Vma>]) -> Vec<(FixedKind, Part)> {
 /// The errors of `find`.
 pub(crate) fn sum(
     all: &[(FixedKind, Part)],
+    roots: &Roots,
     find: impl Fn(&[Part]) -> Result<Vec<ExtentPages>, Error>,
 ) -> Result<FixedMemory, Error> {
-    let mut sums = FixedMemory::new();
+    let (mut sums, mut storage) = (FixedMemory::new(), StorageNodes::new(roots));
     for (kind, part) in all {
         let sum = sums.entry(*kind).or_default();
         sum.mapped_bytes += part.extent.bytes;
+        if *kind == FixedKind::Dax {
+            let node = node_of(&mut storage, part);
+            node.map(|node| *sum.nodes.entry(node).or_default() += part.extent.bytes);
+        }
         if !kind.is_looked_at() {
             continue;
         }
         for found in find(std::slice::from_ref(part))? {
             for (&node, on) in found.own.values().flat_map(|residency| &residency.nodes) {
-                *sum.resident.entry(node).or_default() += on.total_bytes();
+                *sum.nodes.entry(node).or_default() += on.total_bytes();
             }
         }
     }
     Ok(sums)
 }
 
+/// The node that the storage behind a mapping is attached to, if it is known.
+fn node_of(storage: &mut StorageNodes<'_>, part: &Part) -> Option<NodeId> {
+    let device = match part.object {
+        Object::File { device, .. } => device,
+        // The file system is not on a disk, such as the one that has /dev.
+        _ => (0, 0),
+    };
+    storage.of(&part.extent.name, device)
+}
+
+/// Storage that is mapped without page cache by the processes with these mappings, in bytes by the node that it is attached to.
+pub(crate) fn storage(roots: &Roots, all: &mut [Vec<Vma>]) -> BTreeMap<NodeId, u64> {
+    let parts = take(all).into_iter().filter(|(kind, _)| *kind == FixedKind::Dax);
+    let (mut nodes, mut storage) = (BTreeMap::new(), StorageNodes::new(roots));
+    for (_, part) in parts {
+        let node = node_of(&mut storage, &part);
+        node.map(|node| *nodes.entry(node).or_default() += part.extent.bytes);
+    }
+    nodes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::maps::parse_line;
+    use crate::{fake::Fake, files::maps::parse_line};
 
     #[test]
     fn an_object_counts_once_and_what_has_no_inode_of_its_own_by_process() {
@@ -72,8 +99,35 @@ mod tests {
         let parts = take(&mut all);
         assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [1, 0]);
         let none = |parts: &[Part]| Ok(vec![ExtentPages::default(); parts.len()]);
-        let sums = sum(&parts, none).expect("nothing is read");
+        let sums = sum(&parts, &Fake::new().roots(), none).expect("nothing is read");
         assert_eq!(sums[&FixedKind::Kernel].mapped_bytes, 2 * 0x2000 + 0x4000);
         assert_eq!(sums.len(), 1);
+    }
+
+    /// Storage may be larger than all memory, so none of its page map is read.
+    #[test]
+    fn storage_counts_by_its_node_and_is_not_looked_at() {
+        let fake = Fake::new();
+        for (directory, node) in [("dev/block/259:0", "1"), ("bus/dax/devices/dax0.0", "0")] {
+            fake.write(&format!("sys/{directory}/numa_node"), node);
+        }
+        let lines = [
+            "1000-3000 rw-s 00000000 103:00 13 /pmem/a",
+            "3000-4000 rw-s 00004000 103:00 13 /pmem/a",
+            "5000-6000 rw-p 00000000 103:01 13 /unknown/a",
+            "200000-400000 rw-s 00000000 00:05 9 /dev/dax0.0",
+        ];
+        let vmas = || -> Vec<Vma> {
+            let vmas = lines.iter().filter_map(|line| parse_line(line));
+            vmas.map(|vma| Vma { fixed: Some(FixedKind::Dax), ..vma }).collect()
+        };
+        let parts = take(&mut [vmas(), vmas()]);
+        let never = |_: &[Part]| panic!("it is looked at");
+        let sums = sum(&parts, &fake.roots(), never).expect("nothing is read");
+        let storage = &sums[&FixedKind::Dax];
+        assert_eq!(storage.mapped_bytes, 0x3000 + 0x1000 + (2 << 20));
+        let nodes = BTreeMap::from([(NodeId(0), 2 << 20), (NodeId(1), 0x3000)]);
+        assert_eq!(storage.nodes, nodes);
+        assert_eq!(super::storage(&fake.roots(), &mut [vmas()]), nodes);
     }
 }

@@ -1,12 +1,14 @@
 //! One look at the host for advice: the memory of each subject by node, and the CPUs that it uses. Nothing is changed.
 //!
 //! It takes two readings of CPU times. A subject with less memory than asked for is left out after one small file:
-//! cgroups by memory.numa_stat, processes without a cgroup of their own by their status. The CPUs and
+//! cgroups by memory.numa_stat, processes without a cgroup of their own by their status; on hosts with storage that can be mapped
+//! (DAX) also by their mappings. The CPUs and
 //! threads of the others are read, and some windows of the page map of processes. The work, the descriptors and the
 //! time are bounded; what was left out is counted.
 
 mod groups;
 mod pages;
+mod storage;
 mod subjects;
 mod work;
 
@@ -270,6 +272,8 @@ fn memory(
                 }
                 match pages.by_node(process, found.bytes, stop) {
                     Ok(Some(read)) => read,
+                    // It may have next to no memory beside storage.
+                    Ok(None) if !found.storage.is_empty() => (BTreeMap::new(), Exactness::Scanned),
                     Ok(None) => {
                         looked.ended += 1;
                         continue;

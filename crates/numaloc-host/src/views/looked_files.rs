@@ -3,16 +3,18 @@
 use crate::{
     Error, Roots,
     files::{
-        cached_file::{CachedFile, FileId},
+        cached_file::{CachedFile, FileId, IS_STORAGE},
+        file_system::device_numbers,
         mapped_pages::MappedPages,
         named_files::files_of,
     },
-    nodes::topology,
+    nodes::{storage::node_of_block, topology},
 };
 use numaloc_core::{CacheGoal, FileCache, Options, Topology};
 use std::{
     collections::BTreeSet,
-    fmt,
+    fmt, fs,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -119,7 +121,8 @@ impl<'a> FileLook<'a> {
 
     /// Looks at one file, unless it has been looked at.
     fn file(&mut self, path: &Path) -> Result<Option<LookedFile>, Error> {
-        let file = CachedFile::open(self.roots, path)?;
+        let file = CachedFile::open(self.roots, path);
+        let file = file.map_err(|error| with_node(self.roots, error))?;
         (self.admits)(&file)?;
         let (id, bytes) = (file.id(), file.bytes());
         if !self.seen.insert(id) {
@@ -135,11 +138,21 @@ impl<'a> FileLook<'a> {
     }
 }
 
+/// The error, with the node of the storage if a file is refused because it has no page cache (DAX).
+fn with_node(roots: &Roots, error: Error) -> Error {
+    let Error::FileRefused { path, reason } = error else { return error };
+    let device = |path: &Path| Some(device_numbers(fs::metadata(path).ok()?.dev()));
+    let is_storage = reason == IS_STORAGE;
+    let node = is_storage.then(|| node_of_block(roots, device(&path)?)).flatten();
+    let reason = node
+        .map_or(reason, |node| format!("{IS_STORAGE}, attached to node {node}, and cannot move"));
+    Error::FileRefused { path, reason }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use numaloc_core::PAGE;
-    use std::fs;
 
     fn look(
         path: &Path,
@@ -173,5 +186,24 @@ mod tests {
         assert_eq!(left_out, &path("b"));
         // Named itself it is refused.
         assert!(matches!(look(&path("b"), &refuse), Err(Error::FileRights { .. })));
+    }
+
+    #[test]
+    fn a_file_on_storage_is_refused_with_the_node_of_that() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let fake = crate::fake::Fake::new();
+        let path = directory.path().to_owned();
+        let refused = |reason: &str| {
+            let error = Error::FileRefused { path: path.clone(), reason: reason.into() };
+            match with_node(&fake.roots(), error) {
+                Error::FileRefused { reason, .. } => reason,
+                error => panic!("{error}"),
+            }
+        };
+        assert_eq!(refused(IS_STORAGE), IS_STORAGE, "sysfs does not have it");
+        let (major, minor) = device_numbers(fs::metadata(&path).expect("a directory").dev());
+        fake.write(&format!("sys/dev/block/{major}:{minor}/numa_node"), "1\n");
+        assert!(refused(IS_STORAGE).ends_with("attached to node 1, and cannot move"));
+        assert_eq!(refused("it has a lease"), "it has a lease");
     }
 }

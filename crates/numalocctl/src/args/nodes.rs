@@ -35,7 +35,7 @@ fn parse_nodes(text: &str, default: &str) -> Result<Nodes, String> {
         word if word == default => return Ok(Nodes::Default),
         _ => {}
     }
-    if ["device:", "iface:", "block:"].iter().any(|kind| text.starts_with(kind)) {
+    if ["device:", "iface:", "block:", "path:"].iter().any(|kind| text.starts_with(kind)) {
         return text.parse().map(Nodes::Of);
     }
     let (except, list) = match text.trim().strip_prefix('!') {

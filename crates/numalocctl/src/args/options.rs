@@ -52,7 +52,8 @@ pub struct OptionArgs {
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, allow_hyphen_values = true)]
     pub target_ratio: Option<u8>,
     /// Bring pages to these nodes instead of the CPUs' nodes: 0-1,8, all, !0 for all but 0, or the nodes of a device of this host:
-    /// device:0000:17:00.0 (PCI), device:/dev/nvidia0, iface:eth0, block:nvme0n1 [default: local]
+    /// device:0000:17:00.0 (PCI), device:/dev/nvidia0, iface:eth0, block:nvme0n1, or path:/mnt/data for the disk of a path
+    /// [default: local]
     #[arg(long, value_name = "NODES", value_parser = parse_targets, allow_hyphen_values = true)]
     pub to: Option<Nodes>,
     /// What decides the home of a process: the CPUs of all threads (cpus), or of the busy ones: busy ignores threads that together

@@ -159,6 +159,12 @@ fn why(finding: &v1::Finding) -> String {
         FindingKind::Device => {
             format!("has devices of {home} open, and {bytes} of its {all} are elsewhere")
         }
+        FindingKind::Storage => {
+            let storage = size(finding.storage_bytes);
+            format!(
+                "runs on {now}, and maps {storage} of storage of {home}, which cannot move: its pin would have to change"
+            )
+        }
         // Only a newer daemon knows it.
         FindingKind::Unspecified => {
             format!("kind {} (see the documentation of the daemon's version)", finding.kind)
@@ -232,6 +238,7 @@ mod tests {
             source: MemorySource::Sampled.into(),
             sampled_pages: 262_144,
             age: millis(250),
+            storage_bytes: 0,
             commands: vec!["taskset -acp 8-15 4711".into(), "numalocctl migrate --pid 4711".into()],
         }
     }

@@ -38,11 +38,13 @@ pub enum FindingKind {
     MemsForbid,
     /// It has devices open that are attached to some of the nodes that it may run on, and memory on the others.
     Device,
+    /// It runs on other nodes than the storage that it maps without page cache (DAX).
+    Storage,
 }
 
 impl FindingKind {
     /// Every kind, in the order of declaration.
-    pub const ALL: [FindingKind; 12] = [
+    pub const ALL: [FindingKind; 13] = [
         Self::PinnedRemote,
         Self::PinnedAcross,
         Self::UnpinnedFits,
@@ -55,6 +57,7 @@ impl FindingKind {
         Self::Hugetlb,
         Self::MemsForbid,
         Self::Device,
+        Self::Storage,
     ];
 
     /// Stable name for people and machines.
@@ -72,6 +75,7 @@ impl FindingKind {
             Self::Hugetlb => "hugetlb",
             Self::MemsForbid => "mems_forbid",
             Self::Device => "device",
+            Self::Storage => "storage",
         }
     }
 }
@@ -103,6 +107,8 @@ pub struct Finding {
     pub hugetlb_bytes: Option<u64>,
     /// The sum of `flows`, in bytes.
     pub bytes: u64,
+    /// Storage of its new home that it maps without page cache, in bytes, for [`FindingKind::Storage`].
+    pub storage_bytes: u64,
     /// A guess at how long the move takes at the default pace.
     pub seconds: f64,
     /// The benefit by which findings are ordered: bytes that would no longer be reached from afar, times the CPUs that it uses.
@@ -146,6 +152,7 @@ impl Finding {
             flows: BTreeMap::new(),
             hugetlb_bytes: None,
             bytes: 0,
+            storage_bytes: 0,
             seconds: 0.0,
             weight: 0.0,
             benefit: None,

@@ -83,6 +83,8 @@ pub struct Subject {
     pub handle: CpuControl,
     /// Nodes of the devices that its processes have open: GPUs, VFIO, InfiniBand. Empty if its CPUs are on one node: then they decide nothing.
     pub device_nodes: NodeSet,
+    /// Storage that its processes map without page cache (DAX), in bytes by the node that it is attached to. It cannot move.
+    pub storage: BTreeMap<NodeId, u64>,
     /// CPUs that it uses, by node.
     pub cpu_use: BTreeMap<NodeId, f64>,
     /// Its memory by node, without hugetlb memory.

@@ -1,6 +1,6 @@
 //! The subjects of a look: cgroups whose processes have the same CPUs, and single processes.
 
-use super::{groups, pages::ByNode};
+use super::{groups, pages::ByNode, storage::StorageReader};
 use crate::{
     Roots, cpusets,
     files::{
@@ -33,6 +33,8 @@ pub struct FoundSubject {
     pub bytes: u64,
     /// Its hugetlb memory, of a process; that of a cgroup is counted by node.
     pub hugetlb_bytes: u64,
+    /// Storage that it maps without page cache, in bytes by node.
+    pub storage: BTreeMap<NodeId, u64>,
     /// CPUs that it may run on.
     pub cpus: CpuSet,
     pub member: SubjectMembers,
@@ -66,6 +68,8 @@ pub fn find(
     min_bytes: u64,
 ) -> All {
     let mut all = All::default();
+    let mut mapped = StorageReader::new(roots, topology);
+    let sum = |storage: &BTreeMap<NodeId, u64>| storage.values().sum::<u64>();
     for path in paths {
         if stop() {
             return all;
@@ -76,7 +80,9 @@ pub fn find(
         let bytes: u64 = resident.values().sum();
         // hugetlb memory is not among what memory.numa_stat counts.
         let huge: u64 = groups::hugetlb(&directory).values().flat_map(BTreeMap::values).sum();
-        if members.is_empty() || bytes.saturating_add(huge) < min_bytes {
+        let storage = mapped.of(&members);
+        let seen = bytes.saturating_add(huge).saturating_add(sum(&storage));
+        if members.is_empty() || seen < min_bytes {
             // Small together, so each is small.
             leave_out(&mut pids, &members);
             continue;
@@ -91,7 +97,7 @@ pub fn find(
             let cpus = first.cpus.clone();
             let member = SubjectMembers::Group { directory, processes, resident };
             let who = Who::Cgroup(path);
-            all.subjects.push(FoundSubject { who, bytes, hugetlb_bytes: 0, cpus, member });
+            all.subjects.push(FoundSubject { who, bytes, hugetlb_bytes: 0, storage, cpus, member });
         }
     }
     let own = process::own_pid(roots);
@@ -100,13 +106,14 @@ pub fn find(
             return all;
         }
         let Some((bytes, hugetlb_bytes)) = resident_bytes(roots, pid) else { continue };
-        if bytes.saturating_add(hugetlb_bytes) < min_bytes {
+        let storage = mapped.of(&[pid]);
+        if bytes.saturating_add(hugetlb_bytes).saturating_add(sum(&storage)) < min_bytes {
             continue;
         }
         if let Some(process) = read_one(roots, topology, pid, &mut all) {
             let (who, cpus) = (Who::Process(process.identity), process.cpus.clone());
             let member = SubjectMembers::Process(process);
-            all.subjects.push(FoundSubject { who, bytes, hugetlb_bytes, cpus, member });
+            all.subjects.push(FoundSubject { who, bytes, hugetlb_bytes, storage, cpus, member });
         }
     }
     all
@@ -240,7 +247,8 @@ impl FoundSubject {
             threads: if is_group { Vec::new() } else { first.threads.clone() },
             cpus: self.cpus.clone(),
             device_nodes: self.device_nodes(roots, topology),
-            who: self.who.clone(),
+            storage: self.storage,
+            who: self.who,
             age: std::time::Duration::ZERO,
             cpu_use,
             resident,

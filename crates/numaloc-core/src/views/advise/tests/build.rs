@@ -106,6 +106,7 @@ pub fn process(pid: i32, cpus: &str, used: &[(u32, f64)], resident: &[(u32, u64)
         threads: Vec::new(),
         exactness: Exactness::Scanned,
         device_nodes: crate::NodeSet::new(),
+        storage: BTreeMap::new(),
         age: Duration::ZERO,
     }
 }
@@ -130,6 +131,11 @@ impl Subject {
     /// With devices of these nodes open.
     pub fn devices(self, nodes: &str) -> Self {
         Self { device_nodes: nodes.parse().expect("a list"), ..self }
+    }
+    /// Maps storage, by node in MiB.
+    pub fn storage(self, mapped: &[(u32, u64)]) -> Self {
+        let storage = mapped.iter().map(|&(node, mib)| (NodeId(node), mib * MIB)).collect();
+        Self { storage, ..self }
     }
     pub(crate) fn mems(self, mems: &str) -> Self {
         Self { mems: mems.parse().expect("a list"), ..self }

@@ -78,6 +78,43 @@ fn placed() -> Vec<(&'static str, HostLook)> {
             two().with(process(1, "0-7", &[(0, 4.0)], &[(0, 9000)]).devices("1")),
         ),
         (
+            "pinned_away_from_its_storage",
+            two().with(
+                process(1, "0-7", &[(0, 4.0)], &[(0, 900)])
+                    .cpuset("/pool")
+                    .storage(&[(1, 20_000), (0, 100)]),
+            ),
+        ),
+        (
+            "unpinned_with_storage",
+            two()
+                .with(process(1, "", &[(0, 1.5)], &[(0, 20)]).storage(&[(1, 512)]))
+                .with(process(2, "", &[(1, 1.5)], &[(1, 2000)]).storage(&[(1, 512)])),
+        ),
+        (
+            "storage_of_both",
+            two()
+                .with(process(1, "0-7", &[(0, 4.0)], &[(0, 900)]).storage(&[(0, 5000), (1, 5000)])),
+        ),
+        (
+            "little_storage_beside_much_memory",
+            two().with(process(1, "0-7", &[(0, 4.0)], &[(0, 9000)]).storage(&[(1, 512)])),
+        ),
+        (
+            "no_cpus_left_beside_its_storage",
+            two()
+                .busy(1, 7.0)
+                .with(process(1, "0-7", &[(0, 4.0)], &[(0, 900)]).storage(&[(1, 5000)])),
+        ),
+        (
+            "storage_and_a_kubelet",
+            two().with(
+                process(1, "0-7", &[(0, 4.0)], &[(0, 900)])
+                    .of_kubelet("/kubepods/a")
+                    .storage(&[(1, 5000)]),
+            ),
+        ),
+        (
             "wide_with_devices_of_both",
             two().with(
                 process(1, "", &[(0, 7.0), (1, 7.0)], &[(0, 11_000), (1, 9000)]).devices("0-1"),

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     CpuSet, NodeId,
     views::advise::{
-        Finding, HostLook, Subject, Who, advise, capacity::room, order::smallest_first,
+        Finding, FindingKind, HostLook, Subject, Who, advise, capacity::room, order::smallest_first,
     },
 };
 use proptest::{collection::vec, prelude::*};
@@ -49,7 +49,7 @@ fn subject(pid: i32) -> impl Strategy<Value = Subject> {
         1 => Just("interleave:0-3".to_owned()),
     ];
     let memory = vec(prop_oneof![Just(0), 1..6000_u64], NODES as usize);
-    (cpus, memory, 0.0..3.0_f64, 0..6, policy).prop_map(
+    (cpus, memory, 0.0..3.0_f64, 0..7, policy).prop_map(
         move |(cpus, memory, used, handle, policy)| {
             let topology = sockets(NODES).topology;
             let list = if cpus.is_empty() { "0-31" } else { &cpus };
@@ -64,6 +64,7 @@ fn subject(pid: i32) -> impl Strategy<Value = Subject> {
                 2 => subject.of_kubelet(&format!("/kubepods/{pid}")),
                 3 => subject.devices("1"),
                 4 => subject.devices("0,2"),
+                5 => subject.storage(&[(2, 900), (1, 100)]),
                 _ => subject,
             }
         },
@@ -175,11 +176,11 @@ proptest! {
     }
 
     #[test]
-    fn pins_are_only_ever_narrowed_unless_their_node_is_full(host in host()) {
+    fn pins_are_only_ever_narrowed_unless_their_node_is_full_or_their_storage_is_elsewhere(host in host()) {
         let before: BTreeMap<_, _> =
             host.subjects.iter().map(|subject| (subject.who.clone(), subject.cpus.clone())).collect();
         for finding in advise(&host, MIN) {
-            let is_pin = finding.kind != crate::views::advise::FindingKind::Overcommitted;
+            let is_pin = ![FindingKind::Overcommitted, FindingKind::Storage].contains(&finding.kind);
             if let (Some(who), Some(cpus), true) = (&finding.who, &finding.cpus, is_pin) {
                 let moved_before = !cpus.is_subset(&before[who]);
                 prop_assert!(!moved_before, "{}", text(std::slice::from_ref(&finding)));

@@ -98,6 +98,7 @@ fn finding(pid: i32) -> Finding {
         flows: BTreeMap::new(),
         hugetlb_bytes: None,
         bytes: 60,
+        storage_bytes: 0,
         seconds: 1.0,
         weight: 1.0,
         benefit: None,

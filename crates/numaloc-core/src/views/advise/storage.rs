@@ -1,0 +1,75 @@
+//! Work that runs on other nodes than the storage that it maps without page cache (DAX). Storage cannot move, so the work has to come to it.
+
+use super::{
+    capacity::{
+        FILL, FILL_AGAIN, HostState, WORKING_CPUS, cpus_on, even_shares, outside, route, shares,
+        worth,
+    },
+    finding::{Finding, FindingKind},
+    look::Subject,
+    sequence::{BindingChange, can_be_allowed, sequence},
+    step::How,
+};
+use crate::machine::ids::{CpuSet, NodeId, NodeSet};
+use std::cmp::Reverse;
+
+/// The node that has most of its storage, if all of the work fits there. Its pin has to be changed for that, which the finding states.
+pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
+    let topology = &host.look.topology;
+    let most = subject.storage.iter().max_by_key(|&(&node, &bytes)| (bytes, Reverse(node)));
+    let (&node, &storage_bytes) = most?;
+    let works = subject.used_cpus() >= WORKING_CPUS;
+    if !works || !subject.can_be_pinned() || subject.is_spread() {
+        return None;
+    }
+    let (home, nodes) = (subject.home(topology), NodeSet::from_iter([node]));
+    let cpus = new_cpus(host, subject, node);
+    // Storage of other nodes would be reached from afar then.
+    let before = host.exposed(&subject.storage, &shares(topology, subject));
+    let left = host.exposed(&subject.storage, &even_shares(topology, &cpus));
+    let (gained, resident) = (before - left, host.movable(subject));
+    if gained < worth(&resident, min_bytes) as f64 || !may_be_on(subject, &nodes) {
+        return None;
+    }
+    let away = outside(&resident, &nodes);
+    let far: u64 = away.values().sum();
+    // As where work is narrowed that is pinned: noise sends no work back.
+    let is_pinned = subject.is_pinned(topology);
+    let bound = if is_pinned { (FILL_AGAIN, far + far / 10) } else { (FILL, far) };
+    if home == nodes || !host.fits(subject, (&cpus, &nodes), bound) {
+        return None;
+    }
+    let flows = route(topology, &away, &nodes);
+    let bytes: u64 = flows.values().sum();
+    let how = (bytes > 0).then_some(How::Home);
+    let change =
+        BindingChange { cpus: Some(&cpus), home: &nodes, how, keeps: Some(host.other_tiers()) };
+    let (steps, mems) = sequence(subject, &change);
+    Some(Finding {
+        from_nodes: home,
+        home: nodes,
+        cpus: Some(cpus),
+        mems: (mems != subject.mems).then_some(mems),
+        weight: gained * subject.used_cpus(),
+        storage_bytes,
+        flows,
+        steps,
+        ..Finding::of(subject, FindingKind::Storage, bytes)
+    })
+}
+
+/// Its own CPUs on the node, or if it has none there, those that it may be given.
+fn new_cpus(host: &HostState, subject: &Subject, node: NodeId) -> CpuSet {
+    let own = cpus_on(&host.look.topology, &subject.cpus, node);
+    match own.is_empty() {
+        true => cpus_on(&host.look.topology, &subject.cpus_above, node),
+        false => own,
+    }
+}
+
+/// Whether its memory may be on these nodes.
+fn may_be_on(subject: &Subject, nodes: &NodeSet) -> bool {
+    let is_allowed = nodes.is_subset(&subject.mems)
+        || nodes.is_subset(&subject.mems_above) && can_be_allowed(subject, nodes);
+    is_allowed && !subject.policy.permits(nodes).is_empty()
+}
