@@ -10,8 +10,10 @@ mod file;
 mod merge;
 #[cfg(feature = "samples")]
 pub mod samples;
+mod tiers;
 pub mod value;
 pub mod written;
 
 pub use document::{Document, FileLine, Mistake};
 pub use file::{FileError, Source, load};
+pub use tiers::Tiers;

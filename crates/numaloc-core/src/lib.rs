@@ -132,11 +132,13 @@ pub use home::claim::{self, Belonging, CellHome, Claim, Claims};
 pub use machine::{
     guest::{self, Backing, Guest, GuestCell, GuestMemory},
     ids::{self, CpuId, CpuSet, IdSet, NodeId, NodeSet},
+    nature::{self, MemoryOrigin, NodeNature, SideCache, StorageDevice, StorageMode},
     process::{self, Identity, Process, Thread, Threads},
     protection::{self, Protection},
     room::{self, CacheStop, MakeRoom, Taken},
     speeds::{self, LatencySource, Speed, SpeedTable, Speeds},
     supply::{self, HugetlbSource, Reserve, Supply},
+    tier::{self, NodeKind, Tier, TierSource},
     topology::{self, DaxMemory, HugePool, Node, NodeMemory, Topology},
 };
 pub use memory::{

@@ -3,10 +3,12 @@
 pub mod guest;
 pub mod ids;
 pub mod local;
+pub mod nature;
 pub mod process;
 pub mod protection;
 pub mod room;
 pub mod speeds;
 pub mod supply;
 pub mod threads;
+pub mod tier;
 pub mod topology;

@@ -2,10 +2,14 @@
 
 mod dax_memory;
 pub mod devices;
+mod disk;
 pub mod hmat;
 pub mod measured;
+pub(crate) mod nature;
 pub(crate) mod node_memory;
+pub(crate) mod pmem;
 pub(crate) mod protected;
+pub(crate) mod storage;
 pub(crate) mod tiers;
 pub mod topology;
 pub(crate) mod weights;

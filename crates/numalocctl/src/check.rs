@@ -6,6 +6,7 @@ mod dsa;
 mod kernel;
 mod machine;
 mod make_room;
+mod memory_kinds;
 mod rights;
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,9 @@ pub fn checks(found: &Findings) -> Vec<Check> {
         machine::nodes(found),
         machine::room(found),
         machine::dax_memory(found),
+        memory_kinds::kinds(found),
+        memory_kinds::movable(found),
+        memory_kinds::descriptors(found),
         make_room::make_room(found),
         machine::cgroups(found),
         machine::real_time(found),

@@ -75,7 +75,8 @@ fn main() -> ExitCode {
     }
     numaloc_host::allow_files();
     let (home, state) = (place::home(), place::base_directory("XDG_STATE_HOME", ".local/state"));
-    let roots = Roots { home, state, ..Roots::default() };
+    let tiers = settings::tiers(settings::DAEMON_FILE);
+    let roots = Roots { home, state, tiers, ..Roots::default() };
     let surroundings = Surroundings { roots, environment: Environment::read() };
     match cmd::run(cli, &surroundings) {
         Ok(report) => output::print(&report).into(),

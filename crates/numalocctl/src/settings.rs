@@ -1,12 +1,22 @@
 //! The configuration files, so that the daemon's address need not be on each command line.
 
 use crate::{exit::Failure, output::complain};
-use numaloc_config::{Document, FileError, Mistake, load};
+use numaloc_config::{Document, FileError, Mistake, Tiers, load};
+use numaloc_core::NodeSet;
 use serde::Deserialize;
 use std::{
+    fs,
     io::ErrorKind,
     path::{Path, PathBuf},
 };
+
+/// The daemon's file. Its table `[tiers]` is about the host, so it also counts without the daemon.
+pub const DAEMON_FILE: &str = "/etc/numaloc/numalocd.toml";
+
+/// The memory tiers that the operator has set in the daemon's file, the fastest first; none if it cannot be read.
+pub fn tiers(path: &str) -> Vec<NodeSet> {
+    fs::read_to_string(path).map(|text| Tiers::alone(&text).order).unwrap_or_default()
+}
 
 /// The contents of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

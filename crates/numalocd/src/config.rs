@@ -22,9 +22,13 @@ pub use reload::{has_found_accounts, reload};
 
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
-use numaloc_config::value::{DAY_MS, count, duration, rate};
+use numaloc_config::{
+    Tiers,
+    value::{DAY_MS, count, duration, rate},
+};
 use numaloc_dma::{Dma, WorkQueues};
 use numaloc_executor::Scheduling;
+use numaloc_host::Roots;
 use serde::Deserialize;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use value::MANY;
@@ -67,8 +71,17 @@ pub struct Config {
     pub stop: Stop,
     /// Work queues of accelerators for the kernel. Not changed at run time.
     pub dsa: WorkQueues,
+    /// The memory tiers of the host. Not changed at run time.
+    pub tiers: Tiers,
     /// Schedules that files declare, each with another id.
     pub schedules: Vec<Declared>,
+}
+
+impl Config {
+    /// The host, as its operator describes it.
+    pub fn roots(&self) -> Roots {
+        Roots { tiers: self.tiers.order.clone(), ..Roots::default() }
+    }
 }
 
 /// The sockets and addresses at which the API is served.

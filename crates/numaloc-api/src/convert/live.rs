@@ -143,6 +143,7 @@ fn node(node: &NodeNow) -> v1::LiveNode {
         cpu_percent: node.cpu_percent,
         foreign_per_second: node.foreign_per_second,
         memory_tier: node.tier.map(index),
+        kind: node.kind.map_or(0, |kind| v1::NodeKind::from(kind).into()),
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::{Problem, Violations, v1, value};
 use numaloc_core::{
     CacheStop, Compact, FixedKind, HeatSource, HomeRule, HugetlbSource, Kind, LatencySource,
-    MakeRoom, NumaBalancing, Offload, Order, Profile, Reason, Skip, WeightSource,
-    advise::FindingKind,
+    MakeRoom, NodeKind, NumaBalancing, Offload, Order, Profile, Reason, Skip, StorageMode,
+    TierSource, WeightSource, advise::FindingKind,
 };
 use std::time::{Duration, SystemTime};
 
@@ -84,6 +84,17 @@ enum_names!(both Reason => v1::LeftReason {
     NotNeeded => NotNeeded, KernelPage => KernelPage, NetworkFile => NetworkFile,
     NotReturned => NotReturned,
 });
+enum_names!(both NodeKind => v1::NodeKind {
+    Dram => Dram, Hbm => Hbm, Cxl => Cxl, Persistent => Persistent, Gpu => Gpu,
+    Private => Private, MemoryOnly => MemoryOnly, Empty => Empty,
+});
+enum_names!(both TierSource => v1::TierSource {
+    Configuration => Configuration, Kernel => Kernel, Hmat => Hmat, Kind => Kind,
+    Distance => Distance,
+});
+enum_names!(both StorageMode => v1::StorageMode {
+    Raw => Raw, Sector => Sector, Fsdax => Fsdax, Devdax => Devdax, SystemRam => SystemRam,
+});
 enum_names!(FixedKind => v1::FixedKind {
     Kernel => Kernel, Secret => Secret, Device => Device, Dax => Dax,
 });
@@ -108,7 +119,7 @@ enum_names!(both FindingKind => v1::FindingKind {
     PinnedRemote => PinnedRemote, PinnedAcross => PinnedAcross, UnpinnedFits => UnpinnedFits,
     Bound => Bound, Uneven => Uneven, Overcommitted => Overcommitted, Helper => Helper,
     Balancing => Balancing, Thp => Thp, Hugetlb => Hugetlb, MemsForbid => MemsForbid,
-    Device => Device,
+    Device => Device, Storage => Storage,
 });
 enum_names!(Kind => v1::MemoryKind {
     Anonymous => Anonymous, Heap => Heap, Stack => Stack, File => File, NetworkFile => NetworkFile, Shmem => Shmem,

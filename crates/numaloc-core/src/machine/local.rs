@@ -56,8 +56,8 @@ impl Topology {
         homes.filter(|(from, home)| !home.is_empty() && !home.contains(*from)).collect()
     }
 
-    /// Memory-only nodes of another memory tier than the nodes with CPUs: CXL, persistent memory, a GPU's memory. If
-    /// the kernel gives a node no tier, or knows no tiers besides those of the CPUs (6.1 puts all nodes that no driver
+    /// Memory-only nodes of another memory tier than the nodes with CPUs: CXL, persistent memory, a GPU's memory. The tiers are those that
+    /// the operator has set, or else the kernel's. If the kernel gives a node no tier, or knows no tiers besides those of the CPUs (6.1 puts all nodes that no driver
     /// has named into one tier), a memory-only node counts as one if it is farther from all CPUs than a CPU's own node. A node
     /// that has CPUs, all offline, is not memory-only. A node that is local to any CPU is none of them; if no CPU's node has memory,
     /// there is nothing to tell nodes apart by, and there are none.
@@ -69,7 +69,7 @@ impl Topology {
         let tiers = self.tiers_of_cpus();
         let distinguished = self.nodes().any(|node| self.is_distinguished(node, &tiers));
         let is_far = |id| with_cpus().all(|node| self.distance(node.id, id) > LOCAL_DISTANCE);
-        let is_other = |node: &&Node| match self.tier(node.id) {
+        let is_other = |node: &&Node| match self.told_tier(node.id) {
             Some(_) if distinguished => self.is_distinguished(node, &tiers),
             _ => self.is_bare(node) && is_far(node.id),
         };
@@ -108,9 +108,9 @@ impl Topology {
     }
 
     /// The tiers of nodes that have CPUs and memory.
-    fn tiers_of_cpus(&self) -> Vec<u32> {
+    pub(crate) fn tiers_of_cpus(&self) -> Vec<u32> {
         let with_both = self.nodes().filter(|node| !node.cpus.is_empty() && has_memory(node));
-        with_both.filter_map(|node| self.tier(node.id)).collect()
+        with_both.filter_map(|node| self.told_tier(node.id)).collect()
     }
 
     fn is_bare(&self, node: &Node) -> bool {
@@ -120,7 +120,7 @@ impl Topology {
     /// Whether the kernel itself says that a memory-only node is of another tier than those with CPUs, whose tiers these are.
     fn is_distinguished(&self, node: &Node, tiers_of_cpus: &[u32]) -> bool {
         let is_other = |tier: u32| !tiers_of_cpus.is_empty() && !tiers_of_cpus.contains(&tier);
-        self.is_bare(node) && self.tier(node.id).is_some_and(is_other)
+        self.is_bare(node) && self.told_tier(node.id).is_some_and(is_other)
     }
 
     /// The property that two nodes of one tier share: the number of the tier, or, without tiers from the kernel,
@@ -128,7 +128,7 @@ impl Topology {
     fn kind(&self, id: NodeId) -> (Option<u32>, Option<u64>) {
         let tiers = self.tiers_of_cpus();
         if self.node(id).is_some_and(|node| self.is_distinguished(node, &tiers)) {
-            (self.tier(id), None)
+            (self.told_tier(id), None)
         } else {
             let with_cpus = self.nodes().filter(|node| !node.cpus.is_empty());
             (None, with_cpus.map(|node| self.distance(node.id, id)).min())

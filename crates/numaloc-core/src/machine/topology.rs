@@ -4,6 +4,7 @@ use crate::{
     PAGE,
     machine::{
         ids::{CpuSet, NodeId, NodeSet},
+        nature::{NodeNature, StorageDevice},
         room::{MakeRoom, Taken},
         speeds::{LatencySource, Speeds},
         supply::{Reserve, Supply},
@@ -148,6 +149,9 @@ pub struct Topology {
     distances: BTreeMap<(NodeId, NodeId), u64>,
     tiers: BTreeMap<NodeId, u32>,
     dax: BTreeMap<NodeId, Vec<DaxMemory>>,
+    natures: BTreeMap<NodeId, NodeNature>,
+    storage: Vec<StorageDevice>,
+    configured_tiers: Vec<NodeSet>,
     with_cpus_offline: NodeSet,
     speeds: Speeds,
 }
@@ -166,10 +170,7 @@ impl Topology {
         Self {
             nodes: nodes.into_iter().map(|node| (node.id, node)).collect(),
             distances: distances.into_iter().collect(),
-            tiers: BTreeMap::new(),
-            dax: BTreeMap::new(),
-            with_cpus_offline: NodeSet::new(),
-            speeds: Speeds::default(),
+            ..Self::default()
         }
     }
     /// Adds the nodes whose CPUs are all offline. Their memory is as that of the nodes with CPUs online.
@@ -195,6 +196,31 @@ impl Topology {
             dax_bytes > 0 && node.memory.total_bytes > dax_bytes
         })
     }
+    /// Adds what the kernel shows of the memory of nodes besides its size.
+    pub fn with_natures(self, natures: BTreeMap<NodeId, NodeNature>) -> Self {
+        Self { natures, ..self }
+    }
+    /// What the kernel shows of the memory of a node besides its size; `None` if that is nothing.
+    pub fn nature(&self, id: NodeId) -> Option<&NodeNature> {
+        self.natures.get(&id)
+    }
+    /// Adds namespaces of persistent memory and DAX devices.
+    pub fn with_storage(self, storage: Vec<StorageDevice>) -> Self {
+        Self { storage, ..self }
+    }
+    /// Namespaces of persistent memory, and DAX devices, by name.
+    pub fn storage(&self) -> &[StorageDevice] {
+        &self.storage
+    }
+    /// Adds the tiers that the operator has set, the fastest first. They count instead of the kernel's.
+    pub fn with_configured_tiers(self, configured_tiers: Vec<NodeSet>) -> Self {
+        Self { configured_tiers, ..self }
+    }
+    /// The number of the operator's tier of each node that is in one.
+    pub(crate) fn configured_numbers(&self) -> BTreeMap<NodeId, u32> {
+        let tiers = (0..).zip(&self.configured_tiers);
+        tiers.flat_map(|(number, nodes)| nodes.iter().map(move |node| (node, number))).collect()
+    }
     /// Adds what is known of the speed of memory.
     pub fn with_speeds(self, speeds: Speeds) -> Self {
         Self { speeds, ..self }
@@ -219,10 +245,20 @@ impl Topology {
             node.memory = memory;
         }
     }
-    /// The number of a node's memory tier (`/sys/devices/virtual/memory_tiering/memory_tierN`). A smaller number means
+    /// The number of a node's memory tier in the kernel (`/sys/devices/virtual/memory_tiering/memory_tierN`). A smaller number means
     /// faster memory.
     pub fn tier(&self, id: NodeId) -> Option<u32> {
         self.tiers.get(&id).copied()
+    }
+    /// The number of the tier by which nodes are told apart: the operator's, or else the kernel's.
+    pub(crate) fn told_tier(&self, id: NodeId) -> Option<u32> {
+        match self.configured_tiers.is_empty() {
+            true => self.tier(id),
+            false => (0..)
+                .zip(&self.configured_tiers)
+                .find(|(_, nodes)| nodes.contains(id))
+                .map(|(number, _)| number),
+        }
     }
     /// Nodes whose CPUs are all offline.
     pub(crate) fn with_cpus_offline_ids(&self) -> &NodeSet {

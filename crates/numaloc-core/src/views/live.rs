@@ -4,7 +4,7 @@ mod workloads;
 
 pub use workloads::{LiveShares, WorkloadNow};
 
-use crate::{Identity, Kind, NodeId, NodeMemory, NodeSet, number};
+use crate::{Identity, Kind, NodeId, NodeKind, NodeMemory, NodeSet, number};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The host and its processes as of the last look.
@@ -40,6 +40,8 @@ pub struct NodeNow {
     pub foreign_per_second: Option<f64>,
     /// Its memory tier (`/sys/devices/virtual/memory_tiering`), lower is faster. `None` where the kernel has no tiers.
     pub tier: Option<u32>,
+    /// What its memory is; `None` if that is not known.
+    pub kind: Option<NodeKind>,
 }
 
 /// A process with where its memory is.

@@ -1,9 +1,10 @@
 //! Where the kernel's file systems are.
 
 use crate::{Answering, OpenFiles};
+use numaloc_core::NodeSet;
 use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf};
 
-/// Mount points that every reader gets passed, and how many files it may keep open there.
+/// Mount points that every reader gets passed, what the operator says of the host, and how many files a reader may keep open.
 #[derive(Clone, Debug)]
 pub struct Roots {
     /// Where procfs is mounted, normally `/proc`.
@@ -22,6 +23,8 @@ pub struct Roots {
     pub home: Option<PathBuf>,
     /// Where the programs of this user keep their state (XDG base directory specification), if it is a user's.
     pub state: Option<PathBuf>,
+    /// The memory tiers that the operator has set, the fastest first; empty: none.
+    pub tiers: Vec<NodeSet>,
     /// The bound on open page maps. Clones share it.
     pub open_files: OpenFiles,
     /// Processes whose memory cannot be read now. All roots of this program share them.
@@ -46,6 +49,7 @@ impl Default for Roots {
             etc: "/etc".into(),
             home: None,
             state: None,
+            tiers: Vec::new(),
             open_files: OpenFiles::default(),
             answering: Answering::default(),
         }

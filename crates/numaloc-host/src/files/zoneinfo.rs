@@ -6,6 +6,10 @@ use numaloc_core::NodeId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Zone {
     pub(crate) node: NodeId,
+    /// Whether it is the zone Movable, whose pages can all be moved.
+    pub(crate) is_movable: bool,
+    /// Pages that the kernel's allocator has of it.
+    pub(crate) managed: u64,
     /// Free pages, as of the reading.
     pub(crate) free: u64,
     /// Pages that fragmentation adds to each watermark for a short time. The watermarks are shown with it.
@@ -28,11 +32,13 @@ pub(crate) fn zones(zoneinfo: &str) -> Vec<Zone> {
     let mut zone: Option<Zone> = None;
     for line in zoneinfo.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
-        if let ["Node", id, "zone", _] = words.as_slice() {
+        if let ["Node", id, "zone", name] = words.as_slice() {
             zones.extend(zone.take());
             let node = id.trim_end_matches(',').parse().ok().map(NodeId);
             zone = node.map(|node| Zone {
                 node,
+                is_movable: *name == "Movable",
+                managed: 0,
                 free: 0,
                 boost: 0,
                 min: 0,
@@ -61,6 +67,7 @@ pub(crate) fn zones(zoneinfo: &str) -> Vec<Zone> {
             "min" => zone.min = number.unwrap_or(0),
             "low" => zone.low = number.unwrap_or(0),
             "high" => zone.high = number.unwrap_or(0),
+            "managed" => zone.managed = number.unwrap_or(0),
             "spanned" => zone.spanned = number.unwrap_or(0),
             "start_pfn:" => zone.start_pfn = number,
             _ => {}
@@ -87,6 +94,7 @@ mod tests {
         boost    5
         min      44
         spanned  4095
+        managed  3998
         protection: (0, 2814, 31837, 31837, 0)
   pagesets
     cpu: 0
@@ -94,13 +102,15 @@ mod tests {
   start_pfn:           1
 Node x, zone   Normal
         min      7
-Node 64, zone   Normal
+Node 64, zone   Movable
         high     150
 ";
         let [dma, normal] = zones(text)[..] else { panic!("{:?}", zones(text)) };
         assert_eq!((dma.node, dma.boost, dma.min, dma.high), (NodeId(0), 5, 44, 0));
         assert_eq!((dma.free, dma.reserve, normal.reserve), (2816, 31837, 0));
         assert_eq!((dma.spanned, dma.start_pfn), (4095, Some(1)));
+        assert_eq!((dma.is_movable, dma.managed), (false, 3998));
+        assert_eq!((normal.is_movable, normal.managed), (true, 0));
         assert_eq!((normal.node, normal.min, normal.high), (NodeId(64), 0, 150));
         assert_eq!((normal.boost, normal.start_pfn), (0, None), "nothing of another zone");
     }

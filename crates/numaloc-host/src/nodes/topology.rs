@@ -9,9 +9,9 @@ use crate::{
     Error, Roots,
     files::read,
     nodes::{
-        dax_memory, hmat, measured,
+        dax_memory, hmat, measured, nature,
         node_memory::{self, NodeMemoryReader},
-        tiers, weights,
+        pmem, tiers, weights,
     },
 };
 use hwlocality::{
@@ -52,11 +52,13 @@ pub fn read_by(roots: &Roots, reader: &NodeMemoryReader) -> Result<Topology, Err
     Ok(completed(roots, topology).with_cpus_offline(offline))
 }
 
-/// Adds what is in files of its own: tiers, DAX devices, and the speed of memory.
+/// Adds what is in files of its own: tiers, DAX devices, persistent memory, and the nature and speed of memory.
 fn completed(roots: &Roots, topology: Topology) -> Topology {
     let (measured, firmware) = (measured::read(roots), hmat::read(roots));
     let speeds = weights::read(roots, Speeds { measured, firmware, ..Speeds::default() });
-    topology.with_tiers(tiers::read(roots)).with_dax(dax_memory::read(roots)).with_speeds(speeds)
+    let topology = topology.with_tiers(tiers::read(roots)).with_dax(dax_memory::read(roots));
+    let topology = topology.with_natures(nature::read(roots)).with_storage(pmem::read(roots));
+    topology.with_configured_tiers(roots.tiers.clone()).with_speeds(speeds)
 }
 
 /// The same as far as it says where memory belongs: the online nodes with their CPUs and distances, and the size of

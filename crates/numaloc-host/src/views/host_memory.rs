@@ -10,7 +10,7 @@ use crate::{
     processes::{containers::container_of, unit::unit_of},
 };
 use numaloc_core::{
-    NodeId, NodeSet, Topology,
+    NodeId, NodeKind, NodeSet, Tier, Topology,
     live::{CountedMemory, ProcessNow, Seen, Snapshot},
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -63,11 +63,24 @@ pub struct ProcessCounts {
     pub unseen: usize,
 }
 
+/// The memory of a node, used or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeSize {
+    /// MemTotal in bytes.
+    pub total_bytes: u64,
+    /// What it is.
+    pub kind: NodeKind,
+    /// Its tier among the nodes of the host, if that is known.
+    pub tier: Option<Tier>,
+}
+
 /// The memory of the host's processes. A page that several processes map counts for each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostMemory {
     /// Bytes by the node that they are on: every node with every place.
     pub nodes: BTreeMap<(NodeId, Nearness), u64>,
+    /// The nodes themselves.
+    pub sizes: BTreeMap<NodeId, NodeSize>,
     /// The part of the remote bytes on each node that belongs to processes to whose home it is near.
     pub near: BTreeMap<NodeId, u64>,
     /// Bytes of pinned processes by systemd unit.
@@ -99,8 +112,13 @@ impl HostMemory {
             unseen: snapshot.unseen,
             ..ProcessCounts::default()
         };
-        let mut memory =
-            Self { nodes: nodes.collect(), processes, used: snapshot.used, ..Self::default() };
+        let sizes = topology.nodes().filter_map(|node| {
+            let (kind, tier) = (topology.node_kind(node.id)?, topology.tier_of(node.id));
+            Some((node.id, NodeSize { total_bytes: node.memory.total_bytes, kind, tier }))
+        });
+        let (nodes, sizes) = (nodes.collect(), sizes.collect());
+        let used = snapshot.used;
+        let mut memory = Self { nodes, sizes, processes, used, ..Self::default() };
         snapshot.processes.iter().for_each(|process| memory.add(process, &everywhere));
         memory.add_unmapped(snapshot, &everywhere);
         for named in [&mut memory.units, &mut memory.containers, &mut memory.programs] {

@@ -167,6 +167,39 @@ fn memory_of_a_dax_device_beside_a_nodes_own_is_a_warning() {
 }
 
 #[test]
+fn memory_that_the_kernel_cannot_give_back_is_a_warning() {
+    let node = |id: u32| numaloc_core::NodeId(id);
+    let check = |movable_bytes, device: &str| {
+        let nature = numaloc_core::NodeNature {
+            origin: Some(numaloc_core::MemoryOrigin::Persistent),
+            movable_bytes: Some(movable_bytes),
+            side_caches: Vec::new(),
+        };
+        let storage = numaloc_core::StorageDevice {
+            name: device.into(),
+            mode: numaloc_core::StorageMode::Fsdax,
+            bytes: 128 << 30,
+            node: Some(node(2)),
+            target_node: Some(node(2)),
+            disk: None,
+            descriptor_bytes: 2 << 30,
+        };
+        let topology = fixture::topology().with_natures([(node(8), nature)].into());
+        Findings { topology: Ok(topology.with_storage(vec![storage])), ..good() }
+    };
+    let found = check(1 << 30, "namespace0.0");
+    let movable = memory_kinds::movable(&found);
+    assert_eq!(movable.level.name(), "warning");
+    assert!(movable.found.contains("memory of node 8 is not all"), "{}", movable.found);
+    let descriptors = memory_kinds::descriptors(&found);
+    assert!(descriptors.found.ends_with("take 2048 MiB (12 %) of node 2"), "{}", descriptors.found);
+    let kinds = memory_kinds::kinds(&found).found;
+    let expected = "nodes by kind: dram 0,2, persistent 8, empty 16; tiers by kind, the fastest first: 0: 0,2, 1: 8";
+    assert_eq!(kinds, expected);
+    assert_eq!(memory_kinds::movable(&check(128 << 30, "a")).level.name(), "ok");
+}
+
+#[test]
 fn what_proc_hides_is_not_known() {
     let hidden = |has_processes_alone| {
         let facts = HostFacts { pressure: false, has_processes_alone, ..good().facts };

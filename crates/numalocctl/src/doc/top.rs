@@ -9,8 +9,8 @@ use crate::{
     fields::{amount, node, seconds, span},
     job::progressed,
 };
-use numaloc_api::v1;
-use numaloc_core::{NodeMemory, rotation::FIRST};
+use numaloc_api::{Known, v1};
+use numaloc_core::{NodeKind, NodeMemory, rotation::FIRST};
 use prost_types::Timestamp;
 use serde::{Serialize, Serializer};
 
@@ -77,6 +77,8 @@ pub struct TopNodeDoc {
     pub moved_out_bytes: u64,
     /// The node's memory tier; null where the kernel has none.
     pub tier: Option<u32>,
+    /// What its memory is, such as `dram` or `persistent`; null if an older daemon does not say it.
+    pub kind: Option<&'static str>,
 }
 
 /// A workload or a process.
@@ -194,6 +196,7 @@ fn one(message: &v1::LiveNode, flows: &[v1::Flow]) -> TopNodeDoc {
         moved_in_bytes: moved(|flow| flow.to_node_id),
         moved_out_bytes: moved(|flow| flow.from_node_id),
         tier: message.memory_tier.map(node),
+        kind: NodeKind::known(message.kind).flatten().map(NodeKind::name),
     }
 }
 

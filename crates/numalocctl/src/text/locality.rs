@@ -175,7 +175,8 @@ mod tests {
     fn many_nodes_have_columns_where_there_is_something() {
         let node = |node_id| v1::Node { node_id, total_bytes: 1 << 30, ..v1::Node::default() };
         let columns = |nodes: i32, view| {
-            let topology = v1::Topology { nodes: (0..nodes).map(node).collect() };
+            let nodes = (0..nodes).map(node).collect();
+            let topology = v1::Topology { nodes, ..v1::Topology::default() };
             let on = |node_id, bytes| v1::NodeBytes { node_id, bytes };
             let nodes = vec![on(0, 4096), on(1, 0), on(3, 4096)];
             columns(&topology, &v1::ResidentMemory { nodes, ..Default::default() }, view)

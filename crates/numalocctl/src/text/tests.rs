@@ -111,7 +111,41 @@ fn nodes_name_the_devices_whose_memory_they_have() {
     let device = v1::DaxDevice { name: "dax1.0".into(), bytes: 254 << 20 };
     machine.nodes[1].dax_devices = vec![device];
     let text = topology(&machine, View::TABLE);
-    assert!(text.contains("cpus and memory, 254.0 MiB of dax1.0"), "{text}");
+    assert!(text.contains("DRAM, 254.0 MiB of dax1.0"), "{text}");
+}
+
+#[test]
+fn memory_that_is_not_dram_is_described() {
+    let mut machine = machine();
+    let storage = |name: &str, mode: v1::StorageMode| v1::StorageDevice {
+        name: name.into(),
+        mode: mode.into(),
+        bytes: 128 << 30,
+        node_id: Some(0),
+        target_node_id: Some(8),
+        ..v1::StorageDevice::default()
+    };
+    machine.storage_devices = vec![
+        v1::StorageDevice {
+            disk: "pmem0".into(),
+            descriptor_bytes: 2 << 30,
+            target_node_id: Some(0),
+            ..storage("namespace0.0", v1::StorageMode::Fsdax)
+        },
+        v1::StorageDevice {
+            node_id: None,
+            target_node_id: None,
+            ..storage("namespace1.0", v1::StorageMode::Raw)
+        },
+        storage("dax0.0", v1::StorageMode::SystemRam),
+        storage("dax1.0", v1::StorageMode::Devdax),
+    ];
+    let node = &mut machine.nodes[2];
+    node.kind = v1::NodeKind::Persistent.into();
+    (node.tier, node.tier_source) = (Some(22), v1::TierSource::Kernel.into());
+    node.movable_bytes = Some(128 << 30);
+    node.side_caches = vec![v1::SideCache { level: 1, bytes: 16 << 30, line_bytes: 64 }];
+    insta::assert_snapshot!(tables(|view| topology(&machine, view)));
 }
 
 #[test]

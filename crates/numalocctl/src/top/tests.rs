@@ -45,7 +45,14 @@ fn node(id: u32, tier: u32, cpu_percent: Option<f64>) -> NodeNow {
         ..NodeMemory::default()
     };
     let foreign_per_second = cpu_percent.map(|percent| percent * 3.0);
-    NodeNow { id: NodeId(id), memory, cpu_percent, foreign_per_second, tier: Some(tier) }
+    NodeNow {
+        id: NodeId(id),
+        memory,
+        cpu_percent,
+        foreign_per_second,
+        tier: Some(tier),
+        kind: Some(numaloc_core::NodeKind::Dram),
+    }
 }
 
 fn process(pid: i32, comm: &str, cgroup: &str, home: &str, seen: Seen) -> ProcessNow {

@@ -28,7 +28,7 @@ pub fn topology() -> v1::Topology {
         ],
         ..v1::Node::default()
     };
-    v1::Topology { nodes: vec![node(0, "0-3", 2), node(2, "8-11", 0)] }
+    v1::Topology { nodes: vec![node(0, "0-3", 2), node(2, "8-11", 0)], ..v1::Topology::default() }
 }
 
 pub fn process(pid: i32) -> v1::ProcessLocality {
@@ -79,6 +79,7 @@ pub fn advice() -> v1::Advice {
         source: v1::MemorySource::Counted.into(),
         sampled_pages: 0,
         age: Some(Duration { seconds: 1, nanos: 0 }),
+        storage_bytes: 3 * MIB,
         commands: vec!["numalocctl migrate --cgroup /redis".to_owned()],
     };
     let newer = v1::Finding { kind: 99, ..v1::Finding::default() };
@@ -116,6 +117,7 @@ pub fn live() -> v1::LiveView {
         cpu_percent,
         foreign_per_second: Some(2.0),
         memory_tier: Some(4),
+        kind: v1::NodeKind::Dram.into(),
     };
     let id = |pid| Some(v1::ProcessId { pid, start_time_ticks: 90_000 });
     let pages = v1::LivePages {

@@ -6,7 +6,10 @@ use super::{
 };
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
-use numaloc_config::value::{DAY_MS, duration, rate, size, some_count};
+use numaloc_config::{
+    Tiers,
+    value::{DAY_MS, duration, rate, size, some_count},
+};
 use numaloc_core::PAGE;
 use numaloc_dma::{Dma, WorkQueues, kernel::Settings};
 use numaloc_executor::Scheduling;
@@ -32,6 +35,7 @@ pub(super) struct File {
     log: LogTable,
     stop: Stop,
     pub(super) dsa: DsaTable,
+    tiers: Tiers,
     pub(super) schedule: Vec<ScheduleTable>,
 }
 
@@ -66,6 +70,7 @@ impl From<File> for Config {
             } else {
                 WorkQueues::Disabled
             },
+            tiers: file.tiers,
             schedules: Vec::new(),
         }
     }

@@ -14,7 +14,8 @@ pub fn reload(old: &Config, new: Config) -> (Config, Vec<String>) {
     // TLS files are taken over, be it other paths or new contents. TLS is neither switched on nor off.
     let tls = old.listen.tls.as_ref().and(new.listen.tls.clone()).or(old.listen.tls.clone());
     let listen = Listen { tls, ..old.listen.clone() };
-    (Config { listen, metrics: old.metrics, dsa: old.dsa.clone(), ..new }, later)
+    let (dsa, tiers) = (old.dsa.clone(), old.tiers.clone());
+    (Config { listen, metrics: old.metrics, dsa, tiers, ..new }, later)
 }
 
 /// Whether a configuration that was read again differs from the last one in nothing but grants to accounts that were
@@ -35,7 +36,7 @@ pub fn has_found_accounts(last: &Config, again: &Config) -> bool {
 }
 
 /// The settings that hold until the daemon ends, each with its value for people to read.
-fn fixed(config: &Config) -> [(&'static str, String); 9] {
+fn fixed(config: &Config) -> [(&'static str, String); 10] {
     let listen = &config.listen;
     let shown = |value: Option<String>| value.unwrap_or_else(|| "unset".to_owned());
     let sockets: Vec<_> = listen.sockets.iter().map(described).collect();
@@ -45,6 +46,8 @@ fn fixed(config: &Config) -> [(&'static str, String); 9] {
         WorkQueues::Enabled(devices) => (true, Some(devices.join(", "))),
     };
     let devices = devices.filter(|devices| !devices.is_empty());
+    let tiers: Vec<String> = config.tiers.order.iter().map(ToString::to_string).collect();
+    let tiers = Some(tiers.join("; ")).filter(|tiers| !tiers.is_empty());
     [
         ("listen.socket", listen.socket.display().to_string()),
         ("listen.mode", format!("{:04o}", listen.mode)),
@@ -55,6 +58,7 @@ fn fixed(config: &Config) -> [(&'static str, String); 9] {
         ("metrics.listen", shown(config.metrics.map(|address| address.to_string()))),
         ("dsa.manage_work_queue", manages.to_string()),
         ("dsa.devices", shown(devices)),
+        ("tiers.order", shown(tiers)),
     ]
 }
 

@@ -30,7 +30,7 @@ const LASTS: Duration = Duration::from_secs(300);
 pub(super) fn start(config: watch::Receiver<Arc<Config>>, metrics: Metrics) -> io::Result<()> {
     let body = move || {
         let begin = Instant::now();
-        let mut watched = Watched::new(Roots::default());
+        let mut watched = Watched::new(config.borrow().roots());
         // The sender is gone when the daemon ends.
         while config.has_changed().is_ok() {
             let settings = config.borrow().host_metrics;

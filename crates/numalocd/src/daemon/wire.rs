@@ -47,7 +47,7 @@ pub struct Wiring<'a> {
 pub fn dispatcher(wiring: Wiring<'_>) -> (Parts, JoinHandle<()>) {
     let Wiring { store, contents, config, metrics, notifier, accounts, ending, stop, news } =
         wiring;
-    let engine = Engine::new(Roots::default(), balancing(), offloading());
+    let engine = Engine::new(config.borrow().roots(), balancing(), offloading());
     let (orders, taken) = mpsc::unbounded_channel();
     let (reported, reports) = mpsc::unbounded_channel();
     let (probes, asked) = mpsc::unbounded_channel();

@@ -41,6 +41,21 @@ impl Collector for ShownHostMemory {
             let labels = [("node", node.0.to_string()), ("place", place(*at).to_owned())];
             family.encode_family(&labels)?.encode_gauge(&bytes)?;
         }
+        let help =
+            "Memory of each node, used or not, by what it is and by its tier, lower is faster";
+        let mut family = gauge(&mut encoder, "host_node_memory", help, Some(&Unit::Bytes))?;
+        for (node, size) in &memory.sizes {
+            let tier = size.tier.map_or(String::new(), |tier| tier.number.to_string());
+            let source = size.tier.map_or("", |tier| tier.source.name()).to_owned();
+            let kind = size.kind.name().to_owned();
+            let labels = [
+                ("node", node.0.to_string()),
+                ("kind", kind),
+                ("tier", tier),
+                ("tier_source", source),
+            ];
+            family.encode_family(&labels)?.encode_gauge(&size.total_bytes)?;
+        }
         let help = "The part of the remote memory that is on a node near to home, by this node";
         let mut family = gauge(&mut encoder, "host_near_memory", help, Some(&Unit::Bytes))?;
         for (node, bytes) in &memory.near {

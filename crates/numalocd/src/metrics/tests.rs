@@ -6,9 +6,9 @@ mod http;
 use super::*;
 use crate::accounts::Client;
 use numaloc_api::value::{CallStats, JobId, MigrationSpec, ProcessOutcome};
-use numaloc_core::{Account, CALL_BOUNDS_US, Identity, NodeId, Reason};
+use numaloc_core::{Account, CALL_BOUNDS_US, Identity, NodeId, NodeKind, Reason, Tier, TierSource};
 use numaloc_host::{
-    host_memory::{Nearness, PinnedBytes, ProcessCounts},
+    host_memory::{Nearness, NodeSize, PinnedBytes, ProcessCounts},
     traffic::GroupTraffic,
 };
 use std::{
@@ -74,6 +74,11 @@ fn filled() -> Metrics {
     metrics
 }
 
+fn node_size() -> NodeSize {
+    let tier = Tier { number: 22, source: TierSource::Kernel };
+    NodeSize { total_bytes: 4096, kind: NodeKind::Persistent, tier: Some(tier) }
+}
+
 /// A host with 1 GiB that is local, and 3 GiB that a program with an odd name has on the wrong node.
 fn host_memory() -> HostMemory {
     let of =
@@ -85,6 +90,7 @@ fn host_memory() -> HostMemory {
             ((NodeId(1), Nearness::Unpinned), 0),
         ]
         .into(),
+        sizes: [(NodeId(2), node_size())].into(),
         near: [(NodeId(1), 1 << 30)].into(),
         units: of("redis.service"),
         containers: of("4f5e"),
@@ -103,6 +109,7 @@ fn the_memory_of_the_host_is_shown_until_nobody_looks() {
         &[
             r#"numaloc_host_memory_bytes{node="0",place="local"} 1073741824"#,
             r#"numaloc_host_near_memory_bytes{node="1"} 1073741824"#,
+            r#"numaloc_host_node_memory_bytes{node="2",kind="persistent",tier="22",tier_source="kernel"} 4096"#,
             r#"numaloc_host_memory_bytes{node="1",place="remote"} 3221225472"#,
             r#"numaloc_host_memory_bytes{node="1",place="unpinned"} 0"#,
             r#"numaloc_host_unit_memory_bytes{unit="redis.service",place="remote"} 3221225472"#,

@@ -52,8 +52,8 @@ impl NodeReader {
             let foreign_per_second = past.and_then(|(seconds, past)| {
                 Some(now.foreign?.saturating_sub(past.foreign?) as f64 / seconds)
             });
-            let tier = topology.tier(node.id);
-            self.now.push(NodeNow { id: node.id, memory, cpu_percent, foreign_per_second, tier });
+            let (id, tier, kind) = (node.id, topology.tier(node.id), topology.node_kind(node.id));
+            self.now.push(NodeNow { id, memory, cpu_percent, foreign_per_second, tier, kind });
         }
         self.before = Some((at, counters));
     }

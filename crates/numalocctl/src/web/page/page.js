@@ -540,12 +540,13 @@ function banner() {
 }
 
 function drawNodes() {
+  const title = (node) => `Node ${node.node}` + (!node.kind || node.kind === "dram" ? "" : ` (${node.kind.replace("_", " ")})`);
   fill($("nodes"), ...view.top.nodes.map((node) => {
     const used = Math.max(0, node.total_bytes - node.free_bytes - node.reclaimable_bytes);
     const words = `used ${size(used)}, page cache that can be dropped ${size(node.reclaimable_bytes)}, free ${size(node.free_bytes)}`;
     const cpus = node.cpu_percent == null ? "" : `CPUs ${percent(node.cpu_percent)} busy`;
     const flows = [`cache ${size(node.reclaimable_bytes)}`, cpus, node.moved_in_bytes ? `moved in ${size(node.moved_in_bytes)}` : "", node.moved_out_bytes ? `moved out ${size(node.moved_out_bytes)}` : ""].filter(Boolean);
-    return el("div", { class: "node" }, el("b", {}, "Node " + node.node), `${size(node.free_bytes)} of ${size(node.total_bytes)} free`,
+    return el("div", { class: "node" }, el("b", {}, title(node)), `${size(node.free_bytes)} of ${size(node.total_bytes)} free`,
       meter([["used", used], ["cache", node.reclaimable_bytes]], node.total_bytes, words),
       el("span", { class: "quiet" }, flows.join(", ")));
   }));

@@ -100,6 +100,8 @@ fn every_key_is_read() {
         [dsa]
         manage_work_queue = true
         devices = ["dsa0", "dsa12"]
+        [tiers]
+        order = ["0-1", "2"]
         "#,
     );
     let daemon = nix::unistd::User::from_name("daemon").unwrap().unwrap().uid.as_raw();
@@ -210,6 +212,7 @@ fn every_key_is_read() {
         log: "warn,numalocd=debug".parse().unwrap(),
         stop: Stop { grace: Duration::from_millis(1500) },
         dsa: WorkQueues::Enabled(vec!["dsa0".into(), "dsa12".into()]),
+        tiers: Tiers { order: ["0-1", "2"].map(|nodes| nodes.parse().expect("a list")).into() },
     };
     assert_eq!(config, expected);
 }
@@ -271,6 +274,6 @@ fn the_example_file_shows_the_defaults() {
     assert_eq!((all.retention, all.stop), (default.retention, default.stop));
     assert_eq!((all.calls, all.host_metrics), (default.calls, default.host_metrics));
     assert_eq!(all.offload, default.offload);
-    assert_eq!((all.log, all.dsa), (default.log, default.dsa));
+    assert_eq!((all.log, all.dsa, all.tiers), (default.log, default.dsa, default.tiers));
     assert_eq!(all.grants.len(), 4);
 }

@@ -66,6 +66,7 @@ fn each_mistake_is_told_with_its_line_and_key() {
             "2: metrics.listen: 0.0.0.0:9464 is not a loopback",
         ),
         ("[log]\nlevel = \"inof\"", "2: log.level: 'inof' is not a valid log level"),
+        ("[tiers]\norder = [\"0\", \"0-1\"]", "2: tiers.order: node 0 is in two tiers"),
         ("[dsa]\nmanage_work_queue = 1", "2: dsa.manage_work_queue: expected true or false"),
         ("[dsa]\ndevices = \"dsa0\"", "2: dsa.devices: expected a list"),
         (

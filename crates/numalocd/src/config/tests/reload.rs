@@ -36,11 +36,13 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
          [metrics]\nlisten = \"127.0.0.1:2\"\n[queue]\nmoves = 5\n[log]\nlevel = \"debug\"\n\
          [stop]\ngrace = \"2s\"\n[[grants]]\nuser = 1\nrole = \"viewer\"\n\
          [dsa]\nmanage_work_queue = true\ndevices = [\"dsa0\"]\n\
+         [tiers]\norder = [\"0\", \"1\"]\n\
          [quota]\nwatches = 9\n[calls]\ntimeout = \"9s\"\n[retention]\njobs = 9\n[limits]\nworkers = 9",
     );
     let (now, later) = reload(&old, new.clone());
     let (listen, dsa) = (old.listen.clone(), WorkQueues::default());
-    assert_eq!(now, Config { listen, metrics: None, dsa, ..new.clone() });
+    let tiers = Tiers::default();
+    assert_eq!(now, Config { listen, metrics: None, dsa, tiers, ..new.clone() });
     let keys: Vec<_> = later.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(
         keys,
@@ -51,7 +53,8 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
             "listen.tcp",
             "metrics.listen",
             "dsa.manage_work_queue",
-            "dsa.devices"
+            "dsa.devices",
+            "tiers.order"
         ]
     );
     assert_eq!(
