@@ -75,8 +75,8 @@ mod tests {
             (r#"["fast"]"#, "'fast' is not a valid list of nodes"),
             (r#"[""]"#, "'' is not a valid list of nodes"),
             (r#"["0-"]"#, "'0-' is not a valid list of nodes"),
-            ("[0]", "invalid type"),
-            ("7", "invalid type"),
+            ("[0]", "expected text in quotes, not 0"),
+            ("7", "tiers.order: "),
         ] {
             let found = read(&format!("[tiers]\norder = {order}"));
             assert!(found.as_ref().is_err_and(|found| found.contains(why)), "{order}: {found:?}");

@@ -1,9 +1,12 @@
 //! What the memory of nodes is, and in which tier each node is.
 
-use crate::machine::{
-    ids::{NodeId, NodeSet},
-    nature::MemoryOrigin,
-    topology::{LOCAL_DISTANCE, Node, Topology},
+use crate::{
+    machine::{
+        ids::{NodeId, NodeSet},
+        nature::MemoryOrigin,
+        topology::{LOCAL_DISTANCE, Node, Topology},
+    },
+    number,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -208,7 +211,8 @@ impl Topology {
         };
         let with_cpus = self.nodes().filter(|node| !node.cpus.is_empty());
         let dram = with_cpus.filter_map(|node| cost(node.id)).min_by(f64::total_cmp)?;
-        let number = |id| Some((id, (cost(id)? / dram.max(f64::MIN_POSITIVE) * STEPS) as u32));
+        let steps = |id| Some(number::whole(cost(id)? / dram.max(f64::MIN_POSITIVE) * STEPS));
+        let number = |id| Some((id, number::small(steps(id)?)));
         nodes.iter().map(number).collect()
     }
 
@@ -239,7 +243,7 @@ impl Topology {
 /// Counts from 0.
 fn ordinals(numbers: &Numbers) -> Numbers {
     let order: BTreeSet<u32> = numbers.values().copied().collect();
-    let place = |number: &u32| order.range(..number).count() as u32;
+    let place = |number: &u32| number::small(order.range(..number).count());
     numbers.iter().map(|(&id, number)| (id, place(number))).collect()
 }
 

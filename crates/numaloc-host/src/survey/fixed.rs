@@ -49,7 +49,9 @@ pub(crate) fn sum(
         sum.mapped_bytes += part.extent.bytes;
         if *kind == FixedKind::Dax {
             let node = node_of(&mut storage, part);
-            node.map(|node| *sum.nodes.entry(node).or_default() += part.extent.bytes);
+            if let Some(node) = node {
+                *sum.nodes.entry(node).or_default() += part.extent.bytes;
+            }
         }
         if !kind.is_looked_at() {
             continue;
@@ -79,7 +81,9 @@ pub(crate) fn storage(roots: &Roots, all: &mut [Vec<Vma>]) -> BTreeMap<NodeId, u
     let (mut nodes, mut storage) = (BTreeMap::new(), StorageNodes::new(roots));
     for (_, part) in parts {
         let node = node_of(&mut storage, &part);
-        node.map(|node| *nodes.entry(node).or_default() += part.extent.bytes);
+        if let Some(node) = node {
+            *nodes.entry(node).or_default() += part.extent.bytes;
+        }
     }
     nodes
 }

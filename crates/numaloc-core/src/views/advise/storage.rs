@@ -35,8 +35,8 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     let far: u64 = away.values().sum();
     // As where work is narrowed that is pinned: noise sends no work back.
     let is_pinned = subject.is_pinned(topology);
-    let bound = if is_pinned { (FILL_AGAIN, far + far / 10) } else { (FILL, far) };
-    if home == nodes || !host.fits(subject, (&cpus, &nodes), bound) {
+    let (fill, bytes) = if is_pinned { (FILL_AGAIN, far + far / 10) } else { (FILL, far) };
+    if home == nodes || !host.fits(subject, &cpus, &nodes, fill, bytes) {
         return None;
     }
     let flows = route(topology, &away, &nodes);
