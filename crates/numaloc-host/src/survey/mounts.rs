@@ -21,7 +21,7 @@ use crate::{
         maps::{Object, Vma},
         read,
     },
-    nodes::node_memory::pool_directories,
+    nodes::{node_memory::pool_directories, storage::DeviceNumber},
     survey::{
         dax::{DaxFiles, Which},
         space::AddressSpace,
@@ -37,9 +37,6 @@ use std::{
     fs,
     path::PathBuf,
 };
-
-/// Major and minor number of a file system, as stat(2) and /proc/PID/maps have them.
-type DeviceNumber = (u32, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileSystem {
