@@ -97,7 +97,7 @@ impl ProgressDisplay {
     }
 }
 
-/// The text `; held back: node 0 is busy`.
+/// The text `; throttled: node 0 is busy`.
 fn because(held_back: &str) -> String {
     match held_back {
         "" => String::new(),

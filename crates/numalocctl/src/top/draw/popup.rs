@@ -159,7 +159,7 @@ pub fn migration(buffer: &mut Buffer, area: Rect, state: &TopState) -> usize {
             let done = usize::try_from(done).unwrap_or(0);
             let held = match progress.held_back.as_str() {
                 "" => String::new(),
-                why => format!("held back: {why}"),
+                why => format!("throttled: {why}"),
             };
             let text = [
                 progress.job.clone(),
