@@ -147,6 +147,6 @@ fn an_operator_moves_the_cache_of_its_own_files_and_of_those_in_its_grant() {
     assert_eq!(code(&looked), Some(3), "as if it did not exist: {looked:?}");
     let output = migrate(&foreign);
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("no file /mnt/disk/foreign that is yours"), "{output:?}");
+    assert!(text.contains("you own no file /mnt/disk/foreign"), "{output:?}");
     assert_eq!(foreign.cached(), Nodes::from([(0, all)]));
 }
