@@ -2,6 +2,7 @@
 
 use crate::{
     app::Layout,
+    cli::{json, numalocctl},
     engine::inspect,
     nps::assert_fresh_is_home,
     scene::{SLACK, Scene, assert_complete, assert_left},
@@ -56,4 +57,13 @@ fn nodes_that_are_named_are_emptied() {
 #[test]
 fn the_kernel_and_hwloc_say_the_same_of_these_nodes() {
     crate::topology::assert_hwloc_agrees();
+}
+
+#[test]
+fn nodes_of_fast_memory_are_named_and_of_a_faster_tier_on_every_kernel() {
+    let nodes = json(&numalocctl(&["topology", "-o", "json"]))["topology"]["nodes"].clone();
+    let kinds: Vec<_> = (0..4).map(|index| nodes[index]["kind"].clone()).collect();
+    assert_eq!(kinds, ["DRAM", "DRAM", "HBM", "HBM"].map(|kind| format!("NODE_KIND_{kind}")));
+    let tier = |index: usize| nodes[index]["tier"].as_u64().expect("a tier");
+    assert!(tier(2) < tier(0) && tier(2) == tier(3) && tier(0) == tier(1), "{nodes}");
 }

@@ -8,7 +8,7 @@ use crate::{
     cli::{json, numalocctl},
     engine::{inspect, migrate},
     scene::{SLACK, Scene, assert_complete, assert_left},
-    truth::node_count,
+    truth::{node_count, release},
 };
 use numaloc_core::{Options, Reason};
 use serde_json::Value;
@@ -97,4 +97,19 @@ fn the_firmware_says_what_memory_costs() {
     let far = pairs.iter().find(|pair| nodes(pair) == (Some(0), Some(2))).expect("measured");
     assert_eq!(far["firmware_latency_ns"], 300, "{document}");
     assert_eq!(far["firmware_bandwidth_bytes_per_second"], 2000u64 << 20, "{document}");
+}
+
+/// Linux 6.1 has all nodes in one tier; there the firmware's table decides.
+#[test]
+fn the_third_node_is_of_a_slower_tier_on_every_kernel() {
+    let nodes = json(&numalocctl(&["topology", "-o", "json"]))["topology"]["nodes"].clone();
+    let node = |index: usize| &nodes[index];
+    let source = if release().starts_with("6.1.") { "HMAT" } else { "KERNEL" };
+    for (index, kind) in ["DRAM", "DRAM", "MEMORY_ONLY"].into_iter().enumerate() {
+        assert_eq!(node(index)["kind"], format!("NODE_KIND_{kind}"), "{nodes}");
+        assert_eq!(node(index)["tier_source"], format!("TIER_SOURCE_{source}"), "{nodes}");
+    }
+    let tier = |index| node(index)["tier"].as_u64().expect("a tier");
+    assert_eq!(tier(0), tier(1), "{nodes}");
+    assert!(tier(2) > tier(0), "{nodes}");
 }
