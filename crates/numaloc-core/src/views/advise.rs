@@ -31,6 +31,7 @@ pub mod look;
 mod narrow;
 pub mod order;
 mod remote;
+mod repinned;
 mod sequence;
 mod setting;
 pub mod step;

@@ -4,8 +4,7 @@ use super::{
     capacity::{FILL, HostState, WORKING_CPUS, cpus_on, outside, route},
     finding::{Finding, FindingKind},
     look::Subject,
-    sequence::{BindingChange, can_be_allowed, sequence},
-    step::How,
+    repinned::{NodesAndCpus, may_be_on, repinned},
 };
 use crate::machine::ids::{CpuSet, NodeSet};
 use std::cmp::Reverse;
@@ -36,13 +35,8 @@ pub fn elsewhere(
         return None;
     }
     let resident = host.movable(subject);
-    let mems = |nodes: &NodeSet| {
-        nodes.is_subset(&subject.mems)
-            || nodes.is_subset(&subject.mems_above) && can_be_allowed(subject, nodes)
-    };
     let single = host.sets.iter().filter(|nodes| nodes.len() == 1 && suits(nodes)).cloned();
-    let single = single.filter(|nodes| !nodes.intersects(&home) && mems(nodes));
-    let single = single.filter(|nodes| !subject.policy.permits(nodes).is_empty());
+    let single = single.filter(|nodes| !nodes.intersects(&home) && may_be_on(subject, nodes));
     let places = single.map(|nodes| {
         let cpus = nodes.iter().map(|node| cpus_on(topology, &subject.cpus_above, node));
         let cpus = cpus.fold(CpuSet::new(), |all, cpus| all.or(&cpus));
@@ -52,24 +46,13 @@ pub fn elsewhere(
         let bytes = outside(&resident, nodes).values().sum();
         host.fits(subject, cpus, nodes, FILL, bytes)
     });
-    let key = |place: &(NodeSet, CpuSet)| (Reverse(subject.bytes_on(&place.0)), place.0.clone());
+    let key = |place: &NodesAndCpus| (Reverse(subject.bytes_on(&place.0)), place.0.clone());
     let (nodes, cpus) = suited.min_by_key(key)?;
     let flows = route(topology, &outside(&resident, &nodes), &nodes);
-    let bytes: u64 = flows.values().sum();
-    let how = (bytes > 0).then_some(How::Home);
-    let change =
-        BindingChange { cpus: Some(&cpus), home: &nodes, how, keeps: Some(host.other_tiers()) };
-    let (steps, mems) = sequence(subject, &change);
     Some(Finding {
-        from_nodes: home,
-        home: nodes,
-        cpus: Some(cpus),
-        mems: (mems != subject.mems).then_some(mems),
         // Work that waits for CPUs or memory loses more than work that reaches memory from afar: all of its memory
         // counts.
         weight: subject.resident_bytes() as f64 * subject.used_cpus(),
-        flows,
-        steps,
-        ..Finding::of(subject, FindingKind::Overcommitted, bytes)
+        ..repinned(host, subject, FindingKind::Overcommitted, (nodes, cpus), flows)
     })
 }

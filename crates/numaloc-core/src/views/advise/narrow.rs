@@ -7,15 +7,11 @@ use super::{
     },
     finding::{Finding, FindingKind},
     look::Subject,
-    sequence::{BindingChange, sequence},
-    step::How,
+    repinned::{NodesAndCpus, repinned},
 };
 use crate::machine::ids::{CpuSet, NodeSet};
 use crate::number;
 use std::cmp::Reverse;
-
-/// A set of nodes to run on, and the CPUs there.
-type NodesAndCpus = (NodeSet, CpuSet);
 
 /// Memory that is reached from afar, though all of it and the work fit on fewer nodes.
 pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
@@ -34,22 +30,11 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     if gained < worth(&resident, min_bytes) as f64 {
         return None;
     }
-    let bytes = flows.values().sum();
-    let how = (bytes > 0).then_some(How::Home);
-    let change =
-        BindingChange { cpus: Some(&cpus), home: &nodes, how, keeps: Some(host.other_tiers()) };
-    let (steps, mems) = sequence(subject, &change);
     let is_pinned = subject.is_pinned(topology);
     let kind = if is_pinned { FindingKind::PinnedAcross } else { FindingKind::UnpinnedFits };
     Some(Finding {
-        from_nodes: home,
-        home: nodes,
-        cpus: Some(cpus),
-        mems: (mems != subject.mems).then_some(mems),
         weight: gained * subject.used_cpus(),
-        flows,
-        steps,
-        ..Finding::of(subject, kind, bytes)
+        ..repinned(host, subject, kind, (nodes, cpus), flows)
     })
 }
 

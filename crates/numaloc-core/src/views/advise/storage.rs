@@ -7,8 +7,7 @@ use super::{
     },
     finding::{Finding, FindingKind},
     look::Subject,
-    sequence::{BindingChange, can_be_allowed, sequence},
-    step::How,
+    repinned::{may_be_on, repinned},
 };
 use crate::machine::ids::{CpuSet, NodeId, NodeSet};
 use std::cmp::Reverse;
@@ -40,21 +39,10 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
         return None;
     }
     let flows = route(topology, &away, &nodes);
-    let bytes: u64 = flows.values().sum();
-    let how = (bytes > 0).then_some(How::Home);
-    let change =
-        BindingChange { cpus: Some(&cpus), home: &nodes, how, keeps: Some(host.other_tiers()) };
-    let (steps, mems) = sequence(subject, &change);
     Some(Finding {
-        from_nodes: home,
-        home: nodes,
-        cpus: Some(cpus),
-        mems: (mems != subject.mems).then_some(mems),
         weight: gained * subject.used_cpus(),
         storage_bytes,
-        flows,
-        steps,
-        ..Finding::of(subject, FindingKind::Storage, bytes)
+        ..repinned(host, subject, FindingKind::Storage, (nodes, cpus), flows)
     })
 }
 
@@ -65,11 +53,4 @@ fn new_cpus(host: &HostState, subject: &Subject, node: NodeId) -> CpuSet {
         true => cpus_on(&host.look.topology, &subject.cpus_above, node),
         false => own,
     }
-}
-
-/// Whether its memory may be on these nodes.
-fn may_be_on(subject: &Subject, nodes: &NodeSet) -> bool {
-    let is_allowed = nodes.is_subset(&subject.mems)
-        || nodes.is_subset(&subject.mems_above) && can_be_allowed(subject, nodes);
-    is_allowed && !subject.policy.permits(nodes).is_empty()
 }
