@@ -16,7 +16,7 @@ use std::{
     fs::File,
     io,
     os::{fd::AsRawFd as _, unix::fs::OpenOptionsExt as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Kinds on disks of this machine whose pages the kernel moves without writing them first (`migrate_folio` in their
@@ -62,6 +62,11 @@ const SERVED: [&str; 22] = [
 /// Whether the files of this kind of file system are those of a server or of another program.
 pub(crate) fn is_served(kind: &str) -> bool {
     SERVED.contains(&kind) || kind.starts_with("fuse.")
+}
+
+/// The directory of a block device in sysfs, whether or not it exists.
+pub(crate) fn block_device(roots: &Roots, (major, minor): (u32, u32)) -> PathBuf {
+    roots.sys.join(format!("dev/block/{major}:{minor}"))
 }
 
 /// Major and minor number of a device, as /proc has them.

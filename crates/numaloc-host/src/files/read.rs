@@ -16,6 +16,16 @@ pub fn text(path: &Path) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// The value that a file has alone, such as a number or a list. `None` if it cannot be read or parsed.
+pub(crate) fn number<N: std::str::FromStr>(path: &Path) -> Option<N> {
+    text(path).ok()?.trim().parse().ok()
+}
+
+/// A number such as `0x180000000`, or without the prefix.
+pub(crate) fn hexadecimal(path: &Path) -> Option<u64> {
+    u64::from_str_radix(text(path).ok()?.trim().trim_start_matches("0x"), 16).ok()
+}
+
 /// The error of a file that could not be read. It names the option of /proc that hides the file, if there is one.
 pub(crate) fn unread(path: &Path, source: io::Error) -> Error {
     Error::Read { path: path.into(), source: procfs_mount::explained(path, source) }

@@ -3,27 +3,36 @@
 
 use crate::{Roots, files::read};
 use numaloc_core::{DaxMemory, NodeId};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// The devices that the driver has, by their nodes and names. Unreadable devices are left out.
 pub(crate) fn read(roots: &Roots) -> BTreeMap<NodeId, Vec<DaxMemory>> {
-    let name = |name: &str| name.starts_with("dax").then(|| name.to_owned());
-    let devices = read::entries(&roots.sys.join("bus/dax/devices"), name);
     let mut found = BTreeMap::<NodeId, Vec<DaxMemory>>::new();
-    for (name, directory) in devices.into_iter().filter(|(_, directory)| is_memory(directory)) {
-        let number =
-            |file| -> Option<i64> { read::text(&directory.join(file)).ok()?.trim().parse().ok() };
-        // -1: the firmware names no node, and the driver has refused it.
-        let node = number("target_node").and_then(|node| u32::try_from(node).ok());
-        let bytes = number("size").and_then(|bytes| u64::try_from(bytes).ok());
-        if let (Some(node), Some(bytes)) = (node, bytes) {
-            found.entry(NodeId(node)).or_default().push(DaxMemory { name, bytes });
+    for (node, name, directory) in devices(roots) {
+        if let Some(bytes) = read::number(&directory.join("size")) {
+            found.entry(node).or_default().push(DaxMemory { name, bytes });
         }
     }
     found
 }
 
-fn is_memory(device: &Path) -> bool {
+/// The devices that the driver has, with their nodes, names and directories.
+pub(crate) fn devices(roots: &Roots) -> impl Iterator<Item = (NodeId, String, PathBuf)> {
+    let name = |name: &str| name.starts_with("dax").then(|| name.to_owned());
+    let all = read::entries(&roots.sys.join("bus/dax/devices"), name).into_iter();
+    let memory = all.filter(|(_, directory)| is_memory(directory));
+    memory.filter_map(|(name, directory)| {
+        // -1: the firmware names no node, and the driver has refused it.
+        Some((NodeId(read::number(&directory.join("target_node"))?), name, directory))
+    })
+}
+
+/// Whether the driver has made memory of a device.
+pub(crate) fn is_memory(device: &Path) -> bool {
     fs::read_link(device.join("driver")).is_ok_and(|driver| driver.ends_with("kmem"))
 }
 

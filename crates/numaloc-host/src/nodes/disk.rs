@@ -2,7 +2,9 @@
 
 use crate::{
     Roots,
-    files::file_system::{FileSystemOf, device_numbers, file_system, is_served, open_path},
+    files::file_system::{
+        FileSystemOf, block_device, device_numbers, file_system, is_served, open_path,
+    },
 };
 use std::{
     fs,
@@ -33,7 +35,7 @@ pub(super) fn of_path(roots: &Roots, path: &Path) -> Result<PathBuf, String> {
         }
         number => number,
     };
-    let directory = roots.sys.join(format!("dev/block/{}:{}", number.0, number.1));
+    let directory = block_device(roots, number);
     match directory.exists() {
         true => Ok(directory),
         false => Err("sysfs does not have its disk".into()),

@@ -3,13 +3,17 @@
 
 use crate::{
     Roots,
-    files::{read, zoneinfo::zones},
+    files::{
+        read::{self, hexadecimal, number},
+        zoneinfo::zones,
+    },
+    nodes::dax_memory,
 };
 use numaloc_core::{MemoryOrigin, NodeId, NodeNature, NodeSet, PAGE, SideCache};
 use std::{
     collections::BTreeMap,
     fs,
-    path::{Component, Path},
+    path::{Component, Path, PathBuf},
 };
 
 /// By node. Nodes of which nothing is known are missing.
@@ -41,16 +45,6 @@ fn movable(zoneinfo: &str) -> BTreeMap<NodeId, u64> {
     found
 }
 
-fn number<N: std::str::FromStr>(path: &Path) -> Option<N> {
-    read::text(path).ok()?.trim().parse().ok()
-}
-
-/// A number such as `0x180000000`, or without the prefix.
-fn hexadecimal(path: &Path) -> Option<u64> {
-    let text = read::text(path).ok()?;
-    u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
-}
-
 fn node_name(name: &str) -> Option<NodeId> {
     name.strip_prefix("node")?.parse().ok().map(NodeId)
 }
@@ -58,10 +52,10 @@ fn node_name(name: &str) -> Option<NodeId> {
 /// Documentation/admin-guide/mm/numaperf.rst.
 fn side_caches(roots: &Roots) -> BTreeMap<NodeId, Vec<SideCache>> {
     let nodes = read::entries(&roots.sys.join("devices/system/node"), node_name);
-    let of_node = |(node, directory): (NodeId, std::path::PathBuf)| {
+    let of_node = |(node, directory): (NodeId, PathBuf)| {
         let level = |name: &str| name.strip_prefix("index")?.parse::<u32>().ok();
         let all = read::entries(&directory.join("memory_side_cache"), level);
-        let cache = |(level, directory): (u32, std::path::PathBuf)| {
+        let cache = |(level, directory): (u32, PathBuf)| {
             let bytes = number(&directory.join("size")).filter(|&bytes: &u64| bytes > 0)?;
             let line_bytes = number(&directory.join("line_size")).unwrap_or(0);
             Some(SideCache { level, bytes, line_bytes })
@@ -96,15 +90,10 @@ fn gpus(roots: &Roots) -> impl Iterator<Item = (NodeId, MemoryOrigin)> {
 
 /// Nodes whose memory the driver kmem has made of DAX devices, by what these are made of.
 fn by_dax(roots: &Roots) -> impl Iterator<Item = (NodeId, MemoryOrigin)> {
-    let name = |name: &str| name.starts_with("dax").then(|| name.to_owned());
-    let devices = read::entries(&roots.sys.join("bus/dax/devices"), name).into_values();
-    let devices = devices.filter(|path| {
-        fs::read_link(path.join("driver")).is_ok_and(|driver| driver.ends_with("kmem"))
-    });
-    devices.filter_map(|path| {
-        let node = NodeId(number(&path.join("target_node"))?);
+    let origin = |(node, _, path): (NodeId, _, PathBuf)| {
         Some((node, made_of(&fs::canonicalize(&path).ok()?)?))
-    })
+    };
+    dax_memory::devices(roots).filter_map(origin)
 }
 
 /// By the devices above it: a bus of persistent memory (drivers/nvdimm), or a decoder of CXL (drivers/cxl). `None` for memory that the

@@ -1,6 +1,6 @@
 //! Namespaces of persistent memory (`/sys/bus/nd`, as `ndctl list` shows them) and DAX devices (`/sys/bus/dax`, as `daxctl list` does).
 
-use crate::{Roots, files::read};
+use crate::{Roots, files::read, nodes::dax_memory::is_memory};
 use numaloc_core::{NodeId, PAGE, StorageDevice, StorageMode};
 use std::{
     fs,
@@ -73,13 +73,11 @@ fn namespace(nd: &Path, name: String, directory: &Path) -> Option<StorageDevice>
 }
 
 fn dax(name: String, directory: &Path) -> Option<StorageDevice> {
-    let is_memory =
-        fs::read_link(directory.join("driver")).is_ok_and(|driver| driver.ends_with("kmem"));
     Some(StorageDevice {
         bytes: bytes(directory)?,
         node: node(directory, "numa_node"),
         target_node: node(directory, "target_node"),
-        mode: if is_memory { StorageMode::SystemRam } else { StorageMode::Devdax },
+        mode: if is_memory(directory) { StorageMode::SystemRam } else { StorageMode::Devdax },
         disk: None,
         // Those of a namespace's are counted there.
         descriptor_bytes: 0,

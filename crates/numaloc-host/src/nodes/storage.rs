@@ -1,7 +1,11 @@
 //! Storage that processes can map without page cache (DAX): persistent memory, or memory that is attached by CXL, below a file system or as a
 //! character device. And the node that each is attached to.
 
-use crate::{Roots, files::read, nodes::devices::attached};
+use crate::{
+    Roots,
+    files::{file_system::block_device, read},
+    nodes::devices::attached,
+};
 use numaloc_core::NodeId;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -82,7 +86,7 @@ impl<'a> StorageNodes<'a> {
         let name = name.strip_prefix("/dev/").filter(|name| device.0 == 0 && !name.contains('/'));
         let directory = match name {
             Some(name) => self.roots.sys.join("bus/dax/devices").join(name),
-            None => block(self.roots, device),
+            None => block_device(self.roots, device),
         };
         *self.known.entry(directory).or_insert_with_key(|directory| single(directory))
     }
@@ -90,11 +94,7 @@ impl<'a> StorageNodes<'a> {
 
 /// The node of the storage that files of this block device are on; `None` as of [`StorageNodes::of`].
 pub(crate) fn node_of_block(roots: &Roots, device: DeviceNumber) -> Option<NodeId> {
-    single(&block(roots, device))
-}
-
-fn block(roots: &Roots, (major, minor): DeviceNumber) -> PathBuf {
-    roots.sys.join(format!("dev/block/{major}:{minor}"))
+    single(&block_device(roots, device))
 }
 
 fn single(directory: &Path) -> Option<NodeId> {

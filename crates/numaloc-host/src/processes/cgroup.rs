@@ -182,6 +182,14 @@ pub(crate) fn hierarchies(root: &Path) -> Vec<PathBuf> {
     directories.filter(|directory| is_cgroup(directory)).collect()
 }
 
+/// The directories of the cgroups directly below one; none if it has been removed.
+pub(crate) fn children(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
+    // The type of the entry itself: symbolic links are not followed.
+    let children = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    children.map(|entry| entry.path())
+}
+
 fn is_cgroup(directory: &Path) -> bool {
     directory.join("cgroup.procs").exists()
 }
@@ -192,10 +200,7 @@ fn below(roots: &Roots, mut directories: Vec<PathBuf>) -> Result<BTreeSet<i32>, 
     let mut processes = BTreeSet::new();
     while let Some(directory) = directories.pop() {
         processes.extend(direct(roots, &directory)?);
-        let entries = fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok);
-        // The type of the entry itself: symbolic links are not followed.
-        let children = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        directories.extend(children.map(|entry| entry.path()));
+        directories.extend(children(&directory));
     }
     Ok(processes)
 }

@@ -48,10 +48,7 @@ pub(crate) fn sum(
         let sum = sums.entry(*kind).or_default();
         sum.mapped_bytes += part.extent.bytes;
         if *kind == FixedKind::Dax {
-            let node = node_of(&mut storage, part);
-            if let Some(node) = node {
-                *sum.nodes.entry(node).or_default() += part.extent.bytes;
-            }
+            add_storage(&mut sum.nodes, &mut storage, part);
         }
         if !kind.is_looked_at() {
             continue;
@@ -65,14 +62,16 @@ pub(crate) fn sum(
     Ok(sums)
 }
 
-/// The node that the storage behind a mapping is attached to, if it is known.
-fn node_of(storage: &mut StorageNodes<'_>, part: &Part) -> Option<NodeId> {
+/// Adds the storage behind a mapping to the node that it is attached to, if that is known.
+fn add_storage(nodes: &mut BTreeMap<NodeId, u64>, storage: &mut StorageNodes<'_>, part: &Part) {
     let device = match part.object {
         Object::File { device, .. } => device,
         // The file system is not on a disk, such as the one that has /dev.
         _ => (0, 0),
     };
-    storage.of(&part.extent.name, device)
+    if let Some(node) = storage.of(&part.extent.name, device) {
+        *nodes.entry(node).or_default() += part.extent.bytes;
+    }
 }
 
 /// Storage that is mapped without page cache by the processes with these mappings, in bytes by the node that it is attached to.
@@ -80,10 +79,7 @@ pub(crate) fn storage(roots: &Roots, all: &mut [Vec<Vma>]) -> BTreeMap<NodeId, u
     let parts = take(all).into_iter().filter(|(kind, _)| *kind == FixedKind::Dax);
     let (mut nodes, mut storage) = (BTreeMap::new(), StorageNodes::new(roots));
     for (_, part) in parts {
-        let node = node_of(&mut storage, &part);
-        if let Some(node) = node {
-            *nodes.entry(node).or_default() += part.extent.bytes;
-        }
+        add_storage(&mut nodes, &mut storage, &part);
     }
     nodes
 }

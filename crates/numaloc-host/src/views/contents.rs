@@ -16,7 +16,6 @@ use numaloc_core::{
 };
 use std::{
     collections::BTreeMap,
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -108,9 +107,7 @@ fn owners_below(top: &Path) -> Vec<(String, CountedMemory)> {
         if let Some(memory) = cgroup::numa_stat_of(&directory) {
             counted.insert(directory.clone(), memory);
         }
-        let entries = fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok);
-        let children = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        left.extend(children.map(|entry| entry.path()));
+        left.extend(cgroup::children(&directory));
     }
     let mut below: BTreeMap<PathBuf, CountedMemory> = BTreeMap::new();
     for (path, memory) in &counted {
@@ -129,8 +126,7 @@ fn owners_below(top: &Path) -> Vec<(String, CountedMemory)> {
 
 /// The blocks of a node (Documentation/admin-guide/mm/memory-hotplug.rst).
 fn blocks(roots: &Roots, node: &Path) -> MemoryBlocks {
-    let size = read::text(&roots.sys.join("devices/system/memory/block_size_bytes")).ok();
-    let size = size.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    let size = read::hexadecimal(&roots.sys.join("devices/system/memory/block_size_bytes"));
     let mut blocks = MemoryBlocks { block_bytes: size.unwrap_or(0), ..MemoryBlocks::default() };
     let links = read::entries(node, |name| name.strip_prefix("memory")?.parse::<u64>().ok());
     for block in links.into_values() {

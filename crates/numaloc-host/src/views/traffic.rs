@@ -47,12 +47,9 @@ pub fn mount_point(roots: &Roots) -> PathBuf {
 /// Reads all counters; empty if resctrl is not mounted, or counts no bandwidth. A counter that says Unavailable, Unassigned or Error
 /// is left out.
 pub fn read(roots: &Roots) -> TrafficCounters {
-    let root = mount_point(roots);
-    let group = |name: &str| (!NO_GROUPS.contains(&name)).then(|| name.to_owned());
-    let groups = read::entries(&root, group).into_values();
     let domain = |name: &str| name.starts_with("mon_").then(|| name.to_owned());
-    let domains = groups
-        .chain([root.clone()])
+    let domains = controls(roots)
+        .into_values()
         .flat_map(|group| read::entries(&group.join("mon_data"), domain).into_values());
     TrafficCounters(
         domains.filter_map(|domain| Some((domain.clone(), traffic(&domain)?))).collect(),
@@ -62,10 +59,7 @@ pub fn read(roots: &Roots) -> TrafficCounters {
 /// The counters of at most `most` groups, the control groups first; in order of their names. Counters that say
 /// Unavailable, Unassigned or Error are left out, and groups that end meanwhile.
 pub fn by_group(roots: &Roots, most: usize) -> Vec<GroupTraffic> {
-    let root = mount_point(roots);
-    let group = |name: &str| (!NO_GROUPS.contains(&name)).then(|| name.to_owned());
-    let mut controls = read::entries(&root, group);
-    controls.insert(String::new(), root);
+    let controls = controls(roots);
     let below = |control: &PathBuf| {
         read::entries(&control.join("mon_groups"), |name| Some(name.to_owned()))
     };
@@ -88,6 +82,15 @@ pub fn by_group(roots: &Roots, most: usize) -> Vec<GroupTraffic> {
         domains.filter_map(one).collect::<Vec<_>>()
     };
     groups.into_iter().flat_map(of).collect()
+}
+
+/// The directories of the control groups by their names; the root group has none.
+fn controls(roots: &Roots) -> BTreeMap<String, PathBuf> {
+    let root = mount_point(roots);
+    let group = |name: &str| (!NO_GROUPS.contains(&name)).then(|| name.to_owned());
+    let mut controls = read::entries(&root, group);
+    controls.insert(String::new(), root);
+    controls
 }
 
 fn traffic(domain: &Path) -> Option<Traffic> {

@@ -27,9 +27,7 @@ pub fn below(roots: &Roots, path: &str) -> Result<Vec<String>, Error> {
         if seen > MOST {
             return Err(Error::ManyCgroups { root: roots.cgroup.clone(), most: MOST });
         }
-        let entries = fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok);
-        let children = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        left.extend(children.map(|entry| entry.path()));
+        left.extend(cgroup::children(&directory));
         if directory.join("memory.numa_stat").exists()
             && let Some(path) = name(roots, &directory)
             && is_one_workload(&path)
@@ -68,10 +66,9 @@ pub fn members(directory: &Path) -> Vec<i32> {
         pids.extend(
             text.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|&pid| pid > 0),
         );
-        let entries = fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok);
-        let children = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        let children = children.map(|entry| entry.path());
-        left.extend(children.filter(|path| !path.join("memory.numa_stat").exists()));
+        left.extend(
+            cgroup::children(&directory).filter(|path| !path.join("memory.numa_stat").exists()),
+        );
     }
     pids.sort_unstable();
     pids
