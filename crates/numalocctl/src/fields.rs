@@ -1,5 +1,7 @@
 //! Fields of the API's messages as the values that this program works with.
 
+use numaloc_api::v1;
+use numaloc_core::{NodeId, NodeSet};
 use prost_types::Timestamp;
 use std::time::{Duration, SystemTime};
 
@@ -10,6 +12,12 @@ pub fn amount(number: i64) -> u64 {
 
 pub fn node(index: i32) -> u32 {
     u32::try_from(index).unwrap_or(0)
+}
+
+/// The nodes that have memory.
+pub fn with_memory(topology: &v1::Topology) -> NodeSet {
+    let nodes = topology.nodes.iter().filter(|node| node.total_bytes > 0);
+    nodes.map(|on| NodeId(node(on.node_id))).collect()
 }
 
 /// A duration; 0 if it is not set. The daemon sends none below 0.

@@ -2,26 +2,10 @@
 
 use super::names::{index, int, int32};
 use crate::v1;
-use numaloc_core::contents::{ContentKind, ContentOwner, NodeContents};
+use numaloc_core::contents::{ContentOwner, NodeContents};
 
 /// Most cgroups of an answer.
 const OWNERS: usize = 1024;
-
-impl From<ContentKind> for v1::ContentKind {
-    fn from(kind: ContentKind) -> Self {
-        match kind {
-            ContentKind::Anonymous => Self::Anonymous,
-            ContentKind::Shmem => Self::Shmem,
-            ContentKind::Cache => Self::Cache,
-            ContentKind::Hugetlb => Self::Hugetlb,
-            ContentKind::FreeHugetlb => Self::FreeHugetlb,
-            ContentKind::Slab => Self::Slab,
-            ContentKind::PageTables => Self::PageTables,
-            ContentKind::KernelStack => Self::KernelStack,
-            ContentKind::Other => Self::Other,
-        }
-    }
-}
 
 impl From<&NodeContents> for v1::NodeContents {
     fn from(contents: &NodeContents) -> Self {
@@ -53,7 +37,10 @@ impl From<&NodeContents> for v1::NodeContents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{NodeId, contents::MemoryBlocks};
+    use numaloc_core::{
+        NodeId,
+        contents::{ContentKind, MemoryBlocks},
+    };
 
     #[test]
     fn each_kind_has_a_name_and_owners_have_a_bound() {

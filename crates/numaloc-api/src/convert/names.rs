@@ -4,7 +4,7 @@ use crate::{Problem, Violations, v1, value};
 use numaloc_core::{
     CacheStop, Compact, FixedKind, HeatSource, HomeRule, HugetlbSource, Kind, LatencySource,
     MakeRoom, NodeKind, NumaBalancing, Offload, Order, Profile, Reason, Skip, StorageMode,
-    TierSource, WeightSource, advise::FindingKind,
+    TierSource, WeightSource, advise::FindingKind, contents::ContentKind,
 };
 use std::time::{Duration, SystemTime};
 
@@ -109,6 +109,11 @@ impl Known for v1::LabelSelectorOperator {
     }
 }
 
+enum_names!(both ContentKind => v1::ContentKind {
+    Anonymous => Anonymous, Shmem => Shmem, Cache => Cache, Hugetlb => Hugetlb,
+    FreeHugetlb => FreeHugetlb, Slab => Slab, PageTables => PageTables,
+    KernelStack => KernelStack, Other => Other,
+});
 enum_names!(both LatencySource => v1::LatencySource {
     Bench => Bench, Hmat => Hmat, Distances => Distances,
 });

@@ -6,13 +6,12 @@ use crate::{
     doc::DrainNodeDoc,
     engine::{Engine, Migrated},
     exit::{Code, Failure},
-    fields::{amount, node},
+    fields::{amount, with_memory},
     job,
     output::CommandResult,
     text,
 };
 use numaloc_api::v1;
-use numaloc_core::{NodeId, NodeSet};
 
 /// Empties a node as far as that is possible.
 pub fn run(
@@ -22,8 +21,7 @@ pub fn run(
 ) -> Result<CommandResult, Failure> {
     let engine = chosen(cli, around)?.open()?;
     let topology = engine.topology()?.topology.unwrap_or_default();
-    let with_memory = topology.nodes.iter().filter(|node| node.total_bytes > 0);
-    let with_memory: NodeSet = with_memory.map(|on| NodeId(node(on.node_id))).collect();
+    let with_memory = with_memory(&topology);
     let targets = args.targets(&with_memory)?;
     let before = contents(&*engine, args)?;
     let migrations = [Some(args.processes(&targets)), args.cache(&targets)];

@@ -1,9 +1,9 @@
 //! Placement of memory, and advice.
 
 use super::{Daemon, ask, client};
-use crate::{args::OptionArgs, endpoint::Address, exit::Failure, fields::node};
+use crate::{args::OptionArgs, endpoint::Address, exit::Failure, fields::with_memory};
 use numaloc_api::{v1, value};
-use numaloc_core::{Identity, NodeId, NodeSet};
+use numaloc_core::{Identity, NodeSet};
 use std::time::Duration;
 
 impl Daemon {
@@ -72,9 +72,4 @@ impl Daemon {
             |request| async move { service.get_advice(request).await },
         )
     }
-}
-
-fn with_memory(topology: &v1::Topology) -> NodeSet {
-    let nodes = topology.nodes.iter().filter(|node| node.total_bytes > 0);
-    nodes.map(|on| NodeId(node(on.node_id))).collect()
 }

@@ -2,7 +2,8 @@
 
 use super::{migration::migration, plan::plan, table::Table};
 use crate::{clean::clean, doc::DrainNodeDoc, fields::word, output::View, units::size};
-use numaloc_api::v1;
+use numaloc_api::{Known, v1};
+use numaloc_core::contents::ContentKind;
 use std::fmt::Write;
 
 /// Most owners that are shown.
@@ -10,8 +11,7 @@ const OWNERS: usize = 10;
 
 /// Whether the kernel can move memory of this kind to another node.
 pub fn is_movable(kind: v1::ContentKind) -> bool {
-    use v1::ContentKind::{Anonymous, Cache, Hugetlb, Shmem};
-    matches!(kind, Anonymous | Shmem | Cache | Hugetlb)
+    ContentKind::known(kind.into()).flatten().is_some_and(ContentKind::is_movable)
 }
 
 /// What has moved, what was on the node by kind, what is left there, and whose it is.
