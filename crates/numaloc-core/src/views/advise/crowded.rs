@@ -5,6 +5,7 @@ use super::{
     finding::{Finding, FindingKind},
     look::Subject,
     repinned::{NodesAndCpus, may_be_on, repinned},
+    storage,
 };
 use crate::machine::ids::{CpuSet, NodeSet};
 use std::cmp::Reverse;
@@ -19,7 +20,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     let cpus = host.look.topology.node(node)?.cpus.len() as f64;
     let works = subject.used_cpus() >= WORKING_CPUS && subject.resident_bytes() >= min_bytes;
     let is_crowded = host.fixed(node) >= CROWDED * cpus && subject.is_pinned(&host.look.topology);
-    if works && is_crowded { elsewhere(host, subject, &|_| true) } else { None }
+    if works && is_crowded { elsewhere(host, subject, min_bytes, &|_| true) } else { None }
 }
 
 /// Another node where it fits with all its memory, among the suitable ones. Its pin has to be changed for that, which
@@ -27,11 +28,14 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
 pub fn elsewhere(
     host: &HostState,
     subject: &Subject,
+    min_bytes: u64,
     suits: &dyn Fn(&NodeSet) -> bool,
 ) -> Option<Finding> {
     let topology = &host.look.topology;
     let home = subject.home(topology);
-    if !subject.can_be_pinned() || subject.is_spread() {
+    // Work whose storage is on another node goes there, as soon as it fits, and nowhere else before.
+    let waits = storage::anchor(host, subject, min_bytes).is_some_and(|node| !home.contains(node));
+    if waits || !subject.can_be_pinned() || subject.is_spread() {
         return None;
     }
     let resident = host.movable(subject);

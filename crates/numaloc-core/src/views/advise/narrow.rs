@@ -8,8 +8,9 @@ use super::{
     finding::{Finding, FindingKind},
     look::Subject,
     repinned::{NodesAndCpus, repinned},
+    storage,
 };
-use crate::machine::ids::{CpuSet, NodeSet};
+use crate::machine::ids::{CpuSet, NodeId, NodeSet};
 use crate::number;
 use std::cmp::Reverse;
 
@@ -22,7 +23,12 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
         return None;
     }
     let resident = host.movable(subject);
-    let (nodes, cpus) = best(host, subject, &home)?;
+    let anchor = storage::anchor(host, subject, min_bytes);
+    // It goes to its storage, as soon as it fits there, and nowhere else before.
+    if anchor.is_some_and(|node| !home.contains(node)) {
+        return None;
+    }
+    let (nodes, cpus) = best(host, subject, &home, anchor)?;
     let flows = route(topology, &outside(&resident, &nodes), &nodes);
     let before = host.exposed(&resident, &shares(topology, subject));
     let left = host.exposed(&after(&resident, &flows), &even_shares(topology, &cpus));
@@ -38,8 +44,14 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
     })
 }
 
-/// The fewest nodes that it fits on: of those with as few, where most of its memory is already, then where most CPUs are left.
-fn best(host: &HostState, subject: &Subject, home: &NodeSet) -> Option<NodesAndCpus> {
+/// The fewest nodes that it fits on, with that of its storage: of those with as few, where most of its memory is already, then where most
+/// CPUs are left.
+fn best(
+    host: &HostState,
+    subject: &Subject,
+    home: &NodeSet,
+    anchor: Option<NodeId>,
+) -> Option<NodesAndCpus> {
     let topology = &host.look.topology;
     let allowed = subject.policy.permits(&home.and(&subject.mems));
     // Within a pin that is there, the nodes that are left out have to meet less, and the nodes that remain more.
@@ -51,7 +63,10 @@ fn best(host: &HostState, subject: &Subject, home: &NodeSet) -> Option<NodesAndC
         (nodes.clone(), cpus.fold(CpuSet::new(), |all, cpus| all.or(&cpus)))
     };
     let sets = host.sets.iter().cloned();
-    let sets = sets.filter(|nodes| nodes.is_subset(&allowed) && nodes.len() < home.len());
+    let sets = sets.filter(|nodes| {
+        let has_storage = anchor.is_none_or(|node| nodes.contains(node));
+        nodes.is_subset(&allowed) && nodes.len() < home.len() && has_storage
+    });
     let suited = sets.map(place).filter(|(nodes, cpus)| {
         let bytes: u64 = outside(&resident, nodes).values().sum();
         let bytes = if is_pinned { bytes + bytes / 10 } else { bytes };

@@ -31,7 +31,7 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
         let working = subject.used_cpus() >= WORKING_CPUS;
         // Only to where most of it is: who has been brought home in part is not sent back.
         let is_there = |nodes: &NodeSet| 2 * subject.bytes_on(nodes) > subject.resident_bytes();
-        return if working { elsewhere(host, subject, &is_there) } else { None };
+        return if working { elsewhere(host, subject, min_bytes, &is_there) } else { None };
     }
     let flows = route(topology, &from, &targets);
     let bytes: u64 = flows.values().sum();

@@ -15,8 +15,7 @@ use std::cmp::Reverse;
 /// The node that has most of its storage, if all of the work fits there. Its pin has to be changed for that, which the finding states.
 pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Finding> {
     let topology = &host.look.topology;
-    let most = subject.storage.iter().max_by_key(|&(&node, &bytes)| (bytes, Reverse(node)));
-    let (&node, &storage_bytes) = most?;
+    let (node, storage_bytes) = most(subject)?;
     let works = subject.used_cpus() >= WORKING_CPUS;
     if !works || !subject.can_be_pinned() || subject.is_spread() {
         return None;
@@ -44,6 +43,20 @@ pub fn judge(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<Find
         storage_bytes,
         ..repinned(host, subject, FindingKind::Storage, (nodes, cpus), flows)
     })
+}
+
+/// The node with most of its storage, and the bytes there.
+fn most(subject: &Subject) -> Option<(NodeId, u64)> {
+    let most = subject.storage.iter().max_by_key(|&(&node, &bytes)| (bytes, Reverse(node)));
+    most.map(|(&node, &bytes)| (node, bytes))
+}
+
+/// The node with most of its storage, if there is so much storage on all nodes that work which is placed on others would be sent there
+/// later, or would be if noise made a little more of it.
+pub fn anchor(host: &HostState, subject: &Subject, min_bytes: u64) -> Option<NodeId> {
+    let all: u64 = subject.storage.values().sum();
+    let is_enough = all + all / 10 >= worth(&host.movable(subject), min_bytes);
+    most(subject).filter(|_| is_enough).map(|(node, _)| node)
 }
 
 /// Its own CPUs on the node, or if it has none there, those that it may be given.
