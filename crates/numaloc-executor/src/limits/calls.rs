@@ -66,6 +66,11 @@ impl SharedCalls {
 
     /// Why no call for `subject` may be made now; `None`: it may. Takes up to two seconds if a call is left behind.
     pub fn refuse(&self, subject: &Subject) -> Option<String> {
+        self.refuse_unless_probed(subject, PROBE_PATIENCE)
+    }
+
+    /// As [`Self::refuse`], with this time for the probe to return.
+    fn refuse_unless_probed(&self, subject: &Subject, patience: Duration) -> Option<String> {
         let refusal = {
             let mut left = self.left.lock();
             left.retain(|left| !left.call.has_returned());
@@ -77,13 +82,13 @@ impl SharedCalls {
                 (None, false) => first.why.clone(),
             }
         };
-        (!self.probe.lock().passes()).then_some(refusal)
+        (!self.probe.lock().passes(patience)).then_some(refusal)
     }
 }
 
 impl Probe {
     /// Whether calls return at all.
-    fn passes(&mut self) -> bool {
+    fn passes(&mut self, patience: Duration) -> bool {
         if self.passed.is_some_and(|at| at.elapsed() < PROBE_HOLDS) {
             return true;
         }
@@ -100,7 +105,7 @@ impl Probe {
             companion.ask(Request::Move { pid: 0, addresses, node: 0, flag });
             self.is_asked = true;
         }
-        let Some(answer) = companion.answer(PROBE_PATIENCE) else { return false };
+        let Some(answer) = companion.answer(patience) else { return false };
         self.is_asked = false;
         if answer.result.is_err() {
             self.companion = None;
@@ -115,6 +120,11 @@ pub(crate) mod tests {
     use super::*;
     use nix::{sys::stat::Mode, unistd::mkfifo};
     use std::{ffi::CString, fs::File, os::unix::fs::OpenOptionsExt, thread};
+
+    /// Time for what has to come: on a busy machine a companion may not run for seconds.
+    const LONG: Duration = Duration::from_secs(300);
+    /// Time for what cannot come.
+    const SHORT: Duration = Duration::from_millis(20);
 
     /// A call that returns when the value is asked to release it.
     pub struct Held {
@@ -153,11 +163,12 @@ pub(crate) mod tests {
         assert_eq!(calls.refuse(&process(1)), None);
         let mut companion = Companion::start().expect("a thread");
         companion.ask(held.request());
-        assert!(companion.answer(Duration::from_millis(20)).is_none());
+        assert!(companion.answer(SHORT).is_none());
         calls.leave(companion, process(1), "it hangs".into());
         assert_eq!(calls.refuse(&process(1)).as_deref(), Some("it hangs"));
-        assert_eq!(calls.refuse(&process(2)), None, "the probe returns");
-        assert_eq!(calls.refuse(&Subject::Node(NodeId(0))), None);
+        let other = calls.refuse_unless_probed(&process(2), LONG);
+        assert_eq!(other, None, "the probe returns");
+        assert_eq!(calls.refuse_unless_probed(&Subject::Node(NodeId(0)), LONG), None);
         let reader = held.release();
         while calls.refuse(&process(1)).is_some() {
             thread::yield_now();
@@ -174,10 +185,10 @@ pub(crate) mod tests {
         let mut probe = Companion::start().expect("a thread");
         probe.ask(probed.request());
         *calls.probe.lock() = Probe { companion: Some(probe), is_asked: true, passed: None };
-        let other = Subject::Node(NodeId(0));
-        assert_eq!(calls.refuse(&other).as_deref(), Some("it hangs"));
+        let refused = |patience| calls.refuse_unless_probed(&Subject::Node(NodeId(0)), patience);
+        assert_eq!(refused(SHORT).as_deref(), Some("it hangs"));
         let reader = probed.release();
-        assert_eq!(calls.refuse(&other), None, "calls return again, but for that one");
+        assert_eq!(refused(LONG), None, "calls return again, but for that one");
         drop((reader, held.release()));
     }
 }
