@@ -193,12 +193,25 @@ mod tests {
         }
     }
 
+    /// Waits until the companion is in its call, for which it has left its files first.
+    fn begins(companion: &mut Companion) {
+        let is_named = |pid| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+            name.is_ok_and(|name| name.trim_end() == "numaloc-calls")
+        };
+        // Its pid is 0 until it exists.
+        while companion.pid() == 0 || !is_named(companion.pid()) {
+            thread::yield_now();
+        }
+        assert!(companion.answer(Duration::from_millis(50)).is_none());
+    }
+
     #[test]
     fn a_call_that_does_not_return_is_left_behind_without_files() {
         let pipe = Pipe::new("left");
         let mut companion = Companion::start().expect("a thread");
         companion.ask(Request::Write { path: pipe.path(), text: b"text".to_vec() });
-        assert!(companion.answer(Duration::from_millis(50)).is_none());
+        begins(&mut companion);
         let files = fs::read_dir(format!("/proc/{}/fd", companion.pid())).expect("it lives");
         assert_eq!(files.count(), 0, "its files would stay open and locked");
         let left = companion.leave();
@@ -219,7 +232,7 @@ mod tests {
         let pipe = Pipe::new("killed");
         let mut companion = Companion::start().expect("a thread");
         companion.ask(Request::Write { path: pipe.path(), text: Vec::new() });
-        assert!(companion.answer(Duration::from_millis(50)).is_none());
+        begins(&mut companion);
         // SAFETY: takes two integers.
         assert_eq!(unsafe { libc::kill(companion.pid(), libc::SIGKILL) }, 0);
         let error =
