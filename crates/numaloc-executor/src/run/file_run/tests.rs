@@ -85,7 +85,8 @@ fn what_all_runs_share_holds_a_run_over_files_back() {
     let (_directory, memory) = with_room();
     let free = outcome_on(&memory, true, |_, _| {});
     assert_eq!(free.account.left_for(Reason::NotAllowed), 3 << 20, "{free:?}");
-    let timeout = Some(Duration::from_millis(300));
+    // On a busy machine it takes a while until the run is held back.
+    let timeout = Some(Duration::from_secs(2));
     let by_rate = outcome_on(&memory, true, |_, limits| {
         let shared_rate = Some(Arc::new(SharedRate::new(1)));
         *limits = RunLimits { shared_rate, timeout, ..RunLimits::default() };
