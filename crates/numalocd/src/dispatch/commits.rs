@@ -15,7 +15,7 @@ use crate::{
     refusal::Refusal,
     store::{Weight, Write},
 };
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// Approximate bound, in bytes, of the changes that share a commit. A larger change gets a commit of its own: if the
 /// disk has no room for it, changes of other clients do not fail with it.
@@ -82,11 +82,11 @@ impl Dispatcher {
         client: &Client,
         change: impl FnOnce(&mut Self) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        self.records.used().accounts().check_written(client, Instant::now())?;
+        self.records.used().accounts().check_written(client, Instant::now().into_std())?;
         let before = self.records.drafted_bytes();
         let done = change(self);
         let bytes = self.records.drafted_bytes().saturating_sub(before);
-        self.records.used().accounts().charge_written(client, bytes, Instant::now());
+        self.records.used().accounts().charge_written(client, bytes, Instant::now().into_std());
         done
     }
 
