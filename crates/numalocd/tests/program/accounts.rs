@@ -42,10 +42,10 @@ use tonic::{
 
 /// Longer than this means never.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the user database hangs at least.
-const HANG: Duration = Duration::from_secs(6);
-/// The service manager would restart a daemon that it does not hear of for so long.
-const WATCHDOG: Duration = Duration::from_secs(2);
+/// How long the user database hangs at least: longer than the watchdog waits.
+const HANG: Duration = Duration::from_secs(12);
+/// The service manager would restart a daemon that it does not hear of for so long. A busy machine delays a message by seconds.
+const WATCHDOG: Duration = Duration::from_secs(10);
 /// Reads of each sort before the user database hangs.
 const READS: usize = 500;
 const JOBS: u64 = 100;
