@@ -1,6 +1,7 @@
 //! Options of a request: which memory moves, how gently, and in which order.
 
 pub mod compact;
+pub mod directions;
 pub mod glob;
 pub mod heat;
 pub mod home_rule;
@@ -8,3 +9,4 @@ pub mod map_rule;
 pub mod options;
 pub mod pace;
 pub mod placement;
+pub mod temperatures;

@@ -30,6 +30,12 @@ pub fn home(topology: &Topology, process: &Process, options: &Options) -> NodeSe
     homes.fold(NodeSet::new(), |all, home| all.or(&home))
 }
 
+/// The nodes where memory of one of these processes belongs.
+pub fn of_all(topology: &Topology, processes: &[Process], options: &Options) -> NodeSet {
+    let homes = processes.iter().map(|process| home(topology, process, options));
+    homes.fold(NodeSet::new(), |all, home| all.or(&home))
+}
+
 /// As [`home`], of memory with this placement.
 pub fn placed(
     topology: &Topology,
@@ -37,6 +43,11 @@ pub fn placed(
     options: &Options,
     placement: &Placement,
 ) -> NodeSet {
+    if let Placement::Tiers(tiers) = placement {
+        let fast = tiers.fast_of(topology.local_nodes(&process.cpus));
+        let slow = tiers.slow.clone().unwrap_or_default();
+        return fast.or(&slow).and(&process.mems_allowed);
+    }
     if let Some(nodes) = placement.nodes().or_else(|| options.to.clone()) {
         return nodes;
     }

@@ -112,6 +112,7 @@ mod views;
 
 pub use ask::{
     compact::{self, Compact},
+    directions::{Directions, Resting},
     glob::{Glob, covers_cgroup},
     heat::{self, Heat, HeatSource, Sightings},
     home_rule::{self, HomeRule, NEAR, NEAR_BOUNDS},
@@ -125,8 +126,10 @@ pub use ask::{
         self, BadPlacement, Placement, Portions,
         balance::Shares,
         bandwidth::{ByBandwidth, KnownWeights, UnknownBandwidth, WeightSource},
+        tiers::{self, BadTiers, BesideKernel, KeepFast, Tiers, Watch},
         weighted::Weights,
     },
+    temperatures::{Sights, Temperature, Temperatures},
 };
 pub use home::claim::{self, Belonging, CellHome, Claim, Claims};
 pub use machine::{
@@ -166,6 +169,7 @@ pub use plan::{
     offload::{self, Offload, OffloadUse},
     planner,
     route::{self, Route, Routes},
+    tier_use::{TierMove, TierUse, UseAmounts},
 };
 pub use result::{
     account::{self, Account, LATE, Reason},

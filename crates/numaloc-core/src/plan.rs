@@ -12,6 +12,7 @@ pub mod planner;
 pub mod route;
 mod sharers;
 pub mod surplus;
+pub mod tier_use;
 
 pub use aside::Aside;
 pub use planned_cell::PlannedCell;
@@ -41,6 +42,7 @@ use crate::{
     plan::{
         benefit::{Benefit, Waits},
         route::Routes,
+        tier_use::TierUse,
     },
     result::{account::Reason, outcome::Flows},
 };
@@ -340,6 +342,8 @@ pub struct Plan {
     pub swapped_shared_bytes: u64,
     /// The processes that map memory which stays shared, where they were looked up.
     pub sharers: Option<Sharers>,
+    /// How much of the memory is used, of a placement on two tiers by use.
+    pub tiers: Option<TierUse>,
 }
 
 /// With [`Order::Probed`], measure only if the move takes at least this many times as long. So the measurement delays a

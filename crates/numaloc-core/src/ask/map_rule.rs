@@ -59,6 +59,12 @@ impl FromStr for MapRule {
             )));
         };
         let placement = placement.parse().map_err(|bad| BadMapRule(format!("{bad}")))?;
+        if matches!(placement, Placement::Tiers(_)) {
+            return Err(BadMapRule(
+                "tiers is a placement of all memory of a process: use it without a pattern"
+                    .to_owned(),
+            ));
+        }
         let pattern = pattern.parse().map_err(|bad| BadMapRule(format!("{bad}")))?;
         Ok(Self { pattern, placement })
     }

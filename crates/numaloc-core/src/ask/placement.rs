@@ -3,19 +3,22 @@
 //! [`home`](self::home) does not tell the nodes apart: a page is at home on each of them. [`interleave`] and [`weighted`] divide memory
 //! among several nodes by the [index](crate::Origin) of each folio, as the kernel does for a mempolicy of the same name. So the node
 //! of a page is known without a list of addresses, and pages that the kernel itself has placed in this way stay. [`balance`] and
-//! [`block`] divide it by amounts, wherever the pages are ([`surplus`](crate::plan::surplus), [`blocks`](crate::plan::blocks)).
+//! [`block`] divide it by amounts, wherever the pages are ([`surplus`](crate::plan::surplus), [`blocks`](crate::plan::blocks)), and [`tiers`] by
+//! its use.
 
 pub mod balance;
 pub mod bandwidth;
 pub mod block;
 pub mod home;
 pub mod interleave;
+pub mod tiers;
 pub mod weighted;
 
 use crate::{
     ask::placement::{
         balance::Shares,
         bandwidth::{ByBandwidth, UnknownBandwidth},
+        tiers::Tiers,
         weighted::Weights,
     },
     machine::{ids::NodeSet, process::Process, topology::Topology},
@@ -42,6 +45,8 @@ pub enum Placement {
     Balance(Option<Weights>),
     /// One contiguous part of each mapping, of equal size, on each of these nodes. `None`: on the nodes of its CPUs.
     Block(Option<NodeSet>),
+    /// What is used on fast nodes, what is not on slow ones.
+    Tiers(Tiers),
 }
 
 /// The division of memory by amounts among nodes, wherever its pages are.
@@ -51,6 +56,13 @@ pub enum Portions {
     Shares(Shares),
     /// One part of each extent on each of these nodes, in the order of their indexes ([`block`]).
     Blocks(NodeSet),
+    /// On one set of nodes or the other, by its use ([`tiers`]).
+    Tiers {
+        /// The nodes for memory that is used.
+        fast: NodeSet,
+        /// The nodes for memory that is not used.
+        slow: NodeSet,
+    },
 }
 
 impl Portions {
@@ -59,15 +71,18 @@ impl Portions {
         match (self, other) {
             (Self::Shares(one), Self::Shares(other)) => Some(Self::Shares(one.join(other))),
             (Self::Blocks(one), Self::Blocks(other)) => Some(Self::Blocks(one.or(other))),
-            (Self::Shares(_), Self::Blocks(_)) | (Self::Blocks(_), Self::Shares(_)) => None,
+            (Self::Tiers { fast, slow }, Self::Tiers { fast: other, .. }) => {
+                Some(Self::Tiers { fast: fast.or(other), slow: slow.clone() })
+            }
+            (Self::Shares(_) | Self::Blocks(_) | Self::Tiers { .. }, _) => None,
         }
     }
 }
 
 impl Placement {
     /// Names of all placements, the default first.
-    pub const NAMES: [&'static str; 5] =
-        [home::NAME, interleave::NAME, weighted::NAME, balance::NAME, block::NAME];
+    pub const NAMES: [&'static str; 6] =
+        [home::NAME, interleave::NAME, weighted::NAME, balance::NAME, block::NAME, tiers::NAME];
 
     /// Stable name for people and machines.
     pub fn name(&self) -> &'static str {
@@ -77,6 +92,7 @@ impl Placement {
             Self::Weighted(_) | Self::Bandwidth(_) => weighted::NAME,
             Self::Balance(_) => balance::NAME,
             Self::Block(_) => block::NAME,
+            Self::Tiers(_) => tiers::NAME,
         }
     }
 
@@ -90,6 +106,7 @@ impl Placement {
             Self::Bandwidth(by) => by.nodes.clone(),
             Self::Balance(weights) => weights.as_ref().map(Weights::nodes),
             Self::Block(nodes) => nodes.clone(),
+            Self::Tiers(tiers) => tiers.nodes(),
         }
     }
 
@@ -116,6 +133,10 @@ impl Placement {
                 Some(Portions::Shares(Shares::of_cpus(topology, process, nodes)))
             }
             Self::Block(_) => Some(Portions::Blocks(nodes.clone())),
+            Self::Tiers(tiers) => {
+                let slow = tiers.slow.clone().unwrap_or_default();
+                Some(Portions::Tiers { fast: nodes.minus(&slow), slow: slow.and(nodes) })
+            }
             Self::Home
             | Self::Nodes(_)
             | Self::Interleave(_)
@@ -127,7 +148,9 @@ impl Placement {
     /// The order in which pages of memory that belongs on these nodes take turns; `None` if it belongs on any of them.
     pub fn cycle(&self, nodes: &NodeSet) -> Option<Cycle> {
         match self {
-            Self::Home | Self::Nodes(_) | Self::Balance(_) | Self::Block(_) => None,
+            Self::Home | Self::Nodes(_) | Self::Balance(_) | Self::Block(_) | Self::Tiers(_) => {
+                None
+            }
             Self::Interleave(_) => Some(interleave::cycle(nodes)),
             Self::Weighted(weights) => Some(weights.cycle()),
             Self::Bandwidth(by) => by.cycle(nodes),
@@ -141,6 +164,7 @@ impl Placement {
     pub fn on(self, topology: &Topology) -> Result<Self, UnknownBandwidth> {
         match self {
             Self::Bandwidth(by) => by.on(topology).map(Self::Bandwidth),
+            Self::Tiers(tiers) => Ok(Self::Tiers(tiers.on(topology))),
             placement => Ok(placement),
         }
     }
@@ -155,7 +179,7 @@ impl FromStr for Placement {
     type Err = BadPlacement;
 
     /// Reads a placement with what it needs: `home`, `home:1`, `interleave`, `interleave:0,2`, `weighted:0=3,1=1`, `weighted:bandwidth`,
-    /// `weighted:bandwidth:0,2`, `balance`, `balance:0=3,1=1`, `block`, `block:0,2`.
+    /// `weighted:bandwidth:0,2`, `balance`, `balance:0=3,1=1`, `block`, `block:0,2`, `tiers`, `tiers:slow=2,cold_after=10s`.
     fn from_str(text: &str) -> Result<Self, BadPlacement> {
         let bad = |why: String| Err(BadPlacement(why));
         let named = |name: &str, list: &str| match list.parse::<NodeSet>() {
@@ -180,6 +204,8 @@ impl FromStr for Placement {
             (block::NAME, None) => Ok(Self::Block(None)),
             (interleave::NAME, Some(list)) => several(name, list).map(Self::Interleave),
             (block::NAME, Some(list)) => several(name, list).map(Self::Block),
+            (tiers::NAME, None) => Ok(Self::Tiers(Tiers::default())),
+            (tiers::NAME, Some(text)) => text.parse().map(Self::Tiers),
             (balance::NAME, None) => Ok(Self::Balance(None)),
             (balance::NAME, Some(list)) => match list.parse() {
                 Ok(weights) => Ok(Self::Balance(Some(weights))),
@@ -198,7 +224,7 @@ impl FromStr for Placement {
                 (None, Err(why)) => bad(why.to_string().escape_debug().to_string()),
             },
             _ => bad(format!(
-                "'{}' is not a placement: expected home, home:1, interleave, interleave:0,2, weighted:0=3,1=1, balance, balance:0=3,1=1, block or block:0,2",
+                "'{}' is not a placement: expected home, home:1, interleave, interleave:0,2, weighted:0=3,1=1, balance, balance:0=3,1=1, block, block:0,2, tiers or tiers:slow=2",
                 text.escape_debug()
             )),
         }
@@ -211,6 +237,10 @@ impl fmt::Display for Placement {
             Self::Home | Self::Interleave(None) | Self::Balance(None) | Self::Block(None) => {
                 f.write_str(self.name())
             }
+            Self::Tiers(tiers) => match tiers.to_string() {
+                text if text.is_empty() => f.write_str(self.name()),
+                text => write!(f, "{}:{text}", self.name()),
+            },
             Self::Nodes(nodes) | Self::Interleave(Some(nodes)) | Self::Block(Some(nodes)) => {
                 write!(f, "{}:{nodes}", self.name())
             }
@@ -246,6 +276,8 @@ mod tests {
             "balance:0=3,8=1",
             "block",
             "block:0,8",
+            "tiers",
+            "tiers:fast=0,slow=2,4,keep_fast=20%",
         ] {
             assert_eq!(text.parse::<Placement>().map(|it| it.to_string()).as_deref(), Ok(text));
         }

@@ -54,7 +54,7 @@ impl CacheGoal {
         match placement {
             Placement::Nodes(nodes) => Ok(Self::On(nodes.clone())),
             Placement::Home => to.cloned().map(Self::On).ok_or(BadGoal::NoNodes),
-            Placement::Balance(_) => Err(BadGoal::Placement(name)),
+            Placement::Balance(_) | Placement::Tiers(_) => Err(BadGoal::Placement(name)),
             _ if nodes.len() < 2 => Err(BadGoal::Narrow { placement: name, nodes }),
             Placement::Block(_) => Ok(Self::InBlocks(nodes)),
             Placement::Interleave(_) | Placement::Weighted(_) | Placement::Bandwidth(_) => {

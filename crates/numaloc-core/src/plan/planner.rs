@@ -34,6 +34,7 @@ mod guest_cells;
 mod neighbours;
 mod one_sided;
 mod portioned;
+mod tiered;
 
 pub use crate::home::home;
 pub use belonging::{claims, skip, skip_placed, stay};
@@ -41,6 +42,7 @@ pub use belonging::{claims, skip, skip_placed, stay};
 use belonging::is_exposed;
 use neighbours::{KnownNeighbours, Neighbours};
 use one_sided::Sides;
+use tiered::Tiered;
 
 /// Copy rates of the kernel's migration on one CPU in bytes per second, for the guess at a plan's duration:
 /// Zen 3, kernel 7.0, as published with the page-migration offload series (4 KiB pages; 2 MiB pages).
@@ -118,6 +120,8 @@ struct Planner<'a> {
     cells: Vec<(usize, usize)>,
     /// Small extents that are balanced together, by their claims.
     small: Vec<(Claim, Vec<Extent>)>,
+    /// Extents that are placed by use.
+    tiered: Vec<Tiered>,
 }
 
 impl<'a> Planner<'a> {
@@ -165,13 +169,14 @@ impl<'a> Planner<'a> {
             held: Vec::new(),
             swapped_shared_bytes: 0,
             sharers: None,
+            tiers: None,
         };
         let memory = scene.topology.nodes().map(|node| (node.id, node.memory.clone())).collect();
         let claims = claims(scene.topology, scene.processes, options);
         let sources = options.sources(scene.topology);
-        let (neighbours, sides, small) = Default::default();
+        let (neighbours, sides, small, tiered) = Default::default();
         let cells = guest_cells::places(&plan.processes);
-        Self { scene, claims, sources, plan, memory, neighbours, sides, cells, small }
+        Self { scene, claims, sources, plan, memory, neighbours, sides, cells, small, tiered }
     }
 
     fn extent(&mut self, extent: Extent) {
@@ -408,6 +413,7 @@ impl<'a> Planner<'a> {
 
     fn finish(mut self) -> Plan {
         self.balance_small();
+        self.place_by_use();
         self.apply_ratio();
         let moves = std::mem::take(&mut self.plan.moves);
         let mut wanted = self.plan.limit_bytes.unwrap_or(u64::MAX);

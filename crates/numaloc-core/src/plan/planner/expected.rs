@@ -2,6 +2,7 @@
 
 use super::Planner;
 use crate::{
+    ask::placement::Placement,
     machine::{
         ids::NodeId,
         room::MakeRoom,
@@ -53,6 +54,15 @@ impl Planner<'_> {
         }
     }
 
+    /// What goes down makes room for what goes up after it, and the other way round. Other plans bring memory to one side only.
+    fn leave(&mut self, from: NodeId, planned_move: &Move, bytes: u64) {
+        let is_by_use = matches!(self.plan.options.placement, Placement::Tiers(_));
+        if is_by_use && planned_move.hugetlb_bytes.is_none() {
+            let memory = self.memory.get_mut(&from);
+            memory.into_iter().for_each(|memory| memory.free_bytes += bytes);
+        }
+    }
+
     /// Takes room on one node; returns how much.
     fn expect_on(
         &mut self,
@@ -78,6 +88,7 @@ impl Planner<'_> {
             self.plan.beyond_pool_bytes += taken.free_bytes;
         }
         if fits > 0 {
+            self.leave(from, planned_move, fits);
             *self.plan.expected_flows.entry((from, to)).or_default() += fits;
             self.plan.expected_room.entry(to).or_default().add(taken);
         }

@@ -22,12 +22,13 @@ use crate::{
 };
 use std::{collections::BTreeMap, ops::Range};
 
-/// Pages in a range of an extent that go to one node, by the nodes that they are on.
-struct Part {
-    extent: usize,
-    to: NodeId,
-    range: Range<u64>,
-    remote: BTreeMap<NodeId, u64>,
+/// Pages in a range of an extent that go to other nodes, by the nodes that they are on.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub(super) extent: usize,
+    pub(super) to: NodeSet,
+    pub(super) range: Range<u64>,
+    pub(super) remote: BTreeMap<NodeId, u64>,
 }
 
 impl Planner<'_> {
@@ -46,6 +47,7 @@ impl Planner<'_> {
                 let parts = blocks.map(|block| self.part_of(block)).collect();
                 self.settle(&claim, &[extent], parts);
             }
+            Portions::Tiers { .. } => self.tiered(extent, claim),
             Portions::Shares(shares) => {
                 let movable: u64 = surplus::movable(&[&extent]).values().sum();
                 if movable >= ALONE_BYTES {
@@ -70,7 +72,7 @@ impl Planner<'_> {
 
     fn part_of(&self, Block { node, range, mut bytes }: Block) -> Part {
         bytes.retain(|&on, _| on != node && self.sources.contains(on));
-        Part { extent: 0, to: node, range, remote: bytes }
+        Part { extent: 0, to: [node].into_iter().collect(), range, remote: bytes }
     }
 
     fn balance(&mut self, claim: &Claim, shares: &Shares, extents: &[Extent]) {
@@ -85,7 +87,7 @@ impl Planner<'_> {
             let cuts = surplus::cuts(&some, shares, &self.sources).into_iter();
             let part = |Cut { extent, from, to, range, bytes }: Cut| {
                 let (extent, remote) = (indexes[extent], [(from, bytes)].into());
-                Part { extent, to, range, remote }
+                Part { extent, to: [to].into_iter().collect(), range, remote }
             };
             cuts.map(part).collect::<Vec<_>>()
         });
@@ -96,20 +98,33 @@ impl Planner<'_> {
     /// Counts extents, and moves those of their parts that may move.
     fn settle(&mut self, claim: &Claim, extents: &[Extent], parts: Vec<Part>) {
         for (index, extent) in extents.iter().enumerate() {
-            let mut remote: BTreeMap<NodeId, u64> = BTreeMap::new();
-            let mine = parts.iter().filter(|part| part.extent == index);
-            for (&node, bytes) in mine.flat_map(|part| &part.remote) {
-                *remote.entry(node).or_default() += bytes;
-            }
-            let movable = self.targets(extent, &claim.home, &claim.allowed).is_ok();
-            self.count_portioned(extent, &remote, movable);
+            self.count_parts(extent, claim, parts.iter().filter(|part| part.extent == index));
         }
         for part in parts.iter().filter(|part| !part.remote.is_empty()) {
-            let (extent, to) = (&extents[part.extent], [part.to].into_iter().collect());
-            match self.targets(extent, &to, &claim.allowed) {
-                Ok(_) => self.move_part(extent, part),
-                Err(reason) => self.stays(extent, reason, part),
-            }
+            self.move_or_leave(&extents[part.extent], claim, part);
+        }
+    }
+
+    /// Counts an extent of which these parts are not where they belong.
+    pub(super) fn count_parts<'p>(
+        &mut self,
+        extent: &Extent,
+        claim: &Claim,
+        parts: impl Iterator<Item = &'p Part>,
+    ) {
+        let mut remote: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for (&node, bytes) in parts.flat_map(|part| &part.remote) {
+            *remote.entry(node).or_default() += bytes;
+        }
+        let movable = self.targets(extent, &claim.home, &claim.allowed).is_ok();
+        self.count_portioned(extent, &remote, movable);
+    }
+
+    /// Moves a part, or counts why it stays.
+    pub(super) fn move_or_leave(&mut self, extent: &Extent, claim: &Claim, part: &Part) {
+        match self.targets(extent, &part.to, &claim.allowed) {
+            Ok(targets) => self.move_part(extent, part, targets),
+            Err(reason) => self.stays(extent, reason, part),
         }
     }
 
@@ -120,10 +135,9 @@ impl Planner<'_> {
     }
 
     /// A part is an extent whose home is all nodes except the nodes that its pages leave.
-    fn move_part(&mut self, extent: &Extent, part: &Part) {
+    fn move_part(&mut self, extent: &Extent, part: &Part, targets: NodeSet) {
         let leave: NodeSet = part.remote.keys().copied().collect();
         let home = self.scene.topology.ids().minus(&leave);
-        let targets = [part.to].into_iter().collect();
         let routes = self.routes(RouteEnds { home, targets, ..RouteEnds::default() });
         let Range { start, end } = part.range;
         let mapping = |mapping: &Mapping| Mapping { start: mapping.start + start, ..*mapping };

@@ -1,3 +1,4 @@
+mod by_use;
 mod cells;
 mod named;
 mod near;

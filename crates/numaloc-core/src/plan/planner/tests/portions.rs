@@ -11,7 +11,7 @@ fn placed(text: &str) -> Options {
 }
 
 /// An extent at `start` with these MiB in a row on each node.
-fn in_a_row(start: u64, mib: &[(u32, u64)]) -> Extent {
+pub(super) fn in_a_row(start: u64, mib: &[(u32, u64)]) -> Extent {
     let resident: Vec<_> = mib.iter().map(|&(node, mib)| (node, mib * MIB)).collect();
     let bytes: u64 = resident.iter().map(|(_, bytes)| bytes).sum();
     let mut extent = Extent { bytes, ..extent(start, &resident) };
