@@ -32,14 +32,18 @@ pub struct RoomRights {
 
 /// Finds out what this process may ask a node for, without asking.
 pub fn rights(roots: &Roots, node: NodeId) -> RoomRights {
-    let demotes = read::text(&roots.sys.join("kernel/mm/numa/demotion_enabled"));
     let may = |name| match File::options().write(true).open(file(roots, node, name)) {
         Ok(_) => Permission::Allowed,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Permission::Absent,
         Err(_) => Permission::Refused,
     };
-    let demotes = demotes.is_ok_and(|text| text.trim() == "true");
-    RoomRights { reclaim: may("reclaim"), compact: may("compact"), demotes }
+    RoomRights { reclaim: may("reclaim"), compact: may("compact"), demotes: demotes(roots) }
+}
+
+/// Whether the kernel demotes pages to slower nodes instead of reclaiming them (/sys/kernel/mm/numa/demotion_enabled).
+pub fn demotes(roots: &Roots) -> bool {
+    let text = read::text(&roots.sys.join("kernel/mm/numa/demotion_enabled"));
+    text.is_ok_and(|text| text.trim() == "true")
 }
 
 /// Whether to use [`reclaim`]: this process may, and cache is dropped by it.

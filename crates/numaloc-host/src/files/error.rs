@@ -1,6 +1,6 @@
 //! Errors: what failed, on which thing, and what to do next.
 
-use numaloc_core::NodeId;
+use numaloc_core::{BadTiers, NodeId};
 use std::{io, path::PathBuf};
 
 /// Errors of reading the host.
@@ -232,6 +232,14 @@ pub enum Error {
     /// The caller's `stop` returned true before the end.
     #[error("stopped on request before all memory was scanned")]
     Stopped,
+    /// Memory cannot be on two tiers of this machine as the request says.
+    #[error(transparent)]
+    BadTiers(#[from] BadTiers),
+    /// The kernel moves memory between tiers itself, and the request refuses that.
+    #[error(
+        "the kernel moves memory between tiers itself ({settings}): switch that off, or allow both with beside_kernel=warn"
+    )]
+    KernelTiers { settings: String },
     /// DAMON cannot be used to find the most used memory.
     #[error("DAMON cannot be used: {reason}; ask for another order, such as probed")]
     NoDamon { reason: String },
@@ -316,6 +324,8 @@ impl Error {
             | Self::BadGoal(_)
             | Self::NoBandwidth { .. }
             | Self::NodesForbidden { .. }
+            | Self::BadTiers(_)
+            | Self::KernelTiers { .. }
             | Self::NoDamon { .. } => ErrorKind::Usage,
             Self::Systemd { .. }
             | Self::UnitProperty { .. }

@@ -22,7 +22,7 @@ use hwlocality::{
     },
 };
 use numaloc_core::{
-    CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Options, Speeds, Topology,
+    CpuId, CpuSet, IdSet, Node, NodeId, NodeMemory, NodeSet, Options, Placement, Speeds, Topology,
     ids::{INDEX_MAX, Index},
 };
 use std::{collections::BTreeMap, io};
@@ -153,7 +153,11 @@ pub fn from_hwloc(hwloc: &Hwloc) -> Topology {
 pub fn check_options(roots: &Roots, topology: &Topology, options: &Options) -> Result<(), Error> {
     let placed = options.named_nodes();
     let mut named = placed.iter().chain(&options.from);
-    named.try_for_each(|nodes| check_nodes(roots, topology, nodes))
+    named.try_for_each(|nodes| check_nodes(roots, topology, nodes))?;
+    match &options.placement {
+        Placement::Tiers(tiers) => Ok(tiers.check(topology)?),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that each of these nodes is online and has memory.

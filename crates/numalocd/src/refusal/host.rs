@@ -26,6 +26,8 @@ impl From<&Error> for Refusal {
                 Self::TargetEmpty { message }
             }
             Error::NoDamon { .. }
+            | Error::BadTiers(_)
+            | Error::KernelTiers { .. }
             | Error::NarrowPlacement { .. }
             | Error::FileRefused { .. }
             | Error::BadGoal(_)
@@ -118,6 +120,8 @@ mod tests {
             (Error::NoFile { path: "/f".into() }, "TargetNotFound"),
             (Error::FileRefused { path: "/f".into(), reason: "r".into() }, "HostCannot"),
             (Error::BadGoal(numaloc_core::BadGoal::NoNodes), "HostCannot"),
+            (Error::BadTiers(numaloc_core::BadTiers::NoLowerTier), "HostCannot"),
+            (Error::KernelTiers { settings: "s".into() }, "HostCannot"),
             (Error::Ended { pid, comm: comm.clone() }, "TargetEmpty"),
             (Error::KernelThread { pid, comm: comm.clone() }, "TargetEmpty"),
             (Error::Empty { target: "t".into() }, "TargetEmpty"),

@@ -6,13 +6,16 @@
 //! leaves it alone. The same holds if one of the kernel's own users of DAMON is enabled, because the kernel then lets
 //! no other user start (mm/damon/core.c, `damon_start`).
 
-use super::watched::WatchedMemory;
+use super::{
+    intervals::Intervals,
+    watched::{REGIONS, WatchedMemory},
+};
 use crate::{
     Error, Roots,
     files::{read, wait::wait},
     journal,
 };
-use numaloc_core::Sightings;
+use numaloc_core::{Sights, number::small};
 use std::{
     fs::{self, OpenOptions},
     io,
@@ -26,19 +29,13 @@ const NAME: &str = "damon";
 /// Notes the pids of the processes that a run watches.
 type DamonJournal = journal::Journal<Vec<i32>>;
 
-/// Time between two looks at a region. This is DAMON's own default, as is the next value.
-const SAMPLE: Duration = Duration::from_millis(5);
-/// Time for which accesses are counted, until regions are split and merged.
-const AGGREGATE: Duration = Duration::from_millis(100);
-/// Time for DAMON to adapt the borders of regions.
-const WARM_UP: Duration = Duration::from_millis(400);
-/// Number of results that are summed up. Each takes about one aggregation time.
-const SNAPSHOTS: u32 = 6;
-/// The largest number of regions. They need 200,000 looks a second, which take a few percent of a CPU.
-const REGIONS_MAX: u64 = 2 * super::watched::REGIONS;
+/// The largest number of regions. With the shortest intervals they need 200,000 looks a second, which take a few percent of a CPU.
+const REGIONS_MAX: u64 = 2 * REGIONS;
+/// Time between two attempts to become the one that uses DAMON.
+const BETWEEN: Duration = Duration::from_millis(100);
 /// The largest value of a kernel field of type `unsigned int`.
 const ANY: u64 = u32::MAX as u64;
-/// Longest wait until another run has finished with DAMON.
+/// Longest wait until another run has finished with DAMON, beyond the time that this one watches.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The kernel's own users of DAMON: no other program can use it while one of them is enabled.
@@ -61,6 +58,11 @@ pub fn check(roots: &Roots) -> Result<(), Error> {
     } else {
         Err(in_use())
     }
+}
+
+/// Whether another run of this program uses it now.
+pub fn is_taken(roots: &Roots) -> bool {
+    journal::is_taken(roots, NAME)
 }
 
 fn in_use() -> Error {
@@ -109,13 +111,14 @@ pub fn recover(roots: &Roots) -> Result<bool, Error> {
 pub fn sample(
     roots: &Roots,
     watched: &[WatchedMemory],
+    intervals: Intervals,
     stop: &dyn Fn() -> bool,
-    seen: &mut Sightings,
+    seen: &mut Sights,
 ) -> Result<(), Error> {
-    let Some(journal) = wait_for_journal(roots, stop)? else { return Ok(()) };
-    let session = DamonSession::begin(roots, journal, watched)?;
-    wait(WARM_UP, stop);
-    for _ in 0..SNAPSHOTS {
+    let Some(journal) = wait_for_journal(roots, intervals, stop)? else { return Ok(()) };
+    let session = DamonSession::begin(roots, journal, watched, intervals)?;
+    wait(intervals.warm_up, stop);
+    for _ in 0..intervals.results {
         // DAMON's thread ends on its own when all watched processes have ended.
         if stop() || !session.snapshot(watched, seen)? {
             break;
@@ -124,16 +127,20 @@ pub fn sample(
     session.end()
 }
 
-fn wait_for_journal(roots: &Roots, stop: &dyn Fn() -> bool) -> Result<Option<DamonJournal>, Error> {
+fn wait_for_journal(
+    roots: &Roots,
+    intervals: Intervals,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<DamonJournal>, Error> {
     let begin = Instant::now();
     while !stop() {
         if let Some(journal) = DamonJournal::take(roots, NAME)? {
             return Ok(Some(journal));
         }
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > PATIENCE + intervals.sum() {
             return Err(no_damon("another run keeps it busy"));
         }
-        wait(AGGREGATE, stop);
+        wait(BETWEEN, stop);
     }
     Ok(None)
 }
@@ -182,6 +189,7 @@ fn write(path: &Path, value: impl ToString) -> Result<(), Error> {
 struct DamonSession<'a> {
     roots: &'a Roots,
     journal: DamonJournal,
+    intervals: Intervals,
     is_up: bool,
 }
 
@@ -190,6 +198,7 @@ impl<'a> DamonSession<'a> {
         roots: &'a Roots,
         journal: DamonJournal,
         watched: &[WatchedMemory],
+        intervals: Intervals,
     ) -> Result<Self, Error> {
         check_usable(roots)?;
         if is_leftover(roots)? {
@@ -198,7 +207,7 @@ impl<'a> DamonSession<'a> {
         if !is_free(roots)? {
             return Err(in_use());
         }
-        let mut session = Self { roots, journal, is_up: true };
+        let mut session = Self { roots, journal, intervals, is_up: true };
         session.journal.note(&watched.iter().map(|watched| watched.pid).collect())?;
         session.set_up(watched)?;
         Ok(session)
@@ -212,10 +221,10 @@ impl<'a> DamonSession<'a> {
         // Fixed ranges of virtual addresses: only what is to be moved is watched.
         write(&context.join("operations"), "fvaddr")?;
         let attributes = context.join("monitoring_attrs");
-        write(&attributes.join("intervals/sample_us"), SAMPLE.as_micros())?;
-        write(&attributes.join("intervals/aggr_us"), AGGREGATE.as_micros())?;
+        write(&attributes.join("intervals/sample_us"), self.intervals.sample.as_micros())?;
+        write(&attributes.join("intervals/aggr_us"), self.intervals.aggregate.as_micros())?;
         write(&attributes.join("nr_regions/max"), REGIONS_MAX)?;
-        write(&attributes.join("nr_regions/min"), super::watched::REGIONS)?;
+        write(&attributes.join("nr_regions/min"), REGIONS)?;
         write(&context.join("targets/nr_targets"), watched.len())?;
         for (index, watched) in watched.iter().enumerate() {
             let target = context.join(format!("targets/{index}"));
@@ -247,12 +256,13 @@ impl<'a> DamonSession<'a> {
     }
 
     /// Adds one result to `seen`; `false` if DAMON no longer runs.
-    fn snapshot(&self, watched: &[WatchedMemory], seen: &mut Sightings) -> Result<bool, Error> {
+    fn snapshot(&self, watched: &[WatchedMemory], seen: &mut Sights) -> Result<bool, Error> {
         let state = kdamonds(self.roots).join("0/state");
         // This write waits for the end of the present aggregation.
         if let Err(error) = write(&state, "update_schemes_tried_regions") {
             return if read::text(&state)?.trim() == "on" { Err(error) } else { Ok(false) };
         }
+        seen.begin(self.intervals.looks());
         for (index, watched) in watched.iter().enumerate() {
             let tried = self.scheme(index).join("tried_regions");
             let failed = |source| Error::Read { path: tried.clone(), source };
@@ -262,8 +272,7 @@ impl<'a> DamonSession<'a> {
                     let start = number(&directory.join("start"))?;
                     let end = number(&directory.join("end"))?;
                     let accesses = number(&directory.join("nr_accesses"))?;
-                    let accesses = u32::try_from(accesses).unwrap_or(u32::MAX);
-                    seen.add(watched.process, start..end, accesses);
+                    seen.add(watched.process, start..end, small(accesses));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Measures by Referenced bits: they are cleared, and after a while read again for each mapping (proc_pid_smaps(5),
 //! proc_pid_clear_refs(5)).
 
-use super::{MEASURING, watched::WatchedMemory};
+use super::{intervals::Intervals, watched::WatchedMemory};
 use crate::{
     Error, Roots,
     files::{
@@ -10,19 +10,20 @@ use crate::{
         wait::wait,
     },
 };
-use numaloc_core::{Sightings, number};
+use numaloc_core::{Sights, number};
 use std::{fs, path::PathBuf};
 
 /// Score of a mapping all of whose pages have been used.
-const ALL: u64 = 1000;
+const ALL: u32 = 1000;
 
 /// Adds the score of each mapping to `seen`. Ends the wait early if `stop` returns true. Processes that end meanwhile
 /// are left out.
 pub fn sample(
     roots: &Roots,
     watched: &[WatchedMemory],
+    intervals: Intervals,
     stop: &dyn Fn() -> bool,
-    seen: &mut Sightings,
+    seen: &mut Sights,
 ) -> Result<(), Error> {
     let file = |watched: &WatchedMemory, name: &str| -> PathBuf {
         roots.proc.join(watched.pid.to_string()).join(name)
@@ -34,7 +35,8 @@ pub fn sample(
             written => written.map_err(|source| Error::Write { path, source })?,
         }
     }
-    wait(MEASURING, stop);
+    wait(intervals.sum(), stop);
+    seen.begin(ALL);
     for watched in watched {
         match read::text(&file(watched, "smaps")) {
             Ok(text) => add(watched.process, &text, seen),
@@ -45,7 +47,7 @@ pub fn sample(
     Ok(())
 }
 
-fn add(process: usize, smaps: &str, seen: &mut Sightings) {
+fn add(process: usize, smaps: &str, seen: &mut Sights) {
     let (mut vma, mut resident) = (None, 0);
     for line in smaps.lines() {
         let field = |name| {
@@ -56,7 +58,7 @@ fn add(process: usize, smaps: &str, seen: &mut Sightings) {
             resident = kib;
         } else if let Some(kib) = field("Referenced:") {
             // `Rss` comes before `Referenced`. Both count a page that several processes map in full.
-            let score = (kib * ALL).checked_div(resident).unwrap_or(0);
+            let score = (kib * u64::from(ALL)).checked_div(resident).unwrap_or(0);
             if let Some(maps::Vma { start, end, .. }) = vma.take() {
                 seen.add(process, start..end, number::small(score));
             }
@@ -69,7 +71,6 @@ fn add(process: usize, smaps: &str, seen: &mut Sightings) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::Heat;
 
     const SMAPS: &str = "\
 00400000-00401000 r-xp 00000000 08:02 173521 /usr/bin/a
@@ -88,9 +89,9 @@ Referenced:            0 kB
 
     #[test]
     fn a_mapping_counts_by_the_share_of_it_that_is_used() {
-        let mut seen = Sightings::new(2);
+        let mut seen = Sights::new(2);
         add(1, SMAPS, &mut seen);
-        let heat = Heat::from(seen);
+        let heat = seen.into_heat();
         assert_eq!(heat.mean(1, 0x40_0000..0x40_1000), 0.0);
         assert_eq!(heat.mean(1, 0x7f00_0000_0000..0x7f00_0010_0000), 250.0);
         assert_eq!(heat.mean(1, 0x7f00_0010_0000..0x7f00_0020_0000), 0.0);

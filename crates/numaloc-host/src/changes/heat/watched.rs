@@ -1,6 +1,6 @@
 //! The watched memory: the memory to be moved, cut into a bounded number of regions.
 
-use numaloc_core::{HUGE, Move, PAGE, number};
+use numaloc_core::{HUGE, Mapping, Move, PAGE, number};
 use std::{collections::BTreeMap, ops::Range};
 
 /// Largest number of processes that are watched: the ones that map most of the memory to be moved.
@@ -20,38 +20,50 @@ pub struct WatchedMemory {
     pub regions: Vec<Range<u64>>,
 }
 
-/// Chooses what to watch of these extents. The more remote bytes an extent has, the more regions it gets. If there are
-/// too many extents, those with the fewest remote bytes get none.
-pub fn watched(moves: &[Move], pids: &[i32]) -> Vec<WatchedMemory> {
+/// A range of memory that may be watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Watchable<'a> {
+    /// Where processes map it.
+    pub mappings: &'a [Mapping],
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The bytes in it that matter.
+    pub weight_bytes: u64,
+}
+
+impl<'a> From<&'a Move> for Watchable<'a> {
+    fn from(planned_move: &'a Move) -> Self {
+        let (mappings, bytes) = (&planned_move.mappings[..], planned_move.bytes);
+        Self { mappings, bytes, weight_bytes: planned_move.remote_bytes() }
+    }
+}
+
+/// Chooses what to watch. The more a range weighs, the more regions it gets. If there are too many ranges, those that weigh least get
+/// none.
+pub fn watched(ranges: &[Watchable<'_>], pids: &[i32]) -> Vec<WatchedMemory> {
     let mut by_process = vec![0; pids.len()];
-    for planned_move in moves {
-        planned_move
-            .mappings
-            .iter()
-            .for_each(|of| by_process[of.process] += planned_move.remote_bytes());
+    for range in ranges {
+        range.mappings.iter().for_each(|of| by_process[of.process] += range.weight_bytes);
     }
     let mut processes: Vec<usize> = (0..pids.len()).filter(|&of| by_process[of] > 0).collect();
     processes.sort_by_key(|&process| std::cmp::Reverse(by_process[process]));
     processes.truncate(PROCESSES_MAX);
     let total: u64 = processes.iter().map(|&process| by_process[process]).sum();
 
-    let mappings = moves
-        .iter()
-        .flat_map(|planned_move| planned_move.mappings.iter().map(move |of| (planned_move, of)));
+    let mappings = ranges.iter().flat_map(|range| range.mappings.iter().map(move |of| (range, of)));
     let mut views: Vec<_> =
         mappings.filter(|(_, mapping)| processes.contains(&mapping.process)).collect();
-    views.sort_by_key(|(planned_move, _)| std::cmp::Reverse(planned_move.remote_bytes()));
+    views.sort_by_key(|(range, _)| std::cmp::Reverse(range.weight_bytes));
     let mut regions: BTreeMap<usize, Vec<Range<u64>>> = BTreeMap::new();
-    for (planned_move, mapping) in views.into_iter().take(number::index(REGIONS)) {
-        let share =
-            u128::from(planned_move.remote_bytes()) * u128::from(REGIONS) / u128::from(total);
-        let pieces = number::amount(share).clamp(1, (planned_move.bytes / HUGE).max(1));
-        let piece = planned_move.bytes.div_ceil(pieces).next_multiple_of(PAGE);
+    for (range, mapping) in views.into_iter().take(number::index(REGIONS)) {
+        let share = u128::from(range.weight_bytes) * u128::from(REGIONS) / u128::from(total);
+        let pieces = number::amount(share).clamp(1, (range.bytes / HUGE).max(1));
+        let piece = range.bytes.div_ceil(pieces).next_multiple_of(PAGE);
         let cut = |offset| {
-            let end = planned_move.bytes.min(offset + piece);
+            let end = range.bytes.min(offset + piece);
             mapping.start + offset..mapping.start + end
         };
-        let cuts = (0..planned_move.bytes).step_by(number::index(piece)).map(cut);
+        let cuts = (0..range.bytes).step_by(number::index(piece)).map(cut);
         regions.entry(mapping.process).or_default().extend(cuts);
     }
     let watched = |(process, mut regions): (usize, Vec<Range<u64>>)| {
@@ -76,7 +88,7 @@ fn disjoin(regions: &mut Vec<Range<u64>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numaloc_core::{Chunks, Kind, Mapping, NodeId, Pages};
+    use numaloc_core::{Chunks, Kind, NodeId, Pages};
 
     const GIB: u64 = 1 << 30;
 
@@ -99,6 +111,10 @@ mod tests {
         }
     }
 
+    fn watch(moves: &[Move], pids: &[i32]) -> Vec<WatchedMemory> {
+        watched(&moves.iter().map(Watchable::from).collect::<Vec<_>>(), pids)
+    }
+
     #[test]
     fn extents_are_covered_in_order_whatever_their_size() {
         let moves = [
@@ -106,7 +122,7 @@ mod tests {
             planned_move(&[0], 4 * GIB, PAGE, PAGE),
             planned_move(&[0], GIB + PAGE, HUGE + PAGE, HUGE),
         ];
-        let watched = watched(&moves, &[7]);
+        let watched = watch(&moves, &[7]);
         let [WatchedMemory { process: 0, pid: 7, regions }] = &watched[..] else {
             panic!("{watched:?}")
         };
@@ -123,7 +139,7 @@ mod tests {
             planned_move(&[0, 1], GIB, 64 * HUGE, 40 * HUGE),
             planned_move(&[0], GIB + HUGE / 2, 32 * HUGE, 3 * HUGE),
         ];
-        for WatchedMemory { regions, .. } in watched(&moves, &[7, 8]) {
+        for WatchedMemory { regions, .. } in watch(&moves, &[7, 8]) {
             assert!(regions.windows(2).all(|pair| pair[0].end <= pair[1].start), "{regions:?}");
             let bytes: u64 = regions.iter().map(|region| region.end - region.start).sum();
             assert_eq!(bytes, 64 * HUGE);
@@ -136,11 +152,11 @@ mod tests {
         let many: Vec<Move> =
             (0..3000).map(|at| planned_move(&[at % 100], at as u64 * GIB, GIB, HUGE)).collect();
         for moves in [&[planned_move(&everyone, 0, 64 * GIB, 64 * GIB)][..], &many] {
-            let watched = watched(moves, &[1; 100]);
+            let watched = watch(moves, &[1; 100]);
             let regions: usize = watched.iter().map(|watched| watched.regions.len()).sum();
             assert!(watched.len() <= PROCESSES_MAX && regions <= 2 * REGIONS as usize);
             assert!(watched.len() == PROCESSES_MAX, "{}", watched.len());
         }
-        assert_eq!(watched(&[], &[1, 2]), []);
+        assert_eq!(watch(&[], &[1, 2]), []);
     }
 }

@@ -60,8 +60,9 @@ fn watched() -> [WatchedMemory; 1] {
 }
 
 fn sampled(fake: &Fake) -> Result<Heat, Error> {
-    let mut seen = Sightings::new(2);
-    sample(&fake.roots(), &watched(), &|| false, &mut seen).map(|()| seen.into())
+    let mut seen = Sights::new(2);
+    sample(&fake.roots(), &watched(), Intervals::BRIEF, &|| false, &mut seen)
+        .map(|()| seen.into_heat())
 }
 
 fn taken(fake: &Fake) -> DamonJournal {
@@ -83,7 +84,7 @@ fn assert_no_damon<T: std::fmt::Debug>(result: Result<T, Error>, words: &str) {
 fn what_is_seen_is_summed_up_and_all_is_taken_down() {
     let fake = host();
     let heat = sampled(&fake).expect("sampled");
-    assert_eq!(heat.mean(1, 4096..8192), f64::from(3 * SNAPSHOTS));
+    assert_eq!(heat.mean(1, 4096..8192), f64::from(3 * Intervals::BRIEF.results));
     assert_eq!(heat.mean(0, 4096..8192), 0.0);
     assert_eq!(text(&fake, "0/state"), "off");
     assert_free(&fake);
@@ -116,10 +117,10 @@ fn a_failure_on_the_way_leaves_nothing_behind() {
 #[test]
 fn who_is_wanted_no_more_ends_at_once() {
     let fake = host();
-    let mut seen = Sightings::new(2);
-    sample(&fake.roots(), &watched(), &|| true, &mut seen).expect("nothing done");
+    let mut seen = Sights::new(2);
+    sample(&fake.roots(), &watched(), Intervals::BRIEF, &|| true, &mut seen).expect("nothing done");
     assert_eq!(text(&fake, "0/contexts/nr_contexts"), "0");
-    assert_eq!(seen, Sightings::new(2));
+    assert_eq!(seen, Sights::new(2));
     assert_free(&fake);
 }
 
@@ -166,8 +167,8 @@ fn a_run_that_is_killed_at_any_point_leaves_nothing() {
             // Waits for nothing once it has been set up.
             let asked = std::cell::Cell::new(0);
             let stop = || asked.replace(asked.get() + 1) > 0;
-            let mut seen = Sightings::new(2);
-            let _ = sample(&fake.roots(), &watched(), &stop, &mut seen);
+            let mut seen = Sights::new(2);
+            let _ = sample(&fake.roots(), &watched(), Intervals::BRIEF, &stop, &mut seen);
         },
         |fake| drop(recover(&fake.roots())),
     );
@@ -190,8 +191,9 @@ fn another_run_of_ours_is_waited_for() {
         asked.set(asked.get() + 1);
         asked.get() > 2
     };
-    let mut seen = Sightings::new(2);
-    sample(&roots, &watched(), &stop, &mut seen).expect("stopped while it waited");
+    let mut seen = Sights::new(2);
+    sample(&roots, &watched(), Intervals::BRIEF, &stop, &mut seen)
+        .expect("stopped while it waited");
     assert_eq!(text(&fake, "nr_kdamonds"), "1");
     drop(other);
     assert!(DamonJournal::take(&roots, NAME).expect("a file").is_some());

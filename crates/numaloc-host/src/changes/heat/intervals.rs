@@ -1,0 +1,66 @@
+//! How long memory is watched, and how often it is looked at.
+
+use std::time::Duration;
+
+/// Looks at a region in one aggregation.
+const LOOKS: u32 = 20;
+
+/// The times of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intervals {
+    /// Time between two looks at a region.
+    pub sample: Duration,
+    /// Time for which accesses are counted, until regions are split and merged.
+    pub aggregate: Duration,
+    /// Time for DAMON to adapt the borders of regions.
+    pub warm_up: Duration,
+    /// Number of results that are summed up. Each takes about one aggregation time.
+    pub results: u32,
+}
+
+impl Intervals {
+    /// For a measurement just before a move. The first two values are DAMON's own defaults.
+    pub const BRIEF: Self = Self {
+        sample: Duration::from_millis(5),
+        aggregate: Duration::from_millis(100),
+        warm_up: Duration::from_millis(400),
+        results: 6,
+    };
+
+    /// For finding what is not used for `time`: ten results cover it. The looks are as far apart as that allows, because each look costs
+    /// CPU time, and the flush of a translation if the page is in use.
+    pub fn covering(time: Duration) -> Self {
+        let results = 10;
+        let aggregate = time / results;
+        Self { sample: aggregate / LOOKS, aggregate, warm_up: aggregate, results }
+    }
+
+    /// Looks at a region for one result.
+    pub fn looks(&self) -> u32 {
+        let looks = self.aggregate.as_micros() / self.sample.as_micros().max(1);
+        u32::try_from(looks).unwrap_or(u32::MAX)
+    }
+
+    /// All of the time.
+    pub fn sum(&self) -> Duration {
+        self.warm_up + self.aggregate * self.results
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_results_cover_the_time() {
+        assert_eq!(Intervals::BRIEF.looks(), 20);
+        let long = Intervals::covering(Duration::from_secs(10));
+        assert_eq!(
+            (long.sample, long.aggregate),
+            (Duration::from_millis(50), Duration::from_secs(1))
+        );
+        assert_eq!((long.looks(), long.sum()), (20, Duration::from_secs(11)));
+        let short = Intervals::covering(Duration::from_secs(2));
+        assert_eq!((short.looks(), short.sample), (20, Duration::from_millis(10)));
+    }
+}
