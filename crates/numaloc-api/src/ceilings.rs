@@ -7,7 +7,7 @@ mod tests;
 
 use crate::value::{Limits, Policy, QosClass};
 use numaloc_core::{
-    Compact, HugetlbSource, MakeRoom, NumaBalancing, Offload, Options, Pacing, Profile,
+    Compact, HugetlbSource, MakeRoom, NumaBalancing, Offload, Options, Pacing, Placement, Profile,
 };
 use std::time::Duration;
 
@@ -180,9 +180,12 @@ impl Ceilings {
             near_distance: _,
             order: _,
         } = options;
+        // A placement by use brings memory to slow nodes, named or not, and takes the one DAMON of the host.
+        let by_use = matches!(options.placement, Placement::Tiers(_));
+        let names_nodes = by_use || options.named_nodes().is_some();
         let compacts = *compact == Compact::Always && !Compact::Auto.applies(self.profile);
         [
-            (Excess::NodesTo, options.named_nodes().is_some() && !self.named_nodes),
+            (Excess::NodesTo, names_nodes && !self.named_nodes),
             (Excess::NodesFrom, from.is_some() && !self.named_nodes),
             (Excess::IncludeShared, *include_shared && !self.include_shared),
             (Excess::IncludeNetwork, *include_network && !self.include_network),

@@ -36,6 +36,12 @@ pub fn labels() -> BTreeMap<String, String> {
     [("app", "redis"), ("empty", "")].map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
+/// Amounts from this number on.
+fn use_amounts(first: i64) -> v1::UseAmounts {
+    let [hot_bytes, warm_bytes, cold_bytes, unseen_bytes] = [0, 1, 2, 3].map(|at| first + at);
+    v1::UseAmounts { hot_bytes, warm_bytes, cold_bytes, unseen_bytes }
+}
+
 fn process(pid: i32) -> TargetProcess {
     TargetProcess { pid, start_time: 90_000 + pid as u64, boot_id: "b-1".to_owned() }
 }
@@ -285,6 +291,12 @@ pub fn plan() -> PlanSummary {
                 path: "/srv/fifo".to_owned(),
                 reason: "no regular file".to_owned(),
             }],
+        }),
+        tier_use: Some(v1::TierUse {
+            fast: Some(use_amounts(4100)),
+            slow: Some(use_amounts(4200)),
+            kept_bytes: 4301,
+            resting_bytes: 4302,
         }),
         held_files: vec![v1::HeldFile {
             process: Some(v1::ProcessId { pid: 50, start_time_ticks: 51 }),

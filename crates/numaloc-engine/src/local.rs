@@ -2,6 +2,7 @@
 
 use crate::{Error, OffloadAccess, balancing::Balancing};
 use numaloc_core::{NodeSet, Topology, contents::NodeContents};
+use numaloc_executor::TierWays;
 use numaloc_host::{Roots, contents, topology};
 
 /// This host, and the settings of it that runs may change. Cheap to clone.
@@ -17,6 +18,8 @@ pub struct Local {
     pub words: fn(&Error) -> String,
     /// Gets the name of a partner that makes no room, and why.
     pub makes_no_room: fn(&str, &str),
+    /// In which direction memory was moved between tiers.
+    pub tier_ways: TierWays,
 }
 
 impl Local {
@@ -25,7 +28,14 @@ impl Local {
     pub(crate) fn for_tests(roots: Roots) -> Self {
         let balancing = Balancing::new(roots.clone());
         let (words, makes_no_room) = (|error: &Error| error.to_string(), |_: &str, _: &str| {});
-        Self { roots, balancing, offload: OffloadAccess::Observed, words, makes_no_room }
+        Self {
+            roots,
+            balancing,
+            offload: OffloadAccess::Observed,
+            words,
+            makes_no_room,
+            tier_ways: TierWays::default(),
+        }
     }
 
     /// The machine as it is now.

@@ -3,7 +3,7 @@
 use crate::{Aim, Authority, Error, Local, Members, Offers, authority, files, partners};
 use numaloc_api::value::{CachedFiles, FoundMember, Missing};
 use numaloc_core::{
-    CacheGoal, Identity, Options, Plan, Topology,
+    CacheGoal, Identity, Options, Placement, Plan, Topology,
     live::CountedMemory,
     planner::{self, Scene},
 };
@@ -112,7 +112,8 @@ impl Look<'_> {
         let find = |topology: &Topology| {
             let members = Members::look(local, aim, topology, &Authority::All, stop)?;
             check(topology)?;
-            if !options.maps.is_empty() {
+            // To watch how memory is used changes settings of the kernel.
+            if !options.maps.is_empty() || matches!(options.placement, Placement::Tiers(_)) {
                 authority::check(&local.roots, members.processes(), authority)?;
             }
             Ok::<_, Error>(members)

@@ -11,9 +11,9 @@ use crate::{
     returned::returned,
 };
 use numaloc_api::value::{self, NamedOutcome};
-use numaloc_core::{Plan, Topology, exchange, number};
-use numaloc_executor::{Control, Migration, PlannedMigration, RunLimits, identities};
-use numaloc_host::{Error as HostError, Policies};
+use numaloc_core::{Placement, Plan, Topology, exchange, number};
+use numaloc_executor::{Control, Migration, PlannedMigration, RunLimits, TierWays, identities};
+use numaloc_host::{Error as HostError, Policies, tiering};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
@@ -55,6 +55,9 @@ impl Local {
             if run.planned.plan.can_be_undone() {
                 planned.note = self.balancing.warning(order.numa_balancing);
             }
+            if let Placement::Tiers(tiers) = &order.options.placement {
+                planned.note = tiering::beside_kernel(&self.roots, tiers)?.or(planned.note);
+            }
             (PlannedKind::Memory(Box::new(run)), planned)
         } else {
             let (run, planned) = PlannedFiles::plan(self, order)?;
@@ -86,7 +89,7 @@ impl PlannedRun {
                 let paused = local.balancing.begin(order.numa_balancing)?;
                 let bytes = run.planned.plan.planned_bytes();
                 let using = local.offload.begin(&local.roots, &order.offload, bytes)?;
-                run.execute(limits, control, authority, (paused, using))
+                run.execute(limits, control, authority, (paused, using), &local.tier_ways)
             }
         }
     }
@@ -98,7 +101,8 @@ impl MemoryRun {
         let roots = &local.roots;
         let cancelled = || control.cancel.load(Relaxed);
         let find = |topology: &Topology| Members::look(local, aim, topology, authority, &cancelled);
-        let mut run = Migration::on(roots)?.plan(options, Policies::Ask, &cancelled, find)?;
+        let migration = Migration::on(roots)?.with_ways(&local.tier_ways);
+        let mut run = migration.plan(options, Policies::Ask, &cancelled, find)?;
         let PlannedMigration { topology, survey, .. } = &run;
         let returned =
             order.trail.as_ref().map(|trail| returned(roots, topology, survey, options, trail));
@@ -133,10 +137,12 @@ impl MemoryRun {
         control: &Control,
         authority: &Authority,
         (paused, using): (Option<Paused>, OffloadInUse),
+        ways: &TierWays,
     ) -> Result<Ended, Error> {
         let limits = &RunLimits { cache_of: authority::whose(authority), ..limits.clone() };
         let Self { planned, returned_bytes } = self;
         let (mut outcome, made_room) = planned.run(limits, control)?;
+        ways.note(&planned.plan);
         drop(paused);
         // Each address names one folio.
         let calls = &outcome.calls;

@@ -110,4 +110,5 @@ pub use numaloc_core::{CallStats, Outcome, ProcessOutcome};
 pub use run::{
     file_run::{FileOutcome, FileRun, PlannedFile},
     migration::{Migration, PlannedMigration},
+    tier_ways::TierWays,
 };

@@ -7,4 +7,5 @@ pub(crate) mod file_run;
 pub(crate) mod migration;
 pub(crate) mod partners;
 pub(crate) mod pool;
+pub(crate) mod tier_ways;
 pub(crate) mod worker;

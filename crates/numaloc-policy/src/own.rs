@@ -72,7 +72,14 @@ pub fn is_of_policies(field: &FieldDescriptor) -> bool {
         "MigrationSpec" => field.name() != "target",
         "Policy" => !matches!(
             field.name(),
-            "tenant" | "interleave" | "weighted" | "bandwidth" | "balance" | "block" | "maps"
+            "tenant"
+                | "interleave"
+                | "weighted"
+                | "bandwidth"
+                | "balance"
+                | "block"
+                | "tiers"
+                | "maps"
         ),
         _ => true,
     }

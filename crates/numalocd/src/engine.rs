@@ -21,6 +21,7 @@ use numaloc_engine::{
     balancing::{Balancing, BalancingError},
     pin,
 };
+use numaloc_executor::TierWays;
 use numaloc_host::{Error, Policies, Roots, Source, boot_id, containers, cpusets, obstacles};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -68,6 +69,7 @@ impl Engine {
             offload: OffloadAccess::Switched(offloading),
             words: |error| Refusal::from(error.clone()).to_string(),
             makes_no_room: |partner, why| tracing::info!(partner, why, "makes no room"),
+            tier_ways: TierWays::default(),
         };
         Self { local, finds, probes, looks, advice, live, boot_id }
     }

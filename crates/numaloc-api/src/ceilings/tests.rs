@@ -96,6 +96,7 @@ fn policies() -> Vec<(v1::Policy, Answer)> {
             placed(Placement::Bandwidth(v1::BandwidthPlacement { node_ids: vec![0, 1] })),
             Takes(Excess::NodesTo),
         ),
+        (placed(Placement::Tiers(v1::TiersPlacement::default())), Takes(Excess::NodesTo)),
         (maps(v1::map_rule::Placement::Nodes(nodes())), Takes(Excess::NodesTo)),
         (maps(v1::map_rule::Placement::Block(v1::BlockPlacement::default())), Harmless(own)),
         (v1::Policy { include_shared: true, ..none() }, Takes(Excess::IncludeShared)),

@@ -2,9 +2,9 @@
 
 use crate::{Problem, Violations, v1, value};
 use numaloc_core::{
-    CacheStop, Compact, FixedKind, HeatSource, HomeRule, HugetlbSource, Kind, LatencySource,
-    MakeRoom, NodeKind, NumaBalancing, Offload, Order, Profile, Reason, Skip, StorageMode,
-    TierSource, WeightSource, advise::FindingKind, contents::ContentKind,
+    BesideKernel, CacheStop, Compact, FixedKind, HeatSource, HomeRule, HugetlbSource, Kind,
+    LatencySource, MakeRoom, NodeKind, NumaBalancing, Offload, Order, Profile, Reason, Skip,
+    StorageMode, TierSource, Watch, WeightSource, advise::FindingKind, contents::ContentKind,
 };
 use std::time::{Duration, SystemTime};
 
@@ -56,6 +56,8 @@ enum_names!(both CacheStop => v1::CacheStop {
     Refaults => Refaults, Swap => Swap, Stuck => Stuck, Spent => Spent,
     NoOtherRoom => NoOtherRoom, NoFiles => NoFiles,
 });
+enum_names!(both BesideKernel => v1::BesideKernel { Refuse => Refuse, Warn => Warn, Ignore => Ignore });
+enum_names!(both Watch => v1::UseWatch { Damon => Damon, Referenced => Referenced });
 enum_names!(HeatSource => v1::MoveOrder {
     Address => Address, Damon => Damon, Referenced => Referenced,
 });

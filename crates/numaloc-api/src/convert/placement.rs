@@ -1,5 +1,7 @@
 //! The placements of a policy from the API and to it: a new one has its line in each function that reads or writes some.
 
+mod tiers;
+
 use super::{check::count, names::index};
 use crate::{
     Problem, Violations, v1,
@@ -32,6 +34,9 @@ pub fn read(
         Some(Message::Bandwidth(from)) => (None, bandwidth(field, &from, bad)),
         Some(Message::Balance(from)) => (None, balance(field, &from, bad)),
         Some(Message::Block(from)) => (None, block(field, &from, bad)),
+        Some(Message::Tiers(from)) => {
+            (None, Placement::Tiers(tiers::read(&at("tiers"), from, bad)))
+        }
     }
 }
 
@@ -122,6 +127,7 @@ pub fn written(options: &Options) -> Message {
         (Placement::Bandwidth(by), _) => {
             Message::Bandwidth(v1::BandwidthPlacement { node_ids: all_ids(by.nodes.as_ref()) })
         }
+        (Placement::Tiers(by_use), _) => Message::Tiers(tiers::written(by_use)),
     }
 }
 
@@ -130,7 +136,8 @@ pub fn written_maps(rules: &[MapRule]) -> Vec<v1::MapRule> {
     let one = |rule: &MapRule| v1::MapRule {
         pattern: rule.pattern.to_string(),
         placement: Some(match &rule.placement {
-            Placement::Home => Rule::Local(v1::LocalPlacement {}),
+            // No rule places memory by its use ([`MapRule`]).
+            Placement::Home | Placement::Tiers(_) => Rule::Local(v1::LocalPlacement {}),
             Placement::Nodes(nodes) => {
                 Rule::Nodes(v1::NodesPlacement { node_ids: node_ids(nodes).collect() })
             }
@@ -154,7 +161,7 @@ fn interleaved(nodes: Option<&NodeSet>) -> v1::InterleavePlacement {
     v1::InterleavePlacement { node_ids: all_ids(nodes) }
 }
 
-fn all_ids(nodes: Option<&NodeSet>) -> Vec<i32> {
+pub(super) fn all_ids(nodes: Option<&NodeSet>) -> Vec<i32> {
     nodes.into_iter().flat_map(node_ids).collect()
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{v1, value::PlanSummary};
 use numaloc_core::{
     Benefit, ByBandwidth, KnownWeights, Locality, MapRule, Mapping, Move, NamedMemory, NodeId,
-    OpenDevices, Placement, Plan, Routes, Share, Sharer, Skipped, Taken,
+    OpenDevices, Placement, Plan, Routes, Share, Sharer, Skipped, Taken, TierUse, UseAmounts,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -75,6 +75,7 @@ impl From<&Plan> for v1::Plan {
             weights: known.map_or_else(Vec::new, |known| node_weights(&known.weights)),
             exposed_bytes: int(plan.exposed_bytes),
             devices: plan.devices.iter().map(|open| devices(plan, open)).collect(),
+            tier_use: plan.tiers.map(Into::into),
             weight_source: known.map_or(0, |known| v1::WeightSource::from(known.source).into()),
             ..Self::default()
         }
@@ -111,6 +112,26 @@ impl From<&Sharer> for v1::SharingProcess {
             cgroup: sharer.cgroup.clone().unwrap_or_default(),
             bytes: int(sharer.bytes),
             name: sharer.name.to_string(),
+        }
+    }
+}
+
+impl From<TierUse> for v1::TierUse {
+    fn from(tier_use: TierUse) -> Self {
+        let TierUse { fast, slow, kept_bytes, resting_bytes } = tier_use;
+        let amounts = |UseAmounts { hot_bytes, warm_bytes, cold_bytes, unseen_bytes }| {
+            Some(v1::UseAmounts {
+                hot_bytes: int(hot_bytes),
+                warm_bytes: int(warm_bytes),
+                cold_bytes: int(cold_bytes),
+                unseen_bytes: int(unseen_bytes),
+            })
+        };
+        Self {
+            fast: amounts(fast),
+            slow: amounts(slow),
+            kept_bytes: int(kept_bytes),
+            resting_bytes: int(resting_bytes),
         }
     }
 }

@@ -29,7 +29,7 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
     if !maps.is_empty() && (to.is_some() || placement != Placement::Home) {
         bad.push(
             at("maps"),
-            Problem::Excludes { other: "nodes, interleave, weighted, balance or block" },
+            Problem::Excludes { other: "nodes, interleave, weighted, balance, block or tiers" },
         );
     }
     let options = Options {

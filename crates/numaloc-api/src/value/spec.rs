@@ -225,5 +225,6 @@ impl MigrationSpec {
             || options.pool_reserve_percent != Options::default().pool_reserve_percent
             || matches!(options.home, HomeRule::Devices | HomeRule::Near)
             || options.maps.iter().any(has_nodes)
+            || matches!(options.placement, Placement::Tiers(_))
     }
 }

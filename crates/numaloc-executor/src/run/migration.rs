@@ -11,14 +11,17 @@ use crate::{
         control::Control,
         party::{Partners, Party, identities},
     },
-    run::{exchange::execute_with, partners::InOrder},
+    run::{exchange::execute_with, partners::InOrder, tier_ways::TierWays},
 };
-use numaloc_core::{Identity, OpenDevices, Options, Order, Outcome, Plan, Topology, exchange};
+use numaloc_core::{
+    Identity, OpenDevices, Options, Order, Outcome, Placement, Plan, Temperatures, Tiers, Topology,
+    exchange, home,
+};
 use numaloc_host::{
     Error, NodeMemoryReader, Policies, Roots, Survey, Surveyor, heat, numa_balancing, open_devices,
-    topology,
+    tiering, topology,
 };
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// A migration that is about to be planned.
 #[derive(Debug)]
@@ -26,6 +29,7 @@ pub struct Migration<'a> {
     roots: &'a Roots,
     topology: Topology,
     memory: Option<NodeMemoryReader>,
+    ways: Option<&'a TierWays>,
 }
 
 impl<'a> Migration<'a> {
@@ -35,7 +39,12 @@ impl<'a> Migration<'a> {
     /// They cannot be read.
     pub fn on(roots: &'a Roots) -> Result<Self, Error> {
         let memory = NodeMemoryReader::new(roots)?;
-        Ok(Self { roots, topology: topology::read_by(roots, &memory)?, memory: Some(memory) })
+        Ok(Self {
+            roots,
+            topology: topology::read_by(roots, &memory)?,
+            memory: Some(memory),
+            ways: None,
+        })
     }
 
     /// As [`Self::on`], without the memory of the nodes: for a check before a plan.
@@ -43,7 +52,13 @@ impl<'a> Migration<'a> {
     /// # Errors
     /// As [`Self::on`].
     pub fn without_memory(roots: &'a Roots) -> Result<Self, Error> {
-        Ok(Self { roots, topology: topology::places(roots)?, memory: None })
+        Ok(Self { roots, topology: topology::places(roots)?, memory: None, ways: None })
+    }
+
+    /// The same, where memory that has gone up and down by its use a short time ago rests.
+    #[must_use]
+    pub fn with_ways(self, ways: &'a TierWays) -> Self {
+        Self { ways: Some(ways), ..self }
     }
 
     /// The nodes of the host.
@@ -62,6 +77,10 @@ impl<'a> Migration<'a> {
 
     fn check_options(&self, options: &Options) -> Result<(), Error> {
         topology::check_options(self.roots, &self.topology, options)?;
+        if let Placement::Tiers(tiers) = &options.placement {
+            tiering::beside_kernel(self.roots, tiers)?;
+            heat::check_watch(self.roots, tiers.watch)?;
+        }
         // Measurements that were not asked for may be missing.
         match options.order {
             Order::Probed => Ok(()),
@@ -82,15 +101,30 @@ impl<'a> Migration<'a> {
         find: impl FnOnce(&Topology) -> Result<P, P::Error>,
     ) -> Result<PlannedMigration<P>, P::Error> {
         self.check_options(options)?;
-        let Self { roots, topology, memory } = self;
+        let Self { roots, topology, memory, ways } = self;
         let options = options.on(&topology);
         let options =
             &options.map_err(|unknown| Error::NoBandwidth { nodes: unknown.0.to_string() })?;
         let mut party = find(&topology)?;
         let surveyor = Surveyor { roots, topology: &topology, options, policies, stop };
         let (survey, seen) = party.survey(surveyor)?;
-        let plan = seen.plan(&topology, options);
-        let plan = plan.hottest_first(|| heat::choose(roots, options.order))?;
+        let (survey, plan) = match &options.placement {
+            Placement::Tiers(tiers) => {
+                let nodes = home::of_all(&topology, &seen.processes, options);
+                let used = heat::watch(roots, &survey, &seen.extents, &nodes, tiers, stop)?;
+                if stop() {
+                    return Err(Error::Stopped.into());
+                }
+                let options = &tiers_seen(options, tiers, used, ways);
+                // Much may have changed while the memory was watched.
+                let (survey, seen) = party.survey(Surveyor { options, ..surveyor })?;
+                (survey, seen.plan(&topology, options))
+            }
+            _ => {
+                let plan = seen.plan(&topology, options);
+                (survey, plan.hottest_first(|| heat::choose(roots, options.order))?)
+            }
+        };
         let plan = with_surroundings(roots, plan);
         if plan.processes.is_empty() {
             return Err(Error::Empty { target: party.name() }.into());
@@ -99,6 +133,18 @@ impl<'a> Migration<'a> {
         let (roots, partners) = (roots.clone(), Partners::default());
         Ok(PlannedMigration { roots, topology, plan, survey, party, memory, partners })
     }
+}
+
+/// The options with what was seen of the use of memory, and what rests.
+fn tiers_seen(
+    options: &Options,
+    tiers: &Tiers,
+    used: Temperatures,
+    ways: Option<&TierWays>,
+) -> Options {
+    let resting = ways.map(|ways| ways.resting(tiers.cold_after)).unwrap_or_default();
+    let seen = Some(Arc::new(used.with_resting(resting)));
+    Options { placement: Placement::Tiers(Tiers { seen, ..tiers.clone() }), ..options.clone() }
 }
 
 /// A plan with what works against a placement on several nodes: the kernel's own balancing, and devices.

@@ -158,8 +158,7 @@ impl Dispatcher {
             job.request_id = request_id.clone().filter(is_new);
             job.requester = Some(who.clone());
         }
-        let qos_class = &mut job.spec.policy.qos_class;
-        *qos_class = qos_class.or(selected.qos_class);
+        job.spec.policy.qos_class = selected.class_for(&job.spec.policy)?;
         let job = Arc::new(job);
         self.records.check_job(&job, &self.config().quota)?;
         let schedule = Schedule {

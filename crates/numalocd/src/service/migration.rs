@@ -41,7 +41,7 @@ impl MigrationCalls {
         caller.ceilings.check(&request.spec)?;
         let MigrationSpec { target, policy, .. } = &mut request.spec;
         let selected = self.0.handle.select_for(caller.clone(), target.clone()).await?;
-        policy.qos_class = policy.qos_class.or(selected.qos_class);
+        policy.qos_class = selected.class_for(policy)?;
         let (options, asked) = (policy.options.clone(), policy.numa_balancing);
         let found = self.0.engine.pin_and_find(caller, selected.aim, options, asked).await?;
         Ok((found.0, found.1?))
@@ -95,7 +95,7 @@ impl MigrationService for MigrationCalls {
             Role::Operator | Role::Admin => handle.select_for(caller.clone(), target).await?,
         };
         let options = spec.policy.options.clone();
-        spec.policy.qos_class = spec.policy.qos_class.or(selected.qos_class);
+        spec.policy.qos_class = selected.class_for(&spec.policy)?;
         let policy = spec.policy.clone();
         let (aim, policies) = (selected.aim, Policies::AskBriefly);
         let engine = &self.0.engine;

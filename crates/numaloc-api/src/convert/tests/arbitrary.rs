@@ -10,9 +10,9 @@ use crate::value::{
     WorkloadSpec,
 };
 use numaloc_core::{
-    Account, CacheStop, Compact, Flows, HomeRule, HugetlbSource, Identity, Locality, MakeRoom,
-    MapRule, NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options, Order, Pacing,
-    Placement, Profile, Reason, Share, Weights,
+    Account, BesideKernel, CacheStop, Compact, Flows, HomeRule, HugetlbSource, Identity, KeepFast,
+    Locality, MakeRoom, MapRule, NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options,
+    Order, Pacing, Placement, Profile, Reason, Share, Tiers, Watch, Weights,
 };
 use outcomes::{failed, members, outcome, progress};
 use proptest::{
@@ -119,7 +119,8 @@ fn qos_class() -> impl Strategy<Value = Option<QosClass>> {
     option::of(prop_oneof![Just(QosClass::Lsr), Just(QosClass::Ls), Just(QosClass::Be)])
 }
 
-fn placement() -> impl Strategy<Value = Placement> {
+/// Boxed, because a strategy lies on the stack with all of its parts.
+fn placement() -> BoxedStrategy<Placement> {
     let weights = btree_map((0..65_536_u32).prop_map(NodeId), 1..=255_i64, 2..5);
     let weights = weights.prop_map(|pairs| Weights::new(pairs).expect("two nodes or more"));
     let weighted = weights.clone();
@@ -133,6 +134,33 @@ fn placement() -> impl Strategy<Value = Placement> {
             Placement::Bandwidth(numaloc_core::ByBandwidth { nodes, known: None })
         }),
     ]
+    .boxed()
+}
+
+fn tiers() -> impl Strategy<Value = Tiers> {
+    let keep = prop_oneof![
+        (0..=i64::MAX as u64).prop_map(KeepFast::Bytes),
+        (0..=100_u8).prop_map(KeepFast::Percent),
+    ];
+    let nodes = || option::of(nodes(1));
+    let free = option::of(0..=i64::MAX as u64);
+    let beside = (0..3_usize).prop_map(|at| BesideKernel::ALL[at]);
+    let watch = (0..2_usize).prop_map(|at| Watch::ALL[at]);
+    let fields = (nodes(), nodes(), 2..=3600_u64, keep, free, beside, watch);
+    fields.prop_map(|(fast, slow, seconds, keep_fast, free_fast_bytes, beside_kernel, watch)| {
+        // A node is fast or slow.
+        let slow = slow.map(|slow| slow.minus(fast.as_ref().unwrap_or(&NodeSet::new())));
+        Tiers {
+            fast,
+            slow: slow.filter(|slow| !slow.is_empty()),
+            cold_after: Duration::from_secs(seconds),
+            keep_fast,
+            free_fast_bytes,
+            beside_kernel,
+            watch,
+            seen: None,
+        }
+    })
 }
 
 /// Nodes for all memory, a placement, or placements of single mappings.
@@ -153,6 +181,7 @@ fn place() -> impl Strategy<Value = (Option<NodeSet>, Placement, Vec<MapRule>)> 
     prop_oneof![
         option::of(nodes(1)).prop_map(|to| (to, Placement::Home, Vec::new())),
         placement().prop_map(|placement| (None, placement, Vec::new())),
+        tiers().prop_map(|tiers| (None, Placement::Tiers(tiers), Vec::new())),
         rules.prop_map(|rules| (None, Placement::Home, rules)),
     ]
 }

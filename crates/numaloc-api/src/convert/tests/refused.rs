@@ -250,7 +250,8 @@ fn placements_of_mappings() {
     assert_eq!(text, format!("{field}.balance.weights must be two nodes or more"));
     let spread = v1::policy::Placement::Interleave(v1::InterleavePlacement::default());
     let text = maps(vec![("heap", None)], Some(spread));
-    let excludes = "must not be set together with nodes, interleave, weighted, balance or block";
+    let excludes =
+        "must not be set together with nodes, interleave, weighted, balance, block or tiers";
     assert_eq!(text, format!("spec.policy.maps {excludes}"));
 }
 

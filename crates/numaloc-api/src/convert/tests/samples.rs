@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// Fields that these records leave unset: the other ones of a choice, files, beside which a target names nothing, and what only answers to
 /// `PlanMigration` have.
-const UNSET: [&str; 11] = [
+const UNSET: [&str; 12] = [
     "target.files",
     "policy.local",
     "policy.interleave",
@@ -15,6 +15,7 @@ const UNSET: [&str; 11] = [
     "policy.bandwidth",
     "policy.balance",
     "policy.block",
+    "policy.tiers",
     "policy.maps",
     "plan.extent_moves",
     "plan.skipped_extents",

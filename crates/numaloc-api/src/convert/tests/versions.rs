@@ -37,7 +37,11 @@ fn of(pool: &DescriptorPool, names: &[&str]) -> BTreeSet<String> {
 
 /// New parts of records that a daemon acts on, and the effect of dropping them, as 0.1.0 does.
 /// `MigrationSpec::is_newer_than_0_1` asks for each, and keeps a store that has it from 0.1.0.
-const ACTS: [&str; 8] = [
+const ACTS: [&str; 24] = [
+    "BesideKernel.BESIDE_KERNEL_IGNORE",
+    "BesideKernel.BESIDE_KERNEL_REFUSE",
+    "BesideKernel.BESIDE_KERNEL_UNSPECIFIED",
+    "BesideKernel.BESIDE_KERNEL_WARN",
     // Unspecified for it: it brings memory to the nodes of the CPUs.
     "HomeRule.HOME_RULE_DEVICES",
     "HomeRule.HOME_RULE_NEAR",
@@ -47,9 +51,22 @@ const ACTS: [&str; 8] = [
     "Policy.include_network",
     "Policy.near_distance",
     "Policy.pool_reserve_percent",
+    // No placement for it: it brings memory to the nodes of the CPUs.
+    "Policy.tiers",
     // A target without members for it.
     "Target.container_labels",
     "Target.files",
+    "TiersPlacement.beside_kernel",
+    "TiersPlacement.cold_after",
+    "TiersPlacement.fast_node_ids",
+    "TiersPlacement.free_fast_bytes",
+    "TiersPlacement.keep_fast_bytes",
+    "TiersPlacement.keep_fast_percent",
+    "TiersPlacement.slow_node_ids",
+    "TiersPlacement.watch",
+    "UseWatch.USE_WATCH_DAMON",
+    "UseWatch.USE_WATCH_REFERENCED",
+    "UseWatch.USE_WATCH_UNSPECIFIED",
 ];
 
 /// A field that is new fails here: name it, and ask for it where stores get their version.
