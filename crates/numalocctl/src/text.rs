@@ -4,6 +4,7 @@ mod advise;
 mod attached;
 mod bench;
 mod benefit;
+mod by_use;
 mod carried;
 mod cells;
 mod colour;

@@ -131,11 +131,12 @@ impl OptionArgs {
         let is_mapped = !rules.is_empty();
         let to = if self.place.is_wide() || is_mapped { None } else { to };
         let placement = if self.to.is_some() || is_mapped { Placement::Home } else { placement };
-        let maps = match self.to.is_some() || self.place.place.is_some() {
-            _ if is_mapped => rules.to_vec(),
-            true => Vec::new(),
-            false => options.maps,
-        };
+        let maps =
+            match self.to.is_some() || self.place.place.is_some() || self.place.tiers.is_some() {
+                _ if is_mapped => rules.to_vec(),
+                true => Vec::new(),
+                false => options.maps,
+            };
         Ok(Options {
             include_shared: self.include_shared.unwrap_or(options.include_shared),
             exclude_file: self.exclude_file.unwrap_or(options.exclude_file),

@@ -7,7 +7,8 @@ use super::{
 use crate::exit::Failure;
 use clap::Args;
 use numaloc_core::{
-    ByBandwidth, MapRule, NodeSet, Placement, Weights, placement::weighted::BadWeights,
+    BadPlacement, ByBandwidth, MapRule, NodeSet, Placement, Tiers, Weights,
+    placement::weighted::BadWeights,
 };
 
 /// The placement of a plan. What is not given leaves it as it is.
@@ -31,6 +32,12 @@ pub struct PlaceArgs {
     /// balance:0=3,1=1, block or block:0,2
     #[arg(long = "map", value_name = "PATTERN=PLACEMENT", value_parser = parse_rule, conflicts_with_all = ["place", "nodes", "weights", "to"])]
     pub maps: Vec<MapRule>,
+    /// Place memory on two tiers by its use: watch it first, then bring what is used to fast nodes, and what is not to slow ones. KEYS, each
+    /// with a default: fast=NODES (those of the CPUs), slow=NODES (those of the next lower tier), cold_after=TIME (2m), keep_fast=SIZE or
+    /// PERCENT% that stays up (0), free_fast=SIZE that is to be free (all that is cold goes down), beside_kernel=refuse, warn or ignore
+    /// where the kernel moves memory between tiers itself (refuse), watch=damon or referenced (damon)
+    #[arg(long, value_name = "KEYS", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = parse_tiers, conflicts_with_all = ["place", "nodes", "weights", "to", "maps"])]
+    pub tiers: Option<Tiers>,
 }
 
 /// Weights as numbers, or what they follow from.
@@ -72,6 +79,13 @@ fn parse_weights(text: &str) -> Result<WeightArg, String> {
     }
 }
 
+fn parse_tiers(text: &str) -> Result<Tiers, String> {
+    match text {
+        "" => Ok(Tiers::default()),
+        text => text.parse().map_err(|bad: BadPlacement| bad.to_string()),
+    }
+}
+
 fn parse_rule(text: &str) -> Result<MapRule, String> {
     text.parse::<MapRule>().map_err(|bad| bad.to_string())
 }
@@ -79,7 +93,7 @@ fn parse_rule(text: &str) -> Result<MapRule, String> {
 impl PlaceArgs {
     /// Whether a placement on several nodes is given.
     pub fn is_wide(&self) -> bool {
-        self.place.is_some_and(|kind| kind != Kind::Home)
+        self.tiers.is_some() || self.place.is_some_and(|kind| kind != Kind::Home)
     }
 
     /// The placements of single mappings that are given.
@@ -112,6 +126,9 @@ impl PlaceArgs {
         with_memory: &NodeSet,
     ) -> Result<Placement, Failure> {
         let usage = |text: String| Err(Failure::Usage(text));
+        if let Some(tiers) = &self.tiers {
+            return Ok(Placement::Tiers(tiers.clone()));
+        }
         let nodes = self.nodes.as_ref().map(|nodes| nodes.among(with_memory, "--nodes"));
         let nodes = nodes.transpose()?.flatten();
         match (self.place, &self.weights) {

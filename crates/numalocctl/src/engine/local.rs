@@ -20,7 +20,7 @@ use numaloc_engine::{
     Advised, Aim, Authority, Ended, Error, Local, Look, LookedAt, Members, Offer, Offers,
     OffloadAccess, Planned, PlannedRun, RunOrder, balancing::Balancing,
 };
-use numaloc_executor::{Control, Party, RunLimits};
+use numaloc_executor::{Control, Party, RunLimits, TierWays};
 use numaloc_host::{Error as HostError, Policies, Roots, Viewer, boot_id, topology};
 use std::{
     cell::OnceCell,
@@ -61,6 +61,7 @@ impl LocalEngine {
             offload: OffloadAccess::Observed,
             words: Error::to_string,
             makes_no_room: |partner, why| complain(&format!("makes no room: {partner}: {why}")),
+            tier_ways: TierWays::default(),
         };
         Self { local, machine: OnceCell::new(), work: OwnWork::default() }
     }

@@ -3,6 +3,7 @@
 use super::{
     attached::attached,
     benefit::benefit,
+    by_use::by_use,
     cells::{fixed, kind, process, skip, source, why},
     colour::{self, Style},
     files::files_of,
@@ -22,7 +23,7 @@ use crate::{
     units::{percent, seconds, size},
 };
 use numaloc_api::{v1, value::Policy};
-use numaloc_core::{HeatSource, HugetlbSource, MakeRoom, Options};
+use numaloc_core::{HeatSource, HugetlbSource, MakeRoom, Options, Placement};
 use std::{cmp::Reverse, fmt::Write};
 
 /// Rows of one table that are shown without `-o wide`.
@@ -157,6 +158,7 @@ fn weights(plan: &v1::Plan) -> String {
 
 fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
     text.push_str(&weights(plan));
+    text.push_str(&by_use(plan.tier_use));
     text.push_str(&warnings(plan));
     if !plan.moves.is_empty() {
         let _ = writeln!(text, "order: {}", order(plan.order()));
@@ -256,7 +258,11 @@ fn beyond_pool(plan: &v1::Plan, source: HugetlbSource) -> String {
 
 /// The name of a share: where the request names the nodes, memory there need not be local to the CPUs.
 pub fn share_name(options: &Options) -> &'static str {
-    if options.to.is_some() { "on target" } else { "local" }
+    match (&options.to, &options.placement) {
+        (_, Placement::Tiers(_)) => "on their tier",
+        (Some(_), _) => "on target",
+        (None, _) => "local",
+    }
 }
 
 /// The shares before and after, such as `50.0 % -> 100.0 %`, of movable and of all memory.

@@ -69,6 +69,7 @@ fn placed(placement: &Placement) -> String {
         Placement::Weighted(weights) | Placement::Balance(Some(weights)) => {
             format!("{} {weights}", placement.name())
         }
+        Placement::Tiers(tiers) => format!("{} {tiers}", placement.name()).trim_end().to_owned(),
         Placement::Bandwidth(_) => format!("{} by bandwidth", placement.name()),
         _ => placement.name().to_owned(),
     }
