@@ -19,7 +19,7 @@ const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 /// Switches the kernel's own user of DAMON. Newer kernels start with it enabled, and then no other program can use DAMON.
 const DAMON_STAT: &str = "/sys/module/damon_stat/parameters/enabled";
 
-fn has_damon() -> bool {
+pub fn has_damon() -> bool {
     Path::new(KDAMONDS).exists()
 }
 
@@ -33,11 +33,11 @@ fn skip_without_damon() -> bool {
 }
 
 /// Makes DAMON available to the test.
-fn free_damon() -> Option<Setting> {
+pub fn free_damon() -> Option<Setting> {
     Setting::set_if_present(DAMON_STAT, "N")
 }
 
-fn kdamonds() -> String {
+pub fn kdamonds() -> String {
     fs::read_to_string(format!("{KDAMONDS}/nr_kdamonds")).expect("DAMON").trim().to_owned()
 }
 

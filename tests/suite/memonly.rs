@@ -1,6 +1,7 @@
 //! Two nodes with CPUs and one with memory only (persistent memory, CXL). On kernel 6.1 all three are in one memory tier. From
 //! 6.12 on the third is in a tier of its own.
 
+mod by_use;
 mod drain;
 
 use crate::{

@@ -3,6 +3,7 @@
 //! - `check`: checks every byte; answers `ok PAGES` with the number of pages that the writer has checked so far, or `corrupt ...`
 //! - `unmap NAME`: unmaps a region
 //! - `free NAME BYTES first|last`: gives that half of each BYTES of a region back to the kernel, and no longer checks it
+//! - `use NAME cold|read`: from now on, does not touch a region, or reads and checks it
 //! - `lose NAME`: gives all of a region back to the kernel, and no longer checks it. A thread that touches it waits forever
 //!   (userfaultfd(2))
 //! - `fork N`: makes children that share all memory and do nothing but wait
@@ -20,6 +21,7 @@
 
 use crate::{
     memory::{Memory, Slot},
+    spec::Access,
     writer,
 };
 use anyhow::{Context, Result, bail};
@@ -57,6 +59,7 @@ pub fn serve(memory: &Memory, child: Option<i32>) -> Result<End> {
             ("check", _) => check(memory),
             ("unmap", name) => unmap(memory, name)?,
             ("free", words) => free(memory, words)?,
+            ("use", words) => change_use(memory, words)?,
             ("remap", name) => remap(memory, name)?,
             ("lose", name) => lose(memory, name)?,
             ("fork", count) => {
@@ -115,6 +118,17 @@ fn free(memory: &Memory, words: &str) -> Result<String> {
     let slot = slot.as_mut().context("it was unmapped")?;
     slot.free_halves(unit.parse::<usize>()?, half == "first")?;
     Ok(format!("freed {name}"))
+}
+
+fn change_use(memory: &Memory, words: &str) -> Result<String> {
+    let Some((name, how @ ("cold" | "read"))) = words.split_once(' ') else {
+        bail!("use NAME cold|read")
+    };
+    let mut slot = named(memory, name)?;
+    let slot = slot.as_mut().context("it was unmapped")?;
+    slot.spec.access = if how == "cold" { Access::Cold } else { Access::ReadOnly };
+    slot.rewritten = 0;
+    Ok(format!("used {how}"))
 }
 
 fn remap(memory: &Memory, name: &str) -> Result<String> {

@@ -1,0 +1,226 @@
+//! Memory on two tiers by its use: what is used is on the node of the CPUs, what is not on the slow one.
+
+use crate::{
+    app::{Layout, spinners, until},
+    cli::{command, json, numalocctl},
+    engine::{inspect, try_inspect},
+    heat::{free_damon, has_damon, kdamonds},
+    scene::{Scene, ballast},
+    settings::Setting,
+    truth::{Truth, on, release},
+};
+use numaloc_core::{Options, Outcome, Pacing, Profile, Reason};
+use numaloc_executor::{Control, RunLimits};
+use numaloc_host::{Error, Roots, Target, heat};
+use numaloc_sys::fixture::skipped;
+use std::{process::Stdio, thread, time::Duration};
+
+const MIB: u64 = 1 << 20;
+const DEMOTION: &str = "/sys/kernel/mm/numa/demotion_enabled";
+/// The node of the CPUs, and the slow one.
+const FAST: u32 = 0;
+const SLOW: u32 = 2;
+
+fn by_use(keys: &str) -> Options {
+    // `fast`, because the other profiles hold back under pressure, which is not tested here.
+    let pacing = Pacing { profile: Profile::Fast, ..Pacing::default() };
+    let placement = format!("tiers:fast=0,slow=2,cold_after=10s{keys}").parse().expect("valid");
+    Options { placement, pacing, ..Options::default() }
+}
+
+/// Watches, plans and moves once.
+fn pass(scene: &Scene, options: &Options) -> Outcome {
+    // An emulated CPU keeps its address translations until it changes to another process, and accesses through them are not seen
+    // until then. So other processes take turns with the target.
+    let _others = spinners(3, |layout| layout);
+    let inspected = inspect(&scene.target(), options);
+    println!("{:?}", inspected.plan.tiers);
+    inspected.carry_out(&RunLimits::default(), &Control::default())
+}
+
+fn share_on(scene: &Scene, region: &str, node: u32) -> u64 {
+    let nodes = scene.nodes(region);
+    println!("{region}: {nodes:?}");
+    on(&nodes, node) * 100 / nodes.values().sum::<u64>()
+}
+
+fn skip_without_damon() -> bool {
+    let skips = !has_damon();
+    if skips {
+        skipped("this kernel has no DAMON");
+    }
+    skips
+}
+
+fn roles_change(busy: &str, idle: &str) {
+    let _damon = free_damon();
+    if skip_without_damon() {
+        return;
+    }
+    let regions = [busy, idle, "bound:8M:bind=0:cold"];
+    let mut scene = Scene::of(Layout::remote(&regions).on(FAST).memory_on(FAST));
+    let outcome = pass(&scene, &by_use(""));
+    assert!(share_on(&scene, "idle", SLOW) >= 95);
+    assert!(share_on(&scene, "busy", FAST) >= 98);
+    scene.assert_on("bound", FAST, 8 * MIB);
+    assert!(outcome.account().left_for(Reason::Bound) >= 7 * MIB, "{outcome:?}");
+    scene.app.ask("use busy cold");
+    scene.app.ask("use idle read");
+    let outcome = pass(&scene, &by_use(""));
+    assert!(share_on(&scene, "idle", FAST) >= 98);
+    assert!(share_on(&scene, "busy", SLOW) >= 95);
+    assert!(outcome.account().closes(), "{outcome:?}");
+    assert_eq!(kdamonds(), "0");
+    scene.finish();
+}
+
+#[test]
+fn what_is_used_is_on_the_fast_node_and_what_is_not_on_the_slow_one() {
+    roles_change("busy=anon:32M:every=512", "idle=anon:96M:every=512:cold");
+}
+
+#[test]
+fn huge_pages_change_tiers_whole() {
+    roles_change("busy=thp:32M:every=512", "idle=thp:96M:every=512:cold");
+}
+
+#[test]
+fn what_is_to_stay_on_the_fast_node_stays() {
+    let _damon = free_damon();
+    if skip_without_damon() {
+        return;
+    }
+    let regions = ["busy=anon:16M:every=512", "idle=anon:48M:every=512:cold"];
+    let scene = Scene::of(Layout::remote(&regions).on(FAST).memory_on(FAST));
+    pass(&scene, &by_use(",keep_fast=40M"));
+    let nodes = scene.truth().all();
+    assert!(on(&nodes, FAST) >= 40 * MIB, "{nodes:?}");
+    assert!(on(&scene.nodes("idle"), SLOW) >= 20 * MIB, "{:?}", scene.nodes("idle"));
+    scene.assert_on("busy", FAST, 16 * MIB);
+    scene.finish();
+}
+
+#[test]
+fn a_slow_node_that_is_full_takes_no_more_and_gives_what_is_used() {
+    let _damon = free_damon();
+    if skip_without_damon() {
+        return;
+    }
+    let regions = ["busy=anon:16M:every=512", "idle=anon:64M:every=512:cold"];
+    let mut scene = Scene::of(Layout::remote(&regions).on(FAST).memory_on(SLOW));
+    // Most of the idle memory is on the fast node, and finds no room on the slow one.
+    let only_up = Options { from: Some("2".parse().expect("a node")), ..Options::default() };
+    let up = crate::engine::migrate(&scene.target(), &only_up);
+    assert!(up.account().moved_bytes() >= 80 * MIB, "{up:?}");
+    scene.app.ask("use idle cold");
+    let reserve_bytes = Some(0);
+    let ballast = ballast(SLOW, 48 * MIB);
+    let outcome = pass(&scene, &Options { reserve_bytes, ..by_use("") });
+    assert!(share_on(&scene, "busy", FAST) >= 98);
+    assert!(on(&scene.nodes("idle"), FAST) >= 8 * MIB, "{:?}", scene.nodes("idle"));
+    assert!(outcome.account().left_for(Reason::NoMemory) > 0, "{outcome:?}");
+    drop(ballast);
+    scene.finish();
+}
+
+/// By whole mappings: the Referenced bits are the only measure of kernels without DAMON.
+#[test]
+fn referenced_mappings_are_told_apart_on_every_kernel() {
+    let regions = ["busy=anon:16M:every=512", "shm:32M:every=512:cold"];
+    let scene = Scene::of(Layout::remote(&regions).on(FAST).memory_on(FAST));
+    pass(&scene, &by_use(",watch=referenced"));
+    assert!(share_on(&scene, "shm", SLOW) >= 95);
+    assert!(share_on(&scene, "busy", FAST) >= 98);
+    scene.finish();
+}
+
+#[test]
+fn what_the_kernel_moves_itself_is_left_to_it() {
+    let _damon = free_damon();
+    let scene = Scene::of(Layout::remote(&["anon:4M"]).on(FAST).memory_on(FAST));
+    let _demotes = Setting::set(DEMOTION, "true");
+    let refused = try_inspect(&scene.target(), &by_use("")).expect_err("the kernel demotes");
+    assert!(matches!(&refused, Error::KernelTiers { .. }), "{refused}");
+    if !has_damon() {
+        assert!(release().starts_with("6.1."), "DAMON was expected");
+        let refused = try_inspect(&scene.target(), &by_use(",beside_kernel=warn"));
+        let refused = refused.expect_err("the kernel has no DAMON");
+        assert!(matches!(&refused, Error::NoDamon { .. }), "{refused}");
+    }
+    scene.finish();
+}
+
+#[test]
+fn the_command_says_what_is_used_on_each_tier() {
+    let _damon = free_damon();
+    if skip_without_damon() {
+        return;
+    }
+    let regions = ["busy=anon:16M:every=512", "idle=anon:16M:every=512:cold"];
+    let scene = Scene::of(Layout::remote(&regions).on(FAST).memory_on(FAST));
+    let _others = spinners(3, |layout| layout);
+    let pid = scene.app.pid().to_string();
+    let tiers = "--tiers=cold_after=5s";
+    let planned = json(&numalocctl(&["plan", "--pid", &pid, tiers, "-o", "json"]));
+    let cold = planned["plan"]["tier_use"]["fast"]["cold_bytes"].as_u64();
+    assert!(cold.is_some_and(|cold| cold >= 15 * MIB), "{planned}");
+    let moved = numalocctl(&["migrate", "--pid", &pid, tiers, "--profile", "fast"]);
+    println!("{}", String::from_utf8_lossy(&moved.stdout));
+    assert!(share_on(&scene, "idle", SLOW) >= 95);
+    assert_eq!(kdamonds(), "0");
+    scene.finish();
+}
+
+/// What a killed run leaves set up is taken down as the daemon does it when it starts.
+#[test]
+fn a_kill_at_any_time_leaves_no_damon_behind() {
+    let _damon = free_damon();
+    if skip_without_damon() {
+        return;
+    }
+    let scene = Scene::of(Layout::remote(&["anon:8M:every=512"]).on(FAST).memory_on(FAST));
+    let pid = scene.app.pid().to_string();
+    let mut were_up = 0;
+    for round in 0..25 {
+        let mut run = command();
+        run.args(["migrate", "--pid", &pid, "--tiers=cold_after=30s"]);
+        let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a run");
+        if round % 2 == 0 {
+            until("it watches", || kdamonds() == "1");
+        }
+        thread::sleep(Duration::from_millis(37 * round));
+        run.kill().and_then(|()| run.wait()).expect("a child");
+        were_up += u32::from(kdamonds() == "1");
+        heat::recover(&Roots::default()).expect("taken down");
+        assert_eq!(kdamonds(), "0", "round {round}");
+    }
+    println!("DAMON was up after {were_up} of 25 kills");
+    assert!(were_up >= 13);
+    scene.finish();
+}
+
+/// Two targets at once: each has its own busy memory, and a process that no target names keeps its pages.
+#[test]
+fn targets_of_one_run_are_placed_each_by_its_own_use() {
+    let _damon = free_damon();
+    if skip_without_damon() {
+        return;
+    }
+    let layout = |busy: &str, idle: &str| Layout::remote(&[busy, idle]).on(FAST).memory_on(FAST);
+    let one = Scene::of(layout("busy=anon:16M:every=512", "idle=anon:16M:every=512:cold"));
+    let other = Scene::of(layout("idle=anon:16M:every=512:cold", "busy=thp:16M:every=512"));
+    let neighbour = layout("busy=anon:8M:every=512", "idle=anon:8M:every=512:cold").start("other");
+    let before = Truth::of(neighbour.pid()).without_files();
+    let _others = spinners(3, |layout| layout);
+    let targets = [Target::Pid(one.app.pid()), Target::Pid(other.app.pid())];
+    let outcome =
+        inspect(&targets, &by_use("")).carry_out(&RunLimits::default(), &Control::default());
+    for scene in [&one, &other] {
+        assert!(share_on(scene, "idle", SLOW) >= 95);
+        assert!(share_on(scene, "busy", FAST) >= 98);
+    }
+    assert_eq!(Truth::of(neighbour.pid()).without_files(), before, "it was not named");
+    assert!(outcome.account().closes(), "{outcome:?}");
+    one.finish();
+    other.finish();
+}
