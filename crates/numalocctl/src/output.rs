@@ -8,15 +8,17 @@ use crate::{
     args::{Cli, Format},
     clean::clean,
     exit::{Code, Failure},
+    units::span,
 };
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use numaloc_core::Placement;
 use ratatui::crossterm::terminal;
 use serde::Serialize;
 use serde_json::Value;
 use std::{
     error::Error,
     io::{IsTerminal, Write, stderr, stdout},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 use yaml::yaml;
 
@@ -148,6 +150,16 @@ pub fn emit(text: &str) -> Result<(), Failure> {
 pub fn complain(message: &str) {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     let _ = writeln!(stderr().lock(), "numalocctl: {}", clean(&message));
+}
+
+/// How long memory is watched before it can be placed, which people are to know if it takes a while.
+pub fn announced(placement: &Placement) -> Duration {
+    let watching = placement.watching();
+    if !watching.is_zero() {
+        let seconds = watching.as_secs();
+        complain(&format!("watching how the memory is used for {}", span(seconds)));
+    }
+    watching
 }
 
 /// Handles a command line that cannot be parsed, or that asks for help. `is_hidden` is true for commands that are never

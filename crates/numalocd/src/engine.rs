@@ -14,7 +14,9 @@ use crate::{
 pub use live::HostNow;
 use live::Sampler;
 use numaloc_api::value::{Pins, Target};
-use numaloc_core::{Identity, NodeSet, NumaBalancing, Options, Topology, contents::NodeContents};
+use numaloc_core::{
+    Identity, NodeSet, NumaBalancing, Options, Placement, Topology, contents::NodeContents,
+};
 use numaloc_dma::{OffloadError, Offloading};
 use numaloc_engine::{
     Advised, Aim, Authority, FoundTarget, Local, Look, LookedAt, Offers, OffloadAccess, authority,
@@ -33,13 +35,13 @@ use std::{
 use tokio::{sync::mpsc, time::sleep};
 use turns::Turns;
 
-/// Pieces of work of each kind that run at a time. There are four kinds with turns of their own, so that none waits for
-/// another: surveys of memory for clients; looks at the whole host, for advice; short looks at processes, without their
-/// memory, for clients; and looks for the targets and cpusets of schedules.
+/// Pieces of work of each kind that run at a time. There are five kinds with turns of their own, so that none waits for
+/// another: surveys of memory for clients; the same where the use of memory is watched first, which takes minutes; looks at the whole host, for
+/// advice; short looks at processes, without their memory, for clients; and looks for the targets and cpusets of schedules.
 pub(crate) const AT_ONCE: usize = 3;
 
 /// The kinds of requests that have turns of their own.
-pub(crate) const TURNS: usize = 4;
+pub(crate) const TURNS: usize = 5;
 
 /// The caller's name for the daemon's own turns. No caller has such a name.
 const ITSELF: &str = "daemon";
@@ -51,6 +53,7 @@ pub struct Engine {
     finds: Turns,
     probes: Turns,
     looks: Turns,
+    watches: Turns,
     advice: Turns,
     live: Sampler,
     /// Read at the start, so that a caller that asks for the daemon's status does not wait for a turn.
@@ -60,7 +63,7 @@ pub struct Engine {
 impl Engine {
     /// An engine for these kernel file systems. `balancing` and `offloading` have to be about the same ones.
     pub fn new(roots: Roots, balancing: Balancing, offloading: Offloading) -> Self {
-        let [finds, probes, looks, advice] = [(); TURNS].map(|()| Turns::new(AT_ONCE));
+        let [finds, probes, looks, watches, advice] = [(); TURNS].map(|()| Turns::new(AT_ONCE));
         let boot_id = boot_id(&roots).map(Arc::from).map_err(Refusal::from);
         let live = Sampler::new(roots.clone());
         let local = Local {
@@ -71,7 +74,7 @@ impl Engine {
             makes_no_room: |partner, why| tracing::info!(partner, why, "makes no room"),
             tier_ways: TierWays::default(),
         };
-        Self { local, finds, probes, looks, advice, live, boot_id }
+        Self { local, finds, probes, looks, watches, advice, live, boot_id }
     }
 
     /// Obstacles that hide a part of the host from the daemon, with what to do about them.
@@ -267,11 +270,12 @@ impl Engine {
         policies: Policies<'static>,
     ) -> Result<LookedAt, Refusal> {
         let (local, authority) = (self.local.clone(), caller.authority.clone());
+        let turns = self.turns_for(&options);
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
             let (aim, options, authority) = (&aim, &options, &authority);
             Ok(Look { local: &local, aim, options, authority, policies }.locality(stop)?)
         };
-        self.looks.take(&caller.name, look).await
+        turns.take(&caller.name, look).await
     }
 
     /// Looks at the processes that `aim` means, or at all, and decides what would help. CPU times are read twice,
@@ -329,11 +333,20 @@ impl Engine {
         offers: Offers,
     ) -> Result<LookedAt, Refusal> {
         let (local, authority) = (self.local.clone(), caller.authority.clone());
+        let turns = self.turns_for(&options);
         let look = move |stop: &(dyn Fn() -> bool + Sync)| {
             let (aim, options, authority) = (&aim, &options, &authority);
             Ok(Look { local: &local, aim, options, authority, policies }.plan(&offers, stop)?)
         };
-        self.looks.take(&caller.name, look).await
+        turns.take(&caller.name, look).await
+    }
+
+    /// The turns of a look with these options.
+    fn turns_for(&self, options: &Options) -> &Turns {
+        match options.placement {
+            Placement::Tiers(_) => &self.watches,
+            _ => &self.looks,
+        }
     }
 
     /// Carries out orders as they come, each in a thread of its own, and reports. Ends when no order can come any more

@@ -24,7 +24,7 @@ use crate::{
     machine::{ids::NodeSet, process::Process, topology::Topology},
     memory::cycle::Cycle,
 };
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, time::Duration};
 
 /// Where the pages of a process belong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,6 +107,14 @@ impl Placement {
             Self::Balance(weights) => weights.as_ref().map(Weights::nodes),
             Self::Block(nodes) => nodes.clone(),
             Self::Tiers(tiers) => tiers.nodes(),
+        }
+    }
+
+    /// How long memory has to be watched before it can be placed.
+    pub fn watching(&self) -> Duration {
+        match self {
+            Self::Tiers(tiers) => tiers.watching(),
+            _ => Duration::ZERO,
         }
     }
 

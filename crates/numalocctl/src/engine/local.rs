@@ -5,7 +5,7 @@ use crate::{
     args::{MigrateArgs, OptionArgs, PlanArgs},
     check::BALANCING_ADVICE,
     exit::Failure,
-    output::complain,
+    output::{announced, complain},
     picture::{self, MoveMap},
     progress::{ProgressDisplay, Wish},
     signals,
@@ -108,6 +108,7 @@ impl LocalEngine {
             control: Arc::new(Control::default()),
             options,
         };
+        announced(&order.options.placement);
         let (run, planned) = self.local.plan(&order).map_err(failed)?;
         if let Some(memory) = run.memory() {
             topology::check_several(&memory.topology)?;
@@ -217,6 +218,7 @@ impl Engine for LocalEngine {
     ) -> Result<v1::PlanMigrationResponse, Failure> {
         let (options, policies) = (options(spec), Policies::AskBriefly);
         let offers = offers(spec, exchange_with, &options.pacing);
+        announced(&options.placement);
         let looked: LookedAt =
             self.look(&spec.target, &options, policies, |look| look.plan(&offers, &|| false))?;
         self.machine.get_or_init(|| (&looked.topology).into());

@@ -1,7 +1,10 @@
 //! Calls of the MigrationService: jobs.
 
 use super::{Daemon, ask, client, interrupts::Interrupts};
-use crate::{exit::Failure, output::complain};
+use crate::{
+    exit::Failure,
+    output::{announced, complain},
+};
 use numaloc_api::{
     timestamp, v1,
     value::{CreateJob, DeleteJob, JobFilter, JobId, MigrationSpec},
@@ -22,7 +25,13 @@ impl Daemon {
     /// The effect that a migration would have.
     pub fn plan(&self, spec: &MigrationSpec) -> Result<v1::PlanMigrationResponse, Failure> {
         let message = v1::PlanMigrationRequest { spec: Some(spec.into()) };
-        ask!(self, migration_service_client::MigrationServiceClient.plan_migration, message)
+        let within = self.request_timeout + announced(&spec.policy.options.placement);
+        let mut service = client!(self, migration_service_client, MigrationServiceClient);
+        self.call_within(
+            within,
+            message,
+            |request| async move { service.plan_migration(request).await },
+        )
     }
 
     /// Queues a migration. Also returns whether the job existed before. After Ctrl-C before the daemon's answer, it is

@@ -20,6 +20,7 @@ use numaloc_api::{
     v1,
     value::{CreateJob, DeleteJob, Job, JobId, MigrationSpec, Pins},
 };
+use numaloc_core::Placement;
 use numaloc_engine::{FoundTarget, Offers};
 use numaloc_host::Policies;
 use std::{future::ready, sync::Arc};
@@ -95,6 +96,10 @@ impl MigrationService for MigrationCalls {
             Role::Operator | Role::Admin => handle.select_for(caller.clone(), target).await?,
         };
         let options = spec.policy.options.clone();
+        // To watch how memory is used takes the one DAMON of the host, as a job does.
+        if matches!(options.placement, Placement::Tiers(_)) {
+            caller.ceilings.check(&spec)?;
+        }
         spec.policy.qos_class = selected.class_for(&spec.policy)?;
         let policy = spec.policy.clone();
         let (aim, policies) = (selected.aim, Policies::AskBriefly);

@@ -186,6 +186,11 @@ impl Tiers {
         }
     }
 
+    /// How long memory is watched: a tenth more than it takes to be cold, in which the watch adapts to it.
+    pub fn watching(&self) -> Duration {
+        self.cold_after + self.cold_after / 10
+    }
+
     /// The nodes for memory that is used, of a process that is at home on `home`.
     pub fn fast_of(&self, home: NodeSet) -> NodeSet {
         let fast = self.fast.clone().unwrap_or(home);
