@@ -10,7 +10,7 @@ const PROCESSES_MAX: usize = 1024;
 
 /// The direction in which a chunk went last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct LastMove {
     is_up: bool,
     /// When it had another direction than before, if it ever had.
     changed: Option<Duration>,
@@ -24,7 +24,7 @@ pub struct Directions {
 
 #[derive(Clone, Debug, Default)]
 struct SpaceWays {
-    chunks: BTreeMap<u64, Way>,
+    chunks: BTreeMap<u64, LastMove>,
     last: Duration,
 }
 
@@ -53,9 +53,9 @@ impl Directions {
         let ways = self.by_process.entry(identity).or_default();
         ways.last = now;
         for chunk in chunks(range) {
-            let way = ways.chunks.entry(chunk).or_insert(Way { is_up, changed: None });
+            let way = ways.chunks.entry(chunk).or_insert(LastMove { is_up, changed: None });
             if way.is_up != is_up {
-                *way = Way { is_up, changed: Some(now) };
+                *way = LastMove { is_up, changed: Some(now) };
             }
         }
         if self.by_process.len() > PROCESSES_MAX {
@@ -70,7 +70,8 @@ impl Directions {
     pub fn resting(&self, now: Duration, cold_after: Duration) -> Resting {
         let rest = cold_after.saturating_mul(REST);
         let of_process = |(&identity, ways): (&Identity, &SpaceWays)| {
-            let rests = |way: &Way| way.changed.is_some_and(|at| now.saturating_sub(at) < rest);
+            let rests =
+                |way: &LastMove| way.changed.is_some_and(|at| now.saturating_sub(at) < rest);
             let resting = ways.chunks.iter().filter(|(_, way)| rests(way));
             let resting: BTreeMap<u64, bool> =
                 resting.map(|(&chunk, way)| (chunk, !way.is_up)).collect();
