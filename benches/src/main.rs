@@ -31,6 +31,7 @@ mod spreading;
 mod stall;
 mod subject;
 mod throughput;
+mod watched;
 mod watching;
 mod writing;
 
@@ -76,6 +77,8 @@ enum Bench {
     Spread(spreading::Args),
     /// Latency of a web server while memory comes to its node. Needs root on a machine with two nodes, and nginx.
     Neighbour(neighbour::Args),
+    /// Watching how memory is used, against leaving it alone. Needs root and a kernel with DAMON.
+    Watched(watched::Args),
     /// A simulated host of 8 nodes, 6 TiB and 10,000 processes: planning, and the queue under 1,000 jobs.
     Scale(scale::Args),
     /// Records page maps of processes for the benchmark `scale`: JSON, without names and addresses. Needs root.
@@ -108,6 +111,9 @@ enum Bench {
     /// Like `hold`, but busy.
     #[command(hide = true)]
     Busy(hold::Args),
+    /// Like `hold`, with one thread that writes to a quarter of the memory.
+    #[command(hide = true)]
+    Quarter(hold::Args),
     /// Like `hold`, with one thread that maps and unmaps memory.
     #[command(hide = true)]
     Map(hold::Args),
@@ -149,6 +155,7 @@ fn main() -> Result<()> {
         Bench::Soonest(args) => soonest::run(&args),
         Bench::Spread(args) => spreading::run(&args),
         Bench::Neighbour(args) => neighbour::run(&args),
+        Bench::Watched(args) => watched::run(&args),
         Bench::Scale(args) => scale::run(&args),
         Bench::Record(args) => scale::record::run(&args),
         Bench::HalfWay(args) => half_way::run(&args),
@@ -161,6 +168,7 @@ fn main() -> Result<()> {
         Bench::One(one) => planning::one(&one),
         Bench::Hold(args) => hold::run(&args),
         Bench::Busy(args) => stall::busy::run(&args),
+        Bench::Quarter(args) => watched::quarter(&args),
         Bench::Map(args) => stall::busy::map(&args),
         Bench::Tick(args) => stall::busy::tick(&args),
         Bench::Writer(args) => soonest::write(&args),

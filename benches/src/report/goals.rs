@@ -55,6 +55,8 @@ const STALL: &[&str] = &["192 MiB of 4 KiB pages", "192 MiB of THP"];
 /// The goals for the time of a move are near to that of the calls alone, made by a program that knows what has to move. `fast` and
 /// that program have two workers each.
 const GOALS: &[Goal] = &[
+    watched("CPU", None, AtMost(0.03)),
+    watched("writer pages", Some("idle"), AtLeast(0.97)),
     wall(BASE, 1.05),
     wall(LARGE_BASE, 1.03),
     wall(THP, 1.1),
@@ -197,6 +199,13 @@ const fn sooner(peer: &'static str) -> Goal {
     let (bench, cases) = ("soonest", MOVED);
     let (subject, metric) = ("numalocctl fast", "wall");
     Goal { kernels: ALL, bench, cases, subject, metric, against: Some(peer), bound: AtMost(1.0) }
+}
+
+const WATCHED: &[&str] = &["4 targets of 256 MiB"];
+
+const fn watched(metric: &'static str, against: Option<&'static str>, bound: Bound) -> Goal {
+    let (bench, cases, subject) = ("watched", WATCHED, "watched");
+    Goal { kernels: LATER, bench, cases, subject, metric, against, bound }
 }
 
 const fn scan(cases: &'static [&'static str], most: f64) -> Goal {
