@@ -1,10 +1,12 @@
-//! Common parts of the suites and the benchmarks: settings of the host, CPUs, files on the disk, and the kernel's own
-//! numbers of where pages are. Every function panics where a test or benchmark cannot continue.
+//! Common parts of the suites and the benchmarks: settings of the host, CPUs, files on the disk, file systems of a test's
+//! own, and the kernel's own numbers of where pages are. Every function panics where a test or benchmark cannot continue.
 #![forbid(unsafe_code)]
 
 pub mod cpus;
 pub mod disk;
+pub mod fuse;
 pub mod place;
+pub mod resctrl;
 pub mod settings;
 pub mod truth;
 

@@ -14,7 +14,6 @@ use numaloc_tests::{cpus, disk, place, settings, truth};
 
 mod app;
 mod engine;
-mod fuse;
 mod hog;
 mod kernel_log;
 mod scene;

@@ -3,7 +3,6 @@
 use crate::{
     app::{App, Layout},
     engine::{inspect, migrate},
-    fuse::{self, OneFile},
     place::{away, home},
     scene::assert_complete,
     settings::Setting,
@@ -12,6 +11,7 @@ use crate::{
 use nix::mount::{MntFlags, umount2};
 use numaloc_core::{Options, Reason};
 use numaloc_host::Target;
+use numaloc_tests::fuse::{self, OneFile};
 use std::{fs, path::Path};
 
 const SIZE: u64 = 4096;

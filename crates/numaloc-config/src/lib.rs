@@ -8,6 +8,7 @@
 mod document;
 mod file;
 mod merge;
+mod resctrl;
 #[cfg(feature = "samples")]
 pub mod samples;
 mod tiers;
@@ -16,4 +17,5 @@ pub mod written;
 
 pub use document::{Document, FileLine, Mistake};
 pub use file::{FileError, Source, load};
+pub use resctrl::Resctrl;
 pub use tiers::Tiers;

@@ -6,6 +6,7 @@ pub mod glob;
 pub mod heat;
 pub mod home_rule;
 pub mod map_rule;
+pub mod mover_group;
 pub mod options;
 pub mod pace;
 pub mod placement;

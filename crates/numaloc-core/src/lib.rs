@@ -120,6 +120,7 @@ pub use ask::{
         self, BadMapRule, MapRule,
         pattern::{BadPattern, Pattern},
     },
+    mover_group::{self, DomainValues, GroupName, MoverGroup, Notation},
     options::{self, Options},
     pace::{self, GuardBounds, NumaBalancing, Order, Pace, Pacing, Profile},
     placement::{

@@ -152,7 +152,8 @@ impl PlannedFiles {
         let begin = Instant::now();
         let planned: Vec<&[PlannedFile]> =
             paths.iter().map(|path| path.found.as_deref().unwrap_or_default()).collect();
-        let outcomes: Vec<FileOutcome> = run.carry_out(&planned);
+        let carry_out = || run.carry_out(&planned);
+        let outcomes: Vec<FileOutcome> = local.mover_group.run(options.pacing.profile, carry_out);
         let elapsed = begin.elapsed();
         let names = paths.iter().map(|path| path.name.clone()).collect();
         let after =

@@ -23,6 +23,7 @@
 //! | [`Look`], `advice` | locality, plans and advice |
 //! | [`RunOrder`], [`PlannedRun`] | a migration: planned, then carried out |
 //! | `answers` | the messages of the API for all of these |
+//! | [`MoverGroup`] | the resctrl group in which memory is moved |
 //! | [`balancing`] | pauses the kernel's own NUMA balancing for a run, and restores it |
 
 // What counts pages must not wrap around: conversions are those of `numaloc_core::number`, or argued for one by one.
@@ -52,6 +53,7 @@ mod labelled;
 mod local;
 mod look;
 mod members;
+mod mover_group;
 mod offers;
 mod offload;
 mod order;
@@ -68,6 +70,7 @@ pub use error::Error;
 pub use local::Local;
 pub use look::{Look, LookedAt};
 pub use members::Members;
+pub use mover_group::MoverGroup;
 pub use offers::{Offer, Offers};
 pub use offload::OffloadAccess;
 pub use order::RunOrder;

@@ -1,6 +1,6 @@
 //! The host that this process looks at and moves memory on.
 
-use crate::{Error, OffloadAccess, balancing::Balancing};
+use crate::{Error, MoverGroup, OffloadAccess, balancing::Balancing};
 use numaloc_core::{NodeSet, Topology, contents::NodeContents};
 use numaloc_executor::TierWays;
 use numaloc_host::{Roots, contents, topology};
@@ -14,6 +14,8 @@ pub struct Local {
     pub balancing: Balancing,
     /// The DMA engines. They have the same roots.
     pub offload: OffloadAccess,
+    /// The resctrl group in which memory is moved.
+    pub mover_group: MoverGroup,
     /// The text of an error for people: a daemon and a command line advise different things where rights are missing.
     pub words: fn(&Error) -> String,
     /// Gets the name of a partner that makes no room, and why.
@@ -28,14 +30,9 @@ impl Local {
     pub(crate) fn for_tests(roots: Roots) -> Self {
         let balancing = Balancing::new(roots.clone());
         let (words, makes_no_room) = (|error: &Error| error.to_string(), |_: &str, _: &str| {});
-        Self {
-            roots,
-            balancing,
-            offload: OffloadAccess::Observed,
-            words,
-            makes_no_room,
-            tier_ways: TierWays::default(),
-        }
+        let (offload, mover_group) = (OffloadAccess::Observed, MoverGroup::Disabled);
+        let tier_ways = TierWays::default();
+        Self { roots, balancing, offload, mover_group, words, makes_no_room, tier_ways }
     }
 
     /// The machine as it is now.

@@ -1,7 +1,7 @@
 //! A migration: planned, then carried out, then looked at again.
 
 use crate::{
-    Ended, Error, Local, Planned, RunOrder, Trail,
+    Ended, Error, Local, MoverGroup, Planned, RunOrder, Trail,
     authority::{self, Authority},
     balancing::Paused,
     files::PlannedFiles,
@@ -89,7 +89,7 @@ impl PlannedRun {
                 let paused = local.balancing.begin(order.numa_balancing)?;
                 let bytes = run.planned.plan.planned_bytes();
                 let using = local.offload.begin(&local.roots, &order.offload, bytes)?;
-                run.execute(limits, control, authority, (paused, using), &local.tier_ways)
+                run.execute(limits, control, authority, (paused, using), local)
             }
         }
     }
@@ -137,12 +137,14 @@ impl MemoryRun {
         control: &Control,
         authority: &Authority,
         (paused, using): (Option<Paused>, OffloadInUse),
-        ways: &TierWays,
+        local: &Local,
     ) -> Result<Ended, Error> {
         let limits = &RunLimits { cache_of: authority::whose(authority), ..limits.clone() };
         let Self { planned, returned_bytes } = self;
-        let (mut outcome, made_room) = planned.run(limits, control)?;
-        ways.note(&planned.plan);
+        let profile = planned.plan.options.pacing.profile;
+        let (mut outcome, made_room) =
+            local.mover_group.run(profile, || planned.run(limits, control))?;
+        local.tier_ways.note(&planned.plan);
         drop(paused);
         // Each address names one folio.
         let calls = &outcome.calls;

@@ -8,6 +8,7 @@
 //! | [`balancing_trial`] | the same, switched on and off for measurements |
 //! | [`heat`] | which memory is used most: DAMON is set up for a second, or Referenced bits are cleared |
 //! | [`node_room`] | asks a node for room; there is nothing to put back |
+//! | [`resctrl`] | the control group of the threads that move |
 //! | [`tiering`] | whether the kernel moves memory between tiers itself, which stays as it is |
 //! | `killed` | for tests: processes that are killed between any two writes |
 
@@ -19,4 +20,5 @@ pub mod journal;
 pub mod killed;
 pub mod node_room;
 pub mod numa_balancing;
+pub mod resctrl;
 pub mod tiering;

@@ -75,7 +75,9 @@ mod processes;
 mod survey;
 mod views;
 
-pub use changes::{advised, balancing_trial, heat, journal, node_room, numa_balancing, tiering};
+pub use changes::{
+    advised, balancing_trial, heat, journal, node_room, numa_balancing, resctrl, tiering,
+};
 pub use files::{
     answering::{Answering, PAGE_MAP_THREADS},
     cache_search::CacheSearch,

@@ -7,6 +7,7 @@ mod kernel;
 mod machine;
 mod make_room;
 mod memory_kinds;
+mod mover_group;
 mod rights;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ mod tests;
 pub use containers::ContainersState;
 pub use daemon::DaemonState;
 pub use kernel::BALANCING_ADVICE;
+pub use mover_group::MoverGroupState;
 
 use crate::doc::Check;
 use numaloc_core::Topology;
@@ -39,6 +41,7 @@ pub struct Findings {
     pub real_time: Vec<RealTimeHog>,
     /// The DSA devices of this host.
     pub dsa: Found,
+    pub mover_group: MoverGroupState,
     pub daemon: DaemonState,
 }
 
@@ -54,6 +57,7 @@ pub fn checks(found: &Findings) -> Vec<Check> {
         kernel::hugetlb(found),
         kernel::offload(found),
         dsa::dsa(found),
+        mover_group::mover_group(found),
         rights::sys_ptrace(found),
         rights::sys_nice(found),
         rights::pfns(found),

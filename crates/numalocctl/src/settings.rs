@@ -1,8 +1,8 @@
 //! The configuration files, so that the daemon's address need not be on each command line.
 
 use crate::{exit::Failure, output::complain};
-use numaloc_config::{Document, FileError, Mistake, Tiers, load};
-use numaloc_core::NodeSet;
+use numaloc_config::{Document, FileError, Mistake, Resctrl, Tiers, load};
+use numaloc_core::{MoverGroup, NodeSet};
 use serde::Deserialize;
 use std::{
     fs,
@@ -16,6 +16,19 @@ pub const DAEMON_FILE: &str = "/etc/numaloc/numalocd.toml";
 /// The memory tiers that the operator has set in the daemon's file, the fastest first; none if it cannot be read.
 pub fn tiers(path: &str) -> Vec<NodeSet> {
     fs::read_to_string(path).map(|text| Tiers::alone(&text).order).unwrap_or_default()
+}
+
+/// The resctrl group that the operator has set in a file of the daemon, the last one of them if there are several; `None` also if they
+/// cannot be read. `etc` is where programs are configured.
+pub fn mover_group(etc: &Path) -> Option<MoverGroup> {
+    let directory = etc.join("numaloc");
+    let drop_ins = fs::read_dir(directory.join("conf.d")).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = drop_ins.map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    files.insert(0, directory.join("numalocd.toml"));
+    let texts = files.into_iter().filter_map(|path| fs::read_to_string(path).ok());
+    texts.filter_map(|text| Resctrl::alone(&text).mover_group()).last()
 }
 
 /// The contents of a configuration file.

@@ -23,7 +23,7 @@ pub use reload::{has_found_accounts, reload};
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
 use numaloc_config::{
-    Tiers,
+    Resctrl, Tiers,
     value::{DAY_MS, count, duration, rate},
 };
 use numaloc_dma::{Dma, WorkQueues};
@@ -73,6 +73,8 @@ pub struct Config {
     pub dsa: WorkQueues,
     /// The memory tiers of the host. Not changed at run time.
     pub tiers: Tiers,
+    /// The resctrl group in which memory is moved. Not changed at run time.
+    pub resctrl: Resctrl,
     /// Schedules that files declare, each with another id.
     pub schedules: Vec<Declared>,
 }

@@ -226,6 +226,7 @@ async fn run(args: Args, loaded: Loaded) -> anyhow::Result<()> {
     if let Err(error) = parts.engine.put_offload_back() {
         tracing::error!(%error, "the kernel's settings of offload stay as a job has left them");
     }
+    parts.engine.remove_group();
     drop(accelerators);
     scrape.into_iter().for_each(|scrape| scrape.abort());
     Ok(())

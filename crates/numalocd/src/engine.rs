@@ -19,7 +19,8 @@ use numaloc_core::{
 };
 use numaloc_dma::{OffloadError, Offloading};
 use numaloc_engine::{
-    Advised, Aim, Authority, FoundTarget, Local, Look, LookedAt, Offers, OffloadAccess, authority,
+    Advised, Aim, Authority, FoundTarget, Local, Look, LookedAt, MoverGroup, Offers, OffloadAccess,
+    authority,
     balancing::{Balancing, BalancingError},
     pin,
 };
@@ -58,6 +59,8 @@ pub struct Engine {
     live: Sampler,
     /// Read at the start, so that a caller that asks for the daemon's status does not wait for a turn.
     boot_id: Result<Arc<str>, Refusal>,
+    /// Why memory is moved without the resctrl group that the configuration asks for.
+    groupless: Option<Arc<str>>,
 }
 
 impl Engine {
@@ -70,17 +73,27 @@ impl Engine {
             roots,
             balancing,
             offload: OffloadAccess::Switched(offloading),
+            mover_group: MoverGroup::Disabled,
             words: |error| Refusal::from(error.clone()).to_string(),
             makes_no_room: |partner, why| tracing::info!(partner, why, "makes no room"),
             tier_ways: TierWays::default(),
         };
-        Self { local, finds, probes, looks, watches, advice, live, boot_id }
+        Self { local, finds, probes, looks, watches, advice, live, boot_id, groupless: None }
+    }
+
+    /// Has jobs move memory in `group`. `groupless`: why there is none although the configuration asks for it.
+    #[must_use]
+    pub fn in_group(mut self, (group, groupless): (MoverGroup, Option<String>)) -> Self {
+        self.local.mover_group = group;
+        self.groupless = groupless.map(Arc::from);
+        self
     }
 
     /// Obstacles that hide a part of the host from the daemon, with what to do about them.
     pub fn obstacles(&self) -> Vec<String> {
         let found = obstacles(&self.local.roots).into_iter();
-        found.map(|obstacle| format!("{obstacle}: {}", obstacle.remedy())).collect()
+        let found = found.map(|obstacle| format!("{obstacle}: {}", obstacle.remedy()));
+        found.chain(self.groupless.as_deref().map(str::to_owned)).collect()
     }
 
     /// Checks whether jobs that want `asked` done about the kernel's NUMA balancing can be carried out. The caller `of`
@@ -110,6 +123,11 @@ impl Engine {
     /// They cannot be put back now.
     pub fn put_offload_back(&self) -> Result<(), OffloadError> {
         self.local.offload.put_back()
+    }
+
+    /// Removes the resctrl group in which memory is moved. Blocks for a moment.
+    pub fn remove_group(&self) {
+        self.local.mover_group.end();
     }
 
     /// The topology of the machine as it is now. The caller `of` asks.

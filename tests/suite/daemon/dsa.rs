@@ -3,13 +3,13 @@
 //! and its files.
 
 use super::*;
-use crate::fuse::{self, Files, Kind};
 use nix::{
     libc::{EINVAL, ENXIO},
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
 };
 use numaloc_dma::dsa::idxd::{Age, DsaBus, Idxd};
+use numaloc_tests::fuse::{self, Caller, Files, Kind};
 use serde_json::Value;
 use std::{collections::BTreeMap, io, panic, thread};
 
@@ -58,7 +58,7 @@ impl Files for Driver {
         self.0.read(file)
     }
 
-    fn write(&self, file: &str, text: &str) -> io::Result<()> {
+    fn write(&self, file: &str, text: &str, _: Caller) -> io::Result<()> {
         self.0.write(file, text)
     }
 

@@ -4,7 +4,6 @@
 use super::*;
 use crate::{
     app::{App, Layout},
-    fuse::{self, OneFile},
     scene::Scene,
 };
 use nix::{
@@ -12,6 +11,7 @@ use nix::{
     mount::{MntFlags, umount2},
 };
 use numaloc_api::v1::locality_service_client::LocalityServiceClient;
+use numaloc_tests::fuse::{self, OneFile};
 use parking_lot::{Condvar, Mutex};
 use std::{
     io,

@@ -62,7 +62,7 @@ pub struct FileRun<'a> {
     /// Cancellation and progress, shared with the caller.
     pub control: &'a Control,
     /// Whether a file may be moved, asked once it is open.
-    pub admits: &'a dyn Fn(&CachedFile) -> bool,
+    pub admits: &'a (dyn Fn(&CachedFile) -> bool + Sync),
     /// Set if only pages move that no process maps; `None`: all of them.
     pub unmapped: Option<Unmapped<'a>>,
 }

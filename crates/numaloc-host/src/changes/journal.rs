@@ -1,7 +1,7 @@
 //! A temporary change of the host is noted in a file of the runtime directory before it is changed, and
 //! forgotten after it has been put back: a process that is killed in between leaves the note, by which a later process puts it
 //! back. All changes of settings that have to be put back go this way: kernel.numa_balancing, the kernel's settings of offload, DSA
-//! work queues and DAMON.
+//! work queues, DAMON and a group of resctrl.
 //!
 //! A process holds a lock on the file while its changes last. The kernel releases the lock if the process is killed, so a later
 //! one knows what was left behind. A boot sets all of these settings again; a note of an earlier boot counts for nothing.

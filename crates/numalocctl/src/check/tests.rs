@@ -5,7 +5,7 @@ use crate::{
     container_runtime::RuntimeAnswer, doc::DoctorDoc, exit::Code, fixture, output::View, text,
 };
 use numaloc_api::v1;
-use numaloc_core::HugePool;
+use numaloc_core::{DomainValues, GroupName, HugePool, MoverGroup, Notation};
 use numaloc_dma::dsa::{Device, Found, Queue, State};
 use numaloc_host::{
     RealTimePolicy, UnixSocket,
@@ -67,6 +67,7 @@ pub fn good() -> Findings {
         },
         real_time: Vec::new(),
         dsa: Found::default(),
+        mover_group: MoverGroupState::Unset,
         daemon,
     }
 }
@@ -74,6 +75,12 @@ pub fn good() -> Findings {
 fn hog(is_limited: bool) -> RealTimeHog {
     let (cpu, policy) = (numaloc_core::CpuId(3), RealTimePolicy::Fifo);
     RealTimeHog { cpu, pid: 811, tid: 812, comm: "poll".into(), policy, priority: 99, is_limited }
+}
+
+fn slow_group() -> MoverGroup {
+    let name = GroupName::parse("numaloc").expect("a name");
+    let memory_bandwidth = DomainValues::parse("20", Notation::Number).ok();
+    MoverGroup { name, memory_bandwidth, l3: None }
 }
 
 fn bad() -> Findings {
@@ -114,6 +121,7 @@ fn bad() -> Findings {
         containers,
         real_time: vec![hog(false)],
         dsa,
+        mover_group: MoverGroupState::Set(slow_group()),
         daemon,
     }
 }
@@ -134,6 +142,16 @@ fn a_good_host_has_no_problem() {
 fn a_bad_host_is_told_what_to_do() {
     insta::assert_snapshot!(shown(&bad()));
     assert_eq!(DoctorDoc::from(checks(&bad())).code(), Code::Failure);
+}
+
+#[test]
+fn a_group_without_limits_is_no_warning_and_one_that_this_host_lacks_is() {
+    let check = |state| mover_group::mover_group(&Findings { mover_group: state, ..good() });
+    let free = MoverGroup { memory_bandwidth: None, ..slow_group() };
+    let free = check(MoverGroupState::Set(free));
+    assert_eq!((free.level.name(), &*free.found), ("ok", "resctrl group numaloc without limits"));
+    let wrong = check(MoverGroupState::Wrong("resctrl is not mounted".into()));
+    assert_eq!((wrong.level.name(), &*wrong.found), ("warning", "resctrl is not mounted"));
 }
 
 #[test]

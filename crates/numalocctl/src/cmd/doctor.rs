@@ -3,18 +3,19 @@
 use super::Surroundings;
 use crate::{
     args::{Cli, ConnectArgs},
-    check::{ContainersState, DaemonState, Findings, checks},
+    check::{ContainersState, DaemonState, Findings, MoverGroupState, checks},
     container_runtime,
     doc::DoctorDoc,
     exit::Failure,
     output::{CommandResult, View, render},
     place::{self, Place},
     remote::Daemon,
-    text,
+    settings, text,
 };
 use numaloc_dma::dsa;
 use numaloc_host::{
-    check_page_size, facts, node_room, probe::OwnPageMap, real_time_hogs, topology, unix_socket,
+    Roots, check_page_size, facts, node_room, probe::OwnPageMap, real_time_hogs, resctrl, topology,
+    unix_socket,
 };
 use std::time::Duration;
 
@@ -45,11 +46,23 @@ pub fn run(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure> {
         containers,
         real_time: real_time_hogs(roots).unwrap_or_default(),
         dsa: dsa::find(roots),
+        mover_group: mover_group(roots),
         daemon,
     };
     let document = DoctorDoc::from(checks(&found));
     let text = render(&document, cli.output, View::of(cli), text::doctor)?;
     Ok(CommandResult { text, code: document.code() })
+}
+
+/// The resctrl group of the daemon's configuration, and whether this host has what it asks for.
+fn mover_group(roots: &Roots) -> MoverGroupState {
+    match settings::mover_group(&roots.etc) {
+        None => MoverGroupState::Unset,
+        Some(group) => match resctrl::check(roots, &group) {
+            Ok(()) => MoverGroupState::Set(group),
+            Err(error) => MoverGroupState::Wrong(error.to_string()),
+        },
+    }
 }
 
 /// The daemon, and the source of its containers.

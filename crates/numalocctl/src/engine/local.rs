@@ -17,8 +17,8 @@ use numaloc_api::{
 use numaloc_core::{NodeSet, Options, Pacing};
 use numaloc_dma::{Asked, Dma};
 use numaloc_engine::{
-    Advised, Aim, Authority, Ended, Error, Local, Look, LookedAt, Members, Offer, Offers,
-    OffloadAccess, Planned, PlannedRun, RunOrder, balancing::Balancing,
+    Advised, Aim, Authority, Ended, Error, Local, Look, LookedAt, Members, MoverGroup, Offer,
+    Offers, OffloadAccess, Planned, PlannedRun, RunOrder, balancing::Balancing,
 };
 use numaloc_executor::{Control, Party, RunLimits, TierWays};
 use numaloc_host::{Error as HostError, Policies, Roots, Viewer, boot_id, topology};
@@ -59,6 +59,7 @@ impl LocalEngine {
             balancing: Balancing::new(roots.clone()),
             roots,
             offload: OffloadAccess::Observed,
+            mover_group: MoverGroup::Disabled,
             words: Error::to_string,
             makes_no_room: |partner, why| complain(&format!("makes no room: {partner}: {why}")),
             tier_ways: TierWays::default(),

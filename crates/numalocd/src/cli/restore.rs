@@ -2,7 +2,7 @@
 
 use numaloc_dma::{Offloading, dsa};
 use numaloc_engine::balancing::Balancing;
-use numaloc_host::Roots;
+use numaloc_host::{Roots, resctrl};
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -15,9 +15,25 @@ use std::{
 /// `out` cannot be written to.
 pub fn restore_settings(roots: Roots, out: &mut impl Write) -> io::Result<ExitCode> {
     let settings = put_back_settings(roots.clone(), out)?;
+    let group = remove_group(&roots, out)?;
     // Last, when nothing uses them any more.
     let queues = take_down_queues(&roots, out)?;
-    Ok(if settings && queues { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if settings && group && queues { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Removes the resctrl group of a daemon that was killed. Returns whether none is left.
+fn remove_group(roots: &Roots, out: &mut impl Write) -> io::Result<bool> {
+    match resctrl::recover(roots) {
+        Ok(None) => Ok(true),
+        Ok(Some(group)) => {
+            writeln!(out, "the resctrl group {group} is removed")?;
+            Ok(true)
+        }
+        Err(error) => {
+            writeln!(out, "{error}")?;
+            Ok(false)
+        }
+    }
 }
 
 /// Takes down work queues of DSA devices. Returns whether none is left.

@@ -53,6 +53,14 @@ pub(super) fn check(file: &File, document: &mut Document<'_>) -> Vec<Overruled> 
             "has no effect without dsa.manage_work_queue = true: set that, or remove this";
         document.refuse("dsa.devices", message);
     }
+    let resctrl = &file.resctrl;
+    let limits = [
+        ("resctrl.memory_bandwidth", resctrl.memory_bandwidth.is_some()),
+        ("resctrl.l3", resctrl.l3.is_some()),
+    ];
+    for (key, _) in limits.into_iter().filter(|(_, is_set)| *is_set && resctrl.group.is_none()) {
+        document.refuse(key, "has no effect without resctrl.group: set that, or remove this");
+    }
     grants(&file.grants, document);
     overruled(&file.grants, document)
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::{log::Levels, tls::Tls};
 use numaloc_api::value::Limits;
 use numaloc_config::{
-    Tiers,
+    Resctrl, Tiers,
     value::{DAY_MS, duration, rate, size, some_count},
 };
 use numaloc_core::PAGE;
@@ -36,6 +36,7 @@ pub(super) struct File {
     stop: Stop,
     pub(super) dsa: DsaTable,
     tiers: Tiers,
+    pub(super) resctrl: Resctrl,
     pub(super) schedule: Vec<ScheduleTable>,
 }
 
@@ -71,6 +72,7 @@ impl From<File> for Config {
                 WorkQueues::Disabled
             },
             tiers: file.tiers,
+            resctrl: file.resctrl,
             schedules: Vec::new(),
         }
     }

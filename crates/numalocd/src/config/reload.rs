@@ -1,6 +1,7 @@
 //! The settings that a reload changes.
 
 use super::{Config, Grant, Listen, Socket};
+use numaloc_config::Resctrl;
 use numaloc_dma::WorkQueues;
 
 /// Returns the configuration that holds after `new` was read while `old` was in force, and a line for each setting that
@@ -14,8 +15,8 @@ pub fn reload(old: &Config, new: Config) -> (Config, Vec<String>) {
     // TLS files are taken over, be it other paths or new contents. TLS is neither switched on nor off.
     let tls = old.listen.tls.as_ref().and(new.listen.tls.clone()).or(old.listen.tls.clone());
     let listen = Listen { tls, ..old.listen.clone() };
-    let (dsa, tiers) = (old.dsa.clone(), old.tiers.clone());
-    (Config { listen, metrics: old.metrics, dsa, tiers, ..new }, later)
+    let (dsa, tiers, resctrl) = (old.dsa.clone(), old.tiers.clone(), old.resctrl.clone());
+    (Config { listen, metrics: old.metrics, dsa, tiers, resctrl, ..new }, later)
 }
 
 /// Whether a configuration that was read again differs from the last one in nothing but grants to accounts that were
@@ -36,7 +37,7 @@ pub fn has_found_accounts(last: &Config, again: &Config) -> bool {
 }
 
 /// The settings that hold until the daemon ends, each with its value for people to read.
-fn fixed(config: &Config) -> [(&'static str, String); 10] {
+fn fixed(config: &Config) -> [(&'static str, String); 13] {
     let listen = &config.listen;
     let shown = |value: Option<String>| value.unwrap_or_else(|| "unset".to_owned());
     let sockets: Vec<_> = listen.sockets.iter().map(described).collect();
@@ -48,6 +49,7 @@ fn fixed(config: &Config) -> [(&'static str, String); 10] {
     let devices = devices.filter(|devices| !devices.is_empty());
     let tiers: Vec<String> = config.tiers.order.iter().map(ToString::to_string).collect();
     let tiers = Some(tiers.join("; ")).filter(|tiers| !tiers.is_empty());
+    let Resctrl { group, memory_bandwidth, l3 } = &config.resctrl;
     [
         ("listen.socket", listen.socket.display().to_string()),
         ("listen.mode", format!("{:04o}", listen.mode)),
@@ -59,6 +61,9 @@ fn fixed(config: &Config) -> [(&'static str, String); 10] {
         ("dsa.manage_work_queue", manages.to_string()),
         ("dsa.devices", shown(devices)),
         ("tiers.order", shown(tiers)),
+        ("resctrl.group", shown(group.as_ref().map(|name| name.as_str().to_owned()))),
+        ("resctrl.memory_bandwidth", shown(memory_bandwidth.as_ref().map(ToString::to_string))),
+        ("resctrl.l3", shown(l3.as_ref().map(ToString::to_string))),
     ]
 }
 

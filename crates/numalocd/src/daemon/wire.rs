@@ -13,7 +13,7 @@ use crate::{
 };
 use numaloc_api::value::{EventType, JobId};
 use numaloc_dma::Offloading;
-use numaloc_engine::{FoundTarget, balancing::Balancing};
+use numaloc_engine::{FoundTarget, MoverGroup, balancing::Balancing};
 use numaloc_host::Roots;
 use std::{
     sync::Arc,
@@ -47,7 +47,9 @@ pub struct Wiring<'a> {
 pub fn dispatcher(wiring: Wiring<'_>) -> (Parts, JoinHandle<()>) {
     let Wiring { store, contents, config, metrics, notifier, accounts, ending, stop, news } =
         wiring;
-    let engine = Engine::new(config.borrow().roots(), balancing(), offloading());
+    let group = config.borrow().resctrl.mover_group();
+    let engine = Engine::new(config.borrow().roots(), balancing(), offloading())
+        .in_group(MoverGroup::begin(&Roots::default(), group.as_ref()));
     let (orders, taken) = mpsc::unbounded_channel();
     let (reported, reports) = mpsc::unbounded_channel();
     let (probes, asked) = mpsc::unbounded_channel();

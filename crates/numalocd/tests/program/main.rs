@@ -1,5 +1,5 @@
 //! Tests of the whole program. Here: what it prints without serving anybody. `operators`: as operators use it. `accounts`: while
-//! the user database hangs. `flood`: under a thousand connections. `stores`: with stores of earlier versions. `tenants`:
+//! the user database hangs. `flood`: under a thousand connections. `resctrl`: with a resctrl group. `stores`: with stores of earlier versions. `tenants`:
 //! beside clients that take all they can get.
 //!
 //! One binary, because each links the whole daemon.
@@ -7,6 +7,7 @@
 mod accounts;
 mod flood;
 mod operators;
+mod resctrl;
 mod stores;
 mod tenants;
 

@@ -61,7 +61,7 @@ impl ConfiguredDaemon {
         kill(Pid::from_raw(pid), signal).expect("it is there");
     }
 
-    fn stop(mut self) -> ExitStatus {
+    pub fn stop(mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
         self.child.wait().expect("it ends")
     }

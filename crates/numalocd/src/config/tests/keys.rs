@@ -2,6 +2,7 @@
 
 use super::*;
 use numaloc_config::samples::uncommented;
+use numaloc_core::{DomainValues, GroupName, Notation};
 
 #[test]
 fn an_empty_file_means_the_defaults() {
@@ -102,6 +103,10 @@ fn every_key_is_read() {
         devices = ["dsa0", "dsa12"]
         [tiers]
         order = ["0-1", "2"]
+        [resctrl]
+        group = "numaloc"
+        memory_bandwidth = "20"
+        l3 = "0=f;16=ff"
         "#,
     );
     let daemon = nix::unistd::User::from_name("daemon").unwrap().unwrap().uid.as_raw();
@@ -213,6 +218,11 @@ fn every_key_is_read() {
         stop: Stop { grace: Duration::from_millis(1500) },
         dsa: WorkQueues::Enabled(vec!["dsa0".into(), "dsa12".into()]),
         tiers: Tiers { order: ["0-1", "2"].map(|nodes| nodes.parse().expect("a list")).into() },
+        resctrl: Resctrl {
+            group: Some(GroupName::parse("numaloc").expect("a name")),
+            memory_bandwidth: Some(DomainValues::parse("20", Notation::Number).expect("a number")),
+            l3: Some(DomainValues::parse("0=f;16=ff", Notation::Mask).expect("masks")),
+        },
     };
     assert_eq!(config, expected);
 }

@@ -37,12 +37,13 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
          [stop]\ngrace = \"2s\"\n[[grants]]\nuser = 1\nrole = \"viewer\"\n\
          [dsa]\nmanage_work_queue = true\ndevices = [\"dsa0\"]\n\
          [tiers]\norder = [\"0\", \"1\"]\n\
+         [resctrl]\ngroup = \"numaloc\"\nmemory_bandwidth = \"20\"\nl3 = \"f\"\n\
          [quota]\nwatches = 9\n[calls]\ntimeout = \"9s\"\n[retention]\njobs = 9\n[limits]\nworkers = 9",
     );
     let (now, later) = reload(&old, new.clone());
     let (listen, dsa) = (old.listen.clone(), WorkQueues::default());
-    let tiers = Tiers::default();
-    assert_eq!(now, Config { listen, metrics: None, dsa, tiers, ..new.clone() });
+    let (tiers, resctrl) = (Tiers::default(), Resctrl::default());
+    assert_eq!(now, Config { listen, metrics: None, dsa, tiers, resctrl, ..new.clone() });
     let keys: Vec<_> = later.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(
         keys,
@@ -54,7 +55,10 @@ fn a_reload_keeps_what_takes_a_restart_and_says_so() {
             "metrics.listen",
             "dsa.manage_work_queue",
             "dsa.devices",
-            "tiers.order"
+            "tiers.order",
+            "resctrl.group",
+            "resctrl.memory_bandwidth",
+            "resctrl.l3"
         ]
     );
     assert_eq!(

@@ -5,7 +5,7 @@
 //! of theirs. Names and attributes are looked up again each time.
 
 use nix::{
-    libc::{EACCES, EIO, ENODEV, ENOENT, ENOSYS},
+    libc::{EACCES, EIO, ENODEV, ENOENT, ENOSYS, EPERM},
     mount::{MsFlags, mount},
 };
 use std::{
@@ -24,14 +24,37 @@ pub trait Files {
     fn names(&self, directory: &str) -> Vec<String>;
     /// The text of a file.
     fn read(&self, file: &str) -> io::Result<String>;
-    /// Takes what has been written to a file in one call.
-    fn write(&self, file: &str, text: &str) -> io::Result<()>;
+    /// Takes what `by` has written to a file in one call.
+    fn write(&self, file: &str, text: &str, by: Caller) -> io::Result<()>;
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// It may not be made. That is so for all of them unless this is implemented.
+    fn make(&self, _directory: &str) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(EPERM))
+    }
+    /// Removes a directory.
+    ///
+    /// # Errors
+    /// It may not be removed. That is so for all of them unless this is implemented.
+    fn remove(&self, _directory: &str) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(EPERM))
+    }
     /// Where a link leads to.
     fn target(&self, link: &str) -> io::Result<String>;
     /// Whether what is read may be kept in the page cache, so that files can be mapped shared.
     fn is_cached(&self) -> bool {
         false
     }
+}
+
+/// The thread that makes a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Its thread id.
+    pub tid: i32,
+    /// Its effective user.
+    pub uid: u32,
 }
 
 /// One file, `file`, which can be mapped and not written to. Its text is asked for at each read.
@@ -51,7 +74,7 @@ impl<R: Fn() -> io::Result<String>> Files for OneFile<R> {
     fn read(&self, _: &str) -> io::Result<String> {
         (self.0)()
     }
-    fn write(&self, _: &str, _: &str) -> io::Result<()> {
+    fn write(&self, _: &str, _: &str, _: Caller) -> io::Result<()> {
         Err(io::Error::from_raw_os_error(EACCES))
     }
     fn target(&self, _: &str) -> io::Result<String> {
@@ -83,13 +106,25 @@ impl Kind {
 
 /// Mounts them on a directory. A thread serves it until it is unmounted, or no process has the mount namespace any
 /// more.
+///
+/// # Panics
+/// There is no /dev/fuse, or nothing can be mounted.
 pub fn serve(files: impl Files + Send + 'static, at: &Path) {
-    let device = File::options().read(true).write(true).open("/dev/fuse");
-    let device = device.expect("/dev/fuse, which the module fuse makes");
-    let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
-    let mounted = mount(Some("fuse"), at, Some("fuse"), MsFlags::empty(), Some(&*options));
-    mounted.expect("it can be mounted");
-    thread::spawn(move || Server { files, device, paths: vec![String::new()] }.serve());
+    try_serve(files, at).expect("/dev/fuse, which the module fuse makes, and the right to mount");
+}
+
+/// As [`serve`], for a machine that may not allow it.
+///
+/// # Errors
+/// There is no /dev/fuse, or nothing can be mounted.
+pub fn try_serve(files: impl Files + Send + 'static, at: &Path) -> io::Result<()> {
+    let device = File::options().read(true).write(true).open("/dev/fuse")?;
+    let fd = device.as_raw_fd();
+    let options = format!("fd={fd},rootmode=40000,user_id=0,group_id=0,allow_other");
+    mount(Some("fuse"), at, Some("fuse"), MsFlags::empty(), Some(&*options))?;
+    let paths = vec![Some(String::new())];
+    thread::spawn(move || Server { files, device, paths }.serve());
+    Ok(())
 }
 
 /// More than the longest request, and than the kernel asks for.
@@ -100,8 +135,8 @@ const WRITE_MAX: u32 = 4096;
 struct Server<F> {
     files: F,
     device: File,
-    /// Paths by node id; that of the root is 1.
-    paths: Vec<String>,
+    /// Paths by node id; that of the root is 1. `None`: it was removed, so that another one of this name has another id.
+    paths: Vec<Option<String>>,
 }
 
 /// An answer to a request; an error is the kernel's number.
@@ -140,16 +175,29 @@ impl<F: Files> Server<F> {
     fn answer(&mut self, request: &[u8]) -> Answer {
         let (operation, node, body) = (half(request, 4), number(request, 16), &request[40..]);
         let path = self.path(node)?.to_owned();
+        let by = Caller { tid: half(request, 32).cast_signed(), uid: half(request, 24) };
         match operation {
             // LOOKUP
             1 => {
-                let name = body.split(|byte| *byte == 0).next().unwrap_or_default();
-                let name = std::str::from_utf8(name).map_err(|_| ENOENT)?;
-                let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
-                let kind = self.files.kind(&path).ok_or(ENOENT)?;
-                let id = self.id(path);
-                // The generation, and how long it may be cached.
-                Ok([&id.to_ne_bytes()[..], &[0; 32], &attributes(id, kind)].concat())
+                let path = child(&path, body)?;
+                self.entry(path)
+            }
+            // MKDIR: the mode and the umask go before the name.
+            9 => {
+                let path = child(&path, &body[8..])?;
+                self.files.make(&path).map_err(errno)?;
+                self.entry(path)
+            }
+            // RMDIR
+            11 => {
+                let path = child(&path, body)?;
+                self.files.remove(&path).map_err(errno)?;
+                let below = format!("{path}/");
+                let is_gone = |known: &str| known == path || known.starts_with(&below);
+                for known in &mut self.paths {
+                    known.take_if(|known| is_gone(known));
+                }
+                Ok(Vec::new())
             }
             // GETATTR, SETATTR: what opens a file may ask for it to be empty, which an attribute ignores.
             3 | 4 => {
@@ -175,7 +223,7 @@ impl<F: Files> Server<F> {
             16 => {
                 let size = half(body, 16);
                 let text = String::from_utf8_lossy(&body[40..40 + size as usize]);
-                self.files.write(&path, &text).map_err(errno)?;
+                self.files.write(&path, &text, by).map_err(errno)?;
                 Ok([size.to_ne_bytes(), [0; 4]].concat())
             }
             // READDIR
@@ -199,15 +247,23 @@ impl<F: Files> Server<F> {
     /// The path of a node. INIT and others of no node have the id 0.
     fn path(&self, id: u64) -> Result<&str, i32> {
         let index = (id as usize).saturating_sub(1);
-        self.paths.get(index).map(String::as_str).ok_or(ENOENT)
+        self.paths.get(index).and_then(Option::as_deref).ok_or(ENOENT)
     }
 
     fn id(&mut self, path: String) -> u64 {
-        let index = self.paths.iter().position(|known| *known == path).unwrap_or_else(|| {
-            self.paths.push(path);
+        let is_it = |known: &Option<String>| known.as_ref() == Some(&path);
+        let index = self.paths.iter().position(is_it).unwrap_or_else(|| {
+            self.paths.push(Some(path));
             self.paths.len() - 1
         });
         index as u64 + 1
+    }
+
+    /// The answer that names a file: its node, the generation, how long it may be cached, and its attributes.
+    fn entry(&mut self, path: String) -> Answer {
+        let kind = self.files.kind(&path).ok_or(ENOENT)?;
+        let id = self.id(path);
+        Ok([&id.to_ne_bytes()[..], &[0; 32], &attributes(id, kind)].concat())
     }
 
     /// Entries of a directory from a place in it, up to the room for them.
@@ -230,6 +286,13 @@ impl<F: Files> Server<F> {
         }
         data
     }
+}
+
+/// The path of a name in a directory. The name ends with a zero.
+fn child(directory: &str, name: &[u8]) -> Result<String, i32> {
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = std::str::from_utf8(name).map_err(|_| ENOENT)?;
+    Ok(if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") })
 }
 
 /// `struct fuse_attr`: number, size, three times, mode, one link, root's, blocks of 4 KiB.
