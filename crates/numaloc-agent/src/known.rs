@@ -8,7 +8,9 @@ use crate::{
     },
     facts::Facts,
 };
-use numaloc_policy::{BadPolicy, DSA_CONFIG_KEY, PolicyKind, PolicyResource, QOS_CONFIG_KEY};
+use numaloc_policy::{
+    BadPolicy, DSA_CONFIG_KEY, PolicyKind, PolicyResource, QOS_CONFIG_KEY, THRESHOLD_CONFIG_KEY,
+};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -198,13 +200,16 @@ impl Sink<MetaObject> for Node {
     }
 }
 
+/// The keys of ConfigMaps that count.
+const CONFIG_KEYS: [&str; 3] = [QOS_CONFIG_KEY, DSA_CONFIG_KEY, THRESHOLD_CONFIG_KEY];
+
 /// One of the ConfigMaps, by its place in the configuration.
 #[derive(Clone, Debug)]
 pub struct ConfigMap(pub Arc<Known>, pub usize);
 
 impl ConfigMap {
     fn set(&self, mut data: BTreeMap<String, String>) {
-        data.retain(|key, _| [QOS_CONFIG_KEY, DSA_CONFIG_KEY].contains(&key.as_str()));
+        data.retain(|key, _| CONFIG_KEYS.contains(&key.as_str()));
         self.0.change(|state| {
             if let Some(known) = state.config_maps.get_mut(self.1)
                 && known.as_ref() != Some(&data)

@@ -4,7 +4,8 @@ use crate::config::ObjectName;
 use numaloc_core::Offload;
 use numaloc_policy::{
     BadConfigMap, BadPolicy, ClassStrategy, DSA_CONFIG_KEY, Defaults, Node, Policies,
-    PolicyResource, QOS_CONFIG_KEY, QosConfig, read_dsa_config,
+    PolicyResource, QOS_CONFIG_KEY, QosConfig, THRESHOLD_CONFIG_KEY, ThresholdConfig,
+    read_dsa_config,
 };
 use std::{collections::BTreeMap, time::SystemTime};
 
@@ -17,6 +18,8 @@ pub struct ClusterSources {
     strategy: Option<ClassStrategy>,
     /// Whether DMA engines copy.
     offload: Option<Offload>,
+    /// The CPU use of nodes above which runs for best-effort pods yield.
+    thresholds: Option<ThresholdConfig>,
     /// The policies of the cluster and of its namespaces.
     policies: Vec<PolicyResource>,
     /// The node that is decided for, and when that was.
@@ -59,6 +62,13 @@ impl ClusterSources {
             None => self.offload = None,
             Some((name, text)) => match read_dsa_config(text) {
                 Ok(offload) => self.offload = offload,
+                Err(bad) => self.refuse(name, &bad),
+            },
+        }
+        match value(THRESHOLD_CONFIG_KEY) {
+            None => self.thresholds = None,
+            Some((name, text)) => match ThresholdConfig::read(text) {
+                Ok(config) => self.thresholds = Some(config),
                 Err(bad) => self.refuse(name, &bad),
             },
         }
@@ -112,7 +122,10 @@ impl ClusterSources {
     /// All sources besides the annotations.
     pub fn with<'a>(&'a self, defaults: &'a Defaults) -> numaloc_policy::Sources<'a> {
         let (strategy, offload) = (self.strategy.as_ref(), self.offload);
-        numaloc_policy::Sources { defaults, policies: self.of_cluster(), strategy, offload }
+        let thresholds = self.thresholds.as_ref();
+        let be_node_cpu_percent = thresholds.and_then(|all| all.for_node(&self.node.labels));
+        let policies = self.of_cluster();
+        numaloc_policy::Sources { defaults, policies, strategy, offload, be_node_cpu_percent }
     }
 }
 
@@ -123,6 +136,21 @@ mod tests {
 
     fn map(text: &str) -> BTreeMap<String, String> {
         [(QOS_CONFIG_KEY.to_owned(), text.to_owned())].into()
+    }
+
+    #[test]
+    fn a_threshold_holds_until_it_is_removed() {
+        let names = ["a/one".parse().expect("a name")];
+        let map = |text: &str| [[(THRESHOLD_CONFIG_KEY.to_owned(), text.to_owned())].into()];
+        let (mut sources, defaults) = (ClusterSources::default(), Defaults::default());
+        let mut seen = |maps: &[BTreeMap<String, String>]| {
+            sources.update(&names, maps, &Node::default());
+            (sources.with(&defaults).be_node_cpu_percent, sources.problems().len())
+        };
+        let set = r#"{"clusterStrategy": {"enable": true, "cpuSuppressThresholdPercent": 65}}"#;
+        assert_eq!(seen(&map(set)), (Some(65), 0));
+        assert_eq!(seen(&map("{")), (Some(65), 1), "the last valid one");
+        assert_eq!(seen(&[BTreeMap::new()]), (None, 0));
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! The declarations of a cluster's operator for all nodes in a ConfigMap, in Koordinator's form: `resource-qos-config`
-//! with a strategy for each class, and others for some nodes; and `dsa-accelerate-config`.
+//! with a strategy for each class, and others for some nodes; `dsa-accelerate-config`; and `resource-threshold-config`.
 //!
 //! The same ConfigMap configures other programs, so keys that are not known are ignored. Known keys have to be right as
 //! a whole: half of a configuration is not the intended one.
+
+mod threshold;
+
+pub use threshold::{THRESHOLD_CONFIG_KEY, ThresholdConfig};
 
 use crate::{
     Settings,

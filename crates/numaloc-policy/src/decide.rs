@@ -74,12 +74,15 @@ pub struct Sources<'a> {
     pub strategy: Option<&'a ClassStrategy>,
     /// Whether DMA engines copy for policies in Koordinator's form, which have no field for it; `None`: as by default.
     pub offload: Option<Offload>,
+    /// CPU use of the node, in percent, above which runs for best-effort pods yield if their policy names no other; `None`: as by default.
+    pub be_node_cpu_percent: Option<u8>,
 }
 
 impl<'a> From<&'a Defaults> for Sources<'a> {
     /// The operator of the node alone.
     fn from(defaults: &'a Defaults) -> Self {
-        Self { defaults, policies: None, strategy: None, offload: None }
+        let be_node_cpu_percent = None;
+        Self { defaults, policies: None, strategy: None, offload: None, be_node_cpu_percent }
     }
 }
 
@@ -141,7 +144,7 @@ pub fn decide<'a>(
     container: &Container,
     sources: impl Into<Sources<'a>>,
 ) -> Result<Decision, BadAnnotation> {
-    let Sources { defaults, policies, strategy, offload } = sources.into();
+    let Sources { defaults, policies, strategy, offload, be_node_cpu_percent } = sources.into();
     let class = class::qos_class(pod, container, &defaults.ceilings);
     let mut notes: Vec<String> = class::note(pod, class).into_iter().collect();
     notes.extend(unknown_keys(pod));
@@ -174,6 +177,11 @@ pub fn decide<'a>(
     } else {
         (DecisionSource::Default, defaults.of(class).cloned())
     };
+    let threshold = be_node_cpu_percent.filter(|_| class == QosClass::Be);
+    let settings = settings.map(|settings| match threshold {
+        Some(percent) => settings.yielding_above(percent),
+        None => settings,
+    });
     Ok(Decision { class, source, settings, notes })
 }
 

@@ -65,7 +65,8 @@ pub use bad::{BadAnnotation, Position};
 pub use ceilings::Ceilings;
 pub use class::{QOS_LABEL, qos_class};
 pub use cluster::{
-    BadConfigMap, ClassStrategy, DSA_CONFIG_KEY, QOS_CONFIG_KEY, QosConfig, read_dsa_config,
+    BadConfigMap, ClassStrategy, DSA_CONFIG_KEY, QOS_CONFIG_KEY, QosConfig, THRESHOLD_CONFIG_KEY,
+    ThresholdConfig, read_dsa_config,
 };
 pub use decide::{
     CONTAINER_KEY, Decision, DecisionSource, Defaults, KOORDINATOR_KEY, POLICIES_KEY, POLICY_KEY,

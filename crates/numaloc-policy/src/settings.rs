@@ -85,6 +85,12 @@ impl Settings {
         self.schedule.interval = interval.try_into().ok();
     }
 
+    /// Yielding above this CPU use of a node, unless they name one.
+    pub(crate) fn yielding_above(mut self, node_cpu_percent: u8) -> Self {
+        self.policy().node_cpu_percent_max.get_or_insert(node_cpu_percent.into());
+        self
+    }
+
     /// With this answer to whether a DMA engine copies.
     pub(crate) fn with_offload(mut self, offload: Offload) -> Self {
         self.policy().set_offload(offload.into());

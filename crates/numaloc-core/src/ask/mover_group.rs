@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 /// Longest name of a group, in bytes.
 const NAME_MAX: usize = 64;
-/// Names below the mount point of resctrl that the kernel has itself.
-const RESERVED: [&str; 3] = ["info", "mon_data", "mon_groups"];
+/// Directories below the mount point of resctrl that are not control groups.
+pub const RESERVED: [&str; 3] = ["info", "mon_data", "mon_groups"];
 
 /// A control group of resctrl, and what its threads may use. What is `None` stays as the kernel sets it in a new group.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,13 +5,11 @@
 //! With sub-NUMA clusters the files of a domain are the sum of those of its parts (`mon_sub_L3_*` in it).
 
 use crate::{Roots, files::read};
+use numaloc_core::mover_group::RESERVED;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
-
-/// Directories of resctrl that are not control groups.
-const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
 
 /// Counters since an arbitrary time, by their directory: one for each control group and each L3 cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,7 +85,7 @@ pub fn by_group(roots: &Roots, most: usize) -> Vec<GroupTraffic> {
 /// The directories of the control groups by their names; the root group has none.
 fn controls(roots: &Roots) -> BTreeMap<String, PathBuf> {
     let root = mount_point(roots);
-    let group = |name: &str| (!NO_GROUPS.contains(&name)).then(|| name.to_owned());
+    let group = |name: &str| (!RESERVED.contains(&name)).then(|| name.to_owned());
     let mut controls = read::entries(&root, group);
     controls.insert(String::new(), root);
     controls

@@ -172,6 +172,28 @@ fn engines_are_switched_off_for_the_contracts_sources_alone() {
     }
 }
 
+#[test]
+fn runs_for_best_effort_pods_yield_above_the_threshold_unless_they_name_one() {
+    let defaults = Defaults {
+        ls: Some(Settings::default()),
+        be: Some(Settings::default()),
+        ..Defaults::default()
+    };
+    let sources = Sources { be_node_cpu_percent: Some(65), ..Sources::from(&defaults) };
+    let most = |class: &str, annotations: &[(&str, &str)]| {
+        let (labels, annotations) = (labels(&[(QOS_LABEL, class)]), labels(annotations));
+        let cgroup_parent = "/kubepods/burstable/pod1".to_owned();
+        let pod = Pod { labels, annotations, cgroup_parent, ..Pod::default() };
+        let settings = decided(&pod, sources).settings.expect("a default");
+        settings.asked().policy.options.pacing.node_cpu_percent_max
+    };
+    assert_eq!((most("LS", &[]), most("BE", &[])), (None, Some(65)));
+    let koordinators = (crate::KOORDINATOR_KEY, r#"{"policy": "bestEffort"}"#);
+    assert_eq!(most("BE", &[koordinators]), Some(65));
+    let own = r#"{"node_cpu_percent_max": 90}"#;
+    assert_eq!(most("BE", &[(crate::POLICY_KEY, own)]), Some(90));
+}
+
 proptest! {
     #[test]
     fn any_text_is_read_or_refused_with_a_reason(
