@@ -119,6 +119,10 @@ SEEDS = {
         b"1000-2000 rw-s 00000000 00:01 77                 /memfd:x (deleted)\n"
         b"7f00-8f00 r-xp 00026000 fe:01 1234     /usr/lib/a b.so\n",
     ],
+    "schemata": [
+        b"    MB:0=100;1= 10\n    L3:0=7ff;1=f\n",
+        b"    L3CODE:0=3\n    L3DATA:0=3\n        MB:0=2048;17=4294967295\n",
+    ],
     "pagemap": [
         entries(*OWN, *SHARED, *[0] * 16, *SHARED, *[1, 2] * 16),
         entries(*[PRESENT | EXCLUSIVE | 0x8000 + page for page in range(1024)], *[0] * 1024, *[1] * 1024),

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use numaloc_policy::{
     CONTAINER_KEY, Container, Defaults, KOORDINATOR_KEY, OwnStatus, POLICIES_KEY, POLICY_KEY, Pod,
-    PodStatus, QOS_LABEL, QosConfig, decide, read_dsa_config,
+    PodStatus, QOS_LABEL, QosConfig, ThresholdConfig, decide, read_dsa_config,
 };
 
 /// Longest text that is shown of a pod.
@@ -19,8 +19,9 @@ fn annotations(bytes: &[u8]) {
     if let Err(bad) = PodStatus::read(&value) {
         shown(&bad.to_string());
     }
-    for bad in [QosConfig::read(&value).err(), read_dsa_config(&value).err()].into_iter().flatten()
-    {
+    let thresholds = ThresholdConfig::read(&value).err();
+    let read = [QosConfig::read(&value).err(), read_dsa_config(&value).err(), thresholds];
+    for bad in read.into_iter().flatten() {
         shown(&bad.to_string());
     }
     let own = OwnStatus::read(&value).to_json();

@@ -317,11 +317,14 @@ impl State {
             Ok(tid) => {
                 for group in self.groups.values_mut() {
                     group.tasks.retain(|&task| task != tid || monitoring.is_some());
-                    group.monitoring.values_mut().for_each(|tasks| drop(tasks.remove(&tid)));
+                    group
+                        .monitoring
+                        .values_mut()
+                        .for_each(|tasks| tasks.retain(|task| *task != tid));
                 }
                 let group = self.groups.get_mut(name).ok_or(io::ErrorKind::NotFound)?;
                 match monitoring.and_then(|monitoring| group.monitoring.get_mut(monitoring)) {
-                    Some(tasks) => drop(tasks.insert(tid)),
+                    Some(tasks) => tasks.extend([tid]),
                     None if name.is_empty() => {}
                     None => {
                         group.tasks.insert(tid);

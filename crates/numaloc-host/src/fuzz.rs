@@ -5,6 +5,7 @@
 
 use crate::{
     Precision, Scanned, Scanner,
+    changes::resctrl::format,
     fake::Fake,
     files::{
         maps,
@@ -16,7 +17,7 @@ use crate::{
         space::AddressSpace,
     },
 };
-use numaloc_core::{Claim, Claims, Mappers, Mapping, NodeId, PAGE, Pages};
+use numaloc_core::{Claim, Claims, Mappers, Mapping, NodeId, Notation, PAGE, Pages};
 use std::fs;
 
 /// The two processes of the host.
@@ -59,6 +60,22 @@ pub fn numa_maps(bytes: &[u8]) {
     for line in String::from_utf8_lossy(bytes).lines() {
         if let Some(vma) = maps::parse_line(line) {
             assert!(vma.start < vma.end, "{vma:?}");
+        }
+    }
+}
+
+/// `bytes` as the schemata of a group of resctrl.
+///
+/// # Panics
+/// A value is read that is not in the text.
+pub fn schemata(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for (resource, notation) in [("MB", Notation::Number), ("L3", Notation::Mask)] {
+        for (domain, value) in format::parse(&text, resource, notation).into_iter().flatten() {
+            let digits = notation.format(value);
+            let is_there =
+                text.to_lowercase().contains(&digits) && text.contains(&domain.to_string());
+            assert!(is_there, "{resource}: {domain}={digits}");
         }
     }
 }
@@ -188,6 +205,16 @@ mod tests {
             numa_maps(text.as_bytes());
         }
         numa_maps(&[0xff; 100]);
+    }
+
+    #[test]
+    fn schemata_of_a_kernel_and_others() {
+        for text in
+            ["    MB:0=100;17= 10\n    L3:0=7FF;17=f\n", "", "MB:0=;=1;1", "L3:0=x\n", "MB:1=007\n"]
+        {
+            schemata(text.as_bytes());
+        }
+        schemata(&[0xff; 100]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! The formats differ by processor and by mount option, and are read from the host: [`format`]. Groups of others are never written.
 
 mod error;
-mod format;
+pub(crate) mod format;
 #[cfg(test)]
 mod tests;
 

@@ -59,7 +59,8 @@ impl NeededTasks {
         let set = named.chain(config.limits.workers).max().unwrap_or(0);
         let workers = set.max(fast.most_workers);
         // A moving job has a thread for partners and the same number of workers for them.
-        let moves = 2 * (1 + moving(workers));
+        // And another one in the resctrl group.
+        let moves = 2 * (1 + moving(workers)) + usize::from(config.resctrl.group.is_some());
         let plans = 1 + looking(set.max(fast.workers));
         let jobs = config.queue.moves * moves + config.queue.plans * plans;
         // A look whose client has gone keeps only its own thread.

@@ -274,7 +274,7 @@ fn check_mask(mask: u64, all: u64, min_bits: u32, is_sparse: bool) -> Result<(),
 }
 
 /// The values of a resource in the text of schemata, by domain.
-pub(super) fn parse(
+pub(crate) fn parse(
     schemata: &str,
     resource: &str,
     notation: Notation,
