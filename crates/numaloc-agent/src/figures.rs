@@ -132,8 +132,9 @@ impl Collector for Memory {
         let help = "Memory of all processes by the NUMA node that it is on and by place";
         let mut family = encoder.encode_descriptor("node_memory", help, bytes, gauge)?;
         for (numa_node, places) in &self.nodes {
-            let Places { local, remote, unpinned } = places;
-            for (place, bytes) in [("local", local), ("remote", remote), ("unpinned", unpinned)] {
+            let Places { local, remote, unpinned, .. } = places;
+            let shown = [("local", local), ("remote", remote), ("unpinned", unpinned)];
+            for (place, bytes) in shown.into_iter().chain(places.shown_demoted()) {
                 let labels =
                     [("node", self.node.as_str()), ("numa_node", numa_node), ("place", place)];
                 family.encode_family(&labels)?.encode_gauge(bytes)?;
@@ -142,11 +143,12 @@ impl Collector for Memory {
         let help = "Memory of the containers that are pinned to CPUs by place";
         let mut family = encoder.encode_descriptor("container_memory", help, bytes, gauge)?;
         for (values, places) in &self.containers {
-            for (place, bytes) in [("local", places.local), ("remote", places.remote)] {
+            let shown = [("local", &places.local), ("remote", &places.remote)];
+            for (place, bytes) in shown.into_iter().chain(places.shown_demoted()) {
                 let named = CONTAINER_LABELS.into_iter().zip(values.iter().map(String::as_str));
                 let labels = [("node", self.node.as_str()), ("place", place)].into_iter();
                 let labels: Vec<(&str, &str)> = labels.chain(named).collect();
-                family.encode_family(&labels)?.encode_gauge(&bytes)?;
+                family.encode_family(&labels)?.encode_gauge(bytes)?;
             }
         }
         Ok(())

@@ -34,6 +34,8 @@ pub struct Places {
     pub local: u64,
     /// Memory of pinned processes, on other nodes.
     pub remote: u64,
+    /// Memory of pinned processes, on nodes of lower tiers.
+    pub demoted: u64,
     /// Memory of processes that may run on all nodes.
     pub unpinned: u64,
 }
@@ -44,16 +46,23 @@ impl Places {
         let sum = match place {
             Some("local") => &mut self.local,
             Some("remote") => &mut self.remote,
+            Some("demoted") => &mut self.demoted,
             Some("unpinned") => &mut self.unpinned,
             _ => return,
         };
         *sum = sum.saturating_add(bytes);
     }
 
+    /// The demoted bytes as a metric shows them: only where there are any.
+    pub fn shown_demoted(&self) -> Option<(&'static str, &u64)> {
+        (self.demoted > 0).then_some(("demoted", &self.demoted))
+    }
+
     pub fn and(self, other: Self) -> Self {
         Self {
             local: self.local.saturating_add(other.local),
             remote: self.remote.saturating_add(other.remote),
+            demoted: self.demoted.saturating_add(other.demoted),
             unpinned: self.unpinned.saturating_add(other.unpinned),
         }
     }
@@ -151,7 +160,8 @@ numaloc_contested_schedules 0
     fn figures_are_read_and_names_are_left_out() {
         let reading = Reading::of(TEXT);
         assert_eq!(reading.version, "0.1.0");
-        let places = |local, remote, unpinned| Places { local, remote, unpinned };
+        let places =
+            |local, remote, unpinned| Places { local, remote, unpinned, ..Places::default() };
         assert_eq!(reading.nodes, [(0, places(300, 0, 7)), (2, places(0, 100, 0))].into());
         assert_eq!(reading.containers, [("c1".to_owned(), places(60, 40, 0))].into());
         let kept: Vec<_> = reading.rest.lines().collect();

@@ -263,6 +263,7 @@ pub fn plan() -> PlanSummary {
             protected_bytes: 35,
             exchange_bytes: 36,
             used_up_pool_page_bytes: vec![2 << 20],
+            demotes: true,
         }],
         // No job has these.
         extent_moves: Vec::new(),

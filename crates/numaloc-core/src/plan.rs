@@ -293,6 +293,8 @@ pub struct Plan {
     pub huge_bytes: u64,
     /// Where the room for the expected bytes comes from, by target.
     pub expected_room: BTreeMap<NodeId, Taken>,
+    /// Nodes whose memory the kernel demotes when it makes room ([`Topology::demoting`](crate::Topology::demoting)).
+    pub demoting: NodeSet,
     /// Hugetlb pools of which this takes the last unreserved page, by target and page size in bytes.
     pub used_up_pools: BTreeSet<(NodeId, u64)>,
     /// Page cache on targets that is not dropped although room is short, because cgroups protect it (memory.min, memory.low).

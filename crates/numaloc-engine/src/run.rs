@@ -1,7 +1,7 @@
 //! A migration: planned, then carried out, then looked at again.
 
 use crate::{
-    Ended, Error, Local, MoverGroup, Planned, RunOrder, Trail,
+    Ended, Error, Local, Planned, RunOrder, Trail,
     authority::{self, Authority},
     balancing::Paused,
     files::PlannedFiles,
@@ -12,7 +12,7 @@ use crate::{
 };
 use numaloc_api::value::{self, NamedOutcome};
 use numaloc_core::{Placement, Plan, Topology, exchange, number};
-use numaloc_executor::{Control, Migration, PlannedMigration, RunLimits, TierWays, identities};
+use numaloc_executor::{Control, Migration, PlannedMigration, RunLimits, identities};
 use numaloc_host::{Error as HostError, Policies, tiering};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},

@@ -24,6 +24,8 @@ pub enum Column {
     Remote,
     /// The part of the remote memory that is near.
     Near,
+    /// Memory on nodes of lower tiers.
+    Demoted,
     Local,
     /// Share of local memory in percent.
     Share,
@@ -110,6 +112,10 @@ static DESCRIPTIONS: [Description; Column::ALL.len()] = [
         Value::Bytes(row.near_bytes)
     })
     .optional(),
+    described(Column::Demoted, ["DEMOTED", "memory on a lower tier"], (10, 7), |row| {
+        Value::Bytes(row.demoted_bytes)
+    })
+    .optional(),
     described(Column::Local, ["LOCAL", "memory on home nodes"], (8, 5), |row| {
         Value::Bytes(row.local_bytes)
     })
@@ -157,7 +163,7 @@ const _: () = {
 
 impl Column {
     /// All, in the order in which they are shown.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Pid,
         Self::Name,
         Self::Home,
@@ -165,6 +171,7 @@ impl Column {
         Self::Cache,
         Self::Remote,
         Self::Near,
+        Self::Demoted,
         Self::Local,
         Self::Share,
         Self::Age,

@@ -59,7 +59,7 @@ impl From<SnapshotView<'_>> for v1::LiveView {
         let paths: BTreeSet<&str> =
             shown.iter().filter_map(|process| process.cgroup.as_deref()).collect();
         let numbers: BTreeMap<&str, i32> = paths.iter().copied().zip(0..).collect();
-        let workloads = snapshot.workloads();
+        let (workloads, lower) = (snapshot.workloads(), snapshot.lower_tiers());
         let groups = workloads.iter().filter(|workload| paths.contains(workload.cgroup));
         let detail = detail.and_then(|(identity, may_see)| {
             let found = snapshot.details.iter().find(|detail| detail.identity == identity)?;
@@ -69,9 +69,9 @@ impl From<SnapshotView<'_>> for v1::LiveView {
         Self {
             nodes: snapshot.nodes.iter().map(node).collect(),
             groups: groups
-                .map(|each| group(each, snapshot.groups.get(each.cgroup), &work))
+                .map(|each| group(each, snapshot.groups.get(each.cgroup), &lower, &work))
                 .collect(),
-            processes: shown.iter().map(|each| process(each, &numbers, &work)).collect(),
+            processes: shown.iter().map(|each| process(each, &numbers, &lower, &work)).collect(),
             jobs: work.jobs(),
             detail,
             unseen_count: int32(snapshot.unseen),
@@ -144,10 +144,16 @@ fn node(node: &NodeNow) -> v1::LiveNode {
         foreign_per_second: node.foreign_per_second,
         memory_tier: node.tier.map(index),
         kind: node.kind.map_or(0, |kind| v1::NodeKind::from(kind).into()),
+        is_lower_tier: node.is_lower_tier,
     }
 }
 
-fn group(workload: &WorkloadNow<'_>, group: Option<&GroupNow>, work: &Work<'_>) -> v1::LiveGroup {
+fn group(
+    workload: &WorkloadNow<'_>,
+    group: Option<&GroupNow>,
+    lower: &NodeSet,
+    work: &Work<'_>,
+) -> v1::LiveGroup {
     let WorkloadNow { cgroup, process_count, home, near, cpu_percent, own } = workload;
     let (job_indexes, moved_bytes) = work.on_group(cgroup);
     let memory = group.and_then(|group| group.memory.as_ref());
@@ -167,20 +173,34 @@ fn group(workload: &WorkloadNow<'_>, group: Option<&GroupNow>, work: &Work<'_>) 
         cpu_percent: *cpu_percent,
         own_nodes: own.map_or(Vec::new(), |own| node_bytes(&own.nodes)),
         own_cache_bytes: own.map_or(0, |own| int(own.cache.values().sum())),
-        own_shares: own.and_then(|own| shares(&own.nodes, home, near)),
+        own_shares: own.and_then(|own| shares(&own.nodes, home, near, lower)),
+        kernel_demoted_pages: group.and_then(|group| group.kernel_demoted_pages).map(int),
+        kernel_promoted_pages: group.and_then(|group| group.kernel_promoted_pages).map(int),
     }
 }
 
-fn shares(nodes: &BTreeMap<NodeId, u64>, home: &NodeSet, near: &NodeSet) -> Option<v1::LiveShares> {
-    let LiveShares { local_bytes, remote_bytes, near_bytes } = LiveShares::of(nodes, home, near)?;
+fn shares(
+    nodes: &BTreeMap<NodeId, u64>,
+    home: &NodeSet,
+    near: &NodeSet,
+    lower: &NodeSet,
+) -> Option<v1::LiveShares> {
+    let LiveShares { local_bytes, remote_bytes, near_bytes, demoted_bytes } =
+        LiveShares::of(nodes, home, near, lower)?;
     Some(v1::LiveShares {
         local_bytes: int(local_bytes),
         remote_bytes: int(remote_bytes),
         near_bytes: int(near_bytes),
+        demoted_bytes: int(demoted_bytes),
     })
 }
 
-fn process(process: &ProcessNow, groups: &BTreeMap<&str, i32>, work: &Work<'_>) -> v1::LiveProcess {
+fn process(
+    process: &ProcessNow,
+    groups: &BTreeMap<&str, i32>,
+    lower: &NodeSet,
+    work: &Work<'_>,
+) -> v1::LiveProcess {
     let (job_indexes, moved_bytes) = work.on_process(process.identity);
     let pages = match &process.seen {
         Seen::Never | Seen::Hidden => None,
@@ -189,7 +209,7 @@ fn process(process: &ProcessNow, groups: &BTreeMap<&str, i32>, work: &Work<'_>) 
             unplaced_bytes: int(*unplaced_bytes),
             kernel_migrated_pages: kernel_migrated_pages.map(int),
             age: Some(duration(*age)),
-            shares: shares(nodes, &process.home, &process.near),
+            shares: shares(nodes, &process.home, &process.near, lower),
         }),
     };
     v1::LiveProcess {

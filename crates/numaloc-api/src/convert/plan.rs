@@ -203,6 +203,7 @@ fn room(plan: &Plan, (node, taken, protected_bytes): (NodeId, Taken, u64)) -> v1
         protected_bytes: int(protected_bytes),
         exchange_bytes: int(taken.exchange_bytes),
         used_up_pool_page_bytes: used_up.map(|&(_, page_bytes)| int(page_bytes)).collect(),
+        demotes: plan.demoting.contains(node),
     }
 }
 

@@ -6,13 +6,13 @@ use numaloc_core::{DaxMemory, HugePool, Options, SideCache, StorageDevice, Topol
 
 impl From<&Topology> for v1::Topology {
     fn from(topology: &Topology) -> Self {
-        let ids = topology.ids();
+        let (ids, tiers) = (topology.ids(), topology.tiers());
         let nodes = topology.nodes().map(|node| {
             let distance = |to: numaloc_core::NodeId| v1::NodeDistance {
                 node_id: index(to.0),
                 distance: i32::try_from(topology.distance(node.id, to)).unwrap_or(i32::MAX),
             };
-            let (nature, tier) = (topology.nature(node.id), topology.tier_of(node.id));
+            let (nature, tier) = (topology.nature(node.id), tiers.get(&node.id));
             let kind = topology.node_kind(node.id).map(v1::NodeKind::from);
             v1::Node {
                 node_id: index(node.id.0),

@@ -164,10 +164,29 @@ impl Topology {
         self.nodes().filter(|node| !node.cpus.is_empty()).any(|node| is_faster(node.id))
     }
 
-    /// The tier of a node with memory; `None` for other nodes, and for one of which the source of the others says nothing.
-    pub fn tier_of(&self, id: NodeId) -> Option<Tier> {
+    /// The tiers of the nodes with memory, but for nodes of which the source of the others says nothing.
+    pub fn tiers(&self) -> BTreeMap<NodeId, Tier> {
         let (source, numbers) = self.all_tiers();
-        Some(Tier { number: *numbers.get(&id)?, source })
+        numbers.into_iter().map(|(id, number)| (id, Tier { number, source })).collect()
+    }
+
+    /// The nodes of [`other_tiers`](Self::other_tiers) with slower memory than all other nodes: memory there is demoted, not remote.
+    pub fn lower_tiers(&self) -> NodeSet {
+        let others = self.other_tiers();
+        let (_, numbers) = self.all_tiers();
+        let number = |id: &NodeId| numbers.get(id).copied();
+        let slowest = numbers.keys().filter(|id| !others.contains(**id)).filter_map(number).max();
+        others.iter().filter(|id| number(id) > slowest).collect()
+    }
+
+    /// The nodes whose memory the kernel demotes instead of dropping it: those with a node of a lower tier of the kernel
+    /// (mm/memory-tiers.c, `establish_demotion_targets`), where demotion is on.
+    pub fn demoting(&self) -> NodeSet {
+        let tier = |id: &NodeId| self.tier(*id);
+        let with_memory = self.with_memory();
+        let lowest = with_memory.iter().filter_map(|id| tier(&id)).max();
+        let demotes = |id: &NodeId| self.has_demotion() && tier(id).is_some() && tier(id) < lowest;
+        with_memory.iter().filter(demotes).collect()
     }
 
     /// The tiers of the nodes with memory, by the first source that knows of different ones; if there is none, by the kernel or by distance.

@@ -152,6 +152,7 @@ pub struct Topology {
     natures: BTreeMap<NodeId, NodeNature>,
     storage: Vec<StorageDevice>,
     configured_tiers: Vec<NodeSet>,
+    has_demotion: bool,
     with_cpus_offline: NodeSet,
     speeds: Speeds,
 }
@@ -220,6 +221,13 @@ impl Topology {
     pub(crate) fn configured_numbers(&self) -> BTreeMap<NodeId, u32> {
         let tiers = (0..).zip(&self.configured_tiers);
         tiers.flat_map(|(number, nodes)| nodes.iter().map(move |node| (node, number))).collect()
+    }
+    /// Adds whether the kernel demotes memory to lower tiers (`/sys/kernel/mm/numa/demotion_enabled`).
+    pub fn with_demotion(self, has_demotion: bool) -> Self {
+        Self { has_demotion, ..self }
+    }
+    pub(crate) fn has_demotion(&self) -> bool {
+        self.has_demotion
     }
     /// Adds what is known of the speed of memory.
     pub fn with_speeds(self, speeds: Speeds) -> Self {

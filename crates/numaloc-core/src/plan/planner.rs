@@ -148,6 +148,7 @@ impl<'a> Planner<'a> {
             expected_flows: BTreeMap::new(),
             huge_bytes: 0,
             expected_room: BTreeMap::new(),
+            demoting: scene.topology.demoting(),
             used_up_pools: Default::default(),
             protected_cache: BTreeMap::new(),
             no_room_bytes: 0,

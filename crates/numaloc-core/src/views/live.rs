@@ -42,6 +42,8 @@ pub struct NodeNow {
     pub tier: Option<u32>,
     /// What its memory is; `None` if that is not known.
     pub kind: Option<NodeKind>,
+    /// Whether memory there counts as demoted ([`Topology::lower_tiers`](crate::Topology::lower_tiers)).
+    pub is_lower_tier: bool,
 }
 
 /// A process with where its memory is.
@@ -157,6 +159,10 @@ pub struct GroupNow {
     pub memory: Option<CountedMemory>,
     /// Pages that the kernel's own balancing has moved (numa_pages_migrated in memory.stat); `None` where it does not count.
     pub kernel_migrated_pages: Option<u64>,
+    /// Pages that the kernel has demoted to a lower tier (pgdemote_* in memory.stat); `None` where it does not count.
+    pub kernel_demoted_pages: Option<u64>,
+    /// Pages that the kernel's balancing has promoted from a lower tier (pgpromote_success in memory.stat); `None` where it does not count.
+    pub kernel_promoted_pages: Option<u64>,
     /// Time since that was read.
     pub age: Option<Duration>,
 }

@@ -2,7 +2,7 @@
 //! lists of free blocks that say whether there is need for the latter. Both files can only be written, and only by root (mode
 //! 0200); a sandbox may have mounted /sys read-only besides.
 
-use crate::{Roots, files::read};
+use crate::{Roots, files::read, nodes::tiers};
 use numaloc_core::{HUGE, NodeId, PAGE};
 use numaloc_sys::Request;
 use std::{ffi::CString, fs::File, io, os::unix::ffi::OsStringExt, path::PathBuf};
@@ -37,13 +37,8 @@ pub fn rights(roots: &Roots, node: NodeId) -> RoomRights {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Permission::Absent,
         Err(_) => Permission::Refused,
     };
-    RoomRights { reclaim: may("reclaim"), compact: may("compact"), demotes: demotes(roots) }
-}
-
-/// Whether the kernel demotes pages to slower nodes instead of reclaiming them (/sys/kernel/mm/numa/demotion_enabled).
-pub fn demotes(roots: &Roots) -> bool {
-    let text = read::text(&roots.sys.join("kernel/mm/numa/demotion_enabled"));
-    text.is_ok_and(|text| text.trim() == "true")
+    let demotes = tiers::has_demotion(roots);
+    RoomRights { reclaim: may("reclaim"), compact: may("compact"), demotes }
 }
 
 /// Whether to use [`reclaim`]: this process may, and cache is dropped by it.

@@ -1,7 +1,7 @@
 //! The kernel's own moves between memory tiers, which a placement by use would work against. They are never changed.
 
-use super::{node_room, numa_balancing};
-use crate::{Error, Roots};
+use super::numa_balancing;
+use crate::{Error, Roots, nodes::tiers::has_demotion};
 use numaloc_core::{BesideKernel, Tiers};
 
 /// The bit of kernel.numa_balancing with which hot pages of slower memory are promoted (Documentation/admin-guide/sysctl/kernel.rst).
@@ -13,8 +13,7 @@ const PROMOTES: u32 = 2;
 /// [`Error::KernelTiers`]; the setting cannot be read.
 pub fn beside_kernel(roots: &Roots, tiers: &Tiers) -> Result<Option<String>, Error> {
     let promotes = numa_balancing::read(roots)?.is_some_and(|value| value & PROMOTES != 0);
-    let demotes =
-        node_room::demotes(roots).then_some("/sys/kernel/mm/numa/demotion_enabled is true");
+    let demotes = has_demotion(roots).then_some("/sys/kernel/mm/numa/demotion_enabled is true");
     let promotes = promotes.then_some("kernel.numa_balancing has bit 1 set");
     let settings: Vec<&str> = demotes.into_iter().chain(promotes).collect();
     let settings = settings.join(" and ");

@@ -20,6 +20,12 @@ pub fn read(roots: &Roots) -> BTreeMap<NodeId, u32> {
     tiers
 }
 
+/// Whether the kernel demotes memory to lower tiers instead of dropping it (mm/memory-tiers.c, `demotion_enabled`).
+pub fn has_demotion(roots: &Roots) -> bool {
+    let text = read::text(&roots.sys.join("kernel/mm/numa/demotion_enabled"));
+    text.is_ok_and(|text| text.trim() == "true")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -58,7 +58,8 @@ fn completed(roots: &Roots, topology: Topology) -> Topology {
     let speeds = weights::read(roots, Speeds { measured, firmware, ..Speeds::default() });
     let topology = topology.with_tiers(tiers::read(roots)).with_dax(dax_memory::read(roots));
     let topology = topology.with_natures(nature::read(roots)).with_storage(pmem::read(roots));
-    topology.with_configured_tiers(roots.tiers.clone()).with_speeds(speeds)
+    let topology = topology.with_configured_tiers(roots.tiers.clone()).with_speeds(speeds);
+    topology.with_demotion(tiers::has_demotion(roots))
 }
 
 /// The same as far as it says where memory belongs: the online nodes with their CPUs and distances, and the size of

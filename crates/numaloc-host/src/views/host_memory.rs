@@ -23,15 +23,17 @@ pub const OTHERS: &str = "other";
 pub enum Nearness {
     /// On a home node of a pinned process.
     Local,
-    /// On another node than those of a pinned process.
+    /// On another node than those of a pinned process, of no lower tier.
     Remote,
+    /// On a node of a lower tier than those of a pinned process.
+    Demoted,
     /// In a process that may run on all nodes with memory.
     Unpinned,
 }
 
 impl Nearness {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Local, Self::Remote, Self::Unpinned];
+    pub const ALL: [Self; 4] = [Self::Local, Self::Remote, Self::Demoted, Self::Unpinned];
 }
 
 /// Memory of pinned processes in bytes.
@@ -39,14 +41,17 @@ impl Nearness {
 pub struct PinnedBytes {
     /// Bytes on home nodes.
     pub local: u64,
-    /// Bytes on other nodes.
+    /// Bytes on other nodes, of no lower tier.
     pub remote: u64,
+    /// Bytes on nodes of lower tiers.
+    pub demoted: u64,
 }
 
 impl PinnedBytes {
     fn add(&mut self, other: Self) {
         self.local += other.local;
         self.remote += other.remote;
+        self.demoted += other.demoted;
     }
 }
 
@@ -77,8 +82,10 @@ pub struct NodeSize {
 /// The memory of the host's processes. A page that several processes map counts for each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostMemory {
-    /// Bytes by the node that they are on: every node with every place.
+    /// Bytes by the node that they are on: every node with every place, but demoted only for nodes of lower tiers.
     pub nodes: BTreeMap<(NodeId, Nearness), u64>,
+    /// The nodes of lower tiers.
+    pub lower: NodeSet,
     /// The nodes themselves.
     pub sizes: BTreeMap<NodeId, NodeSize>,
     /// The part of the remote bytes on each node that belongs to processes to whose home it is near.
@@ -105,20 +112,23 @@ impl HostMemory {
             topology.local_nodes(&node.cpus).iter().for_each(|home| all.insert(home));
             all
         });
+        let lower = topology.lower_tiers();
+        let is_there = |node, place| place != Nearness::Demoted || lower.contains(node);
         let nodes =
             topology.nodes().flat_map(|node| Nearness::ALL.map(|place| ((node.id, place), 0)));
+        let nodes = nodes.filter(|&((node, place), _)| is_there(node, place)).collect();
         let processes = ProcessCounts {
             hidden: snapshot.hidden,
             unseen: snapshot.unseen,
             ..ProcessCounts::default()
         };
+        let tiers = topology.tiers();
         let sizes = topology.nodes().filter_map(|node| {
-            let (kind, tier) = (topology.node_kind(node.id)?, topology.tier_of(node.id));
+            let (kind, tier) = (topology.node_kind(node.id)?, tiers.get(&node.id).copied());
             Some((node.id, NodeSize { total_bytes: node.memory.total_bytes, kind, tier }))
         });
-        let (nodes, sizes) = (nodes.collect(), sizes.collect());
-        let used = snapshot.used;
-        let mut memory = Self { nodes, sizes, processes, used, ..Self::default() };
+        let (sizes, used) = (sizes.collect(), snapshot.used);
+        let mut memory = Self { nodes, lower, sizes, processes, used, ..Self::default() };
         snapshot.processes.iter().for_each(|process| memory.add(process, &everywhere));
         memory.add_unmapped(snapshot, &everywhere);
         for named in [&mut memory.units, &mut memory.containers, &mut memory.programs] {
@@ -141,6 +151,7 @@ impl HostMemory {
             let nearness = match (is_pinned, home.contains(node)) {
                 (false, _) => Nearness::Unpinned,
                 (true, true) => Nearness::Local,
+                (true, false) if self.lower.contains(node) => Nearness::Demoted,
                 (true, false) => Nearness::Remote,
             };
             *self.nodes.entry((node, nearness)).or_default() += here;
@@ -151,6 +162,7 @@ impl HostMemory {
                     let near = if near.contains(node) { here } else { 0 };
                     *self.near.entry(node).or_default() += near;
                 }
+                Nearness::Demoted => bytes.demoted += here,
                 Nearness::Unpinned => {}
             }
         }

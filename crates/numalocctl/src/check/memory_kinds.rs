@@ -29,10 +29,9 @@ pub fn kinds(found: &Findings) -> Check {
 fn tiers(topology: &Topology) -> Option<String> {
     let mut tiers: BTreeMap<u32, NodeSet> = BTreeMap::new();
     let mut source: Option<TierSource> = None;
-    for node in topology.nodes() {
-        let Some(Tier { number, source: by }) = topology.tier_of(node.id) else { continue };
+    for (node, Tier { number, source: by }) in topology.tiers() {
         source = Some(by);
-        tiers.entry(number).or_default().insert(node.id);
+        tiers.entry(number).or_default().insert(node);
     }
     let source = source.filter(|_| tiers.len() > 1)?.name();
     let tiers: Vec<String> =

@@ -79,6 +79,8 @@ pub struct TopNodeDoc {
     pub tier: Option<u32>,
     /// What its memory is, such as `dram` or `persistent`; null if an older daemon does not say it.
     pub kind: Option<&'static str>,
+    /// Whether memory of others there counts as demoted.
+    pub is_lower_tier: bool,
 }
 
 /// A workload or a process.
@@ -107,6 +109,8 @@ pub struct TopRowDoc {
     pub remote_bytes: Option<u64>,
     /// The part of the remote bytes that is on nodes near to home.
     pub near_bytes: Option<u64>,
+    /// On nodes of lower tiers: neither local nor remote.
+    pub demoted_bytes: Option<u64>,
     /// Local bytes in percent of local and remote ones.
     pub local_percent: Option<f64>,
     /// By node, as of the last look.
@@ -121,6 +125,10 @@ pub struct TopRowDoc {
     pub moved_bytes: u64,
     /// Pages moved by the kernel's balancing.
     pub kernel_migrated_pages: Option<u64>,
+    /// Pages of a workload that the kernel has demoted to a lower tier.
+    pub kernel_demoted_pages: Option<u64>,
+    /// Pages of a workload that the kernel has promoted from a lower tier.
+    pub kernel_promoted_pages: Option<u64>,
     /// The migration that works on it.
     pub job: Option<String>,
     /// The reason why the job is throttled at the moment.
@@ -197,6 +205,7 @@ fn one(message: &v1::LiveNode, flows: &[v1::Flow]) -> TopNodeDoc {
         moved_out_bytes: moved(|flow| flow.from_node_id),
         tier: message.memory_tier.map(node),
         kind: NodeKind::known(message.kind).flatten().map(NodeKind::name),
+        is_lower_tier: message.is_lower_tier,
     }
 }
 
@@ -208,6 +217,7 @@ fn place(row: &mut TopRowDoc, nodes: &[v1::NodeBytes], shares: Option<&v1::LiveS
     let (local, remote) = (amount(shares.local_bytes), amount(shares.remote_bytes));
     (row.local_bytes, row.remote_bytes) = (Some(local), Some(remote));
     row.near_bytes = Some(amount(shares.near_bytes));
+    row.demoted_bytes = Some(amount(shares.demoted_bytes));
     // Rounded down: 100 means all.
     let percent = |all: u64| (local as f64 * 10_000.0 / all as f64).floor() / 100.0;
     row.local_percent = Some(local + remote).filter(|&all| all > 0).map(percent);
@@ -249,6 +259,8 @@ fn workload(message: &v1::LiveGroup, view: &v1::LiveView) -> TopRowDoc {
         near_nodes: ids(&message.near_node_ids),
         cpu_percent: message.cpu_percent.map(rounded),
         kernel_migrated_pages: message.kernel_migrated_pages.map(amount),
+        kernel_demoted_pages: message.kernel_demoted_pages.map(amount),
+        kernel_promoted_pages: message.kernel_promoted_pages.map(amount),
         moved_bytes: amount(message.moved_bytes),
         ..TopRowDoc::default()
     };
@@ -286,7 +298,11 @@ mod tests {
         let pages = v1::LivePages {
             nodes: vec![on(0, 8192), on(1, 4096)],
             unplaced_bytes: 4096,
-            shares: Some(v1::LiveShares { local_bytes: 8192, remote_bytes: 4096, near_bytes: 0 }),
+            shares: Some(v1::LiveShares {
+                local_bytes: 8192,
+                remote_bytes: 4096,
+                ..v1::LiveShares::default()
+            }),
             ..v1::LivePages::default()
         };
         let message = v1::LiveProcess {

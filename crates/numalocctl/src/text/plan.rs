@@ -209,6 +209,13 @@ fn rooms(text: &mut String, rooms: &[v1::NodeRoom]) {
         let _ =
             writeln!(text, "room: node {node}: {free} free, {cache} by dropping unused page cache");
     }
+    for room in rooms.iter().filter(|room| room.demotes && room.cache_bytes > 0) {
+        let _ = writeln!(
+            text,
+            "room: node {}: the kernel demotes memory of this node to a lower tier, also that of others, before it drops page cache (demotion_enabled)",
+            room.node_id
+        );
+    }
     for room in rooms.iter().filter(|room| room.protected_bytes > 0) {
         let (node, protected) = (room.node_id, size(room.protected_bytes));
         let _ = writeln!(

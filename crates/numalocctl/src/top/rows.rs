@@ -139,6 +139,7 @@ mod tests {
             local_bytes: Some(more << 20),
             remote_bytes: Some(more << 20),
             near_bytes: Some(more << 20),
+            demoted_bytes: Some(more << 20),
             local_percent: Some(more as f64),
             by_node: vec![crate::doc::NodeBytes { node: 0, bytes: more << 20 }],
             age_seconds: Some(more as f64),
@@ -146,6 +147,8 @@ mod tests {
             cpu_percent: Some(more as f64),
             moved_bytes: more << 20,
             kernel_migrated_pages: Some(more << 8),
+            kernel_demoted_pages: Some(more << 8),
+            kernel_promoted_pages: Some(more << 8),
             job: Some(format!("jobs/{more}")),
             held_back: None,
         }

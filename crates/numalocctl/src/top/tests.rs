@@ -52,6 +52,7 @@ fn node(id: u32, tier: u32, cpu_percent: Option<f64>) -> NodeNow {
         foreign_per_second,
         tier: Some(tier),
         kind: Some(numaloc_core::NodeKind::Dram),
+        is_lower_tier: tier > 4,
     }
 }
 
@@ -106,6 +107,8 @@ fn snapshot() -> Snapshot {
     let group = |nodes: &[(u32, u64)], pages| GroupNow {
         memory: Some(CountedMemory { nodes: on(nodes), ..CountedMemory::default() }),
         kernel_migrated_pages: pages,
+        kernel_demoted_pages: None,
+        kernel_promoted_pages: None,
         age: Some(Duration::from_secs(2)),
     };
     let groups = [

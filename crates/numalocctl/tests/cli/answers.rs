@@ -106,7 +106,7 @@ pub fn live() -> v1::LiveView {
     };
     let shares = |local, remote| {
         let (local_bytes, remote_bytes) = (local * MIB, remote * MIB);
-        Some(v1::LiveShares { local_bytes, remote_bytes, near_bytes: 0 })
+        Some(v1::LiveShares { local_bytes, remote_bytes, near_bytes: 0, demoted_bytes: 0 })
     };
     let node = |node_id, cpu_percent| v1::LiveNode {
         node_id,
@@ -118,6 +118,7 @@ pub fn live() -> v1::LiveView {
         foreign_per_second: Some(2.0),
         memory_tier: Some(4),
         kind: v1::NodeKind::Dram.into(),
+        is_lower_tier: false,
     };
     let id = |pid| Some(v1::ProcessId { pid, start_time_ticks: 90_000 });
     let pages = v1::LivePages {
@@ -165,6 +166,8 @@ pub fn live() -> v1::LiveView {
         own_nodes: on(&[(0, 410), (2, 610)]),
         own_cache_bytes: 90 * MIB,
         own_shares: shares(410, 610),
+        kernel_demoted_pages: Some(11),
+        kernel_promoted_pages: Some(13),
     };
     let job = v1::LiveJob {
         job: "jobs/nri-5".to_owned(),

@@ -27,6 +27,7 @@ fn place(place: Nearness) -> &'static str {
     match place {
         Nearness::Local => "local",
         Nearness::Remote => "remote",
+        Nearness::Demoted => "demoted",
         Nearness::Unpinned => "unpinned",
     }
 }
@@ -68,7 +69,8 @@ impl Collector for ShownHostMemory {
         ];
         for (name, label, named) in named {
             let help = format!("Memory of pinned processes by {label} and by place");
-            by_name(gauge(&mut encoder, name, &help, Some(&Unit::Bytes))?, label, named)?;
+            let family = gauge(&mut encoder, name, &help, Some(&Unit::Bytes))?;
+            by_name(family, label, named, !memory.lower.is_empty())?;
         }
         let counts = memory.processes;
         let mut family =
@@ -109,9 +111,12 @@ fn by_name(
     mut family: MetricEncoder<'_>,
     label: &str,
     named: &BTreeMap<String, PinnedBytes>,
+    has_lower_tiers: bool,
 ) -> fmt::Result {
     for (name, bytes) in named {
-        for (at, bytes) in [(Nearness::Local, bytes.local), (Nearness::Remote, bytes.remote)] {
+        let demoted = has_lower_tiers.then_some((Nearness::Demoted, bytes.demoted));
+        let places = [(Nearness::Local, bytes.local), (Nearness::Remote, bytes.remote)];
+        for (at, bytes) in places.into_iter().chain(demoted) {
             family
                 .encode_family(&[(label, name.as_str()), ("place", place(at))])?
                 .encode_gauge(&bytes)?;

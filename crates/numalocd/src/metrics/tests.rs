@@ -81,15 +81,17 @@ fn node_size() -> NodeSize {
 
 /// A host with 1 GiB that is local, and 3 GiB that a program with an odd name has on the wrong node.
 fn host_memory() -> HostMemory {
-    let of =
-        |name: &str| [(name.to_owned(), PinnedBytes { local: 1 << 30, remote: 3 << 30 })].into();
+    let bytes = PinnedBytes { local: 1 << 30, remote: 3 << 30, demoted: 5 << 30 };
+    let of = |name: &str| [(name.to_owned(), bytes)].into();
     HostMemory {
         nodes: [
             ((NodeId(0), Nearness::Local), 1 << 30),
             ((NodeId(1), Nearness::Remote), 3 << 30),
             ((NodeId(1), Nearness::Unpinned), 0),
+            ((NodeId(2), Nearness::Demoted), 5 << 30),
         ]
         .into(),
+        lower: "2".parse().expect("a node"),
         sizes: [(NodeId(2), node_size())].into(),
         near: [(NodeId(1), 1 << 30)].into(),
         units: of("redis.service"),
@@ -113,6 +115,8 @@ fn the_memory_of_the_host_is_shown_until_nobody_looks() {
             r#"numaloc_host_memory_bytes{node="1",place="remote"} 3221225472"#,
             r#"numaloc_host_memory_bytes{node="1",place="unpinned"} 0"#,
             r#"numaloc_host_unit_memory_bytes{unit="redis.service",place="remote"} 3221225472"#,
+            r#"numaloc_host_memory_bytes{node="2",place="demoted"} 5368709120"#,
+            r#"numaloc_host_unit_memory_bytes{unit="redis.service",place="demoted"} 5368709120"#,
             r#"numaloc_host_container_memory_bytes{container="4f5e",place="local"} 1073741824"#,
             r#"numaloc_host_program_memory_bytes{program="a\"b\\\n<i>",place="local"} 1073741824"#,
             r#"numaloc_host_processes{state="unpinned"} 40"#,

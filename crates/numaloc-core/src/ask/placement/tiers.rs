@@ -203,10 +203,10 @@ impl Tiers {
     /// The same on a machine, with the slow nodes looked up: by default the nodes of the next lower tier without CPUs.
     pub fn on(self, topology: &Topology) -> Self {
         let slow = self.slow.clone().or_else(|| {
-            let fast = self.fast_nodes(topology);
-            let of_fast = fast.iter().filter_map(|id| Some(topology.tier_of(id)?.number)).max()?;
+            let (fast, tiers) = (self.fast_nodes(topology), topology.tiers());
+            let of_fast = fast.iter().filter_map(|id| Some(tiers.get(&id)?.number)).max()?;
             let lower = slow_nodes(topology).filter_map(|id| {
-                let tier = topology.tier_of(id)?.number;
+                let tier = tiers.get(&id)?.number;
                 (tier > of_fast && !fast.contains(id)).then_some((tier, id))
             });
             let lower: Vec<(u32, NodeId)> = lower.collect();
@@ -241,7 +241,8 @@ impl Tiers {
         if let Some(node) = slow.iter().find(has_cpus) {
             return Err(BadTiers::SlowHasCpus(node));
         }
-        let tier = |id| topology.tier_of(id).map(|tier| tier.number);
+        let tiers = topology.tiers();
+        let tier = |id| tiers.get(&id).map(|tier| tier.number);
         for slow in slow.iter() {
             let above = |&fast: &NodeId| tier(slow) <= tier(fast) && tier(slow).is_some();
             if let Some(fast) = fast.iter().find(above) {

@@ -31,7 +31,8 @@ fn kind(topology: &Topology, id: u32) -> &'static str {
 
 fn tiers(topology: &Topology) -> Vec<(u32, Option<u32>, &'static str)> {
     let ids = topology.ids();
-    let tier = |id: NodeId| match topology.tier_of(id) {
+    let tiers = topology.tiers();
+    let tier = |id: NodeId| match tiers.get(&id) {
         Some(tier) => (id.0, Some(tier.number), tier.source.name()),
         None => (id.0, None, ""),
     };
@@ -111,6 +112,25 @@ fn a_machine_of_one_kind_has_one_tier_and_nodes_without_memory_have_none() {
     let part = firmware(with_other(), Speed::default());
     assert_eq!(tiers(&part)[1], (2, Some(1), "distance"));
     assert!(tiers(&Topology::default()).is_empty());
+}
+
+#[test]
+fn memory_is_demoted_on_nodes_of_lower_tiers_alone() {
+    let nodes = |ids: &[u32]| ids.iter().copied().map(NodeId).collect::<NodeSet>();
+    let kernel = |other| with_other().with_tiers([(NodeId(0), 4), (NodeId(2), other)]);
+    assert_eq!(kernel(22).lower_tiers(), nodes(&[2]));
+    assert!(kernel(1).lower_tiers().is_empty(), "HBM is faster");
+    assert_eq!(kernel(4).lower_tiers(), nodes(&[2]), "Linux 6.1: farther than the node of any CPU");
+    let set = kernel(22).with_configured_tiers(vec![nodes(&[2]), nodes(&[0])]);
+    assert!(set.lower_tiers().is_empty(), "the operator decides");
+    let alike = machine(&[(0, "0-3", 1000, 10), (1, "4-7", 1000, 21)]);
+    assert!(alike.lower_tiers().is_empty() && Topology::default().lower_tiers().is_empty());
+
+    assert!(kernel(22).demoting().is_empty(), "it is off");
+    assert_eq!(kernel(22).with_demotion(true).demoting(), nodes(&[0]));
+    assert_eq!(kernel(1).with_demotion(true).demoting(), nodes(&[2]), "HBM to DRAM");
+    assert!(kernel(4).with_demotion(true).demoting().is_empty(), "there is no lower tier");
+    assert!(with_other().with_demotion(true).demoting().is_empty(), "it knows no tiers");
 }
 
 #[test]

@@ -9,21 +9,29 @@ use std::{collections::BTreeMap, path::Path};
 pub struct LiveShares {
     /// On home nodes.
     pub local_bytes: u64,
-    /// On all other nodes.
+    /// On nodes that are neither home nor of a lower tier.
     pub remote_bytes: u64,
     /// The part of the remote bytes that is on nodes near to home.
     pub near_bytes: u64,
+    /// On nodes of lower tiers.
+    pub demoted_bytes: u64,
 }
 
 impl LiveShares {
-    /// The shares of memory by node. `None` without a home, as where no CPU of it is online.
+    /// The shares of memory by node, where nodes of lower tiers are `lower`. `None` without a home, as where no CPU of it is online.
     #[must_use]
-    pub fn of(nodes: &BTreeMap<NodeId, u64>, home: &NodeSet, near: &NodeSet) -> Option<Self> {
+    pub fn of(
+        nodes: &BTreeMap<NodeId, u64>,
+        home: &NodeSet,
+        near: &NodeSet,
+        lower: &NodeSet,
+    ) -> Option<Self> {
         let on = |some: &NodeSet| -> u64 {
             nodes.iter().filter(|(node, _)| some.contains(**node)).map(|(_, bytes)| bytes).sum()
         };
-        let (local, all) = (on(home), nodes.values().sum::<u64>());
-        let shares = Self { local_bytes: local, remote_bytes: all - local, near_bytes: on(near) };
+        let (local_bytes, demoted_bytes) = (on(home), on(&lower.minus(home)));
+        let remote_bytes = nodes.values().sum::<u64>() - local_bytes - demoted_bytes;
+        let shares = Self { local_bytes, remote_bytes, near_bytes: on(near), demoted_bytes };
         (!home.is_empty()).then_some(shares)
     }
 }
@@ -47,6 +55,12 @@ pub struct WorkloadNow<'a> {
 }
 
 impl Snapshot {
+    /// The nodes where memory counts as demoted.
+    #[must_use]
+    pub fn lower_tiers(&self) -> NodeSet {
+        self.nodes.iter().filter(|node| node.is_lower_tier).map(|node| node.id).collect()
+    }
+
     /// The workloads in order of their path. The kernel's count of the memory of a cgroup includes the cgroups below it:
     /// those with processes of their own are subtracted.
     #[must_use]
@@ -137,7 +151,8 @@ mod tests {
             .iter()
             .map(|row| {
                 let own = row.own.as_ref().unwrap();
-                let shares = LiveShares::of(&own.nodes, &row.home, &row.near).unwrap();
+                let shares =
+                    LiveShares::of(&own.nodes, &row.home, &row.near, &NodeSet::new()).unwrap();
                 let all = own.nodes.values().sum::<u64>() / 4096;
                 (row.cgroup, all, shares.remote_bytes / 4096, row.process_count, row.cpu_percent)
             })
@@ -154,11 +169,15 @@ mod tests {
 
     #[test]
     fn memory_has_no_shares_without_a_home() {
-        let nodes = [(NodeId(0), 5), (NodeId(1), 7), (NodeId(2), 9)].into();
-        let [home, near] = ["0", "1"].map(|nodes| nodes.parse().unwrap());
-        let shares = LiveShares { local_bytes: 5, remote_bytes: 16, near_bytes: 7 };
-        assert_eq!(LiveShares::of(&nodes, &home, &near), Some(shares));
-        assert_eq!(LiveShares::of(&nodes, &NodeSet::new(), &near), None);
+        let nodes = [(NodeId(0), 5), (NodeId(1), 7), (NodeId(2), 9), (NodeId(3), 11)].into();
+        let [home, near, lower] = ["0", "1", "3"].map(|nodes| nodes.parse().unwrap());
+        let shares =
+            LiveShares { local_bytes: 5, remote_bytes: 16, near_bytes: 7, demoted_bytes: 11 };
+        assert_eq!(LiveShares::of(&nodes, &home, &near, &lower), Some(shares));
+        assert_eq!(LiveShares::of(&nodes, &NodeSet::new(), &near, &lower), None);
+        // CPUs whose home is a node of a lower tier have their memory there.
+        let there = LiveShares::of(&nodes, &lower, &near, &lower).unwrap();
+        assert_eq!((there.local_bytes, there.demoted_bytes), (11, 0));
     }
 
     #[test]

@@ -78,6 +78,31 @@ fn a_process_on_all_nodes_with_cpus_has_no_remote_memory_on_a_node_without() {
 }
 
 #[test]
+fn memory_on_a_lower_tier_is_demoted_and_not_remote() {
+    let slow = Topology::new(
+        Crowd::topology().nodes().map(|node| match node.id {
+            NodeId(1) => {
+                numaloc_core::Node { cpus: numaloc_core::CpuSet::default(), ..node.clone() }
+            }
+            _ => node.clone(),
+        }),
+        [],
+    );
+    let slow = slow.with_tiers([(NodeId(0), 4), (NodeId(1), 22)]);
+    let mut seen = HostMemory { lower: slow.lower_tiers(), ..HostMemory::default() };
+    seen.add(
+        &process(1, "db", "/system.slice/db.service", &[0]),
+        &[NodeId(0), NodeId(7)].into_iter().collect(),
+    );
+    let expected = PinnedBytes { local: MIB, remote: 0, demoted: 2 * MIB };
+    assert_eq!(seen.units["db.service"], expected);
+    assert_eq!(seen.nodes[&(NodeId(1), Nearness::Demoted)], 2 * MIB);
+    let there = HostMemory::of(&Snapshot::default(), &slow, 9);
+    let places = |id| there.nodes.keys().filter(|(node, _)| *node == NodeId(id)).count();
+    assert_eq!((places(0), places(1)), (3, 4), "no other node has demoted memory");
+}
+
+#[test]
 fn the_largest_are_named_and_the_others_are_one() {
     let of = |number: i32| {
         process(number, &format!("p{number}"), "/", if number < 3 { &[0] } else { &[1] })
@@ -130,7 +155,8 @@ fn a_round_a_period_sees_all_processes() {
     };
     assert!(*first < 20 && *last >= 120 && watched.shown.len() == 3, "{:?}", watched.shown);
     assert_eq!(seen.processes, ProcessCounts { pinned: 50, ..ProcessCounts::default() });
-    let bytes = PinnedBytes { local: 50 * 0x8000, remote: 50 * crate::fake::REMOTE };
+    let remote = 50 * crate::fake::REMOTE;
+    let bytes = PinnedBytes { local: 50 * 0x8000, remote, ..PinnedBytes::default() };
     assert_eq!(seen.programs, [("crowd".to_owned(), bytes)].into());
     assert_eq!(seen.nodes[&(NodeId(1), Nearness::Remote)], bytes.remote);
     assert!(again.oldest_look < 60 * SECOND, "each was looked at again: {again:?}");

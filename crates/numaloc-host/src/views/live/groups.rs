@@ -14,7 +14,15 @@ use std::{
 struct GroupReading {
     at: Option<Duration>,
     memory: Option<CountedMemory>,
-    kernel_migrated_pages: Option<u64>,
+    moved: KernelMoves,
+}
+
+/// Pages that the kernel itself has moved of a cgroup's memory; `None` where it does not count.
+#[derive(Clone, Copy, Debug, Default)]
+struct KernelMoves {
+    migrated: Option<u64>,
+    demoted: Option<u64>,
+    promoted: Option<u64>,
 }
 
 /// The readings of the cgroups.
@@ -46,8 +54,7 @@ impl GroupReadings {
         let Some(group) = self.0.get_mut(path) else { return false };
         let memory = cgroup::numa_stat(roots, path);
         let is_gone = group.memory.is_some() && memory.is_none();
-        let kernel_migrated_pages = migrated(roots, path);
-        *group = GroupReading { at: Some(now), memory, kernel_migrated_pages };
+        *group = GroupReading { at: Some(now), memory, moved: KernelMoves::read(roots, path) };
         is_gone
     }
 
@@ -62,19 +69,35 @@ impl GroupReadings {
                 Some(&bytes) => memory.with_attached(bytes),
                 None => memory,
             }),
-            kernel_migrated_pages: group.kernel_migrated_pages,
+            kernel_migrated_pages: group.moved.migrated,
+            kernel_demoted_pages: group.moved.demoted,
+            kernel_promoted_pages: group.moved.promoted,
             age: group.at.map(|at| now.saturating_sub(at)),
         };
         self.0.iter().map(|(path, group)| (path.clone(), shown(path, group))).collect()
     }
 }
 
-/// numa_pages_migrated in memory.stat (mm/memcontrol.c, `memory_stats`): from Linux 6.12 on, with cgroup v2.
-fn migrated(roots: &Roots, path: &str) -> Option<u64> {
-    let files = cgroup::unified(roots, path).map(|directory| directory.join("memory.stat"));
-    let text = files.iter().find_map(|file| read::text(file).ok())?;
-    let count = text.lines().find_map(|line| line.strip_prefix("numa_pages_migrated "))?;
-    count.trim().parse().ok()
+impl KernelMoves {
+    /// By memory.stat (mm/memcontrol.c, `memory_stats`): from Linux 6.12 on, with cgroup v2.
+    fn read(roots: &Roots, path: &str) -> Self {
+        let mut files = cgroup::unified(roots, path).map(|directory| directory.join("memory.stat"));
+        let text = files.iter_mut().find_map(|file| read::text(file).ok()).unwrap_or_default();
+        let mut moves = Self::default();
+        for (name, count) in text.lines().filter_map(|line| line.split_once(' ')) {
+            let sum = match name {
+                "numa_pages_migrated" => &mut moves.migrated,
+                "pgpromote_success" => &mut moves.promoted,
+                // By kswapd, direct reclaim, khugepaged, and on request.
+                name if name.starts_with("pgdemote_") => &mut moves.demoted,
+                _ => continue,
+            };
+            if let Ok(count) = count.trim().parse::<u64>() {
+                *sum = Some(sum.unwrap_or(0).saturating_add(count));
+            }
+        }
+        moves
+    }
 }
 
 /// The cgroup that accounts for the memory of a process, of the text of /proc/PID/cgroup: that of v1's memory controller where
@@ -114,7 +137,8 @@ mod tests {
         fake.write("cgroup/cgroup.procs", "");
         fake.write("cgroup/a/cgroup.procs", "1\n");
         fake.write("cgroup/a/memory.numa_stat", "anon N0=4096 N8=8192\nfile N0=4096 N8=0\n");
-        fake.write("cgroup/a/memory.stat", "anon 1\nnuma_pages_migrated 7\n");
+        let stat = "anon 1\nnuma_pages_migrated 7\npgdemote_kswapd 5\npgdemote_direct 6\npgpromote_success 3\n";
+        fake.write("cgroup/a/memory.stat", stat);
         let mut groups = GroupReadings::default();
         groups.keep(&["/a", "/gone"].into());
         let at = Duration::from_secs(3);
@@ -129,6 +153,9 @@ mod tests {
         };
         assert_eq!(now["/a"].memory, Some(memory));
         assert_eq!((now["/a"].kernel_migrated_pages, now["/a"].age), (Some(7), Some(at)));
+        let tiering = |now: &GroupNow| (now.kernel_demoted_pages, now.kernel_promoted_pages);
+        assert_eq!(tiering(&now["/a"]), (Some(11), Some(3)));
+        assert_eq!(tiering(&now["/gone"]), (None, None));
         assert_eq!((&now["/gone"].memory, now["/gone"].age), (&None, Some(at)));
         assert_eq!(now.len(), 2);
         std::fs::rename(fake.path("cgroup/a"), fake.path("cgroup/renamed")).unwrap();

@@ -37,6 +37,7 @@ impl NodeReader {
         let counters: BTreeMap<NodeId, NodeCounters> = counters.collect();
         let before = self.before.take();
         self.now.clear();
+        let lower = topology.lower_tiers();
         for node in topology.nodes() {
             let Ok(memory) = self.memory.read(node.id) else { continue };
             let now = counters[&node.id];
@@ -53,7 +54,15 @@ impl NodeReader {
                 Some(now.foreign?.saturating_sub(past.foreign?) as f64 / seconds)
             });
             let (id, tier, kind) = (node.id, topology.tier(node.id), topology.node_kind(node.id));
-            self.now.push(NodeNow { id, memory, cpu_percent, foreign_per_second, tier, kind });
+            self.now.push(NodeNow {
+                id,
+                memory,
+                cpu_percent,
+                foreign_per_second,
+                tier,
+                kind,
+                is_lower_tier: lower.contains(id),
+            });
         }
         self.before = Some((at, counters));
     }

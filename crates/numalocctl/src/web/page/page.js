@@ -61,11 +61,11 @@ function meter(parts, all, words) {
 }
 
 /** What memory on a node is to a row. */
-const placeOf = (row, node) => (row.home_nodes.includes(node) ? "local" : (row.near_nodes || []).includes(node) ? "near" : "remote");
+const placeOf = (row, node) => (row.home_nodes.includes(node) ? "local" : (row.near_nodes || []).includes(node) ? "near" : view.top.nodes.some((each) => each.node === node && each.is_lower_tier) ? "demoted" : "remote");
 
-/** Where a row's memory is: home first, then near and other remote nodes. */
+/** Where a row's memory is: home first, then near and other remote nodes, then lower tiers. */
 function where(row) {
-  const order = ["local", "near", "remote"];
+  const order = ["local", "near", "remote", "demoted"];
   const nodes = row.by_node.filter((node) => node.bytes > 0).map((node) => ({ ...node, place: placeOf(row, node.node) }));
   nodes.sort((a, b) => order.indexOf(a.place) - order.indexOf(b.place) || a.node - b.node);
   const words = nodes.map((node) => `node ${node.node}${node.place === "local" ? "" : ` (${node.place})`}: ${size(node.bytes)}`).join(", ");
@@ -165,6 +165,7 @@ const rowColumns = [
   { id: "memory", down: true, title: "Memory", number: true, cell: (row) => size(row.resident_bytes), by: (row) => -(row.resident_bytes ?? -1) },
   { id: "cache", down: true, title: "Cache", number: true, only: "workloads", has: (row) => row.cache_bytes, cell: (row) => size(row.cache_bytes), by: (row) => -(row.cache_bytes ?? -1) },
   { id: "remote", down: true, title: "Remote", number: true, cell: (row) => size(row.remote_bytes), by: (row) => -(row.remote_bytes ?? -1) },
+  { id: "demoted", down: true, title: "Demoted", number: true, has: (row) => row.demoted_bytes, cell: (row) => size(row.demoted_bytes), by: (row) => -(row.demoted_bytes ?? -1) },
   { id: "near", down: true, title: "Near", number: true, has: (row) => row.near_bytes, cell: (row) => size(row.near_bytes), by: (row) => -(row.near_bytes ?? -1) },
   { id: "share", title: "Local", number: true, cell: shareCell, by: (row) => row.local_percent ?? 101 },
   { id: "where", down: true, title: "Where", cell: (row) => [where(row)], by: (row) => -Math.max(0, ...row.by_node.map((node) => node.bytes)) },
@@ -389,13 +390,14 @@ function rowFacts(row) {
   const parts = [facts([
     ["Cgroup", row.pid != null ? row.cgroup : null], ["Processes", row.pid == null ? String(row.process_count) : null], ["Home", "node " + list(row.home_nodes)],
     ["Memory", size(row.resident_bytes)], ["Page cache", row.cache_bytes ? `${size(row.cache_bytes)}, not mapped` : null], ["Local", `${size(row.local_bytes)}, ${shareCell(row)}`], ["Remote", size(row.remote_bytes)],
-    ["Of this near", row.near_bytes ? size(row.near_bytes) : null],
+    ["Of this near", row.near_bytes ? size(row.near_bytes) : null], ["Demoted, on a lower tier", row.demoted_bytes ? size(row.demoted_bytes) : null],
+    ["Demoted by the kernel so far", row.kernel_demoted_pages ? size(row.kernel_demoted_pages * 4096) : null], ["Promoted by the kernel so far", row.kernel_promoted_pages ? size(row.kernel_promoted_pages * 4096) : null],
     ["CPU", percent(row.cpu_percent)], ["Seen", row.age_seconds == null ? (row.is_hidden ? "its page map may not be read" : "not yet") : row.age_seconds.toFixed(1) + " s ago"],
     ["Moved", row.moved_bytes ? size(row.moved_bytes) : null],
     ["Moved by NUMA balancing", row.kernel_migrated_pages ? size(row.kernel_migrated_pages * 4096) : null], ["Job", [row.job, row.held_back].filter(Boolean).join(": ")],
   ])];
   if (row.by_node.length) {
-    const words = { local: "home", near: "near", remote: "remote" };
+    const words = { local: "home", near: "near", remote: "remote", demoted: "demoted" };
     parts.push(where(row), table(["Node", "", "Memory"], row.by_node.map((node) => [String(node.node), words[placeOf(row, node.node)], size(node.bytes)])));
   }
   const detail = view.detail;
@@ -525,7 +527,7 @@ function help() {
   const keys = [["1 2 3 4", "workloads, processes, jobs, advice"], ["/", "filter"], ["↑ ↓ PageUp PageDown Home End", "select a row"], ["Enter", "open the row"],
     ["p", "the processes of a workload"], ["m", "plan a migration, which asks before it moves anything"], ["x", "cancel a job, after asking"], ["Esc", "close, clear the filter, back"], ["?", "this help"]].filter(([key]) => canChange() || !"mx".includes(key));
   dialog("Keys", [table(["Key", "What it does"], keys.map(([key, what]) => [el("kbd", {}, key), what])),
-    el("p", { class: "quiet" }, "Solid: memory on a home node, which is a node of the CPUs that the process may run on. Hatched: remote memory, lighter where the node is near to home.")], [button("Close", dismiss, { autofocus: true })]);
+    el("p", { class: "quiet" }, "Solid: memory on a home node, which is a node of the CPUs that the process may run on. Hatched: remote memory, lighter where the node is near to home. Dotted: memory on a lower tier.")], [button("Close", dismiss, { autofocus: true })]);
 }
 
 // The page ------------------------------------------------------------------------------------------------------------------------
@@ -567,7 +569,7 @@ function drawSummary() {
   fill($("summary"), el("b", {}, `${size(bytes)} remote`), ` in ${remote.length} of ${rows.length} ${rows.length === 1 ? one : many}`,
     within != null && tab === "processes" ? ` of ${within}` : "", more.length ? el("span", { class: "quiet" }, `; processes: ${more.join(", ")}`) : null,
     within != null && tab === "processes" ? button("All processes", () => { within = null; drawTable(); drawSummary(); }) : null,
-    el("span", { class: "legend" }, el("i", { class: "local" }), "local", rows.some((row) => row.near_bytes) ? [el("i", { class: "near" }), "near"] : null, el("i", { class: "remote" }), "remote"));
+    el("span", { class: "legend" }, el("i", { class: "local" }), "local", rows.some((row) => row.near_bytes) ? [el("i", { class: "near" }), "near"] : null, el("i", { class: "remote" }), "remote", rows.some((row) => row.demoted_bytes) ? [el("i", { class: "demoted" }), "demoted"] : null));
 }
 
 /** A migration whose dialog was left. */
