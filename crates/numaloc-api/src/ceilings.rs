@@ -179,10 +179,11 @@ impl Ceilings {
             home: _,
             near_distance: _,
             order: _,
+            relief,
         } = options;
         // A placement by use brings memory to slow nodes, named or not, and takes the one DAMON of the host.
         let by_use = matches!(options.placement, Placement::Tiers(_));
-        let names_nodes = by_use || options.named_nodes().is_some();
+        let names_nodes = by_use || relief.is_some() || options.named_nodes().is_some();
         let compacts = *compact == Compact::Always && !Compact::Auto.applies(self.profile);
         [
             (Excess::NodesTo, names_nodes && !self.named_nodes),

@@ -1,6 +1,6 @@
 //! All conversions. `spec` and `request` make values of requests, `client` makes requests of values. `topology`,
 //! `locality`, `contents`, `live`, `advice`, `plan`, `outcome` and `record` make answers of values; `stored` and `ended` make values of answers and
-//! stored records. `policy` and `placement` go both ways. `check` and `labels` check single fields, and
+//! stored records. `policy`, `placement` and `relief` go both ways. `check` and `labels` check single fields, and
 //! `bounds` has what is bounded alike in several messages.
 
 mod advice;
@@ -20,6 +20,7 @@ mod placement;
 mod plan;
 mod policy;
 mod record;
+mod relief;
 mod request;
 mod schedule;
 mod selector;

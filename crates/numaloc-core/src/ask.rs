@@ -10,4 +10,5 @@ pub mod mover_group;
 pub mod options;
 pub mod pace;
 pub mod placement;
+pub mod relief;
 pub mod temperatures;

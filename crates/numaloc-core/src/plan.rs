@@ -307,7 +307,7 @@ pub struct Plan {
     /// ([`HugetlbSource`](crate::HugetlbSource)) decide: either they get fresh pages from free memory and are expected
     /// to move, or they have no room.
     pub beyond_pool_bytes: u64,
-    /// The run ends when this number of bytes has moved. Set for a target ratio that needs less than all remote bytes.
+    /// The run ends when this number of bytes has moved. Set for a target ratio or a relief that needs less than all remote bytes.
     pub limit_bytes: Option<u64>,
     /// A guess at the time that the copying takes on bare metal, in seconds.
     pub expected_seconds: f64,

@@ -38,6 +38,8 @@ pub fn options() -> Options {
         compact: Compact::Never,
         reserve_bytes: Some(1 << 30),
         pool_reserve_percent: 10,
+        // It excludes `from`.
+        relief: None,
     }
 }
 

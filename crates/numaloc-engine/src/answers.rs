@@ -69,7 +69,7 @@ impl Planned {
     /// A run without a daemon, as a job without a name. `ended` is `None` where nothing was to be moved.
     pub fn job(&self, spec: &MigrationSpec, ended: Option<&Ended>) -> v1::Job {
         let outcome = ended.map(|ended| &*ended.outcome);
-        let target_ratio = spec.policy.options.target_ratio;
+        let target_ratio = spec.policy.options.judged_ratio();
         let end = || outcome.map(|outcome| outcome.end(target_ratio));
         let (state, state_message) = match self.nothing.clone().or_else(end) {
             Some((state, message)) => (v1::JobState::from(state), message),

@@ -372,7 +372,7 @@ fn locality(plan: &Plan, at: &[usize]) -> Locality {
 }
 
 fn ended(results: Vec<MemberResult>, plan: &Plan) -> Vec<MemberResult> {
-    let target_ratio = plan.options.target_ratio;
+    let target_ratio = plan.options.judged_ratio();
     results.into_iter().map(|result| result.settled(target_ratio)).collect()
 }
 

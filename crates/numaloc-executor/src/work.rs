@@ -132,8 +132,14 @@ impl<'a> Work<'a> {
 
     /// Begins again at the plan's first window, in the order of `heat`: the most used memory first.
     pub fn hottest_first(&self, heat: &Heat) {
-        *self.windows.lock() =
-            Windows::hottest_first(&self.plan.moves, self.pacer.most_bytes, heat);
+        let (moves, bytes) = (&self.plan.moves, self.pacer.most_bytes);
+        *self.windows.lock() = match &self.plan.options.relief {
+            // What leaves a node is used from there.
+            Some(relief) if relief.returning_bytes.is_none() => {
+                Windows::coldest_first(moves, bytes, heat)
+            }
+            _ => Windows::hottest_first(moves, bytes, heat),
+        };
     }
 
     /// Cuts further windows for this many workers.
@@ -168,7 +174,8 @@ impl<'a> Work<'a> {
         } else if self.control.ended_with().is_some() {
             Some(Reason::NotReturned)
         } else if self.ratio_is_reached() {
-            Some(Reason::RatioReached)
+            let is_relief = self.plan.options.relief.is_some();
+            Some(if is_relief { Reason::NotNeeded } else { Reason::RatioReached })
         } else if self.control.allowance.as_ref().is_some_and(Allowance::is_closed) {
             Some(Reason::NotNeeded)
         } else {

@@ -72,6 +72,7 @@ fn policies() -> Vec<(v1::Policy, Answer)> {
     };
     let stall = prost_types::Duration { seconds: 0, nanos: 50_000_000 };
     let nodes = || v1::NodesPlacement { node_ids: vec![0, 1] };
+    let relief = v1::Relief { node_id: 1, free_below_bytes: 1, ..Default::default() };
     vec![
         (placed(Placement::Local(v1::LocalPlacement {})), Harmless("home is what the kernel does")),
         (placed(Placement::Nodes(nodes())), Takes(Excess::NodesTo)),
@@ -139,6 +140,7 @@ fn policies() -> Vec<(v1::Policy, Answer)> {
             Harmless("it counts, and moves nothing"),
         ),
         (v1::Policy { pool_reserve_percent: Some(10), ..none() }, Harmless("more stays free")),
+        (v1::Policy { relief: Some(relief), ..none() }, Takes(Excess::NodesTo)),
         (v1::Policy { emit: v1::Emit::OnChange.into(), ..none() }, Harmless("fewer events")),
         (
             v1::Policy { make_room: v1::MakeRoom::Cache.into(), ..none() },

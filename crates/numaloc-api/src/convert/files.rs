@@ -81,6 +81,7 @@ impl MigrationSpec {
             ("hugetlb_source", options.hugetlb != plain.hugetlb),
             ("pool_reserve_percent", options.pool_reserve_percent > 0),
             ("from_node_ids", options.from.is_some()),
+            ("relief", options.relief.is_some()),
             ("home_rule", options.home != plain.home),
             ("near_distance", options.near_distance != plain.near_distance),
             ("make_room", options.make_room != plain.make_room),

@@ -4,6 +4,7 @@ use super::{
     check::{duration, number, token},
     names::{self, int, named},
     placement::{self, node_ids, node_set},
+    relief,
 };
 use crate::{
     Problem, Violations, v1,
@@ -71,7 +72,9 @@ pub fn policy(field: &str, from: Option<v1::Policy>, bad: &mut Violations) -> Po
         .unwrap_or(NEAR),
         reserve_bytes: number(&at("reserve_bytes"), from.reserve_bytes, reserve, bad),
         pool_reserve_percent: pool_reserve.unwrap_or_default(),
+        relief: relief::read(&at("relief"), from.relief, bad),
     };
+    relief::check(field, &options, bad);
     Policy {
         options,
         qos_class: named(&at("qos_class"), from.qos_class, bad),
@@ -124,6 +127,7 @@ impl From<&Policy> for v1::Policy {
             offload: v1::Offload::from(policy.offload).into(),
             tenant: policy.tenant.clone().unwrap_or_default(),
             maps: placement::written_maps(&options.maps),
+            relief: options.relief.as_ref().map(Into::into),
         }
     }
 }

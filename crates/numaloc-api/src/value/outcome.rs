@@ -201,6 +201,17 @@ pub fn nothing_to_move(plan: &Plan) -> Option<(JobState, String)> {
         return skipped(skip.message().to_owned());
     }
     let stays = plan.skipped_bytes();
+    if let Some(relief) = &plan.options.relief
+        && stays.contains_key(&Reason::NotNeeded)
+    {
+        return skipped(match relief.returning_bytes {
+            None => format!("node {} has enough free memory", relief.node),
+            Some(_) => format!("node {} has no room for memory that left it", relief.node),
+        });
+    }
+    if stays.is_empty() && plan.options.relief.is_some() {
+        return skipped("no memory of the target is on the node".to_owned());
+    }
     if stays.is_empty() {
         return skipped("all memory is local".to_owned());
     }

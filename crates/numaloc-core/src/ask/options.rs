@@ -7,6 +7,7 @@ use crate::{
         map_rule::MapRule,
         pace::{Order, Pacing},
         placement::{Placement, bandwidth::UnknownBandwidth},
+        relief::Relief,
     },
     machine::{
         ids::NodeSet,
@@ -62,6 +63,9 @@ pub struct Options {
     /// Share of each hugetlb pool of a target that stays free and unreserved, in percent, 0 to 100. Without effect with
     /// [`HugetlbSource::Fresh`]: the kernel takes the pages of a pool before fresh ones.
     pub pool_reserve_percent: u8,
+    /// Only as much moves as relieves a node. Then `from` is not set, and `placement` and `maps` are not, either; see
+    /// [`Self::relieving`].
+    pub relief: Option<Relief>,
 }
 
 impl Default for Options {
@@ -86,6 +90,7 @@ impl Default for Options {
             compact: Compact::default(),
             reserve_bytes: None,
             pool_reserve_percent: 0,
+            relief: None,
         }
     }
 }
@@ -102,7 +107,7 @@ impl Options {
     /// # Errors
     /// [`UnknownBandwidth`].
     pub fn on(&self, topology: &Topology) -> Result<Self, UnknownBandwidth> {
-        let mut options = self.clone();
+        let mut options = self.relieving(topology).into_owned();
         options.placement = options.placement.on(topology)?;
         for rule in &mut options.maps {
             rule.placement = rule.placement.clone().on(topology)?;

@@ -49,7 +49,7 @@ pub enum Reason {
     NodeExcluded,
     /// The location of the pages could not be read.
     Unreadable,
-    /// The page was to make room for a run's pages, and that run needed no more.
+    /// The page was to make room for a run's pages, which needed no more; or enough was free on the node to be relieved.
     NotNeeded,
     /// A page of the kernel or of a driver that is mapped into the process. The kernel never moves it.
     KernelPage,

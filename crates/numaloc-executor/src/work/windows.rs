@@ -44,12 +44,21 @@ impl<'p> Windows<'p> {
 
     /// The most used windows first, others by address. Each window has at most about `window_bytes` of remote memory.
     pub fn hottest_first(moves: &'p [Move], window_bytes: u64, heat: &Heat) -> Self {
+        Self::sorted(moves, window_bytes, |planned, window| !score(planned, window, heat))
+    }
+
+    /// The least used windows first, others in the plan's order.
+    pub fn coldest_first(moves: &'p [Move], window_bytes: u64, heat: &Heat) -> Self {
+        Self::sorted(moves, window_bytes, |planned, window| score(planned, window, heat))
+    }
+
+    fn sorted(moves: &'p [Move], window_bytes: u64, key: impl Fn(&Move, &Window) -> u64) -> Self {
         let remote_bytes: u64 = moves.iter().map(Move::remote_bytes).sum();
         let fine = (remote_bytes / SORTED_MAX).min(window_bytes);
         let cuts = Cuts::new(moves, fine, 1);
         let mut windows: Vec<Window> =
             cuts.map(|window| Window { fill: window_bytes, ..window }).collect();
-        windows.sort_by_cached_key(|window| !score(&moves[window.move_index], window, heat));
+        windows.sort_by_cached_key(|window| key(&moves[window.move_index], window));
         Self::Sorted(windows.into_iter())
     }
 }

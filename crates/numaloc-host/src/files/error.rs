@@ -162,6 +162,9 @@ pub enum Error {
         reason: &'static str,
         available: String,
     },
+    /// A node cannot be relieved as requested.
+    #[error(transparent)]
+    BadRelief(#[from] numaloc_core::BadRelief),
     /// A device is not there, or nothing says which node it is attached to.
     #[error("{device}: {reason}")]
     BadDevice { device: String, reason: String },
@@ -322,6 +325,7 @@ impl Error {
             | Self::NoMapping { .. }
             | Self::FileRefused { .. }
             | Self::BadGoal(_)
+            | Self::BadRelief(_)
             | Self::NoBandwidth { .. }
             | Self::NodesForbidden { .. }
             | Self::BadTiers(_)

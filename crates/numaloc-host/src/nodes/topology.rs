@@ -150,11 +150,15 @@ pub fn from_hwloc(hwloc: &Hwloc) -> Topology {
 /// Checks that each node that the options name is online and has memory.
 ///
 /// # Errors
-/// [`Error::BadNode`] with the first that is not.
+/// [`Error::BadNode`] with the first that is not; [`Error::BadRelief`].
 pub fn check_options(roots: &Roots, topology: &Topology, options: &Options) -> Result<(), Error> {
     let placed = options.named_nodes();
-    let mut named = placed.iter().chain(&options.from);
+    let relieved = options.relief.as_ref().map(|relief| [relief.node].into_iter().collect());
+    let mut named = placed.iter().chain(&options.from).chain(&relieved);
     named.try_for_each(|nodes| check_nodes(roots, topology, nodes))?;
+    if let Some(relief) = &options.relief {
+        relief.check(options.to.as_ref(), topology)?;
+    }
     match &options.placement {
         Placement::Tiers(tiers) => Ok(tiers.check(topology)?),
         _ => Ok(()),

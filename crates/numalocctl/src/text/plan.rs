@@ -164,8 +164,12 @@ fn totals(text: &mut String, plan: &v1::Plan, options: &Options) {
         let _ = writeln!(text, "order: {}", order(plan.order()));
     }
     if let Some(limit_bytes) = plan.limit_bytes {
-        let (ratio, limit) = (options.target_ratio, size(limit_bytes));
-        let _ = writeln!(text, "limit: {ratio} % local is enough, so it ends after {limit}");
+        let limit = size(limit_bytes);
+        let enough = match &options.relief {
+            Some(relief) => format!("node {} needs no more", relief.node),
+            None => format!("{} % local is enough", options.target_ratio),
+        };
+        let _ = writeln!(text, "limit: {enough}, so it ends after {limit}");
     }
     rooms(text, &plan.expected_room);
     if plan.nearer_bytes > 0 {

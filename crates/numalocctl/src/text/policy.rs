@@ -8,7 +8,7 @@ use crate::{
 use numaloc_api::{v1, value::Policy};
 use numaloc_core::{
     Compact, HomeRule, HugetlbSource, MakeRoom, NEAR, Offload, Options, Order, Pacing, Placement,
-    Profile,
+    Profile, Relief,
 };
 
 /// The options of a plan that are not at their defaults. The target nodes are not among them.
@@ -34,6 +34,7 @@ pub fn asked(options: &Options) -> Vec<String> {
         compact,
         reserve_bytes,
         pool_reserve_percent,
+        ref relief,
     } = options;
     let set = [
         (include_shared, "include shared"),
@@ -58,9 +59,23 @@ pub fn asked(options: &Options) -> Vec<String> {
         (profile != Profile::default()).then(|| format!("profile {}", profile.name())),
         max_stall.map(|stall| format!("calls of at most {stall:?}")),
         node_cpu_percent_max.map(|most| format!("node CPUs at most {most} % busy")),
+        relief.as_ref().map(relieved),
     ];
     let maps = maps.iter().map(|rule| Some(format!("map {rule}")));
     set.chain(valued).chain(maps).flatten().collect()
+}
+
+/// The relief of a node, with its bounds.
+fn relieved(relief: &Relief) -> String {
+    let Relief { node, free_below_bytes: below, free_until_bytes: until, .. } = relief;
+    match relief.returning_bytes {
+        Some(bytes) => format!("return of at most {} to node {node}", size(bytes)),
+        None if below == until => format!("relieve node {node} until {} are free", size(*until)),
+        None => {
+            let [below, until] = [below, until].map(|&bytes| size(bytes));
+            format!("relieve node {node} below {below} free until {until} are free")
+        }
+    }
 }
 
 /// A placement, with its weights.

@@ -159,7 +159,7 @@ impl Dispatcher {
                 };
                 let members = all_legs(&job, members.clone());
                 let job = job.with_members(members);
-                match whole.end(job.spec.policy.options.target_ratio) {
+                match whole.end(job.spec.policy.options.judged_ratio()) {
                     (JobState::Cancelled, _) => self.stopped(&job, Some(whole))?,
                     (state, why) => {
                         let message = joined([why, made_room(&whole), note.unwrap_or_default()]);
@@ -236,7 +236,7 @@ fn with(job: &Job, outcome: Option<Arc<Outcome>>) -> Job {
 
 /// The results of a job's members after one more run, whose own results are `next`.
 fn all_legs(job: &Job, next: Vec<MemberResult>) -> Vec<MemberResult> {
-    let target_ratio = job.spec.policy.options.target_ratio;
+    let target_ratio = job.spec.policy.options.judged_ratio();
     match job.outcome {
         Some(_) => MemberResult::all_continued_by(&job.members, next, target_ratio),
         None => next,

@@ -31,6 +31,7 @@ impl From<&Error> for Refusal {
             | Error::NarrowPlacement { .. }
             | Error::FileRefused { .. }
             | Error::BadGoal(_)
+            | Error::BadRelief(_)
             | Error::NoBandwidth { .. }
             | Error::NodesForbidden { .. }
             | Error::SeveralCgroups { .. }

@@ -12,7 +12,7 @@ use crate::value::{
 use numaloc_core::{
     Account, BesideKernel, CacheStop, Compact, Flows, HomeRule, HugetlbSource, Identity, KeepFast,
     Locality, MakeRoom, MapRule, NodeId, NodeSet, NumaBalancing, Offload, OffloadUse, Options,
-    Order, Pacing, Placement, Profile, Reason, Share, Tiers, Watch, Weights,
+    Order, Pacing, Placement, Profile, Reason, Relief, Share, Tiers, Watch, Weights,
 };
 use outcomes::{failed, members, outcome, progress};
 use proptest::{
@@ -230,6 +230,13 @@ fn policy() -> impl Strategy<Value = Policy> {
                 reserve_bytes,
             ) = options;
             let (to, placement, maps) = place;
+            let is_plain = target_ratio == 100 && placement == Placement::Home && maps.is_empty();
+            let relief = (from.is_none() && is_plain).then(|| Relief {
+                free_until_bytes: 1 << 40,
+                returning_bytes: include_bound.then_some(near_distance),
+                return_after: Duration::from_millis(near_distance),
+                ..Relief::until(NodeId(17), near_distance)
+            });
             let options = Options {
                 include_shared,
                 exclude_file,
@@ -250,6 +257,7 @@ fn policy() -> impl Strategy<Value = Policy> {
                 near_distance,
                 reserve_bytes,
                 pool_reserve_percent: target_ratio,
+                relief,
             };
             Policy { options, qos_class, on_interrupt, numa_balancing, offload, emit, tenant }
         },

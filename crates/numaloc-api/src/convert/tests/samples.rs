@@ -17,6 +17,7 @@ const UNSET: [&str; 12] = [
     "policy.block",
     "policy.tiers",
     "policy.maps",
+    "policy.relief",
     "plan.extent_moves",
     "plan.skipped_extents",
     "plan.source",

@@ -37,7 +37,7 @@ fn of(pool: &DescriptorPool, names: &[&str]) -> BTreeSet<String> {
 
 /// New parts of records that a daemon acts on, and the effect of dropping them, as 0.1.0 does.
 /// `MigrationSpec::is_newer_than_0_1` asks for each, and keeps a store that has it from 0.1.0.
-const ACTS: [&str; 24] = [
+const ACTS: [&str; 30] = [
     "BesideKernel.BESIDE_KERNEL_IGNORE",
     "BesideKernel.BESIDE_KERNEL_REFUSE",
     "BesideKernel.BESIDE_KERNEL_UNSPECIFIED",
@@ -51,8 +51,15 @@ const ACTS: [&str; 24] = [
     "Policy.include_network",
     "Policy.near_distance",
     "Policy.pool_reserve_percent",
+    // It brings all memory to the nodes of the CPUs.
+    "Policy.relief",
     // No placement for it: it brings memory to the nodes of the CPUs.
     "Policy.tiers",
+    "Relief.free_below_bytes",
+    "Relief.free_until_bytes",
+    "Relief.node_id",
+    "Relief.return_after",
+    "Relief.returning_bytes",
     // A target without members for it.
     "Target.container_labels",
     "Target.files",

@@ -4,6 +4,7 @@ mod named;
 mod near;
 mod one_sided;
 mod portions;
+mod relief;
 mod room;
 mod tiers;
 mod wide;
