@@ -23,6 +23,7 @@ mod output;
 mod pace;
 mod place;
 mod process;
+mod relieve;
 mod run;
 mod schedules;
 mod target;
@@ -49,6 +50,7 @@ pub use names::{parse_schedule, parse_workload};
 pub use options::OptionArgs;
 pub use output::{Colour, Format, check as check_output, shaped};
 pub use pace::PaceArgs;
+pub use relieve::{ReliefArgs, RelieveArgs};
 pub use run::{LimitArgs, QueueArgs, spec};
 pub use schedules::{
     ApplyArgs, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
@@ -173,6 +175,10 @@ numalocctl advise --apply\n  numalocctl advise --undo --dry-run"
     /// Memory of all processes and page cache of files leave the node, also what a process has bound to it. What is left is
     /// shown by kind and by cgroup, so that its memory can go offline.
     DrainNode(Deferred<DrainNodeArgs>),
+    /// Move memory from a node until enough of it is free.
+    ///
+    /// Memory of best-effort work goes to the nearest nodes that have room: that of the largest processes first.
+    Relieve(Deferred<RelieveArgs>),
     /// Show the state of the daemon, and your role.
     Status,
     /// Drain the daemon: no move begins, requests are queued.
@@ -250,6 +256,7 @@ impl Command {
             Self::Advise(_) => true,
             Self::Migrate(args) => args.plan.check_here().is_ok() && !args.validate_only,
             Self::DrainNode(args) => args.pace.check_here().is_ok(),
+            Self::Relieve(args) => args.pace.check_here().is_ok(),
             _ => false,
         }
     }
@@ -263,6 +270,7 @@ impl Command {
             Self::Plan(args) => Some(args.0.target_mut()),
             Self::Explain(target) => Some((target, true)),
             Self::Migrate(args) => Some(args.plan.target_mut()),
+            Self::Relieve(args) => Some((&mut args.target, false)),
             Self::Advise(args) => Some((&mut args.target, false)),
             Self::Schedules(command) => match &mut **command {
                 SchedulesCommand::Create(args) => Some((&mut args.target, !args.files.is_given())),

@@ -21,6 +21,7 @@ mod map;
 mod metrics;
 mod migrate;
 mod plan;
+mod relieve;
 mod schedules;
 mod status;
 mod target;
@@ -100,6 +101,7 @@ fn carry_out(cli: &Cli, around: &Surroundings) -> Result<CommandResult, Failure>
         Command::Explain(args) => explain::run(cli, &daemon("explain")?, args),
         Command::Migrate(args) => migrate::run(cli, around, args),
         Command::DrainNode(args) => drain_node::run(cli, around, args),
+        Command::Relieve(args) => relieve::run(cli, around, args),
         Command::Status => status::run(cli, &daemon("status")?),
         Command::Drain => holds::drain(cli, &daemon("drain")?, true),
         Command::Undrain => holds::drain(cli, &daemon("undrain")?, false),

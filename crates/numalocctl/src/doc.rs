@@ -9,6 +9,7 @@ mod dsa;
 mod explain;
 mod map;
 mod parts;
+mod relieve;
 mod top;
 
 pub use advise::{
@@ -21,6 +22,7 @@ pub use dsa::{DsaDeviceDoc, DsaDoc, WorkQueueDoc};
 pub use explain::{ExplainDoc, ExplainedSchedule, Sought};
 pub use map::MapDoc;
 pub use parts::NodeBytes;
+pub use relieve::RelieveDoc;
 pub use top::{DetailDoc, MappingDoc, ThreadDoc, TopDoc, TopNodeDoc, TopRowDoc, TopSource};
 
 use serde::Serialize;

@@ -40,6 +40,12 @@ pub trait Engine {
     /// What is on these nodes.
     fn contents(&self, nodes: &NodeSet) -> Result<v1::GetNodeContentsResponse, Failure>;
 
+    /// The cgroups of all registered workloads of class BE.
+    ///
+    /// # Errors
+    /// None is registered, or there is no daemon, which alone knows them.
+    fn best_effort(&self) -> Result<Vec<String>, Failure>;
+
     /// The boot id of its host, which identifies processes together with pid and start time.
     fn boot_id(&self) -> Result<String, Failure>;
 

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "dsa",
         ],
     ),
-    ("Move", &["migrate", "drain-node", "jobs", "schedules", "workloads", "events"]),
+    ("Move", &["migrate", "drain-node", "relieve", "jobs", "schedules", "workloads", "events"]),
     ("Daemon", &["status", "drain", "undrain", "pause-all", "resume-all", "backup", "metrics"]),
     ("Other", &[]),
 ];
@@ -33,7 +33,7 @@ pub const FILES: [(&str, &str); 6] = [
     ("~/.config/numaloc/numalocctl.toml", "The same for a user; its values win."),
     (
         "/run/numaloc/numalocd.sock",
-        "The daemon's socket, used if nothing names another. If it does not exist, top, topology, locality, plan, advise, migrate and drain-node work without the daemon.",
+        "The daemon's socket, used if nothing names another. If it does not exist, top, topology, locality, plan, advise, migrate, drain-node and relieve work without the daemon.",
     ),
     ("/run/numalocctl/advice", "Changes of advise --apply, for advise --undo."),
     (

@@ -13,6 +13,7 @@ use clap::Args;
 use numaloc_api::value::Policy;
 use numaloc_core::{
     Compact, HomeRule, HugetlbSource, MakeRoom, NEAR_BOUNDS, NodeSet, Options, Order, Placement,
+    Relief,
 };
 use numaloc_host::Device;
 
@@ -79,6 +80,9 @@ pub struct OptionArgs {
     /// probed]
     #[arg(long, value_name = "ORDER", value_parser = by_name(Order::ALL, Order::name))]
     pub order: Option<Order>,
+    /// Only as much as relieves a node. Commands set it.
+    #[arg(skip)]
+    pub relief: Option<Relief>,
     #[command(flatten)]
     pub place: PlaceArgs,
     #[command(flatten)]
@@ -157,6 +161,7 @@ impl OptionArgs {
             pool_reserve_percent: self.pool_reserve.unwrap_or(options.pool_reserve_percent),
             order: self.order.unwrap_or(options.order),
             pacing: self.pace.change(options.pacing),
+            relief: self.relief.clone().or(options.relief),
         })
     }
 }

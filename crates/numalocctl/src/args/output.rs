@@ -77,7 +77,9 @@ pub fn outputs(path: &[&str]) -> Outputs {
         ["plan"] => (&[Table, Wide, Json, Yaml], true),
         ["doctor"] => (&[Table, Json, Yaml, Csv], true),
         ["jobs", "watch"] => (&[Table, Wide, Json], false),
-        ["migrate" | "drain-node" | "advise" | "explain"] => (&[Table, Wide, Json, Yaml], false),
+        ["migrate" | "drain-node" | "relieve" | "advise" | "explain"] => {
+            (&[Table, Wide, Json, Yaml], false)
+        }
         ["jobs", "get"] => (&[Table, Wide, Json, Yaml, Name], false),
         ["jobs", "delete"] | ["schedules", "delete" | "apply"] => (&[Table, Json, Yaml], false),
         ["workloads", "unregister" | "replace" | "renew" | "apply"] => {

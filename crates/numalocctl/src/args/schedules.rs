@@ -1,7 +1,7 @@
 //! The arguments of `numalocctl schedules`.
 
 use super::{
-    FileArgs, LimitArgs, OptionArgs, QueueArgs, TargetArgs,
+    FileArgs, LimitArgs, OptionArgs, QueueArgs, ReliefArgs, TargetArgs,
     names::{parse_schedule, parse_workload},
     target::parse_label,
 };
@@ -173,6 +173,8 @@ pub struct CreateScheduleArgs {
     #[command(flatten)]
     pub options: OptionArgs,
     #[command(flatten)]
+    pub relief: ReliefArgs,
+    #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]
     pub queue: QueueArgs,
@@ -213,6 +215,8 @@ pub struct UpdateScheduleArgs {
     pub files: FileArgs,
     #[command(flatten)]
     pub options: OptionArgs,
+    #[command(flatten)]
+    pub relief: ReliefArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]

@@ -5,8 +5,8 @@ mod apply;
 use super::{TAKEN, changes, remove_each, shown, wait};
 use crate::{
     args::{
-        Cli, CreateScheduleArgs, DeleteScheduleArgs, RunSchedulesArgs, SchedulesCommand,
-        UpdateScheduleArgs, spec,
+        Cli, CreateScheduleArgs, DeleteScheduleArgs, OptionArgs, RunSchedulesArgs,
+        SchedulesCommand, UpdateScheduleArgs, spec,
     },
     clean::clean,
     doc::RemovedDoc,
@@ -82,11 +82,12 @@ fn create(
     daemon: &Daemon,
     args: &CreateScheduleArgs,
 ) -> Result<v1::ListSchedulesResponse, Failure> {
-    let with_memory = daemon.with_memory_for(&args.options)?;
+    let options = OptionArgs { relief: args.relief.relief()?, ..args.options.clone() };
+    let with_memory = daemon.with_memory_for(&options)?;
     let spec = ScheduleSpec {
         migration: spec(
             args.files.target(&args.target)?,
-            &args.options,
+            &options,
             &args.queue,
             &args.limits,
             &with_memory,
@@ -112,7 +113,7 @@ fn update(
         labels: new_labels.then(|| args.label.iter().cloned().collect()),
         validate_only: args.validate_only,
         target: (!args.target.is_empty() || args.files.is_given()).then_some(target),
-        options: args.options.clone(),
+        options: OptionArgs { relief: args.relief.relief()?, ..args.options.clone() },
         queue: args.queue.clone(),
         limits: args.limits.clone(),
         when: args.when,

@@ -186,6 +186,11 @@ impl Engine for LocalEngine {
         Ok(v1::GetNodeContentsResponse { nodes })
     }
 
+    fn best_effort(&self) -> Result<Vec<String>, Failure> {
+        let message = "no target: without the daemon no best-effort work is registered: name it, for example with --cgroup";
+        Err(Failure::Usage(message.into()))
+    }
+
     fn boot_id(&self) -> Result<String, Failure> {
         Ok(boot_id(&self.local.roots)?)
     }

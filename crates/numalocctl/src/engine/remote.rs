@@ -11,7 +11,7 @@ use crate::{
 };
 use numaloc_api::{
     v1,
-    value::{CreateJob, JobId, MigrationSpec, OnConflict, Target},
+    value::{CreateJob, JobId, MigrationSpec, OnConflict, Target, WorkloadFilter},
 };
 use numaloc_core::NodeSet;
 use std::{thread, time::Duration};
@@ -33,6 +33,19 @@ impl Engine for Daemon {
 
     fn contents(&self, nodes: &NodeSet) -> Result<v1::GetNodeContentsResponse, Failure> {
         self.contents(nodes)
+    }
+
+    fn best_effort(&self) -> Result<Vec<String>, Failure> {
+        let answer = self.list_workloads(&WorkloadFilter::default())?;
+        let fitting = answer.workloads.into_iter();
+        let fitting = fitting.filter(|each| each.qos_class() == v1::QosClass::Be);
+        let cgroups: Vec<String> = fitting.map(|each| each.cgroup).collect();
+        match cgroups.is_empty() {
+            true => Err(Failure::Usage(
+                "no target: no workload of class BE is registered: register best-effort work, or name it, for example with --cgroup".into(),
+            )),
+            false => Ok(cgroups),
+        }
     }
 
     fn boot_id(&self) -> Result<String, Failure> {
