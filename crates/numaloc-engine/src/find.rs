@@ -3,9 +3,30 @@
 use crate::{Aim, Authority, Error, FoundTarget, Local, files, members::Members};
 use numaloc_core::{NodeSet, Options, Process, Skip, Topology, planner};
 use numaloc_executor::{Migration, Party, identities};
+use numaloc_host::node_free_bytes;
 use std::sync::Arc;
 
 impl Local {
+    /// As [`Self::find`], for a schedule. If it relieves a node, only the node's free memory is read while there is enough.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn probe(
+        &self,
+        aim: &Aim,
+        options: &Options,
+        authority: &Authority,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<FoundTarget, Error> {
+        let Some(relief) = &options.relief else { return self.find(aim, options, authority, stop) };
+        let free_bytes = node_free_bytes(&self.roots, relief.node)?;
+        let found = match relief.is_needed(free_bytes) {
+            true => self.find(aim, options, authority, stop)?,
+            false => FoundTarget::default(),
+        };
+        Ok(FoundTarget { node_free_bytes: Some(free_bytes), ..found })
+    }
+
     /// The processes of a target: whether they exist, `authority` extends to them, and they have a node to go to. Does
     /// not look at memory.
     ///
@@ -25,6 +46,7 @@ impl Local {
         let topology = migration.topology();
         let members = Members::look(self, aim, topology, authority, stop)?;
         migration.check(options)?;
+        let options = &*options.relieving(topology);
         let nodes = homes(topology, members.processes(), options)?;
         let (processes, members) =
             (Arc::new(identities(&members)), members.found(topology, options));

@@ -15,6 +15,8 @@ pub struct FoundTarget {
     pub nodes: NodeSet,
     /// The members of the target, including members that take no part.
     pub members: Vec<MemberResult>,
+    /// Bytes that are free on the node that is to be relieved; `None`: none is.
+    pub node_free_bytes: Option<u64>,
 }
 
 impl FoundTarget {
@@ -22,7 +24,7 @@ impl FoundTarget {
     pub fn bare(&self) -> Self {
         let Self { processes, files, nodes, .. } = self;
         let (processes, files, nodes) = (processes.clone(), files.clone(), nodes.clone());
-        Self { processes, files, nodes, members: Vec::new() }
+        Self { processes, files, nodes, ..Self::default() }
     }
 
     /// Whether another one has some of its processes or files.

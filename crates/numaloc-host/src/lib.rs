@@ -101,7 +101,12 @@ pub use limits::{
     probe,
     tasks::{TaskLimit, task_limit},
 };
-pub use nodes::{devices::Device, hmat, measured, node_memory::NodeMemoryReader, topology};
+pub use nodes::{
+    devices::Device,
+    hmat, measured,
+    node_memory::{NodeMemoryReader, node_free_bytes},
+    topology,
+};
 pub use processes::{
     FoundProcesses, LeftOut, Resolved, Target,
     by_name::{NamedProcess, named_processes, processes_named},
@@ -115,7 +120,7 @@ pub use processes::{
     labelled::labelled,
     own_process::OwnProcess,
     owner::{Owner, owner},
-    pressure::{Pressure, Resource, Scope},
+    pressure::{MemoryTrigger, Pressure, Resource, Scope},
     real_time::{RealTimeHog, RealTimePolicy, real_time_hogs},
     resolve, resolve_each,
     run_delay::RunDelay,

@@ -3,6 +3,7 @@
 mod cpusets;
 mod host_memory;
 mod opening;
+mod pressure;
 mod reading;
 mod signals;
 mod threads;

@@ -90,6 +90,8 @@ mod partners;
 pub mod queue;
 mod records;
 mod recover;
+mod relief;
+mod relieved;
 mod reports;
 mod rest;
 mod retain;

@@ -244,10 +244,14 @@ impl Engine {
         aim: Aim,
         options: Options,
     ) -> Result<FoundTarget, Refusal> {
-        self.find_by(&self.finds, caller, aim, options).await
+        let (local, authority) = (self.local.clone(), caller.authority.clone());
+        let find = move |stop: &(dyn Fn() -> bool + Sync)| {
+            Ok(local.find(&aim, &options, &authority, stop)?)
+        };
+        self.finds.take(&caller.name, find).await
     }
 
-    /// As [`Self::find`], for a record that `caller` has created. The daemon itself asks: clients do not wait for this,
+    /// As [`Self::find`], for a record that `caller` has created; see [`Local::probe`]. The daemon itself asks: clients do not wait for this,
     /// and this does not wait for clients.
     ///
     /// # Errors
@@ -258,21 +262,11 @@ impl Engine {
         aim: Aim,
         options: Options,
     ) -> Result<FoundTarget, Refusal> {
-        self.find_by(&self.probes, caller, aim, options).await
-    }
-
-    async fn find_by(
-        &self,
-        turns: &Turns,
-        caller: &Caller,
-        aim: Aim,
-        options: Options,
-    ) -> Result<FoundTarget, Refusal> {
         let (local, authority) = (self.local.clone(), caller.authority.clone());
         let find = move |stop: &(dyn Fn() -> bool + Sync)| {
-            Ok(local.find(&aim, &options, &authority, stop)?)
+            Ok(local.probe(&aim, &options, &authority, stop)?)
         };
-        turns.take(&caller.name, find).await
+        self.probes.take(&caller.name, find).await
     }
 
     /// Surveys the memory of a target. Returns the plan of the moves, and the members that take no part. `policies`

@@ -222,11 +222,23 @@ impl NodeMemoryReader {
 /// # Errors
 /// [`Error::Read`], and [`Error::Parse`] when the kernel's format is not understood.
 pub(crate) fn total_bytes(roots: &Roots, node: NodeId) -> Result<u64, Error> {
+    field_bytes(roots, node, "MemTotal:")
+}
+
+/// Free memory of a node in bytes, without page cache; nothing else of it is read. 0 for a node that is not online.
+///
+/// # Errors
+/// [`Error::Read`], and [`Error::Parse`] when the kernel's format is not understood.
+pub fn node_free_bytes(roots: &Roots, node: NodeId) -> Result<u64, Error> {
+    field_bytes(roots, node, "MemFree:")
+}
+
+fn field_bytes(roots: &Roots, node: NodeId, field: &str) -> Result<u64, Error> {
     let path = roots.sys.join(format!("devices/system/node/node{node}/meminfo"));
     let meminfo = SysfsFile::new(path);
     match meminfo.text::<4096>() {
         Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(0),
-        text => meminfo.meminfo_bytes(&text?, "MemTotal:"),
+        text => meminfo.meminfo_bytes(&text?, field),
     }
 }
 

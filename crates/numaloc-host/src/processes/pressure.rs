@@ -1,7 +1,18 @@
 //! Pressure stall information: for how long tasks have waited (Documentation/accounting/psi.rst).
 
 use crate::{Roots, files::read, processes::cgroup};
-use std::{collections::HashSet, fs::File, path::PathBuf, time::Duration};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
+use std::{
+    collections::HashSet,
+    fs::File,
+    io::{self, Write},
+    os::fd::AsFd,
+    path::PathBuf,
+    time::Duration,
+};
 
 /// The tasks whose pressure a file shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +41,42 @@ impl Resource {
             Self::Io => "io",
             Self::Cpu => "cpu",
             Self::Memory => "memory",
+        }
+    }
+}
+
+/// Tells when tasks of the host have waited for memory for 100 ms within one second, at most once a second
+/// (Documentation/accounting/psi.rst, "Monitoring for pressure thresholds").
+#[derive(Debug)]
+pub struct MemoryTrigger(File);
+
+impl MemoryTrigger {
+    /// Asks the kernel for it, which takes root.
+    ///
+    /// # Errors
+    /// The kernel has no PSI or refuses the trigger.
+    pub fn new(roots: &Roots) -> io::Result<Self> {
+        let path = roots.proc.join("pressure/memory");
+        let mut file = File::options().read(true).write(true).open(path)?;
+        file.write_all(b"some 100000 1000000\0")?;
+        Ok(Self(file))
+    }
+
+    /// Waits until that happens, at most for this long. Returns whether it did.
+    ///
+    /// # Errors
+    /// The kernel has withdrawn the trigger.
+    pub fn wait(&self, most: Duration) -> io::Result<bool> {
+        let most = PollTimeout::try_from(most).unwrap_or(PollTimeout::MAX);
+        let mut files = [PollFd::new(self.0.as_fd(), PollFlags::POLLPRI)];
+        match poll(&mut files, most) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let events = files[0].revents().unwrap_or_else(PollFlags::empty);
+        match events.contains(PollFlags::POLLERR) {
+            true => Err(io::Error::other("the kernel has withdrawn the trigger")),
+            false => Ok(events.contains(PollFlags::POLLPRI)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Connects the dispatcher with its store, its engine and the services that ask it.
 
-use super::{cpusets, line, threads, writing::Writing};
+use super::{cpusets, line, pressure, threads, writing::Writing};
 use crate::{
     accounts::Accounts,
     config::Config,
@@ -80,6 +80,7 @@ pub fn dispatcher(wiring: Wiring<'_>) -> (Parts, JoinHandle<()>) {
     let pulse = Box::new(move || watchdog.pat());
     let (handle, task) = start(dispatcher, Ears { reports, probed, looked_up }, (pulse, turn));
     tokio::spawn(cpusets::watch(handle.clone(), engine.clone()));
+    tokio::spawn(pressure::watch(handle.clone(), config.borrow().roots()));
     metrics.accounts(accounts.clone());
     let text = metrics.clone();
     let obstacles = obstacles(engine.clone(), config.clone());

@@ -4,6 +4,7 @@
 use super::{
     command::{Made, Reply},
     contest::Contest,
+    relieved::Relieved,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tokio::time::Instant;
@@ -39,6 +40,8 @@ pub struct Agenda {
     asked: HashMap<u64, Vec<RunRequest>>,
     /// Whether schedules' work stays done: for repeating schedules of which a run has ended since the start.
     contests: HashMap<u64, Contest>,
+    /// What schedules that relieve a node have moved away from it since the start.
+    relieved: HashMap<u64, Relieved>,
 }
 
 impl Agenda {
@@ -103,6 +106,16 @@ impl Agenda {
         self.contests.insert(number, contest)
     }
 
+    /// What a schedule has moved away from the node that it relieves; `None`: nothing yet.
+    pub fn relieved(&self, number: u64) -> Option<&Relieved> {
+        self.relieved.get(&number)
+    }
+
+    /// The same, to be changed.
+    pub fn relieved_mut(&mut self, number: u64) -> &mut Relieved {
+        self.relieved.entry(number).or_default()
+    }
+
     /// Number of schedules that find their work undone again and again.
     pub fn contests(&self) -> usize {
         self.contests.values().filter(|contest| contest.is_on()).count()
@@ -112,6 +125,7 @@ impl Agenda {
     pub fn forget(&mut self, number: u64) {
         self.note_found(number);
         self.contests.remove(&number);
+        self.relieved.remove(&number);
     }
 
     /// Adds a caller that waits for a run of a schedule.

@@ -11,7 +11,9 @@ use std::sync::Arc;
 impl Dispatcher {
     /// The trail of the last run of the job's schedule. `None` for a job that continues an earlier run of its own.
     pub(super) fn trail(&self, job: &Job) -> Option<Arc<Trail>> {
-        let schedule = job.schedule.as_ref().filter(|_| job.outcome.is_none())?;
+        // What a relief has moved away comes back by the schedule itself.
+        let is_relief = job.spec.policy.options.relief.is_some();
+        let schedule = job.schedule.as_ref().filter(|_| job.outcome.is_none() && !is_relief)?;
         let number = self.records.schedule(schedule)?.id.number()?;
         self.agenda.contest(number)?.trail().cloned()
     }

@@ -84,6 +84,7 @@ impl Dispatcher {
         if let Some((schedule, due)) = follow_up {
             self.set_due(&schedule, due);
         }
+        self.note_relief(job);
         (self.edges.measured)(Measured::Ended(job));
         if let Ok(owner) = self.owner_of(job) {
             self.measure(job, &owner);

@@ -421,6 +421,15 @@ calls! {
         Ok(())
     };
 
+    /// Whether a schedule that relieves a node waits for its next look.
+    ask awaits_pressure() -> bool = |d| Ok(d.awaits_pressure());
+
+    /// Has schedules that relieve a node look at once: the kernel reports memory pressure.
+    ask on_pressure() -> () = |d| {
+        d.on_pressure();
+        Ok(())
+    };
+
     /// Whether a client that has seen this event can continue after it. Refused ([`Refusal::Cursor`]) if some later
     /// events have been forgotten, or there never was an event with this number.
     ask check_cursor(after: u64) -> () = |d| d.check_cursor(after);

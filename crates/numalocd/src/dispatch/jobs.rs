@@ -95,6 +95,7 @@ impl Dispatcher {
         if let Some(id) = &request.id {
             self.config().check_name(caller, id.id())?;
         }
+        self.check_relief(&request.spec, None)?;
         let in_the_way = self.in_the_way(&found);
         if let Some(other) = in_the_way.first() {
             // A job that is being cancelled or paused will not do what was asked for, so no request can join it.

@@ -6,7 +6,7 @@ use super::{
     select::{is_named_if, name_of},
 };
 use crate::access::{Caller, Creators, Grants};
-use numaloc_api::value::{Limits, MigrationSpec, QosClass, Target, Workload};
+use numaloc_api::value::{Limits, MigrationSpec, QosClass, Schedule, Target, Workload};
 use numaloc_core::{Glob, MakeRoom, covers_cgroup};
 use numaloc_engine::{Member, Offer, Offers};
 use numaloc_executor::RunLimits;
@@ -70,7 +70,9 @@ impl Dispatcher {
     /// The cgroups that schedules move.
     fn scheduled(&self) -> BTreeSet<String> {
         let mut cgroups = BTreeSet::new();
-        for schedule in self.records.schedules().values() {
+        // A relief has the same work make room.
+        let moves = |it: &&Arc<Schedule>| it.spec.migration.policy.options.relief.is_none();
+        for schedule in self.records.schedules().values().filter(moves) {
             let Ok(owner) = self.creator(&schedule.creator, schedule.creator_gid) else { continue };
             let target = &schedule.spec.migration.target;
             let Ok(selected) = self.select(target, Some(&owner), Some(&schedule.pins)) else {

@@ -75,6 +75,7 @@ impl Dispatcher {
             Some(id) => id.with_number(number),
             None => ScheduleId::numbered(number),
         };
+        self.check_relief(&spec.migration, Some(&id))?;
         let schedule = Arc::new(Schedule {
             request_digest: request_id.as_ref().map_or(0, |_| spec.digest()),
             creator_gid: caller.gid,
@@ -129,6 +130,7 @@ impl Dispatcher {
         validate_only: bool,
     ) -> Result<Arc<Schedule>, Refusal> {
         let Schedule { spec, pins, declared_in, .. } = wanted;
+        self.check_relief(&spec.migration, Some(&known.id))?;
         let is_active = known.state == ScheduleState::Active;
         let over = known.state == ScheduleState::Completed && spec.interval.is_zero();
         let state = match () {

@@ -5,6 +5,7 @@ use super::{
     agenda::RunRequest,
     contest::Contest,
     dispatcher::{Dispatcher, Probe, ProbeAnswer},
+    relieved::{Direction, ReliefStep},
 };
 use crate::{
     refusal::Refusal,
@@ -73,7 +74,7 @@ impl Dispatcher {
         match found {
             Err(refusal) => self.on_probed(ProbeAnswer { schedule, etag, found: Err(refusal) }),
             Ok((aim, creator)) => {
-                let options = migration.policy.options.clone();
+                let options = self.sparing(&migration.policy.options, Some(&schedule));
                 self.probing += 1;
                 self.records
                     .under_way()
@@ -97,9 +98,25 @@ impl Dispatcher {
         // A schedule that is not due stays as it is if a run that a client has asked for is not possible.
         let is_due = matches!(known.state, ScheduleState::Waiting | ScheduleState::TargetGone);
         let (answer, done) = match found {
-            Ok(found) => self.ran(&known, Some(found), is_due),
+            Ok(found) => {
+                // A run that a client asks for looks at the target, too.
+                let number = known.id.number().unwrap_or_default();
+                let is_look = is_due && self.agenda.asker(number).is_none();
+                let free_bytes = found.node_free_bytes.filter(|_| is_look);
+                let step = free_bytes.and_then(|free| self.relief_step(&known, free));
+                match (step, free_bytes) {
+                    (Some(ReliefStep::Rest), Some(free)) => {
+                        let done = self.rest(&known, free);
+                        (self.last_run(&known), done)
+                    }
+                    (Some(ReliefStep::Run(back @ Direction::Back { .. })), _) => {
+                        self.ran(&known, None, back, is_due)
+                    }
+                    _ => self.ran(&known, Some(found), Direction::Out, is_due),
+                }
+            }
             // The end of the job reports that no node is available as a target, as clients expect.
-            Err(Refusal::NoTargetNode { .. }) => self.ran(&known, None, is_due),
+            Err(Refusal::NoTargetNode { .. }) => self.ran(&known, None, Direction::Out, is_due),
             Err(refusal) if !is_due => (Err(refusal), Ok(())),
             Err(refusal @ (Refusal::TargetNotFound { .. } | Refusal::TargetEmpty { .. })) => {
                 let done = self.target_is_gone(&known, refusal.to_string());
@@ -123,9 +140,10 @@ impl Dispatcher {
         &mut self,
         known: &Schedule,
         found: Option<FoundTarget>,
+        direction: Direction,
         is_due: bool,
     ) -> (Result<Made, Refusal>, Result<(), Refusal>) {
-        match self.run_schedule(known, found) {
+        match self.run_schedule(known, found, direction) {
             Ok(job) => (Ok((job, false)), Ok(())),
             // Other records of the owner have to end first.
             Err(refusal @ Refusal::Quota { .. }) => {
@@ -140,13 +158,18 @@ impl Dispatcher {
         &mut self,
         known: &Schedule,
         found: Option<FoundTarget>,
+        direction: Direction,
     ) -> Result<Arc<Job>, Refusal> {
-        let migration = known.spec.migration.clone();
+        let migration = direction.of(known.spec.migration.clone());
         let owner = self.creator(&known.creator, known.creator_gid)?;
         let selected = self.select(&migration.target, Some(&owner), Some(&known.pins))?;
         let mut job = self.new_job(migration, "schedule".to_owned());
         job.schedule = Some(known.id.clone());
         job.pins.clone_from(&known.pins);
+        // A look at a node with enough free memory has found no processes.
+        let is_of_target =
+            |found: &FoundTarget| found.node_free_bytes.is_none() || !found.processes.is_empty();
+        let found = found.filter(is_of_target);
         if let Some(found) = &found {
             job = job.with_members(found.members.clone());
         }

@@ -237,7 +237,10 @@ impl Dispatcher {
         let offers = self.offers(&bounded, &owner);
         let run = RunOrder {
             aim,
-            options: Options { pacing, ..job.spec.policy.options.clone() },
+            options: Options {
+                pacing,
+                ..self.sparing(&job.spec.policy.options, job.schedule.as_ref())
+            },
             limits: numaloc_executor::RunLimits { rooms: Some(self.rooms.clone()), ..limits },
             offload: Asked {
                 policy: job.spec.policy.offload,
