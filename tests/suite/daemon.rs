@@ -14,6 +14,7 @@ mod live;
 mod neighbours;
 mod offload;
 mod probe;
+mod relieve;
 mod resctrl;
 mod schedules;
 mod silent;

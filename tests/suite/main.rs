@@ -60,6 +60,7 @@ mod packages;
 mod pinned;
 mod policy;
 mod pressure;
+mod relieve;
 mod room;
 mod served;
 mod service;
